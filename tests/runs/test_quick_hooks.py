@@ -19,7 +19,7 @@ from test_transcripts import claude, write
 
 from tinymem import HierarchicalMemory
 from tinymem.runs.hooks.answers import EVENTS
-from tinymem.runs.hooks.quick import ask, socket_of, start
+from tinymem.runs.hooks.client import ask, socket_of, start
 from tinymem.runs.hooks.repositories import namespace_of
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="sockets of Unix")

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["check_readable", "demo", "ingest", "watch"]
 
-RECORDING = Path(__file__).parents[1] / "data" / "demo.jsonl"
 STDIN = Path("-")
 INTERRUPTED = 130  # exit status after Ctrl-C
 
@@ -80,7 +79,11 @@ def ingest(
 
     Example: tinymem ingest run.jsonl trajectories/*.json.gz --path ./memory
     """
-    named = [*(files or ()), *([RECORDING] if sample else [])]
+    named = list(files or ())
+    if sample:
+        from tinymem.cli.demo import RECORDING
+
+        named.append(RECORDING)
     if not named:
         raise InputError("say what to ingest: one file or more, - for standard input, or --sample")
     try:

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tinymem.cli.begin import RECORDING
 from tinymem.errors import InputError
 from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.runs.readers import read_runs
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["QUESTIONS", "RECORDING", "Asked", "Report", "run_demo", "show"]
 
+RECORDING = Path(__file__).parents[1] / "data" / "demo.jsonl"
 WINDOW = 2_000  # tokens
 BUDGET = 400  # tokens for each answer
 QUESTIONS = (  # and a string that the answer must contain

@@ -14,7 +14,7 @@ from typing import Any
 from tinymem.errors import TinymemError, safe_summary
 from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.runs.hooks.answers import LONGEST, Answers, Asked, read_event
-from tinymem.runs.hooks.quick import socket_of
+from tinymem.runs.hooks.client import socket_of
 from tinymem.runs.hooks.repositories import namespace_of
 
 __all__ = ["answer_here", "asked_of", "serve"]

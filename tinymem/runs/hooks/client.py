@@ -1,0 +1,75 @@
+"""The way to the process that keeps a memory open: where it listens, how it is asked and started.
+
+It imports nothing but the standard library, and of that as little as it can: a hook of an agent waits for it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+__all__ = ["ask", "socket_of", "start"]
+
+LONGEST_FOLDER = 80  # bytes: the name of a socket has 104 at most on some systems
+
+
+def socket_of(path: str) -> Path | None:
+    """Return where the process of a memory listens; None where there are no such sockets, or the place is not safe."""
+    import hashlib
+    import socket
+
+    if not hasattr(socket, "AF_UNIX"):
+        return None
+    own = f"tinymem-{os.getuid()}"
+    folder = Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()) / own
+    if len(os.fsencode(folder)) > LONGEST_FOLDER:
+        folder = Path("/tmp") / own
+    try:
+        folder.mkdir(0o700, exist_ok=True)
+        about = folder.lstat()
+    except OSError:
+        return None
+    if about.st_uid != os.getuid() or about.st_mode & 0o077 or not folder.is_dir() or folder.is_symlink():
+        return None  # somebody else could answer there
+    known_by = f"{sys.executable}\n{path if '://' in path else os.path.realpath(path)}"
+    return folder / f"{hashlib.sha256(known_by.encode('utf-8', 'surrogateescape')).hexdigest()[:16]}.sock"
+
+
+def ask(request: dict[str, Any], seconds: float) -> dict[str, Any] | None:
+    """Ask the process of a memory; None where there is none, or it takes longer."""
+    import socket
+
+    if (place := socket_of(request["path"])) is None or not place.exists():
+        return None
+    until = time.monotonic() + seconds
+    try:
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(seconds)
+            connection.connect(str(place))
+            connection.sendall(json.dumps(request).encode())
+            connection.shutdown(socket.SHUT_WR)
+            parts = []
+            while part := connection.recv(65_536):
+                parts.append(part)
+                connection.settimeout(max(0.001, until - time.monotonic()))
+        found = json.loads(b"".join(parts))
+    except TimeoutError:  # it goes on with what it was asked
+        return {"out": "", "error": ""}
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def start(path: str, embedder: str | None) -> subprocess.Popen[bytes] | None:
+    """Start the process of a memory, which ends by itself when it is not asked for a while."""
+    if socket_of(path) is None:
+        return None
+    command = [sys.executable, "-m", "tinymem.runs.hooks.warm", path, *([embedder] if embedder else [])]
+    nothing = subprocess.DEVNULL
+    return subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=nothing, start_new_session=True, cwd="/")
