@@ -46,6 +46,20 @@ print(json.dumps(sorted(set(sys.modules) - before)))
     assert len(loaded) < 40
 
 
+def test_a_hook_loads_nothing_of_the_memory_and_little_of_the_standard_library() -> None:
+    program = """
+import sys, json
+before = set(sys.modules)
+import tinymem.runs.hooks.quick
+print(json.dumps(sorted(set(sys.modules) - before)))
+"""
+    loaded = told(program)
+    hooks = "tinymem.runs.hooks"
+    ours = ["tinymem", "tinymem.runs", hooks, f"{hooks}.client", f"{hooks}.quick"]
+    assert [name for name in loaded if name.startswith("tinymem")] == ours
+    assert not {"subprocess", "tempfile", "argparse", "socket"} & set(loaded)
+
+
 def test_importing_touches_neither_logging_nor_warnings_nor_the_environment() -> None:
     program = """
 import sys, json, logging, os, warnings

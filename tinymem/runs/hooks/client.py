@@ -1,18 +1,19 @@
 """The way to the process that keeps a memory open: where it listens, how it is asked and started.
 
-It imports nothing but the standard library, and of that as little as it can: a hook of an agent waits for it.
+An agent's turn waits for it. So it imports nothing but the standard library, and of that only what it needs at once.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import subprocess
 
 __all__ = ["ask", "socket_of", "start"]
 
@@ -27,7 +28,11 @@ def socket_of(path: str) -> Path | None:
     if not hasattr(socket, "AF_UNIX"):
         return None
     own = f"tinymem-{os.getuid()}"
-    folder = Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()) / own
+    if not (runtime := os.environ.get("XDG_RUNTIME_DIR")):
+        import tempfile
+
+        runtime = tempfile.gettempdir()
+    folder = Path(runtime) / own
     if len(os.fsencode(folder)) > LONGEST_FOLDER:
         folder = Path("/tmp") / own
     try:
@@ -68,6 +73,8 @@ def ask(request: dict[str, Any], seconds: float) -> dict[str, Any] | None:
 
 def start(path: str, embedder: str | None) -> subprocess.Popen[bytes] | None:
     """Start the process of a memory, which ends by itself when it is not asked for a while."""
+    import subprocess
+
     if socket_of(path) is None:
         return None
     command = [sys.executable, "-m", "tinymem.runs.hooks.warm", path, *([embedder] if embedder else [])]
