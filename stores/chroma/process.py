@@ -45,7 +45,8 @@ class ChromaProcess:
         self._argument, self._path, self._is_closed = argument, path, False
         self._life, self._number = -1, 0  # of the process that has the store open, and its number there
         self._pid = os.getpid()
-        self._ask("count")
+        with _chroma.lock:
+            self._open()
 
     @classmethod
     def from_name(cls, argument: str, path: Path) -> VectorStore:
@@ -114,6 +115,7 @@ class ChromaProcess:
             return _chroma.ask(self._number, method, *arguments)
 
     def _open(self) -> None:
+        _chroma.begin()
         try:
             self._number = _chroma.ask(0, "open", self._argument, str(self._path))
         except _EndedError:  # it had nothing to do, and ended just now

@@ -80,6 +80,8 @@ def main() -> None:
     try:
         while not worker.is_spent and (not worker.is_idle or _waits(requests)):
             request = pickle.load(requests)
+            if _is_orphan(requests):
+                break
             pickle.dump(worker.answer(*request), answers)
             answers.flush()
     except (EOFError, BrokenPipeError):
@@ -88,6 +90,15 @@ def main() -> None:
         worker.close()
         sys.stderr.flush()
         os._exit(0)  # the interpreter's end takes longer, with all that Chroma has loaded
+
+
+def _is_orphan(requests: BinaryIO) -> bool:
+    """Tell if nobody waits for an answer any more: who opened a store now would keep others out of it for a moment."""
+    if not hasattr(select, "poll"):
+        return False
+    pipe = select.poll()
+    pipe.register(requests, select.POLLIN)
+    return any(event & select.POLLHUP for _, event in pipe.poll(0))
 
 
 def _waits(requests: BinaryIO) -> bool:

@@ -165,7 +165,7 @@ def started(folder: Path, then: str) -> subprocess.Popen[str]:
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
 def test_a_process_that_is_killed_while_the_background_writes_loses_nothing(tmp_path: Path) -> None:
-    report = "while not memory.long_term.index.watermark > 100: pass\nprint(flush=True)\nsys.stdin.read()"
+    report = "while memory.long_term.index.watermark <= first + 100: pass\nprint(flush=True)\nsys.stdin.read()"
     for turn in (1, 2):
         process = started(tmp_path, report)
         assert process.stdout is not None and process.stdout.readline()

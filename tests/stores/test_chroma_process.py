@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import pickle
@@ -112,6 +113,17 @@ def test_the_process_ends_with_the_one_that_started_it(tmp_path: Path) -> None:
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == -signal.SIGKILL
     assert is_gone(int(done.stdout))
+
+
+def test_a_request_of_a_program_that_is_gone_is_not_done(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.write(writing, pickle.dumps((0, "open", ("", str(tmp_path / "index")))))
+    os.close(writing)
+    command = [sys.executable, *process.COMMAND, json.dumps(sys.path)]
+    done = subprocess.run(command, stdin=reading, capture_output=True, check=False, timeout=600)
+    os.close(reading)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert not (tmp_path / "index").exists()
 
 
 @pytest.mark.slow
