@@ -216,11 +216,10 @@ class Database:
             raise self.damaged("numbers of its rows are not in order")
         return rows
 
-    def _each(self, sql: str, values: Sequence[Any], kinds: Sequence[Any] = ()) -> Iterator[Any]:
+    def _each(self, sql: str, values: Sequence[Any], kinds: Sequence[Any] = ()) -> list[Any]:
         """Return the rows for any number of values, which replace `{}` in the statement."""
-        for at in range(0, len(values), MANY):
-            some = values[at : at + MANY]
-            yield from self._read(sql.format(",".join("?" * len(some))), some, kinds)
+        parts = (values[at : at + MANY] for at in range(0, len(values), MANY))
+        return [row for part in parts for row in self._read(sql.format(",".join("?" * len(part))), part, kinds)]
 
     # -- settings -----------------------------------------------------------------------------------------------------
 

@@ -272,7 +272,7 @@ class DurableWindow(StepCollection):
         The other steps that such a stand-in covers are in the archive.
         """
         with self._changing():
-            views = [step for step in find_stand_ins(self.steps) if self._is_view(step)]
+            views = [step for step in find_stand_ins(self._window.shown.values()) if self._is_view(step)]
             ids = {step.id for step in self._archive.fetch(numbers).values()} if views else set()
             taken = {step.id for step in views if not ids.isdisjoint(sources_of(step))}
             gone, calls = set(numbers), self._window.open_calls.items()

@@ -13,7 +13,7 @@ from tinymem.archive.durable_window import DurableWindow
 from tinymem.errors import InputError, StorageError, TinymemError, warn_hourly
 from tinymem.steps.checks import check_iterable
 from tinymem.steps.ids import utc_now
-from tinymem.steps.progress import Progress, no_progress
+from tinymem.steps.progress import Progress
 from tinymem.steps.step import Step
 from tinymem.upkeep.retention import Retention, RetentionReport, retain
 
@@ -98,10 +98,11 @@ class Upkeep:
 
     def purge(self, progress: Progress | None) -> None:
         """Have the index forget what is removed, without the lock: the second of the two parts of forgetting."""
-        advance = progress or no_progress
-        advance(1, 2)
+        if progress is not None:
+            progress(1, 2)
         self._archive.purge()
-        advance(2, 2)
+        if progress is not None:
+            progress(2, 2)
 
     def _keep_within_limits(self) -> None:
         """Apply the memory's own retention: at first, and then whenever enough steps were added."""

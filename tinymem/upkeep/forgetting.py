@@ -26,6 +26,7 @@ from tinymem.stores.journals import (
 __all__ = ["cleanup_on_failure", "find_number", "forget_namespace", "select_steps"]
 
 MOST = 1 << 62  # above every number
+NO_LIMITS = Filter()
 _NUMBER = re.compile("[0-9]{1,18}")  # a step's number as text
 AT_ONCE = 500  # steps that are read to see which tools they call
 
@@ -34,7 +35,7 @@ def select_steps(archive: Archive, ids: Sequence[str], only: Filter) -> list[int
     """Return the numbers of the steps with these ids, and of those that match all filters, if there is any."""
     if only.type is not None:
         check_choice("type", only.type, *STEP_TYPES)
-    found = archive.journal.matching(only) if only != Filter() else []
+    found = archive.journal.matching(only) if only != NO_LIMITS else []
     if only.tool is not None:  # steps that wait for their passages have their tools nowhere else
         calls = Filter(tool=only.tool)
         pieces = (archive.fetch(found[at : at + AT_ONCE]) for at in range(0, len(found), AT_ONCE))

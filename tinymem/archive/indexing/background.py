@@ -2,7 +2,7 @@
 
 It works for one memory at a time, and holds no memory alive. A fork waits until the thread is between two pieces of
 work, since a child cannot go on with half of one. So does the end of the interpreter, since Chroma aborts a process
-whose threads are gone.
+whose threads are gone. An `IndexLock` is what it waits for a moment only.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 from weakref import WeakKeyDictionary
 
-from tinymem.archive.indexing.index import is_held
-from tinymem.archive.indexing.lock import BACKGROUND
-from tinymem.errors import ClosedError, safe_summary, warn_hourly
+from filelock import Timeout
 
-__all__ = ["Background", "Worker", "background"]
+from tinymem.errors import ClosedError, StorageError, safe_summary, warn_hourly
+
+__all__ = ["Background", "IndexLock", "Worker", "background", "is_background", "is_held"]
 
 logger = logging.getLogger(__name__)
 
+NAME = "tinymem"  # of the thread
+SHORTLY = 1.0  # seconds that it waits for an index
 MOST_OPEN = 8  # stores that are open at once, for a moment, of those that nobody asks
 AT_END = 10.0  # seconds that the end of the interpreter waits for a piece of work,
 AT_FORK = 60.0  # and that a fork does: a child could not import what was half imported, nor use what was locked
@@ -66,7 +66,7 @@ class Background:
                 return
             self._due[worker] = due
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name=BACKGROUND, daemon=True)
+                self._thread = threading.Thread(target=self._run, name=NAME, daemon=True)
                 self._thread.start()
             self._changed.notify_all()
 
@@ -101,19 +101,25 @@ class Background:
 
     def _run(self) -> None:
         while (worker := self._next()) is not None:
-            delay = self._work_for(worker)
+            try:
+                delay = self._work_for(worker)
+            finally:
+                with self._changed:
+                    self._at = None
+                    self._changed.notify_all()
             if delay is not None:
                 self.wake(worker, delay)
             del worker  # or it would live on until there is other work
 
     def _next(self) -> Worker | None:
-        """Wait for the next piece of work; None at the end."""
+        """Wait for the next piece of work, which no fork may interrupt; None at the end."""
         with self._changed:
             while not self._is_over():
                 worker = min(self._due, key=self._due.__getitem__, default=None)
-                left = None if worker is None else self._due[worker] - time.monotonic()
+                left = None if worker is None or self._pauses else self._due[worker] - time.monotonic()
                 if worker is not None and left is not None and left <= 0:
                     del self._due[worker]
+                    self._at = worker
                     return worker
                 del worker
                 self._changed.wait(left)
@@ -121,9 +127,8 @@ class Background:
 
     def _work_for(self, worker: Worker) -> float | None:
         try:
-            with self._working(worker):
-                delay = worker.work()
-                self._close_some(worker)
+            delay = worker.work()
+            self._close_some(worker)
             return delay
         except ClosedError:
             return None
@@ -141,19 +146,6 @@ class Background:
         """Return True once the interpreter ends; what it ends first may be missing from then on."""
         return self._ends or not threading.main_thread().is_alive()
 
-    @contextmanager
-    def _working(self, worker: Worker) -> Iterator[None]:
-        """Do a piece of work that no fork may interrupt."""
-        with self._changed:
-            self._changed.wait_for(lambda: not self._pauses)
-            self._at = worker
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._at = None
-                self._changed.notify_all()
-
     def _close_some(self, newest: Worker) -> None:
         """Close the stores that have been open longest, when these are many."""
         self._open.pop(newest, None)
@@ -162,6 +154,43 @@ class Background:
             oldest = next(iter(self._open))
             del self._open[oldest]
             oldest.rest()
+
+
+def is_background() -> bool:
+    """Return True in the background thread."""
+    return threading.current_thread().name == NAME
+
+
+def is_held(error: Exception) -> bool:
+    """Tell if `error` is that another process, or another memory of this one, has the store open."""
+    return isinstance(error.__cause__, Timeout)
+
+
+class IndexLock:
+    """A re-entrant lock, for which the background thread waits a moment only.
+
+    A thread that has it may wait until the background thread closes the same store for another memory of this process.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._lock = folder, threading.RLock()
+
+    def acquire(self, blocking: bool = True) -> bool:
+        """Take the lock; False if another thread has it, after a moment at most where this is the background thread."""
+        if blocking and is_background():
+            return self._lock.acquire(timeout=SHORTLY)
+        return self._lock.acquire(blocking)
+
+    def release(self) -> None:
+        """Give the lock back."""
+        self._lock.release()
+
+    def __enter__(self) -> None:
+        if not self.acquire():
+            raise StorageError(f"{self._folder} is in use by another thread") from Timeout(str(self._folder))
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
 
 
 background = Background()

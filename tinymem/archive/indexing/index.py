@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import re
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -18,9 +17,8 @@ from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
-from filelock import Timeout
 
-from tinymem.archive.indexing.lock import BACKGROUND, SHORTLY, IndexLock
+from tinymem.archive.indexing.background import SHORTLY, IndexLock, is_background, is_held
 from tinymem.archive.indexing.records import upsert_options, vectors_of
 from tinymem.errors import ClosedError, InputError, StorageError, TinymemError, safe_repr
 from tinymem.protocols import EmbeddedPassage, Ids, Journal, Vectors, VectorStore
@@ -37,7 +35,7 @@ from tinymem.recall.candidates import Nearest, products
 from tinymem.recall.catalog import Catalog
 from tinymem.registry import erase_store, remove_from_store, store_from
 
-__all__ = ["BATCH", "EXACT_UP_TO", "Index", "is_held"]
+__all__ = ["BATCH", "EXACT_UP_TO", "Index"]
 
 logger = logging.getLogger(__name__)
 
@@ -330,7 +328,7 @@ class Index:
 
         The background thread waits a moment only: it may be the one that closes it, for another memory.
         """
-        patience = SHORTLY if threading.current_thread().name == BACKGROUND else HANDED_OVER
+        patience = SHORTLY if is_background() else HANDED_OVER
         until = time.monotonic() + min(patience, HANDED_OVER)
         try:
             while True:
@@ -385,8 +383,3 @@ class Index:
         with self.alone:
             if self._store is not None:
                 self._store.close()
-
-
-def is_held(error: Exception) -> bool:
-    """Tell if `error` is that another process, or another memory of this one, has the store open."""
-    return isinstance(error.__cause__, Timeout)

@@ -12,8 +12,8 @@ from math import inf
 from pathlib import Path
 
 from tinymem.archive.embedding import EmbeddingQueue
-from tinymem.archive.indexing.background import background
-from tinymem.archive.indexing.index import BATCH, Index, is_held
+from tinymem.archive.indexing.background import background, is_held
+from tinymem.archive.indexing.index import BATCH, Index
 from tinymem.errors import StorageError, safe_summary, warn_hourly
 from tinymem.protocols import Journal
 from tinymem.steps.progress import Progress, no_progress
@@ -195,8 +195,8 @@ class Indexing:
 
     def finish(self) -> None:
         """Leave the background, embed what waits, and index it; where that fails, it waits for the next time."""
-        background.dismiss(self)
         was_in_background, self.in_background = self.in_background, False
+        background.dismiss(self)
         self._queue.catch_up()
         if not was_in_background:
             return
