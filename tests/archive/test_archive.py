@@ -629,6 +629,7 @@ def test_steps_of_every_type_are_recalled(tmp_path: Path) -> None:
     archive.close()
 
 
+@pytest.mark.slow
 def test_a_long_observation_is_archived_in_linear_time(tmp_path: Path) -> None:
     def archived(lines: int) -> None:
         archive = open_archive(tmp_path / new_id(), StaticEmbedder())

@@ -229,6 +229,7 @@ def test_summaries_that_one_made_are_told_by_the_other_and_not_made_again(tmp_pa
         assert [episode.session for episode in other.medium_term] == ["b"]
 
 
+@pytest.mark.slow
 def test_a_system_prompt_is_added_once_however_many_begin_with_it(tmp_path: Path) -> None:
     program = """
 import sys

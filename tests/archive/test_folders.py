@@ -118,6 +118,7 @@ print("done")
 """
 
 
+@pytest.mark.slow
 def test_two_processes_may_make_a_memory_at_once(tmp_path: Path) -> None:
     processes = [python(MAKING, tmp_path) for _ in range(3)]
     for process in processes:

@@ -318,6 +318,7 @@ def test_the_index_gives_the_same_best_passages_as_exact_search(tmp_path: Path) 
 # lost, held, failing
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moved", [0, 80, 160, 200])
 def test_a_crash_between_the_store_and_its_watermark_loses_and_doubles_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moved: int

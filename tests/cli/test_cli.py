@@ -69,6 +69,7 @@ def test_help_lists_what_one_needs_first_in_groups() -> None:
     assert "..." not in done.out.replace("[ARGS]...", "") and "tinymem recall which test was flaky" in done.out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_shells_complete_commands_and_options(tmp_path: Path, shell: str) -> None:
     completing = {"_PYTHON _M TINYMEM.CLI_COMPLETE": f"complete_{shell}", "_TYPER_COMPLETE_ARGS": "tinymem re"}
@@ -309,6 +310,7 @@ def test_another_embedder(tinymem: Run, chat: Path) -> None:
         assert tinymem("recall", "staging", *more).status == 0
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="pipes and terminals of Unix")
 def test_a_reader_that_goes_away_is_no_traceback(tinymem: Run, tmp_path: Path) -> None:
     assert tinymem("ingest", str(RECORDING), "--path", "mem").status == 0
@@ -324,6 +326,7 @@ def test_a_reader_that_goes_away_is_no_traceback(tinymem: Run, tmp_path: Path) -
     assert "Exception ignored" not in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="pipes and terminals of Unix")
 def test_progress_is_shown_on_a_terminal_only(tmp_path: Path) -> None:
     done = before_a_terminal("ingest", str(RECORDING), "--path", "mem", "--json", cwd=tmp_path)

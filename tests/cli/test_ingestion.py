@@ -146,6 +146,7 @@ def test_a_pipe_is_read_as_a_file_is(tmp_path: Path) -> None:
             pipe.unlink()
 
 
+@pytest.mark.slow
 @unix
 def test_a_killed_ingest_goes_on_where_it_was(tmp_path: Path) -> None:
     run = [json.loads(line) for line in RECORDING.read_text("utf-8").splitlines()] * 2

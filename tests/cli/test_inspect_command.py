@@ -97,6 +97,7 @@ def test_what_is_printed_is_the_report(tinymem: Run, memory: Path, monkeypatch: 
     assert tinymem("explain", "Where is staging?", "--max-tokens", "200") == Done(0, f"{explained}\n", "")
 
 
+@pytest.mark.slow
 def test_piped_output_is_the_same_without_rich_and_has_no_escapes(memory: Path) -> None:
     shown = piped(WITH_RICH, memory.parent, FORCE_COLOR="1")
     assert shown == piped(WITHOUT_RICH, memory.parent, FORCE_COLOR="1")

@@ -302,6 +302,7 @@ def test_options_that_contradict_each_other(tinymem: Run, memory: HierarchicalMe
     assert done.status == 2 and len(done.err.splitlines()) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="signals of Unix")
 def test_web_serves_until_it_is_interrupted(memory: HierarchicalMemory) -> None:
     pytest.importorskip("uvicorn")

@@ -57,6 +57,7 @@ def test_a_memory_goes_to_a_file_and_back(tinymem: Run, memory: Path) -> None:
     assert "behind the shed" in tinymem("recall", "Where is the ladder?", "--namespace", "copy").out
 
 
+@pytest.mark.slow
 def test_an_export_is_piped_into_an_import_of_another_process(tmp_path: Path, memory: Path) -> None:
     command = [sys.executable, "-m", "tinymem.cli"]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}

@@ -29,6 +29,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "target"
 
 
+@pytest.mark.slow
 def test_an_installed_package_is_found_by_name(installed: Path, tmp_path: Path) -> None:
     program = """
 import sys

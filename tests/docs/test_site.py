@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import importlib.util
 import inspect
 import re
@@ -152,20 +151,3 @@ def test_public_names_and_their_methods_have_a_place_on_the_site(site: Path) -> 
         if name.endswith(getattr(thing, "__name__", "")):  # and not another name of the same class
             missing += [f"{name}.{method}" for method in public_methods(thing) if f"{name}.{method}" not in places]
     assert sorted(missing) == []
-
-
-# -- the examples in docstrings ---------------------------------------------------------------------------------------
-
-
-@needs_sources
-@pytest.mark.parametrize("page", sorted(REFERENCE.glob("*.md")), ids=lambda page: page.stem)
-def test_the_examples_in_docstrings_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    known = {name: getattr(tinymem, name) for name in tinymem.__all__}
-    shown = things_at(set(DESCRIBED.findall(page.read_text("utf-8"))))
-    assert shown
-    for name in sorted({getattr(thing, "__module__", "") for thing in shown.values()}):
-        if name.startswith("tinymem"):
-            module = import_module(name)
-            missing = {public: thing for public, thing in known.items() if not hasattr(module, public)}
-            assert doctest.testmod(module, extraglobs=missing).failed == 0, name

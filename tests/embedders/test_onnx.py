@@ -74,6 +74,7 @@ def test_a_folder_gives_the_same_vectors_under_a_name_of_its_own(packaged: MiniL
     assert packaged.name == "minilm" and packaged.fingerprint.startswith("minilm/384/")
 
 
+@pytest.mark.slow
 def test_threads_change_no_vector_and_any_number_of_them_may_use_one(packaged: MiniLMEmbedder) -> None:
     several = MiniLMEmbedder(threads=3)
     with ThreadPoolExecutor(4) as pool:
@@ -82,6 +83,7 @@ def test_threads_change_no_vector_and_any_number_of_them_may_use_one(packaged: M
     assert all((vectors == expected).all() for vectors in found)
 
 
+@pytest.mark.slow
 def test_embedding_goes_on_while_the_interpreter_ends(packaged: MiniLMEmbedder) -> None:
     program = """
 import concurrent.futures.thread as pools, threading, time
@@ -186,6 +188,7 @@ def test_a_memory_remembers_it(packaged: MiniLMEmbedder, tmp_path: Path) -> None
         assert memory.stats().embedder == "minilm"
 
 
+@pytest.mark.slow
 def test_another_process_has_the_same_fingerprint_and_loads_no_torch(
     packaged: MiniLMEmbedder,
 ) -> None:

@@ -135,6 +135,7 @@ def test_two_servers_share_a_memory(tmp_path: Path) -> None:
     run(main)
 
 
+@pytest.mark.slow
 def test_only_the_protocol_reaches_standard_output() -> None:
     server = Raw(PRINTING)
     server.ask(READY)
@@ -155,6 +156,7 @@ def imported_at_handshake(code: str, *args: str) -> tuple[dict[str, Any], set[st
     return answer["result"], names
 
 
+@pytest.mark.slow
 def test_a_handshake_imports_the_sdk_and_opens_no_memory(tmp_path: Path) -> None:
     answer, names = imported_at_handshake(LISTING, "mcp", *options(tmp_path / "m"))
     _, bare = imported_at_handshake(BARE)
@@ -165,6 +167,7 @@ def test_a_handshake_imports_the_sdk_and_opens_no_memory(tmp_path: Path) -> None
     assert answer["serverInfo"] == {"name": "tinymem", "version": tinymem.__version__}
 
 
+@pytest.mark.slow
 def test_lines_that_are_no_requests_do_not_end_the_server(tmp_path: Path) -> None:
     server = Raw(LISTING, "mcp", *options(tmp_path / "m"))
     server.ask(READY)
@@ -203,6 +206,7 @@ def test_an_agent_uses_the_memory_over_http(url: str) -> None:
     assert urlsplit(url).hostname == "127.0.0.1"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(mcp, "Client"), reason="version 1 of the SDK knows no 2026-07-28")
 @pytest.mark.parametrize(
     "mode", ["auto", *(pytest.param(one, marks=pytest.mark.slow) for one in ("2026-07-28", "legacy"))]

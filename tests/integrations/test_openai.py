@@ -170,6 +170,7 @@ class WithServer(AdapterContract):
         made.server, made.is_streamed = self.server, self.is_streamed
         return made
 
+    @pytest.mark.slow
     def test_answers_that_were_streamed_go_back_too(self, memory: HierarchicalMemory, world: World) -> None:
         self.is_streamed = True
         self.check_sheets(memory, world, lambda agent, text: agent.ask(text))

@@ -62,6 +62,7 @@ def test_a_script_runs_without_a_key_and_knows_what_another_conversation_was_tol
     assert re.search(r'^    pip install "tinymem-agents\[[\w-]+\]"$', ast.get_docstring(tree, clean=False) or "", re.M)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adapter", PACKAGES)
 def test_an_import_without_the_framework_ends_in_the_line_to_run(adapter: str, tmp_path: Path) -> None:
     package, extra = PACKAGES[adapter]

@@ -454,6 +454,7 @@ def test_a_loop_that_is_closed_early_leaves_nothing_hanging() -> None:
     coroutine.close()
 
 
+@pytest.mark.slow
 def test_the_end_of_a_program_waits_for_an_add_and_for_no_thread(tmp_path: Path) -> None:
     program = """
 import asyncio, sys, time
@@ -473,6 +474,7 @@ sys.exit(7)
         assert texts(memory) == ["0", "1", "2"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 def test_a_forked_child_is_refused_and_does_not_hang(tmp_path: Path) -> None:
     program = """

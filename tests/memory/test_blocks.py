@@ -72,6 +72,7 @@ os.kill(os.getpid(), 9)
 """
 
 
+@pytest.mark.slow
 def test_each_update_of_the_scratchpad_survives_a_killed_process(tmp_path: Path) -> None:
     with python(KILLED, tmp_path) as process:
         assert process.stdout and process.stdout.readline() == "done\n"

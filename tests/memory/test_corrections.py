@@ -39,6 +39,7 @@ def corrected() -> Iterator[tuple[HierarchicalMemory, dict[str, tuple[str, str]]
         yield memory, facts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("question", ["What is the code of the {}?", "{} code", "code of the {} {}"])
 def test_no_stale_answer_comes_back(
     corrected: tuple[HierarchicalMemory, dict[str, tuple[str, str]]], question: str

@@ -198,6 +198,7 @@ def test_a_restart_in_the_middle_of_sheets_adds_nothing_twice(tmp_path: Path) ->
         assert Counter(map(body_of, archived(memory))) == Counter(map(body_of, history[1:]))
 
 
+@pytest.mark.slow
 def test_memories_that_are_given_one_history_at_once_archive_it_once(tmp_path: Path) -> None:
     history = [message for at in range(20) for message in (*lines(f"say {at}"), *turn(f"c{at}", f"found {at}"))]
     memories = [open_memory(tmp_path) for _ in range(2)]

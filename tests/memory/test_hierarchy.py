@@ -462,6 +462,7 @@ def test_unknown_adapters_are_named_before_anything_is_made(tmp_path: Path, opti
     assert not (tmp_path / "memory").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["sentence_transformers"])
 def test_a_missing_extra_ends_in_the_line_to_run(tmp_path: Path, name: str) -> None:
     program = f"""
@@ -587,6 +588,7 @@ def test_sessions_and_times_are_forgotten_whole(memory: HierarchicalMemory) -> N
 # -- many at once -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_eight_threads_may_add_and_recall_at_once(tmp_path: Path) -> None:
     with HierarchicalMemory(tmp_path, embedder="hashing", store="exact", max_tokens=600) as memory:
         begin = threading.Barrier(8)

@@ -393,6 +393,7 @@ def grown(tmp_path: Path, count: int, steps: int) -> tuple[int, int]:
 linux = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="measured as Linux has it")
 
 
+@pytest.mark.slow
 @linux
 def test_many_namespaces_share_a_few_files(tmp_path: Path) -> None:
     most, _ = grown(tmp_path, 60, 5)

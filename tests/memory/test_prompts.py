@@ -90,6 +90,7 @@ def test_a_prompt_begins_as_the_one_before_but_for_jumps(make: Any) -> None:
     assert any(entry.kind == "recalled" for entry in prompts[-1].entries)
 
 
+@pytest.mark.slow
 @MAKERS
 def test_no_excerpt_is_recalled_twice_into_a_prompt(make: Any) -> None:
     blocks = 0
@@ -101,6 +102,7 @@ def test_no_excerpt_is_recalled_twice_into_a_prompt(make: Any) -> None:
     assert blocks > 1
 
 
+@pytest.mark.slow
 @MAKERS
 def test_a_cache_serves_most_of_what_is_sent(make: Any) -> None:
     cache = PrefixCache(PRICES["anthropic"], default_counter())

@@ -405,6 +405,7 @@ def test_a_text_that_is_no_dump_is_a_format_error_that_names_what_is_wrong(text:
 # -- threads
 
 
+@pytest.mark.slow
 def test_threads_lose_no_update() -> None:
     archived: list[Step] = []
     memory = AgentMemory(max_observations=10, archive=archived.extend)

@@ -126,6 +126,7 @@ BLOCKED = "sys.modules['opentelemetry'] = None"
 UNSET = "import opentelemetry.trace as t; t.get_tracer = None"  # would fail if it were called
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("before", "imported"), [("", False), (BLOCKED, False), (UNSET, True)])
 def test_without_a_provider_nothing_is_imported_and_no_tracer_asked(
     tmp_path: Path, before: str, imported: bool

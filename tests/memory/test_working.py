@@ -553,6 +553,7 @@ def test_a_killed_process_loses_no_step_that_was_added(tmp_path: Path) -> None:
         assert told <= len(working) <= told + 1 and told > 60
 
 
+@pytest.mark.slow
 def test_importing_it_does_not_import_jinja2() -> None:
     program = (
         "import sys; from tinymem import WorkingMemory; WorkingMemory(9, 'a', 'b'); print('jinja2' in sys.modules)"

@@ -172,6 +172,7 @@ def test_its_own_blocks_are_no_part_of_a_history(tmp_path: Path) -> None:
         assert len(held(memory)) == before
 
 
+@pytest.mark.slow
 def test_processes_and_threads_that_add_the_same_history_add_it_once(tmp_path: Path) -> None:
     history = lines(*map(str, range(60)))
     memories = [open_memory(tmp_path / "m") for _ in range(4)]

@@ -95,6 +95,7 @@ def test_repair_makes_what_the_api_accepts_and_twice_changes_nothing_more(messag
         assert [rule for rule in broken_rules(messages) if "not of the next call" not in rule] == []
 
 
+@pytest.mark.slow
 @MODERATE
 @given(provider_chats(), PIECES, st.integers(20, 400), st.lists(st.integers(10, 900), min_size=1, max_size=3))
 def test_every_context_is_accepted_and_within_its_budget(

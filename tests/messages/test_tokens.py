@@ -187,6 +187,7 @@ def test_a_counter_is_given_by_the_name_of_a_model(name: str, encoding: str) -> 
     assert count_tokens([message], name) == count_tokens([message], TiktokenCounter(encoding))
 
 
+@pytest.mark.slow
 def test_the_two_usual_encodings_need_no_network() -> None:
     program = """
 import socket

@@ -135,6 +135,7 @@ def whole_way(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any],
     return json.loads((folder / "report.json").read_text()), done
 
 
+@pytest.mark.slow
 def test_the_whole_way_prints_nothing(whole_way: tuple[dict[str, Any], subprocess.CompletedProcess[str]]) -> None:
     report, done = whole_way
     assert (done.stdout, done.stderr) == ("", "")

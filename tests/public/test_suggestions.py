@@ -6,6 +6,7 @@ import ast
 import re
 import shlex
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,7 @@ def _texts(tree: ast.AST) -> Iterator[str]:
             yield node.value
 
 
+@cache
 def messages() -> list[tuple[str, str]]:
     """Where it stands, and what it says: each text that people may read."""
     found = []
@@ -52,12 +54,9 @@ def messages() -> list[tuple[str, str]]:
     return found
 
 
-MESSAGES = messages()
-
-
 def told(pattern: str) -> list[tuple[str, str, str]]:
     """The file, what matched (its first group), and the whole text."""
-    return [(name, match[1], text) for name, text in MESSAGES for match in re.finditer(pattern, text)]
+    return [(name, match[1], text) for name, text in messages() for match in re.finditer(pattern, text)]
 
 
 def public() -> dict[str, Any]:

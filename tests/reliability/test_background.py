@@ -11,9 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import chromadb
 import pytest
-from chromadb.config import Settings
 from memories import python, texts_in
 
 import tinymem.archive.indexing.background
@@ -37,6 +35,9 @@ def collection(folder: Path) -> Any:
 
 
 def collection_in(folder: Path) -> Any:
+    import chromadb
+    from chromadb.config import Settings
+
     client = chromadb.PersistentClient(str(folder), settings=Settings(anonymized_telemetry=False))
     return client.get_collection("tinymem", embedding_function=None)
 
@@ -68,6 +69,7 @@ def test_what_was_archived_is_in_chroma_with_metadata_to_filter_by(tmp_path: Pat
     assert held.query(vector, n_results=1)["ids"] == [["7"]]
 
 
+@pytest.mark.slow
 def test_a_milestone_that_is_set_later_is_one_in_chroma_too(tmp_path: Path) -> None:
     with open_memory(tmp_path) as memory:
         memory.add_steps(lots(100))
@@ -118,6 +120,7 @@ def test_the_background_indexes_what_nobody_flushes(tmp_path: Path, monkeypatch:
         assert (stats.waiting_steps, stats.indexed_passages) == (0, stats.passages)
 
 
+@pytest.mark.slow
 def test_why_the_store_cannot_be_written_is_in_stats_and_doctor_and_forgotten_once_it_can(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -163,6 +166,7 @@ def started(folder: Path, then: str) -> subprocess.Popen[str]:
     return process
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
 def test_a_process_that_is_killed_while_the_background_writes_loses_nothing(tmp_path: Path) -> None:
     report = "while memory.long_term.index.watermark <= first + 100: pass\nprint(flush=True)\nsys.stdin.read()"
@@ -231,6 +235,7 @@ memory.close()
         assert memory.stats().indexed_passages == 100
 
 
+@pytest.mark.slow
 def test_of_two_that_have_a_memory_open_either_writes_what_the_other_archived(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -300,6 +305,7 @@ def test_many_namespaces_leave_few_stores_open(tmp_path: Path) -> None:
 # doctor
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("waiting", "is_sound"), [(100, True), pytest.param(1_001, False, marks=pytest.mark.slow)])
 def test_an_index_that_lags_by_more_than_a_batch_is_a_finding(tmp_path: Path, waiting: int, is_sound: bool) -> None:
     with open_memory(tmp_path) as memory:

@@ -122,6 +122,7 @@ def test_an_embedder_that_fails_in_the_background_is_left_alone_and_steps_wait(
         assert steps_embedded(memory) == list(range(1, 61))
 
 
+@pytest.mark.slow
 def test_closing_waits_for_the_batch_at_hand(tmp_path: Path, embedder: Gated) -> None:
     memory = open_memory(tmp_path, embedder=embedder)
     memory.add_steps(lots(60))
@@ -226,6 +227,7 @@ def test_a_process_that_is_killed_while_the_background_embeds_loses_nothing(tmp_
         assert doctor(tmp_path).sound
 
 
+@pytest.mark.slow
 def test_an_interpreter_ends_while_steps_wait_to_be_embedded(tmp_path: Path) -> None:
     program = ADDING.replace("while True:", "for _ in range(300):").replace("at % 200 == 0", "False")
     process: Any = python(program, tmp_path)

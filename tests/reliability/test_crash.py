@@ -199,6 +199,7 @@ def test_a_process_killed_while_it_forgets_has_forgotten_whole_sessions(tmp_path
         assert "fact399" in memory.recall("fact399", 300).text
 
 
+@pytest.mark.slow
 def test_a_process_that_ends_without_closing_loses_nothing(tmp_path: Path) -> None:
     program = """
 import os, sys
@@ -214,6 +215,7 @@ if sys.argv[2] == "hard":
             assert "behind the shed" in memory.recall("ladder", 100).text, (at, out)
 
 
+@pytest.mark.slow
 def test_a_memory_that_is_not_closed_warns_of_nothing_and_ends_cleanly(tmp_path: Path) -> None:
     program = (
         "import sys; from tinymem import HierarchicalMemory, MessageStep; "

@@ -96,6 +96,7 @@ def small_files(folder: Path) -> Iterator[Callable[[], object]]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("store", ["exact", "chroma"])
 @pytest.mark.parametrize("small", [small_disk, small_files])
 def test_without_space_every_error_says_so_and_nothing_is_lost(
@@ -282,6 +283,7 @@ def test_absurd_values_are_errors_of_ours(tmp_path: Path, whole: bytes, table: s
     assert used(memory)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", [None, b"\xff"])
 def test_an_absurd_length_is_an_error_of_who_asks_for_that_passage_and_a_finding(
     tmp_path: Path, whole: bytes, value: Any

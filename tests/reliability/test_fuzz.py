@@ -126,6 +126,7 @@ def memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HierarchicalMem
         yield opened
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 def test_hostile_text_is_found_by_itself_filtered_by_and_forgotten(memory: HierarchicalMemory, text: str) -> None:
     for name in ("session", "speaker", "tool"):

@@ -53,6 +53,7 @@ def turn(memory: HierarchicalMemory, number: int, tracer: Interrupting | None = 
         sys.settrace(traced)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # one in a generator that is dropped
 @pytest.mark.parametrize("blocks_only", [False, True])
 @pytest.mark.parametrize("part", range(4))

@@ -135,6 +135,7 @@ memory.close()
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 
 
+@pytest.mark.slow
 @forks
 @pytest.mark.parametrize("store", ["exact", pytest.param("chroma", marks=pytest.mark.slow)])
 def test_a_forked_child_is_told_to_open_the_memory_itself_and_the_parent_goes_on(tmp_path: Path, store: str) -> None:
@@ -196,6 +197,7 @@ for i in range(100_000):
 """
 
 
+@pytest.mark.slow
 def test_a_process_that_is_killed_while_others_add_holds_nobody_up(tmp_path: Path) -> None:
     with open_memory(tmp_path, store="exact") as memory:
         memory.add(TaskStep("Count."))

@@ -112,6 +112,7 @@ def test_an_error_never_stops_the_agent(hook: Hook, tmp_path: Path, event: str, 
     assert (done.status, done.out) == (1, "") and said in done.err and done.err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_a_hook_needs_no_mcp(tmp_path: Path) -> None:
     file = write(tmp_path / "s1.jsonl", CLAUDE)
     code = "import sys; sys.modules['mcp'] = None; from tinymem.cli.main import main; main()"

@@ -163,6 +163,7 @@ def _texts(folder: Path) -> None:
         store.upsert([1], vectors(1), documents=["in full text"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change", [_other_version, _short, _without_labels, _new_table, _of_somebody_else, _no_database, _texts]
 )

@@ -80,6 +80,7 @@ def test_a_process_that_is_killed_during_a_call_is_an_error_once_and_loses_nothi
     assert store.query(unit_vectors(2)[1], 1)[0].tolist() == [2]
 
 
+@pytest.mark.slow
 def test_an_interrupt_during_a_call_leaves_no_answer_for_the_next_one(store: VectorStore) -> None:
     def interrupt(frame: FrameType, event: str, called: object) -> None:
         if event == "c_call" and called is pickle.load:
@@ -92,6 +93,7 @@ def test_an_interrupt_during_a_call_leaves_no_answer_for_the_next_one(store: Vec
     assert store.query(unit_vectors(2)[1], 1)[0].tolist() == [2]
 
 
+@pytest.mark.slow
 def test_a_process_that_ended_between_two_calls_is_not_noticed(store: VectorStore) -> None:
     ended = pid()
     os.kill(ended, signal.SIGKILL)

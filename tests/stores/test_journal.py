@@ -105,6 +105,7 @@ while True:
 """
 
 
+@pytest.mark.slow
 def test_a_killed_process_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
     path, dice, stop = tmp_path / "journal.db", random.Random(1), 1
     for _ in range(3):
@@ -577,6 +578,7 @@ journal.close()
 """
 
 
+@pytest.mark.slow
 def test_two_processes_that_make_and_fill_a_journal_at_once_both_succeed(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
     with python(ADD_A_HUNDRED, path, 1) as one, python(ADD_A_HUNDRED, path, 101) as other:

@@ -150,6 +150,7 @@ def test_a_memory_opens_grows_and_closes_without_its_server(tmp_path: Path, serv
         assert count(memory) == 119
 
 
+@pytest.mark.slow
 def test_a_server_that_lost_its_data_is_filled_again(server: ChromaServer, tmp_path: Path) -> None:
     with opened(tmp_path, f"chroma:{server.url}") as memory:
         fill(memory)

@@ -120,6 +120,7 @@ def test_a_closed_store_says_that_it_is_closed(open_store: OpenStore) -> None:
             call()
 
 
+@pytest.mark.slow
 def test_many_threads_can_write_and_search(store: VectorStore) -> None:
     vectors = unit_vectors(400)
     store.upsert([0], vectors[:1])
@@ -186,6 +187,7 @@ def test_chroma_makes_a_cosine_index_that_misses_little(tmp_path: Path) -> None:
     store.close()
 
 
+@pytest.mark.slow
 def test_chroma_takes_more_vectors_than_fit_in_one_of_its_batches(tmp_path: Path) -> None:
     store = ChromaStore(tmp_path)
     assert store._get_client().get_max_batch_size() < 6_000
@@ -348,6 +350,7 @@ def test_what_is_no_server_is_an_input_error(argument: str, tmp_path: Path) -> N
         ChromaStore.from_name(argument, tmp_path)
 
 
+@pytest.mark.slow
 def test_chroma_leaves_logging_alone_and_prints_nothing(tmp_path: Path) -> None:
     program = """
 import logging, sys

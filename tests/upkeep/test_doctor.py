@@ -202,6 +202,7 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
 QUICK = ("ids removed",)  # the rest takes long
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "damage",
     [pytest.param(act, id=id, marks=[] if id in QUICK else [pytest.mark.slow]) for id, act in DAMAGES.items()],
@@ -273,6 +274,7 @@ class Bad(ExactStore):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "said"),
     [

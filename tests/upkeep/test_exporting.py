@@ -524,6 +524,7 @@ import_memory(sys.argv[1], sys.argv[2], embedder="hashing:64", progress=progress
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
 def test_a_killed_import_brings_nothing_and_can_be_done_again(tmp_path: Path) -> None:
     with open_memory(tmp_path / "memory") as memory:
@@ -554,6 +555,7 @@ def test_progress_is_told(tmp_path: Path) -> None:
 # in little memory
 
 
+@pytest.mark.slow
 def test_little_of_a_large_memory_is_held_at_once(tmp_path: Path) -> None:
     with open_memory(tmp_path / "memory") as memory:
         memory.archive([said(f"{number}", metadata={"large": "abc" * 7_000}) for number in range(600)])

@@ -183,6 +183,7 @@ reindex(sys.argv[1], Watched(before), store="exact")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
 def test_a_killed_run_is_gone_on_with_and_until_then_the_old_embedder_serves(folder: Path) -> None:
     process = python(KILLED, folder, Path(__file__).parent)

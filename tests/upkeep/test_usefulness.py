@@ -138,6 +138,7 @@ def test_every_group_gets_a_figure_of_zero_or_more(steps: list[Step]) -> None:
     assert len(figures) == len(some) and all(math.isfinite(one) and one >= 0 for one in figures)
 
 
+@pytest.mark.slow
 def test_it_is_the_same_in_every_process() -> None:
     program = """
 from memories import said, sentences
