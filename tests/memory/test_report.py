@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import io
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +19,6 @@ from rich.cells import cell_len
 from rich.console import Console
 from strategies import MODERATE, histories, steps
 
-import tinymem.memory.inspection.report
 from tinymem import (
     ActionStep,
     AdaptiveMemoryManager,
@@ -88,10 +86,6 @@ def tables(report: object) -> dict[str, list[str]]:
     """The lines of each table below its titles, by the first title; "" is what stands before the first."""
     head, *blocks = str(report).split("\n\n")
     return {"": head.splitlines(), **{block.split()[0]: block.splitlines()[1:] for block in blocks}}
-
-
-def test_examples() -> None:
-    assert doctest.testmod(tinymem.memory.inspection.report).failed == 0
 
 
 # -- the numbers

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import re
 import unicodedata
 
@@ -12,7 +11,6 @@ from hypothesis import strategies as st
 from memories import said
 from strategies import THOROUGH, texts
 
-import tinymem.messages.characters
 from tinymem.messages.characters import visible
 from tinymem.recall.render import fenced
 
@@ -129,7 +127,3 @@ def test_what_is_stored_is_not_changed() -> None:
 
 def test_a_million_characters_are_shown_at_once() -> None:
     assert len(visible("\u200d" * 1_000_000)) == len(visible("<|" * 500_000)) == 1_000_000
-
-
-def test_the_example_in_the_docstring_is_true() -> None:
-    assert doctest.testmod(tinymem.messages.characters).failed == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import os
 import subprocess
 import sys
@@ -23,7 +22,7 @@ from servers import ChromaServer
 from tinymem.errors import ClosedError, FormatError, InputError, StorageError
 from tinymem.protocols import VectorStore
 from tinymem.registry import store_from
-from tinymem.stores import ChromaStore, ExactStore, exact, usearch
+from tinymem.stores import ChromaStore, ExactStore, usearch
 from tinymem.testing import STORE_CHECKS, check_persistence, exact_neighbours, unit_vectors
 
 OpenStore = Callable[[], VectorStore]
@@ -160,11 +159,6 @@ def test_exact_holds_what_a_dictionary_would(operations: list[tuple[str, list[in
         query = unit_vectors(1, 4, seed=9)[0]
         expected = exact_neighbours(list(held), np.stack(list(held.values())), query, 7)[0]
         assert store.query(query, 7)[0].tolist() == expected.tolist()
-
-
-def test_the_example_in_the_docstring_is_true() -> None:
-    failed, tried = doctest.testmod(exact)
-    assert tried and not failed
 
 
 def test_exact_gives_cosines_of_vectors_of_any_length() -> None:

@@ -408,9 +408,3 @@ def test_whatever_bytes_of_a_journal_are_wrong_doctor_says_something_or_nothing_
         journal_of(tmp_path).write_bytes(damaged)
         found += not doctor(tmp_path).sound
     assert found > 2
-
-
-def test_the_examples_in_the_docstrings_are_true() -> None:
-    import doctest
-
-    assert doctest.testmod(tinymem.upkeep.examination.diagnosis).failed == 0

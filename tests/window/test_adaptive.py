@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -14,9 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import THOROUGH, WORDS, Words, histories
 
-import tinymem
-import tinymem.messages.fitting
-import tinymem.window.adaptive
 from tinymem import (
     ActionStep,
     AdaptiveMemoryManager,
@@ -437,10 +433,3 @@ def test_the_groups_of_its_window_are_those_that_were_given() -> None:
         memory.add(MessageStep("tool", f"r{i} " * 10, f"c{i}"))
         check(memory)
     assert all(len(group) == 2 for group in groups(memory.steps)) and memory.steps[-1].text.startswith("r19")
-
-
-def test_the_examples_in_the_docstrings_run() -> None:
-    public = {name: getattr(tinymem, name) for name in tinymem.__all__}
-    for module in (tinymem.window.adaptive, tinymem.messages.fitting):
-        found = doctest.testmod(module, extraglobs=public)
-        assert found.failed == 0 < found.attempted

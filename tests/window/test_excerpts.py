@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import doctest
 import re
 
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import IMAGE, THOROUGH
 
-import tinymem.window.excerpts
 from tinymem.steps.types import ActionStep, MessageStep, Step, TaskStep, ToolCall
 from tinymem.window.excerpts import (
     HEAD,
@@ -117,7 +115,3 @@ def test_texts_are_replaced_where_they_stand_and_nothing_else_changes() -> None:
     task: Step = TaskStep(long)
     assert replace_texts(task, {long: "new"}) is task
     assert replace_texts(MessageStep("user", long, id="m"), {long: "new"}).text == "new"
-
-
-def test_the_examples_in_the_docstrings_run() -> None:
-    assert doctest.testmod(tinymem.window.excerpts).failed == 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import doctest
 import itertools
 import json
 import threading
@@ -17,7 +16,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import MODERATE, Chat, chats, histories, prune_strategies, summary_strategies
 
-import tinymem.window.manager
 from tinymem.errors import BudgetError, FormatError, InputError, MessageError, StepError
 from tinymem.steps.types import (
     CARRY_OUT,
@@ -452,7 +450,3 @@ def test_adding_to_a_long_window_stays_fast() -> None:
     memory = MemoryManager(prune_strategy=no_pruning(), auto_prune_at=None)
     memory.add_steps([MessageStep("user", "x") for _ in range(20_000)])
     assert memory.add_message("user", "y").step_number == 20_000
-
-
-def test_the_examples_in_the_docstrings_run() -> None:
-    assert doctest.testmod(tinymem.window.manager).failed == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import itertools
 import logging
 from collections.abc import Callable, Iterator, Sequence
@@ -17,8 +16,6 @@ from hypothesis import strategies as st
 from memories import texts_in
 from strategies import THOROUGH, histories
 
-import tinymem.steps.standins
-import tinymem.window.outcome
 from tinymem import (
     ActionStep,
     FinalAnswerStep,
@@ -398,8 +395,3 @@ def test_redaction_leaves_the_ids_of_a_stand_in_alone(tmp_path: Path) -> None:
         changed = memory.steps[-1]
     with open_memory(tmp_path, prune_strategy=newest_five, redact=upper) as memory:
         assert memory.steps[-1] == changed and rank(changed)[1] == 1
-
-
-@pytest.mark.parametrize("module", [tinymem.window.outcome, tinymem.steps.standins])
-def test_the_examples_in_the_docstrings_run(module: Any) -> None:
-    assert doctest.testmod(module).failed == 0

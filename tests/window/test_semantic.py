@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import gc
 import re
 from collections.abc import Sequence
@@ -14,8 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import THOROUGH, WORDS
 
-import tinymem
-import tinymem.window.semantic
 from tinymem.embedders.hashing import HashingEmbedder
 from tinymem.errors import BudgetError, EmbedderError, InputError
 from tinymem.memory.hierarchy import HierarchicalMemory
@@ -332,8 +329,3 @@ def test_options_that_make_no_sense_are_refused_at_once(options: dict[str, Any],
 def test_a_budget_that_cannot_hold_says_what_needs_how_much() -> None:
     with pytest.raises(BudgetError, match="current task"):
         semantic_pruning("static", 5, counter=WORDS)([TASK, *run(3)])
-
-
-def test_the_examples_in_the_docstrings_run() -> None:
-    public = {name: getattr(tinymem, name) for name in tinymem.__all__}
-    assert doctest.testmod(tinymem.window.semantic, extraglobs=public).failed == 0

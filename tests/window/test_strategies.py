@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,10 +10,6 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from strategies import MODERATE, THOROUGH, WORDS, Words, histories, prune_strategies, summary_strategies
 
-import tinymem
-import tinymem.window.observations
-import tinymem.window.strategies
-import tinymem.window.strategy
 from tinymem.errors import BudgetError, InputError
 from tinymem.messages.conversion import groups, messages_from_steps
 from tinymem.messages.tokens import count_tokens
@@ -370,9 +365,3 @@ def test_numbers_that_make_no_sense_are_refused_and_named(bad: Any) -> None:
 def test_options_that_make_no_sense_are_refused_at_once(options: dict[str, Any], says_what: str) -> None:
     with pytest.raises(InputError, match=says_what):
         token_budget(10, **options)
-
-
-def test_the_examples_in_the_docstrings_run() -> None:
-    public = {name: getattr(tinymem, name) for name in tinymem.__all__}
-    for module in (tinymem.window.strategies, tinymem.window.observations, tinymem.window.strategy):
-        assert doctest.testmod(module, extraglobs=public).failed == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import itertools
 import logging
 from collections.abc import Iterator, Sequence
@@ -17,8 +16,6 @@ from hypothesis import strategies as st
 from memories import texts_in
 from strategies import THOROUGH, WORDS, histories, summary_strategies
 
-import tinymem
-import tinymem.window.summarize
 from tinymem import (
     ActionStep,
     HierarchicalMemory,
@@ -452,8 +449,3 @@ def test_options_that_make_no_sense_are_refused_at_once(options: dict[str, Any],
 def test_critical_steps_that_are_over_the_budget_are_an_error() -> None:
     with pytest.raises(BudgetError, match="current task"):
         summarize_strategy(max_tokens=10)([TaskStep("word " * 50)])
-
-
-def test_the_examples_in_the_docstrings_run() -> None:
-    public = {name: getattr(tinymem, name) for name in tinymem.__all__}
-    assert doctest.testmod(tinymem.window.summarize, extraglobs=public).failed == 0
