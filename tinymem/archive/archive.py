@@ -75,7 +75,7 @@ class Archive:
         self.journal = journal or open_journal(folder, create)
         self._catalog: Catalog | None = None
         self._rewrites: str | None = None  # the number of the journal's rewrites that the catalog has followed
-        self._is_mapped, self.opened = False, OpenedSteps()
+        self._is_mapped, self.opened = False, OpenedSteps(counter)
         self._corrections: Mapping[int, int] | None = None  # until they are asked for
         self._files = CatalogFiles(folder / CATALOG)
         try:

@@ -75,19 +75,33 @@ class RankedPassage(NamedTuple):
 
 
 class Opened:
-    """A step, with its parts, header and lines at hand."""
+    """A step, with its parts, header and lines at hand, and the tokens of these."""
 
-    def __init__(self, step: Step) -> None:
-        self.step = step
+    def __init__(self, step: Step, counter: TokenCounter) -> None:
+        self.step, self._counter = step, counter
         self.parts: tuple[Part, ...] = step.parts()
         self.length = sum(len(part.text) for part in self.parts)
         self._lines: dict[tuple[int, int, int, bool], str] = {}
         self._said: dict[tuple[int, int, int], Utterance] = {}
+        self._costs: dict[tuple[int, int, int, bool], int] = {}
 
     @cached_property
     def header(self) -> str:
         """The header over its excerpts."""
         return header(self.step)
+
+    @cached_property
+    def header_cost(self) -> int:
+        """The tokens of the header."""
+        return self._counter.count(f"{self.header}\n")
+
+    def cost(self, part: int, start: int, end: int, labelled: bool) -> int:
+        """Return the tokens of a passage, behind its label where it is `labelled`, counted once."""
+        at = (part, start, end, labelled)
+        if at not in self._costs:
+            prefix = label(self.step, self.parts[part], whole=False) if labelled else ""
+            self._costs[at] = self._counter.count(f"{prefix}{self.said(part, start, end).text}\n")
+        return self._costs[at]
 
     def said(self, part: int, start: int, end: int) -> Utterance:
         """Return the text of a passage with who said it, made once."""
@@ -108,7 +122,8 @@ class Opened:
 class OpenedSteps:
     """Steps that were opened, kept for the next recall, which opens many of them again: some REMEMBERED characters."""
 
-    def __init__(self) -> None:
+    def __init__(self, counter: TokenCounter) -> None:
+        self._counter = counter
         self._held: dict[int, Opened] = {}
         self._length = 0
 
@@ -122,7 +137,7 @@ class OpenedSteps:
         if missing := sorted(number for number in numbers if number not in held):
             if self._length > REMEMBERED:
                 self.clear()
-            fetched = {number: Opened(step) for number, step in fetch(missing).items()}
+            fetched = {number: Opened(step, self._counter) for number, step in fetch(missing).items()}
             short = {number: opened for number, opened in fetched.items() if opened.length < LONG}
             self._length += sum(opened.length for opened in short.values())
             self._held |= short
@@ -193,8 +208,8 @@ class _Packer:
             if (opened := self._open(i)) is None:
                 continue
             said = opened.said(at.part, at.start, at.end)
-            labels, dates = (at.number, at.part) not in labelled, opened.header not in headers
-            cost = self._cost(opened, at.part, said.text, labels, dates)
+            cost = opened.cost(at.part, at.start, at.end, (at.number, at.part) not in labelled)
+            cost += opened.header_cost if opened.header not in headers else 0
             if cost + self._mark_cost(said) > left:
                 misses += 1
                 continue
@@ -223,12 +238,6 @@ class _Packer:
         if not said.words or self.repetitions.sayings is None:
             return 0
         return self.counter.count(format_times(*self.repetitions.times(said)))
-
-    def _cost(self, opened: Opened, part: int, text: str, labels: bool, dates: bool) -> int:
-        """Count the tokens of a passage, with its label and header if they are new."""
-        prefix = label(opened.step, opened.parts[part], whole=False) if labels else ""
-        cost = self.counter.count(f"{prefix}{text}\n")
-        return cost + self.counter.count(f"{opened.header}\n") if dates else cost
 
     def _open(self, i: int) -> Opened | None:
         """Return the step of the i-th passage; those of the next ones are fetched with it."""
@@ -281,7 +290,7 @@ class _Packer:
             if i in chosen or (opened := self._open(i)) is None:
                 continue
             said = opened.said(at.part, at.start, at.end)
-            tokens = self._cost(opened, at.part, said.text, labels=True, dates=True)
+            tokens = opened.cost(at.part, at.start, at.end, labelled=True) + opened.header_cost
             excerpt = self.excerpt([_Chosen(i, at, opened, said, tokens)])
             better = self._find_better(said) if i in self.repeated else None
             yield LeftOut(excerpt, i + 1, self._reason(i, last), better)
@@ -331,7 +340,7 @@ def pack(
     most = len(ranked) if limits.k is None else limits.k
     every = every or (lambda below=sys.maxsize: [at for at in ranked if at.end - at.start < below])
     packer = _Packer(
-        ranked, fetch, counter, opened or OpenedSteps(), most, limits.diversity, every, asked, limits.shown
+        ranked, fetch, counter, opened or OpenedSteps(counter), most, limits.diversity, every, asked, limits.shown
     )
     packer.fill(budget - FENCE)
     for more in range(ROUNDS, -1, -1):

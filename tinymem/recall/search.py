@@ -146,9 +146,9 @@ class Search:
         self, scored: ScoredCandidates, text: str, budget: int, limits: Limits, current: Current
     ) -> Explanation | None:
         """Pack the best of what was scored, as it was corrected; None where the catalog's files have changed since."""
-        past, catalog = self._past, scored.catalog
-        blind = limits.min_relevance is None and past.queue.trouble  # words alone tell little of what is unrelated
-        least = 0 if blind else limits.min_relevance
+        past, catalog, note = self._past, scored.catalog, self._past.queue.trouble
+        # where it is blind, words alone tell little of what is unrelated
+        least = 0 if note and limits.min_relevance is None else limits.min_relevance
         is_relevant = least is not None or scored.odds >= 0
         ranked = current(scored.ranked(budget + sum(one.tokens for one in limits.shown), least))
         if catalog.is_gone():
@@ -163,7 +163,6 @@ class Search:
             recalled, left_out = pack(
                 ranked, past.fetch, past.counter, room, past.key, limits, past.opened, every, asked=text
             )
-        note = past.queue.trouble
         if not note and not scored.query.is_stretch:
             asked = [*labels(text[:LABELLED]).items()][:MOST_NAMES]
             unknown = [name for name, words in asked if not past.has_words(words)]

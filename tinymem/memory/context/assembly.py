@@ -100,7 +100,7 @@ class Part:
         if self.group is None or self.whole is None:
             return [Entry(dict(self.message or {}), self.kind, None, self.steps)]
         whole = () if self.whole is self.group else (self.whole,)
-        return entries_of([self.group], given, {*partial, *self.cut}, whole)
+        return entries_of(self.group, given, {*partial, *self.cut}, whole)
 
     def items(self) -> Iterator[Item]:
         """Yield the place of each of its steps; the first of a group has all of the group's tokens."""
@@ -304,35 +304,33 @@ def _fixed_cost(fixed: Sequence[RenderedGroup], budget: int) -> int:
 
 
 def entries_of(
-    groups: Iterable[RenderedGroup], given: Given | None, cut: Collection[str], whole: Sequence[RenderedGroup] = ()
+    one: RenderedGroup, given: Given | None, cut: Collection[str], whole: Sequence[RenderedGroup] = ()
 ) -> list[Entry]:
-    """Return the entries of groups that are shown.
+    """Return the entries of a group that is shown.
 
     Args:
-        groups: The groups.
+        one: The group.
         given: The caller's own messages, where there are any.
         cut: Ids of steps that are not whole.
         whole: The groups as they would be sent whole, those that are shown shortened at least.
     """
     originals = {
-        (one.group[source[0]].id, source[1]): message
-        for one in whole
-        for message, source in zip(one.messages, one.sources, strict=True)
+        (each.group[source[0]].id, source[1]): message
+        for each in whole
+        for message, source in zip(each.messages, each.sources, strict=True)
         if source is not None
     }
     entries: list[Entry] = []
-    for one in groups:
-        for message, source in zip(one.messages, one.sources, strict=True):
-            own: Message = to_mutable(message)
-            if source is None:
-                entries.append(Entry(own, "placeholder" if own["role"] == "tool" else "moved", None, tuple(one.group)))
-                continue
-            step, place = one.group[source[0]], source[1]
-            inputs = given.inputs(step) if given else ()
-            index = inputs[place] if place < len(inputs) else None
-            is_cut = step.id in cut and message != originals.get((step.id, place))
-            native = step.overlay[place].get("set", {}).get(NATIVE) if place < len(step.overlay) else None
-            entries.append(Entry(own, "message", index, (step,), is_cut, native and to_mutable(native)))
+    for message, own, source in zip(one.messages, to_mutable(one.messages), one.sources, strict=True):
+        if source is None:
+            entries.append(Entry(own, "placeholder" if own["role"] == "tool" else "moved", None, tuple(one.group)))
+            continue
+        step, place = one.group[source[0]], source[1]
+        inputs = given.inputs(step) if given else ()
+        index = inputs[place] if place < len(inputs) else None
+        is_cut = step.id in cut and message != originals.get((step.id, place))
+        native = step.overlay[place].get("set", {}).get(NATIVE) if place < len(step.overlay) else None
+        entries.append(Entry(own, "message", index, (step,), is_cut, native and to_mutable(native)))
     return entries
 
 

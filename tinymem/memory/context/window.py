@@ -166,7 +166,7 @@ def _from_start(
     until what is shown has grown over the share, and then jumps by half of it. Summaries stand for what is older than
     the window, so they do not go with its start.
     """
-    stand_ins = {step.id for step in find_stand_ins(one.group[0] for one in rest)}
+    stand_ins = {step.id for step in find_stand_ins([one.group[0] for one in rest])}
     summaries = [one for one in rest if one.first in stand_ins]
     taken = sum(one.tokens for one in summaries)
     if summaries and taken <= min(room, share):

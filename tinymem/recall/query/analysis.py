@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 
 import numpy as np
@@ -13,7 +13,7 @@ from tinymem.errors import EmbedderError, TinymemError, safe_summary
 from tinymem.protocols import Embedder, Vectors
 from tinymem.recall.passages import cut
 from tinymem.recall.query.dates import Span, spans
-from tinymem.recall.query.identifiers import Codes, hashes, named, read
+from tinymem.recall.query.identifiers import NONE, Codes, hashes, named, read
 from tinymem.recall.query.words import words_of
 from tinymem.steps.content import clean
 from tinymem.stores.words import CJK, blank_cjk, has_cjk
@@ -108,8 +108,8 @@ class Query:
     text: str
     vectors: Vectors
     now: datetime
-    identifiers: Codes = field(default_factory=lambda: read(b""))
-    named: Codes = field(default_factory=lambda: read(b""))
+    identifiers: Codes = field(default_factory=lambda: NONE)
+    named: Codes = field(default_factory=lambda: NONE)
     spans: tuple[Span, ...] = ()
     topic: str = ""
     is_stretch: bool = False
@@ -173,9 +173,5 @@ def analyse(
     is_stretch = bool(words) or len(pieces) > 1 or text.strip().count("\n") >= LINES
     topic = words or (text if is_stretch else topic_of(text, speakers))
     vectors = embed_texts(embedder, [topic] if len(pieces) == 1 else [topic, *pieces], asked=True)
-    query = Query(
-        text, vectors, now, read(hashes(text)), topic=topic, is_stretch=is_stretch, embedder=embedder.name
-    )  # fmt: skip
-    if is_stretch:
-        return query
-    return replace(query, named=read(named(text)), spans=tuple(spans(blank_cjk(text), now, since, until)))
+    codes, dates = (NONE, ()) if is_stretch else (named(text), tuple(spans(blank_cjk(text), now, since, until)))
+    return Query(text, vectors, now, read(hashes(text)), codes, dates, topic, is_stretch, embedder.name)

@@ -18,7 +18,9 @@ import numpy.typing as npt
 from tinymem.protocols import Ids
 from tinymem.stores.words import blank_cjk
 
-__all__ = ["NAME", "NUMBER", "PATH", "Codes", "Seen", "classes", "hashes", "identifiers", "labels", "named", "read"]
+__all__ = [
+    "NAME", "NONE", "NUMBER", "PATH", "Codes", "Seen", "classes", "hashes", "identifiers", "labels", "named", "read",
+]  # fmt: skip
 
 Codes: TypeAlias = npt.NDArray[np.uint32]
 
@@ -30,6 +32,7 @@ LEAST_ID = 8  # digits of a number that is an id of something, and so a name
 LEAST_DIGITS = 3  # of a label that can only mean one thing: not GPT-4, covid-19
 LONGEST = 200  # a longer run is no name but data
 LAST = (1 << 32) - 1  # row, as tables count them
+NONE: Codes = np.zeros(0, "<u4")  # no identifiers
 
 _RUN = re.compile(r"\w(?:[\w./-]*\w)?")
 _WORD = re.compile(r"\w+")
@@ -99,7 +102,7 @@ def hashes(text: str) -> bytes:
     return _hashed(identifiers(text))
 
 
-def named(text: str) -> bytes:
+def named(text: str) -> Codes:
     """Hash the identifiers of a question that name one thing: not WeChat, 15th, and/or, 5-kilometer, 21.01.2024.
 
     A label is looked for in each of its spellings, and a long number as an earlier version of this library hashed it
@@ -112,7 +115,7 @@ def named(text: str) -> bytes:
     )
     spellings = dict.fromkeys(spelling for name in names for spelling in _spellings(name))
     earlier = [_code(name, NUMBER) for name in spellings if name.isdecimal() and len(name) >= LEAST_ID]
-    return _hashed(spellings) + np.array(earlier, "<u4").tobytes()
+    return read(_hashed(spellings) + np.array(earlier, "<u4").tobytes())
 
 
 def labels(text: str) -> dict[str, str]:
