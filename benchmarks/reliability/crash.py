@@ -85,20 +85,20 @@ def survived(task: tuple[Path, str, list[str]]) -> list[Kill]:
 
 
 def _killed(home: Path, number: str, name: str, expected: Expected, dice: random.Random) -> Kill:
-    operation, ledger, seed = OPERATIONS[name], home / f"ledger-{number}", str(dice.random())
-    status = _kill_once(lambda ready: _worker(home, ledger, number, operation, seed, ready), operation, dice)
-    told = read_ledger(ledger)
-    expected.read(told)
-    wrong = [] if status == DEATH else [f"it ended by itself ({status}): {told.of('error')}"]
+    operation, file, seed = OPERATIONS[name], home / f"ledger-{number}", str(dice.random())
+    status = _kill_once(lambda ready: _worker(home, file, number, operation, seed, ready), operation, dice)
+    ledger = read_ledger(file)
+    expected.read(ledger)
+    wrong = [] if status == DEATH else [f"it ended by itself ({status}): {ledger.of('error')}"]
     found, held, notes = _answer(lambda: check(home / "memory", operation.store, expected, seed))
-    if not told.of("making"):
+    if not ledger.of("making"):
         expected.see(held, notes)
-    acknowledged = sum(line[0] in ANSWERS for line in told.lines)
-    return Kill(name, told.inside, acknowledged, [f"{home.name} {number} {name}: {one}" for one in (*wrong, *found)])
+    acknowledged = sum(line[0] in ANSWERS for line in ledger.lines)
+    return Kill(name, ledger.inside, acknowledged, [f"{home.name} {number} {name}: {one}" for one in (*wrong, *found)])
 
 
-def _worker(home: Path, ledger: Path, number: str, operation: Operation, seed: str, ready: Callable[[], None]) -> None:
-    worker = Worker(home / "memory", ledger, number, seed)
+def _worker(home: Path, file: Path, number: str, operation: Operation, seed: str, ready: Callable[[], None]) -> None:
+    worker = Worker(home / "memory", file, number, seed)
     try:
         if not operation.opens:
             worker.open(operation.store)
@@ -130,7 +130,7 @@ def _answer(ask: Callable[[], Answer]) -> Answer:
     if child == 0:
         signal.alarm(PATIENCE)
 
-        def told() -> None:
+        def report() -> None:
             try:
                 answer: Any = ask()
             except BaseException:
@@ -138,7 +138,7 @@ def _answer(ask: Callable[[], Answer]) -> Answer:
             with open(writer, "wb") as stream:
                 pickle.dump(answer, stream)
 
-        _leave(told)
+        _leave(report)
     os.close(writer)
     with open(reader, "rb") as stream:
         text = stream.read()

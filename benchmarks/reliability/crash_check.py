@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.reliability.crash_copies import of_copies
-from benchmarks.reliability.crash_worker import TOKENS, Told, opened, word
+from benchmarks.reliability.crash_worker import TOKENS, Ledger, opened, word
 from tinymem import HierarchicalMemory, MessageStep
 from tinymem.archive.folders import INDEX
 from tinymem.errors import InputError, TinymemError
@@ -40,20 +40,20 @@ class Expected:
     gone: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     marked: set[str] = field(default_factory=set)
-    last: Told = field(default_factory=lambda: Told([]))  # by the process that was killed just now
+    last: Ledger = field(default_factory=lambda: Ledger([]))  # by the process that was killed just now
 
-    def read(self, told: Told) -> None:
+    def read(self, ledger: Ledger) -> None:
         """Add the ledger of the next killed process."""
-        self.last = told
-        if told.of("making"):
+        self.last = ledger
+        if ledger.of("making"):
             return  # of other memories
-        for some in told.of("added"):
+        for some in ledger.of("added"):
             self.steps |= some
-        self.gone += [id for ids in told.of("forgotten") for id in ids]
+        self.gone += [id for ids in ledger.of("forgotten") for id in ids]
         for id in self.gone:
             self.steps.pop(id, None)
-        self.notes += told.of("noted")
-        self.marked |= {*told.of("marked")}
+        self.notes += ledger.of("noted")
+        self.marked |= {*ledger.of("marked")}
 
     def begun(self, begin: str, end: str) -> Any:
         """Return the operation that was begun and not acknowledged, or None."""
@@ -225,8 +225,8 @@ def _of_recall(memory: HierarchicalMemory, expected: Expected, dice: random.Rand
 
 def _of_embedder(memory: HierarchicalMemory, expected: Expected) -> Iterator[str]:
     """A memory that was reindexed has the new embedder; one that was being so, the old one or the new one."""
-    told, begun = expected.last.of("reindexed")[-1:], expected.begun("reindexing", "reindexed")
-    if told and memory.long_term.queue.embedder.fingerprint not in (*told, begun):
+    ended, begun = expected.last.of("reindexed")[-1:], expected.begun("reindexing", "reindexed")
+    if ended and memory.long_term.queue.embedder.fingerprint not in (*ended, begun):
         yield f"the memory has the embedder {memory.long_term.queue.embedder.name}, and was given another one"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-from benchmarks.reliability.crash_worker import EMBEDDERS, Told, opened
+from benchmarks.reliability.crash_worker import EMBEDDERS, Ledger, opened
 from tinymem.archive.folders import namespace_folder
 from tinymem.errors import InputError, NotAMemoryError
 from tinymem.stores.journals import open_journal
@@ -15,12 +15,12 @@ from tinymem.upkeep import import_memory
 __all__ = ["of_copies"]
 
 
-def of_copies(folder: Path, told: Told) -> Iterator[str]:
+def of_copies(folder: Path, ledger: Ledger) -> Iterator[str]:
     """All that was done is whole; of what was under way, a file is refused or whole, a memory empty or whole."""
-    for _, name, count in told.lines_of("exporting"):
-        yield from _of_file(folder.with_name(name), count, name in told.of("exported"))
-    for _, name, count in told.lines_of("importing"):
-        yield from _of_import(folder.with_name(name), count, name in told.of("imported"))
+    for _, name, count in ledger.lines_of("exporting"):
+        yield from _of_file(folder.with_name(name), count, name in ledger.of("exported"))
+    for _, name, count in ledger.lines_of("importing"):
+        yield from _of_import(folder.with_name(name), count, name in ledger.of("imported"))
 
 
 def _of_file(file: Path, count: int, done: bool) -> Iterator[str]:

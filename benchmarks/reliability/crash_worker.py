@@ -17,7 +17,7 @@ from tinymem import ActionStep, HierarchicalMemory, MessageStep, Step
 from tinymem.embedders.hashing import HashingEmbedder
 from tinymem.errors import EmbedderMismatchError
 
-__all__ = ["EMBEDDERS", "TOKENS", "Told", "Worker", "opened", "read_ledger", "word"]
+__all__ = ["EMBEDDERS", "TOKENS", "Ledger", "Worker", "opened", "read_ledger", "word"]
 
 FILLER = ("It was", "opened", "and", "cleaned", "as", "the manual", "has it.", "Closed", "again", "by", "shift", "four")
 TOKENS = 300  # of a context; the window has half of it, so that steps leave it all the time
@@ -47,9 +47,9 @@ class Worker:
     """A process that works on a memory until it is killed, and its ledger: one JSON list a line, by `write`, which a
     kill cannot undo. `name` begins the ids of its steps."""
 
-    def __init__(self, folder: Path, ledger: Path, name: str, seed: str) -> None:
+    def __init__(self, folder: Path, file: Path, name: str, seed: str) -> None:
         self.folder, self.dice, self._name = folder, random.Random(seed), name
-        self._ledger = os.open(ledger, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        self._ledger = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         self._made, self.held = 0, list[str]()
         self.memory: HierarchicalMemory
 
@@ -102,7 +102,7 @@ class Worker:
 
 
 @dataclass
-class Told:
+class Ledger:
     """The ledger of one killed process: its lines, and whether the kill interrupted an operation."""
 
     lines: list[list[Any]]
@@ -122,7 +122,7 @@ class Told:
         return [line[1] for line in self.lines_of(kind)]
 
 
-def read_ledger(ledger: Path) -> Told:
+def read_ledger(file: Path) -> Ledger:
     """Read a ledger, without a line that the kill cut off."""
-    lines = ledger.read_text(encoding="utf-8").splitlines(keepends=True)
-    return Told([json.loads(line) for line in lines if line.endswith("\n")])
+    lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
+    return Ledger([json.loads(line) for line in lines if line.endswith("\n")])

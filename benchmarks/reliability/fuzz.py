@@ -50,10 +50,10 @@ def fuzzed(target: str, seconds: int, folder: Path) -> dict[str, Any]:
     ]
     environment = {**os.environ, "TMPDIR": str(place), "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, cwd=place, env=environment, capture_output=True, check=False)
-    told = done.stderr.decode("utf-8", "replace")
-    cases, covered = _DONE.search(told), _COVERED.findall(told)
+    output = done.stderr.decode("utf-8", "replace")
+    cases, covered = _DONE.search(output), _COVERED.findall(output)
     if done.returncode or cases is None:
-        return {"cases": 0, "seconds": 0, "wrong": told[-4_000:]}
+        return {"cases": 0, "seconds": 0, "wrong": output[-4_000:]}
     return {
         "cases": int(cases[1]),
         "seconds": int(cases[2]),

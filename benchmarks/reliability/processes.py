@@ -66,7 +66,7 @@ class Worker:
         self.folder, self.name, self.until = folder, name, until
         self.dice, self.made, self.done = random.Random(name), 0, 0
         self.took: dict[str, list[float]] = {}
-        self.told = (folder.parent / f"{name}.acknowledged").open("w", encoding="utf-8")
+        self.acknowledged = (folder.parent / f"{name}.acknowledged").open("w", encoding="utf-8")
 
     def work(self, jobs: dict[Callable[[HierarchicalMemory], None], int]) -> None:
         """Do `jobs`, by their weights."""
@@ -93,8 +93,8 @@ class Worker:
 
     def acknowledge(self, steps: Sequence[Any]) -> None:
         """Write down what `add` returned."""
-        self.told.writelines(json.dumps([step.id, step.step_number, step.text]) + "\n" for step in steps)
-        self.told.flush()
+        self.acknowledged.writelines(json.dumps([step.id, step.step_number, step.text]) + "\n" for step in steps)
+        self.acknowledged.flush()
 
     def add(self, memory: HierarchicalMemory) -> None:
         """Add one message."""

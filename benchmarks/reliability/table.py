@@ -31,9 +31,9 @@ def tables(results: Path) -> str:
 
 
 def _rows(heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    told = (" | ".join(f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row) for row in rows)
+    shown = (" | ".join(f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row) for row in rows)
     lines = [f"| {' | '.join(heads)} |", f"| --- |{' ---: |' * (len(heads) - 1)}"]
-    return "\n".join([*lines, *(f"| {row} |" for row in told)])
+    return "\n".join([*lines, *(f"| {row} |" for row in shown)])
 
 
 def _kills(record: dict[str, Any]) -> str:

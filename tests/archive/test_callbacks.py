@@ -36,7 +36,7 @@ def on_disk(path: Path) -> dict[str, bool]:
         return {row.id: bool(row.window) for row in other.long_term.journal.rows()}
 
 
-def test_each_step_is_told_of_once_it_is_on_disk(tmp_path: Path) -> None:
+def test_callbacks_hear_of_a_step_once_it_is_on_disk(tmp_path: Path) -> None:
     told: list[tuple[int | None, bool]] = []
     with open_memory(tmp_path) as memory:
         memory.add(TaskStep("Before."))
@@ -57,7 +57,7 @@ def test_step_callbacks_by_type_get_only_their_type(tmp_path: Path) -> None:
     assert actions == added[1:2] and every == added
 
 
-def test_what_leaves_the_window_is_told_of_when_the_journal_knows(tmp_path: Path) -> None:
+def test_callbacks_hear_of_what_leaves_the_window_once_it_is_written(tmp_path: Path) -> None:
     reports: list[PruneReport] = []
     archived: list[tuple[list[int | None], set[bool]]] = []
 
@@ -84,7 +84,7 @@ def test_a_shortened_step_is_in_the_report_and_not_archived(tmp_path: Path) -> N
     assert [len(report.shortened) for report in reports] == [1] and archived == []
 
 
-def test_what_came_back_is_told_of(tmp_path: Path) -> None:
+def test_callbacks_hear_of_what_came_back(tmp_path: Path) -> None:
     told: list[Recall] = []
     with open_memory(
         tmp_path, prune_strategy=keep_last_n_steps(2), callbacks=Callbacks(on_recall=told.append)

@@ -112,7 +112,7 @@ def test_an_error_inside_the_block_comes_out_and_gives_it_back(memories: Memorie
     assert len(memories) == 2
 
 
-def test_one_that_its_user_closed_is_opened_anew(memories: Memories) -> None:
+def test_one_that_its_user_closed_is_opened_again(memories: Memories) -> None:
     with memories.open("ann") as memory, memories.open("ann"):
         memory.close()
     assert len(memories) == 0

@@ -111,7 +111,7 @@ def test_a_cache_serves_most_of_what_is_sent(make: Any) -> None:
 
 
 @MAKERS
-def test_where_nothing_is_cached_every_prompt_is_made_anew(make: Any) -> None:
+def test_where_nothing_is_cached_every_prompt_is_built_from_scratch(make: Any) -> None:
     assert jumps(make(work(60), 1_000, cache=1)) > 20
 
 
@@ -171,7 +171,7 @@ def test_where_nothing_is_recalled_the_window_has_the_room() -> None:
     assert anew and min(anew) > 700  # 240 with the window's usual share
 
 
-def test_another_filter_begins_anew() -> None:
+def test_another_filter_starts_a_new_prompt() -> None:
     history = [{"role": "user", "content": "What is the code of the vault?"}]
     with open_memory() as memory:
         memory.archive([MessageStep("user", "The vault's code is 4711-Q.", session="ann")])
@@ -208,7 +208,7 @@ def test_a_session_that_one_process_did_not_use_goes_on_in_the_next_but_not_afte
         assert memory.fit(history[:end], session="s").messages != before
 
 
-def test_a_history_that_was_edited_begins_anew() -> None:
+def test_an_edited_history_starts_a_new_prompt() -> None:
     history = [message for step in work(10) for message in step.to_messages(style="tools")]
     with open_memory(max_tokens=4_000) as memory:
         memory.fit(history, session="s")

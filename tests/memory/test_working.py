@@ -419,7 +419,7 @@ def test_prompt_and_task_that_do_not_fit_are_a_budget_error() -> None:
 # -- tasks
 
 
-def test_a_new_task_begins_anew_and_keeps_the_prompt() -> None:
+def test_a_new_task_starts_over_and_keeps_the_prompt() -> None:
     memory = working(2)
     first = memory.task_id
     second = memory.new_task("Sum the rows.")
@@ -478,7 +478,7 @@ def test_steps_are_recalled_after_the_task(tmp_path: Path) -> None:
         assert (resumed.task_description, resumed.steps) == ("Sum the rows.", ())
 
 
-def test_another_task_begins_anew_and_another_prompt_does_not(tmp_path: Path) -> None:
+def test_another_task_starts_over_and_another_prompt_does_not(tmp_path: Path) -> None:
     with open_memory(tmp_path) as memory:
         first = working(2, memory=memory)
         prompted = WorkingMemory(4_000, "You write Rust.", "Count the rows.", memory=memory)

@@ -65,13 +65,13 @@ def public() -> dict[str, Any]:
     return {name: getattr(package, name) for package in packages for name in package.__all__}
 
 
-def test_each_command_that_is_told_is_there() -> None:
+def test_each_command_that_a_message_names_is_there() -> None:
     found = told(r"(?:^|[`:\]>] ?|so )tinymem ([a-z]+)")
     assert {command for _, command, _ in found} >= {"reindex", "rebuild", "ingest"}
     assert [(name, command) for name, command, _ in found if command not in COMMANDS] == []
 
 
-def test_each_option_that_is_told_is_one_of_the_command() -> None:
+def test_each_option_that_a_message_names_is_one_of_the_command() -> None:
     options = {name: {option for one in command.params for option in one.opts} for name, command in COMMANDS.items()}
     for name, option, text in told(r"(--[a-z][a-z-]+)"):
         if "pip install" in text:
@@ -80,14 +80,14 @@ def test_each_option_that_is_told_is_one_of_the_command() -> None:
         assert any(option in options[command] for command in commands), (name, option, text)
 
 
-def test_each_package_that_is_told_is_a_dependency() -> None:
+def test_each_package_that_a_message_names_is_a_dependency() -> None:
     needed = {re.split(r"[^\w-]", one)[0] for one in PYPROJECT["project"]["dependencies"]} | {DISTRIBUTION}
     found = told(r"pip install (?:--?[a-z-]+ )*'?([a-z{][\w{}-]*)")
     assert len(found) >= 2
     assert {(name, package) for name, package, _ in found if package not in needed | {"{}"}} == set()
 
 
-def test_each_extra_that_is_told_is_declared() -> None:
+def test_each_extra_that_a_message_names_is_declared() -> None:
     extras = PYPROJECT["project"]["optional-dependencies"]
     used = {
         call.args[1].value

@@ -207,7 +207,7 @@ QUICK = ("ids removed",)  # the rest takes long
     "damage",
     [pytest.param(act, id=id, marks=[] if id in QUICK else [pytest.mark.slow]) for id, act in DAMAGES.items()],
 )
-def test_a_damaged_index_is_found_and_made_anew_without_embedding(memory: Path, damage: Callable[[Path], None]) -> None:
+def test_a_damaged_index_is_found_and_rebuilt_without_embedding(memory: Path, damage: Callable[[Path], None]) -> None:
     damage(memory)
     found = doctor(memory, timeout=600)
     assert not found.sound and {finding.advice for finding in found.findings} == {REBUILD}
@@ -216,7 +216,7 @@ def test_a_damaged_index_is_found_and_made_anew_without_embedding(memory: Path, 
     assert doctor(memory).sound and recalls(memory)
 
 
-def test_what_is_wrong_with_an_index_is_told_in_numbers(memory: Path) -> None:
+def test_faults_of_an_index_are_counted(memory: Path) -> None:
     DAMAGES["ids removed"](memory)
     DAMAGES["ids added"](memory)
     assert problems_of(doctor(memory)).splitlines() == [
@@ -237,7 +237,7 @@ def test_the_index_of_another_memory_is_found_out(memory: Path, other: Path, tmp
 
 
 @pytest.mark.slow
-def test_an_index_that_somebody_holds_is_not_looked_at_nor_made_anew(
+def test_an_index_that_somebody_holds_is_neither_examined_nor_rebuilt(
     memory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tinymem.stores.chroma.store.ENDING", 0.1)
@@ -296,7 +296,7 @@ def test_a_reader_of_the_index_that_crashes_or_hangs_is_a_finding(
     assert re.fullmatch(said, finding.problem), finding.problem
 
 
-def test_making_anew_that_is_interrupted_is_gone_on_with(memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_rebuild_goes_on(memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tinymem.archive.indexing.index, "BATCH", 500)
     upsert, calls = ChromaProcess.upsert, []
 
@@ -361,7 +361,7 @@ def test_what_is_wrong_in_the_journal_is_found(journal_only: Path, sql: str, sai
         "INSERT INTO fulltext(rowid, terms) VALUES (77777, 'somebody elses words')",
     ],
 )
-def test_a_damaged_full_text_index_is_made_anew(journal_only: Path, sql: str) -> None:
+def test_a_damaged_full_text_index_is_rebuilt(journal_only: Path, sql: str) -> None:
     text = sentences(PASSAGES)[700]
     with open_memory(journal_only) as opened:
         before = opened.long_term.journal.search_text(text)
@@ -375,7 +375,7 @@ def test_a_damaged_full_text_index_is_made_anew(journal_only: Path, sql: str) ->
     assert before[0].tolist() == after[0].tolist() and np.array_equal(before[1], after[1])
 
 
-def test_garbage_in_the_place_of_the_watermark_is_a_format_error_until_the_index_is_made_anew(memory: Path) -> None:
+def test_garbage_for_a_watermark_is_a_format_error_until_the_index_is_rebuilt(memory: Path) -> None:
     for garbage in ("x", "-1", "1.5", "9" * 30, "\x00"):
         changed(memory, "UPDATE meta SET value = ? WHERE key = 'indexed'", garbage)
         with open_memory(memory) as opened:

@@ -540,7 +540,7 @@ def test_a_killed_import_brings_nothing_and_can_be_done_again(tmp_path: Path) ->
     assert exported(tmp_path / "copy") == text
 
 
-def test_progress_is_told(tmp_path: Path) -> None:
+def test_progress_is_reported(tmp_path: Path) -> None:
     with open_memory(tmp_path / "memory") as memory:
         memory.archive([said(text) for text in sentences(600)])
     told: list[tuple[int, int | None]] = []

@@ -214,7 +214,7 @@ def test_an_embedder_that_fails_changes_nothing(folder: Path) -> None:
     assert reindex(folder, NEW, store="exact").embedded == len(TEXTS) - BATCH
 
 
-def test_a_third_embedder_begins_anew_and_the_one_in_use_gives_it_up(folder: Path) -> None:
+def test_a_third_embedder_starts_over_and_the_one_in_use_gives_it_up(folder: Path) -> None:
     def interrupt(batch: int) -> None:
         if batch == 3:
             raise KeyboardInterrupt

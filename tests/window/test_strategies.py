@@ -280,7 +280,7 @@ def test_each_step_is_counted_once() -> None:
     assert counter.asked <= 200 * 10
 
 
-def test_a_shortened_step_is_counted_anew() -> None:
+def test_a_shortened_step_is_counted_again() -> None:
     strategy = token_budget(60, counter=WORDS)
     long, first = ActionStep(tool_name="f", observation="w " * 50), said("a")
     assert strategy([*first, long]) == first
