@@ -80,14 +80,14 @@ NAMES_NONE = (
 
 def test_a_question_asks_for_what_names_one_thing() -> None:
     for name in NAMES_ONE:
-        assert named(f"What about {name}?")[0] == read(hashes(name.upper()))[0], name
+        assert named(identifiers(f"What about {name}?"))[0] == read(hashes(identifiers(name.upper())))[0], name
     for name in NAMES_NONE:
-        assert not len(named(f"What about {name}?")), name
+        assert not len(named(identifiers(f"What about {name}?"))), name
 
 
 def test_a_long_number_is_an_id_and_found_as_it_was_hashed_before() -> None:
-    assert classes(read(hashes("12345678, 1234567"))).tolist() == [NAME, NUMBER]
-    asked = named("What of 12345678?").tolist()
+    assert classes(read(hashes(identifiers("12345678, 1234567")))).tolist() == [NAME, NUMBER]
+    asked = named(identifiers("What of 12345678?")).tolist()
     assert asked == [asked[0], asked[0] | NUMBER] and asked[0] % 4 == NAME
 
 
@@ -144,11 +144,11 @@ def test_every_identifier_stands_in_the_text_and_comes_once(text: str) -> None:
 @MODERATE
 @given(texts(80) | CODE)
 def test_what_is_kept_is_read_again(text: str) -> None:
-    codes = read(hashes(text))
+    codes = read(hashes(identifiers(text)))
     assert codes.dtype == np.uint32
     assert len(codes) == len(identifiers(text))
     for name, code in zip(identifiers(text), codes.tolist(), strict=True):
-        assert code in read(hashes(f"before {name} after")).tolist(), "whatever stands around it"
+        assert code in read(hashes(identifiers(f"before {name} after"))).tolist(), "whatever stands around it"
 
 
 ADVERSARIAL = {

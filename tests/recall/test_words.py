@@ -16,7 +16,7 @@ from work import grows_linearly
 from tinymem import ActionStep, HierarchicalMemory, MessageStep, Step, TaskStep
 from tinymem.embedders.hashing import HashingEmbedder
 from tinymem.recall.query.analysis import analyse
-from tinymem.recall.query.identifiers import hashes, read
+from tinymem.recall.query.identifiers import hashes, identifiers, read
 from tinymem.recall.query.words import MOST, stretch_of, words_of
 from tinymem.steps.ids import utc_now
 from tinymem.window.semantic import default_query
@@ -71,7 +71,7 @@ def test_a_question_without_spaces_is_read_for_its_speaker_its_date_and_its_iden
     query = analyse(text, embedder, utc_now(), 1.7e9, 1.8e9, speakers)
     assert query.topic == "在2025-02-03把ORD-54741寄到哪里？"
     assert [datetime.fromtimestamp(at, timezone.utc).day for at in query.spans[0]] == [3, 4]
-    assert set(read(hashes("ORD-54741"))) <= set(query.named)
+    assert set(read(hashes(identifiers("ORD-54741")))) <= set(query.named)
 
 
 ARGUMENTS = st.recursive(

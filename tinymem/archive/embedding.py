@@ -309,7 +309,8 @@ class EmbeddingQueue:
         if isinstance(catalog, Outline):
             known = now, catalog.survey.since, catalog.survey.until, catalog.survey.speakers
         else:
-            since, until = (catalog.time.min(), catalog.time.max()) if len(catalog) else (0, 0)
+            times = catalog.time
+            since, until = (times.min(), times.max()) if len(times) else (0, 0)
             known = now, since, until, [*catalog.speakers.names]
         blind = Blind(catalog.dimensions)
 

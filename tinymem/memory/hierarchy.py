@@ -518,7 +518,8 @@ class HierarchicalMemory(StepCollection):
         check_choice("style", style, *STYLES)
         self._lock.check_open()
         budget = check_token_budget("max_tokens", self.max_tokens if max_tokens is None else max_tokens)
-        asked, when = None if query is None else check_str("query", query), to_utc("now", now) or utc_now()
+        asked = None if query is None else check_str("query", query)
+        when = utc_now() if now is None else to_utc("now", now)
         name = None if session is None else check_str("session", session)
         context = self._contexts.of_window(asked, budget, when, style, self.shares, name)
         self.receipts.note(context.recalled, when, asked, name)
@@ -656,7 +657,7 @@ class HierarchicalMemory(StepCollection):
         limits = {"since": since, "until": until, "session": session, "speaker": speaker, "tool": tool, "type": type}
         with self._lock.while_open():
             only = self._filters.make(**limits, where=where)
-            when = to_utc("now", now) or utc_now()
+            when = utc_now() if now is None else to_utc("now", now)
             budget = check_token_budget("max_tokens", max_tokens)
             if not isinstance(ids, bool):
                 raise InputError(f"ids must be True or False, not {safe_repr(ids)}")
@@ -685,7 +686,8 @@ class HierarchicalMemory(StepCollection):
         True
         """
         with self._lock.while_open():
-            when, budget = to_utc("now", now) or utc_now(), check_token_budget("max_tokens", max_tokens)
+            when = utc_now() if now is None else to_utc("now", now)
+            budget = check_token_budget("max_tokens", max_tokens)
         return self._search.explain(
             check_str("query", query), budget, when, check_non_negative_int("next_best", next_best)
         )
@@ -907,7 +909,7 @@ class HierarchicalMemory(StepCollection):
         """
         check_callable("progress", progress)
         with self._lock.while_open():
-            report = self._upkeep.retain(retention, to_utc("now", now) or utc_now(), dry_run)
+            report = self._upkeep.retain(retention, utc_now() if now is None else to_utc("now", now), dry_run)
         self._upkeep.purge(None if dry_run else progress)
         return replace(report, bytes_after=self.long_term.journal.size())
 

@@ -136,7 +136,7 @@ class ScoredCandidates:
         best = places[order]
         columns = (catalog.step[rows[order]], best["part"], best["start"], best["end"], scores[order])
         why = self.fusion.contributions  # of the features alone, so that what comes back holds no catalog
-        whys = (partial(why, self.features[i], int(self.kinds[i])) for i in order.tolist())
+        whys = [partial(why, self.features[i], int(self.kinds[i])) for i in order.tolist()]
         enough = self._mark_related(scores, is_stretch) if least is None else relevance >= least
         shown = relevance[order].tolist(), enough[order].tolist()
         return [*map(RankedPassage, *(column.tolist() for column in columns), whys, *shown)]

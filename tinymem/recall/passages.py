@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
 from tinymem.protocols import PassageRow
-from tinymem.recall.query.identifiers import hashes
+from tinymem.recall.query.identifiers import hashes, identifiers
 from tinymem.recall.render import between, own_blocks
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.content import clean
@@ -86,7 +86,7 @@ def passages_of(step: Step, key: bytes | None = None, pieces: Cut | None = None)
             for start, end in (pieces or cut)(text[first:last]):
                 said = text[first + start : first + end]
                 if not said.isspace():
-                    kind, codes = kind_of_passage(part, said), hashes(said)
+                    kind, codes = kind_of_passage(part, said), hashes(identifiers(said))
                     rows.append(PassageRow(index, first + start, first + end, kind, asks, said, codes, tools))
     return rows
 

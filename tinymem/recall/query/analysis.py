@@ -13,7 +13,7 @@ from tinymem.errors import EmbedderError, TinymemError, safe_summary
 from tinymem.protocols import Embedder, Vectors
 from tinymem.recall.passages import cut
 from tinymem.recall.query.dates import Span, spans
-from tinymem.recall.query.identifiers import NONE, Codes, hashes, named, read
+from tinymem.recall.query.identifiers import NONE, Codes, hashes, identifiers, named, read
 from tinymem.recall.query.words import words_of
 from tinymem.steps.content import clean
 from tinymem.stores.words import CJK, blank_cjk, has_cjk
@@ -173,5 +173,6 @@ def analyse(
     is_stretch = bool(words) or len(pieces) > 1 or text.strip().count("\n") >= LINES
     topic = words or (text if is_stretch else topic_of(text, speakers))
     vectors = embed_texts(embedder, [topic] if len(pieces) == 1 else [topic, *pieces], asked=True)
-    codes, dates = (NONE, ()) if is_stretch else (named(text), tuple(spans(blank_cjk(text), now, since, until)))
-    return Query(text, vectors, now, read(hashes(text)), codes, dates, topic, is_stretch, embedder.name)
+    names = identifiers(text)
+    codes, dates = (NONE, ()) if is_stretch else (named(names), tuple(spans(blank_cjk(text), now, since, until)))
+    return Query(text, vectors, now, read(hashes(names)), codes, dates, topic, is_stretch, embedder.name)

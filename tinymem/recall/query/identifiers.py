@@ -97,25 +97,22 @@ def classes(codes: Codes) -> Codes:
     return codes & np.uint32(3)
 
 
-def hashes(text: str) -> bytes:
-    """Hash the identifiers of `text`, in 4 bytes each, for `read`."""
-    return _hashed(identifiers(text))
+def hashes(names: Iterable[str]) -> bytes:
+    """Hash identifiers, in 4 bytes each, for `read`."""
+    return np.array([_code(name) for name in names], "<u4").tobytes()
 
 
-def named(text: str) -> Codes:
-    """Hash the identifiers of a question that name one thing: not WeChat, 15th, and/or, 5-kilometer, 21.01.2024.
+def named(names: Iterable[str]) -> Codes:
+    """Hash those identifiers of a question that name one thing: not WeChat, 15th, and/or, 5-kilometer, 21.01.2024.
 
     A label is looked for in each of its spellings, and a long number as an earlier version of this library hashed it
     too.
     """
-    names = (
-        name
-        for name in identifiers(text)
-        if (_MARKED.search(name) or name.count("/") > 1) and not _COMMON.fullmatch(name)
-    )
-    spellings = dict.fromkeys(spelling for name in names for spelling in _spellings(name))
+    marked = [name for name in names if _MARKED.search(name) or name.count("/") > 1]
+    found = [name for name in marked if not _COMMON.fullmatch(name)]
+    spellings = dict.fromkeys(spelling for name in found for spelling in _spellings(name))
     earlier = [_code(name, NUMBER) for name in spellings if name.isdecimal() and len(name) >= LEAST_ID]
-    return read(_hashed(spellings) + np.array(earlier, "<u4").tobytes())
+    return np.array([*map(_code, spellings), *earlier], "<u4")
 
 
 def labels(text: str) -> dict[str, str]:
@@ -140,10 +137,6 @@ def _spellings(name: str) -> tuple[str, ...]:
     letters, digits = parts.groups()
     joined = (f"{letters}{sign}{digits}" for sign in ("-", "", "_"))
     return (*joined, digits) if len(digits) >= LEAST_NUMBER else (*joined,)
-
-
-def _hashed(names: Iterable[str]) -> bytes:
-    return np.array([_code(name) for name in names], "<u4").tobytes()
 
 
 def _code(name: str, kind: int | None = None) -> int:
