@@ -43,8 +43,12 @@ def wipe(folder: Path) -> None:
 
 
 def check(folder: Path) -> None:
-    """Raise StorageError for index files that were cut short, as by a full disk: searching them is a SIGSEGV."""
-    for file, due in _used(folder):
+    """Raise StorageError for index files that were cut short, as by a full disk: searching them is a SIGSEGV.
+
+    Of a header that was cut short Chroma reads what it has in memory for the rest.
+    """
+    short = [file for file in folder.glob("*/header.bin") if file.stat().st_size < HEADER.size]
+    for file, due in (*((file, HEADER_SIZE) for file in short), *_used(folder)):
         if file.stat().st_size < due:
             raise StorageError(
                 f"{file} has {file.stat().st_size} bytes instead of {due}: delete {folder}, "

@@ -13,7 +13,7 @@ import pytest
 
 from tinymem.errors import StorageError
 from tinymem.protocols import Metadata, Vectors
-from tinymem.stores.chroma.files import DATABASE, Unused
+from tinymem.stores.chroma.files import DATABASE, Unused, check
 from tinymem.stores.chroma.store import ChromaStore
 
 
@@ -69,6 +69,15 @@ def test_a_kind_of_file_that_is_not_known_stays_as_it_is(tmp_path: Path) -> None
 
 
 BESIDE: list[Metadata] = [{"step": at, "session": f"cellar-{at}-talk"} for at in range(3_000)]
+
+
+@pytest.mark.parametrize("left", [0, 50, 99])
+def test_a_header_that_was_cut_short_is_refused(tmp_path: Path, left: int) -> None:
+    header = struct.pack("<i6Q", 1, 0, 10, 3, 5, 0, 0).ljust(100, b"\0")
+    (tmp_path / "index").mkdir()
+    (tmp_path / "index" / "header.bin").write_bytes(header[:left])
+    with pytest.raises(StorageError, match=f"has {left} bytes instead of 100"):
+        check(tmp_path)
 
 
 def made(folder: Path, count: int) -> Vectors:

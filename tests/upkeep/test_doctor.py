@@ -199,14 +199,8 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
 }
 
 
-QUICK = ("ids removed",)  # the rest takes long
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "damage",
-    [pytest.param(act, id=id, marks=[] if id in QUICK else [pytest.mark.slow]) for id, act in DAMAGES.items()],
-)
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
 def test_a_damaged_index_is_found_and_rebuilt_without_embedding(memory: Path, damage: Callable[[Path], None]) -> None:
     damage(memory)
     found = doctor(memory, timeout=600)
