@@ -2,7 +2,7 @@
 
 The journal decides, and numbers the steps that are added. Before a process reads or changes its window, it applies the
 changes that other processes have written to the journal. A change is worked out, written to the journal, and only then
-shown and told to callbacks.
+shown and passed to callbacks.
 """
 
 from __future__ import annotations

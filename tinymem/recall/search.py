@@ -147,7 +147,7 @@ class Search:
     ) -> Explanation | None:
         """Pack the best of what was scored, as it was corrected; None where the catalog's files have changed since."""
         past, catalog, note = self._past, scored.catalog, self._past.queue.trouble
-        # where it is blind, words alone tell little of what is unrelated
+        # while the embedder fails, words alone say little of what is unrelated
         least = 0 if note and limits.min_relevance is None else limits.min_relevance
         is_relevant = least is not None or scored.odds >= 0
         ranked = current(scored.ranked(budget + sum(one.tokens for one in limits.shown), least))

@@ -180,7 +180,7 @@ class Pool:
     def _set_up(self, connection: Connection) -> None:
         lock = str(int(self._timeout * 1_000))
         row = connection.execute("SELECT pg_backend_pid()").fetchone()
-        if row and row[0] != connection.info.backend_pid:  # a pooler has told a number of its own
+        if row and row[0] != connection.info.backend_pid:  # a pooler gives a number of its own
             self.opening = [(LOCAL, (lock,))]
             connection.prepare_threshold = None
         else:

@@ -2,7 +2,7 @@
 
 It works for one memory at a time, and holds no memory alive. A fork waits until the thread is between two pieces of
 work, since a child cannot go on with half of one. So does the end of the interpreter, since Chroma aborts a process
-whose threads are gone. An `IndexLock` is what it waits for a moment only.
+whose threads are gone. For the lock of an index it waits a moment only.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Prompts: the last one of each session, from which the next one goes on, so that a provider's prompt cache holds.
 
-A prompt only grows until it is over its budget: then it jumps, which is to say that all is made anew, in fewer tokens.
-What is kept over a restart has no text in it: steps are named by their ids, excerpts by their places.
+A prompt only grows until it is over its budget: then it jumps, which is to say that it is built from scratch, in fewer
+tokens. What is kept over a restart has no text in it: steps are named by their ids, excerpts by their places.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ State: TypeAlias = tuple[str | None, Filter | None]  # under which it was made: 
 
 
 class _Last(NamedTuple):
-    """The last prompt of a session, the tokens it had when it was made anew, and how often it went on since."""
+    """The last prompt of a session, the tokens it had when it last jumped, and how often it went on since."""
 
     prompt: Prompt
     state: State
@@ -43,12 +43,12 @@ class _Last(NamedTuple):
     grown: int
 
 
-AT_JUMPS = 0.4  # of the window's share in a prompt that is made anew: what comes behind it is mostly window
+AT_JUMPS = 0.4  # of the window's share in a prompt that has jumped: what comes behind it is mostly window
 SPARE = 0.2  # share of it that recall may leave unused, before the window gets that too
 MORE = 0.25  # share of a budget that is recalled at most in a prompt that goes on
 WRITTEN = 1.25  # the price of a token that is written to a provider's cache
 LEAST_CACHE = 0.01
-LOWEST, HIGHEST = 0.3, 0.8  # shares of a budget that a prompt has which is made anew
+LOWEST, HIGHEST = 0.3, 0.8  # shares of a budget that a prompt may have after a jump
 FENCE = 32  # tokens of a block's fence, about
 REMEMBERED = 256  # prompts that are held,
 KEPT = 16  # and that are kept over a restart
@@ -73,7 +73,7 @@ class Prompts:
         return self._cache < 1
 
     def clear(self) -> None:
-        """Let every session begin anew with its next prompt, since its window was changed by hand."""
+        """Let every session build its next prompt from scratch, since its window was changed by hand."""
         self._last.clear()
         self._kept = {}
 
@@ -115,9 +115,9 @@ class Prompts:
         return prompt
 
     def _goal(self, window: Window, budget: int, whole: float, last: _Last | None) -> int:
-        """Return the tokens of a prompt that is made anew, less than the budget, so that others can go on from it.
+        """Return the tokens of a prompt after a jump, less than the budget, so that others can go on from it.
 
-        A jump takes out as much as pays for what it writes anew until the next one: with n tokens that a prompt adds to
+        A jump takes out as much as pays for what it rewrites until the next one: with n tokens that a prompt adds to
         the one before, on average, (1 - low)^2 / low = (written - cached) n / (cached budget). What is in anyway is
         added. A window that has up to the share `whole` of the budget is sent whole, unless the `last` prompt was full.
         """
@@ -152,7 +152,7 @@ class Prompts:
             if made == rewrites and only in (None, Filter()) and all(map(_has_record, prompt.parts))
         ]
         held += [[*key, parts] for key, parts in self._kept.items()]
-        with suppress(StorageError):  # without it, a session begins anew
+        with suppress(StorageError):  # without it, a session builds its next prompt from scratch
             self._archive.journal.keep({PROMPTS: json.dumps({"rewrites": rewrites, "prompts": held[:KEPT]})})
 
     def _restore(self, key: Key, window: Window) -> Prompt | None:
