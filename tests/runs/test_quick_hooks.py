@@ -47,7 +47,13 @@ def hook(memory: Path) -> Hook:
 
 
 def request(memory: Path, event: str, **given: Any) -> dict[str, Any]:
-    options = {"namespace": "n", "per_worktree": False, "also": [], "max_tokens": None, "embedder": None}
+    options: dict[str, Any] = {
+        "namespace": "n",
+        "per_worktree": False,
+        "also": [],
+        "max_tokens": None,
+        "embedder": None,
+    }
     return {"event": event, "path": str(memory), "folder": "/", "input": json.dumps(given), **options}
 
 

@@ -18,6 +18,7 @@ from tinymem.errors import InputError, TinymemError
 
 if TYPE_CHECKING:
     from tinymem.memory.hierarchy import HierarchicalMemory
+    from tinymem.steps.redaction import Redact
 
 __all__ = ["hook", "mcp"]
 
@@ -26,6 +27,16 @@ LEAST = 100  # tokens of what a session begins with
 AlsoOption = Annotated[
     list[str] | None,
     typer.Option("--also", metavar="NAMESPACE", help="A namespace to read beside it."),
+]
+RedactOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--redact", metavar="PATTERN", help="A regular expression of what is never kept; `secrets`: keys and passwords."
+    ),
+]
+LeaveAloneOption = Annotated[
+    list[str] | None,
+    typer.Option("--leave-alone", metavar="FOLDER", help="Projects to do nothing for, such as ~/clients/*."),
 ]
 
 
@@ -50,6 +61,8 @@ def mcp(
     ] = False,
     per_worktree: Annotated[bool, typer.Option("--per-worktree", help="The same, but of the worktree alone.")] = False,
     also: AlsoOption = None,
+    redact: RedactOption = None,
+    leave_alone: LeaveAloneOption = None,
 ) -> None:
     """Serve a memory to agents by the Model Context Protocol (extra: mcp).
 
@@ -57,9 +70,10 @@ def mcp(
 
     Example: tinymem mcp --path ~/memory --namespace work
     """
-    from tinymem.integrations.mcp.server import memory_server
+    from tinymem.integrations.mcp.server import memory_server, new_server
     from tinymem.integrations.mcp.serving import read_tokens, serve_http, serve_stdio
     from tinymem.integrations.mcp.tools import LazyMemory
+    from tinymem.runs.hooks.privacy import is_left_alone, redact_with
     from tinymem.runs.hooks.repositories import namespace_of
 
     target = replace(target, path=os.path.expanduser(target.path))  # clients start it without a shell
@@ -70,11 +84,12 @@ def mcp(
     known = read_tokens(Path(os.path.expanduser(tokens))) if tokens else {}
 
     def opened(namespace: str = target.namespace) -> HierarchicalMemory:
-        return replace(target, namespace=namespace).open(create=True)
+        return replace(target, namespace=namespace).open(create=True, redact=redact_with(redact or ()))
 
     memory = LazyMemory(opened, per_request=bool(known))
     beside = [LazyMemory(partial(replace(target, namespace=name).open, create=True)) for name in also or ()]
-    server = memory_server(memory, beside)
+    is_served = not is_left_alone([os.getcwd()], leave_alone or ())
+    server = memory_server(memory, beside) if is_served else new_server("This project is left alone.")
     try:
         if not http:
             serve_stdio(server)
@@ -98,6 +113,8 @@ def hook(
         typer.Option(min=LEAST, help="Default: 1,000 as a session begins, 500 for a prompt."),
     ] = None,
     also: AlsoOption = None,
+    redact: RedactOption = None,
+    leave_alone: LeaveAloneOption = None,
 ) -> None:
     """Answer a hook of a coding agent, which writes a JSON object to standard input.
 
@@ -108,16 +125,20 @@ def hook(
     Example: tinymem hook stop --path ~/memory
     """
     from tinymem.runs.hooks.answers import LONGEST, Answers, Asked, read_event
+    from tinymem.runs.hooks.privacy import is_left_alone
 
     target = replace(target, path=os.path.expanduser(target.path))
 
-    def opened(namespace: str, create: bool) -> HierarchicalMemory:
-        return replace(target, namespace=namespace).open(create=create)
+    def opened(namespace: str, create: bool, redact: Redact) -> HierarchicalMemory:
+        return replace(target, namespace=namespace).open(create=create, redact=redact)
 
     try:
         with closing(Answers(opened)) as answers:
             details = read_event(sys.stdin.read(LONGEST + 1))
-            if text := answers.answer(Asked(event, details, target.namespace, also or (), max_tokens)):
+            if is_left_alone([str(details.get("cwd") or ""), os.getcwd()], leave_alone or ()):
+                return
+            asked = Asked(event, details, target.namespace, also or (), max_tokens, redact or ())
+            if text := answers.answer(asked):
                 say(text)
     except TinymemError as error:  # exit status 2 would keep the agent from going on
         say(f"tinymem: {error}", err=True)

@@ -22,6 +22,7 @@ from tinymem.errors import InputError, NotAMemoryError
 if TYPE_CHECKING:
     from tinymem.memory.hierarchy import HierarchicalMemory
     from tinymem.recall import Excerpt, LeftOut
+    from tinymem.steps.redaction import Redact
     from tinymem.steps.terminal import Shown
 
 __all__ = ["Target", "confirm", "excerpt_record", "left_out_record", "listen_at", "on_memory", "print_json", "say",
@@ -53,7 +54,7 @@ class Target:
 
         return shown_address(self.place) if isinstance(self.place, str) else self.path
 
-    def open(self, create: bool = False, writes: bool = False) -> HierarchicalMemory:
+    def open(self, create: bool = False, writes: bool = False, redact: Redact | None = None) -> HierarchicalMemory:
         """Open the memory; without an embedder, with the one that it remembers.
 
         Unless the command writes, what waits for the index goes on waiting.
@@ -62,7 +63,9 @@ class Target:
 
         if not create:
             self.check()
-        memory = HierarchicalMemory(self.place, namespace=self.namespace, embedder=self.embedder, create=create)
+        memory = HierarchicalMemory(
+            self.place, namespace=self.namespace, embedder=self.embedder, create=create, redact=redact
+        )
         memory.long_term.indexing.in_background = writes or create
         return memory
 

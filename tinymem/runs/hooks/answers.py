@@ -9,7 +9,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from tinymem.errors import InputError, NotAMemoryError
 from tinymem.memory.inspection.recent import newest_steps
@@ -17,9 +17,11 @@ from tinymem.recall import Excerpt
 from tinymem.recall.search import Search
 from tinymem.runs.growing import ingest_growing
 from tinymem.runs.harness import ABOUT
+from tinymem.runs.hooks.privacy import redact_with, without_private
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.checks import check_choice
 from tinymem.steps.ids import utc_now
+from tinymem.steps.redaction import Redact
 from tinymem.steps.standins import is_request
 from tinymem.stores.filter import Filter
 
@@ -27,9 +29,10 @@ if TYPE_CHECKING:
     from tinymem.memory.hierarchy import HierarchicalMemory
     from tinymem.steps.step import Step
 
-__all__ = ["EVENTS", "Answers", "Asked", "read_event"]
+__all__ = ["EVENTS", "Answers", "Asked", "Opener", "read_event"]
 
 EVENTS = ("session-start", "prompt", "pre-compact", "stop", "session-end")
+Opener: TypeAlias = "Callable[[str, bool, Redact], HierarchicalMemory]"
 LONGEST = 1_000_000  # characters of an event
 SESSIONS = 100  # of which it is known what they have in front of them
 LONGEST_PROMPT = 10_000  # characters of a prompt that recall asks with
@@ -59,6 +62,7 @@ class Asked(NamedTuple):
     namespace: str
     also: Sequence[str] = ()  # namespaces that are read beside it
     max_tokens: int | None = None
+    redact: Sequence[str] = ()  # what is replaced before anything is kept
 
 
 @dataclass
@@ -80,12 +84,13 @@ class Answers:
     """Answers from memories that stay open until `close`.
 
     Args:
-        opener: Opens the memory of a namespace, and makes it where the second argument is True.
+        opener: Opens the memory of a namespace, makes it where the second argument is True, and gives it the third as
+            `redact`.
     """
 
-    def __init__(self, opener: Callable[[str, bool], HierarchicalMemory]) -> None:
+    def __init__(self, opener: Opener) -> None:
         self._opener = opener
-        self._memories: dict[str, HierarchicalMemory] = {}
+        self._memories: dict[tuple[str, ...], HierarchicalMemory] = {}  # by namespace and what is redacted
         self._sessions: OrderedDict[str, _Session] = OrderedDict()
         self._lock = threading.RLock()
 
@@ -101,7 +106,7 @@ class Answers:
                 return self._greeting(asked)
             if asked.event == "prompt":
                 return self._found(asked)
-            memory = self._opened(asked.namespace, create=True)
+            memory = self._opened(asked.namespace, asked.redact, create=True)
             assert memory is not None
             add_transcript(memory, asked.details)
             return ""
@@ -112,13 +117,14 @@ class Answers:
             while self._memories:
                 self._memories.popitem()[1].close()
 
-    def _opened(self, namespace: str, create: bool = False) -> HierarchicalMemory | None:
-        if namespace not in self._memories:
+    def _opened(self, namespace: str, redact: Sequence[str], create: bool = False) -> HierarchicalMemory | None:
+        key = (namespace, *redact)
+        if key not in self._memories:
             try:
-                self._memories[namespace] = self._opener(namespace, create)
+                self._memories[key] = self._opener(namespace, create, redact_with(redact))
             except NotAMemoryError:  # the first session of all
                 return None
-        return self._memories[namespace]
+        return self._memories[key]
 
     def _session(self, asked: Asked, anew: bool = False) -> _Session:
         name = str(asked.details.get("session_id") or "")
@@ -129,7 +135,7 @@ class Answers:
         return found
 
     def _greeting(self, asked: Asked) -> str:
-        if (memory := self._opened(asked.namespace)) is None:
+        if (memory := self._opened(asked.namespace, asked.redact)) is None:
             return ""
         session, state = asked.details.get("session_id"), self._session(asked, anew=True)
         if asked.details.get("source") == "compact" and isinstance(session, str):
@@ -144,9 +150,10 @@ class Answers:
         prompt = asked.details.get("prompt")
         if not isinstance(prompt, str) or not prompt.strip() or prompt.lstrip().startswith("/"):
             return ""
+        prompt = redact_with(asked.redact)(without_private(prompt, ""))
         left, texts = asked.max_tokens or FOUND, list[str]()
         for namespace in dict.fromkeys((asked.namespace, *asked.also)):
-            if (memory := self._opened(namespace)) is None:
+            if (memory := self._opened(namespace, asked.redact)) is None:
                 continue
             head = f"{ABOUT}\n" if not texts else ""
             head += f"[namespace {namespace}]\n" if asked.also else ""

@@ -58,6 +58,16 @@ def _request(arguments: list[str]) -> dict[str, Any]:
     add("--namespace", help="the namespace; by default that of the repository which the agent works in")
     add("--per-worktree", action="store_true", help="each worktree of the repository has a namespace of its own")
     add("--also", action="append", default=[], metavar="NAMESPACE", help="a namespace that is read beside it")
+    add(
+        "--redact", action="append", default=[], metavar="PATTERN", help="replaced before anything is kept, or: secrets"
+    )
+    add(
+        "--leave-alone",
+        action="append",
+        default=[],
+        metavar="FOLDER",
+        help="projects to do nothing for, as ~/clients/*",
+    )
     add("--max-tokens", type=int, help="the most tokens of what is printed")
     add("--embedder", help="the embedder of a new memory")
     add("--json", action="store_true", help="print JSON, as Gemini CLI reads it, and not the text")

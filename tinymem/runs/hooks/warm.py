@@ -7,14 +7,14 @@ import os
 import socket
 import sys
 import threading
-from collections.abc import Callable
 from contextlib import closing, suppress
 from typing import Any
 
 from tinymem.errors import TinymemError, safe_summary
 from tinymem.memory.hierarchy import HierarchicalMemory
-from tinymem.runs.hooks.answers import LONGEST, Answers, Asked, read_event
+from tinymem.runs.hooks.answers import LONGEST, Answers, Asked, Opener, read_event
 from tinymem.runs.hooks.client import socket_of
+from tinymem.runs.hooks.privacy import is_left_alone
 from tinymem.runs.hooks.repositories import namespace_of
 
 __all__ = ["answer_here", "asked_of", "serve"]
@@ -23,13 +23,20 @@ IDLE = 1_800.0  # seconds without a question, after which the process ends
 LARGEST = 16 * LONGEST  # bytes of a request
 
 
-def asked_of(request: dict[str, Any]) -> Asked:
-    """Return what a hook asks. Raises InputError for what is no event of an agent."""
+def asked_of(request: dict[str, Any]) -> Asked | None:
+    """Return what a hook asks; None in a project that is left alone.
+
+    Raises:
+        InputError: It is no event of an agent.
+    """
     details = read_event(str(request["input"]))
     folder = details.get("cwd")
     folder = folder if isinstance(folder, str) and folder else str(request["folder"])
+    if is_left_alone([folder, request["folder"]], request.get("leave_alone", ())):
+        return None
     namespace = request["namespace"] or namespace_of(folder, bool(request["per_worktree"]))
-    return Asked(str(request["event"]), details, namespace, request["also"], request["max_tokens"])
+    redact = request.get("redact", ())
+    return Asked(str(request["event"]), details, namespace, request["also"], request["max_tokens"], redact)
 
 
 def _printed(request: dict[str, Any], asked: Asked, out: str) -> str:
@@ -40,9 +47,11 @@ def _printed(request: dict[str, Any], asked: Asked, out: str) -> str:
     return json.dumps({"hookSpecificOutput": event})
 
 
-def opener_of(path: str, embedder: str | None) -> Callable[[str, bool], HierarchicalMemory]:
+def opener_of(path: str, embedder: str | None) -> Opener:
     """Return what opens the memory of a namespace."""
-    return lambda namespace, create: HierarchicalMemory(path, namespace=namespace, embedder=embedder, create=create)
+    return lambda namespace, create, redact: HierarchicalMemory(
+        path, namespace=namespace, embedder=embedder, create=create, redact=redact
+    )
 
 
 def answer_here(request: dict[str, Any]) -> dict[str, str]:
@@ -54,7 +63,7 @@ def answer_here(request: dict[str, Any]) -> dict[str, str]:
 def _answered(answers: Answers, request: dict[str, Any]) -> dict[str, str]:
     try:
         asked = asked_of(request)
-        out = _printed(request, asked, answers.answer(asked))
+        out = _printed(request, asked, answers.answer(asked)) if asked is not None else ""
     except TinymemError as error:
         return {"out": "", "error": str(error)}
     except Exception as error:
