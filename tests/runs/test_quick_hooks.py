@@ -20,7 +20,6 @@ from test_transcripts import claude, write
 from tinymem import HierarchicalMemory
 from tinymem.runs.hooks.answers import EVENTS
 from tinymem.runs.hooks.client import ask, socket_of, start
-from tinymem.runs.hooks.repositories import namespace_of
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="sockets of Unix")
 
@@ -116,13 +115,3 @@ def test_namespaces_beside_it_are_fenced_by_their_names(tmp_path: Path) -> None:
     shop, user = text.index("[namespace shop]"), text.index("[namespace user]")
     assert shop < text.index(PORT) < user < text.index("Mondays")
     assert set(EVENTS) == {"session-start", "prompt", "pre-compact", "stop", "session-end"}
-
-
-def test_worktrees_of_a_repository_share_a_namespace_unless_they_are_to_have_their_own(tmp_path: Path) -> None:
-    main, tree = tmp_path / "my shop", tmp_path / "tree"
-    (main / ".git" / "worktrees" / "tree").mkdir(parents=True)
-    (main / ".git" / "worktrees" / "tree" / "commondir").write_text("../..\n")
-    (tree / "src").mkdir(parents=True)
-    (tree / ".git").write_text(f"gitdir: {main}/.git/worktrees/tree\n")
-    assert namespace_of(main) == namespace_of(tree / "src") and namespace_of(main).startswith("my-shop-")
-    assert namespace_of(tree, per_worktree=True) not in (namespace_of(main), namespace_of(tmp_path))

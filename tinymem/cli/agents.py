@@ -74,16 +74,19 @@ def mcp(
     from tinymem.integrations.mcp.serving import read_tokens, serve_http, serve_stdio
     from tinymem.integrations.mcp.tools import LazyMemory
     from tinymem.runs.hooks.privacy import is_left_alone, redact_with
-    from tinymem.runs.hooks.repositories import namespace_of
+    from tinymem.runs.hooks.repositories import keep_namespace, namespace_of
 
     target = replace(target, path=os.path.expanduser(target.path))  # clients start it without a shell
-    if repository or per_worktree:
+    has_project = repository or per_worktree
+    if has_project:
         target = replace(target, namespace=namespace_of(os.getcwd(), per_worktree))
     if tokens is not None and not http:
         raise InputError("--tokens is for --http: over standard input there is one client")
     known = read_tokens(Path(os.path.expanduser(tokens))) if tokens else {}
 
     def opened(namespace: str = target.namespace) -> HierarchicalMemory:
+        if has_project:
+            keep_namespace(os.getcwd(), namespace, per_worktree)
         return replace(target, namespace=namespace).open(create=True, redact=redact_with(redact or ()))
 
     memory = LazyMemory(opened, per_request=bool(known))

@@ -29,9 +29,10 @@ if TYPE_CHECKING:
     from tinymem.memory.hierarchy import HierarchicalMemory
     from tinymem.steps.step import Step
 
-__all__ = ["EVENTS", "Answers", "Asked", "Opener", "read_event"]
+__all__ = ["ADDING", "EVENTS", "Answers", "Asked", "Opener", "read_event"]
 
-EVENTS = ("session-start", "prompt", "pre-compact", "stop", "session-end")
+ADDING = ("pre-compact", "stop", "session-end")  # the events that add what is new in a transcript
+EVENTS = ("session-start", "prompt", *ADDING)
 Opener: TypeAlias = "Callable[[str, bool, Redact], HierarchicalMemory]"
 LONGEST = 1_000_000  # characters of an event
 SESSIONS = 100  # of which it is known what they have in front of them

@@ -90,9 +90,9 @@ def is_left_alone(folders: Iterable[str | Path], patterns: Sequence[str]) -> boo
         folders: Where the agent works.
         patterns: Folders, with `~` and `*`; one without a slash is the name of a folder anywhere.
 
-    >>> is_left_alone(["/home/ann/clients/acme/src"], ["/home/*/clients/acme"])
+    >>> is_left_alone(["/srv/ann/clients/acme/src"], ["/srv/*/clients/acme"])
     True
-    >>> is_left_alone(["/home/ann/clients/acme/src"], ["diary"])
+    >>> is_left_alone(["/srv/ann/clients/acme/src"], ["diary"])
     False
     """
     for folder in map(Path, folders) if patterns else ():

@@ -73,7 +73,8 @@ def _request(arguments: list[str]) -> dict[str, Any]:
     add("--json", action="store_true", help="print JSON, as Gemini CLI reads it, and not the text")
     given = vars(parser.parse_args(arguments))
     given["path"] = os.path.expanduser(given["path"])
-    return {**given, "folder": os.getcwd(), "input": sys.stdin.read(LONGEST + 1)}
+    project = os.environ.get("CLAUDE_PROJECT_DIR")  # where the session began; the agent may be elsewhere by now
+    return {**given, "project": project, "folder": os.getcwd(), "input": sys.stdin.read(LONGEST + 1)}
 
 
 if __name__ == "__main__":
