@@ -13,7 +13,7 @@ from filelock import FileLock, Timeout
 
 __all__ = ["private_folder"]
 
-PREFIX, LOCK = "tinymem-process-", "alive.lock"
+PREFIX, LOCK, MEMORY = "tinymem-process-", "alive.lock", "memory"
 
 
 def private_folder(owner: object) -> tuple[Path, Callable[[], object]]:
@@ -29,7 +29,7 @@ def private_folder(owner: object) -> tuple[Path, Callable[[], object]]:
     folder = Path(tempfile.mkdtemp(prefix=PREFIX))
     lock = FileLock(folder / LOCK)
     lock.acquire()
-    return folder / "memory", weakref.finalize(owner, _remove, folder, lock, os.getpid())
+    return folder / MEMORY, weakref.finalize(owner, _remove, folder, lock, os.getpid())
 
 
 def _remove(folder: Path, lock: FileLock, owner: int) -> None:
@@ -39,10 +39,13 @@ def _remove(folder: Path, lock: FileLock, owner: int) -> None:
 
 
 def _remove_abandoned() -> None:
-    """Remove the folders of processes that are gone."""
+    """Remove the folders of processes that are gone.
+
+    Without a memory in it a folder may be one that another process makes just now, and has not locked yet.
+    """
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         try:
-            if folder.is_symlink() or not _is_own(folder) or not (folder / LOCK).exists():
+            if folder.is_symlink() or not _is_own(folder) or not (folder / MEMORY).exists():
                 continue
             with FileLock(folder / LOCK, timeout=0):
                 shutil.rmtree(folder, ignore_errors=True)
