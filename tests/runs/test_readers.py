@@ -133,6 +133,20 @@ def test_a_long_run_is_one_run(write: Write) -> None:
     assert [call.id for call in calls if not call.answered] == ["late"], "its result is a message of its own"
 
 
+def test_what_has_no_time_says_so_and_not_when_it_came(write: Write) -> None:
+    clocks = [None, "2026-01-02T09:00:00+09:00", None, "2026-01-03T10:00:00"]
+    said = [
+        {"role": "user", "content": f"The gate code is {at}.", "timestamp": clock} for at, clock in enumerate(clocks)
+    ]
+    with HierarchicalMemory(embedder="hashing:64", store="exact") as memory:
+        for run in read_runs(write(*said)):
+            memory.add_steps(run.steps)
+        shown = str(memory.recall("gate code", min_relevance=0))
+        days = [step.timestamp.isoformat() for step in memory.history()]
+    assert [shown.count(day) for day in ("[undated]", "[2026-01-02]", "[2026-01-03]")] == [2, 1, 1]
+    assert days == ["2026-01-02T00:00:00+00:00"] * 3 + ["2026-01-03T10:00:00+00:00"], "without a zone it is UTC"
+
+
 # -- damage
 
 

@@ -125,8 +125,9 @@ def get(
     with target.open_to_read() as memory:
         step = memory.get(int(id) if id.isdecimal() and len(id) < LEAST_ID else id)
     if not target.as_json:
-        when = f"{step.timestamp:%Y-%m-%d %H:%M} UTC"
-        facts = (f"step {step.step_number}", step.type, step.session, step.speaker, when, f"id {step.id}")
+        from tinymem.steps.types import shown_time
+
+        facts = (f"step {step.step_number}", step.type, step.session, step.speaker, shown_time(step), f"id {step.id}")
         say(", ".join(filter(None, facts)), err=True)
     target.answer(step.to_dict(), "\n\n".join(f"[{part.kind}]\n{part.text}" for part in step.parts()))
 

@@ -164,9 +164,11 @@ def print_json(value: Any) -> None:
 
 def excerpt_record(item: Excerpt) -> dict[str, Any]:
     """Return an excerpt as JSON has it."""
+    from tinymem.steps.types import is_undated
+
     step = item.step
     where = {"step": step.step_number, "id": step.id, "type": step.type, "session": step.session}
-    when = {"timestamp": step.timestamp.isoformat()}
+    when = {"timestamp": None if is_undated(step) else step.timestamp.isoformat()}
     what = {
         name: getattr(item, name) for name in ("part", "start", "end", "tokens", "score", "relevance", "text", "times")
     }

@@ -13,6 +13,7 @@ from tinymem.protocols import TokenCounter
 from tinymem.recall.render import block, one_line
 from tinymem.steps.content import clean
 from tinymem.steps.step import Step
+from tinymem.steps.types import shown_time
 from tinymem.upkeep.forgetting import find_number
 
 __all__ = ["Reading", "render_part"]
@@ -69,7 +70,7 @@ class Reading:
             step.text,
             start,
             budget,
-            head=f"[{number} {who}, {step.timestamp:%Y-%m-%d %H:%M} UTC{corrected}]",
+            head=f"[{number} {who}, {shown_time(step)}{corrected}]",
             read_on=lambda end: f"open({number!r}, start={end})",
             key=self._archive.key,
             counter=self._archive.counter,

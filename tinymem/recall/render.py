@@ -16,9 +16,10 @@ from tinymem.messages.characters import visible
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.content import clean
 from tinymem.steps.step import Part, Step
-from tinymem.steps.types import MessageStep
+from tinymem.steps.types import MessageStep, shown_time
 
 __all__ = [
+    "DAY",
     "KINDS",
     "between",
     "block",
@@ -36,6 +37,7 @@ __all__ = [
     "without_echoes",
 ]  # fmt: skip
 
+DAY = "%Y-%m-%d"
 TOOL_SHOWN = 40  # characters of a tool's name that stand before its result
 KINDS = ("recalled", "episodes", "scratchpad")  # of blocks that a memory puts into a context
 RESULTS = ("observation", "error")  # kinds of parts that a tool gave
@@ -88,7 +90,7 @@ def is_block(text: str, key: bytes) -> bool:
 
 def header(step: Step) -> str:
     """Return the header that consecutive steps of a day share."""
-    return f"[{step.timestamp:%Y-%m-%d}]"
+    return f"[{shown_time(step, DAY)}]"
 
 
 def line(step: Step, part: Part, start: int, end: int, numbered: bool = False) -> str:

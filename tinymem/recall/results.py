@@ -8,11 +8,11 @@ from functools import cached_property
 
 from tinymem.protocols import TokenCounter
 from tinymem.recall.relevance import Signals, price_of
-from tinymem.recall.render import format_times
+from tinymem.recall.render import DAY, format_times
 from tinymem.steps.display import one_line
 from tinymem.steps.step import REPR_LENGTH, Step
 from tinymem.steps.terminal import Column, Line, Shown, Table, first_words, pluralize
-from tinymem.steps.types import corrected_ids
+from tinymem.steps.types import corrected_ids, shown_time
 
 __all__ = ["Excerpt", "Explanation", "LeftOut", "Recall"]
 
@@ -206,7 +206,7 @@ def _row(one: LeftOut, common: set[tuple[str, float]]) -> tuple[str, ...]:
 
 def _where(item: Excerpt) -> tuple[str, ...]:
     values = f"{item.score:+.2f}", f"{-price_of(item.end - item.start):+.2f}", f"{item.relevance:.2f}"
-    return f"#{item.step.step_number}", f"{item.step.timestamp:%Y-%m-%d}", *values, f"{item.tokens:,}"
+    return f"#{item.step.step_number}", shown_time(item.step, DAY), *values, f"{item.tokens:,}"
 
 
 def _what(item: Excerpt, common: set[tuple[str, float]]) -> tuple[str, str]:

@@ -21,6 +21,7 @@ from tinymem.protocols import Journal
 from tinymem.steps.content import as_text
 from tinymem.steps.progress import Progress, no_progress
 from tinymem.steps.step import Step
+from tinymem.steps.types import is_undated
 
 __all__ = ["export_trajectories", "is_trajectory", "read_trajectory", "trajectories"]
 
@@ -105,7 +106,8 @@ def _steps(step: Step) -> Iterator[Message]:
             continue
         if written is not None:
             yield written
-        written = {"timestamp": step.timestamp.isoformat(), "source": SOURCES.get(message["role"], "user")}
+        written = {} if is_undated(step) else {"timestamp": step.timestamp.isoformat()}
+        written["source"] = SOURCES.get(message["role"], "user")
         written["message"] = as_text(message.get("content"))
         if thinking := message.get("reasoning_content"):
             written["reasoning_content"] = thinking

@@ -32,6 +32,7 @@ from tinymem.runs.folders import conversations_in, is_export
 from tinymem.runs.transcripts import Thread, Transcript, is_event
 from tinymem.steps.checks import to_path
 from tinymem.steps.step import Step
+from tinymem.steps.types import UNDATED
 from tinymem.upkeep.lines import Line, parse_json_line, text_lines
 
 __all__ = ["Compaction", "Run", "read_runs", "runs_of"]
@@ -280,11 +281,14 @@ def _run(
     at, steps = 0, list[Step]()
     left = [*thread.compactions] if thread is not None else []
     compactions: list[Compaction] = []
+    last = next((one.moment for one in said if one.moment is not None), None)
     for step in made:
         while left and left[0][0] <= at:  # one before all steps was of a session that this file goes on with
             compactions.append(Compaction(len(steps), left.pop(0)[1]))
         moment = said[at].moment
         at += len(step.to_messages(style="tools"))
         own = as_message(step) if thread is not None and thread.goes_on else step
-        steps.append(own if moment is None else own.evolve(timestamp=moment))
+        last = moment or last  # for order: what has no time comes with what was said before it, and is marked
+        known = {} if last is None else {"timestamp": last}
+        steps.append(own.evolve(**known) if moment else own.evolve(**known, metadata={**own.metadata, UNDATED: True}))
     return Run(name, steps, skipped or {}, fault, compactions)

@@ -15,11 +15,12 @@ from tinymem.steps.step import STEP_TYPES, Message, Part, Step, StepT, Style, Te
 __all__ = [
     "STEP_TYPES", "ActionStep", "FinalAnswerStep", "Message", "MessageStep", "Part", "PlanningStep", "ScratchpadStep",
     "Signal", "Step", "Style", "SummaryStep", "SystemPromptStep", "TaskStep", "ToolCall", "corrected_ids",
-    "is_milestone",
+    "is_milestone", "is_undated", "shown_time",
 ]  # fmt: skip
 
 CARRY_OUT = "Now proceed and carry out this plan."
 CORRECTS = "corrects"  # in the metadata of a step: the ids of those that it corrects
+UNDATED = "undated"  # in the metadata of a step: its source gives no time, and its timestamp says only when it came
 ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 
 
@@ -205,6 +206,22 @@ class MessageStep(Step):
 def is_milestone(step: Step) -> bool:
     """Return True for a final answer, a pinned step, or a step that is marked as a milestone in its metadata."""
     return isinstance(step, FinalAnswerStep) or step.pinned or step.metadata.get("milestone") is True
+
+
+def is_undated(step: Step) -> bool:
+    """Return True where a step's source has no time for it, as its metadata says."""
+    return step.metadata.get(UNDATED) is True
+
+
+def shown_time(step: Step, pattern: str = "%Y-%m-%d %H:%M UTC") -> str:
+    """Return when a step happened, as people read it; "undated" where its source has no time for it.
+
+    >>> shown_time(MessageStep("user", "Hello", timestamp=0))
+    '1970-01-01 00:00 UTC'
+    >>> shown_time(MessageStep("user", "Hello", metadata={UNDATED: True}))
+    'undated'
+    """
+    return UNDATED if is_undated(step) else f"{step.timestamp:{pattern}}"
 
 
 def corrected_ids(step: Step) -> list[str]:

@@ -15,7 +15,7 @@ from tinymem.recall.render import block, format_times
 from tinymem.recall.results import Excerpt
 from tinymem.steps.checks import check_non_negative_int, check_str, check_token_budget
 from tinymem.steps.content import as_text, clean, is_empty
-from tinymem.steps.types import MessageStep
+from tinymem.steps.types import MessageStep, shown_time
 
 __all__ = ["Answer", "RetrieveMessage", "message_step"]
 
@@ -200,7 +200,7 @@ def _head(step: MessageStep) -> str:
     """Render the line above a message: id, role, speaker, date."""
     speaker = " ".join(clean(step.speaker or "").split())
     who = f"{step.role} {speaker:.{SHOWN}}" if speaker else step.role
-    return f"[{clean(step.id):.{SHOWN}}, {who}, {step.timestamp:%Y-%m-%d %H:%M} UTC]"
+    return f"[{clean(step.id):.{SHOWN}}, {who}, {shown_time(step)}]"
 
 
 def _excerpt(item: Excerpt) -> str:
