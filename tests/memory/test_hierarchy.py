@@ -112,8 +112,6 @@ def test_steps_that_are_archived_at_once_are_recalled_but_never_in_the_window(tm
 
 def test_what_is_archived_at_once_is_checked_as_what_is_added(memory: HierarchicalMemory) -> None:
     memory.add_steps(talk(2))
-    with pytest.raises(MessageError, match="no call is open"):
-        memory.archive([*talk(1, 50), MessageStep("tool", "late", "call-9")])
     with pytest.raises(InputError, match="must be a list of steps"):
         memory.archive([*talk(1, 51), "not a step"])  # type: ignore[list-item]
     with pytest.raises(InputError, match="in the memory already"):
@@ -189,8 +187,6 @@ def test_a_call_and_its_result_may_come_in_pieces(tmp_path: Path) -> None:
     with open_memory(tmp_path) as memory:  # the process may end between the two
         memory.add_messages([RESULT])
         assert memory.context().messages == [{"role": "user", "content": "Look."}, CALL, RESULT]
-        with pytest.raises(MessageError, match=r"message 0: the tool result for call 'c1' answers no call before it"):
-            memory.add_messages([RESULT])
 
 
 def test_a_result_may_come_when_its_call_has_left_the_window_before_a_restart(tmp_path: Path) -> None:
@@ -209,8 +205,6 @@ def test_a_result_may_come_when_its_call_has_left_the_window_before_a_restart(tm
         {"content": "no role"},
         {"role": "user", "content": 5},
         {"role": "user", "content": [5]},
-        {"role": "tool", "tool_call_id": "nobody", "content": "x"},
-        {"role": "tool", "content": "x"},
         {"role": "assistant", "tool_calls": "look"},
         {"role": "assistant", "tool_calls": [{"id": "1"}]},
         {"role": "assistant", "tool_calls": [{"function": {"arguments": "{}"}}]},

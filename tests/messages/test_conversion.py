@@ -112,19 +112,51 @@ def test_an_agent_run_becomes_typed_steps() -> None:
     assert [type(step) for step in chat] == [SystemPromptStep, MessageStep] and chat[1].speaker == "Ann"
 
 
-def test_a_result_out_of_order_stands_as_its_own_step() -> None:
-    messages = [asks("1", "2"), answers("2"), answers("1")]
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [asks("1", "2"), answers("2", "b"), answers("1", "a")],
+        [asks("1"), asks("2"), answers("1", "a"), answers("2", "b")],
+        [asks("1"), asks("2"), answers("2", "b"), answers("1", "a")],
+        [asks("1", "2"), answers("2", "b"), says("user", "wait"), says("assistant", "so"), answers("1", "a")],
+        [asks("1"), says("user", "on"), asks("3"), asks("2"), says("user", "?"), answers("2", "b"), answers("1", "a")],
+    ],
+)
+def test_results_are_of_the_calls_that_they_name_in_whatever_order_they_come(messages: Chat) -> None:
     steps = steps_from_messages(messages)
-    assert messages_from_steps(steps) == messages
-    assert [len(group) for group in groups(steps)] == [len(steps)]
+    calls = {c.id: c.observation for step in steps if isinstance(step, ActionStep) for c in step.tool_calls}
+    assert (calls["1"], calls["2"], calls.get("3")) == ("a", "b", None)
+    assert messages_from_steps(steps) == messages and problems(repair(messages)) == []
+    kept = [Step.from_dict(json.loads(json.dumps(step.to_dict()))) for step in steps]
+    assert messages_from_steps(kept) == messages
+
+
+@pytest.mark.parametrize("content", ["", [], None])
+def test_an_empty_result_is_a_result(content: Any) -> None:
+    steps = steps_from_messages([asks("1"), answers("1", content)])
+    assert not open_calls(steps) and messages_from_steps(steps) == [asks("1"), answers("1", content)]
+    assert repair(messages_from_steps(steps))[1] == answers("1", "")
+
+
+def test_of_open_calls_with_one_id_the_newest_is_answered() -> None:
+    steps = steps_from_messages([asks("1"), says("user", "again"), asks("1"), answers("1", "new"), answers("1", "old")])
+    assert [step.tool_calls[0].observation for step in steps if isinstance(step, ActionStep)] == ["old", "new"]
+
+
+@pytest.mark.parametrize(
+    "orphan", [answers("9", "lost"), {"role": "tool", "content": "lost"}, answers("1", "lost"), answers("", "lost")]
+)
+def test_a_result_of_no_call_is_kept_as_what_it_is_and_sent_as_text(orphan: dict[str, Any]) -> None:
+    messages = [asks("1"), answers("1"), orphan, says("user", "on")]
+    steps = steps_from_messages(messages)
+    assert messages_from_steps(steps, style="tools") == messages
+    sent = [message for group in groups(steps) for message in messages_from_steps(group)]
+    assert problems(repair(sent)) == [] and says("user", "Observation: lost") in sent
 
 
 @pytest.mark.parametrize(
     ("messages", "index", "says_what"),
     [
-        ([says("user", "a"), answers("9")], 1, "'9'.*no call is open"),
-        ([asks("1"), answers("2")], 1, "open calls: 1"),
-        ([asks("1"), answers("1"), answers("1")], 2, "no call is open"),
         ([says("user", "a"), {"role": "robot", "content": "b"}], 1, "role must be one of"),
         ([{"content": "b"}], 0, "role must be one of"),
         (["text"], 0, "must be a mapping"),
@@ -135,21 +167,14 @@ def test_a_result_out_of_order_stands_as_its_own_step() -> None:
         ([{"role": "assistant", "tool_calls": [{"id": "1", "function": "f"}]}], 0, "has no name"),
         ([says("user", "a"), says("user", 7)], 1, "content"),
         ([asks("1"), answers("1", 7)], 1, "content must be a string"),
-        ([{"role": "tool", "content": "x"}], 0, "answers no call"),
         ([{"role": ["user"], "content": "x"}], 0, "role must be one of"),
+        ([asks("1"), {"role": "tool", "tool_call_id": 7, "content": "x"}], 1, "tool_call_id of a result"),
     ],
 )
 def test_a_malformed_message_is_named_by_its_index(messages: list[Any], index: int, says_what: str) -> None:
     with pytest.raises(MessageError, match=says_what) as caught:
         steps_from_messages(messages)
     assert caught.value.index == index
-
-
-def test_a_result_whose_call_came_in_an_earlier_piece_needs_pending() -> None:
-    with pytest.raises(MessageError):
-        steps_from_messages([answers("1")])
-    late = steps_from_messages([answers("1")], pending=["1"])
-    assert messages_from_steps(late, style="tools") == [answers("1")]
 
 
 @MODERATE

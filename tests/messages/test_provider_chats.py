@@ -259,21 +259,3 @@ def test_system_messages_stay_where_they_were_said_but_never_between_a_call_and_
     user = {"role": "user", "content": "Hi."}
     assert repair([user, system, user]) == [user, system, user]
     assert repair([asks(call()), system, answers()]) == [asks(call()), answers(), system]
-
-
-@pytest.mark.parametrize(
-    ("messages", "index", "says"),
-    [
-        (
-            [asks(call()), {"role": "tool", "tool_name": "list", "content": ""}],
-            1,
-            "without a tool_call_id.*add",
-        ),
-        ([asks(call("")), answers(""), answers("")], 2, "no call is open"),
-        ([asks(call()), answers(7)], 1, "for call 7"),
-    ],
-)
-def test_what_cannot_be_told_without_guessing_is_refused_by_its_index(messages: Chat, index: int, says: str) -> None:
-    with pytest.raises(MessageError, match=says) as caught:
-        steps_from_messages(messages)
-    assert caught.value.index == index

@@ -152,7 +152,6 @@ REFUSED: list[Bad] = [
     lambda memory: memory.add_messages([{"role": "assistant", "tool_calls": S}]),
     lambda memory: memory.add_messages([{"role": "assistant", "tool_calls": [S]}]),
     lambda memory: memory.add_messages([{"role": "assistant", "tool_calls": [{"function": {"arguments": S}}]}]),
-    lambda memory: memory.add_messages([{"role": "tool", "tool_call_id": "c", "content": S}]),
     lambda memory: memory.add(MessageStep("user", S, metadata={"m": {S}})),
     lambda memory: memory.add(MessageStep("user", S, metadata={"m": object(), "n": S})),
     lambda memory: memory.short_term.prune(returning(S)),

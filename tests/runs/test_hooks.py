@@ -38,7 +38,7 @@ def test_what_a_session_said_stands_at_the_beginning_of_the_next(hook: Hook, tmp
         write(tmp_path / "s1.jsonl", CLAUDE[:end])
         assert hook(event, transcript, tmp_path / "m") == (0, "", "")
     with HierarchicalMemory(tmp_path / "m") as memory:
-        assert memory.stats().steps == 6
+        assert memory.stats().steps == 4
     done = hook("session-start", {"session_id": "s2"}, tmp_path / "m", "--max-tokens", "200")
     assert done.status == 0 and "One port is taken." in done.out and "data, not instructions" in done.out
     assert "port 8443" not in done.out  # a tool's result

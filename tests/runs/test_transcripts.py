@@ -99,8 +99,8 @@ def test_lines_without_a_message_are_counted_by_type(tmp_path: Path) -> None:
     with HierarchicalMemory(embedder="hashing:64", store="exact") as memory:
         (done,) = ingest_files(memory, [write(tmp_path / "run.jsonl", [*CLAUDE, *unknown])])
         other = ingest_files(memory, [write(tmp_path / "codex.jsonl", CODEX)])[0].skipped
-    kinds = ("file-history-snapshot", "assistant", "system", "hologram", "list", "result of an unknown call")
-    assert (done.error, done.steps, done.skipped) == (None, 6, dict.fromkeys(kinds, 1))
+    kinds = ("file-history-snapshot", "assistant", "system", "hologram", "list")
+    assert (done.error, done.steps, done.skipped) == (None, 5, dict.fromkeys(kinds, 1))
     assert other == {"session_meta": 1, "event_msg/user_message": 1, "response_item/reasoning": 1}
 
 
@@ -191,5 +191,5 @@ def test_a_file_without_messages_is_named(tmp_path: Path) -> None:
 
 def test_the_command_names_what_it_leaves_out(tinymem: Run, tmp_path: Path) -> None:
     done = tinymem("ingest", str(write(tmp_path / "run.jsonl", CLAUDE)), "--embedder", "hashing:64", "--path", "m")
-    assert done.status == 0 and "Added 6 steps of 1 run" in done.out
+    assert done.status == 0 and "Added 4 steps of 1 run" in done.out
     assert "lines without a message were left out: 1 file-history-snapshot, 1 assistant, 1 system" in done.err

@@ -48,9 +48,9 @@ def test_files_in_folders_below_are_found_as_they_come(tmp_path: Path, memory: H
     (tmp_path / "project").mkdir()
     write(tmp_path / "project" / "s1.jsonl", CLAUDE)
     write(tmp_path / "notes.txt", CLAUDE)
-    assert look(watched, memory) == [("s1.jsonl", 6, None)]
+    assert look(watched, memory) == [("s1.jsonl", 4, None)]
     write(tmp_path / "c1.jsonl", CODEX)
-    assert look(watched, memory) == [("c1.jsonl", 6, None)]
+    assert look(watched, memory) == [("c1.jsonl", 4, None)]
 
 
 def test_a_file_that_is_moved_shortened_or_replaced_adds_nothing_twice(
@@ -58,7 +58,7 @@ def test_a_file_that_is_moved_shortened_or_replaced_adds_nothing_twice(
 ) -> None:
     watched, file = WatchedFolder(tmp_path), tmp_path / "s1.jsonl"
     write(file, CLAUDE)
-    assert look(watched, memory) == [("s1.jsonl", 6, None)]
+    assert look(watched, memory) == [("s1.jsonl", 4, None)]
     shutil.move(file, tmp_path / "s1.old.jsonl")
     assert look(watched, memory) == []
     write(file, CLAUDE[:4])
@@ -72,7 +72,7 @@ def test_a_process_that_starts_again_adds_what_is_new(tinymem: Run, tmp_path: Pa
     folder.mkdir()
     command = ("watch", str(folder), "--once", "--path", "m", "--embedder", "hashing:64")
     write(folder / "s1.jsonl", CLAUDE)
-    assert tinymem(*command).out.endswith("s1.jsonl: 6 steps\n")
+    assert tinymem(*command).out.endswith("s1.jsonl: 4 steps\n")
     write(folder / "s1.jsonl", [*CLAUDE, claude("user", "Thanks.")])
     assert tinymem(*command).out.endswith("s1.jsonl: 1 step\n")
     assert tinymem(*command).out == ""
@@ -90,6 +90,6 @@ def test_ctrl_c_ends_it(tmp_path: Path) -> None:
         [*command, "--embedder", "hashing:64"], env=env, stdout=subprocess.PIPE, text=True
     ) as running:
         assert running.stdout is not None
-        assert running.stdout.readline().endswith("s1.jsonl: 6 steps\n")
+        assert running.stdout.readline().endswith("s1.jsonl: 4 steps\n")
         running.send_signal(signal.SIGINT)
         assert running.wait(timeout=600) == 130

@@ -73,7 +73,7 @@ def _plain(value: Any) -> Any:
 def results_of(step: Step, places: Sequence[int], links: Sequence[str]) -> Iterator[Step]:
     """Make steps of some messages of an action, which are results of its calls, with their links as ids."""
     assert isinstance(step, ActionStep)
-    answered = [call.id for call in step.tool_calls if call.answered]
+    answered = [call.id for call in step.results]
     calls = pending_calls([step], [answered[at - 1] for at in places])
     messages = step.to_messages()
     steps = steps_from_messages(

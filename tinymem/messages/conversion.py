@@ -8,7 +8,11 @@ with tool calls, and all its results.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeGuard
+from heapq import heappop, heappush
+from itertools import chain
+from operator import itemgetter
+from types import NoneType
+from typing import Any, NamedTuple, TypeGuard, TypeVar
 
 from tinymem.errors import MessageError, StepError, describe_type
 from tinymem.messages.answers import OpenCall, answered_by
@@ -16,10 +20,12 @@ from tinymem.messages.sendable import name_and_arguments, plain, raw_calls
 from tinymem.steps.actions import ActionStep, ToolCall
 from tinymem.steps.checks import Time, check_iterable, to_utc
 from tinymem.steps.content import check_content, to_json
-from tinymem.steps.step import Message, Step, Style, check_steps, diff_overlay
+from tinymem.steps.step import CAME, Message, Step, Style, check_steps, diff_overlay
 from tinymem.steps.types import ROLES, MessageStep, SystemPromptStep, TaskStep
 
-__all__ = ["groups", "messages_from_steps", "messages_of_each", "steps_from_messages"]
+__all__ = ["groups", "in_order", "message_places", "messages_from_steps", "messages_of_each", "steps_from_messages"]
+
+T = TypeVar("T")
 
 LONGEST_NAME = 20  # characters of a tool's name in the id of a call that was given none
 
@@ -30,7 +36,39 @@ def messages_from_steps(steps: Iterable[Step], summary_mode: bool = False, style
     In style `"auto"` an action is sent with tool calls, whatever its form, where one of `steps` is a tool message that
     answers it; a tool message whose call is not among `steps` is sent as text.
     """
-    return [message for _, messages in messages_of_each(steps, summary_mode, style) for message in messages]
+    each = [*messages_of_each(steps, summary_mode, style)]
+    rendered = [messages for _, messages in each]
+    return in_order(rendered, message_places([step for step, _ in each], rendered))
+
+
+def message_places(steps: Sequence[Step], each: Sequence[Sequence[object]]) -> list[list[int]]:
+    """Return for each of `steps` the places of its messages, which `each` has, among the messages of all.
+
+    They adjoin, unless the results of an action came behind messages of the steps after it.
+    """
+    places: list[list[int]] = [[] for _ in steps]
+    due: list[tuple[int, int]] = []  # how far a message is to stand, and its step
+    placed = 0
+    offsets = [_offsets(step, len(own)) for step, own in zip(steps, each, strict=True)]
+    for number, some in enumerate([*offsets, ()]):
+        while due and (due[0][0] <= placed or number == len(steps)):
+            places[heappop(due)[1]].append(placed)
+            placed += 1
+        for offset in some:
+            heappush(due, (placed + offset, number))
+    return places
+
+
+def _offsets(step: Step, count: int) -> Sequence[int]:
+    """Return how far behind a step's first message each of its messages stands."""
+    came = step.overlay[0].get(CAME, ()) if step.overlay else ()
+    return [0, *sorted(came)] if came and len(came) == count - 1 else range(count)
+
+
+def in_order(each: Iterable[Iterable[T]], places: Iterable[Iterable[int]]) -> list[T]:
+    """Put what `each` step has for its messages in the order of their `places`."""
+    pairs = zip(chain.from_iterable(places), chain.from_iterable(each), strict=True)
+    return [item for _, item in sorted(pairs, key=itemgetter(0))]
 
 
 def messages_of_each(
@@ -64,9 +102,11 @@ def steps_from_messages(
     """Make typed steps of chat messages, as OpenAI, Ollama, Gemini, vLLM and others have them.
 
     A system message that comes first becomes a SystemPromptStep; in a run with tool calls the first user message
-    becomes a TaskStep; an assistant's message with tool calls and the results that follow become one ActionStep; the
-    rest are MessageSteps. A call without an id, or with one that its turn used before, gets an id of its own in the
-    step, and a result without one answers the first open call of the tool that it names, or of any tool.
+    becomes a TaskStep; an assistant's message with tool calls becomes an ActionStep, with the results that these
+    messages have for its calls, in whatever order and wherever they stand; the rest are MessageSteps. A call without an
+    id, or with one that its turn used before, gets an id of its own in the step, and a result without one answers the
+    first open call of the tool that it names, or of any tool. Of open calls with the same id the newest is answered. A
+    result that answers no call is kept as a tool's message.
 
     Args:
         messages: The messages, oldest first.
@@ -75,36 +115,75 @@ def steps_from_messages(
         pending: Calls made before these messages, or their ids, whose results may come now.
 
     Raises:
-        MessageError: A message is malformed, or answers no call; the error has its index.
+        MessageError: A message is malformed; the error has its index.
     """
     listed = [_checked(message, index) for index, message in enumerate(check_iterable("messages", messages))]
-    is_run = any(raw_calls(message) or message["role"] == "tool" for message in listed)
     shared: dict[str, Any] = {"session": session}
     if timestamp is not None:
         shared["timestamp"] = to_utc("timestamp", timestamp)
+    earlier = check_iterable("pending", pending)
+    waiting = [_Waiting(call if isinstance(call, OpenCall) else OpenCall(call, "", call)) for call in earlier]
+    turns: dict[int, _Turn] = {}
+    late: dict[int, str] = {}  # by the places of results: the ids of calls that were made before
+    for at, message in enumerate(listed):
+        if raw_calls(message):
+            turns[at] = turn = _Turn(_calls(message, at), {})
+            again = {call.id for call, _ in turn.calls}  # a history that is given again makes its calls again
+            before = [one for one in waiting if one.turn is not None or one.call.id not in again]
+            new = [OpenCall(call.id, call.name, given) for call, given in turn.calls]
+            waiting = [*(_Waiting(call, turn, place) for place, call in enumerate(new)), *before]
+        elif message["role"] in ("tool", "function"):
+            found = answered_by(message, [one.call for one in waiting])
+            if found is not None:
+                call, asked, place = waiting.pop(found)
+                if asked is None:
+                    late[at] = call.id
+                else:
+                    asked.results[place] = at
+    return _steps(listed, turns, late, shared)
+
+
+class _Turn(NamedTuple):
+    """The calls of a message, and where the results of some stand, by the places of the calls."""
+
+    calls: Sequence[tuple[ToolCall, str]]
+    results: dict[int, int]
+
+
+class _Waiting(NamedTuple):
+    """A call that waits for its result, and its place in a turn of these messages; no turn has one made before."""
+
+    call: OpenCall
+    turn: _Turn | None = None
+    place: int = 0
+
+
+def _steps(
+    listed: Sequence[Message], turns: Mapping[int, _Turn], late: Mapping[int, str], shared: dict[str, Any]
+) -> list[Step]:
+    is_run = bool(turns) or any(message["role"] == "tool" for message in listed)
+    taken = {at for turn in turns.values() for at in turn.results.values()}
     steps: list[Step] = []
-    earlier = [
-        call if isinstance(call, OpenCall) else OpenCall(call, "", call) for call in check_iterable("pending", pending)
-    ]
-    waiting, at = [*earlier], 0
-    step: Step
-    while at < len(listed):
-        message = listed[at]
+    for at, message in enumerate(listed):
+        if at in taken:
+            continue
+        results: Mapping[int, int] = turns[at].results if at in turns else {}
         try:
-            if raw_calls(message):
-                step, taken, new = _action(listed, at, shared)
-                again = {call.id for call in step.tool_calls}  # a history that is given again makes its calls again
-                others = [call for call in waiting if call.id not in again or all(call is not one for one in earlier)]
-                waiting = [*new, *others]  # of calls with one id, the newest is answered
+            if at in turns:
+                step: Step = _action(message, turns[at], listed, shared)
             else:
                 may_be_task = is_run and all(isinstance(step, SystemPromptStep) for step in steps)
-                step, taken = _single(message, at, may_be_task, waiting, shared), 1
+                step = _single(message, at, may_be_task, late.get(at), shared)
         except StepError as error:
             raise MessageError(str(error), at) from error
-        rendered = step.to_messages(style="tools")
-        layers = [diff_overlay(*pair) for pair in zip(rendered, listed[at : at + taken], strict=True)]
+        came = [results[place] - at for place in sorted(results)]
+        if came != [*range(1, len(came) + 1)]:
+            step = step.evolve(overlay=({CAME: came}, *({} for _ in came)))
+        own = [message, *(listed[place] for place in sorted(results.values()))]
+        layers = [diff_overlay(*pair) for pair in zip(step.to_messages(style="tools"), own, strict=True)]
+        if step.overlay:
+            layers[0] = {**layers[0], CAME: came}
         steps.append(step.evolve(overlay=tuple(layers)) if any(layers) else step)
-        at += taken
     return steps
 
 
@@ -134,53 +213,37 @@ def _refuse_blocks(content: Any, index: int) -> None:
         )
 
 
-def _single(message: Message, at: int, may_be_task: bool, waiting: list[OpenCall], shared: dict[str, Any]) -> Step:
+def _single(message: Message, at: int, may_be_task: bool, answered: str | None, shared: dict[str, Any]) -> Step:
     role, content = message["role"], message.get("content")
-    name = message.get("name")
+    name, id = message.get("name"), message.get("tool_call_id")
     speaker: dict[str, Any] = {"speaker": name} if isinstance(name, str) and role not in ("tool", "function") else {}
     if at == 0 and role in ("system", "developer") and content is not None:
         return SystemPromptStep(content, **shared, **speaker)
     if role == "user" and may_be_task and content is not None:
         return TaskStep(content, **shared, **speaker)
-    if role in ("tool", "function") and (found := answered_by(message, waiting)) is not None:
-        return MessageStep("tool", content, waiting.pop(found).id, **shared)
-    if role == "tool":
-        raise MessageError(_answers_nothing(message, waiting), at)
+    if role == "tool" and not isinstance(id, (str, NoneType)):
+        raise MessageError(f"the tool_call_id of a result must be a text, not {describe_type(id)}", at)
+    if role == "tool" or answered is not None:
+        return MessageStep("tool", content, (id or "") if answered is None else answered, **shared)
     return MessageStep(role, content, **shared, **speaker)
 
 
-def _answers_nothing(message: Message, waiting: Sequence[OpenCall]) -> str:
-    id = message.get("tool_call_id")
-    what = "without a tool_call_id" if id is None else f"for call {id!r:.60}"
-    ids = ", ".join(sorted(call.given or call.id for call in waiting))
-    known = f"open calls: {ids}" if waiting else "no call is open"
-    return f"the tool result {what} answers no call before it ({known}): add the message that makes the call first"
-
-
-def _action(listed: Sequence[Message], at: int, shared: dict[str, Any]) -> tuple[ActionStep, int, list[OpenCall]]:
-    """Read the action that starts at `at`, with the results that follow it in the order of its calls.
-
-    Returns:
-        The action, the number of messages that it takes, and the calls that still wait.
-    """
-    message = listed[at]
-    calls = _calls(message, at)
-    waiting = [OpenCall(call.id, call.name, given) for call, given in calls]
-    results: dict[int, Message] = {}
-    end, first_free = at + 1, 0
-    while end < len(listed) and listed[end]["role"] in ("tool", "function"):
-        found = answered_by(listed[end], waiting[first_free:])
-        if found is None or listed[end].get("content") is None:
-            break  # out of order, or for another call: it becomes a step of its own
-        results[first_free + found], first_free, end = listed[end], first_free + found + 1, end + 1
-    answered = [
-        ToolCall(call.name, call.arguments, call.id, results[i]["content"]) if i in results else call
-        for i, (call, _) in enumerate(calls)
+def _action(message: Message, turn: _Turn, listed: Sequence[Message], shared: dict[str, Any]) -> ActionStep:
+    """Return an action with its results; one without content is empty, and so is a call's that has none."""
+    calls = [
+        ToolCall(call.name, call.arguments, call.id, _observation(listed[turn.results[place]]))
+        if place in turn.results
+        else call
+        for place, (call, _) in enumerate(turn.calls)
     ]
     name = message.get("name")
-    speaker = name if isinstance(name, str) else None
-    step = ActionStep(message.get("content"), answered, speaker=speaker, **shared)
-    return step, end - at, [call for i, call in enumerate(waiting) if i not in results]
+    return ActionStep(message.get("content"), calls, speaker=name if isinstance(name, str) else None, **shared)
+
+
+def _observation(result: Message) -> Any:
+    """Return the content of a result, which is empty where it has none: the call was answered."""
+    content = result.get("content")
+    return "" if content is None else content
 
 
 def _calls(message: Message, at: int) -> list[tuple[ToolCall, str]]:

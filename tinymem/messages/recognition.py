@@ -10,14 +10,27 @@ that away, they count as one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from operator import itemgetter
 from typing import NamedTuple, Protocol
 
 from tinymem.messages.chains import Kept, bodies_of, first_link, link, linked, results_of
-from tinymem.messages.conversion import steps_from_messages
+from tinymem.messages.conversion import in_order, message_places, steps_from_messages
 from tinymem.steps.step import Step
 from tinymem.steps.types import SystemPromptStep
 
-__all__ = ["Arrival", "Linked", "Links", "LinksOf", "Node", "arrivals", "new_of", "new_steps", "recognised", "words"]
+__all__ = [
+    "Arrival",
+    "Linked",
+    "Links",
+    "LinksOf",
+    "Node",
+    "arrivals",
+    "by_place",
+    "new_of",
+    "new_steps",
+    "recognised",
+    "words",
+]
 
 AT_ONCE = 64  # messages whose links are looked up together
 CANDIDATES = 16  # places in a session where the same was said, the newest, that a history may come back to
@@ -151,10 +164,13 @@ def arrivals(
     chain = _chain(newest(session) or first_link(session), _bodies(read))
     given = _given(read, map(Node, chain))
     taken = links.linked([node.link for some in given for node in some])
-    found: list[Arrival] = []
-    for one, some in zip(read, given, strict=True):
-        found += [Arrival(one.step, ())] if some[-1].link in taken else new_steps(one.step, some, one.said(session))
-    return found
+    found: list[tuple[int, Arrival]] = []
+    for one, some, places in zip(read, given, _places(read), strict=True):
+        if some[-1].link in taken:
+            found.append((min(places, default=-1), Arrival(one.step, ())))
+        else:
+            found += new_steps(one.step, some, one.said(session), places)
+    return by_place(found)
 
 
 def new_of(
@@ -168,11 +184,11 @@ def new_of(
     session, read = _read(steps, kept)
     nodes = recognised(_bodies(read), session, links, before)
     prompts = links.linked([one.prompt for one in read if one.prompt is not None])
-    found: list[Arrival] = []
-    for one, some in zip(read, _given(read, nodes), strict=True):
+    found: list[tuple[int, Arrival]] = []
+    for one, some, places in zip(read, _given(read, nodes), _places(read), strict=True):
         if one.prompt not in prompts:
-            found += new_steps(one.step, some, one.said(session))
-    return found, nodes[-1].link if nodes else None
+            found += new_steps(one.step, some, one.said(session), places)
+    return by_place(found), nodes[-1].link if nodes else None
 
 
 class _Read(NamedTuple):
@@ -199,17 +215,29 @@ def _read(steps: Sequence[Step], kept: Kept) -> tuple[str | None, list[_Read]]:
 
 
 def _bodies(read: Sequence[_Read]) -> list[str]:
-    return [body for one in read for body in one.bodies]
+    return in_order([one.bodies for one in read], _places(read))
+
+
+def _places(read: Sequence[_Read]) -> list[list[int]]:
+    return message_places([one.step for one in read], [one.bodies for one in read])
 
 
 def _given(read: Sequence[_Read], nodes: Iterable[Node]) -> list[list[Node]]:
     """Return the nodes of each step."""
-    own = iter(nodes)
-    return [[Node(one.prompt)] if one.prompt is not None else [next(own) for _ in one.bodies] for one in read]
+    own = [*nodes]
+    each = zip(read, _places(read), strict=True)
+    return [[Node(one.prompt)] if one.prompt is not None else [own[at] for at in places] for one, places in each]
 
 
-def new_steps(step: Step, nodes: Sequence[Node], said: Sequence[str]) -> list[Arrival]:
-    """Return what is new of a step, whose messages have these nodes, and say what these hashes are of.
+def by_place(arrivals: Iterable[tuple[int, Arrival]]) -> list[Arrival]:
+    """Put arrivals in the order of the places that they have among the messages."""
+    return [arrival for _, arrival in sorted(arrivals, key=itemgetter(0))]
+
+
+def new_steps(
+    step: Step, nodes: Sequence[Node], said: Sequence[str], places: Sequence[int]
+) -> list[tuple[int, Arrival]]:
+    """Return what is new of a step, each with its place, whose messages have these nodes, hashes and `places`.
 
     Of a call that is known, the results that are new become messages of their own; a call that is new comes without the
     results that are known.
@@ -219,15 +247,16 @@ def new_steps(step: Step, nodes: Sequence[Node], said: Sequence[str]) -> list[Ar
     kept = [Linked(links[at], said[at], nodes[at].place) for at in new]
     if not new:
         return []
+    first = min(places, default=-1)
     if len(new) == len(nodes):
-        return [Arrival(step.evolve(id=links[-1]), kept)]
+        return [(first, Arrival(step.evolve(id=links[-1]), kept))]
     if new[0]:
-        results = results_of(step, new, links)
-        return [Arrival(one, [row]) for row, one in zip(kept, results, strict=True)]
+        results = zip(new, kept, results_of(step, new, links), strict=True)
+        return [(places[at], Arrival(one, [row])) for at, row, one in results]
     messages = step.to_messages()
     made = steps_from_messages([messages[at] for at in new], session=step.session, timestamp=step.timestamp)
     (call,) = made
-    return [Arrival(call.evolve(id=links[new[-1]], metadata=step.metadata), kept)]
+    return [(first, Arrival(call.evolve(id=links[new[-1]], metadata=step.metadata), kept))]
 
 
 class LinksOf:

@@ -140,8 +140,8 @@ def one_line(text: str) -> str:
 
 def _tool(step: ActionStep, message: int) -> str:
     """Return the name of the tool whose result is in a message of the step; "code" where there was none."""
-    answered = [call for call in step.tool_calls if call.answered]
-    return one_line(answered[message - 1].name[:TOOL_SHOWN]) if answered else "code"
+    results = step.results
+    return one_line(results[message - 1].name[:TOOL_SHOWN]) if results else "code"
 
 
 MOST = 100  # fences that are tried in one text: a hostile one may hold millions

@@ -24,7 +24,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from tinymem.errors import InputError, MessageError, describe_type
 from tinymem.memory.context.fitting import as_message
-from tinymem.messages.conversion import steps_from_messages
+from tinymem.messages.conversion import message_places, steps_from_messages
 from tinymem.messages.formats import chat_messages
 from tinymem.runs.dumps import chat_of
 from tinymem.runs.exports import Conversation, conversations_of, is_gemini_log, read_gemini_log
@@ -278,15 +278,15 @@ def _run(
             at = error.index or 0
             what = str(error).removeprefix(f"message {error.index}: ")
             said, fault = said[:at], InputError(f"{said[at].place}: {what}")
-    at, steps = 0, list[Step]()
+    steps: list[Step] = []
+    places = message_places(made, [step.to_messages(style="tools") for step in made])
     left = [*thread.compactions] if thread is not None else []
     compactions: list[Compaction] = []
     last = next((one.moment for one in said if one.moment is not None), None)
-    for step in made:
+    for step, (at, *_) in zip(made, places, strict=True):
         while left and left[0][0] <= at:  # one before all steps was of a session that this file goes on with
             compactions.append(Compaction(len(steps), left.pop(0)[1]))
         moment = said[at].moment
-        at += len(step.to_messages(style="tools"))
         own = as_message(step) if thread is not None and thread.goes_on else step
         last = moment or last  # for order: what has no time comes with what was said before it, and is marked
         known = {} if last is None else {"timestamp": last}

@@ -19,8 +19,6 @@ from tinymem.steps.content import as_text
 
 __all__ = ["Event", "Thread", "Transcript", "is_event"]
 
-UNKNOWN_CALL = "result of an unknown call"
-
 
 class Event(NamedTuple):
     """A message, its place in the file, and the time that the file gives it."""
@@ -106,10 +104,7 @@ class Transcript:
     def _add(self, thread: Thread, place: str, messages: Sequence[Mapping[str, Any]], clock: Any) -> None:
         for message in messages:
             answered = message.get("tool_call_id") if message["role"] == "tool" else None
-            if message["role"] == "tool" and answered not in thread.calls:
-                self.skipped[UNKNOWN_CALL] += 1
-                continue
-            if answered is not None:
+            if answered in thread.calls:
                 thread.calls.remove(answered)
             thread.calls += [str(call.get("id")) for call in raw_calls(message)]
             thread.events.append(Event(place, message, clock))
@@ -139,7 +134,7 @@ def _messages(value: Any, notes: Counter[str]) -> list[Mapping[str, Any]]:
         messages = conversation_from([own_words(item, notes)], format).messages
     except InputError:
         return []
-    return [one for one in messages if one.get("content") or raw_calls(one)]
+    return [one for one in messages if one.get("content") or raw_calls(one) or one["role"] == "tool"]
 
 
 def _summary(value: Any) -> str:

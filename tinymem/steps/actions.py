@@ -20,11 +20,13 @@ from tinymem.steps.content import (
     is_empty,
     map_text,
     shorten,
+    shorten_inside,
     to_json,
     to_mutable,
 )
 from tinymem.steps.ids import new_id, utc_now
 from tinymem.steps.step import (
+    CAME,
     Message,
     Part,
     Recorded,
@@ -36,7 +38,7 @@ from tinymem.steps.step import (
     check_text,
     check_texts,
     join_contents,
-)
+)  # fmt: skip
 
 __all__ = ["ActionStep", "Signal", "ToolCall"]
 
@@ -268,6 +270,15 @@ class ActionStep(Step):
         return "\n".join(call.error for call in self.tool_calls if call.error is not None) or None
 
     @property
+    def results(self) -> list[ToolCall]:
+        """The calls that have their results, in the order in which these came."""
+        answered = [call for call in self.tool_calls if call.answered]
+        came = self.overlay[0].get(CAME, ()) if self.overlay else ()
+        if len(came) != len(answered):
+            return answered
+        return [answered[place] for place in sorted(range(len(came)), key=came.__getitem__)]
+
+    @property
     def _form(self) -> Style:
         return self.style
 
@@ -280,9 +291,8 @@ class ActionStep(Step):
             yield Part("signal", f"[{signal.type}] {signal.message}")
         for call in self.tool_calls:
             yield Part("call", call.text)
-        answered = [call for call in self.tool_calls if call.answered]
         for at, (content, error) in enumerate(
-            [(c.observation, c.error) for c in answered] or [(self.output, self.failure)]
+            [(c.observation, c.error) for c in self.results] or [(self.output, self.failure)]
         ):
             yield Part("observation", as_text(content), 1 + at)
             yield Part("error", error or "", 1 + at)
@@ -306,11 +316,10 @@ class ActionStep(Step):
             for c in self.tool_calls
         ]
         messages: list[Message] = [{"role": "assistant", "content": to_mutable(said), "tool_calls": calls}]
-        for call in self.tool_calls:
-            if call.answered:
-                observed = call.observation
-                content = observed if call.error is None else join_contents(observed, f"Error: {call.error}")
-                messages.append({"role": "tool", "tool_call_id": call.id, "content": to_mutable(content)})
+        for call in self.results:
+            observed = call.observation
+            content = observed if call.error is None else join_contents(observed, f"Error: {call.error}")
+            messages.append({"role": "tool", "tool_call_id": call.id, "content": to_mutable(content)})
         return messages
 
     def _as_observations(self) -> list[Message]:
@@ -372,18 +381,10 @@ def _with_shorter_arguments(call: ToolCall, most: int) -> ToolCall:
         read = json.loads(text) if isinstance(call.arguments, str) else to_mutable(call.arguments)
     except (ValueError, RecursionError):
         read = None
-    shorter: Any = _shorter(read, most) if isinstance(read, dict) else {"input": shorten(text, most)}
+    shorter: Any = shorten_inside(read, most) if isinstance(read, dict) else {"input": shorten(text, most)}
     if len(to_json(shorter)) > 2 * most + ROOM:
         shorter = {"input": shorten(text, most)}
     return dataclasses.replace(call, arguments=to_json(shorter) if isinstance(call.arguments, str) else shorter)
-
-
-def _shorter(value: Any, most: int) -> Any:
-    if isinstance(value, str):
-        return shorten(value, most)
-    if isinstance(value, dict):
-        return {key: _shorter(one, most) for key, one in value.items()}
-    return [_shorter(one, most) for one in value] if isinstance(value, list) else value
 
 
 def _check_all(name: str, held: Iterable[object], kind: type) -> None:

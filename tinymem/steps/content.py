@@ -22,7 +22,7 @@ __all__ = [
     "is_empty",
     "left_out",
     "map_text",
-    "shorten",
+    "shorten", "shorten_inside",
     "to_json",
     "to_mutable",
 ]  # fmt: skip
@@ -225,3 +225,12 @@ def encodable(text: str) -> str:
 def to_json(value: Any) -> str:
     """Write `value` as compact JSON, keys in the order they came."""
     return json.dumps(value, ensure_ascii=False, separators=(", ", ": "), default=str)
+
+
+def shorten_inside(value: Any, most: int) -> Any:
+    """Shorten the texts inside of a JSON value, each to `most` characters."""
+    if isinstance(value, str):
+        return shorten(value, most)
+    if isinstance(value, dict):
+        return {key: shorten_inside(inside, most) for key, inside in value.items()}
+    return [shorten_inside(inside, most) for inside in value] if isinstance(value, list) else value

@@ -26,6 +26,7 @@ from tinymem.steps.display import one_line
 from tinymem.steps.ids import new_id, utc_now
 
 __all__ = [
+    "CAME",
     "FORMAT",
     "STEP_TYPES",
     "STYLES",
@@ -49,6 +50,7 @@ STYLES: tuple[Style, ...] = get_args(Style)
 TextChange: TypeAlias = Callable[[str], str]
 StepT = TypeVar("StepT", bound="Step")
 
+CAME = "came"  # in the first layer of an overlay: how far behind the first message each result stands, by calls
 FORMAT = 1  # of a step's record
 _DEFAULTS = {"metadata": {}, "pinned": False, "is_final": False, "style": "tools"}
 REPR_LENGTH = 60  # characters of a text that a step's repr shows
@@ -87,8 +89,8 @@ class Step:
         step_number: Given by the memory that the step was added to, from 0.
         pinned: A pinned step is never pruned.
         metadata: A mapping of JSON values.
-        overlay: Keys and values beyond this rendering of the messages that the step was read from, so that they come
-            out as they came in.
+        overlay: Keys and values beyond this rendering of the messages that the step was read from, and the places of
+            results that came in another order than their calls, so that they come out as they came in.
 
     Raises:
         StepError: A field has a value that it cannot have.
@@ -339,6 +341,8 @@ def _is_layer(layer: object) -> bool:
         isinstance(layer, Mapping)
         and isinstance(layer.get("set", {}), Mapping)
         and isinstance(layer.get("drop", ()), (list, tuple))
+        and isinstance(layer.get(CAME, ()), (list, tuple))
+        and all(type(place) is int for place in layer.get(CAME, ()))
     )
 
 

@@ -107,8 +107,8 @@ def _label(step: Step, part: Part) -> str:
 
 def _who(step: Step, part: Part) -> str:
     if isinstance(step, ActionStep) and part.kind in ("observation", "error", "final_answer"):
-        answered = [call.name for call in step.tool_calls if call.answered]
-        tool = answered[part.message - 1] if answered else "output"
+        results = step.results
+        tool = results[part.message - 1].name if results else "output"
         return f"{tool[:SHOWN_NAME]} error" if part.kind == "error" else tool
     if isinstance(step, ActionStep):
         return part.kind if part.kind in ("call", "code") else step.speaker or part.kind

@@ -150,7 +150,7 @@ def _identified(step: Step, messages: list[Message]) -> list[Message]:
     if not isinstance(step, ActionStep) or not messages or not (raw := raw_calls(messages[0])):
         return messages
     calls = [{**call, "id": own.id} for call, own in zip(raw, step.tool_calls, strict=True)]
-    results = zip(messages[1:], (call.id for call in step.tool_calls if call.answered), strict=True)
+    results = zip(messages[1:], (call.id for call in step.results), strict=True)
     return [{**messages[0], "tool_calls": calls}, *(_answering(message, id) for message, id in results)]
 
 

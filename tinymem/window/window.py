@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Container, Iterable, Mapping, 
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeGuard, TypeVar
 
-from tinymem.errors import InputError, MessageError, describe_type
+from tinymem.errors import InputError, describe_type
 from tinymem.messages.answers import open_calls, pending_calls
 from tinymem.messages.conversion import messages_from_steps, steps_from_messages
 from tinymem.steps.checks import Time, check_iterable, to_utc
@@ -90,23 +90,17 @@ class Window(StepCollection):
     # -- changes ------------------------------------------------------------------------------------------------------
 
     def number(self, steps: Iterable[Step]) -> list[Step]:
-        """Return new steps under the next numbers. Raises InputError or MessageError where one cannot be added."""
+        """Return new steps under the next numbers. Raises InputError where one cannot be added."""
         new = list(check_iterable("steps", steps))
         self.check_new(new)
         return [step.evolve(step_number=self.next_number + at) for at, step in enumerate(new)]
 
     def check_new(self, steps: Sequence[Step]) -> None:
-        """Raise InputError or MessageError unless steps can be added behind the others."""
-        calls, new = dict(self.open_calls), set[str]()
+        """Raise InputError unless steps can be added behind the others."""
+        new = set[str]()
         for step in steps:
             check_step(step, new)
             check_step(step, self.shown)
-            if _is_result(step) and step.tool_call_id not in calls:
-                known = f"open calls: {', '.join(sorted(calls))}" if calls else "no call is open"
-                raise MessageError(
-                    f"the tool result for call {step.tool_call_id!r} answers no call before it ({known})"
-                )
-            note_calls(step, calls)
             new.add(step.id)
 
     def prune(

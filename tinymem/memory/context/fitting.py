@@ -20,9 +20,9 @@ from tinymem.memory.context.context import NOTE
 from tinymem.memory.context.history import History
 from tinymem.messages.answers import OpenCall, open_calls, pending_calls
 from tinymem.messages.chains import bodies_of, body_of, linked
-from tinymem.messages.conversion import steps_from_messages
+from tinymem.messages.conversion import in_order, message_places, steps_from_messages
 from tinymem.messages.formats import conversation_from
-from tinymem.messages.recognition import Arrival, Node, arrivals, new_steps, recognised, words
+from tinymem.messages.recognition import Arrival, Node, arrivals, by_place, new_steps, recognised, words
 from tinymem.messages.sendable import raw_calls
 from tinymem.protocols import TokenCounter
 from tinymem.recall.render import is_own_message
@@ -123,39 +123,36 @@ class Fitting:
         at = [len(history.prompts) + place for place in history.own[begin:]]
         messages = [history.conversation.messages[index] for index in at]
         steps = [as_message(step) for step in _convert(messages, at, about, history.steps)]
-        spans, known = _spans(steps), with_nodes - begin
-        bodies = self._bodies(steps, spans, messages, known)
-        added = self._archive(history, steps, spans, bodies, about)
-        for step, (start, end) in zip(steps, spans, strict=True):
-            history.append(step, history.nodes[begin + start : begin + end])
+        places = message_places(steps, [[None] * _count(step) for step in steps])
+        known = with_nodes - begin
+        bodies = self._bodies(steps, places, messages)[known:]
+        added = self._archive(history, steps, places, bodies, known, about)
+        for step, own in zip(steps, places, strict=True):
+            history.append(step, [begin + place for place in own])
         return added
 
-    def _bodies(
-        self, steps: Sequence[Step], spans: Sequence[tuple[int, int]], messages: Sequence[Message], known: int
-    ) -> list[str]:
-        """Return the bodies of the messages behind those that are known, as they are kept."""
-        bodies: list[str] = []
-        for step, (start, end) in zip(steps, spans, strict=True):
-            if end <= known:
-                continue
+    def _bodies(self, steps: Sequence[Step], places: Sequence[Sequence[int]], messages: Sequence[Message]) -> list[str]:
+        """Return the bodies of the messages, as they are kept."""
+        each: list[list[str]] = []
+        for step, own in zip(steps, places, strict=True):
             kept = self._window.apply_redaction(step)
-            if kept is not step:
-                own = bodies_of(kept)
+            if kept is step:
+                speakers = [step.speaker, *(None for _ in own)]
+                each.append([body_of(messages[place], who) for place, who in zip(own, speakers, strict=False)])
             else:
-                own = [body_of(messages[i], None if i > start else step.speaker) for i in range(start, end)]
-            bodies += own[max(0, known - start) :]
-        return bodies
+                each.append(bodies_of(kept))
+        return in_order(each, places)
 
     def _archive(
         self,
         history: History,
         steps: Sequence[Step],
-        spans: Sequence[tuple[int, int]],
+        places: Sequence[Sequence[int]],
         bodies: Sequence[str],
+        known: int,
         about: About,
     ) -> int:
-        """Archive the steps, or parts of them, that are new, and give every message its node."""
-        known = (spans[-1][1] if spans else 0) - len(bodies)
+        """Archive the steps, or parts of them, that are new, and give every message behind `known` its node."""
         before, own = history.nodes, history.nodes[len(history.nodes) - known :]
         found: list[Node] = []
         given: dict[str, Any] = {}
@@ -163,12 +160,14 @@ class Fitting:
         def new_ones() -> list[Arrival]:
             found[:] = recognised(bodies, history.session, self._window, before)
             nodes = [*own, *found]
-            new: list[Arrival] = []
-            for step, (start, end) in zip(steps, spans, strict=True):
-                if any(node.number is None for node in nodes[start:end]):
-                    said = [words(history.session, bodies[i - known]) if i >= known else "" for i in range(start, end)]
+            hashes = [*("" for _ in own), *(words(history.session, body) for body in bodies)]
+            placed: list[tuple[int, Arrival]] = []
+            for step, own_places in zip(steps, places, strict=True):
+                if any(nodes[place].number is None for place in own_places):
                     marked = step.evolve(metadata=about.metadata) if about.metadata else step
-                    new += new_steps(marked, nodes[start:end], said)
+                    said = [hashes[place] for place in own_places]
+                    placed += new_steps(marked, [nodes[place] for place in own_places], said, own_places)
+            new = by_place(placed)
             given.update((row.link, (one.step.id, row)) for one in new for row in one.links)
             return new
 
@@ -202,42 +201,31 @@ def _numbered(node: Node, given: Mapping[str, Any], numbers: Mapping[str, int]) 
 
 
 def _convert(messages: Sequence[Message], at: Sequence[int], about: About, history: Sequence[Step] = ()) -> list[Step]:
-    """Make steps of messages, whose indices in the caller's list are `at`; results whose call was cut off are taken."""
+    """Make steps of messages, whose indices in the caller's list are `at`."""
     pending = _calls_waiting(messages, history)
     with indices_given(at):
         return steps_from_messages(messages, session=about.session, timestamp=about.when, pending=pending)
 
 
-def _calls_waiting(messages: Sequence[Message], history: Sequence[Step]) -> list[str | OpenCall]:
-    """Return the calls, of earlier steps or cut off, that results among these messages answer."""
-    results = [message for message in messages if message["role"] in ("tool", "function")]
-    if not _calls_cut_off(messages, set()) and all(message.get("tool_call_id") for message in results):
+def _calls_waiting(messages: Sequence[Message], history: Sequence[Step]) -> list[OpenCall]:
+    """Return the open calls of earlier steps, if results among these messages may answer them."""
+    made = {call.get("id") for message in messages for call in _mappings(message)}
+    results = (message for message in messages if message["role"] in ("tool", "function"))
+    if all(message.get("tool_call_id") and message.get("tool_call_id") in made for message in results):
         return []
-    pending = pending_calls(history, open_calls(history))
-    return [*pending, *_calls_cut_off(messages, {call.given or call.id for call in pending})]
+    return pending_calls(history, open_calls(history))
 
 
-def _calls_cut_off(messages: Sequence[Mapping[str, Any]], known: set[str]) -> list[str]:
-    """Return the ids of the calls whose results come without them."""
-    found: list[str] = []
-    for message in messages:
-        calls = raw_calls(message) if isinstance(message.get("tool_calls") or [], list) else ()
-        known |= {str(call.get("id")) for call in calls if isinstance(call, Mapping)}
-        id = message.get("tool_call_id")
-        if message.get("role") == "tool" and isinstance(id, str) and id and id not in known:
-            known.add(id)
-            found.append(id)
-    return found
+def _mappings(message: Message) -> list[Mapping[str, Any]]:
+    """Return the calls of a message that are mappings with an id that is a text; others are refused later."""
+    calls = raw_calls(message)
+    listed = calls if isinstance(calls, list) else []
+    return [call for call in listed if isinstance(call, Mapping) and isinstance(call.get("id"), str)]
 
 
-def _spans(steps: Sequence[Step]) -> list[tuple[int, int]]:
-    """Return the places of each step's messages: `[start, end)`."""
-    spans, begin = [], 0
-    for step in steps:
-        count = 1 + sum(call.answered for call in step.tool_calls) if isinstance(step, ActionStep) else 1
-        spans.append((begin, begin + count))
-        begin += count
-    return spans
+def _count(step: Step) -> int:
+    """Count the messages of a step."""
+    return 1 + len(step.results) if isinstance(step, ActionStep) else 1
 
 
 def as_message(step: Step) -> Step:

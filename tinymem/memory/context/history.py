@@ -32,7 +32,7 @@ class History:
         own: The places of those behind the prompts that count: the memory added the others.
         nodes: The places of these in the chain.
         steps: The steps that they make.
-        ends: How many of them there are up to the end of each step.
+        ends: How many messages there are up to the last one of these steps, for each step.
     """
 
     def __init__(self, session: str, counter: TokenCounter) -> None:
@@ -45,8 +45,8 @@ class History:
         self.steps: list[Step] = []
         self.ends: list[int] = []
         self._counter = counter
-        # by step: where its messages begin and end, and the numbers of the steps that stand whole in them
-        self._places: dict[str, tuple[int, int, set[int]]] = {}
+        # by step: where its messages are, and the numbers of the steps that stand whole in them
+        self._places: dict[str, tuple[Sequence[int], set[int]]] = {}
         self._asked: list[int] = []  # places of the steps that a user said
         self._form: tuple[str, str] = "", ""  # of what is rendered: its style, and its provider's format
         self._rendered: RenderedGroups | None = None
@@ -58,43 +58,47 @@ class History:
             How many of them count.
         """
         del self.own[bisect_left(self.own, count) :]
-        while self.ends and self.ends[-1] > len(self.own):
-            self._drop()
+        self._drop_behind(len(self.own))
         while self.steps and isinstance(self.steps[-1], MessageStep) and self.steps[-1].role == "tool":
             self._drop()
         if self.steps and isinstance(self.steps[-1], ActionStep):
-            self._drop()
+            self._drop_behind(self._drop())
         del self.nodes[len(self.own) :], self._asked[bisect_left(self._asked, len(self.steps)) :]
         if self._rendered:
             self._rendered.cut(len(self.steps))
         return len(self.own)
 
-    def _drop(self) -> None:
-        self._places.pop(self.steps.pop().id, None)
-        self.ends.pop()
+    def _drop_behind(self, end: int) -> None:
+        """Drop the steps that have messages from `end` on, and those whose messages stand between these."""
+        while self.ends and self.ends[-1] > end:
+            end = min(end, self._drop())
 
-    def append(self, step: Step, nodes: Sequence[Node]) -> None:
-        """Put a step of the next messages, which have these nodes, behind the others."""
+    def _drop(self) -> int:
+        """Drop the last step, and return the place of its first message."""
+        self.ends.pop()
+        return self._places.pop(self.steps.pop().id)[0][0]
+
+    def append(self, step: Step, places: Sequence[int]) -> None:
+        """Put a step behind the others whose messages have these places."""
+        nodes = [self.nodes[place] for place in places]
         step = step.evolve(id=nodes[-1].link, step_number=nodes[-1].number or None)
-        begin = self.ends[-1] if self.ends else 0
         if is_request(step):
             self._asked.append(len(self.steps))
         self.steps.append(step)
-        self.ends.append(begin + len(nodes))
-        self._places[step.id] = begin, begin + len(nodes), _numbers_of_whole(nodes)
+        self.ends.append(max(places[-1] + 1, self.ends[-1] if self.ends else 0))
+        self._places[step.id] = places, _numbers_of_whole(nodes)
 
     # -- as a context asks for it
 
     def inputs(self, step: Step) -> Sequence[int]:
         """Return the indices of a step's messages in the caller's list."""
         if step.id in self._places:
-            start, end, _ = self._places[step.id]
-            return [len(self.prompts) + at for at in self.own[start:end]]
+            return [len(self.prompts) + self.own[place] for place in self._places[step.id][0]]
         return [at for at, (_, prompt) in enumerate(self.prompts) if prompt.id == step.id]
 
     def numbers(self, step: Step) -> Collection[int]:
         """Return the numbers of the steps that stand whole in the messages of a step."""
-        return self._places[step.id][2] if step.id in self._places else ()
+        return self._places[step.id][1] if step.id in self._places else ()
 
     def query(self) -> str:
         """Return the query of a context that is given none."""
