@@ -4,20 +4,27 @@ Importing chromadb takes most of a second of the interpreter, and Chroma's threa
 archives in the background would feel both: its own calls would wait, libraries that look into `sys.modules` would find
 modules half imported, and children could not use their memories. So `store="chroma"` runs Chroma elsewhere, and a
 program that wants it in its own process passes a `ChromaStore`.
+
+Nobody waits for that process for ever: when it does not answer in time, it is killed, which frees the files.
 """
 
 from __future__ import annotations
 
 import atexit
+import io
 import json
+import logging
 import os
 import pickle
+import select
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from filelock import Timeout
@@ -29,6 +36,9 @@ from tinymem.stores.chroma.store import ChromaStore
 
 __all__ = ["ChromaProcess"]
 
+logger = logging.getLogger(__name__)
+
+ANSWERS_WITHIN = (30.0, 60.0, 120.0, 240.0)  # seconds; more after each kill: a large index on a slow disk takes long
 ENDS_WITHIN = 10.0  # seconds
 RUN = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from tinymem.stores.chroma.worker import main; main()"
 COMMAND = ("-I", "-c", RUN)  # isolated, since nothing in the current folder or the environment may get in the way
@@ -36,6 +46,10 @@ COMMAND = ("-I", "-c", RUN)  # isolated, since nothing in the current folder or 
 
 class _EndedError(StorageError):
     """The process has ended, by itself or not."""
+
+
+class _SilentError(_EndedError):
+    """The process did not answer in time, and was killed."""
 
 
 class ChromaProcess:
@@ -88,7 +102,7 @@ class ChromaProcess:
         """Release the files; any other call is a ClosedError from then on."""
         if not self._is_closed and os.getpid() == self._pid:
             self._is_closed = True
-            with _chroma.lock:
+            with _chroma.lock, suppress(_EndedError):  # its end has released the files too
                 if self._life == _chroma.life:
                     _chroma.ask(self._number, "close")
 
@@ -109,10 +123,16 @@ class ChromaProcess:
         if self._is_closed:
             raise ClosedError("this store was closed: open it again")
         with _chroma.lock:
-            _chroma.begin()
-            if self._life != _chroma.life:
-                self._open()
-            return _chroma.ask(self._number, method, *arguments)
+            try:
+                return self._ask_running(method, *arguments)
+            except _SilentError:  # each request may be done twice
+                return self._ask_running(method, *arguments)
+
+    def _ask_running(self, method: str, *arguments: object) -> Any:
+        _chroma.begin()
+        if self._life != _chroma.life:
+            self._open()
+        return _chroma.ask(self._number, method, *arguments)
 
     def _open(self) -> None:
         _chroma.begin()
@@ -130,12 +150,17 @@ class _Chroma:
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.life = 0
+        self._kills = 0
         self._process: subprocess.Popen[bytes] | None = None
-        self._answers: BinaryIO | None = None
+
+    @property
+    def _patience(self) -> float:
+        """The seconds that an answer may take."""
+        return ANSWERS_WITHIN[min(self._kills, len(ANSWERS_WITHIN) - 1)]
 
     def begin(self) -> None:
         """Start the process, unless it runs."""
-        if self._process is not None and self._answers is not None and self._process.poll() is None:
+        if self._process is not None and self._process.poll() is None:
             return
         self.end()
         pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
@@ -147,19 +172,25 @@ class _Chroma:
             )
         except OSError as error:
             raise StorageError(f"Chroma's process could not be started: {error}") from error
-        assert self._process.stdout is not None
-        self._answers = os.fdopen(os.dup(self._process.stdout.fileno()), "rb")
+        assert self._process.stdin is not None
+        if os.name == "posix":
+            os.set_blocking(self._process.stdin.fileno(), False)  # what it does not read is waited for here
         self.life += 1
 
     def ask(self, number: int, method: str, *arguments: object) -> Any:
         """Send a request and return what is answered; errors of the store are raised here."""
-        if self._process is None or self._process.stdin is None or self._answers is None:
+        process = self._process
+        if process is None or process.stdin is None or process.stdout is None:
             raise _EndedError("Chroma's process has ended; the next call starts another")
         try:
+            requests, until = process.stdin.fileno(), time.monotonic() + self._patience
             left = memoryview(pickle.dumps((number, method, arguments), pickle.HIGHEST_PROTOCOL))
             while left:
-                left = left[os.write(self._process.stdin.fileno(), left) :]
-            kind, *answer = pickle.load(self._answers)
+                _wait(requests, "POLLOUT", until)
+                left = left[os.write(requests, left) :]
+            kind, *answer = pickle.load(io.BufferedReader(_Answers(process.stdout.fileno(), until)))
+        except TimeoutError as error:
+            raise self._kill(process, method) from error
         except (OSError, EOFError, pickle.UnpicklingError) as error:
             status = self.end()
             raise _EndedError(f"Chroma's process ended (status {status}); the next call starts another") from error
@@ -171,24 +202,33 @@ class _Chroma:
         name, text, is_held = answer
         raise getattr(tinymem.errors, name, StorageError)(text) from (Timeout("") if is_held else None)
 
+    def _kill(self, process: subprocess.Popen[bytes], method: str) -> _SilentError:
+        """Kill the process, which has not answered, and return the error that says so."""
+        message = f"Chroma's process did not answer a request ({method}) within {self._patience:g} seconds"
+        process.kill()
+        self.end()
+        self._kills += 1
+        logger.warning("%s, and was killed; the memory goes on, and starts another for its index", message)
+        return _SilentError(f"{message}, and was killed; the next call starts another")
+
     def end(self) -> int | None:
-        """End the process, and return its exit status."""
-        process, answers, self._process, self._answers = self._process, self._answers, None, None
+        """End the process, and return its exit status; None where it cannot even be killed."""
+        process, self._process = self._process, None
         if process is None:
             return None
-        _close_pipes(process, answers)
-        try:
+        _close_pipes(process)
+        with suppress(subprocess.TimeoutExpired):
             return process.wait(ENDS_WITHIN)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            return process.wait()
+        process.kill()
+        with suppress(subprocess.TimeoutExpired):
+            return process.wait(ENDS_WITHIN)
+        return None
 
     def leave(self) -> None:
         """Let go of the parent's process, after a fork: with a pipe open here it would not see the parent's end."""
-        process, answers = self._process, self._answers
-        if process is not None:
-            process.returncode = 0  # not ours to wait for
-            _close_pipes(process, answers)
+        if self._process is not None:
+            self._process.returncode = 0  # not ours to wait for
+            _close_pipes(self._process)
         self.__init__()  # type: ignore[misc]
 
     def leave_at_exit(self) -> None:
@@ -201,8 +241,35 @@ class _Chroma:
                 self.lock.release()
 
 
-def _close_pipes(process: subprocess.Popen[bytes], answers: BinaryIO | None) -> None:
-    for pipe in (process.stdin, process.stdout, answers):
+class _Answers(io.RawIOBase):
+    """What comes out of a pipe; reading after `until` is a TimeoutError."""
+
+    def __init__(self, pipe: int, until: float) -> None:
+        self._pipe, self._until = pipe, until
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Read what is there, once something is, and return its length."""
+        _wait(self._pipe, "POLLIN", self._until)
+        part = os.read(self._pipe, len(buffer))
+        buffer[: len(part)] = part
+        return len(part)
+
+
+def _wait(pipe: int, event: str, until: float) -> None:
+    """Wait until the pipe can be read or written. Raises TimeoutError at `until`, but not where there is no poll."""
+    if hasattr(select, "poll"):  # and not select, which takes small numbers of files only
+        poll = select.poll()
+        poll.register(pipe, getattr(select, event))
+        if not poll.poll(max(0.0, until - time.monotonic()) * 1_000):
+            raise TimeoutError
+
+
+def _close_pipes(process: subprocess.Popen[bytes]) -> None:
+    for pipe in (process.stdin, process.stdout):
         if pipe is not None:
             pipe.close()
 

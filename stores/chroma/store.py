@@ -262,7 +262,10 @@ class ChromaStore:
             return not argument
         lock = lock_folder(folder)
         try:
+            Unused(folder).clean()  # a process that was killed has not
             return remove(folder, ids)
+        except OSError as error:
+            raise StorageError(f"the index in {folder} cannot be cleaned: {error}") from error
         finally:
             lock.release()
 

@@ -18,6 +18,8 @@ import pytest
 from filelock import Timeout
 from memories import python
 
+from tinymem import HierarchicalMemory, MessageStep
+from tinymem.archive.indexing.records import vectors_of
 from tinymem.errors import StorageError
 from tinymem.protocols import VectorStore
 from tinymem.registry import store_from
@@ -78,6 +80,42 @@ def test_a_process_that_is_killed_during_a_call_is_an_error_once_and_loses_nothi
             store.count()
     assert store.count() == 2
     assert store.query(unit_vectors(2)[1], 1)[0].tolist() == [2]
+
+
+def flush(memory: HierarchicalMemory) -> None:
+    memory.add_steps([MessageStep("user", f"crate {n} holds pears") for n in range(60)])
+    memory.flush()
+    assert memory.long_term.index.store.count() == memory.long_term.journal.last_passage()
+
+
+def forget_first(memory: HierarchicalMemory) -> None:
+    (passage,) = memory.long_term.journal.passages(0, 1)
+    (vector,) = vectors_of([passage])
+    place = memory.long_term.folder / "index"
+    assert vector.tobytes() in b"".join(file.read_bytes() for file in place.rglob("*.*"))
+    assert memory.forget(memory.get(passage.step).id) == 1
+    assert vector.tobytes() not in b"".join(file.read_bytes() for file in place.rglob("*.*"))
+    assert passage.id not in memory.long_term.index.store.ids()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("call", [flush, forget_first, HierarchicalMemory.close])
+def test_a_process_that_hangs_is_killed_and_the_memory_goes_on(
+    call: Callable[[HierarchicalMemory], None],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with HierarchicalMemory(tmp_path / "memory", embedder="hashing:128", max_tokens=200) as memory:
+        memory.add_steps([MessageStep("user", f"lot plum{n} apple{n} pear{n}") for n in range(60)])
+        memory.flush()
+        memory.long_term.index.open()
+        stopped = pid()
+        os.kill(stopped, signal.SIGSTOP)
+        monkeypatch.setattr(process._chroma, "_kills", 0)
+        monkeypatch.setattr(process, "ANSWERS_WITHIN", (0.3, 240.0))
+        call(memory)
+    assert is_gone(stopped)
+    assert [record.levelname for record in caplog.records if "did not answer" in record.message] == ["WARNING"]
 
 
 @pytest.mark.slow
