@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = ["MiniLMEmbedder", "OnnxEmbedder"]
 
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # before the import: onnxruntime sends and writes at that
+
 MAX_TOKENS = 256  # of a text, where the folder does not say
 MOST_THREADS = 8
 METHOD = 1  # part of the fingerprint: raise it when tokens or pooling change
@@ -263,7 +265,7 @@ class _Model:
 
 def _session(file: Path) -> Any:
     onnxruntime = import_module("onnxruntime")
-    onnxruntime.disable_telemetry_events()  # its builds for Windows have some
+    onnxruntime.disable_telemetry_events()  # where it was imported before this module
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1  # texts run side by side, which gives more
     options.enable_cpu_mem_arena = options.enable_mem_pattern = False  # they keep memory for each length of a text

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["UsearchStore"]
 
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # before onnxruntime is imported
+
 TAIL = 16_384  # vectors that are searched exactly, in 2 to 3 ms; of 256 dimensions they take 16 MB
 CONNECTIVITY, ADDED, SEARCHED = 32, 100, 200  # of the HNSW graph: M, ef_construction and ef_search
 MOST_VOID = 0.25  # of the graph's vectors; where more are overwritten, it is better made again

