@@ -2,10 +2,14 @@
 
 New vectors are appended to a small file first and searched exactly. Once there are `TAIL` of them they go into the
 graph together, and a new file takes the place of the old one, so that a process may be killed at any moment.
+
+usearch trusts its file, and one wrong bit can end the process. So the graph has checksums, which are compared before it
+is mapped for the first time; what is damaged is made again from the journal.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections.abc import Iterator, Sequence
@@ -18,6 +22,7 @@ import numpy as np
 
 from tinymem.errors import ClosedError, FormatError, InputError, MissingExtraError, StorageError
 from tinymem.protocols import Ids, Vectors
+from tinymem.stores.checksums import has_changed, seal, seal_again
 from tinymem.stores.exact import DECIMALS, ExactStore, to_units
 from tinymem.stores.files import lock_folder, make_private_file, make_private_folder, open_private
 from tinymem.stores.locks import leave_to_parent
@@ -26,6 +31,8 @@ if TYPE_CHECKING:
     from filelock import BaseFileLock
 
 __all__ = ["UsearchStore"]
+
+logger = logging.getLogger(__name__)
 
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # before onnxruntime is imported
 
@@ -36,6 +43,7 @@ GRAPH, GRAPH_IDS, TAIL_FILE = "graph.usearch", "graph.ids", "tail.vectors"
 GRAPH_HEADER = 8  # bytes of usearch's file before the vectors, which stand in the order of their keys
 TAIL_HEADER = 8  # bytes: how many dimensions the records have
 VOID = -1  # in place of the id of a vector that was overwritten
+_checked: dict[Path, list[int]] = {}  # folders whose graph this process has checked or written, and its state then
 
 
 class UsearchStore:
@@ -79,10 +87,18 @@ class UsearchStore:
 
     @classmethod
     def from_name(cls, argument: str, path: Path) -> UsearchStore:
-        """Return the store named `"usearch"`, with its files in `path`; it takes no argument."""
+        """Return the store named `"usearch"`, with its files in `path`; it takes no argument.
+
+        Damaged files are deleted, since the memory fills a store that lacks something.
+        """
         if argument:
             raise InputError(f'the store "usearch" takes no argument, but {argument!r} was given')
-        return cls(path)
+        try:
+            return cls(path)
+        except FormatError as error:
+            logger.warning("%s: it is deleted now", error)
+            cls.erase(argument, path)
+            return cls(path)
 
     @property
     def name(self) -> str:
@@ -231,11 +247,10 @@ class UsearchStore:
         """Map the graph, and read the tail."""
         self._forget_all()
         if (self._folder / GRAPH).exists():
+            self._check()
             self._graph = self._restore(view=True)
             self._dimensions = self._graph.ndim
             size = len(self._graph)
-            if (self._folder / GRAPH_IDS).stat().st_size < 8 * size:
-                raise self._damaged(GRAPH_IDS)
             # There are more ids than rows if a merge was killed.
             self._graph_ids = np.memmap(self._folder / GRAPH_IDS, dtype="<i8", mode="r+", shape=(size,))
             self._void = int(np.count_nonzero(self._graph_ids == VOID))
@@ -245,6 +260,14 @@ class UsearchStore:
             ids = records["key"][keys] - 1
             self._overwrite_rows(ids)  # a merge that was killed leaves them in both
             self._tail.upsert(ids.tolist(), records["vector"][keys])
+
+    def _check(self) -> None:
+        """Raise FormatError if graph or ids are damaged, unless this process knows that they are whole."""
+        graph, ids = self._folder / GRAPH, self._folder / GRAPH_IDS
+        if _checked.get(self._folder) != _state(self._folder):
+            if not ids.exists() or has_changed(graph, ids):
+                raise self._damaged(GRAPH)
+            _checked[self._folder] = _state(self._folder)
 
     def _restore(self, *, view: bool) -> Any:
         """Return usearch's index: mapped with `view`, and in memory, to add to it, without."""
@@ -309,6 +332,9 @@ class UsearchStore:
                     file.write(bytes(size))
             self._graph_ids[rows] = VOID
             self._void += len(rows)
+            places = [place for row in rows.tolist() for place in (row * size, row * size + size - 1)]
+            seal_again(self._folder / GRAPH, self._folder / GRAPH_IDS, [GRAPH_HEADER + place for place in places])
+            _checked[self._folder] = _state(self._folder)
 
     def _merge(self) -> None:
         """Add the tail to the graph, in a new file; each step can be done again after a crash."""
@@ -328,11 +354,21 @@ class UsearchStore:
         new.unlink(missing_ok=True)
         make_private_file(new)
         graph.save(str(new))
-        with new.open("rb") as file:
-            os.fsync(file.fileno())
+        seal(new, self._folder / GRAPH_IDS, 8 * (first + len(ids)))
         os.replace(new, self._folder / GRAPH)
+        _checked[self._folder] = _state(self._folder)
         (self._folder / TAIL_FILE).unlink()
         self._load()
+
+
+def _state(folder: Path) -> list[int]:
+    """Return what changes when another process writes the graph or its ids."""
+    state: list[int] = []
+    for name in (GRAPH, GRAPH_IDS):
+        with suppress(FileNotFoundError):
+            found = (folder / name).stat()
+            state += [found.st_ino, found.st_size, found.st_mtime_ns]
+    return state
 
 
 def _record(dimensions: int) -> np.dtype[Any]:

@@ -88,6 +88,43 @@ def test_a_writer_may_be_killed_at_any_moment(tmp_path: Path, monkeypatch: pytes
         store.close()
 
 
+FLIPPER = """
+import sys
+from pathlib import Path
+from tinymem.errors import FormatError
+from tinymem.registry import store_from
+from tinymem.stores import usearch
+from tinymem.testing import unit_vectors
+usearch.TAIL, folder = 6, Path(sys.argv[1])
+store = usearch.UsearchStore(folder)
+store.upsert(range(50), unit_vectors(50))
+store.delete([20])
+store.close()
+found = []
+for file in (folder / usearch.GRAPH, folder / usearch.GRAPH_IDS):
+    whole = file.read_bytes()
+    for place in range(0, 8 * len(whole), 8 * len(whole) // 100 + 1):
+        usearch._checked.clear()
+        damaged = bytearray(whole)
+        damaged[place // 8] ^= 1 << place % 8
+        file.write_bytes(damaged)
+        try:
+            usearch.UsearchStore(folder)
+        except FormatError:
+            found.append(True)
+        else:
+            found.append(False)
+    file.write_bytes(whole if file.name == usearch.GRAPH else damaged)
+usearch._checked.clear()
+made = store_from("usearch", folder)
+print(len(found) > 190, all(found), made.count())
+"""
+
+
+def test_each_flipped_bit_is_found_before_the_graph_is_used_and_the_store_begins_again(tmp_path: Path) -> None:
+    assert printed(FLIPPER, tmp_path / "index").split()[-3:] == ["True", "True", "0"]
+
+
 @pytest.mark.parametrize("name", [usearch.GRAPH, usearch.GRAPH_IDS])
 def test_a_file_that_was_cut_short_is_a_format_error(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
