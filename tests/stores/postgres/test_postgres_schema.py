@@ -43,7 +43,7 @@ def role(postgres: PostgresServer) -> Iterator[Callable[..., str]]:
     yield maker
     with psycopg.connect(postgres.url(), autocommit=True) as db:
         for name in made:
-            db.execute("DELETE FROM tinymem.access WHERE role = %s", (name,))
+            db.execute("DELETE FROM tinymem.access WHERE role = to_regrole(%s)", (name,))
             db.execute(f"DROP OWNED BY {name}")
             db.execute(f"DROP ROLE {name}")
 
@@ -58,6 +58,7 @@ def test_tables_are_made_once(fresh: str) -> None:
 
 BEFORE_SLICES = """
 DELETE FROM tinymem.format WHERE version >= 4;
+ALTER TABLE tinymem.access ALTER COLUMN role TYPE name USING role::text;
 DROP INDEX tinymem.namespaces_by_one_name;
 CREATE INDEX namespaces_by_name ON tinymem.namespaces (name COLLATE "C");
 DROP TABLE tinymem.identifiers;
@@ -209,6 +210,25 @@ def test_a_role_that_was_allowed_nothing_sees_nothing(
         open_journal("mine", url=ann + "?application_name=again")
     with pytest.raises(StorageError, match=r"permission denied for schema tinymem.*CALL tinymem.allow"):
         open_journal("mine", url=role())
+
+
+@pytest.mark.parametrize("away", ["DROP OWNED BY {0}; DROP ROLE {0}", "ALTER ROLE {0} RENAME TO {0}_before"])
+def test_the_name_of_a_role_that_is_gone_gives_its_namespaces_to_nobody(
+    away: str, open_journal: OpenJournal, role: Callable[..., str], postgres: PostgresServer
+) -> None:
+    mine, other = open_journal("mine"), open_journal("other")
+    ann = role(mine.name)
+    name = ann.split("/")[2].split(":")[0]
+    assert shared_names(ann) == [mine.name]
+    with psycopg.connect(postgres.url(), autocommit=True) as db:
+        db.execute(away.format(name))
+        db.execute(f"CREATE ROLE {name} LOGIN PASSWORD 'word'")
+        db.execute("CALL tinymem.allow(%s, %s)", (name, other.name))
+        assert shared_names(ann) == [other.name]
+        if "RENAME" in away:
+            assert shared_names(postgres.url(user=f"{name}_before", password="word")) == [mine.name]
+            db.execute(f"DROP OWNED BY {name}_before")
+            db.execute(f"DROP ROLE {name}_before")
 
 
 def test_a_beginning_and_all_may_be_allowed(open_journal: OpenJournal, role: Callable[..., str]) -> None:
