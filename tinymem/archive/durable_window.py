@@ -19,19 +19,19 @@ from tinymem.errors import InputError
 from tinymem.messages.formats import chat_messages
 from tinymem.messages.recognition import Arrival, Linked, Node, arrivals
 from tinymem.protocols import StepRow
-from tinymem.protocols.settings import OPEN_CALLS, WINDOW_CHANGES
+from tinymem.protocols.settings import CLEARED, OPEN_CALLS, WINDOW_CHANGES
 from tinymem.steps.checks import Time, check_choice, check_iterable
 from tinymem.steps.collection import StepCollection
 from tinymem.steps.content import Content
 from tinymem.steps.redaction import Redact, redact_step
 from tinymem.steps.serialization import dump_step
-from tinymem.steps.standins import covers_of, find_stand_ins, sources_of
+from tinymem.steps.standins import covers_of, find_stand_ins, newest_of, sources_of
 from tinymem.steps.step import Message, Step, StepT, Style
 from tinymem.steps.types import SystemPromptStep
 from tinymem.stores.locks import ProcessLock, release_when_interrupted
 from tinymem.window.manager import OnConflict
 from tinymem.window.strategy import Pruner, PruneReport, check_report, check_strategy
-from tinymem.window.window import Change, Window, note_calls, render_window
+from tinymem.window.window import Change, Window, note_calls, render_window, steps_of_session
 
 __all__ = ["DurableWindow"]
 
@@ -136,8 +136,7 @@ class DurableWindow(StepCollection):
         self._version, self._changes, self._calls = version, changes, calls
 
     def _read(self, row: StepRow) -> Step:
-        step = self._archive.load(row.view or row.record)
-        if step.id != row.id:
+        if (step := self._archive.load(row.view or row.record)).id != row.id:
             raise self._journal.damaged(f"step {row.number} has the id of another step")
         return step
 
@@ -198,7 +197,8 @@ class DurableWindow(StepCollection):
         """Add a system prompt unless the window shows the same; processes that begin at once add it once."""
         with self._changing(), self._journal.together():
             self.catch_up()
-            if self.system_prompt != self.apply_redaction(prompt).content:
+            shared = newest_of(steps_of_session(self.steps, None), SystemPromptStep)
+            if shared is None or shared.content != self.apply_redaction(prompt).content:
                 self._add([prompt])
 
     def add_message(self, role: str, content: Content | None, **more: Any) -> Step:
@@ -254,6 +254,7 @@ class DurableWindow(StepCollection):
         """Take out all steps, or all but the system prompts; the report can be restored."""
         with self._changing():
             change, report = self._window.clear(keep_system)
+            self._journal.keep({CLEARED: str(self._window.next_number)})
             self._carry_out(change)
             return report
 

@@ -434,7 +434,10 @@ class HierarchicalMemory(StepCollection):
             return self.short_term.steps
 
     def to_messages(self, summary_mode: bool = False, style: Style = "auto") -> list[Message]:
-        """Render the window as chat messages, whatever their tokens; `context` has a budget, and recalls."""
+        """Render the window as chat messages, whatever their tokens, of all sessions.
+
+        `context` has a budget, shows one session, and recalls.
+        """
         with self._lock.while_open():
             self.short_term.catch_up()
             return self.short_term.to_messages(summary_mode, style)
@@ -506,8 +509,10 @@ class HierarchicalMemory(StepCollection):
 
         Args:
             query: The current task and the newest steps unless given.
-            session: The conversation with a model whose next prompt this is. What was sent stays as it was, and what is
-                new stands behind it, so that the provider's cache holds, until that is over the budget.
+            session: The conversation whose next prompt this is; unless given, that of the newest step that has one. The
+                window shows its own steps and those without a session; what was said in others is recalled. What was
+                sent of a session that is given stays as it was, and what is new stands behind it, so that the
+                provider's cache holds, until that is over the budget.
             max_tokens: The budget, the memory's own unless given.
             now: When it is asked.
             style: How steps are rendered; see `Step.to_messages`.
@@ -520,7 +525,7 @@ class HierarchicalMemory(StepCollection):
         budget = check_token_budget("max_tokens", self.max_tokens if max_tokens is None else max_tokens)
         asked = None if query is None else check_str("query", query)
         when = utc_now() if now is None else to_utc("now", now)
-        name = None if session is None else check_str("session", session)
+        name = None if session is None else self._filters.name("session", session)
         context = self._contexts.of_window(asked, budget, when, style, self.shares, name)
         self.receipts.note(context.recalled, when, asked, name)
         return context

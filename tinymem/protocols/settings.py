@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-__all__ = ["EMBEDDER", "EMBEDDER_CHANGES", "EMBEDDER_NAME", "FENCE_KEY", "FILLED", "FORGOTTEN", "INDEX_FAULT",
-           "INDEX_REQUEST", "MARK", "MOVING", "NAMESPACE", "OPEN_CALLS", "OUTDATED", "PROMPTS", "RECEIPTS",
-           "REINDEXING", "REWRITES", "SCRATCHPAD", "TRANSCRIPT", "UNSPLIT", "WATERMARK", "WINDOW_CHANGES"]  # fmt: skip
+__all__ = ["CLEARED", "EMBEDDER", "EMBEDDER_CHANGES", "EMBEDDER_NAME", "FENCE_KEY", "FILLED", "FORGOTTEN",
+           "INDEX_FAULT", "INDEX_REQUEST", "MARK", "MOVING", "NAMESPACE", "OPEN_CALLS", "OUTDATED", "PROMPTS",
+           "RECEIPTS", "REINDEXING", "REWRITES", "SCRATCHPAD", "TRANSCRIPT", "UNSPLIT", "WATERMARK",
+           "WINDOW_CHANGES"]  # fmt: skip
 
 # A journal writes these itself, in the transaction of what they tell about.
 MARK = "made"  # the mark: "STEP PASSAGES"
@@ -19,6 +20,7 @@ WATERMARK = "indexed"  # the id of the last passage that the vector store holds
 WINDOW_CHANGES = "window_changes"  # how often the window was changed other than by adding
 
 # The rest of tinymem keeps these.
+CLEARED = "cleared"  # the number of the next step when the window was last cleared
 FENCE_KEY = "fence_key"  # the key, in hexadecimal digits, that fences are derived with
 FILLED = "store_filled"  # names of the stores whose files may hold vectors, a line each
 INDEX_FAULT = "index_fault"  # why passages could not be written to the vector store when it was last tried

@@ -60,16 +60,19 @@ class PruneReport:
 def critical(steps: Sequence[Step], tasks: Tasks = "all") -> list[Step]:
     """The steps that no strategy here takes out: system prompts, tasks and pinned ones, but no stand-ins for others.
 
-    With `tasks="current"` only the newest task and system prompt are; earlier ones are steps like any other.
+    With `tasks="current"` only the newest task and system prompt are, and the newest prompt for all sessions; earlier
+    ones are steps like any other.
 
     >>> [step.text for step in critical([TaskStep("a"), MessageStep("user", "b"), TaskStep("c")], tasks="current")]
     ['c']
     """
     check_choice("tasks", tasks, "all", "current")
-    kept: set[int] = set()
-    for kind in (SystemPromptStep, TaskStep):
-        found = [id(step) for step in steps if isinstance(step, kind) and not is_stand_in(step)]
-        kept.update(found if tasks == "all" else found[-1:])
+    own = [step for step in steps if isinstance(step, (SystemPromptStep, TaskStep)) and not is_stand_in(step)]
+    if tasks == "current":
+        prompts = [step for step in own if isinstance(step, SystemPromptStep)]
+        shared = [step for step in prompts if step.session is None]
+        own = [*prompts[-1:], *shared[-1:], *[step for step in own if isinstance(step, TaskStep)][-1:]]
+    kept = {id(step) for step in own}
     return [step for step in steps if id(step) in kept or (step.pinned and not is_stand_in(step))]
 
 

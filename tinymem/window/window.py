@@ -17,13 +17,13 @@ from tinymem.messages.conversion import messages_from_steps, steps_from_messages
 from tinymem.steps.checks import Time, check_iterable, to_utc
 from tinymem.steps.collection import StepCollection, Steps
 from tinymem.steps.content import Content
-from tinymem.steps.standins import rank
-from tinymem.steps.step import Message, Step, Style, are_same
+from tinymem.steps.standins import newest_of, rank
+from tinymem.steps.step import Message, Step, StepT, Style, are_same
 from tinymem.steps.types import ActionStep, MessageStep, SystemPromptStep
 from tinymem.window.outcome import Outcomes, steps_of
 from tinymem.window.strategy import Pruner, PruneReport, check_report
 
-__all__ = ["Change", "Window", "note_calls", "render_window"]
+__all__ = ["Change", "Window", "is_result", "note_calls", "render_window", "steps_of_session"]
 
 T = TypeVar("T")
 
@@ -218,11 +218,12 @@ class Window(StepCollection):
         metadata: Mapping[str, Any] | None = None,
         **more: Any,
     ) -> Step:
-        """Return the step of a chat message; the first system message is a SystemPromptStep."""
+        """Return the step of a chat message; the first system message of a session is a SystemPromptStep."""
         more["metadata"] = metadata or {}
         if timestamp is not None:
             more["timestamp"] = to_utc("timestamp", timestamp)
-        if role == "system" and content is not None and self.system_prompt is None:
+        prompts = steps_of_session(self.get_steps_by_type(SystemPromptStep), more.get("session"))
+        if role == "system" and content is not None and newest_of(prompts, SystemPromptStep) is None:
             return SystemPromptStep(content, **more)
         return MessageStep(role, content, tool_call_id, **more)
 
@@ -247,7 +248,7 @@ def note_calls(step: Step, waiting: dict[str, int]) -> None:
     """Update `waiting`, the calls without a result, for a step."""
     if isinstance(step, ActionStep):
         waiting.update(dict.fromkeys(sorted(open_calls([step])), step.step_number or 0))
-    elif _is_result(step):
+    elif is_result(step):
         waiting.pop(step.tool_call_id or "", None)
 
 
@@ -255,9 +256,24 @@ def render_window(steps: Sequence[Step], summary_mode: bool, style: Style) -> li
     """Render steps as chat messages; a tool message whose call is not among them is text, and left out as `"tools"`."""
     if style == "tools":
         called = {call.id for step in steps if isinstance(step, ActionStep) for call in step.tool_calls}
-        steps = [step for step in steps if not _is_result(step) or step.tool_call_id in called]
+        steps = [step for step in steps if not is_result(step) or step.tool_call_id in called]
     return messages_from_steps(steps, summary_mode, style)
 
 
-def _is_result(step: Step) -> TypeGuard[MessageStep]:
+def steps_of_session(steps: Sequence[StepT], session: str | None) -> list[StepT]:
+    """Return the steps that the prompt of a session may show: its own and those without one, with results of its calls.
+
+    >>> [step.text for step in steps_of_session([TaskStep("a", session="s"), TaskStep("b", session="t")], "t")]
+    ['b']
+    """
+    own = [step for step in steps if step.session in (session, None)]
+    if len(own) == len(steps):
+        return own
+    called = {call.id for step in own if isinstance(step, ActionStep) for call in step.tool_calls}
+    ids = {step.id for step in own}
+    return [step for step in steps if step.id in ids or (is_result(step) and step.tool_call_id in called)]
+
+
+def is_result(step: Step) -> TypeGuard[MessageStep]:
+    """Return whether a step is a tool's result."""
     return isinstance(step, MessageStep) and step.role == "tool"

@@ -15,7 +15,8 @@ from tinymem.memory.context.assembly import Blocks, assemble
 from tinymem.memory.context.context import Block, Context, Shares
 from tinymem.memory.context.history import History
 from tinymem.memory.context.prompts import Prompts
-from tinymem.memory.context.window import window_of
+from tinymem.memory.context.sessions import Sessions
+from tinymem.memory.context.window import positions_of, window_of
 from tinymem.memory.scratchpad import AgentMemory
 from tinymem.recall import Excerpt, Recall
 from tinymem.recall.render import fenced
@@ -60,6 +61,7 @@ class Contexts:
         prompts: Prompts,
     ) -> None:
         self._window, self._archive, self._search, self._while_open = window, archive, search, while_open
+        self._sessions = Sessions(window, archive)
         self.prompts = prompts
         self._sending = {style: MessageRenderer(archive.counter, style, extra_keys) for style in STYLES}
         self._episodes = partial(episodes_block, episodes, archive)
@@ -68,14 +70,15 @@ class Contexts:
     def of_window(
         self, query: str | None, budget: int, when: datetime, style: Style, shares: Shares, session: str | None = None
     ) -> Context:
-        """Build the context of the memory's own window, episodes and scratchpad; of a `session`, it goes on."""
+        """Build the context of a session's window, the episodes and the scratchpad; of a given one, it goes on."""
         with self._while_open():
             self._window.catch_up()
-            steps = self._window.steps
+            steps, has_others = self._sessions.steps(session)
             positions, partial = {**self._window.positions}, {*self._window.shortened}
-            whole = 0 if self._archive.journal.any_archived() else 1
+            whole = 0 if has_others or self._archive.journal.any_archived() else 1
         recall = self._recall(default_query(steps) if query is None else query, when, None)
-        window = window_of(steps, self._sending[style], positions, partial)
+        sending = self._sending[style]
+        window = window_of(steps, sending, positions_of(sending(steps)) if has_others else positions, partial)
         blocks = Blocks(recall, self._episodes, self._scratchpad, query is not None)
         if session is None or not self.prompts.goes_on:
             prompt = assemble(window, budget, blocks, shares, whole)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import count
+from itertools import accumulate, count
 from typing import Any, Protocol
 
 from tinymem.memory.context.context import NOTE
@@ -24,8 +24,8 @@ from tinymem.window.sending import MessageRenderer, RenderedGroup
 from tinymem.window.strategy import critical
 
 __all__ = [
-    "Choice", "Given", "Window", "choose", "current_task", "fit_request", "fixed_steps", "least", "shorten_group",
-    "shortened_ids", "window_of", "with_request",
+    "Choice", "Given", "Window", "choose", "current_task", "fit_request", "fixed_steps", "least", "positions_of",
+    "shorten_group", "shortened_ids", "window_of", "with_request",
 ]  # fmt: skip
 
 REQUEST = 0.5  # share of a context that the newest request has at most, once something was done for it
@@ -78,6 +78,12 @@ def window_of(
     request = newest_request(steps)
     asked = next((one.first for one in sent if request in one.group), None) if request else None
     return Window(sending, steps, sent, fixed, positions, partial, request=asked)
+
+
+def positions_of(sent: Sequence[RenderedGroup]) -> dict[str, int]:
+    """Return how many tokens of these groups come before each step, by id."""
+    starts = accumulate((one.tokens for one in sent), initial=0)
+    return {step.id: start for one, start in zip(sent, starts, strict=False) for step in one.group}
 
 
 def with_request(window: Window, room: int) -> Window:
