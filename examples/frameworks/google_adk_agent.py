@@ -17,11 +17,10 @@ from google.adk.agents import LlmAgent
 from google.adk.models import BaseLlm, LlmResponse
 from google.adk.runners import Runner
 from google.adk.sessions import InMemorySessionService
-from google.adk.tools.preload_memory_tool import PreloadMemoryTool
 from google.genai import types
 
 from tinymem import Memories
-from tinymem.integrations.google_adk import TinymemMemoryService
+from tinymem.integrations.google_adk import TinymemMemoryService, TinymemPreloadTool
 
 
 class Scripted(BaseLlm):
@@ -48,7 +47,7 @@ async def main() -> None:
     """Tell one session, and ask another."""
     with Memories("./memory") as memories:
         service = TinymemMemoryService(memories)
-        agent = LlmAgent(name="helper", model=Scripted(model="scripted"), tools=[PreloadMemoryTool()])
+        agent = LlmAgent(name="helper", model=Scripted(model="scripted"), tools=[TinymemPreloadTool()])
         runner = Runner(agent=agent, app_name="app", session_service=InMemorySessionService(), memory_service=service)
         await ask(runner, service, "monday", "The Vault server of staging listens on port 18443.")
         print(await ask(runner, service, "tuesday", "Which port does Vault listen on in staging?"))

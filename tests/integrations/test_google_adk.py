@@ -22,10 +22,9 @@ from google.adk.events import Event
 from google.adk.models import BaseLlm, LlmResponse
 from google.adk.runners import Runner
 from google.adk.sessions import InMemorySessionService
-from google.adk.tools.preload_memory_tool import PreloadMemoryTool
 from google.genai import types
 
-from tinymem.integrations.google_adk import TinymemMemoryService, memory_tools
+from tinymem.integrations.google_adk import TinymemMemoryService, TinymemPreloadTool, memory_tools
 
 TOLD = "The Vault server of staging listens on port 18443."
 ASKED = "Which port does Vault listen on in staging?"
@@ -78,7 +77,7 @@ class AdkAgent(Agent):
         self.service = TinymemMemoryService(memories, max_tokens=600)
         self.place = {"app_name": "app", "user_id": user, "session_id": session}
         model = ScriptedModel(model="scripted", script=script, agent=self)
-        made = LlmAgent(name="reader", model=model, instruction=SYSTEM, tools=[read_file, PreloadMemoryTool()])
+        made = LlmAgent(name="reader", model=model, instruction=SYSTEM, tools=[read_file, TinymemPreloadTool()])
         self.runner = Runner(agent=made, app_name="app", session_service=self.sessions, memory_service=self.service)
 
     def ask(self, text: str) -> str:

@@ -133,3 +133,27 @@ def test_a_file_that_is_too_long_gives_way_to_a_note(memory: HierarchicalMemory)
     sent = conversation.write(memory.fit(conversation.messages, session="s1", max_tokens=BUDGET).entries)
     assert [part["type"] for part in sent[-1].content] == ["text", "text"]
     assert sent[-1].content[0]["text"] == "What does it say?" and "left out" in sent[-1].content[1]["text"]
+
+
+def test_an_agent_that_runs_as_a_tool_has_a_session_of_its_own(memory: HierarchicalMemory) -> None:
+    def inner(chat: Any) -> Move:
+        return Move(answer="Vault is in rack 7.") if chat[-1]["role"] == "tool" else Move(path="plan.md")
+
+    def outer(chat: Any) -> Move:
+        return Move(answer="Rack 7.") if chat[-1]["role"] == "tool" else Move(path="vault.md")
+
+    librarian = LangChainAgent(memory, "none", inner, lambda path: "The plan shows rack 7, quokka.", None)
+
+    def ask_librarian(path: str) -> str:
+        asked = {"messages": [HumanMessage(f"Find the rack of Vault in {path}.")]}
+        return str(librarian.agent.invoke(asked)["messages"][-1].text)
+
+    chief = LangChainAgent(memory, "s1", outer, ask_librarian, None)
+    for _ in range(2):
+        chief.ask("In which rack is the Vault server, Ann asks?")
+    assert len(librarian.requests) == 4 and "Ann asks" not in str(librarian.requests)
+    assert "quokka" not in str(chief.requests)
+    names = {str(step.session) for step in memory.history()}
+    assert len(names) == 3 and all(name == "s1" or name.startswith("s1/agents/") for name in names)
+    assert "quokka" not in " ".join(step.text for step in memory.history("s1"))
+    assert {step.metadata["parent"] for step in memory.history("s1/agents/*")} == {"s1"}

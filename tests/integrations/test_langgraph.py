@@ -307,7 +307,7 @@ def asked_in(state: Any) -> str:
 
 class TestLangGraph(AdapterContract):
     fits = False
-    excerpts = False
+    excerpts = judges = False
 
     def agent(
         self, memory: HierarchicalMemory, session: str, script: Script, read: Read = str, like: Any = None

@@ -189,3 +189,52 @@ def test_every_turn_is_archived_once(tmp_path: Path, streamed: bool) -> None:
             return [step.type for step in memory.history("s1")]
 
     assert asyncio.run(main()) == ["message", "action", "message"] * 6
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_an_agent_that_runs_as_a_tool_has_a_session_of_its_own(memory: HierarchicalMemory, streamed: bool) -> None:
+    seen: dict[str, list[str]] = {"outer": [], "inner": []}
+
+    def outer(call: ModelCall) -> Any:
+        seen["outer"].append(str(call.input))
+        if any("is in rack" in str(one) for one in call.input):
+            return [assistant_message("Rack 7.")]
+        return [function_call("ask_librarian", {"input": "Find the rack of Vault."}, call_id="call_1")]
+
+    def inner(call: ModelCall) -> Any:
+        seen["inner"].append(str(call.input))
+        if any(isinstance(one, dict) and one.get("type") == "function_call_output" for one in call.input):
+            return [assistant_message("Vault is in rack 7.")]
+        return [function_call("look", {"host": "vault"}, call_id="call_2")]
+
+    @function_tool
+    def look(host: str) -> str:
+        """Look at a host."""
+        return f"The plan of {host} shows rack 7, quokka."
+
+    def scripted(move: Any) -> Any:
+        return ScriptedModel([ModelStep.respond(move)] * 9)
+
+    librarian: Any = SdkAgent("librarian", tools=[look], model=scripted(inner))
+    tool = librarian.as_tool("ask_librarian", "Ask the librarian.")
+    chief: Any = SdkAgent("chief", tools=[tool], model=scripted(outer))
+    given: Any = {"input": "In which rack is the Vault server, Ann asks?", "session": TinymemSession("s1", memory)}
+    config = RunConfig(call_model_input_filter=recalling(memory, BUDGET))
+
+    async def main() -> None:
+        for _ in range(2):
+            if streamed:
+                async for _event in Runner.run_streamed(chief, run_config=config, **given).stream_events():
+                    pass
+            else:
+                await Runner.run(chief, run_config=config, **given)
+
+    asyncio.run(main())
+    assert len(seen["inner"]) == 2 and not any("Ann asks" in one for one in seen["inner"])
+    assert not any("quokka" in one for one in seen["outer"])
+    names = {str(step.session) for step in memory.history()}
+    told = {name: " ".join(step.text for step in memory.history(name)) for name in names}
+    (name,) = told.keys() - {"s1"}
+    assert name.startswith("s1/agents/librarian-") and "quokka" in told[name] and "Ann asks" not in told[name]
+    assert "Vault is in rack 7." in told["s1"] and "quokka" not in told["s1"]
+    assert {step.metadata["parent"] for step in memory.history(name)} == {"s1"}

@@ -87,7 +87,7 @@ class CodingAgent(SmolAgent):
 
 
 class TestToolCalling(AdapterContract):
-    has_async, thinks = False, False
+    has_async, thinks, judges = False, False, False
     kind: type[SmolAgent] = SmolAgent
 
     def agent(

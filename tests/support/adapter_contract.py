@@ -139,6 +139,8 @@ class AdapterContract(ABC):
             the sheets are read in a conversation each, a long result is sent whole, and what is checked of the budget
             is that what comes back of all that leaves the request inside it.
         excerpts: What comes back of a long text is a part of it. A store gives back what was put, whole.
+        judges: Nothing comes back where nothing bears on the question. A store gives back as many as it is asked for,
+            and smolagents begins every request with the same words.
     """
 
     has_async = True
@@ -147,6 +149,7 @@ class AdapterContract(ABC):
     cuts = False
     fits = True
     excerpts = True
+    judges = True
 
     @abstractmethod
     def agent(self, memory: Any, session: str, script: Script, read: Read = str, like: Any = None) -> Any:
@@ -248,13 +251,11 @@ class AdapterContract(ABC):
             return Move(path=f"{newest[-2]}.md") if "is the port" in newest else Move(answer=f"It says: {newest[-20:]}")
 
         plain: list[str] | None = None
-        for way in ("ask", *(["aask"] if self.has_async else ()), *(["astream"] if self.streams else ())):
+        for way in self.ways():
             with self.opened(tmp_path / way) as memory:
                 agent = self.agent(memory, "s1", script, lambda path: f"The file {path} names ports.")
                 for number in range(3):
-                    answer = getattr(agent, way)(f"Which is the port of host {number}?")
-                    if way != "ask":
-                        asyncio.run(answer)
+                    self.run(agent, way, f"Which is the port of host {number}?")
                 self.leave(agent)
                 texts = self.texts(memory)
             plain = plain or texts
@@ -270,6 +271,39 @@ class AdapterContract(ABC):
         (chat,) = other.requests
         assert [text for text in said(chat) if "Which port" in text] == said(chat)[-1:]
         assert told not in "\n".join(said(chat)) and "18443" in recalled(chat)
+
+    def test_what_a_request_shows_is_not_recalled_into_it(self, tmp_path: Path) -> None:
+        def script(messages: Chat) -> Move:
+            newest = said(messages)[-1]
+            return Move(path="vault.md") if "Where" in newest else Move(answer=f"Noted: {newest[-14:]}")
+
+        for way in self.ways():
+            with self.opened(tmp_path / way) as memory:
+                agent = self.agent(memory, "s1", script, lambda path: "The Vault server of staging is in rack 18443.")
+                for number in range(3):
+                    self.run(agent, way, f"Where is the Vault server of staging, number {number}?")
+                assert all("Vault" in "\n".join(said(chat)) for chat in agent.requests)
+                assert not any(recalled(chat) for chat in agent.requests)
+
+    def test_nothing_is_recalled_that_has_nothing_to_do_with_the_question(self, memory: Any) -> None:
+        if not self.judges:
+            pytest.skip("the framework asks for the best, whatever they are")
+        first = self.agent(memory, "thread-1", VAULT)
+        first.ask("The Vault server of staging listens on port 18443.")
+        self.leave(first)
+        other = self.agent(memory, "thread-2", lambda _: Move(answer="Stir it."))
+        other.ask("How do I keep a risotto from burning?")
+        assert [recalled(chat) for chat in other.requests] == [""]
+
+    def ways(self) -> list[str]:
+        """Return the names of the methods by which an agent is asked."""
+        return ["ask", *(["aask"] if self.has_async else ()), *(["astream"] if self.streams else ())]
+
+    def run(self, agent: Agent, way: str, text: str) -> None:
+        """Ask an agent in one of these ways."""
+        answer = getattr(agent, way)(text)
+        if way != "ask":
+            asyncio.run(answer)
 
     def test_a_result_of_twenty_budgets_leaves_its_call_in_place(self, memory: Any) -> None:
         long = "Line of the log: all is quiet.\n" * (20 * BUDGET // 8)

@@ -17,15 +17,18 @@ from tinymem.errors import MissingExtraError
 from tinymem.integrations.native import (
     AnyMemory,
     archive,
+    find_relevant,
     find_session,
     list_tools,
     make_answer,
     make_call,
     make_result,
     run_on,
+    steps_of_session,
 )
 from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.messages.formats.parts import mark, said, strings, text_part
+from tinymem.recall.results import Recall
 from tinymem.steps.step import Message
 
 try:
@@ -56,9 +59,9 @@ class TinymemProvider(ContextProvider):
         self.memory, self.max_tokens, self.session = memory, max_tokens, session
 
     async def before_run(self, *, agent: Any, session: Any, context: Any, state: dict[str, Any]) -> None:
-        """Add what bears on the new messages."""
+        """Add what bears on the new messages, of other sessions: the framework sends all of its own."""
         query = "\n".join(message.text for message in context.input_messages)
-        found = await run_on(self.memory, HierarchicalMemory.recall, query, self.max_tokens)
+        found = await run_on(self.memory, _found, query, self.max_tokens, self.session or context.session_id)
         if found.text:
             context.extend_messages(self, [FrameworkMessage(role="user", contents=[found.text])])
 
@@ -87,6 +90,10 @@ def memory_tools(memory: AnyMemory, **filters: Any) -> list[FunctionTool]:
         )
         for tool, schema in list_tools(memory, filters)
     ]
+
+
+def _found(memory: HierarchicalMemory, query: str, max_tokens: int, session: str | None) -> Recall:
+    return find_relevant(memory, query, max_tokens, steps_of_session(memory, session) if session else ())
 
 
 def _messages(message: Any) -> Iterator[Message]:

@@ -5,19 +5,20 @@
     service = TinymemMemoryService(Memories("./memory"))
     runner = Runner(agent=agent, app_name="app", session_service=sessions, memory_service=service)
 
-Give the agent `preload_memory` or `load_memory` of ADK. A session may be added again and again: only events that are
-new are kept, as steps of the namespace of the app and the user.
+Give the agent `TinymemPreloadTool()`, or `load_memory` of ADK. A session may be added again and again: only events
+that are new are kept, as steps of the namespace of the app and the user.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from datetime import datetime, timezone
 from typing import Any, TypeVar
 from urllib.parse import quote
 
 from tinymem.errors import MissingExtraError
-from tinymem.integrations.native import rank_excerpts
+from tinymem.integrations.native import find_relevant, rank_excerpts
 from tinymem.memory.aio.memories import AsyncMemories
 from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.memory.memories import Memories
@@ -33,13 +34,16 @@ try:
     from google.adk.memory.memory_entry import MemoryEntry
     from google.adk.tools import BaseTool
     from google.adk.tools.base_toolset import BaseToolset
+    from google.adk.tools.preload_memory_tool import PreloadMemoryTool
     from google.genai import types
 except ImportError as error:
     raise MissingExtraError("tinymem.integrations.google_adk", "google-adk") from error
 
-__all__ = ["TinymemMemoryService", "memory_tools"]
+__all__ = ["TinymemMemoryService", "TinymemPreloadTool", "memory_tools"]
 
 T = TypeVar("T")
+
+_served: ContextVar[Sequence[str]] = ContextVar("the ids of the events that a request has", default=())
 
 
 class TinymemMemoryService(BaseMemoryService):
@@ -81,8 +85,8 @@ class TinymemMemoryService(BaseMemoryService):
         await self._run(app_name, user_id, _add, [_step_of(entry, custom_metadata) for entry in memories])
 
     async def search_memory(self, *, app_name: str, user_id: str, query: str) -> SearchMemoryResponse:
-        """Return what bears on a query, the best first."""
-        found = await self._run(app_name, user_id, _found, query, self.max_tokens)
+        """Return what bears on a query, the best first; nothing where nothing does."""
+        found = await self._run(app_name, user_id, _found, query, self.max_tokens, _served.get())
         return SearchMemoryResponse(memories=found)
 
     async def delete_memory(self, *, app_name: str, user_id: str, memory_id: str | None = None) -> None:
@@ -92,6 +96,21 @@ class TinymemMemoryService(BaseMemoryService):
 
     async def _run(self, app: str, user: str, function: Callable[..., T], *args: Any) -> T:
         return await _run(self.memories, _namespace(app, user), function, *args)
+
+
+class TinymemPreloadTool(PreloadMemoryTool):
+    """ADK's `preload_memory`, less the events of the session that is served, which its requests have already.
+
+    The service is asked for a user, and not told the session; this tool tells it.
+    """
+
+    async def process_llm_request(self, *, tool_context: Any, llm_request: Any) -> None:
+        """Add what bears on the newest message to a request."""
+        before = _served.set([event.id for event in tool_context.session.events])
+        try:
+            await super().process_llm_request(tool_context=tool_context, llm_request=llm_request)
+        finally:
+            _served.reset(before)
 
 
 async def _run(memories: AsyncMemories, namespace: str, function: Callable[..., T], *args: Any) -> T:
@@ -195,10 +214,11 @@ def _text(content: Any) -> str:
     return "\n".join(found)
 
 
-def _found(memory: HierarchicalMemory, query: str, max_tokens: int) -> list[MemoryEntry]:
-    """Return what bears on a query, the best first, as much as fits."""
+def _found(memory: HierarchicalMemory, query: str, max_tokens: int, sent: Sequence[str]) -> list[MemoryEntry]:
+    """Return what bears on a query, the best first, as much as fits, without the events that are `sent`."""
     found, left = [], max_tokens
-    for entry in map(_entry, rank_excerpts(memory.recall(query, max_tokens))):
+    recalled = find_relevant(memory, query, max_tokens, memory.long_term.journal.numbers(sent))
+    for entry in map(_entry, rank_excerpts(recalled)):
         left -= memory.long_term.counter.count(f"Time: {entry.timestamp}\n{entry.author}: {_text(entry.content)}\n")
         if left >= 0:
             found.append(entry)

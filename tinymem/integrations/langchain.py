@@ -11,7 +11,7 @@ what the memory recalls. Each thread is a session of the memory, by its `thread_
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 from tinymem.errors import MissingExtraError
@@ -25,10 +25,12 @@ from tinymem.integrations.native import (
     make_answer,
     make_call,
     make_result,
+    name_subagent,
     rank_excerpts,
     read_calls,
     run_on,
     shorten_content,
+    steps_apart,
     to_sync,
 )
 from tinymem.memory.hierarchy import HierarchicalMemory
@@ -52,6 +54,7 @@ __all__ = ["MessagesConversation", "TinymemMiddleware", "TinymemRetriever", "mem
 BESIDE = (  # stand in `tool_calls` too, or say nothing
     "tool_use", "function_call", "input_json_delta", "thinking", "redacted_thinking", "reasoning_content",
 )  # fmt: skip
+NESTED, TOOLS, DIGITS = "|", "tools", 8  # of a checkpoint's namespace: its places, the node of an agent's tools, an id
 SESSION = 'invoke the agent with {"configurable": {"thread_id": ...}}, or give TinymemMiddleware a session'
 
 
@@ -70,32 +73,39 @@ class TinymemMiddleware(AgentMiddleware):
 
     def wrap_model_call(self, request: ModelRequest, handler: Callable[[ModelRequest], ModelResponse]) -> Any:
         """Call the model with what fits, and archive its answer."""
-        session = _session(self.session, request)
-        response = handler(_fitted(self.memory, request, session, self.max_tokens))
-        _archive(self.memory, request, response, session)
+        names = _names(self.session, request)
+        response = handler(_fitted(self.memory, request, names, self.max_tokens))
+        _archive(self.memory, request, response, names)
         return response
 
     async def awrap_model_call(
         self, request: ModelRequest, handler: Callable[[ModelRequest], Awaitable[ModelResponse]]
     ) -> Any:
         """Call the model with what fits, and archive its answer."""
-        session = _session(self.session, request)
-        response = await handler(await run_on(self.memory, _fitted, request, session, self.max_tokens))
-        await run_on(self.memory, _archive, request, response, session)
+        names = _names(self.session, request)
+        response = await handler(await run_on(self.memory, _fitted, request, names, self.max_tokens))
+        await run_on(self.memory, _archive, request, response, names)
         return response
 
 
-def _fitted(memory: AnyMemory, request: ModelRequest, session: str, max_tokens: int | None) -> ModelRequest:
+def _fitted(memory: AnyMemory, request: ModelRequest, names: Sequence[str], max_tokens: int | None) -> ModelRequest:
     prompt = [request.system_message] if request.system_message else []
-    sent = fit(memory, MessagesConversation([*prompt, *request.messages]), session, max_tokens)
+    *above, session = names
+    history = MessagesConversation([*prompt, *request.messages])
+    more = {"without": steps_apart(to_sync(memory), session, above), "metadata": _lineage(names)}
+    sent = fit(memory, history, session, max_tokens, **more)
     return request.override(messages=sent[len(prompt) :])
 
 
-def _archive(memory: AnyMemory, request: ModelRequest, response: Any, session: str) -> None:
+def _archive(memory: AnyMemory, request: ModelRequest, response: Any, names: Sequence[str]) -> None:
     response = response.model_response if isinstance(response, ExtendedModelResponse) else response
     said = [response] if isinstance(response, BaseMessage) else response.result
     history = MessagesConversation([*request.messages, *said])
-    archive(memory, history.messages, session)
+    archive(memory, history.messages, names[-1], metadata=_lineage(names))
+
+
+def _lineage(names: Sequence[str]) -> dict[str, str] | None:
+    return {"parent": names[-2]} if len(names) > 1 else None
 
 
 class TinymemRetriever(BaseRetriever):
@@ -159,12 +169,20 @@ def memory_tools(memory: AnyMemory, **filters: Any) -> list[StructuredTool]:
     ]
 
 
-def _session(given: str | None, request: ModelRequest) -> str:
+def _names(given: str | None, request: ModelRequest) -> list[str]:
+    """Return the name of the conversation, behind those of the agents that it is a tool of."""
+    info = getattr(request.runtime, "execution_info", None)
     try:
-        thread = get_config().get("configurable", {}).get("thread_id")
+        configured = get_config().get("configurable", {})
     except RuntimeError:  # in a task of Python 3.10, which does not see the configuration
-        thread = getattr(getattr(request.runtime, "execution_info", None), "thread_id", None)
-    return find_session(given, thread if thread is None else str(thread), SESSION)
+        configured = {name: getattr(info, name, None) for name in ("thread_id", "checkpoint_ns")}
+    thread = configured.get("thread_id")
+    names = [find_session(given, thread if thread is None else str(thread), SESSION)]
+    for place in str(configured.get("checkpoint_ns") or "").split(NESTED)[:-1]:
+        node, _, task = place.partition(":")
+        if node == TOOLS:
+            names.append(name_subagent(names[-1], task[:DIGITS]))
+    return names
 
 
 # -- messages ---------------------------------------------------------------------------------------------------------

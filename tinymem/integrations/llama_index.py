@@ -12,8 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tinymem.errors import MissingExtraError
-from tinymem.integrations.native import AnyMemory, archive, list_tools, run_on
-from tinymem.memory.hierarchy import HierarchicalMemory
+from tinymem.integrations.native import AnyMemory, archive, find_relevant, list_tools, run_on
 from tinymem.messages.formats.parts import strings
 from tinymem.steps.step import Message
 
@@ -46,7 +45,7 @@ class TinymemMemoryBlock(BaseMemoryBlock):
     async def _aget(self, messages: Sequence[Any] | None = None, **options: Any) -> str:
         """Return what bears on the newest message of the user."""
         asked = next((one.content for one in reversed(messages or ()) if one.role.value == "user" and one.content), "")
-        return (await run_on(self.memory, HierarchicalMemory.recall, asked, self.max_tokens)).text if asked else ""
+        return (await run_on(self.memory, find_relevant, asked, self.max_tokens)).text if asked else ""
 
     async def _aput(self, messages: Sequence[Any]) -> None:
         """Archive messages that left the short-term memory."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 from tinymem.errors import InputError
@@ -22,12 +24,15 @@ from tinymem.messages.sendable import name_and_arguments, raw_calls
 from tinymem.recall.results import Excerpt, Recall
 from tinymem.steps.content import as_text, to_json
 from tinymem.steps.step import Message
+from tinymem.stores.filter import Filter
 
 __all__ = [
-    "AnyMemory", "NativeConversation", "archive", "find_session", "fit", "fit_items", "list_tools", "make_answer",
-    "make_call", "make_result", "rank_excerpts", "read_calls", "run_on", "shorten_content", "to_sync",
+    "AnyMemory", "NativeConversation", "archive", "find_relevant", "find_session", "fit", "fit_items", "list_tools",
+    "make_answer", "make_call", "make_result", "name_subagent", "rank_excerpts", "read_calls", "run_on",
+    "shorten_content", "steps_apart", "steps_of_session", "steps_sent", "to_sync",
 ]  # fmt: skip
 
+AGENTS = "/agents/"  # in the name of a conversation of an agent that runs as a tool
 NativeT = TypeVar("NativeT")
 T = TypeVar("T")
 AnyMemory: TypeAlias = HierarchicalMemory | AsyncHierarchicalMemory
@@ -108,6 +113,45 @@ def to_sync(memory: AnyMemory) -> HierarchicalMemory:
 async def run_on(memory: AnyMemory, function: Callable[..., T], *args: Any, **options: Any) -> T:
     """Call `function(memory, ...)` on the thread of the memory, while the event loop goes on."""
     return await AsyncHierarchicalMemory.over(to_sync(memory)).run(function, *args, **options)
+
+
+def find_relevant(memory: HierarchicalMemory, query: str, max_tokens: int, without: Iterable[int] = ()) -> Recall:
+    """Return what bears on a query to stand beside what its framework sends: nothing where nothing does.
+
+    `without` are the numbers of the steps that the framework sends itself.
+    """
+    found = memory.recall(query, max_tokens, without=without)
+    return found if found.is_relevant else replace(found, text="", tokens=0, items=())
+
+
+def steps_of_session(memory: HierarchicalMemory, session: str) -> list[int]:
+    """Return the numbers of the steps of a session, or of several, as of `"team/*"`."""
+    return memory.long_term.journal.matching(Filter(session=session))
+
+
+def name_subagent(session: str, label: str) -> str:
+    """Return the name of the conversation of an agent that runs as a tool in another one."""
+    return f"{session}{AGENTS}{label}"
+
+
+def steps_apart(memory: HierarchicalMemory, session: str, above: Sequence[str] = ()) -> list[int]:
+    """Return the numbers of what is not recalled into a conversation: of those above and below it.
+
+    What an agent that runs as a tool has to say to the one above is the result of the call.
+    """
+    names = [*above, name_subagent(session, "*")]
+    return [number for name in names for number in steps_of_session(memory, name)]
+
+
+def steps_sent(memory: HierarchicalMemory, session: str, messages: Sequence[Message]) -> list[int]:
+    """Return the numbers of the newest steps of a session that say what stands in these messages."""
+    sent = {*map(_words, messages)}
+    newest = islice(memory.history(session, newest=True), len(messages))
+    return [step.step_number or 0 for step in newest if all(_words(one) in sent for one in step.to_messages())]
+
+
+def _words(message: Message) -> tuple[str, str]:
+    return message["role"], as_text(message.get("content"))
 
 
 def list_tools(memory: AnyMemory, filters: Mapping[str, Any]) -> list[tuple[MemoryTool, Message]]:

@@ -11,21 +11,32 @@ fit, and one block with what the memory recalls of all sessions. Each works with
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from tinymem.errors import MessageError, MissingExtraError
-from tinymem.integrations.native import AnyMemory, find_session, fit_items, list_tools, run_on
+from tinymem.integrations.native import (
+    AnyMemory,
+    find_session,
+    fit_items,
+    list_tools,
+    name_subagent,
+    run_on,
+    steps_apart,
+    to_sync,
+)
 from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.memory.tools import MemoryTool
 from tinymem.messages.chains import NATIVE
 from tinymem.messages.formats import conversation_from
 from tinymem.messages.formats.conversation import Added
 from tinymem.messages.formats.parts import items_of, strings
-from tinymem.steps.content import to_mutable
+from tinymem.steps.content import to_json, to_mutable
 from tinymem.steps.step import Message
 
 try:
@@ -42,9 +53,29 @@ __all__ = ["TinymemSession", "memory_tools", "recalling"]
 MARK = "openai_agents"  # in the native form of a message: the session that its items are of
 SESSION = "run the agent with a TinymemSession, with RunConfig(group_id=...), or give recalling a session"
 
+DIGITS = 6  # by which the runs of an agent as a tool are told apart
 Item = Any  # of the Responses API, a dict
 
-_running: ContextVar[str | None] = ContextVar("the session of this run", default=None)
+
+class _Run(NamedTuple):
+    """A run, as tasks that it begins know it.
+
+    Attributes:
+        name: The name of its conversation.
+        session: Its session, if it has one.
+        agent: The agent that called the model last.
+        task: The task in which it did. Tools, and agents that run as tools, are called in others.
+        above: The names of the conversations of the runs that it is a tool of.
+    """
+
+    name: str
+    session: TinymemSession | None = None
+    agent: Any = None
+    task: asyncio.Task[Any] | None = None
+    above: tuple[str, ...] = ()
+
+
+_running: ContextVar[_Run | None] = ContextVar("the run that this is a part of", default=None)
 
 
 class TinymemSession(SessionABC):
@@ -62,12 +93,11 @@ class TinymemSession(SessionABC):
 
     async def get_items(self, limit: int | None = None) -> list[Item]:
         """Return the newest `limit` items, or all, in order."""
-        _running.set(self.session_id)
+        _running.set(_Run(self.session_id, self))  # a run begins with this
         return await run_on(self.memory, _items, self.session_id, resolve_session_limit(limit, self.session_settings))
 
     async def add_items(self, items: list[Item]) -> None:
         """Add items; they are on disk when this returns."""
-        _running.set(self.session_id)
         if items:
             await run_on(self.memory, _add, self.session_id, items)
 
@@ -88,6 +118,10 @@ def recalling(
 ) -> Callable[[CallModelData[Any]], Awaitable[ModelInputData]]:
     """Make a `call_model_input_filter` that sends what fits of the input, and what the memory recalls.
 
+    A run with a TinymemSession of this memory is archived by its session, others by the filter. An agent that runs as
+    a tool has a conversation of its own, `NAME/agents/AGENT-...`; it and the one that it is a tool of are not recalled
+    into each other, since what it reports is the result of the call.
+
     Args:
         memory: The memory.
         max_tokens: The most tokens of the input and the instructions; the memory's own unless given.
@@ -96,13 +130,39 @@ def recalling(
     """
 
     async def filtered(data: CallModelData[Any]) -> ModelInputData:
-        group = getattr(get_current_trace(), "group_id", None)
-        name = find_session(session, _running.get() or group, SESSION)
+        run = _entered(data, session)
         given = data.model_data
-        sent = await run_on(memory, fit_items, given.instructions, given.input, name, max_tokens, options)
+        is_archived = run.session is not None and to_sync(run.session.memory) is to_sync(memory)
+        metadata = {"parent": run.above[-1]} if run.above else None
+        more = {"archive": not is_archived, "metadata": metadata, **options}
+        sent = await run_on(memory, _fitted, given, run, max_tokens, more)
         return ModelInputData(input=sent, instructions=given.instructions)
 
     return filtered
+
+
+def _entered(data: CallModelData[Any], session: str | None) -> _Run:
+    """Return the run that calls the model, and note that it does."""
+    before, task = _running.get(), asyncio.current_task()
+    if before is not None and before.task not in (None, task) and before.agent is not data.agent:
+        digest = hashlib.sha256(to_json(data.model_data.input[:1]).encode()).hexdigest()[:DIGITS]
+        name = name_subagent(before.name, f"{data.agent.name}-{digest}")
+        run = _Run(name, None, data.agent, task, (*before.above, before.name))
+    elif before is not None and (before.session is not None or before.above):
+        is_other = session is not None and not before.above and session != before.name
+        run = _Run(session, None, data.agent, task) if is_other else before._replace(agent=data.agent, task=task)
+    else:
+        group = getattr(get_current_trace(), "group_id", None)
+        run = _Run(find_session(session, group, SESSION), None, data.agent, task)
+    _running.set(run)
+    return run
+
+
+def _fitted(
+    memory: HierarchicalMemory, given: ModelInputData, run: _Run, max_tokens: int | None, options: Mapping[str, Any]
+) -> list[Item]:
+    more = {**options, "without": steps_apart(memory, run.name, run.above)}
+    return fit_items(memory, given.instructions, given.input, run.name, max_tokens, more)
 
 
 def memory_tools(memory: AnyMemory, **filters: Any) -> list[FunctionTool]:
@@ -152,29 +212,7 @@ def _items(memory: HierarchicalMemory, session: str, limit: int | None) -> list[
 
 def _add(memory: HierarchicalMemory, session: str, items: Sequence[Item]) -> None:
     messages = list(_messages(session, items_of(items)))
-    before = _filtered_before(memory, session, messages)
     memory.archive_messages(messages, session=session, format="openai", on_conflict="add")
-    if before:
-        memory.forget(before)
-
-
-def _filtered_before(memory: HierarchicalMemory, session: str, messages: Sequence[Message]) -> list[str]:
-    """Return the ids of the newest steps that the filter archived of these messages, before the session had them.
-
-    That is so where a run is streamed: what the user said is given to the model first, and to the session afterwards.
-    """
-    said = {*map(_words, messages)}
-    found = []
-    for step in memory.history(session, newest=True):
-        own = step.to_messages()
-        if any(NATIVE in one for one in own) or not all(_words(one) in said for one in own):
-            break
-        found.append(step.id)
-    return found
-
-
-def _words(message: Message) -> tuple[str, str]:
-    return message["role"], json.dumps(message.get("content"))
 
 
 def _pop(memory: HierarchicalMemory, session: str) -> Item | None:

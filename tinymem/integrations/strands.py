@@ -12,21 +12,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+from weakref import WeakSet
 
 from tinymem.errors import MissingExtraError
 from tinymem.integrations.native import (
     AnyMemory,
     archive,
+    find_relevant,
     list_tools,
     make_answer,
     make_call,
     make_result,
     rank_excerpts,
     run_on,
+    steps_sent,
 )
 from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.memory.tools import MemoryTool
 from tinymem.messages.formats.parts import mark, said, strings, text_part
+from tinymem.recall.results import Recall
 from tinymem.steps.step import Message
 
 try:
@@ -67,13 +71,15 @@ class TinymemMemoryStore(MemoryStore):
         self.memory, self.name, self.description, self.session = memory, name, description, session
         self.max_search_results, self.writable = max_search_results, True
         # The manager's own settings leave out what tools are asked and answer.
-        everything = ExtractionConfig(trigger=InvocationTrigger(), filter=MemoryMessageFilter(exclude=[]))
+        trigger = self._turns = _Turns()
+        everything = ExtractionConfig(trigger=trigger, filter=MemoryMessageFilter(exclude=[]))
         self.extraction = everything if extraction is True else extraction
 
     async def search(self, query: str, options: Any = None) -> list[MemoryEntry]:
-        """Return what bears on a query, the best first."""
+        """Return what bears on a query, the best first, but for what the agent still has in its messages."""
         count = (options or {}).get("max_search_results") or self.max_search_results or 10
-        found = await run_on(self.memory, HierarchicalMemory.recall, query, TOKENS * count)
+        held = [one for message in self._turns.messages() for one in _messages(message)]
+        found = await run_on(self.memory, _found, query, TOKENS * count, self.session, held)
         return [MemoryEntry(item.text, self.name, _about(item)) for item in rank_excerpts(found, count)]
 
     async def add(self, content: str, metadata: Mapping[str, Any] | None = None) -> None:
@@ -86,6 +92,29 @@ class TinymemMemoryStore(MemoryStore):
         given = [one for message in messages for one in _messages(message)]
         on_conflict = "add" if context else "skip"
         await run_on(self.memory, archive, given, self.session, on_conflict=on_conflict)
+
+
+class _Turns(InvocationTrigger):
+    """The manager's trigger of each turn, which knows the agents that it is attached to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._agents: WeakSet[Any] = WeakSet()
+
+    def attach(self, context: Any) -> None:
+        """Fire after each turn of an agent."""
+        self._agents.add(context.agent)
+        super().attach(context)
+
+    def messages(self) -> list[Any]:
+        """Return what the agents have in their messages."""
+        return [message for agent in self._agents for message in agent.messages]
+
+
+def _found(
+    memory: HierarchicalMemory, query: str, max_tokens: int, session: str, messages: Sequence[Message]
+) -> Recall:
+    return find_relevant(memory, query, max_tokens, steps_sent(memory, session, messages))
 
 
 def memory_tools(memory: AnyMemory, **filters: Any) -> list[PythonAgentTool]:

@@ -44,6 +44,7 @@ from tinymem.steps.checks import (
     check_iterable,
     check_non_negative_int,
     check_number,
+    check_numbers,
     check_str,
     check_strings,
     check_token_budget,
@@ -549,6 +550,8 @@ class HierarchicalMemory(StepCollection):
         tool: str | None = None,
         type: str | None = None,
         where: Mapping[str, Any] | None = None,
+        without: Iterable[int] = (),
+        archive: bool = True,
     ) -> Context:
         """Build the messages to send from a history that the caller keeps, and hands over whole at every model call.
 
@@ -576,6 +579,8 @@ class HierarchicalMemory(StepCollection):
             tool: Recall only steps that call this tool.
             type: Recall only steps of this type.
             where: Recall only steps with these values in their metadata, as `{"user": "ann"}`.
+            without: Recall no steps with these numbers.
+            archive: False where what is new is archived otherwise, as by a session of the framework.
 
         Returns:
             The context, as chat messages. `Context.entries` says for each which of the given ones it is, and
@@ -597,14 +602,17 @@ class HierarchicalMemory(StepCollection):
             budget = check_token_budget("max_tokens", self.max_tokens if max_tokens is None else max_tokens)
             asked = None if query is None else check_str("query", query)
             check_choice("style", style, *STYLES)
+            hidden = check_numbers("without", without)
+            check_instance("archive", archive, bool)
             about = facts_about(self._filters.name("session", session), now, metadata)
-            history, added = self._fitting.take(messages, format, about)
+            history, added = self._fitting.take(messages, format, about, archive)
             self._upkeep.settle(added)
         try:
-            context = self._contexts.of_history(history, asked, budget, about.when, style, self.shares, only)
+            context = self._contexts.of_history(history, asked, budget, about.when, style, self.shares, only, hidden)
         finally:
-            with self._lock:
-                self._fitting.keep(history)
+            if archive:
+                with self._lock:
+                    self._fitting.keep(history)
         self.receipts.note(context.recalled, about.when, asked, about.session)
         self._upkeep.finish()
         return context
@@ -629,6 +637,7 @@ class HierarchicalMemory(StepCollection):
         diversity: float = DIVERSITY,
         k: int | None = None,
         min_relevance: float | None = None,
+        without: Iterable[int] = (),
     ) -> Recall:
         """Return what bears on `query` from every step of the namespace, in the window or not.
 
@@ -652,6 +661,7 @@ class HierarchicalMemory(StepCollection):
                 all.
             k: The most passages, the best ones; adjoining ones make one excerpt.
             min_relevance: The least `relevance` of a passage, 0 to 1; 0 leaves nothing out.
+            without: Numbers of steps to leave out, as those that the prompt shows already.
 
         >>> with HierarchicalMemory() as memory:
         ...     step = memory.add_message("user", "The staging server is at 10.0.0.7.")
@@ -668,10 +678,11 @@ class HierarchicalMemory(StepCollection):
                 raise InputError(f"ids must be True or False, not {safe_repr(ids)}")
             if k is not None and check_non_negative_int("k", k) < 1:
                 raise InputError(f"k must be 1 or more, not {safe_repr(k)}")
+            hidden = check_numbers("without", without)
             least = None if min_relevance is None else check_number("min_relevance", min_relevance, 0, 1)
         asked = check_str("query", query)
         found = self._search.recall(
-            asked, budget, when, only=only, diversity=diversity, ids=ids, k=k, min_relevance=least
+            asked, budget, when, hidden=hidden, only=only, diversity=diversity, ids=ids, k=k, min_relevance=least
         )
         self.receipts.note(found, when, asked)
         return found

@@ -21,6 +21,7 @@ __all__ = [
     "check_iterable",
     "check_non_negative_int",
     "check_number",
+    "check_numbers",
     "check_str",
     "check_strings",
     "check_token_budget",
@@ -117,6 +118,11 @@ def check_strings(name: str, values: Iterable[str]) -> list[str]:
         if not isinstance(one, str):
             raise InputError(f"{name} must be a list of strings, and {describe_type(one)} is in it")
     return found
+
+
+def check_numbers(name: str, values: Iterable[int]) -> frozenset[int]:
+    """Check a list of numbers of steps."""
+    return frozenset(check_non_negative_int(name, value) for value in check_iterable(name, values))
 
 
 def check_token_budget(name: str, value: int) -> int:

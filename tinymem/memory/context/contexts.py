@@ -95,9 +95,10 @@ class Contexts:
         style: Style,
         shares: Shares,
         only: Filter,
+        without: Collection[int] = (),
     ) -> Context:
-        """Build the context of a history, with what is recalled of the steps that `only` lets through."""
-        recall = self._recall(history.query() if query is None else query, when, only)
+        """Build the context of a history; recalled are the steps that `only` lets through, but those `without`."""
+        recall = self._recall(history.query() if query is None else query, when, only, without)
         window = history.window(budget, self._sending[style])
         blocks = Blocks(recall, scratchpad=self._scratchpad, is_asked=query is not None)
         if self.prompts.goes_on:
@@ -108,13 +109,14 @@ class Contexts:
         return replace(prompt.context(window, budget), conversation=history.conversation)
 
     def _recall(
-        self, query: str, when: datetime, only: Filter | None
+        self, query: str, when: datetime, only: Filter | None, without: Collection[int] = ()
     ) -> Callable[[int, Collection[int], Sequence[Excerpt] | None], Recall]:
         """Return the search of a context, which gives nothing where that has nothing to do with the query."""
 
         def recall(tokens: int, numbers: Collection[int], shown: Sequence[Excerpt] | None) -> Recall:
             best = None if shown is None else BEST
-            found = self._search.recall(query, tokens, when, hidden=numbers, only=only, k=best, shown=shown or ())
+            hidden = {*numbers, *without} if without else numbers
+            found = self._search.recall(query, tokens, when, hidden=hidden, only=only, k=best, shown=shown or ())
             return found if found.is_relevant else replace(found, text="", tokens=0, items=())
 
         return recall

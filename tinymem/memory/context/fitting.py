@@ -76,10 +76,11 @@ class Fitting:
         self._window, self._key, self._counter = window, key, counter
         self._known: OrderedDict[str, History] = OrderedDict()
 
-    def take(self, items: Any, format: str | None, about: About) -> tuple[History, int]:
-        """Archive what is new in a history, and return it with the number of steps that were added.
+    def take(self, items: Any, format: str | None, about: About, writes: bool = True) -> tuple[History, int]:
+        """Archive what is new in a history if `writes`, and return it with the number of steps that were added.
 
-        It is the caller's alone until `keep` has it back, so that two threads never change the same one.
+        It is the caller's alone until `keep` has it back, so that two threads never change the same one. One with
+        messages that were not written is not given back.
         """
         history = self._known.pop(about.session, None) or History(about.session, self._counter)
         history.conversation = conversation = conversation_from(items, format, history.conversation)
@@ -93,7 +94,7 @@ class Fitting:
         behind = range(known, len(messages) - first)
         history.own += [at for at in behind if not self._is_added(messages[first + at])]
         history.count = len(messages) - first
-        return history, self._read(history, with_nodes, about)
+        return history, self._read(history, with_nodes, about, writes)
 
     def keep(self, history: History) -> None:
         """Remember a history, so that what was seen is not read again."""
@@ -116,7 +117,7 @@ class Fitting:
         """Return True for what a context added: a block, or the note."""
         return message["role"] == "user" and (message == NOTE or is_own_message(message, self._key))
 
-    def _read(self, history: History, with_nodes: int, about: About) -> int:
+    def _read(self, history: History, with_nodes: int, about: About, writes: bool) -> int:
         """Make steps of the messages that have none, and return how many were added."""
         assert history.conversation is not None
         begin = history.ends[-1] if history.ends else 0
@@ -126,7 +127,11 @@ class Fitting:
         places = message_places(steps, [[None] * _count(step) for step in steps])
         known = with_nodes - begin
         bodies = self._bodies(steps, places, messages)[known:]
-        added = self._archive(history, steps, places, bodies, known, about)
+        added = 0
+        if writes:
+            added = self._archive(history, steps, places, bodies, known, about)
+        else:
+            history.nodes += recognised(bodies, history.session, self._window, history.nodes)
         for step, own in zip(steps, places, strict=True):
             history.append(step, [begin + place for place in own])
         return added
