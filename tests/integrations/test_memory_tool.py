@@ -6,6 +6,7 @@ import asyncio
 import re
 import threading
 from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -15,6 +16,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tinymem import AsyncHierarchicalMemory, HierarchicalMemory
+from tinymem.upkeep import Retention
 
 anthropic = pytest.importorskip("anthropic", reason="anthropic is not installed (extra: test-all)")
 tools = pytest.importorskip("anthropic.tools.memory", reason="this anthropic has no memory tool on files")
@@ -155,3 +157,33 @@ def test_the_async_tool_does_the_same_and_clears_all(memory: HierarchicalMemory)
 
     assert asyncio.run(use()) == "Here's the content of /memories/b with line numbers:\n     1\tx"
     assert list(memory.history()) == []
+
+
+def test_a_file_whose_name_is_redacted_is_read_and_written_by_the_name_it_was_given() -> None:
+    def redact(text: str) -> str:
+        return re.sub(r"\w+@\w+", "[mail]", text)
+
+    with HierarchicalMemory(redact=redact, embedder="hashing:64", store="exact") as memory:
+        tool = TinymemMemoryTool(memory)
+        made = {"command": "create", "path": "/memories/for/ann@home.md", "file_text": "Ann likes pasta."}
+        assert "created" in answer(tool, made)
+        assert "already exists" in answer(tool, made)
+        answer(tool, {"command": "str_replace", "path": made["path"], "old_str": "pasta", "new_str": "pizza"})
+        assert "Ann likes pizza." in answer(tool, {"command": "view", "path": made["path"]})
+        assert "[mail].md" in answer(tool, {"command": "view", "path": "/memories/for"})
+        assert "ann@home" not in "".join(str(step.to_dict()) for step in memory.history())
+
+
+def test_retention_forgets_old_versions_and_keeps_the_newest_of_each_file() -> None:
+    with HierarchicalMemory(embedder="hashing:64", store="exact") as memory:
+        tool = TinymemMemoryTool(memory)
+        for name in ("a", "b"):
+            answer(tool, {"command": "create", "path": f"/memories/{name}", "file_text": "It is 0."})
+            for at in range(3):
+                change = {"old_str": str(at), "new_str": str(at + 1)}
+                answer(tool, {"command": "str_replace", "path": f"/memories/{name}", **change})
+        for limit in (Retention(max_steps=1), Retention(max_age=timedelta(0)), Retention(max_bytes=1)):
+            memory.retain(limit, now=datetime.now(timezone.utc) + timedelta(days=1))
+            assert [step.text for step in memory.history("memories")] == ["It is 3.", "It is 3."]
+            for name in ("a", "b"):
+                assert "It is 3." in answer(tool, {"command": "view", "path": f"/memories/{name}"})

@@ -21,6 +21,7 @@ __all__ = [
 CARRY_OUT = "Now proceed and carry out this plan."
 CORRECTS = "corrects"  # in the metadata of a step: the ids of those that it corrects
 UNDATED = "undated"  # in the metadata of a step: its source gives no time, and its timestamp says only when it came
+FILE = "file"  # in metadata: the file that a step is a version of
 ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta, timezone
 from functools import cache
@@ -18,6 +18,7 @@ from tinymem.protocols import StepRow
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.checks import check_non_negative_int
 from tinymem.steps.step import Step
+from tinymem.steps.types import FILE
 from tinymem.stores.filter import Filter
 from tinymem.upkeep.usefulness import usefulness
 
@@ -39,8 +40,8 @@ class Retention:
     words without a tool call. `tinymem.upkeep.usefulness.usefulness` computes this; for `max_bytes` it is divided by
     the bytes of a step. A call is removed together with its results.
 
-    The window, pinned steps and milestones (final answers, and steps marked as one) are exempt. They count, but stay
-    even if they alone are over a limit.
+    The window, pinned steps, milestones (final answers, and steps marked as one) and the newest version of each file of
+    a memory tool are exempt. They count, but stay even if they alone are over a limit.
 
     >>> Retention(max_age=timedelta(days=90), max_bytes=500_000_000).max_steps is None
     True
@@ -147,10 +148,11 @@ def _ago(now: datetime, age: timedelta) -> datetime | None:
 def _from_before(archive: Archive, oldest: datetime) -> Iterator[Group]:
     """Return the groups that lie wholly before a time and are not exempt."""
     if numbers := archive.journal.matching(Filter(before=oldest)):
+        corrected = _corrected(archive)
         for group, rows in _groups(archive):
             if rows[0].number > numbers[-1]:
                 return
-            if all(row.time < oldest.timestamp() for row in rows) and not _is_exempt(group, rows):
+            if all(row.time < oldest.timestamp() for row in rows) and not _is_exempt(group, rows, corrected):
                 yield rows
 
 
@@ -160,10 +162,12 @@ def useful_groups(archive: Archive) -> list[tuple[float, Group]]:
     Exempt groups count for it too: the words of a pinned step are not lost with another step that repeats them.
     """
     found: list[Group | None] = []
+    corrected = _corrected(archive)
 
     def read() -> Iterator[Sequence[Step]]:
         for group, rows in _groups(archive):
-            found.append(None if _is_exempt(group, rows) else [replace(row, record="", view=None) for row in rows])
+            is_exempt = _is_exempt(group, rows, corrected)
+            found.append(None if is_exempt else [replace(row, record="", view=None) for row in rows])
             yield group
 
     return [(useful, rows) for useful, rows in zip(usefulness(read()), found, strict=True) if rows is not None]
@@ -210,8 +214,16 @@ def _split(steps: Sequence[Step]) -> tuple[list[list[Step]], list[Step]]:
     return found[:last], [step for group in found[last:] for step in group]
 
 
-def _is_exempt(group: Sequence[Step], rows: Group) -> bool:
-    return any(row.window or row.milestone for row in rows) or any(step.pinned for step in group)
+def _corrected(archive: Archive) -> set[int]:
+    """Return the numbers of the steps that a newer one corrects, as the next version of a file does."""
+    return {old for old, _ in archive.journal.corrections()}
+
+
+def _is_exempt(group: Sequence[Step], rows: Group, corrected: Container[int]) -> bool:
+    if any(row.window or row.milestone for row in rows) or any(step.pinned for step in group):
+        return True
+    file = group[0].metadata.get(FILE)
+    return isinstance(file, Mapping) and "version" in file and rows[0].number not in corrected
 
 
 def _retired(row: StepRow, reason: str) -> Retired:

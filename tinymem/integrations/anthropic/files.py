@@ -9,18 +9,18 @@ import hashlib
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, repeat
 from typing import NamedTuple
 
 from tinymem.errors import InputError
 from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.steps.step import Step
-from tinymem.steps.types import CORRECTS, MessageStep
+from tinymem.steps.types import CORRECTS, FILE, MessageStep
 
 __all__ = ["FileError", "Files", "Version"]
 
 ROOT = "/memories"
-MARK = "file"  # in the metadata of a step: what it is a version of
+ATTEMPTS = 1_000  # at an edit, each after another process was faster
 DEEP = 2  # levels of folders that are listed
 FOLDER_SIZE = 4_096  # bytes that a folder has, as on most file systems
 WIDTH, MOST_LINES = 6, 999_999  # digits of a line's number, and lines of a file that is shown
@@ -63,7 +63,7 @@ class Files:
     def _versions(self) -> Iterator[Version]:
         """Yield all versions of all files and folders, in the order in which they were written."""
         for step in self.memory.history(self.session):
-            if isinstance(own := step.metadata.get(MARK), Mapping):
+            if isinstance(own := step.metadata.get(FILE), Mapping):
                 yield Version(step, str(own["id"]), str(own["path"]), int(own["version"]), bool(own["folder"]))
 
     def _all(self) -> dict[str, Version]:
@@ -73,7 +73,7 @@ class Files:
 
     def view(self, path: str, lines: Sequence[int] | None = None) -> str:
         """Return the lines of a file with their numbers, or what is in a folder, two levels deep."""
-        place, files = _place(path), self._all()
+        place, files = self._place(path), self._all()
         if place in files and not files[place].is_folder:
             return _numbered(path, files[place].text, lines)
         if place and place not in files:
@@ -86,8 +86,10 @@ class Files:
 
     def create(self, path: str, text: str) -> str:
         """Make a new file, and the folders it lies in."""
+        attempts = _attempts()
         while True:
-            place, files = _place(path), self._all()
+            next(attempts)
+            place, files = self._place(path), self._all()
             self._make_folders(posixpath.dirname(place), files)
             if not place or place in files:
                 raise FileError(f"File {path} already exists")
@@ -96,7 +98,9 @@ class Files:
 
     def replace(self, path: str, old: str, new: str) -> str:
         """Replace a text that the file has once."""
+        attempts = _attempts()
         while True:
+            next(attempts)
             version = self._file(path)
             text = version.text
             if (times := text.count(old)) == 0:
@@ -118,7 +122,9 @@ class Files:
 
     def insert(self, path: str, at: int, text: str) -> str:
         """Insert lines behind line `at`; 0 is the beginning."""
+        attempts = _attempts()
         while True:
+            next(attempts)
             version = self._file(path)
             lines = version.text.split("\n")
             lines = lines[:-1] if lines[-1] == "" else lines
@@ -132,7 +138,7 @@ class Files:
 
     def delete(self, path: str) -> str:
         """Forget a file, or a folder with all in it: every version, for good."""
-        place, files = _place(path), self._all()
+        place, files = self._place(path), self._all()
         if not place:
             raise FileError(f"Cannot delete the {ROOT} directory itself")
         if place not in files:
@@ -143,8 +149,10 @@ class Files:
 
     def rename(self, old: str, new: str) -> str:
         """Move a file or a folder; nothing may be at the other place."""
+        attempts = _attempts()
         while True:
-            place, other, files = _place(old), _place(new), self._all()
+            next(attempts)
+            place, other, files = self._place(old), self._place(new), self._all()
             if not place:
                 raise FileError(f"Cannot rename the {ROOT} directory itself")
             if not other or other in files:
@@ -168,8 +176,16 @@ class Files:
 
     # -- inside -------------------------------------------------------------------------------------------------------
 
+    def _place(self, path: str) -> str:
+        """Return where a path leads, as it is written down: each name as the memory's redaction leaves it."""
+        names = [self._redacted(name) for name in _place(path).split("/")]
+        return self._redacted("/".join(names))
+
+    def _redacted(self, text: str) -> str:
+        return self.memory.apply_redaction(MessageStep("user", text)).text
+
     def _file(self, path: str) -> Version:
-        place = _place(path)
+        place = self._place(path)
         version = self._all().get(place)
         if place and version is None:
             raise FileError(f"The path {path} does not exist. Please provide a valid path.")
@@ -215,9 +231,14 @@ class Files:
         path = f"{ROOT}/{place}"
         own = {"id": file, "path": place, "version": number, "folder": is_folder}
         id, more = (_id(before.step.id), {CORRECTS: [before.step.id]}) if before else (file, {})
-        metadata = {MARK: own, "path": path, **more}
+        metadata = {FILE: own, "path": path, **more}
         step = MessageStep("assistant", text, id=id, session=self.session, speaker=path, metadata=metadata)
         return Version(step, file, place, number, is_folder)
+
+
+def _attempts() -> Iterator[None]:
+    yield from repeat(None, ATTEMPTS)
+    raise FileError("It could not be written, since others write there all the time. Try again, or another path.")
 
 
 def _id(*parts: str) -> str:
