@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -250,16 +252,80 @@ def test_each_token_opens_its_namespace_and_no_other(tmp_path: Path) -> None:
         assert status(address, authorization="Bearer third") == 401
 
 
+def test_a_file_of_tokens_is_read_as_it_stands(tmp_path: Path) -> None:
+    (file := tmp_path / "tokens").write_bytes("\ufeff#c\r\nto#k team#2\r\n\r\n \t# c\n\tb=/+~ \t höfe \n".encode())
+    file.chmod(0o600)
+    assert read_tokens(file) == {"to#k": "team#2", "b=/+~": "höfe"}
+
+
 @pytest.mark.parametrize(
     ("text", "mode", "said"),
-    [("a b c\n", 0o600, "line 1"), ("a b\na c\n", 0o600, "each token once"), ("# none\n", 0o600, "no tokens"),
-     ("a b\n", 0o644, "chmod 600")],
+    [("a b c\n", 0o600, "line 1"), ("a b\na c\n", 0o600, "line 2"), ("# none\n", 0o600, "no tokens"),
+     ("a b\n", 0o644, "chmod 600"), ("a b # c\n", 0o600, "line 1"), ("a b\nc\n", 0o600, "line 2"),
+     ("\na\u00a0b\n", 0o600, "line 2"), ("a b\rc d\n", 0o600, "line 1"), ("a b\u2028c d\n", 0o600, "line 1"),
+     ("tök b\n", 0o600, "line 1"), ("a b\x00\n", 0o600, "line 1"), ("a \ufeffb\n", 0o600, "line 1")],
 )  # fmt: skip
 def test_a_file_of_tokens_that_is_wrong_is_refused(text: str, mode: int, said: str, tmp_path: Path) -> None:
     (file := tmp_path / "tokens").write_text(text, encoding="utf-8")
     file.chmod(mode)
     with pytest.raises(InputError, match=said):
         read_tokens(file)
+
+
+# A server with little patience and room, whose connections may be looked at.
+IMPATIENT = """
+import sys
+from tinymem.integrations.mcp import serving
+serving.CONNECTIONS, serving.SILENCE = 20, float(sys.argv.pop(1))
+from tinymem.cli.main import main
+main()
+"""
+
+
+def test_silent_connections_leave_room_and_are_dropped(tmp_path: Path) -> None:
+    with listening(tmp_path / "m", code=(IMPATIENT, "60")) as address:
+        place = urlsplit(address)
+        silent = [socket.create_connection((place.hostname, place.port)) for _ in range(60)]
+        assert status(address, authorization=f"Bearer {TOKEN}") == 200
+        silent[0].settimeout(60)
+        assert silent[0].recv(1) == b""  # the first made room
+        for connection in silent:
+            connection.close()
+
+
+@pytest.mark.parametrize("said", [b"", b"POST /mcp HTTP/1.1\r\nHost: a\r\n", b"GET / HTTP/1.1\r\nHost: a\r\n\r\nGET"])
+def test_a_connection_without_a_whole_request_is_dropped(said: bytes, tmp_path: Path) -> None:
+    with listening(tmp_path / "m", code=(IMPATIENT, "0.2")) as address:
+        place = urlsplit(address)
+        with socket.create_connection((place.hostname, place.port), timeout=60) as connection:
+            connection.sendall(said)
+            while connection.recv(65_536):
+                pass
+
+
+def test_the_server_ends_when_it_is_interrupted_though_clients_are_there(tmp_path: Path) -> None:
+    with ExitStack() as kept, listening(tmp_path / "m", interrupt=60) as address:
+        place = urlsplit(address)
+        begun = f"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\nAuthorization: Bearer {TOKEN}"
+        for said in ("", begun, f"{begun}\r\n\r\n"):
+            kept.enter_context(socket.create_connection((place.hostname, place.port))).sendall(said.encode())
+        assert status(address, authorization=f"Bearer {TOKEN}") == 200
+
+
+def test_many_namespaces_need_few_files(tmp_path: Path) -> None:
+    names = [f"team-{number}" for number in range(40)]
+    (file := tmp_path / "tokens").write_text("".join(f"token-{name} {name}\n" for name in names))
+    file.chmod(0o600)
+    limited = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (240, 240))\n" + IMPATIENT
+
+    async def main(address: str) -> None:
+        for name in (*names, names[0]):
+            async with over_http(address, f"token-{name}") as session:
+                await call(session, "remember", text=f"The gate of {name} is green.")
+                assert f"gate of {name} is" in await call(session, "recent")
+
+    with listening(tmp_path / "m", "--tokens", str(file), code=(limited, "60")) as address:
+        run(lambda: main(address))
 
 
 def test_foreign_hosts_and_origins_are_refused(url: str) -> None:

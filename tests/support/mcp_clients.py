@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -63,9 +64,13 @@ async def over_http(url: str, token: str = TOKEN) -> AsyncIterator[ClientSession
 
 
 @contextmanager
-def listening(path: Path, *more: str) -> Iterator[str]:
-    """The address of `tinymem mcp --http` as a subprocess."""
-    command = [sys.executable, "-m", "tinymem.cli", "mcp", *options(path), "--http", "--port", "0", *more]
+def listening(path: Path, *more: str, code: Sequence[str] = (), interrupt: float = 0) -> Iterator[str]:
+    """The address of `tinymem mcp --http` as a subprocess, or of `code` in its place.
+
+    With `interrupt` it is to end by itself, within so many seconds after Ctrl-C.
+    """
+    program = ["-c", *code] if code else ["-m", "tinymem.cli"]
+    command = [sys.executable, *program, "mcp", *options(path), "--http", "--port", "0", *more]
     env = environment() | {"TINYMEM_TOKEN": TOKEN}
     with subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True) as running:
         assert running.stderr is not None
@@ -73,8 +78,11 @@ def listening(path: Path, *more: str) -> Iterator[str]:
             line = running.stderr.readline()
             assert TOKEN not in line
             yield line.split()[0]
+            if interrupt:
+                running.send_signal(signal.SIGINT)
+                running.wait(interrupt)
         finally:
-            running.terminate()
+            running.kill() if interrupt else running.terminate()
             running.communicate()
 
 

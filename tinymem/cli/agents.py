@@ -18,11 +18,13 @@ from tinymem.errors import InputError, TinymemError
 
 if TYPE_CHECKING:
     from tinymem.memory.hierarchy import HierarchicalMemory
+    from tinymem.memory.memories import Memories
     from tinymem.steps.redaction import Redact
 
 __all__ = ["hook", "mcp"]
 
 LEAST = 100  # tokens of what a session begins with
+OPEN = 32  # namespaces that a server has open at a time
 
 AlsoOption = Annotated[
     list[str] | None,
@@ -84,12 +86,17 @@ def mcp(
         raise InputError("--tokens is for --http: over standard input there is one client")
     known = read_tokens(Path(os.path.expanduser(tokens))) if tokens else {}
 
-    def opened(namespace: str = target.namespace) -> HierarchicalMemory:
+    def opened() -> HierarchicalMemory:
         if has_project:
-            keep_namespace(os.getcwd(), namespace, per_worktree)
-        return replace(target, namespace=namespace).open(create=True, redact=redact_with(redact or ()))
+            keep_namespace(os.getcwd(), target.namespace, per_worktree)
+        return target.open(create=True, redact=redact_with(redact or ()))
 
-    memory = LazyMemory(opened, per_request=bool(known))
+    def all_opened() -> Memories:
+        from tinymem.memory.memories import Memories
+
+        return Memories(target.place, max_open=OPEN, embedder=target.embedder, redact=redact_with(redact or ()))
+
+    memory = LazyMemory(all_opened if known else opened, per_request=bool(known))
     beside = [LazyMemory(partial(replace(target, namespace=name).open, create=True)) for name in also or ()]
     is_served = not is_left_alone([os.getcwd()], leave_alone or ())
     server = memory_server(memory, beside) if is_served else new_server("This project is left alone.")

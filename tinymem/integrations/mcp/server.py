@@ -41,6 +41,7 @@ HINTS = {
     "recent": READS,
     "forget": {**WRITES, "destructiveHint": True},
 }
+SHOWN = {"anthropic/alwaysLoad": True}  # Claude Code shows a model only the names of tools without it
 CHECKS = ("title", "minLength", "maxLength", "maxItems")  # in the schemas of arguments
 INTERNAL = -32603  # the protocol's code of an error in the server
 
@@ -159,23 +160,30 @@ def memory_server(memory: HierarchicalMemory | LazyMemory, beside: Sequence[Lazy
     Returns:
         The server; its `run()` speaks over standard input and output.
     """
-    tools = MemoryTools(memory if isinstance(memory, LazyMemory) else LazyMemory(lambda: memory), beside)
+    lazy = memory if isinstance(memory, LazyMemory) else LazyMemory(lambda: memory)
+    tools, answering = MemoryTools(lazy, beside), functools.partial(_answering, lazy)
     server = new_server(INSTRUCTIONS)
     for name, hints in HINTS.items():
-        tool = _answering(getattr(tools, name), ToolError)
-        server.add_tool(tool, annotations=tool_hints(**hints), structured_output=False)
-    server.resource("memory://{namespace}/{id}", mime_type="text/plain")(_answering(tools.step, ResourceError))
-    server.prompt()(_answering(tools.with_memory, prompt_error))
+        tool = answering(getattr(tools, name), ToolError)
+        server.add_tool(tool, annotations=tool_hints(**hints), structured_output=False, meta=SHOWN)
+    server.resource("memory://{namespace}/{id}", mime_type="text/plain")(answering(tools.step, ResourceError))
+    server.prompt()(answering(tools.with_memory, prompt_error))
     return server
 
 
-def _answering(answer: Callable[..., str], error_of: Callable[[str], Exception]) -> Callable[..., Any]:
+def _answering(
+    lazy: LazyMemory, answer: Callable[..., str], error_of: Callable[[str], Exception]
+) -> Callable[..., Any]:
     """Run `answer` in a thread; what goes wrong is raised as an error that the SDK shows to the client."""
+
+    def answered(given: dict[str, Any]) -> str:
+        with lazy.lent():
+            return answer(**given)
 
     @functools.wraps(answer)
     async def run(**given: Any) -> str:
         try:
-            return await anyio.to_thread.run_sync(functools.partial(answer, **given))
+            return await anyio.to_thread.run_sync(answered, given)
         except TinymemError as error:
             raise error_of(str(error)) from None
         except Exception as error:

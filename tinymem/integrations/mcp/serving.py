@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import os
+import re
 import socket
 import sys
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
@@ -22,7 +23,9 @@ Send: TypeAlias = Callable[[Any], Awaitable[None]]
 App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
-PATH = "/mcp"
+CONNECTIONS = 256  # more than these at a time, and the one that waits longest without a request is closed
+SILENCE, FAREWELL = 10, 3  # seconds that a request is waited for, and that answers have when the server ends
+_TOKEN_LINE = re.compile(r"([!-~]+)[ \t]+(\S+)")
 
 
 class _Stdout:
@@ -67,27 +70,59 @@ class TokenGate:
 
 
 def read_tokens(path: Path) -> dict[str, str]:
-    """Read a file of tokens: a line each, the token and the namespace that it opens; # begins a comment.
+    """Read a file of tokens: a line each, the token and the namespace that it opens; a line with # first is a comment.
 
     Raises:
-        InputError: The file cannot be read, others may read it, or a line has not two words.
+        InputError: The file cannot be read, others may read it, or a line is something else; it says which line.
     """
     try:
         if os.name == "posix" and path.stat().st_mode & 0o077:
             raise InputError(f"others may read {path}, which has tokens: chmod 600 {path}")
-        lines = path.read_text("utf-8").splitlines()
+        lines = path.read_bytes().decode("utf-8-sig").split("\n")
     except (OSError, ValueError) as error:
         raise InputError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
     tokens: dict[str, str] = {}
-    for number, line in enumerate(lines, 1):
-        words = line.partition("#")[0].split()
-        if len(words) not in (0, 2) or (words and words[0] in tokens):
-            raise InputError(f"{path}, line {number}: should be a token and its namespace, and each token once")
-        if words:
-            tokens[words[0]] = words[1]
+    for number, line in enumerate((line.removesuffix("\r").strip(" \t") for line in lines), 1):
+        if not line or line.startswith("#"):
+            continue
+        found = _TOKEN_LINE.fullmatch(line)
+        if found is None or not found[2].isprintable() or found[1] in tokens:
+            raise InputError(
+                f"{path}, line {number}: should be a token (ASCII), a space and its namespace, and nothing behind it; "
+                "each token once, and comments on lines of their own"
+            )
+        tokens[found[1]] = found[2]
     if not tokens:
         raise InputError(f"{path} has no tokens")
     return tokens
+
+
+def _protocol() -> type[Any]:
+    """Return uvicorn's connections, less those over which nothing comes: they would leave no room for others."""
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+
+    class Connection(H11Protocol):
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            self.made = self.loop.time()
+            self.silence = self.loop.call_later(SILENCE, self.look, None)
+            connections = cast("set[Connection]", self.connections)
+            waiting = [known for known in connections if known.cycle is None]
+            if len(connections) > CONNECTIONS:
+                min(waiting, key=lambda known: known.made).transport.close()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self.silence.cancel()
+            super().connection_lost(exc)
+
+        def look(self, last: Any) -> None:
+            """Close where no request is being answered, and none came since the last look."""
+            if self.cycle is last and (last is None or last.response_complete):
+                self.transport.close()
+            else:
+                self.silence = self.loop.call_later(SILENCE, self.look, self.cycle)
+
+    return Connection
 
 
 def serve_http(
@@ -101,5 +136,8 @@ def serve_http(
 
     known = {*LOOPBACK, f"[{host}]" if ":" in host else host, *names}
     app = web_app(server, [f"{name}:*" for name in known] + [*names], [f"http://{name}:*" for name in known])
-    config = uvicorn.Config(TokenGate(app, tokens), log_config=None, access_log=False, lifespan="on")
+    config = uvicorn.Config(
+        TokenGate(app, tokens), http=_protocol(), ws="none", log_config=None, access_log=False, lifespan="on",
+        timeout_graceful_shutdown=FAREWELL,
+    )  # fmt: skip
     uvicorn.Server(config).run(sockets=[listener])

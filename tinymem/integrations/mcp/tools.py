@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, cast
 from urllib.parse import unquote
 
 from pydantic import Field
@@ -40,37 +41,56 @@ Moment: TypeAlias = Annotated[str, Field(max_length=LONGEST_NAME, description="I
 SERVED: ContextVar[str] = ContextVar("SERVED")
 
 
+# The memory that a request has until it is answered, where a server has several.
+_LENT: ContextVar[HierarchicalMemory] = ContextVar("_LENT")
+
+
 class LazyMemory:
     """A memory that is opened when it is first asked for.
 
     Args:
-        opener: Opens it. One that takes a namespace opens that of each request.
-        per_request: The server has several namespaces: a request that is for none is refused.
+        opener: Opens it; with `per_request`, all memories of a folder.
+        per_request: The server has several namespaces: a request has that of its own, and one for none is refused.
     """
 
-    def __init__(self, opener: Callable[..., HierarchicalMemory], per_request: bool = False) -> None:
+    def __init__(self, opener: Callable[[], Any], per_request: bool = False) -> None:
         self._opener, self._per_request, self._lock = opener, per_request, threading.Lock()
-        self._memories: dict[str, HierarchicalMemory] = {}
+        self._found: Any = None  # a HierarchicalMemory, or Memories
         self._closed = False
 
     def opened(self) -> HierarchicalMemory:
         """Return the memory."""
-        namespace = SERVED.get("") if self._per_request else ""
-        if self._per_request and not namespace:
+        return _LENT.get() if self._per_request else cast("HierarchicalMemory", self._open())
+
+    @contextmanager
+    def lent(self) -> Iterator[None]:
+        """Keep the memory of a request open until it is answered; afterwards it may make room for others."""
+        if not self._per_request:
+            yield
+            return
+        if not (namespace := SERVED.get("")):
             raise InputError("the request is for no namespace")
-        with self._lock:
-            if self._closed:
-                raise ClosedError("the memory is closed: the server ends")
-            if namespace not in self._memories:
-                self._memories[namespace] = self._opener(*([namespace] if namespace else []))
-            return self._memories[namespace]
+        with self._open().open(namespace) as memory:
+            before = _LENT.set(memory)
+            try:
+                yield
+            finally:
+                _LENT.reset(before)
 
     def close(self) -> None:
         """Close what was opened."""
         with self._lock:
             self._closed = True
-            while self._memories:
-                self._memories.popitem()[1].close()
+            if self._found is not None:
+                self._found.close()
+
+    def _open(self) -> Any:
+        with self._lock:
+            if self._closed:
+                raise ClosedError("the memory is closed: the server ends")
+            if self._found is None:
+                self._found = self._opener()
+            return self._found
 
 
 class MemoryTools:
