@@ -96,6 +96,53 @@ def test_what_the_memory_gave_does_not_come_back_twice(hook: Hook, tmp_path: Pat
     assert "Now what?" in again and again.count("One port is taken.") == 1
 
 
+def test_what_a_killed_session_said_is_read_when_the_next_one_begins(hook: Hook, tmp_path: Path) -> None:
+    path, file = tmp_path / "m", write(tmp_path / "s1.jsonl", [claude("user", "The gate is green.")])
+    killed = {"session_id": "s1", "transcript_path": str(file)}
+    hook("prompt", killed | {"prompt": "The gate is green."}, path)
+    write(file, [claude("user", "The gate is green."), claude("assistant", "I paint the fence green, too.")])
+    (folder := tmp_path / "s1" / "subagents").mkdir(parents=True)
+    report = claude("assistant", "The paint costs 40.", isSidechain=True, agentId="a7")
+    write(folder / "agent-a7.jsonl", [report])
+    out = hook("session-start", {"session_id": "s2", "source": "startup"}, path).out
+    assert "paint the fence" in out and "The paint costs 40." in out
+    assert hook("session-end", killed, path).status == 0
+    file.unlink()
+    assert "paint the fence" in hook("session-start", {"session_id": "s3"}, path).out
+
+
+def test_a_subagents_transcript_is_read_when_it_stops(hook: Hook, tmp_path: Path) -> None:
+    report = claude("assistant", "The paint costs 40.", isSidechain=True, agentId="a7")
+    event = {"session_id": "s1", "transcript_path": str(tmp_path / "none.jsonl")}
+    event["agent_transcript_path"] = str(write(tmp_path / "agent-a7.jsonl", [report]))
+    assert hook("subagent-stop", event, tmp_path / "m") == (0, "", "")
+    with HierarchicalMemory(tmp_path / "m") as memory:
+        assert [step.text for step in memory.history()] == ["The paint costs 40."]
+
+
+@pytest.mark.parametrize("event", ["session-end", "stop"])
+def test_a_session_without_a_transcript_leaves_nothing(event: str, hook: Hook, tmp_path: Path) -> None:
+    given = str(tmp_path / "none.jsonl") if event == "session-end" else None
+    assert hook(event, {"session_id": "s1", "transcript_path": given}, tmp_path / "m") == (0, "", "")
+    assert not (tmp_path / "m").exists()
+
+
+@pytest.mark.parametrize(
+    ("prompt", "is_found"),
+    [("Which number has the parcel?", True), ("/find the parcel's number", True), ("/compact keep the parcel", False),
+     ("/parcel", False), ("{echo}Bake a cake with apples.", False), ("Bake a cake.\n{echo}", False),
+     ("<hook_context>\n{echo}</hook_context>\n\nBake a cake with apples.", False),
+     ("{echo}Which number has the parcel?", True), ("<hook_context>{echo}</hook_context>Where is the parcel?", True)],
+)  # fmt: skip
+def test_a_prompt_is_searched_with_what_was_typed(prompt: str, is_found: bool, hook: Hook, tmp_path: Path) -> None:
+    path, file = tmp_path / "m", write(tmp_path / "s1.jsonl", [claude("user", "The parcel is PK-70812.")])
+    hook("stop", {"transcript_path": str(file)}, path)
+    echo = hook("session-start", {"session_id": "s2"}, path).out
+    assert "PK-70812" in echo
+    given = {"session_id": "s3", "prompt": prompt.format(echo=echo)}
+    assert ("PK-70812" in hook("prompt", given, path).out) is is_found
+
+
 @pytest.mark.parametrize(
     ("event", "given", "said"),
     [
@@ -104,7 +151,7 @@ def test_what_the_memory_gave_does_not_come_back_twice(hook: Hook, tmp_path: Pat
         ("stop", {}, "no transcript_path"),
         ("stop", {"transcript_path": "/nowhere/s.jsonl"}, "cannot be read"),
         ("pre-compact", {"transcript_path": "s\0.jsonl"}, "cannot be read"),
-        ("other", {}, "session-start, prompt, pre-compact, stop, session-end"),
+        ("other", {}, "session-start, prompt, pre-compact, stop, subagent-stop, session-end"),
     ],
 )
 def test_an_error_never_stops_the_agent(hook: Hook, tmp_path: Path, event: str, given: object, said: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
@@ -11,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +20,11 @@ import pytest
 from test_transcripts import claude, write
 
 from tinymem import HierarchicalMemory
-from tinymem.runs.hooks.answers import EVENTS
+from tinymem.runs.hooks import quick
+from tinymem.runs.hooks.answers import EVENTS, Answers, Asked
 from tinymem.runs.hooks.client import ask, socket_of, start
+from tinymem.runs.hooks.warm import asked_of, opener_of
+from tinymem.steps.redaction import Redact
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="sockets of Unix")
 
@@ -83,6 +88,58 @@ def test_what_one_session_said_is_recalled_for_the_prompt_of_another(hook: Hook,
     assert ask(request(tmp_path / "m", "prompt", session_id="s2", **asked), 60) == {"out": "", "error": ""}  # it has it
 
 
+def test_the_first_prompt_is_answered_though_no_process_was_there(
+    memory: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with HierarchicalMemory(memory, namespace="n") as written:
+        written.add_message("user", PORT)
+    begun: list[subprocess.Popen[bytes]] = []
+
+    def starting(path: str, embedder: str | None) -> subprocess.Popen[bytes]:
+        process = start(path, embedder)
+        assert process is not None
+        begun.append(process)
+        return process
+
+    monkeypatch.setattr(quick, "start", starting)
+    monkeypatch.setitem(quick.PATIENCE, "prompt", 120.0)  # on a busy machine too
+    monkeypatch.setattr(sys, "argv", ["tinymem-hook", "prompt", "--path", str(memory), "--namespace", "n"])
+    monkeypatch.setattr(sys, "stdin", io.StringIO(json.dumps({"prompt": "Where is the staging server?"})))
+    quick.main()
+    assert PORT in capsys.readouterr().out
+    (process,) = begun
+    process.kill()
+    process.wait()
+
+
+def test_a_session_begins_when_its_prompts_can_be_answered(tmp_path: Path) -> None:
+    opened: list[str] = []
+
+    def opening(namespace: str, create: bool, redact: Redact) -> HierarchicalMemory:
+        opened.append(namespace)
+        return opener_of(str(tmp_path), None)(namespace, create, redact)
+
+    for namespace in ("shop", "user"):
+        HierarchicalMemory(tmp_path, namespace=namespace).close()
+    with closing(Answers(opening, stays=True)) as answers:
+        answers.answer(Asked("session-start", {"session_id": "s1"}, "shop", ["user"]))
+        assert opened == ["shop", "user"]
+        answers.answer(Asked("prompt", {"session_id": "s1", "prompt": "Where?"}, "shop", ["user"]))
+        assert opened == ["shop", "user"]
+
+
+def test_two_hooks_of_one_event_answer_once(tmp_path: Path) -> None:
+    with HierarchicalMemory(tmp_path, namespace="shop") as memory:
+        memory.add_message("user", PORT)
+    prompt = Asked("prompt", {"session_id": "s1", "prompt": "Where is the staging server?"}, "shop")
+    begin = Asked("session-start", {"session_id": "s2", "source": "startup"}, "shop")
+    with closing(Answers(opener_of(str(tmp_path), None))) as answers:
+        for asked in (prompt, begin):
+            assert [PORT in answers.answer(asked) for _ in range(3)] == [True, False, False]
+        other = Asked("session-start", {"session_id": "s3", "source": "startup"}, "shop")
+        assert PORT in answers.answer(other)
+
+
 def test_a_prompt_does_not_wait_where_nobody_answers(hook: Hook, memory: Path, warm: int) -> None:
     os.kill(warm, signal.SIGSTOP)
     try:
@@ -103,9 +160,6 @@ def test_the_other_events_are_answered_without_the_process(hook: Hook, memory: P
 
 
 def test_namespaces_beside_it_are_fenced_by_their_names(tmp_path: Path) -> None:
-    from tinymem.runs.hooks.answers import Answers, Asked
-    from tinymem.runs.hooks.warm import opener_of
-
     for namespace, text in (("shop", PORT), ("user", "Staging servers are to be restarted on Mondays.")):
         with HierarchicalMemory(tmp_path, namespace=namespace) as one:
             one.add_message("user", text)
@@ -114,4 +168,12 @@ def test_namespaces_beside_it_are_fenced_by_their_names(tmp_path: Path) -> None:
     answers.close()
     shop, user = text.index("[namespace shop]"), text.index("[namespace user]")
     assert shop < text.index(PORT) < user < text.index("Mondays")
-    assert set(EVENTS) == {"session-start", "prompt", "pre-compact", "stop", "session-end"}
+    assert set(EVENTS) == {"session-start", "prompt", "pre-compact", "stop", "subagent-stop", "session-end"}
+
+
+def test_a_session_belongs_to_the_project_that_it_began_in(memory: Path, tmp_path: Path) -> None:
+    given = {**request(memory, "prompt", cwd="/"), "namespace": None, "project": str(tmp_path / "shop")}
+    asked, elsewhere = asked_of(given), asked_of({**given, "project": None})
+    assert asked is not None and asked.namespace.startswith("shop-")
+    assert elsewhere is not None and elsewhere.namespace.startswith("root-")
+    assert asked_of({**given, "leave_alone": [str(tmp_path / "shop")]}) is None

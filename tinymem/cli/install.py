@@ -26,7 +26,7 @@ PATH = "~/.tinymem"
 USER = "user"  # the namespace that is read in all repositories
 EVENTS = {
     "SessionStart": "session-start", "UserPromptSubmit": "prompt", "PreCompact": "pre-compact", "Stop": "stop",
-    "SessionEnd": "session-end",
+    "SubagentStop": "subagent-stop", "SessionEnd": "session-end",
 }  # fmt: skip
 GEMINI_EVENTS = {
     "SessionStart": "session-start", "BeforeAgent": "prompt", "PreCompress": "pre-compact", "AfterAgent": "stop",
@@ -184,7 +184,7 @@ def _code_folder() -> str:
 
 
 def _clients() -> dict[str, Client]:
-    hooks = {event: name for event, name in EVENTS.items() if event != "SessionEnd"}  # Codex has none for the end
+    hooks = {event: name for event, name in EVENTS.items() if event not in ("SubagentStop", "SessionEnd")}
     codex = os.environ.get("CODEX_HOME", "~/.codex")
     claude = os.environ.get("CLAUDE_CONFIG_DIR")
     return {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 __all__ = ["CLEARED", "EMBEDDER", "EMBEDDER_CHANGES", "EMBEDDER_NAME", "FENCE_KEY", "FILLED", "FORGOTTEN",
            "INDEX_FAULT", "INDEX_REQUEST", "MARK", "MOVING", "NAMESPACE", "OPEN_CALLS", "OUTDATED", "PROMPTS",
-           "RECEIPTS", "REINDEXING", "REWRITES", "SCRATCHPAD", "TRANSCRIPT", "UNSPLIT", "WATERMARK",
+           "RECEIPTS", "REINDEXING", "REWRITES", "SCRATCHPAD", "TRANSCRIPT", "UNENDED", "UNSPLIT", "WATERMARK",
            "WINDOW_CHANGES"]  # fmt: skip
 
 # A journal writes these itself, in the transaction of what they tell about.
@@ -33,3 +33,4 @@ PROMPTS = "prompts"  # the last prompts of sessions, without their texts, as JSO
 RECEIPTS = "receipts"  # the blocks that were recalled, without their texts, and their sums, as JSON
 SCRATCHPAD = "scratchpad"  # the scratchpad, as JSON
 TRANSCRIPT = "transcript "  # and a hash of a file's path: how far the session file was read, as JSON
+UNENDED = "unended"  # the files of sessions that began and did not end, as JSON, until a later session has read them on

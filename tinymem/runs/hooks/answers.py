@@ -5,18 +5,23 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections import OrderedDict, defaultdict
+import time
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from tinymem.errors import InputError, NotAMemoryError
 from tinymem.memory.inspection.recent import newest_steps
+from tinymem.protocols.settings import UNENDED
 from tinymem.recall import Excerpt
+from tinymem.recall.render import between, own_blocks
 from tinymem.recall.search import Search
 from tinymem.runs.growing import ingest_growing
-from tinymem.runs.harness import ABOUT
+from tinymem.runs.harness import ABOUT, own_words
 from tinymem.runs.hooks.privacy import redact_with, without_private
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.checks import check_choice
@@ -31,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ADDING", "EVENTS", "Answers", "Asked", "Opener", "read_event"]
 
-ADDING = ("pre-compact", "stop", "session-end")  # the events that add what is new in a transcript
+ADDING = ("pre-compact", "stop", "subagent-stop", "session-end")  # the events that add what is new in a transcript
 EVENTS = ("session-start", "prompt", *ADDING)
 Opener: TypeAlias = "Callable[[str, bool, Redact], HierarchicalMemory]"
 LONGEST = 1_000_000  # characters of an event
@@ -39,7 +44,17 @@ SESSIONS = 100  # of which it is known what they have in front of them
 LONGEST_PROMPT = 10_000  # characters of a prompt that recall asks with
 GREETING, FOUND = 1_000, 500  # tokens of what a session begins with, and of what a prompt recalls
 OWN_SHARE = 2 / 3  # of these tokens, where other namespaces are read too
+TWICE = (
+    10.0  # seconds in which the same event of a session comes from a second hook, as a plugin's beside an installed one
+)
+UNENDED_MOST, UNENDED_AGE = (
+    50,
+    86_400.0,
+)  # files of sessions that did not end, and the seconds without a change after one
+SUBAGENTS_MOST = 500  # files of a session's subagents that are looked at
 
+_COMMAND = re.compile(r"\s*/(?:compact\b|[\w:.-]+\s*\Z)")  # one that a memory has nothing to say to
+_HEAD = re.compile(rf"^(?:{re.escape(ABOUT)}|\[namespace [^\n]*\])$", re.MULTILINE)
 
 _NUMBER = re.compile(r"^#(\d+) ", re.MULTILINE)
 
@@ -87,10 +102,12 @@ class Answers:
     Args:
         opener: Opens the memory of a namespace, makes it where the second argument is True, and gives it the third as
             `redact`.
+        stays: The process stays: a session's beginning waits until its prompts can be answered quickly.
     """
 
-    def __init__(self, opener: Opener) -> None:
-        self._opener = opener
+    def __init__(self, opener: Opener, stays: bool = False) -> None:
+        self._opener, self._stays = opener, stays
+        self._answered: dict[tuple[object, ...], float] = {}  # when
         self._memories: dict[tuple[str, ...], HierarchicalMemory] = {}  # by namespace and what is redacted
         self._sessions: OrderedDict[str, _Session] = OrderedDict()
         self._lock = threading.RLock()
@@ -103,14 +120,18 @@ class Answers:
         """
         check_choice("the event", asked.event, *EVENTS)
         with self._lock:
-            if asked.event == "session-start":
-                return self._greeting(asked)
+            if asked.event in ADDING:
+                self._add(asked)
+                return ""
+            if self._is_repeated(asked):
+                return ""
             if asked.event == "prompt":
                 return self._found(asked)
-            memory = self._opened(asked.namespace, asked.redact, create=True)
-            assert memory is not None
-            add_transcript(memory, asked.details)
-            return ""
+            self._read_on(asked)
+            text = self._greeting(asked)
+            if self._stays:
+                self._prepare(asked)
+            return text
 
     def close(self) -> None:
         """Close all memories."""
@@ -126,6 +147,52 @@ class Answers:
             except NotAMemoryError:  # the first session of all
                 return None
         return self._memories[key]
+
+    def _is_repeated(self, asked: Asked) -> bool:
+        """Return True where another hook asked the same a moment ago: an agent runs all that it has."""
+        session, now = asked.details.get("session_id"), time.monotonic()
+        if not isinstance(session, str) or not session:
+            return False
+        said = asked.details.get("prompt" if asked.event == "prompt" else "source")
+        key = (asked.namespace, session, asked.event, str(said))
+        self._answered = {known: then for known, then in self._answered.items() if now - then < TWICE}
+        is_known = key in self._answered
+        self._answered.setdefault(key, now)
+        return is_known
+
+    def _prepare(self, asked: Asked) -> None:
+        """Open what prompts ask, and load what answers them."""
+        for namespace in dict.fromkeys((asked.namespace, *asked.also)):
+            if (memory := self._opened(namespace, asked.redact)) is not None:
+                Search(memory.long_term).recall("How does this begin?", FOUND, utc_now())
+
+    def _add(self, asked: Asked) -> None:
+        """Add what is new in the transcript that an event names."""
+        details, is_end = asked.details, asked.event == "session-end"
+        file = transcript_of(details)
+        if file is None or (is_end and not file.exists()):  # nothing was said
+            return
+        memory = self._opened(asked.namespace, asked.redact, create=True)
+        assert memory is not None
+        add_transcript(memory, file)
+        if is_end:
+            add_subagents(memory, file)
+            keep_unended(memory, [known for known in unended(memory) if known != str(file)])
+
+    def _read_on(self, asked: Asked) -> None:
+        """Read the sessions on that were killed: nothing else tells what they said last."""
+        memory = self._opened(asked.namespace, asked.redact)
+        known = unended(memory) if memory is not None else []
+        if memory is None or not known:
+            return
+        kept = list[str]()
+        for file in map(Path, known):
+            with suppress(InputError, OSError):
+                age = time.time() - file.stat().st_mtime
+                kept += [str(file)] if age < UNENDED_AGE else []
+                add_transcript(memory, file)
+                add_subagents(memory, file)
+        keep_unended(memory, kept)
 
     def _session(self, asked: Asked, anew: bool = False) -> _Session:
         name = str(asked.details.get("session_id") or "")
@@ -149,13 +216,17 @@ class Answers:
     def _found(self, asked: Asked) -> str:
         """Return what the memories know of a prompt, less what the session has in front of it."""
         prompt = asked.details.get("prompt")
-        if not isinstance(prompt, str) or not prompt.strip() or prompt.lstrip().startswith("/"):
+        if not isinstance(prompt, str) or not prompt.strip() or _COMMAND.match(prompt):
             return ""
-        prompt = redact_with(asked.redact)(without_private(prompt, ""))
+        if (file := transcript_of(asked.details, must=False)) is not None:
+            self._begin(asked, file)
+        names = dict.fromkeys((asked.namespace, *asked.also))
+        memories = {name: memory for name in names if (memory := self._opened(name, asked.redact)) is not None}
+        prompt = words_of(prompt, [memory.long_term.key for memory in memories.values()])
+        if not (prompt := redact_with(asked.redact)(without_private(prompt, "")).strip()):
+            return ""
         left, texts = asked.max_tokens or FOUND, list[str]()
-        for namespace in dict.fromkeys((asked.namespace, *asked.also)):
-            if (memory := self._opened(namespace, asked.redact)) is None:
-                continue
+        for namespace, memory in memories.items():
             head = f"{ABOUT}\n" if not texts else ""
             head += f"[namespace {namespace}]\n" if asked.also else ""
             is_own = namespace == asked.namespace
@@ -164,6 +235,14 @@ class Answers:
                 texts.append(head + text)
                 left -= count(texts[-1])
         return "\n".join(texts)
+
+    def _begin(self, asked: Asked, file: Path) -> None:
+        """Note that a session has begun, so that a later one reads it on if nobody tells its end."""
+        memory = self._opened(asked.namespace, asked.redact, create=True)
+        assert memory is not None
+        known = unended(memory)
+        if str(file) not in known:
+            keep_unended(memory, [*known, str(file)][-UNENDED_MOST:])
 
     def _recalled(self, memory: HierarchicalMemory, asked: Asked, prompt: str, room: int, is_own: bool) -> str:
         session, state = asked.details.get("session_id"), self._session(asked)
@@ -211,15 +290,59 @@ def _is_said(step: Step) -> bool:
     return not isinstance(step, ActionStep) and getattr(step, "role", None) != "tool"
 
 
-def add_transcript(memory: HierarchicalMemory, event: Mapping[str, Any]) -> int:
-    """Add what is new in the transcript of the session, and return the number of steps.
+def words_of(prompt: str, keys: Sequence[bytes]) -> str:
+    """Return what a person typed of a prompt, without what a program or a memory put there."""
+    for key in keys:
+        blocks = own_blocks(prompt, key)
+        prompt = "".join(prompt[start:end] for start, end in between(len(prompt), blocks))
+    said = own_words({"role": "user", "content": _HEAD.sub("", prompt).strip()}, Counter())
+    return str(said["content"])
+
+
+# -- transcripts ------------------------------------------------------------------------------------------------------
+
+
+def transcript_of(event: Mapping[str, Any], must: bool = True) -> Path | None:
+    """Return the file that an event names; None where it says that there is none, as for a session that is not kept.
+
+    Raises:
+        InputError: It does not say, and `must`.
+    """
+    given = event.get("agent_transcript_path") or event.get("transcript_path")
+    if isinstance(given, str) and given:
+        return Path(given).expanduser()
+    if must and "transcript_path" not in event:
+        raise InputError("standard input has no transcript_path")
+    return None
+
+
+def add_transcript(memory: HierarchicalMemory, file: Path) -> int:
+    """Add what is new in the transcript of a session, and return the number of steps.
 
     A last line that is still being written is left for the next time.
     """
-    given = event.get("transcript_path")
-    if not isinstance(given, str) or not given:
-        raise InputError("standard input has no transcript_path")
-    done = ingest_growing(memory, Path(given).expanduser())
+    done = ingest_growing(memory, file)
     if done.error is not None:
         raise InputError(done.error)
     return done.steps
+
+
+def add_subagents(memory: HierarchicalMemory, file: Path) -> None:
+    """Add what is new in the transcripts of a session's subagents, which lie in a folder of its name."""
+    for found in islice((file.with_suffix("") / "subagents").glob("*.jsonl"), SUBAGENTS_MOST):
+        ingest_growing(memory, found)
+
+
+def unended(memory: HierarchicalMemory) -> list[str]:
+    """Return the files of sessions that began and, as far as is known, did not end."""
+    try:
+        found = json.loads(memory.long_term.journal.setting(UNENDED) or "[]")
+    except ValueError:
+        return []
+    return [file for file in found if isinstance(file, str)] if isinstance(found, list) else []
+
+
+def keep_unended(memory: HierarchicalMemory, files: Sequence[str]) -> None:
+    """Keep the files of sessions that did not end."""
+    if list(files) != unended(memory):
+        memory.long_term.journal.keep({UNENDED: json.dumps(list(files))})

@@ -1,7 +1,7 @@
 """The command `tinymem-hook`: asks the process that keeps the memory open, so that an agent's turn hardly waits.
 
-It loads nothing of the memory until that process does not answer. Then a prompt goes on without what is recalled, the
-process is started for the next time, and the other events are answered here.
+It loads nothing of the memory. Where there is no such process it starts one and waits for its answer, but not for long:
+then a prompt goes on without what is recalled, and the other events are answered here.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from tinymem.runs.hooks.client import ask, start
 __all__ = ["main"]
 
 LONGEST = 1_000_000  # characters of an event
-PATIENCE = {"prompt": 0.1}  # seconds that an event waits for its answer,
-ELSE = 5.0  # and other events; what takes longer is done without the agent
+PATIENCE = {"prompt": 3.0}  # seconds that an event waits for its answer: a process that must start needs one or two;
+ELSE = 10.0  # and other events; what takes longer is done without the agent
+PAUSE = 0.02  # seconds between looks whether the process has begun to listen
 DEFAULT_PATH = "~/.tinymem"
 
 
@@ -26,11 +27,13 @@ def main() -> None:
     begun = time.monotonic()
     try:
         request = _request(sys.argv[1:])
-        patience = PATIENCE.get(request["event"], ELSE)
-        found = ask(request, max(0.01, patience - (time.monotonic() - begun)))
+        until = begun + PATIENCE.get(request["event"], ELSE)
+        found = ask(request, until - time.monotonic())
+        if found is None and request["event"] != "session-end" and start(request["path"], request["embedder"]):
+            while found is None and time.monotonic() + PAUSE < until:
+                time.sleep(PAUSE)
+                found = ask(request, max(PAUSE, until - time.monotonic()))
         if found is None:
-            if request["event"] != "session-end":
-                start(request["path"], request["embedder"])
             if request["event"] == "prompt":
                 return
             from tinymem.runs.hooks.warm import answer_here
@@ -53,7 +56,7 @@ def _request(arguments: list[str]) -> dict[str, Any]:
 
     parser = argparse.ArgumentParser(prog="tinymem-hook", description="Answer a hook of a coding agent.")
     add = parser.add_argument
-    add("event", help="session-start, prompt, pre-compact, stop or session-end")
+    add("event", help="session-start, prompt, pre-compact, stop, subagent-stop or session-end")
     add("--path", default=os.environ.get("TINYMEM_PATH", DEFAULT_PATH), help=f"the memory (default: {DEFAULT_PATH})")
     add("--namespace", help="the namespace; by default that of the repository which the agent works in")
     add("--per-worktree", action="store_true", help="each worktree of the repository has a namespace of its own")

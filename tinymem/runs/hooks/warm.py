@@ -87,7 +87,10 @@ def serve(path: str, embedder: str | None, idle: float = IDLE) -> None:
         except OSError:
             return
         place.unlink(missing_ok=True)  # of one that was killed
-        with socket.socket(socket.AF_UNIX) as listener, closing(Answers(opener_of(path, embedder))) as answers:
+        with (
+            socket.socket(socket.AF_UNIX) as listener,
+            closing(Answers(opener_of(path, embedder), stays=True)) as answers,
+        ):
             listener.bind(str(place))
             os.chmod(place, 0o600)
             listener.listen()
