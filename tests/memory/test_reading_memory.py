@@ -96,7 +96,8 @@ def test_what_was_replaced_is_in_no_file(tmp_path: Path) -> None:
 
 def test_a_replacement_that_is_refused_changes_nothing(memory: HierarchicalMemory) -> None:
     kept = memory.add(said("The port is 80.", id="port"))
-    for bad in ([said("x", id="port"), "no step"], [said("x", id="port"), said("y", id="port")]):
+    refused: list[list[Any]] = [[said("x", id="port"), "no step"], [said("x", id="port"), said("y", id="port")]]
+    for bad in refused:
         with pytest.raises(InputError):
             memory.add_steps(bad, on_conflict="replace")
     assert memory.steps == (kept,) == tuple(memory.history()) and "80" in memory.recall("port").text

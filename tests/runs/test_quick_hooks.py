@@ -24,7 +24,6 @@ from tinymem.runs.hooks import quick
 from tinymem.runs.hooks.answers import EVENTS, Answers, Asked
 from tinymem.runs.hooks.client import ask, socket_of, start
 from tinymem.runs.hooks.warm import asked_of, opener_of
-from tinymem.steps.redaction import Redact
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="sockets of Unix")
 
@@ -115,9 +114,9 @@ def test_the_first_prompt_is_answered_though_no_process_was_there(
 def test_a_session_begins_when_its_prompts_can_be_answered(tmp_path: Path) -> None:
     opened: list[str] = []
 
-    def opening(namespace: str, create: bool, redact: Redact) -> HierarchicalMemory:
+    def opening(namespace: str, create: bool) -> HierarchicalMemory:
         opened.append(namespace)
-        return opener_of(str(tmp_path), None)(namespace, create, redact)
+        return opener_of(str(tmp_path), None)(namespace, create)
 
     for namespace in ("shop", "user"):
         HierarchicalMemory(tmp_path, namespace=namespace).close()

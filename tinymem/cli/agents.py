@@ -135,11 +135,11 @@ def hook(
     Example: tinymem hook stop --path ~/memory
     """
     from tinymem.runs.hooks.answers import LONGEST, Answers, Asked, read_event
-    from tinymem.runs.hooks.privacy import is_left_alone
+    from tinymem.runs.hooks.privacy import is_left_alone, without_private
 
     target = replace(target, path=os.path.expanduser(target.path))
 
-    def opened(namespace: str, create: bool, redact: Redact) -> HierarchicalMemory:
+    def opened(namespace: str, create: bool, redact: Redact = without_private) -> HierarchicalMemory:
         return replace(target, namespace=namespace).open(create=create, redact=redact)
 
     try:

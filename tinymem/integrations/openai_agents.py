@@ -149,8 +149,9 @@ def _entered(data: CallModelData[Any], session: str | None) -> _Run:
         name = name_subagent(before.name, f"{data.agent.name}-{digest}")
         run = _Run(name, None, data.agent, task, (*before.above, before.name))
     elif before is not None and (before.session is not None or before.above):
-        is_other = session is not None and not before.above and session != before.name
-        run = _Run(session, None, data.agent, task) if is_other else before._replace(agent=data.agent, task=task)
+        run = before._replace(agent=data.agent, task=task)
+        if session is not None and not before.above and session != before.name:
+            run = _Run(session, None, data.agent, task)
     else:
         group = getattr(get_current_trace(), "group_id", None)
         run = _Run(find_session(session, group, SESSION), None, data.agent, task)

@@ -26,7 +26,6 @@ from tinymem.runs.hooks.privacy import redact_with, without_private
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.checks import check_choice
 from tinymem.steps.ids import utc_now
-from tinymem.steps.redaction import Redact
 from tinymem.steps.standins import is_request
 from tinymem.stores.filter import Filter
 
@@ -38,19 +37,15 @@ __all__ = ["ADDING", "EVENTS", "Answers", "Asked", "Opener", "read_event"]
 
 ADDING = ("pre-compact", "stop", "subagent-stop", "session-end")  # the events that add what is new in a transcript
 EVENTS = ("session-start", "prompt", *ADDING)
-Opener: TypeAlias = "Callable[[str, bool, Redact], HierarchicalMemory]"
+Opener: TypeAlias = "Callable[..., HierarchicalMemory]"
 LONGEST = 1_000_000  # characters of an event
 SESSIONS = 100  # of which it is known what they have in front of them
 LONGEST_PROMPT = 10_000  # characters of a prompt that recall asks with
 GREETING, FOUND = 1_000, 500  # tokens of what a session begins with, and of what a prompt recalls
 OWN_SHARE = 2 / 3  # of these tokens, where other namespaces are read too
-TWICE = (
-    10.0  # seconds in which the same event of a session comes from a second hook, as a plugin's beside an installed one
-)
-UNENDED_MOST, UNENDED_AGE = (
-    50,
-    86_400.0,
-)  # files of sessions that did not end, and the seconds without a change after one
+TWICE = 10.0  # seconds in which a second hook has the same event of a session, as a plugin's beside an installed one
+UNENDED_MOST = 50  # files of sessions that did not end,
+UNENDED_AGE = 86_400.0  # and the seconds without a change after one
 SUBAGENTS_MOST = 500  # files of a session's subagents that are looked at
 
 _COMMAND = re.compile(r"\s*/(?:compact\b|[\w:.-]+\s*\Z)")  # one that a memory has nothing to say to
@@ -100,8 +95,8 @@ class Answers:
     """Answers from memories that stay open until `close`.
 
     Args:
-        opener: Opens the memory of a namespace, makes it where the second argument is True, and gives it the third as
-            `redact`.
+        opener: Opens the memory of a namespace, and makes it where the second argument is True. A third, where a hook
+            redacts more than private text, is the `redact` of the memory.
         stays: The process stays: a session's beginning waits until its prompts can be answered quickly.
     """
 
@@ -143,7 +138,8 @@ class Answers:
         key = (namespace, *redact)
         if key not in self._memories:
             try:
-                self._memories[key] = self._opener(namespace, create, redact_with(redact))
+                more = (redact_with(redact),) if redact else ()
+                self._memories[key] = self._opener(namespace, create, *more)
             except NotAMemoryError:  # the first session of all
                 return None
         return self._memories[key]

@@ -14,8 +14,9 @@ from tinymem.errors import TinymemError, safe_summary
 from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.runs.hooks.answers import ADDING, LONGEST, Answers, Asked, Opener, read_event
 from tinymem.runs.hooks.client import socket_of
-from tinymem.runs.hooks.privacy import is_left_alone
+from tinymem.runs.hooks.privacy import is_left_alone, without_private
 from tinymem.runs.hooks.repositories import keep_namespace, namespace_of, project_of
+from tinymem.steps.redaction import Redact
 
 __all__ = ["answer_here", "asked_of", "serve"]
 
@@ -53,9 +54,11 @@ def _printed(request: dict[str, Any], asked: Asked, out: str) -> str:
 
 def opener_of(path: str, embedder: str | None) -> Opener:
     """Return what opens the memory of a namespace."""
-    return lambda namespace, create, redact: HierarchicalMemory(
-        path, namespace=namespace, embedder=embedder, create=create, redact=redact
-    )
+
+    def opened(namespace: str, create: bool, redact: Redact = without_private) -> HierarchicalMemory:
+        return HierarchicalMemory(path, namespace=namespace, embedder=embedder, create=create, redact=redact)
+
+    return opened
 
 
 def answer_here(request: dict[str, Any]) -> dict[str, str]:
