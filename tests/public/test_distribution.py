@@ -16,7 +16,7 @@ import pytest
 import tinymem
 
 ROOT = Path(__file__).resolve().parents[2]
-NEEDED = ("pyproject.toml", "README.md", "LICENSE", "tinymem", "embedders", "stores")
+NEEDED = ("pyproject.toml", "setup.py", "README.md", "LICENSE", "tinymem", "embedders", "stores")
 
 pytestmark = [
     pytest.mark.slow,
@@ -77,7 +77,7 @@ def test_the_wheel_can_be_built_from_the_source_distribution(built: Path) -> Non
     (path,) = built.glob("*.tar.gz")
     with tarfile.open(path) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    assert {"pyproject.toml", "README.md", "LICENSE", "stores/sqlite/journal.py", "embedders/static.py"} <= names
+    assert {"pyproject.toml", "README.md", "LICENSE", "setup.py", "tinymem/stores/sqlite/journal.py"} <= names
     assert not {name for name in names if name.startswith(("tests/", "benchmarks/", ".github/"))}
 
 

@@ -6,7 +6,9 @@ import re
 import shutil
 import subprocess
 import sys
+import zipfile
 from importlib.metadata import EntryPoint
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -61,9 +63,6 @@ def test_every_package_folder_is_listed() -> None:
 
 @needs_sources
 def test_adapters_are_folders_of_the_repository_and_linked_into_the_package() -> None:
-    assert SETUPTOOLS["package-dir"] == {
-        "tinymem": "tinymem", "tinymem.embedders": "embedders", "tinymem.stores": "stores"
-    }  # fmt: skip
     engines: dict[str, list[str]] = {"embedders": [], "stores": ["chroma", "postgres", "sqlite"]}
     for name in ("embedders", "stores"):
         link = ROOT / "tinymem" / name
@@ -72,6 +71,31 @@ def test_adapters_are_folders_of_the_repository_and_linked_into_the_package() ->
         assert link.readlink() == Path("..", name)
         assert link.resolve() == ROOT / name
         assert sorted(p.name for p in (ROOT / name).iterdir() if (p / "__init__.py").exists()) == engines[name]
+
+
+@needs_sources
+@pytest.mark.skipif(find_spec("setuptools") is None, reason="setuptools is not installed")
+@pytest.mark.parametrize("linked", [True, False], ids=["with links", "without links"])
+def test_an_editable_install_is_a_path_that_type_checkers_follow(linked: bool, tmp_path: Path) -> None:
+    """Without links, as in a clone on Windows, it is a finder that maps all three folders: only Python follows it."""
+    clone = tmp_path / "clone"
+    for name in ("tinymem", "embedders", "stores"):
+        shutil.copytree(ROOT / name, clone / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, clone / name)
+    for name in ("embedders", "stores"):
+        if not linked:
+            (clone / "tinymem" / name).unlink()
+            (clone / "tinymem" / name).write_text(f"../{name}")
+    program = "from setuptools.build_meta import build_editable; import sys; build_editable(sys.argv[1])"
+    subprocess.run([sys.executable, "-c", program, tmp_path], cwd=clone, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as built:
+        files = {name.rpartition(".")[2]: built.read(name).decode() for name in built.namelist() if "/" not in name}
+    if linked:
+        assert files == {"pth": f"{clone}\n"}
+    else:
+        assert all(repr(str(clone / folder)) in files["py"] for folder in ("tinymem", "embedders", "stores"))
 
 
 @needs_sources
