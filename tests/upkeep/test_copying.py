@@ -28,7 +28,14 @@ def test_the_command_reads_a_memory_that_may_only_be_read(shared_folder: Path, i
             closed.callback(path.chmod, path.stat().st_mode & 0o7777)
             path.chmod(0o555 if path.is_dir() else 0o444)
         with without_privileges():
-            asked = {"recall": ("ladder",), "get": ("1",), "show": (), "stats": (), "context": ("ladder",)}
+            asked = {
+                "recall": ("ladder",),
+                "get": ("1",),
+                "show": (),
+                "stats": (),
+                "context": ("ladder",),
+                "export": ("-",),
+            }
             for command, arguments in asked.items():
                 done = tinymem(command, *arguments, "--path", str(folder))
                 assert done.status == 0, done.err

@@ -71,11 +71,12 @@ class Target:
 
     def open_to_read(self) -> HierarchicalMemory:
         """Open the memory, or a copy of one that may only be read, which is removed with this target."""
+        from tinymem.archive.folders import folder_name, is_read_only
         from tinymem.archive.temporary import private_folder
-        from tinymem.upkeep.copying import copy_namespace, is_read_only
+        from tinymem.upkeep.copying import copy_namespace
 
         place = self.place
-        if isinstance(place, str) or not is_read_only(place, self.namespace):
+        if isinstance(place, str) or not is_read_only(place / folder_name(self.namespace)):
             return self.open()
         folder, _ = private_folder(self)
         copy_namespace(place, self.namespace, folder)

@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 
-from tinymem.archive.folders import MARKER, folder_name, namespace_folder
+from tinymem.archive.folders import MARKER, namespace_folder
 from tinymem.errors import StorageError
 from tinymem.stores.files import make_private_folder
-from tinymem.stores.journals import copy_journal, journal_files
+from tinymem.stores.journals import copy_journal
 
-__all__ = ["copy_namespace", "is_read_only"]
-
-
-def is_read_only(path: Path, namespace: str) -> bool:
-    """Return True if the folder of a namespace is there, and may be read but not written."""
-    folder = path / folder_name(namespace)
-    return folder.is_dir() and not all(
-        os.access(place, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
-        for place in (folder, *(file for file in journal_files(folder) if file.exists()))
-    )
+__all__ = ["copy_namespace"]
 
 
 def copy_namespace(path: Path, namespace: str, to: Path) -> None:
