@@ -20,6 +20,7 @@ from tinymem import HierarchicalMemory
 from tinymem.cli.demo import RECORDING
 from tinymem.messages.conversion import messages_from_steps
 from tinymem.runs.ingest import BATCH, ingest_files
+from tinymem.runs.readers import read_runs
 from tinymem.stores.filter import Filter
 
 unix = pytest.mark.skipif(os.name != "posix", reason="signals and pipes of Unix")
@@ -52,6 +53,7 @@ def ingest(memory: HierarchicalMemory, *files: Path) -> list[tuple[int, int]]:
 
 
 def write(path: Path, *values: Any) -> Path:
+    path.parent.mkdir(exist_ok=True)
     path.write_text("".join(json.dumps(value) + "\n" for value in values), encoding="utf-8")
     return path
 
@@ -114,12 +116,14 @@ def test_what_was_forgotten_is_not_taken_in_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["{damaged\n", '{"role": "ghost", "content": "boo"}\n', '{"a": 1}\n'])
-def test_of_a_damaged_file_nothing_is_added(tmp_path: Path, damage: str) -> None:
+def test_a_damaged_line_is_left_out_and_named(tmp_path: Path, damage: str) -> None:
     file = write(tmp_path / "run.jsonl", *chat(0, 90))
-    file.write_text(file.read_text("utf-8") + damage, encoding="utf-8")
+    more = "".join(json.dumps(message) + "\n" for message in chat(90, 95))
+    file.write_text(file.read_text("utf-8") + damage + more, encoding="utf-8")
     with open_memory(tmp_path / "m") as memory:
         (done,) = ingest_files(memory, [file])
-        assert (done.steps, memory.stats().steps) == (0, 0) and "line 91" in str(done.error)
+        assert (done.steps, done.error, done.damaged) == (95, None, ["line 91"])
+        assert held(memory) == chat(0, 95)
 
 
 def test_a_line_that_is_being_written_comes_once_it_is_whole(tmp_path: Path) -> None:
@@ -128,9 +132,38 @@ def test_a_line_that_is_being_written_comes_once_it_is_whole(tmp_path: Path) -> 
     file.write_text(whole[: whole.index("line 80") - 5], encoding="utf-8")
     with open_memory(tmp_path / "m") as memory:
         (done,) = ingest_files(memory, [file])
-        assert done.steps == 80 and "line 81" in str(done.error)
+        assert (done.steps, done.damaged) == (80, ["line 81"])
         file.write_text(whole, encoding="utf-8")
         assert ingest(memory, file) == [(10, 80)]
+
+
+def test_files_of_one_name_are_runs_of_their_own_wherever_they_are_named_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [Path("one/run.json"), Path("two/run.json")]
+    for at, name in enumerate(names):
+        (tmp_path / name).parent.mkdir()
+        run = [{"role": "user", "content": "Plant."}, {"role": "user", "content": f"Row {at}."}, *chat(1, 4)]
+        (tmp_path / name).write_text(json.dumps(run))
+    with open_memory(tmp_path / "m") as memory:
+        monkeypatch.chdir(tmp_path)
+        assert ingest(memory, *names) == [(5, 0), (5, 0)]
+        assert {step.session for step in memory.history()} == {"run.json#1", "two/run.json#1"}
+        monkeypatch.chdir(tmp_path / "two")
+        assert ingest(memory, Path("run.json"), Path("../one/run.json")) == [(0, 5), (0, 5)]
+        (tmp_path / "three").mkdir()
+        (tmp_path / names[1]).rename(tmp_path / "three" / "run.json")  # moved, and longer
+        longer = [*json.loads((tmp_path / "three/run.json").read_text()), *chat(4, 5)]
+        (tmp_path / "three/run.json").write_text(json.dumps(longer))
+        assert ingest(memory, tmp_path / "three/run.json") in ([(1, 5)], [(6, 0)])
+
+
+def test_a_memory_of_an_earlier_version_knows_its_files(tmp_path: Path) -> None:
+    file = write(tmp_path / "a" / "run.jsonl", *chat(0, 9))
+    with open_memory(tmp_path / "m") as memory:
+        for run in read_runs(file):  # as they were added before files had links
+            memory.add_messages(messages_from_steps(run.steps), session=run.name, on_conflict="skip")
+        assert ingest(memory, file) == [(0, 9)]
 
 
 @unix
@@ -183,7 +216,7 @@ def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
     write(file, *chat(0, before + 500))
     done = subprocess.run([*command, "hashing:64", "--json"], env=environment, capture_output=True, check=True)
     assert json.loads(done.stdout)["files"] == [
-        {"file": str(file), "runs": 1, "steps": 500, "known": before, "error": None, "skipped": {}}
+        {"file": str(file), "runs": 1, "steps": 500, "known": before, "error": None, "skipped": {}, "damaged": []}
     ]
     with HierarchicalMemory(tmp_path / "m", embedder="hashing:64") as memory:
         assert held(memory) == chat(0, before + 500)

@@ -135,7 +135,7 @@ AGENTS: dict[str, tuple[Callable[[Path], Path], str, dict[str, int]]] = {
                 {"message of another branch": 1, "thoughts": 1}),
     "claude": (lambda folder: file_of(folder, [CLAUDE]), "claude.ai/c-2", {"thinking": 1, "file without its text": 1}),
     "gemini": (lambda folder: file_of(folder, GEMINI), "s-3", {"info": 1}),
-    "gemini-log": (gemini_log, "s-3", {"info": 1, "<session_context>": 1, "message that was gone back on": 1}),
+    "gemini-log": (gemini_log, "s-3", {"info": 1, "note": 1, "message that was gone back on": 1}),
     "cursor": (cursor_of, "cursor/c-5", {"message without a text": 1}),
     "atif": (lambda folder: file_of(folder, ATIF), "s-4", {}),
 }  # fmt: skip

@@ -68,7 +68,11 @@ def test_a_file_that_is_not_what_it_was_is_read_whole(tmp_path: Path, change: st
         if change == "gone":
             memory.long_term.journal.keep({growing._key(file): ""})
         edited = [*CLAUDE[:-1], claude("assistant", [{"type": "text", "text": "One port is free. "}], id="m2")]
-        lines = {"shorter": CLAUDE[:5], "another": [claude("user", "Hello.", session="s9")] * 40, "gone": CLAUDE}
+        lines = {
+            "shorter": CLAUDE[:5],
+            "another": [claude("user", "Hello.", session="s9") for _ in range(40)],
+            "gone": CLAUDE,
+        }
         before = memory.stats().steps
         done = ingest_growing(memory, write(file, lines.get(change, edited)))
         assert done.known == {"shorter": 3, "another": 39, "the end of it": 3, "gone": 4}[change] or change == "another"
@@ -88,17 +92,19 @@ def test_a_whole_line_without_an_end_is_added_and_known_when_its_end_comes(tmp_p
         assert (done.steps, done.known, done.error) == (1, 1, None)
 
 
-def test_an_error_is_said_once_however_the_file_grows(tmp_path: Path) -> None:
+def test_a_damaged_line_is_passed_and_said_once_however_the_file_grows(tmp_path: Path) -> None:
     file, watched = tmp_path / "s1.jsonl", WatchedFolder(tmp_path)
     (tmp_path / "bad.jsonl").write_text("{}\n")
-    good = [json.dumps(line) for line in CLAUDE]
+    lines = [json.dumps(line) for line in CLAUDE]
+    found = []
     with opened() as memory:
-        errors = []
-        for count in (1, 2, 3):
-            file.write_text("\n".join([*good, "{damaged", *good[:count]]) + "\n")
-            errors += [done.error for done in watched.changes(memory)]
-        assert memory.stats().steps == 4
-    assert len(errors) == 2 and "bad.jsonl" in str(errors[0]) and "line 10" in str(errors[1])
+        for _ in range(3):
+            lines.append(json.dumps(claude("user", "Go on.")))
+            file.write_text("\n".join([*lines[:9], "{damaged", "\0" * 99, *lines[9:]]) + "\n")
+            found += [(done.error, done.damaged) for done in watched.changes(memory)]
+        assert memory.stats().steps == 7
+    (error, _), (_, damaged), *others = found
+    assert "bad.jsonl" in str(error) and damaged == ["line 10", "line 11"] and others == [(None, [])] * 2
 
 
 def test_lines_that_are_left_out_are_named_when_they_come_alone(tmp_path: Path) -> None:
@@ -107,7 +113,62 @@ def test_lines_that_are_left_out_are_named_when_they_come_alone(tmp_path: Path) 
         [*watched.changes(memory)]
         write(file, [*CLAUDE, {"type": "hologram", "sessionId": "s1"}])
         (done,) = watched.changes(memory)
-    assert (done.steps, done.skipped) == (0, {"hologram": 1})
+    assert (done.steps, done.skipped) == (0, {"line of type 'hologram'": 1})
+
+
+def linked(lines: list[tuple[str, str, str]], session: str = "s1") -> list[Line]:
+    """Lines given as id, parent and what is said; an id that begins with a is the assistant's."""
+    return [
+        claude("assistant" if uuid[0] == "a" else "user", said, session=session, uuid=uuid, parentUuid=parent or None)
+        for uuid, parent, said in lines
+    ]
+
+
+TOLD = [("u1", "", "Which port?"), ("a1", "u1", "Port 4100."), ("u2", "a1", "Paint it teal."), ("a2", "u2", "It is.")]
+BACK = [("u3", "a1", "Paint it ochre."), ("a3", "u3", "Ochre it is.")]
+FIRST = [("u0", "", "Which gate?"), ("a0", "u0", "The third.")]
+
+
+@pytest.mark.parametrize(
+    ("back", "shown"), [(BACK, ["Which port?", "Port 4100."]), (FIRST, [])], ids=["to a prompt", "to the first"]
+)
+def test_what_is_said_after_going_back_is_a_session_of_its_own_where_the_rest_was_added(
+    tmp_path: Path, back: list[tuple[str, str, str]], shown: list[str]
+) -> None:
+    file, later = tmp_path / "s1.jsonl", [("u9", back[-1][0], "Thanks.")]
+    said = [text for _, _, text in [*back, *later]]
+    with opened() as memory, opened() as whole:
+        for count in (4, 5, 6, 7):
+            ingest_growing(memory, write(file, linked([*TOLD, *back, *later][:count])))
+        assert [step.text for step in memory.history("s1")] == [text for _, _, text in TOLD]
+        assert [step.text for step in memory.history(f"s1/{back[0][0]}")] == said
+        assert ingest_files(whole, [file])[0].skipped == {"message of another branch": 4 - len(shown)}
+        assert [step.text for step in whole.history()] == [*shown, *said]
+
+
+def test_prompts_that_were_typed_while_the_agent_worked_come_once_however_the_file_grows(tmp_path: Path) -> None:
+    queue: Line = {"type": "queue-operation", "sessionId": "s1", "timestamp": "2026-03-01T12:00:01.000Z"}
+    typed = {"type": "queued_command", "prompt": "Not the mill.", "commandMode": "prompt"}
+    lines: list[Line] = [
+        claude("user", "Go."),
+        {**queue, "operation": "enqueue", "content": "Not the mill."},
+        {**queue, "operation": "enqueue", "content": "Nor the barn."},
+        {**queue, "operation": "remove", "content": "Not the mill."},
+        {"type": "attachment", "uuid": "q1", "sessionId": "s1", "attachment": typed},
+        {**queue, "operation": "dequeue"},
+        claude("assistant", "I leave both."),
+    ]
+    file = tmp_path / "s1.jsonl"
+    with opened() as memory:
+        for count in range(1, len(lines) + 1):
+            ingest_growing(memory, write(file, lines[:count]))
+        roles = [(getattr(step, "role", "user"), step.text) for step in memory.history()]
+    assert roles == [
+        ("user", "Go."),
+        ("user", "Not the mill."),
+        ("user", "Nor the barn."),
+        ("assistant", "I leave both."),
+    ]
 
 
 SAYS = st.sampled_from(["yes", "go on", "the port is 8443", "no"])

@@ -16,6 +16,7 @@ from tinymem import ActionStep, HierarchicalMemory, MessageStep, Step, SystemPro
 from tinymem.errors import InputError
 from tinymem.messages import messages_from_steps
 from tinymem.runs.readers import read_runs
+from tinymem.runs.transcripts import APART
 
 Write = Callable[..., Path]
 
@@ -154,38 +155,85 @@ def test_what_has_no_time_says_so_and_not_when_it_came(write: Write) -> None:
 @pytest.mark.parametrize(
     ("lines", "before", "what"),
     [
-        ([*RUN, '{"role": "user", "cont', {"role": "user", "content": "after"}], RUN, "line 6, column"),
-        ([RUN, RUN, "[{]"], RUN + RUN, "line 3, column"),
-        ([*RUN, {"text": "?"}], RUN, "run.jsonl, line 6: should be a message with a role"),
-        ([*RUN, "9" * 10_000], RUN, "line 6: not valid JSON"),
-        ([[{"traj": RUN}, 7]], RUN, "entry 1"),
         (["[" * 100_000], [], "not valid JSON"),
         (['[{"role": "user",\n "content": '], [], "run.jsonl, line"),
         (["[\n{"], [], "run.jsonl, line"),
+        (['[\n{"role": "user", "content": "a"},', '{"role": "user", "content": "b"}', "."], [], "run.jsonl, line 4"),
     ],
 )
-def test_what_stands_before_the_damage_is_read(write: Write, lines: list[Any], before: list[Any], what: str) -> None:
+def test_a_damaged_document_is_an_error(write: Write, lines: list[Any], before: list[Any], what: str) -> None:
     steps, said = fails(write(*lines))
     assert messages(steps) == before and what in said
 
 
+AFTER = {"role": "user", "content": "after"}
+SHAPES: dict[str, list[Any]] = {
+    "messages": [*RUN, AFTER],
+    "runs": [RUN, RUN, [AFTER]],
+    "wrapped": [{"messages": RUN}, {"traj": RUN}, {"messages": [AFTER]}],
+    "events": [
+        {"type": "user", "uuid": f"u{at}", "sessionId": "s", "message": {"role": "user", "content": f"say {at}"}}
+        for at in range(6)
+    ],
+    "log": [
+        {"sessionId": "s", "projectHash": "p"},
+        *({"id": f"m{at}", "type": "user", "content": f"say {at}"} for at in range(5)),
+    ],
+}
+DAMAGE = {
+    "cut": b'{"role": "user", "cont', "nul": b"\0" * 600, "no object": b"7", "no text": b'{"role": "caf\xe9"}',
+    "deep": b"[" * 100_000, "digits": b"9" * 10_000, "null": b"null", "words": b"Traceback (most recent call last):",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("at", [0, 2])
+def test_a_damaged_line_costs_that_line(tmp_path: Path, shape: str, damage: str, at: int) -> None:
+    lines = [json.dumps(line).encode() for line in SHAPES[shape]]
+    file, whole = tmp_path / "run.jsonl", tmp_path / "whole" / "run.jsonl"
+    whole.parent.mkdir()
+    whole.write_bytes(b"\n".join(lines))
+    file.write_bytes(b"\n".join([*lines[:at], DAMAGE[damage], *lines[at:]]))
+    runs = [*read_runs(file)]
+    assert [messages(run.steps) for run in runs] == [messages(steps) for steps in read(whole)]
+    assert [place for run in runs for place in run.damaged] == [f"line {at + 1}"]
+    assert sum(run.skipped.get("damaged line", 0) for run in runs) == 1
+
+
+def test_objects_that_were_written_onto_one_line_are_read_as_far_as_they_are_whole(tmp_path: Path) -> None:
+    file = tmp_path / "run.jsonl"
+    first, *rest = map(json.dumps, SHAPES["events"])
+    file.write_text(f"{first}\n{rest[0]}{rest[1]}{rest[2][:40]}\n\0\0{rest[3]}\n")
+    (run,) = read_runs(file)
+    assert [step.text for step in run.steps] == ["say 0", "say 1", "say 2", "say 4"]
+    assert run.damaged == ["line 2", "line 3"]
+
+
 @pytest.mark.parametrize(
-    ("bad", "what"),
+    "bad",
     [
-        ({"role": "robot", "content": "?"}, "role must be one of"),
-        ({"role": "user", "content": 7}, "content"),
-        ({"role": "assistant", "tool_calls": "no"}, "a tool call must be"),
-        ({"role": "assistant", "tool_calls": [{"id": "x"}]}, "no name"),
-        ({"role": "user", "content": "x", "timestamp": "yesterday"}, "the time of the message cannot be read"),
+        {"role": "robot", "content": "?"},
+        {"role": "user", "content": 7},
+        {"role": "assistant", "tool_calls": "no"},
+        {"role": "assistant", "tool_calls": [{"id": "x"}]},
+        {"role": "user", "content": "x", "timestamp": "yesterday"},
+        {"text": "?"},
     ],
 )
 @pytest.mark.parametrize("shape", ["lines", "list"])
-def test_malformed_message(write: Write, bad: dict[str, Any], what: str, shape: str) -> None:
-    run = [*RUN, bad, {"role": "user", "content": "after"}]
-    before, said = fails(write(*run) if shape == "lines" else write(run))
-    assert messages(before) == RUN
-    assert ("line 6: " if shape == "lines" else "line 1, message 5: ") in said
-    assert what in said
+def test_a_malformed_message_costs_that_message(write: Write, bad: dict[str, Any], shape: str) -> None:
+    lines = [*RUN, bad, AFTER]
+    (run,) = read_runs(write(*lines) if shape == "lines" else write(lines))
+    assert messages(run.steps) == [*RUN, AFTER]
+    assert run.damaged == ["line 6" if shape == "lines" else "message 5"]
+
+
+def test_a_result_whose_call_is_not_there_is_kept_and_counted(write: Write) -> None:
+    orphan = {"role": "tool", "tool_call_id": "c9", "content": "18 sheep"}
+    (run,) = read_runs(write([*RUN, orphan, AFTER]))
+    assert run.steps[-2].to_messages(style="tools") == [orphan] and len(messages(run.steps)) == 7
+    assert run.skipped == {APART: 1}
 
 
 def test_cut_and_damaged_gzip(write: Write) -> None:
@@ -202,7 +250,7 @@ def test_cut_and_damaged_gzip(write: Write) -> None:
     ("data", "before", "said"),
     [
         (b"\x7fELF\0\x10\x00\xff\xfe" * 20, [], ["not a text file"]),
-        (b'{"role": "user", "content": "a"}\n{"role": "user", "content": "caf\xe9"}\n', ["a"], ["line 2", "0xe9"]),
+        (b'{"role": "user",\n "content": "caf\xe9"}\n', [], ["not UTF-8", "0xe9"]),
         (None, [], ["No such file"]),
     ],
 )

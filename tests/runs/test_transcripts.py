@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,9 @@ from tinymem.messages import problems
 from tinymem.runs.harness import ABOUT, own_words
 from tinymem.runs.ingest import ingest_files
 from tinymem.runs.readers import read_runs
+from tinymem.runs.transcripts import APART
 
+IDS = count()
 TIME = "2026-03-01T12:00:00.000Z"
 Line = dict[str, Any]
 
@@ -27,7 +30,7 @@ Line = dict[str, Any]
 def claude(kind: str, content: Any, *, id: str = "", session: str = "s1", **more: Any) -> Line:
     """A line of Claude Code."""
     message = {"role": kind, "content": content, **({"id": id, "usage": {"input_tokens": 1}} if id else {})}
-    return {"type": kind, "message": message, "sessionId": session, "timestamp": TIME, "uuid": "u", **more}
+    return {"type": kind, "message": message, "sessionId": session, "timestamp": TIME, "uuid": f"u{next(IDS)}", **more}
 
 
 def use(name: str) -> Line:
@@ -99,9 +102,10 @@ def test_lines_without_a_message_are_counted_by_type(tmp_path: Path) -> None:
     with HierarchicalMemory(embedder="hashing:64", store="exact") as memory:
         (done,) = ingest_files(memory, [write(tmp_path / "run.jsonl", [*CLAUDE, *unknown])])
         other = ingest_files(memory, [write(tmp_path / "codex.jsonl", CODEX)])[0].skipped
-    kinds = ("file-history-snapshot", "assistant", "system", "hologram", "list")
+    kinds = ("snapshot of files", "thinking", "note", "line of type 'hologram'", "damaged line", APART)
     assert (done.error, done.steps, done.skipped) == (None, 5, dict.fromkeys(kinds, 1))
-    assert other == {"session_meta": 1, "event_msg/user_message": 1, "response_item/reasoning": 1}
+    assert done.damaged == ["line 12"]
+    assert other == {"setting": 1, "progress": 1, "thinking": 1}
 
 
 def text(value: str) -> Line:
@@ -141,19 +145,13 @@ def test_the_words_of_the_agents_program_are_left_out_and_counted(tmp_path: Path
         (other,) = ingest_files(memory, [write(tmp_path / "codex.jsonl", HARNESS_CODEX)])
         said = [message["content"] for step in memory.history() for message in step.to_messages() if message["content"]]
     assert said == [
-        "the port code",
+        "/review the port code",
         "Is <system-reminder> a tag?",
         "<system-reminder>seen in a page</system-reminder> 3 passed",
         "Is the port free?",
     ]
-    assert done.skipped == {
-        **{"note": 1, "summary": 1, "API error": 1, "<command-name>": 1, "<command-message>": 1},
-        **{"<local-command-stdout>": 1, "<system-reminder>": 3, "interruption": 1},
-    }
-    assert other.skipped == {
-        **{"session_meta": 1, "greeting": 1, "AGENTS.md": 1, "<permissions instructions>": 1},
-        **{"<skills_instructions>": 1, "<environment_context>": 1},
-    }
+    assert done.skipped == {"note": 5, "summary": 1, "API error": 1, "interruption": 1}
+    assert other.skipped == {"setting": 1, "note": 3, "AGENTS.md": 1}
 
 
 @given(st.lists(st.sampled_from(["<system-reminder>", "</system-reminder>", "<command-args>", "\n", " ", "word"])))
@@ -185,11 +183,11 @@ def test_subagents_and_resumed_sessions_are_apart(tmp_path: Path) -> None:
 
 
 def test_a_file_without_messages_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="only lines of the types 'system'"):
+    with pytest.raises(InputError, match="has no message, only 1 note"):
         list(read_runs(write(tmp_path / "run.jsonl", [{"type": "system"}])))
 
 
 def test_the_command_names_what_it_leaves_out(tinymem: Run, tmp_path: Path) -> None:
     done = tinymem("ingest", str(write(tmp_path / "run.jsonl", CLAUDE)), "--embedder", "hashing:64", "--path", "m")
     assert done.status == 0 and "Added 4 steps of 1 run" in done.out
-    assert "lines without a message were left out: 1 file-history-snapshot, 1 assistant, 1 system" in done.err
+    assert "left out: 1 snapshot of files, 1 thinking, 1 note" in done.err

@@ -6,6 +6,7 @@ import dataclasses
 import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -74,8 +75,9 @@ def ingest(
     Files hold OpenAI messages (a JSON list, JSON lines, or a list a line), sessions of Claude Code, Codex or Gemini
     CLI, dumps of LangChain or smolagents, tau-bench results, mini-swe-agent or ATIF trajectories, gzip'd or not.
     Exports are read as they come: ChatGPT and Claude.ai (the zip, or conversations.json), Slack (the zip, or its
-    folder), Cursor (state.vscdb). Nothing of a damaged file is added; where a last line is still being written, what
-    stands before it is. After Ctrl-C (exit status 130), the same command goes on where it stopped.
+    folder), Cursor (state.vscdb). Of another folder, all files of JSON in it and below are read. A damaged line is left
+    out and named, and so is what nobody said. After Ctrl-C (exit status 130), the same command goes on where it
+    stopped.
 
     Example: tinymem ingest run.jsonl trajectories/*.json.gz --path ./memory
     """
@@ -119,9 +121,19 @@ def _ingest(target: Target, files: Sequence[Path]) -> None:
 
 def _report(done: Ingested) -> None:
     """Name on standard error what was left out of a file, and the error that ended it."""
-    if done.skipped:
-        types = ", ".join(f"{count:,} {name}" for name, count in done.skipped.items())
-        say(f"tinymem: {done.file}: lines without a message were left out: {types}", err=True)
+    from tinymem.runs.readers import MALFORMED
+    from tinymem.runs.transcripts import APART, DAMAGED
+
+    kinds = Counter(done.skipped)
+    apart, damaged = kinds.pop(APART, 0), kinds.pop(DAMAGED, 0) + kinds.pop(MALFORMED, 0)
+    left = [f"{count:,} {name}" for name, count in kinds.most_common()]
+    if left:
+        say(f"tinymem: {done.file}: left out: {', '.join(left)}", err=True)
+    if damaged:
+        named = f"{', '.join(done.damaged)}{f' and {more:,} more' if (more := damaged - len(done.damaged)) > 0 else ''}"
+        say(f"tinymem: {done.file}: damaged, and left out: {named}", err=True)
+    if apart:
+        say(f"tinymem: {done.file}: {pluralize(apart, 'result')} whose call is not in it: kept as such", err=True)
     if done.error is not None:
         kept = f" (the {pluralize(done.steps, 'step')} before it {'was' if done.steps == 1 else 'were'} added)"
         say(f"tinymem: {done.error}{kept if done.steps else ''}", err=True)

@@ -61,6 +61,7 @@ def forget(
     Example: tinymem forget --speaker Ann --before 2025-01-01 --dry-run
     """
     from tinymem.steps.progress import show_progress
+    from tinymem.upkeep.forgetting import sessions_repeated_by
 
     filters: dict[str, Any] = {"session": session, "speaker": speaker, "tool": tool, "type": type}
     times = {"before": before, "since": since, "until": until}
@@ -76,8 +77,11 @@ def forget(
             _confirm(f"Forget {pluralize(count, 'step')} of namespace {target.namespace!r} for good?", yes)
             with show_progress(sys.stderr, "forgetting", "parts") as progress:
                 count = memory.forget(id or (), **filters, progress=progress)
+        others = sessions_repeated_by(memory.long_term, session) if session is not None else []
     said = f"{'Would forget' if dry_run else 'Forgot'} {pluralize(count, 'step')}."
-    target.answer({"steps": count, "dry_run": dry_run}, said)
+    if others:
+        said += f" What {session} repeats of {', '.join(others)} stays there, and goes with `--session {others[0]}`."
+    target.answer({"steps": count, "dry_run": dry_run, "repeated": others}, said)
 
 
 def _forget_namespace(target: Target, dry_run: bool, yes: bool) -> None:

@@ -174,15 +174,23 @@ def arrivals(
 
 
 def new_of(
-    steps: Sequence[Step], kept: Kept, links: Links, before: Sequence[Node] = ()
+    steps: Sequence[Step],
+    kept: Kept,
+    links: Links,
+    before: Sequence[Node] = (),
+    mark_known: Callable[[Sequence[str], list[Node]], list[Node]] = lambda bodies, nodes: nodes,
 ) -> tuple[list[Arrival], str | None]:
     """Find what is new of a session's history, whose messages come behind the messages `before`.
+
+    `mark_known` is given the bodies of its messages and their nodes, and returns these with the numbers of the steps
+    that hold messages which are known otherwise.
 
     Returns:
         The steps that are to be added, with links as ids, and the link of the last message.
     """
     session, read = _read(steps, kept)
-    nodes = recognised(_bodies(read), session, links, before)
+    bodies = _bodies(read)
+    nodes = mark_known(bodies, recognised(bodies, session, links, before))
     prompts = links.linked([one.prompt for one in read if one.prompt is not None])
     found: list[tuple[int, Arrival]] = []
     for one, some, places in zip(read, _given(read, nodes), _places(read), strict=True):

@@ -7,20 +7,21 @@ again, whose messages are known. Where the bytes before a place are not those th
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from io import BufferedReader, BytesIO
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from tinymem.errors import InputError
 from tinymem.protocols.settings import TRANSCRIPT
+from tinymem.runs.branches import Branches, Line
 from tinymem.runs.ingest import Ingested, add_run, ingest_files, is_being_written, is_json
-from tinymem.runs.readers import runs_of
-from tinymem.runs.transcripts import Thread, Transcript, is_event
-from tinymem.upkeep.lines import parse_json_line, text_lines
+from tinymem.runs.readers import LONGEST, MALFORMED, Run, read_values, runs_of
+from tinymem.runs.transcripts import DAMAGED, Queued, Thread, Transcript, is_event
+from tinymem.upkeep.lines import byte_lines, json_values
 
 if TYPE_CHECKING:
     from tinymem.memory.hierarchy import HierarchicalMemory
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["WatchedFolder", "ingest_growing"]
 
 PATTERN = "*.jsonl"
+LOOKED_AT = 100  # lines of a file, to know what it is
 KNOWN_BY = 4_096  # bytes before a place, by whose hash it is known
 
 
@@ -42,6 +44,14 @@ class Place:
         digest: A hash of the last of these bytes.
         links: By session, the link of its last message.
         calls: By session, the calls that wait for their results.
+        is_named: The file says what its session is.
+        parents: The sessions that it comes from.
+        own_calls: Calls of tinymem's tools that wait for their results.
+        queued: Prompts that were typed while the agent worked.
+        left: The numbers of lines of branches that were left.
+        begun: The ids of lines that begin a branch beside one that was added.
+        names: By session, the name of the branch that it goes on in.
+        tail: The newest lines.
     """
 
     session: str
@@ -50,16 +60,51 @@ class Place:
     digest: str = ""
     links: Mapping[str, str] = field(default_factory=dict)
     calls: Mapping[str, list[str]] = field(default_factory=dict)
+    is_named: bool = False
+    parents: Sequence[str] = ()
+    own_calls: Sequence[str] = ()
+    queued: Sequence[Sequence[Any]] = ()
+    left: Sequence[int] = ()
+    begun: Sequence[str] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
+    tail: Sequence[Sequence[Any]] = ()
 
     def transcript(self) -> Transcript:
         """Return the sessions of the file as they are here."""
-        return Transcript(self.session, [Thread(name, [*calls], True) for name, calls in self.calls.items()])
+        found = Transcript(self.session, [Thread(name, [*calls], True) for name, calls in self.calls.items()])
+        found.is_named, found.parents, found.own_calls = self.is_named, [*self.parents], {*self.own_calls}
+        found.queued = [Queued(*queued) for queued in self.queued]
+        tail = [Line(*line[:6], tuple(line[6]), line[7]) for line in self.tail]
+        found.branches = Branches(0, [*self.left], [*self.begun], dict(self.names), tail)
+        return found
+
+    def behind(self, transcript: Transcript, links: Mapping[str, str], read: bytes) -> Place:
+        """Return the place behind bytes that were read."""
+        branches = transcript.branches
+        return Place(
+            transcript.session,
+            self.offset + len(read),
+            self.lines + read.count(b"\n"),
+            "",
+            links,
+            {name: thread.calls for name, thread in transcript.threads.items()},
+            transcript.is_named,
+            transcript.parents,
+            sorted(transcript.own_calls),
+            transcript.queued,
+            branches.left,
+            branches.begun,
+            branches.names,
+            branches.tail,
+        )
 
 
 def ingest_growing(memory: HierarchicalMemory, file: Path) -> Ingested:
     """Add what is new in a file as `ingest_files` does; of a session file, only what comes behind its place is read.
 
-    A last line that is still being written waits.
+    A last line that is still being written waits. Where a person went back to an earlier prompt, and what was said
+    behind that was added before, this stays, and what is said instead is a session of its own: `SESSION/ID`, with the
+    beginning of the id of its first line.
     """
     try:
         with file.open("rb") as stream:
@@ -69,7 +114,7 @@ def ingest_growing(memory: HierarchicalMemory, file: Path) -> Ingested:
         found = None
     if found is None:
         (done,) = ingest_files(memory, [file])
-        return replace(done, error=None) if done.error is not None and is_being_written(file) else done
+        return _without_last(done) if is_being_written(file) else done
     done, (place, before) = Ingested(str(file)), found
     end = unread.rfind(b"\n") + 1
     try:
@@ -84,22 +129,48 @@ def ingest_growing(memory: HierarchicalMemory, file: Path) -> Ingested:
     return done
 
 
+def _without_last(done: Ingested) -> Ingested:
+    """Return an outcome less the damage of a last line that is still being written."""
+    if done.error is not None:
+        return replace(done, error=None)
+    left = {**done.skipped, DAMAGED: done.skipped.get(DAMAGED, 0) - 1}
+    return replace(done, skipped={name: count for name, count in left.items() if count > 0}, damaged=done.damaged[:-1])
+
+
 def _add(memory: HierarchicalMemory, file: Path, place: Place, unread: bytes, done: Ingested) -> Place:
     """Add the messages in the bytes behind a place, and return the place behind them."""
-    transcript, links = place.transcript(), dict(place.links)
-    lines = text_lines(file, raw=BufferedReader(BytesIO(unread)), before=place.lines)
-    values = ((number, parse_json_line(text, file, number)) for number, text in lines)
+    transcript = place.transcript()
+    runs = [*_runs(file, unread, place.lines, transcript)]
+    begin, links = place, dict(place.links)
+    if transcript.went_back:
+        with file.open("rb") as stream:
+            unread = stream.read(place.offset + len(unread))
+        begin, links = Place(file.stem), {}
+        transcript = begin.transcript()
+        transcript.branches = Branches(place.lines, [*place.left], [*place.begun])
+        runs = [*_runs(file, unread, 0, transcript)]
     try:
-        for run in runs_of(file, values, transcript):
+        for run in runs:
             known = memory.short_term.linked([links[run.name]]) if run.name in links else {}
             link = add_run(memory, run, done, [*known.values()])
             links |= {run.name: link} if link else {}
     finally:
+        done.leave_out(transcript.skipped, transcript.damaged)
+        for run in runs:
+            done.leave_out({MALFORMED: run.skipped.get(MALFORMED, 0)}, run.damaged if MALFORMED in run.skipped else [])
+    return begin.behind(transcript, links, unread)
+
+
+def _runs(file: Path, unread: bytes, before: int, transcript: Transcript) -> Iterator[Run]:
+    """Read the bytes behind `before` lines of a session file."""
+    lines = byte_lines(file, LONGEST, BufferedReader(BytesIO(unread)), before)
+    damaged: list[str] = []
+    try:
+        yield from runs_of(file, read_values(lines, damaged), transcript)
+    finally:
         lines.close()
-        done.skipped = dict(transcript.skipped + Counter(done.skipped))
-    calls = {name: thread.calls for name, thread in transcript.threads.items()}
-    count = place.lines + unread.count(b"\n")
-    return Place(transcript.session, place.offset + len(unread), count, "", links, calls)
+        transcript.damaged += damaged
+        transcript.skipped.update({DAMAGED: len(damaged)} if damaged else {})
 
 
 class WatchedFolder:
@@ -154,12 +225,10 @@ def _kept(memory: HierarchicalMemory, file: Path, stream: BinaryIO) -> tuple[Pla
 def _begin(file: Path, stream: BinaryIO) -> tuple[Place, bytes] | None:
     """Go to the beginning of a session file, and return it; None for another kind of file."""
     stream.seek(0)
-    first = next((line for line in stream if line.strip()), b"")
+    values = (value for line in islice(stream, LOOKED_AT) for value in json_values(line)[0])
+    is_session = is_event(next(values, None))
     stream.seek(0)
-    try:
-        return (Place(file.stem), b"") if is_event(json.loads(first)) else None
-    except (ValueError, RecursionError):
-        return None
+    return (Place(file.stem), b"") if is_session else None
 
 
 def _key(file: Path) -> str:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
 from tinymem.errors import InputError
 from tinymem.messages.recognition import Arrival, Node, new_of
-from tinymem.protocols.rows import LinkRow
-from tinymem.runs.readers import Run, read_runs
+from tinymem.runs.lineage import Lineage, name_run
+from tinymem.runs.readers import LONGEST, Run, read_runs
 from tinymem.steps.progress import Progress, no_progress
 
 if TYPE_CHECKING:
@@ -23,6 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Ingested", "add_run", "ingest_files", "is_being_written", "is_json"]
 
+KINDS = (".jsonl", ".jsonl.gz", ".json", ".json.gz")
+MOST_NAMED = 20  # places of damage
 BATCH = 64  # steps that are added in one transaction
 STDIN = Path("-")
 
@@ -37,7 +38,8 @@ class Ingested:
         steps: The steps added.
         known: The steps known before.
         error: The error that ended it early.
-        skipped: The lines without a message, by their type.
+        skipped: The number of lines, messages and notes that were left out, by their kind.
+        damaged: The first places of damaged lines and messages.
     """
 
     file: str
@@ -46,68 +48,53 @@ class Ingested:
     known: int = 0
     error: str | None = None
     skipped: dict[str, int] = field(default_factory=dict)
+    damaged: list[str] = field(default_factory=list)
+
+    def leave_out(self, skipped: Mapping[str, int], damaged: Sequence[str]) -> None:
+        """Count what was left out."""
+        self.skipped = dict(Counter(self.skipped) + Counter(skipped))
+        self.damaged += damaged[: MOST_NAMED - len(self.damaged)]
 
 
 def ingest_files(memory: HierarchicalMemory, files: Sequence[Path], progress: Progress = no_progress) -> list[Ingested]:
-    """Add all runs of all files; `-` is standard input.
+    """Add all runs of all files; `-` is standard input, and a folder means the files of JSON in it and below.
 
     If a file was added before, or a shorter or older version of it, only what is new is added, session by session; so
-    an interrupted ingestion goes on where it stopped, and what was forgotten stays forgotten. A file is read to its end
-    before a part of it is added: of a damaged one nothing is, and `error` names the damage; then comes the next file.
-    Where only a last line is not whole, since it is being written, what stands before it is added.
+    an interrupted ingestion goes on where it stopped, and what was forgotten stays forgotten. A damaged line or message
+    is left out and named. Where a file cannot be read any further, `error` says so; then comes the next file.
     """
     outcomes: list[Ingested] = []
-    for file in files:
-        outcomes.append(Ingested(str(file)))
+    for file in (found for given in files for found in _files_in(given)):
+        done = Ingested(str(file))
+        outcomes.append(done)
         try:
-            _ingest(memory, file, outcomes[-1], lambda: progress(sum(one.steps + one.known for one in outcomes), None))
+            for run in read_runs("stdin" if file == STDIN else file, sys.stdin.buffer if file == STDIN else None):
+                done.leave_out(run.skipped, run.damaged)
+                add_run(memory, run, done, tell=lambda: progress(sum(one.steps + one.known for one in outcomes), None))
         except InputError as error:
-            outcomes[-1].error = str(error)
+            done.error = str(error)
     return outcomes
 
 
-def _ingest(memory: HierarchicalMemory, file: Path, done: Ingested, tell: Callable[[], object]) -> None:
-    """Check a file, then add it, and `tell` whenever a batch of steps is safe."""
-    name = "stdin" if file == STDIN else file
-    with _copied(file) if file == STDIN or file.is_fifo() else nullcontext() as copy:
-        try:
-            for run in read_runs(name, copy):
-                if run.fault is not None:
-                    raise run.fault
-        except InputError:
-            if not is_being_written(copy or file):
-                raise
-        if copy is not None:
-            copy.seek(0)
-        for run in read_runs(name, copy):
-            done.skipped |= run.skipped
-            add_run(memory, run, done, tell=tell)
+def _files_in(path: Path) -> list[Path]:
+    """Return the files of a folder, less one that is an export; else the path itself."""
+    with suppress(OSError, ValueError):  # who reads it says what is wrong
+        names = [child.name for child in path.iterdir()] if path.is_dir() else []
+        if names and not any(name == "users.json" or name.startswith("conversations") for name in names):
+            found = [file for file in sorted(path.rglob("*")) if file.name.endswith(KINDS) and file.is_file()]
+            return found or [path]
+    return [path]
 
 
-@contextmanager
-def _copied(pipe: Path) -> Iterator[BinaryIO]:
-    """Give what comes out of a pipe as a file that can be read twice."""
-    with TemporaryFile() as copy:
-        try:
-            with nullcontext(sys.stdin.buffer) if pipe == STDIN else pipe.open("rb") as stream:
-                shutil.copyfileobj(stream, copy)
-            copy.seek(0)
-        except OSError as error:
-            raise InputError(f"{pipe} cannot be read: {error.strerror or error}") from error
-        yield copy
-
-
-def is_being_written(file: Path | BinaryIO) -> bool:
-    """Return True for JSON lines of which only the last one is not whole."""
+def is_being_written(file: Path) -> bool:
+    """Return True for a file of which only a last line is not whole."""
     try:
-        with file.open("rb") if isinstance(file, Path) else nullcontext(file) as stream:
-            stream.seek(0)
-            first = last = stream.readline()
-            for last in stream:
-                first = first if first.strip() else last
+        with file.open("rb") as stream:
+            stream.seek(max(0, file.stat().st_size - LONGEST))
+            last = stream.read().splitlines(keepends=True)[-1:]
     except (OSError, ValueError):  # ValueError: a path with NUL
         return False
-    return (is_json(first) or first == last) and not last.endswith(b"\n") and not is_json(last)
+    return bool(last) and not last[0].endswith(b"\n") and not is_json(last[0])
 
 
 def is_json(line: bytes) -> bool:
@@ -134,25 +121,29 @@ def add_run(
         InputError: The run ends early; the steps before that were added.
     """
     done.runs += 1
-    new, link = new_of(run.steps, memory.apply_redaction, memory.short_term, before)
+    run = name_run(memory, run)
+    lineage = Lineage(memory, run)
+    new, link = new_of(run.steps, memory.apply_redaction, memory.short_term, before, lineage.mark_known)
     done.known += max(len(run.steps) - len(new), 0)
+    first = 0
     for at in range(0, len(new), BATCH):
         batch = new[at : at + BATCH]
-        added = _add(memory, batch)
-        done.steps += added
-        done.known += len(batch) - added
+        added = _add(memory, batch, lineage)
+        first = first or min(added, default=0)
+        done.steps += len(added)
+        done.known += len(batch) - len(added)
         tell()
+    if rows := [*lineage.rows_of_run(first)]:
+        memory.long_term.journal.put_links(rows)
     if run.fault is not None:
         raise run.fault
     return link
 
 
-def _add(memory: HierarchicalMemory, new: Sequence[Arrival]) -> int:
-    """Add steps, less those that another process adds at the same time, then keep their links; return how many."""
+def _add(memory: HierarchicalMemory, new: Sequence[Arrival], lineage: Lineage) -> list[int]:
+    """Add steps, less those that another process adds at the same time, then keep their links; return their numbers."""
     added = memory.add_steps([one.step for one in new], on_conflict="skip")
     numbers = {step.id: step.step_number or 0 for step in added}
-    links = [(linked, numbers[one.step.id]) for one in new if one.step.id in numbers for linked in one.links]
-    memory.long_term.journal.put_links(
-        [LinkRow(one.link, one.said, number, number if one.place is None else one.place) for one, number in links]
-    )
-    return len(added)
+    arrived = [(one, numbers[one.step.id]) for one in new if one.step.id in numbers]
+    memory.long_term.journal.put_links([row for one, number in arrived for row in lineage.rows_of(one, number)])
+    return [*numbers.values()]

@@ -16,11 +16,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
 from tinymem.errors import InputError, MessageError, describe_type
 from tinymem.memory.context.fitting import as_message
@@ -29,14 +30,17 @@ from tinymem.messages.formats import chat_messages
 from tinymem.runs.dumps import chat_of
 from tinymem.runs.exports import Conversation, conversations_of, is_gemini_log, read_gemini_log
 from tinymem.runs.folders import conversations_in, is_export
-from tinymem.runs.transcripts import Thread, Transcript, is_event
+from tinymem.runs.transcripts import APART, DAMAGED, Thread, Transcript, is_event
 from tinymem.steps.checks import to_path
 from tinymem.steps.step import Step
-from tinymem.steps.types import UNDATED
-from tinymem.upkeep.lines import Line, parse_json_line, text_lines
+from tinymem.steps.types import UNDATED, MessageStep
+from tinymem.upkeep.lines import byte_lines, json_values, parse_json_line
 
-__all__ = ["Compaction", "Run", "read_runs", "runs_of"]
+__all__ = ["LONGEST", "MALFORMED", "Compaction", "Run", "read_runs", "read_values", "runs_of"]
 
+RawLine: TypeAlias = tuple[int, "bytes | None"]
+LONGEST = 256 << 20  # bytes of a line
+MALFORMED = "malformed message"
 SHAPES = "a list of chat messages, {'messages': [...]}, {'traj': [...]} or a message"
 
 
@@ -53,10 +57,15 @@ class Run:
 
     Attributes:
         name: Its name.
-        steps: Its steps; where it is damaged, those before the first malformed message.
-        skipped: The number of lines without a message, by their type.
-        fault: The damage.
+        steps: Its steps.
+        skipped: The number of lines and messages that were left out, by their kind.
+        fault: What ended the file early.
         compactions: Where the agent's program compacted the conversation, in order.
+        damaged: The places of lines and messages that were damaged.
+        marks: What its messages are known by in other files, one for each; none where they have no such thing.
+        parents: Names of runs that it may begin with.
+        file: The file, where that alone says which run this is.
+        goes_on: It goes on with messages that were read before.
     """
 
     name: str
@@ -64,6 +73,18 @@ class Run:
     skipped: Mapping[str, int] = field(default_factory=dict)
     fault: InputError | None = None
     compactions: Sequence[Compaction] = ()
+    damaged: Sequence[str] = ()
+    marks: Sequence[str] = ()
+    parents: Sequence[str] = ()
+    file: Path | None = None
+    goes_on: bool = False
+
+    def with_damage(self, lines: Sequence[str]) -> Run:
+        """Return it with damaged lines."""
+        if not lines:
+            return self
+        skipped = {**self.skipped, DAMAGED: self.skipped.get(DAMAGED, 0) + len(lines)}
+        return replace(self, skipped=skipped, damaged=[*self.damaged, *lines])
 
 
 def read_runs(path: str | Path, raw: BinaryIO | None = None) -> Iterator[Run]:
@@ -86,7 +107,7 @@ def read_runs(path: str | Path, raw: BinaryIO | None = None) -> Iterator[Run]:
     if raw is None and is_export(path):
         yield from (_of_export(one, str(path)) for one in conversations_in(path))
         return
-    lines = text_lines(path, raw=raw)
+    lines = byte_lines(path, LONGEST, raw)
     try:
         for run in _runs_in(path, lines):
             if run.fault is not None:
@@ -99,57 +120,128 @@ def read_runs(path: str | Path, raw: BinaryIO | None = None) -> Iterator[Run]:
 # -- shapes -----------------------------------------------------------------------------------------------------------
 
 
-def _runs_in(path: Path, lines: Iterator[Line]) -> Iterator[Run]:
-    """Read the runs of a file by its shape, which its first line tells."""
-    first = next(lines, None)
-    if first is None:
+def _runs_in(path: Path, lines: Iterator[RawLine]) -> Iterator[Run]:
+    """Read the runs of a file by its shape, which its first whole line tells."""
+    head: list[RawLine] = []
+    for number, line in lines:
+        if line is None or line.strip():
+            head.append((number, line))
+            if json_values(line)[1]:
+                break
+    if not head:
         raise InputError(f"{path} is empty")
-    try:
-        value = json.loads(first[1])
-    except (ValueError, RecursionError):
-        yield from _runs_of_document(path, first, lines)
-        return
-    values = chain([(first[0], value)], ((number, parse_json_line(text, path, number)) for number, text in lines))
-    if is_event(value):
-        transcript = Transcript(path.stem)
-        yield from runs_of(path, values, transcript)
-        if not any(thread.events for thread in transcript.threads.values()):
-            types = ", ".join(map(repr, transcript.skipped))
-            raise InputError(f"{path}: should be {SHAPES}, and has only lines of the types {types}"[:400])
-    elif is_gemini_log(value) and "messages" not in value:
-        yield _of_export(read_gemini_log(one for _, one in values), str(path))
-    elif _is_message(value):
-        yield _run((_said(value, f"{path}, line {number}") for number, value in values), f"{path.name}#1")
-    else:
-        count = 0
-        for number, value in values:
+    if len(head) > 1 or not json_values(head[0][1])[1]:
+        head += lines
+        if not _is_of_lines(head):
+            yield from _runs_of_document(path, head)
+            return
+    damaged: list[str] = []
+    values = read_values(chain(head, lines), damaged)
+    last: Run | None = None
+    for run in _runs_of_lines(path, values, damaged):
+        if last is not None:
+            yield last
+        last = run.with_damage(damaged)
+        damaged.clear()
+    if last is not None:
+        yield last.with_damage(damaged)
+
+
+def _is_of_lines(lines: Sequence[RawLine]) -> bool:
+    """Return True for lines of JSON of which the first is damaged; False for one JSON value that spans them all."""
+    with suppress(ValueError, RecursionError, TypeError):
+        json.loads(_joined(lines))
+        return False
+    texts = [line for _, line in lines if line is not None and line.strip(b"\0 \t\r\n")]
+    whole = sum(is_whole and bool(values[0]) for values, is_whole in map(json_values, texts))
+    return whole > 0 and 2 * whole >= len(texts)
+
+
+def _joined(lines: Sequence[RawLine]) -> str:
+    return b"".join(line or b"" for _, line in lines).decode("utf-8-sig")
+
+
+def read_values(lines: Iterable[RawLine], damaged: list[str]) -> Iterator[tuple[int, Any]]:
+    """Yield the JSON values of lines with the lines' numbers; the places of damaged lines are added to `damaged`."""
+    for number, line in lines:
+        if line is not None and not line.strip():
+            continue
+        values, is_whole = json_values(line)
+        if not is_whole:
+            damaged.append(f"line {number}")
+        for value in values:
+            yield number, value
+
+
+def _runs_of_lines(path: Path, values: Iterator[tuple[int, Any]], damaged: list[str]) -> Iterator[Run]:
+    """Read lines with a JSON value each; those of a shape that none has are damaged."""
+    fault: InputError | None = None
+    count = others = 0
+    for number, value in values:
+        rest = chain([(number, value)], values)
+        if count == 0 and is_event(value):
+            transcript = Transcript(path.stem)
+            yield from runs_of(path, rest, transcript)
+            if not any(thread.events for thread in transcript.threads.values()):
+                kinds = ", ".join(f"{count:,} {kind}" for kind, count in transcript.skipped.items())
+                raise InputError(f"{path}: should be {SHAPES}, and has no message, only {kinds}"[:400])
+            return
+        if count == 0 and is_gemini_log(value) and "messages" not in value:
+            yield _of_export(read_gemini_log(one for _, one in rest), str(path))
+            return
+        if count == 0 and _is_message(value):
+            yield _run(_said_in_lines(path, rest, damaged), f"{path.name}#1", file=path)
+            return
+        try:
             for run in _runs_of_value(value, path, f"line {number}", count):
                 count += 1
                 yield run
+        except InputError as error:
+            fault = fault or error
+            damaged.append(f"line {number}")
+            continue
+        others += 1
+    if fault is not None and not others:
+        raise fault
+
+
+def _said_in_lines(path: Path, values: Iterable[tuple[int, Any]], damaged: list[str]) -> Iterator[_Said]:
+    for number, value in values:
+        try:
+            yield _said(value, f"{path}, line {number}")
+        except InputError:
+            damaged.append(f"line {number}")
 
 
 def runs_of(path: Path, values: Iterable[tuple[int, Any]], transcript: Transcript) -> Iterator[Run]:
     """Read lines of a session file behind those that `transcript` has read: a run for each session in them."""
-    fault = transcript.read((f"{path}, line {number}", value) for number, value in values)
-    grown = [thread for thread in transcript.threads.values() if thread.events]
+    fault = transcript.read(values)
+    grown = [] if transcript.went_back else [thread for thread in transcript.threads.values() if thread.events]
     skipped: Mapping[str, int] = transcript.skipped
+    damaged = transcript.damaged
     for thread in grown:
-        said = [_Said(place, message, _moment(clock, place)) for place, message, clock in thread.events]
-        yield _run(said, thread.session, skipped, thread, fault if thread is grown[-1] else None)
-        skipped = {}
+        said = [_Said(f"{path}, {place}", message, _time(clock), mark) for place, message, clock, mark in thread.events]
+        is_own = thread.session == transcript.session
+        file = path if is_own and not transcript.is_named and thread.session == path.stem else None
+        run = _run(said, thread.session, skipped, thread, fault if thread is grown[-1] else None, file)
+        yield replace(run, damaged=[*damaged, *run.damaged], parents=transcript.parents if is_own else ())
+        skipped, damaged = {}, []
     if not grown and fault is not None:
         raise fault
 
 
-def _runs_of_document(path: Path, first: Line, rest: Iterator[Line]) -> Iterator[Run]:
+def _runs_of_document(path: Path, lines: Sequence[RawLine]) -> Iterator[Run]:
     """Read one JSON value that spans many lines."""
-    number, text = first
-    blank = "\n" * (number - 1)
-    parts = [blank, text]
-    for at, line in rest:
-        parts.append("\n" * (at - number - 1) + line)
-        number = at
-    yield from _runs_of_value(parse_json_line("".join(parts), path, 1), path, "", 0)
+    blank = "\n" * (lines[0][0] - 1)
+    if any(line is None for _, line in lines):
+        raise InputError(f"{path}: a line is longer than {LONGEST} bytes")
+    try:
+        text = _joined(lines)
+    except UnicodeDecodeError as error:
+        is_text = b"\0" not in b"".join(line or b"" for _, line in lines)
+        what = "is not UTF-8" if is_text else "is not a text file"
+        raise InputError(f"{path}: {what} (byte {error.start} is {error.object[error.start]:#04x})") from error
+    yield from _runs_of_value(parse_json_line(blank + text, path, 1), path, "", 0)
 
 
 def _runs_of_value(value: Any, path: Path, where: str, count: int) -> Iterator[Run]:
@@ -160,17 +252,17 @@ def _runs_of_value(value: Any, path: Path, where: str, count: int) -> Iterator[R
         yield from (_of_export(one, place) for one in exported)
     elif (dump := chat_of(value)) is not None:
         messages, skipped = dump
-        yield _run(_listed(messages, place), name, skipped)
+        yield _run(_listed(messages, place), name, skipped, file=path)
     elif isinstance(value, Mapping):
-        yield _run(_messages_of(value, place), name)
+        yield _run(_messages_of(value, place), name, file=path)
     elif isinstance(value, list) and value and _is_message(value[0]):
-        yield _run(_listed(value, place), name)
+        yield _run(_listed(value, place), name, file=path)
     elif isinstance(value, list) and value and isinstance(value[0], Mapping):
         for at, one in enumerate(value):
             if not isinstance(one, Mapping):
                 raise InputError(f"{place}, entry {at}: should be {SHAPES}, not {type(one).__name__}")
             name = f"{path.name}#{count + at + 1}"
-            yield _run(_messages_of(one, f"{place}, entry {at}"), name)
+            yield _run(_messages_of(one, f"{place}, entry {at}"), name, file=path)
     else:
         what = "an empty list" if value == [] else type(value).__name__
         raise InputError(f"{place}: should be {SHAPES}, not {what}")
@@ -188,28 +280,30 @@ def _messages_of(value: Mapping[str, Any], place: str) -> Iterator[_Said]:
 
 
 def _listed(messages: list[Any], place: str) -> Iterator[_Said]:
-    return (_said(message, f"{place}, message {at}") for at, message in enumerate(messages))
+    for at, message in enumerate(messages):
+        here = f"{place}, message {at}"
+        try:
+            yield _said(message, here)
+        except InputError:
+            yield _Said(here, {"role": None})  # what is no message is left out with the malformed ones
 
 
 # -- messages ---------------------------------------------------------------------------------------------------------
 
 
 class _Said(NamedTuple):
-    """A message, its place in the file, and when it was said, if the file has that."""
+    """A message, its place in the file, when it was said, and what it is known by, if the file has that."""
 
     place: str
     message: Mapping[str, Any]
     moment: datetime | None = None
+    mark: str = ""
 
 
 def _as_chat(said: list[_Said]) -> list[_Said]:
     """Return messages of any format as those of a chat, each with the place and time of the one that it came from."""
     given = [one.message for one in said]
-    try:
-        chat = chat_messages(given)
-    except MessageError as error:
-        what = str(error).removeprefix(f"message {error.index}: ")
-        raise InputError(f"{said[error.index or 0].place}: {what}") from error
+    chat = chat_messages(given)
     if chat is given or all(one is other for one, other in zip(chat, given, strict=False)):
         return said
     return [said[min(at, len(said) - 1)]._replace(message=message) for at, message in enumerate(chat)]
@@ -248,14 +342,23 @@ def _moment(clock: Any, place: str) -> datetime | None:
         raise InputError(f"{place}: the time of the message cannot be read: {describe_type(clock)}") from error
 
 
+def _time(clock: Any) -> datetime | None:
+    """Return the time of a line; None where it cannot be read."""
+    try:
+        return _moment(clock, "")
+    except InputError:
+        return None
+
+
 def _run(
     messages: Iterable[_Said],
     name: str,
     skipped: Mapping[str, int] | None = None,
     thread: Thread | None = None,
     fault: InputError | None = None,
+    file: Path | None = None,
 ) -> Run:
-    """Convert messages to the steps of a run, up to a malformed one, or to the `fault` behind them all.
+    """Convert messages to the steps of a run, up to the `fault` behind them all; a malformed one is left out.
 
     The run may go on with a thread whose earlier messages are not among these.
     """
@@ -265,19 +368,17 @@ def _run(
             said.append(one)
     except InputError as error:
         fault = error
+    pending = thread.waiting if thread else []
+    damaged: list[str] = []
     try:
         said = _as_chat(said)
-    except InputError as error:
-        said, fault = [], error
-    while True:
-        try:
-            pending = thread.waiting if thread else ()
-            made = steps_from_messages([one.message for one in said], session=name, pending=pending)
-            break
-        except MessageError as error:
-            at = error.index or 0
-            what = str(error).removeprefix(f"message {error.index}: ")
-            said, fault = said[:at], InputError(f"{said[at].place}: {what}")
+        made = _converted(said, name, pending)
+    except (InputError, RecursionError):
+        said, malformed = _sound(said)
+        damaged = [place.rpartition(", ")[2] for place, *_ in malformed]
+        if not said:
+            raise InputError(f"{malformed[0].place}: {_complaint(malformed[0], name)}") from None
+        made = _converted(said, name, pending)
     steps: list[Step] = []
     places = message_places(made, [step.to_messages(style="tools") for step in made])
     left = [*thread.compactions] if thread is not None else []
@@ -291,4 +392,35 @@ def _run(
         last = moment or last  # for order: what has no time comes with what was said before it, and is marked
         known = {} if last is None else {"timestamp": last}
         steps.append(own.evolve(**known) if moment else own.evolve(**known, metadata={**own.metadata, UNDATED: True}))
-    return Run(name, steps, skipped or {}, fault, compactions)
+    marks = [one.mark for one in said] if thread is not None else ()
+    counted = {**(skipped or {}), **({MALFORMED: len(damaged)} if damaged else {})}
+    if thread is None and (apart := sum(isinstance(step, MessageStep) and step.role == "tool" for step in made)):
+        counted[APART] = apart
+    goes_on = thread is not None and thread.goes_on
+    return Run(name, steps, counted, fault, compactions, damaged, marks, (), file, goes_on)
+
+
+def _converted(said: Sequence[_Said], name: str, pending: Iterable[str]) -> list[Step]:
+    return steps_from_messages([one.message for one in said], session=name, pending=pending)
+
+
+def _sound(said: Sequence[_Said]) -> tuple[list[_Said], list[_Said]]:
+    """Part messages in those that can be converted, as those of a chat, and those that cannot."""
+    kept: list[_Said] = []
+    malformed: list[_Said] = []
+    for one in said:
+        (malformed if _complaint(one, "") else kept).append(one)
+    return _as_chat(kept), malformed
+
+
+def _complaint(one: _Said, name: str) -> str:
+    """Return what is wrong with a message; "" for nothing."""
+    try:
+        chat = _as_chat([one])
+        _converted(chat, name, ())
+    except RecursionError:
+        return "it is nested too deeply"
+    except InputError as error:
+        error = error if isinstance(error, MessageError) else MessageError(str(error), 0)
+        return str(error).removeprefix(f"message {error.index}: ")
+    return ""

@@ -11,6 +11,7 @@ from pathlib import Path
 from tinymem.archive.archive import Archive
 from tinymem.archive.folders import MARKER, folder_name, namespace_folder, to_place
 from tinymem.errors import NotAMemoryError, StorageError, TinymemError
+from tinymem.messages.chains import first_link, linked
 from tinymem.steps.checks import check_choice, check_str
 from tinymem.steps.types import STEP_TYPES
 from tinymem.stores.filter import Filter
@@ -23,11 +24,19 @@ from tinymem.stores.journals import (
     open_shared,
 )
 
-__all__ = ["cleanup_on_failure", "find_number", "forget_namespace", "select_steps"]
+__all__ = [
+    "cleanup_on_failure",
+    "find_number",
+    "forget_namespace",
+    "repeated_by",
+    "select_steps",
+    "sessions_repeated_by",
+]
 
 MOST = 1 << 62  # above every number
 NO_LIMITS = Filter()
 _NUMBER = re.compile("[0-9]{1,18}")  # a step's number as text
+MOST_REPEATED = 64  # links to steps of other sessions
 AT_ONCE = 500  # steps that are read to see which tools they call
 
 
@@ -41,6 +50,19 @@ def select_steps(archive: Archive, ids: Sequence[str], only: Filter) -> list[int
         pieces = (archive.fetch(found[at : at + AT_ONCE]) for at in range(0, len(found), AT_ONCE))
         found = [number for piece in pieces for number, step in piece.items() if calls.accepts(step)]
     return sorted({*found, *archive.journal.numbers(ids)})
+
+
+def sessions_repeated_by(archive: Archive, session: str) -> list[str]:
+    """Return the names of the sessions that hold what a session repeats, as one that was resumed or forked does."""
+    said = repeated_by(session)
+    rows = archive.journal.find_same_content([said], MOST_REPEATED).get(said, ())
+    names = {step.session for step in archive.fetch([row.step for row in rows]).values()}
+    return sorted(name for name in names if name is not None and name != session)
+
+
+def repeated_by(session: str) -> str:
+    """Return what the links to steps of other sessions are found by, which a session repeats."""
+    return linked("repeats ", first_link(session))
 
 
 def find_number(archive: Archive, id: str | int) -> int:

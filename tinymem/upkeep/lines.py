@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import zlib
 from collections.abc import Generator
 from contextlib import nullcontext
@@ -12,9 +13,11 @@ from typing import Any, BinaryIO, TypeAlias
 
 from tinymem.errors import InputError
 
-__all__ = ["Line", "parse_json_line", "text_lines"]
+__all__ = ["Line", "byte_lines", "json_values", "parse_json_line", "text_lines"]
 
 GZIP = b"\x1f\x8b"
+_DECODER = json.JSONDecoder()
+_BLANK = re.compile(r"\s*")
 Line: TypeAlias = tuple[int, str]
 
 
@@ -25,6 +28,22 @@ def text_lines(
 
     `raw` is a stream to read instead, of which `before` lines were read.
     """
+    lines = byte_lines(path, longest, raw, before)
+    try:
+        for number, line in lines:
+            if line is None:
+                raise InputError(f"{path}, line {number}: the line is longer than {longest} bytes")
+            text = _decoded(line, path, number)
+            if text.strip():
+                yield number, text
+    finally:
+        lines.close()
+
+
+def byte_lines(
+    path: Path, longest: int = -1, raw: BinaryIO | None = None, before: int = 0
+) -> Generator[tuple[int, bytes | None], None, None]:
+    """Yield all lines with their numbers; None for one of over `longest` bytes."""
     number = before
     try:
         with nullcontext(raw) if raw else path.open("rb") as stream:  # opened once and peeked at, so that a pipe works
@@ -32,17 +51,42 @@ def text_lines(
             file = gzip.GzipFile(fileobj=stream) if is_gzip else stream
             some = longest + 1 if longest >= 0 else -1
             for number, line in enumerate(iter(lambda: file.readline(some), b""), before + 1):
-                if len(line) == some:
-                    raise InputError(f"{path}, line {number}: the line is longer than {longest} bytes")
-                text = _decoded(line, path, number)
-                if text.strip():
-                    yield number, text
+                if len(line) != some:
+                    yield number, line
+                    continue
+                while line and not line.endswith(b"\n"):
+                    line = file.readline(some)
+                yield number, None
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise InputError(f"{path}, after line {number}: the gzip data is damaged or cut off ({error})") from error
     except InputError:
         raise
     except (OSError, ValueError) as error:  # ValueError: a path with NUL
         raise InputError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
+
+
+def json_values(line: bytes | None) -> tuple[list[Any], bool]:
+    """Return the JSON objects or lists that a line begins with, and whether that is all of it.
+
+    Two that were written onto one line are read; what stands behind a break is not.
+
+    >>> json_values(b'{"a": 1}{"b": 2}{"c"')
+    ([{'a': 1}, {'b': 2}], False)
+    """
+    values: list[Any] = []
+    if line is None:
+        return values, False
+    try:
+        text, at = line.strip(b"\0 \t\r\n").decode("utf-8-sig"), 0
+        while at < len(text):
+            value, at = _DECODER.raw_decode(text, at)
+            if not isinstance(value, (dict, list)):
+                return values, False
+            values.append(value)
+            at = _BLANK.match(text, at).end()  # type: ignore[union-attr]
+    except (ValueError, RecursionError):  # UnicodeDecodeError is a ValueError
+        return values, False
+    return values, len(values) == 1 and b"\0" not in line
 
 
 def _decoded(line: bytes, path: Path, number: int) -> str:

@@ -1,0 +1,239 @@
+"""Branches of a session of Claude Code: each line names the one that it stands behind, so lines are a tree.
+
+Where a person goes back to an earlier prompt, a branch is left; what was shown last is told. Not every fork is one: the
+calls of one answer and their results stand beside each other, and a summary of what was before begins a tree of its
+own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tinymem.messages.sendable import raw_calls
+
+if TYPE_CHECKING:
+    from tinymem.runs.transcripts import Event
+
+__all__ = ["Branches", "Line", "Shown"]
+
+QUEUED = "queued"  # the turn of what was typed while the agent worked
+TAIL = 100  # lines behind which new ones may stand without that the whole file is read
+
+
+class Line(NamedTuple):
+    """A line of a session file.
+
+    Attributes:
+        number: Its number in the file.
+        session: The session that it belongs to.
+        uuid: Its id; "" for none.
+        parent: The id of the line before it; "" for the first one, None where lines name none.
+        role: "user", "assistant", "tool", or "" for a line without a message.
+        turn: The id of the answer that it is a part of.
+        calls: The calls that it makes, or answers.
+        goes_on: It goes on with what is before it, though it is no child of that.
+        events: Its messages.
+        summary: What it puts in the place of all before it.
+    """
+
+    number: int
+    session: str
+    uuid: str
+    parent: str | None
+    role: str
+    turn: str
+    calls: tuple[str, ...]
+    goes_on: bool
+    events: Sequence[Event] = ()
+    summary: str = ""
+
+    @staticmethod
+    def of(
+        value: Mapping[str, Any], number: int, session: str, events: Sequence[Event] = (), summary: str = ""
+    ) -> Line:
+        """Make one of a line's value and what was read of it."""
+        uuid, parent = value.get("uuid"), value.get("parentUuid", False)
+        if parent is None and isinstance(value.get("logicalParentUuid"), str):
+            parent = value["logicalParentUuid"]
+        message = value.get("message")
+        turn = (
+            message.get("id") if isinstance(message, Mapping) else QUEUED if value.get("type") == "attachment" else ""
+        )
+        role = str(events[0].message["role"]) if events else ""
+        calls = [str(call.get("id")) for event in events for call in raw_calls(event.message)]
+        calls += [str(event.message.get("tool_call_id")) for event in events if event.message["role"] == "tool"]
+        goes_on = bool(summary) or value.get("subtype") == "compact_boundary" or value.get("isSidechain") is True
+        return Line(
+            number,
+            session,
+            uuid if isinstance(uuid, str) else "",
+            None if parent is False else parent if isinstance(parent, str) else "",
+            role,
+            turn if isinstance(turn, str) else "",
+            tuple(calls),
+            goes_on or value.get("isCompactSummary") is True,
+            events,
+            summary,
+        )
+
+
+class Shown(NamedTuple):
+    """Lines, parted: those that are told, those of branches that were left, and the newest of all.
+
+    Attributes:
+        kept: Lines that are told; their sessions are those of their branches.
+        left: Lines that are not.
+        tail: The newest that are told.
+        went_back: A line stands behind others than the last ones, or behind one that is not there.
+    """
+
+    kept: list[Line]
+    left: list[Line]
+    tail: list[Line]
+    went_back: bool
+
+
+@dataclass
+class Branches:
+    """What is known of the branches of a file, as far as it was read.
+
+    Attributes:
+        told: The lines of the file that were read before, and whose messages were added.
+        left: The numbers of those of them that were not.
+        begun: The ids of lines that begin a branch whose other branch was added before.
+        names: By session, the name of the branch that it goes on in.
+        tail: Lines that were read before, behind which new ones may stand.
+    """
+
+    told: int = 0
+    left: list[int] = field(default_factory=list)
+    begun: list[str] = field(default_factory=list)
+    names: dict[str, str] = field(default_factory=dict)
+    tail: list[Line] = field(default_factory=list)
+
+    def part(self, new: Sequence[Line]) -> Shown:
+        """Part new lines, which stand behind the tail."""
+        lines = [*self.tail, *new]
+        parents, is_lost = _parents(lines)
+        path = _paths(lines, parents)
+        kept, left = _parted(lines, parents, path)
+        if self.told:
+            unsaid = {*self.left}
+            self._find_begun(lines, parents, path, [line for line in left if line.number not in unsaid])
+        with_ids = [line for line in kept if line.uuid][-TAIL:]
+        tail = [line._replace(events=(), summary="", role=line.role if line.uuid in path else "") for line in with_ids]
+        went_back = bool(self.tail) and (is_lost or any(line.role for line in left))
+        return Shown(self._named(kept), left, tail, went_back)
+
+    def _find_begun(
+        self, lines: Sequence[Line], parents: Mapping[str, str], path: set[str], left: Sequence[Line]
+    ) -> None:
+        """Find where a branch begins beside one that was told before."""
+        forks: dict[tuple[str, str], int] = {}
+        for line in left:
+            if line.number <= self.told:
+                forks.setdefault((line.session, parents.get(line.uuid, "")), line.number)
+        for line in lines:
+            fork = forks.get((line.session, parents.get(line.uuid, "")))
+            if line.uuid in path and fork is not None and fork < line.number and line.uuid not in self.begun:
+                self.begun.append(line.uuid)
+
+    def _named(self, kept: Sequence[Line]) -> list[Line]:
+        """Return lines with the names of their branches: a session's name, and the beginning of the first line's id."""
+        if not self.begun:
+            return [*kept]
+        found: list[Line] = []
+        for line in kept:
+            if line.uuid in self.begun:
+                self.names[line.session] = f"{line.session}/{line.uuid[:8]}"
+            found.append(line._replace(session=self.names.get(line.session, line.session)))
+        return found
+
+
+def _parents(lines: Sequence[Line]) -> tuple[dict[str, str], bool]:
+    """Return the parent of each line, by its id, and whether one is not among the lines.
+
+    Where a parent was lost, or a line goes on with what is before it, that is the line before it in its session.
+    """
+    known = {line.uuid for line in lines if line.uuid}
+    found: dict[str, str] = {}
+    newest: dict[str, str] = {}
+    is_lost = False
+    for line in lines:
+        if not line.uuid or line.parent is None:
+            continue
+        parent = line.parent
+        if parent and parent not in known:
+            is_lost, parent = is_lost or bool(line.events), newest.get(line.session, "")
+        elif not parent and line.goes_on:
+            parent = newest.get(line.session, "")
+        found.setdefault(line.uuid, parent)
+        newest[line.session] = line.uuid
+    return found, is_lost
+
+
+def _paths(lines: Sequence[Line], parents: Mapping[str, str]) -> set[str]:
+    """Return the ids of the lines between the last message of each session and its first."""
+    last = {line.session: line.uuid for line in lines if line.uuid in parents and line.role}
+    path: set[str] = set()
+    for uuid in last.values():
+        while uuid and uuid not in path:
+            path.add(uuid)
+            uuid = parents.get(uuid, "")
+    return path
+
+
+def _parted(lines: Sequence[Line], parents: Mapping[str, str], path: set[str]) -> tuple[list[Line], list[Line]]:
+    """Part lines in those that are told and those that are not."""
+    on_path = [line for line in lines if line.uuid in path]
+    beside = _Beside({line.turn for line in on_path if line.turn})
+    for line in reversed(on_path):
+        beside.next_roles[parents[line.uuid]] = line.role or beside.next_roles.get(line.uuid, "")
+    for line in lines:
+        beside.is_told.update(dict.fromkeys(line.calls if line.role == "assistant" else (), False))
+    kept: list[Line] = []
+    left: list[Line] = []
+    for line in lines:
+        if not line.uuid or line.parent is None or line.uuid in path or beside.belongs(line, parents[line.uuid]):
+            kept.append(line)
+            beside.add(line)
+        else:
+            left.append(line)
+    return kept, left
+
+
+class _Beside:
+    """What is told, by which it is known if a line beside it belongs to the same conversation.
+
+    Attributes:
+        turns: The ids of answers on the path.
+        next_roles: By the id of a line on the path, the role of the next message on it.
+        is_told: By the id of each call, whether that is told.
+    """
+
+    def __init__(self, turns: set[str]) -> None:
+        self.turns = turns
+        self.next_roles: dict[str, str] = {}
+        self.is_told: dict[str, bool] = {}
+        self._lines: dict[str, Line] = {}
+
+    def add(self, line: Line) -> None:
+        """Take in a line that is told."""
+        self._lines[line.uuid] = line
+        self.is_told.update(dict.fromkeys(line.calls if line.role == "assistant" else (), True))
+
+    def belongs(self, line: Line, parent: str) -> bool:
+        """Return True for a line that was not left, though it is not on the path."""
+        before = self._lines.get(parent)
+        if line.role == "tool":  # also one that came before its call, or whose call nobody made
+            return any(self.is_told.get(call, before is not None) for call in line.calls)
+        if line.turn == QUEUED:
+            return before is not None
+        if line.role == "user":  # typed while the agent worked; who goes back says something else instead
+            return before is not None and self.next_roles.get(parent) in ("assistant", "tool")
+        if line.role == "assistant":
+            is_same = before is not None and before.role == "assistant" and (not line.turn or line.turn == before.turn)
+            return line.turn in self.turns or is_same
+        return False
