@@ -1,0 +1,185 @@
+"""What sessions share, and what their files hold besides messages: copies, branches, notes, subagents, own tools."""
+
+from __future__ import annotations
+
+import json
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import Run
+from commands import tinymem as tinymem  # the fixture
+from test_transcripts import Line, claude, codex, item, result, text, use, write
+
+from tinymem import HierarchicalMemory
+from tinymem.runs.growing import ingest_growing
+from tinymem.runs.ingest import ingest_files
+
+SECRET = "The key is in vault slot 9."
+
+
+def opened() -> HierarchicalMemory:
+    return HierarchicalMemory(embedder="hashing:64", store="exact")
+
+
+def said(memory: HierarchicalMemory) -> list[tuple[str | None, str]]:
+    return [(step.session, step.text) for step in memory.history()]
+
+
+def words(text_: str, clock: str, role: str = "user") -> Line:
+    return {**item("message", role=role, content=[text(text_)]), "timestamp": f"2026-03-01T12:00:{clock}.000Z"}
+
+
+def forked(line: Line) -> Line:
+    mark = {"sessionId": "s1", "messageUuid": line["uuid"]}
+    return {**line, "uuid": f"fork of {line['uuid']}", "sessionId": "s2", "forkedFrom": mark}
+
+
+OLD = [claude("user", SECRET), claude("assistant", "Noted.")]
+MORE = claude("user", "And the pears?", session="s2")
+META = codex("session_meta", id="p")
+HISTORY = [words(SECRET, "01"), words("Noted.", "02", "assistant")]
+LATER = [words(SECRET, "31"), words("Noted.", "32", "assistant"), words("And the pears?", "33")]
+SPAWNED = {"subagent": {"thread_spawn": {"parent_thread_id": "p"}}}
+COPIES: dict[str, tuple[list[Line], list[Line]]] = {
+    "the same ids": (OLD, [*({**line, "sessionId": "s2"} for line in OLD), MORE]),
+    "marked as forked": (OLD, [*(forked(line) for line in OLD), MORE]),
+    "the same times": ([META, *HISTORY], [codex("session_meta", id="c"), *HISTORY, LATER[2]]),
+    "with the parent's meta": ([META, *HISTORY], [codex("session_meta", id="c", forked_from_id="p"), META, *LATER]),
+    "a subagent's": ([META, *HISTORY], [codex("session_meta", id="c", source=SPAWNED), *LATER]),
+    "twice in the file": ([*OLD, *OLD], [*OLD, MORE, MORE]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COPIES)
+@pytest.mark.parametrize("add", [ingest_growing, lambda memory, file: ingest_files(memory, [file])])
+def test_what_a_session_repeats_is_stored_once_in_whatever_order_files_come(
+    tmp_path: Path, name: str, add: Any
+) -> None:
+    files = [write(tmp_path / f"{at}.jsonl", lines) for at, lines in enumerate(COPIES[name])]
+    for order in permutations(files):
+        with opened() as memory:
+            for file in (*order, *order):
+                add(memory, file)
+            assert sorted(text for _, text in said(memory)) == ["And the pears?", "Noted.", SECRET]
+
+
+def test_forgetting_a_session_says_which_other_one_holds_what_it_repeats(tinymem: Run, tmp_path: Path) -> None:
+    first, second = (write(tmp_path / f"{at}.jsonl", lines) for at, lines in enumerate(COPIES["the same ids"]))
+    tinymem("ingest", str(first), str(second), "--embedder", "hashing:64", "--path", "m")
+    done = tinymem("forget", "--session", "s2", "--yes", "--path", "m")
+    assert "Forgot 1 step. What s2 repeats of s1 stays there, and goes with `--session s1`." in done.out
+    assert "Forgot 2 steps.\n" in tinymem("forget", "--session", "s1", "--yes", "--path", "m").out
+    again = tinymem("ingest", str(second), "--path", "m").out
+    assert "Added 0 steps" in again
+
+
+def lines_of(*given: tuple[str, str | None, str, Any]) -> list[Line]:
+    return [claude(kind, content, uuid=uuid, parentUuid=parent) for uuid, parent, kind, content in given]
+
+
+ASKED = ("u1", None, "user", "Count both barns.")
+CALLS = [("a1", "u1", "assistant", [use("t1")]), ("a2", "a1", "assistant", [use("t2")])]
+SHAPES: dict[str, list[Line]] = {
+    "results beside calls": lines_of(
+        ASKED, *CALLS, ("r1", "a1", "user", [result("t1", "14")]), ("r2", "a2", "user", [result("t2", "9")]),
+        ("a3", "r2", "assistant", "Counted."),
+    ),
+    "results the other way round": lines_of(
+        ASKED, *CALLS, ("r2", "a2", "user", [result("t2", "9")]), ("r1", "a1", "user", [result("t1", "14")]),
+        ("a3", "r1", "assistant", "Counted."),
+    ),
+    "a parent that was lost": lines_of(
+        ASKED, *CALLS, ("r1", "gone", "user", [result("t1", "14")]), ("r2", "r1", "user", [result("t2", "9")]),
+        ("a3", "r2", "assistant", "Counted."),
+    ),
+    "compacted": [
+        *lines_of(ASKED, *CALLS, ("r1", "a1", "user", [result("t1", "14")]), ("r2", "a2", "user", [result("t2", "9")])),
+        {"type": "system", "subtype": "compact_boundary", "uuid": "b", "parentUuid": None, "sessionId": "s1"},
+        *lines_of(("a3", "b", "assistant", "Counted.")),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_what_stands_beside_in_one_answer_is_no_branch(tmp_path: Path, shape: str) -> None:
+    with opened() as memory:
+        (done,) = ingest_files(memory, [write(tmp_path / "s1.jsonl", SHAPES[shape])])
+        seen = {call.id: call.observation for step in memory.history() for call in getattr(step, "tool_calls", ())}
+        texts = [text for _, text in said(memory)]
+    assert "message of another branch" not in done.skipped
+    assert {id: str(seen[id]).count(count) for id, count in (("t1", "14"), ("t2", "9"))} == {"t1": 1, "t2": 1}
+    assert texts[0] == "Count both barns." and texts[-1] == "Counted."
+
+
+def test_an_answer_that_was_made_again_is_told_and_the_first_is_counted(tmp_path: Path) -> None:
+    lines = lines_of(
+        ("u1", None, "user", "Name it."), ("a1", "u1", "assistant", "Ash."), ("a2", "u1", "assistant", "Elm.")
+    )
+    with opened() as memory:
+        (done,) = ingest_files(memory, [write(tmp_path / "s1.jsonl", lines)])
+        assert [text for _, text in said(memory)] == ["Name it.", "Elm."]
+    assert done.skipped == {"message of another branch": 1}
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ('<hook_prompt hook_run_id="h">Lint.</hook_prompt>', []),
+        ('<brand_new-note kind="x">\nOf a later version.\n</brand_new-note>\nGo on.', ["Go on."]),
+        ("<bash-input>ls</bash-input><bash-stdout>a.py</bash-stdout><bash-stderr></bash-stderr>", []),
+        (
+            "# Context from my IDE setup:\n\n## Open tabs:\n- a.py\n\n## My request for Codex:\nRename it.",
+            ["Rename it."],
+        ),
+        ("Another language model started to solve this problem and produced a summary of it: ...", []),
+        ("<command-message>harvest</command-message>\n<command-name>/harvest</command-name>", ["/harvest"]),
+        ("<command-name>/compact</command-name>\n<command-args>keep the ports</command-args>", []),
+        ("<div>why is this wide?</div>", ["<div>why is this wide?</div>"]),
+        ("Look at <my-tag>this</my-tag>.", ["Look at <my-tag>this</my-tag>."]),
+    ],
+)
+def test_only_what_a_person_typed_is_the_users(tmp_path: Path, given: str, kept: list[str]) -> None:
+    lines = [claude("user", given), claude("assistant", "Yes.")]
+    items = [codex("session_meta", id="c"), words(given, "01"), words("Yes.", "02", "assistant")]
+    for at, file in enumerate((lines, items)):
+        with opened() as memory:
+            ingest_files(memory, [write(tmp_path / f"{at}.jsonl", file)])
+            assert [text for _, text in said(memory)] == [*kept, "Yes."]
+
+
+def test_what_a_subagent_reports_is_its_own_word_and_its_file_a_session_of_its_own(tmp_path: Path) -> None:
+    note = "<task-notification>\n<task-id>7</task-id>\n<result>Eight gates.</result>\n</task-notification>"
+    lines = [claude("user", "Count the gates."), claude("user", note), claude("assistant", "Eight.")]
+    inner = [
+        claude(kind, words, isSidechain=True, agentId="a7") for kind, words in (("user", "Go."), ("assistant", "8"))
+    ]
+    (tmp_path / "s1" / "subagents").mkdir(parents=True)
+    with opened() as memory:
+        write(tmp_path / "s1.jsonl", lines)
+        write(tmp_path / "s1" / "subagents" / "agent-a7.jsonl", inner)
+        outcomes = ingest_files(memory, [tmp_path])
+        roles = [(step.session, getattr(step, "role", "user"), step.speaker, step.text) for step in memory.history()]
+    assert [done.steps for done in outcomes] == [2, 3]
+    assert ("s1", "assistant", "subagent", "Eight gates.") in roles
+    assert {session for session, *_ in roles} == {"s1", "s1/a7"}
+
+
+def test_calls_of_the_memorys_own_tools_and_their_results_are_left_out(tmp_path: Path) -> None:
+    search = {**use("t2"), "name": "ToolSearch", "input": {"query": "select:mcp__tinymem__recall"}}
+    own = {**use("t1"), "name": "mcp__plugin_tinymem_tinymem__recall"}
+    other = {**use("t3"), "name": "ToolSearch", "input": {"query": "weather"}}
+    lines = [
+        claude("user", "Which port?"),
+        claude("assistant", [own, other]),
+        claude("assistant", [search]),
+        claude("user", [result("t1", "from the memory"), result("t2", "schema"), result("t3", "rain")]),
+        claude("assistant", "8443."),
+    ]
+    file = tmp_path / "s1.jsonl"
+    with opened() as memory:
+        for count in range(1, 6):
+            ingest_growing(memory, write(file, lines[:count]))
+        shown = json.dumps([step.to_messages() for step in memory.history()])
+    assert "from the memory" not in shown and "schema" not in shown and "rain" in shown and "8443." in shown
