@@ -6,11 +6,16 @@ import json
 from pathlib import Path
 
 import pytest
+import tomlkit
 from commands import Run
 from commands import tinymem as tinymem  # the fixture
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tinymem import __version__
 from tinymem.cli.install import EVENTS, GEMINI_EVENTS
+from tinymem.cli.install.clients import Change, Setup, clients
+from tinymem.cli.install.files import ChangedMeanwhileError, Revision, replace_all
 
 ROOT = Path(__file__).parents[2]
 OWN = json.dumps({"model": "x", "hooks": {"Stop": [{"hooks": []}]}}, indent=4) + "\n"
@@ -61,7 +66,7 @@ def test_hooks_and_server_have_the_repository_and_the_user_beside_it(tinymem: Ru
     assert {event: command.split()[1] for event, command in commands.items()} == EVENTS
     assert all("--also user" in command and "--namespace" not in command for command in commands.values())
     server = json.loads((home / ".claude.json").read_text())["mcpServers"]["tinymem"]
-    assert {"mcp", "--repository", "user"} <= set(server["args"])
+    assert {"mcp", "--repository", "user"} <= set(server["args"]) and server["alwaysLoad"] is True
     tinymem("install", "claude-code", "--namespace", "work")
     assert "--namespace work" in (home / ".claude/settings.json").read_text()
     assert "--repository" not in (home / ".claude.json").read_text()
@@ -96,3 +101,174 @@ def test_the_plugin_runs_what_install_sets_up() -> None:
     assert [plugin["source"] for plugin in market["plugins"]] == ["./"]
     assert "--repository" in json.loads((ROOT / ".mcp.json").read_text())["mcpServers"]["tinymem"]["args"]
     assert (ROOT / "skills/memory/SKILL.md").read_text().startswith("---\nname: memory\n")
+
+
+# -- layouts ----------------------------------------------------------------------------------------------------------
+
+FILES = {
+    f"{name} {Path(file).name}": change for name, client in clients().items() for file, change in client.files.items()
+}
+SPACES = st.sampled_from(["", " ", "\n", "\n  ", "\n\t", "\r\n    "])
+COMMENTS = st.sampled_from(["", "", "/* c */", "// http://x\n", "/* , */ "])
+SCALARS = [
+    "1e400",
+    "-0.0",
+    '"\\ud800"',
+    '"\\u00e9, }"',
+    "null",
+    "true",
+    '"// no comment"',
+    "123456789012345678901234567890",
+]
+
+
+@st.composite
+def json_texts(draw: st.DrawFn, gap: st.SearchStrategy[str]) -> str:
+    """Objects in any layout, with the members that `install` adds to among them."""
+
+    def write(kind: str, depth: int) -> str:
+        if kind == "scalar":
+            return draw(st.sampled_from(SCALARS))
+        count = draw(st.integers(0, 2)) if depth else 0
+        items = [write(draw(st.sampled_from(["scalar", "object", "list"])), depth - 1) for _ in range(count)]
+        return (
+            join("[]", items) if kind == "list" else join("{}", [f'"k"{draw(gap)}:{draw(gap)}{item}' for item in items])
+        )
+
+    def join(brackets: str, items: list[str]) -> str:
+        inner = ",".join(f"{draw(gap)}{item}{draw(gap)}" for item in items) or draw(gap)
+        return f"{brackets[0]}{inner}{brackets[1]}"
+
+    members = [f'"{draw(st.sampled_from("abc"))}":{write("list", 2)}' for _ in range(draw(st.integers(0, 2)))]
+    for key in ("mcpServers", "servers"):
+        if draw(st.booleans()):
+            members.append(f'"{key}":{draw(gap)}{write("object", 2)}')
+    if draw(st.booleans()):
+        events = [f'"{event}":{draw(gap)}{write("list", 2)}' for event in ("Stop", "PreCompact") if draw(st.booleans())]
+        members.append(f'"hooks":{draw(gap)}{join("{}", events)}')
+    ends = draw(st.sampled_from(["", "\n", "\r\n", "\n\n"]))
+    return draw(st.sampled_from(["", "\ufeff", "\n"])) + join("{}", draw(st.permutations(members))) + ends
+
+
+def check_layout(change: Change, text: str | None) -> None:
+    installed = change(text, Setup()).text
+    assert installed is not None and change(installed, Setup()).text == installed
+    assert change(installed, None).text == text
+
+
+@pytest.mark.parametrize("text", [None, "", "\n", "\ufeff", " \r\n", "{}", "{ }\n", "{\n}", '{"mcpServers":{}}'])
+@pytest.mark.parametrize("name", [name for name in FILES if name.endswith("json")])
+def test_an_empty_file_comes_back_as_empty_as_it_was(name: str, text: str | None) -> None:
+    check_layout(FILES[name], text)
+
+
+@given(text=json_texts(SPACES), name=st.sampled_from([name for name in FILES if name.endswith("json")]))
+def test_json_of_any_layout_comes_back_byte_for_byte(text: str, name: str) -> None:
+    check_layout(FILES[name], text)
+    installed = FILES[name](text, Setup()).text
+    json.loads((installed or "").removeprefix("\ufeff"))  # another parser reads it too
+
+
+@given(text=json_texts(st.builds("{}{}{}".format, SPACES, COMMENTS, SPACES)))
+def test_comments_come_back_where_they_stood(text: str) -> None:
+    check_layout(FILES["gemini settings.json"], text)
+    check_layout(FILES["gemini settings.json"], text.replace('"c":', '"c": [1, ], "c":'))
+
+
+TOML = [
+    None, "", "\n", "x = 1", "x = 1\r\ny = 2", "x = 1\r\n", "# c\n\n\n", "\ufeffx = 1\n", "[mcp_servers]\n",
+    '[mcp_servers.a]\ncommand = "x"\n[z]\nq = 1e400\n[mcp_servers.b]\ncommand = "y"\n  # end',
+    '[mcp_servers]\nother = {command="x"}\n', 'mcp_servers.other.command = "x"\n', "mcp_servers = {}\n",
+    "mcp_servers = { other = { command = 'x' } } # c\r\n", '[[a]]\nb = [\n ["mcp_servers.tinymem"]\n]\n[[a]]\nb = 2',
+    's = """\n[mcp_servers.tinymem]\ncommand = 1\n"""\n',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", TOML)
+def test_toml_of_any_layout_comes_back_byte_for_byte(text: str | None) -> None:
+    check_layout(FILES["codex config.toml"], text)
+    installed = FILES["codex config.toml"](text, Setup()).text or ""
+    assert tomlkit.parse(installed.removeprefix("\ufeff"))["mcp_servers"]["tinymem"]["command"]
+
+
+def test_another_setup_keeps_the_keys_and_comments_that_a_user_added(tinymem: Run, home: Path) -> None:
+    tinymem("install", "codex")
+    config, hooks = home / ".codex/config.toml", home / ".codex/hooks.json"
+    config.write_text(config.read_text() + "required = true # wait\n\n# of z\n[z]\nq = 1\n")
+    hooks.write_text(hooks.read_text().replace('"timeout": 30', '"timeout": 5, "statusMessage": "tea"'))
+    tinymem("install", "codex", "--redact", "secrets", "--leave-alone", "~/diary")
+    assert "required = true # wait\n\n# of z\n[z]\nq = 1\n" in config.read_text()
+    assert hooks.read_text().count('"timeout": 5, "statusMessage": "tea"') == 4
+    assert all(file.read_text().count("--redact") and "--leave-alone" in file.read_text() for file in (config, hooks))
+    tinymem("uninstall", "codex")
+    assert config.read_text() == "\n# of z\n[z]\nq = 1\n" and not hooks.exists()
+
+
+@pytest.mark.parametrize("command", ["my-tinymem-hook stop", "tinymem-hook stop; say done", "echo tinymem-hook stop"])
+def test_a_hook_of_the_user_stays_though_it_sounds_like_ours(command: str) -> None:
+    text = json.dumps({"hooks": {"Stop": [{"hooks": [{"type": "command", "command": command}]}]}}, indent=1)
+    check_layout(FILES["claude-code settings.json"], text)
+
+
+@pytest.mark.parametrize(
+    ("client", "file", "text"),
+    [
+        ("claude-code", ".claude.json", '{"mcpServers": "none"}'),
+        ("claude-code", ".claude.json", '{"mcpServers": {"tinymem": {"url": "http://x"}}}'),
+        ("claude-code", ".claude.json", '{"half": "\\ud8"}'),
+        ("claude-code", ".claude.json", "[" * 100_000),
+        ("claude-code", ".claude/settings.json", '{"hooks": {"Stop": {"hooks": []}}}'),
+        ("claude-code", ".claude/settings.json", '{"hooks": {"Stop": "say done"}}'),
+        ("codex", ".codex/config.toml", "mcp_servers = 3\n"),
+        ("codex", ".codex/config.toml", "a = \n"),
+    ],
+)
+def test_what_cannot_be_edited_is_refused_and_no_file_is_changed(
+    tinymem: Run, home: Path, client: str, file: str, text: str
+) -> None:
+    (home / file).parent.mkdir(exist_ok=True)
+    (home / file).write_text(text)
+    done = tinymem("install", client)
+    assert done.status == 2 and file in done.err and "was left as it is" in done.err
+    assert [path for path in home.rglob("*") if path.is_file()] == [home / file] and (home / file).read_text() == text
+
+
+# -- files ------------------------------------------------------------------------------------------------------------
+
+
+def test_links_and_modes_stay_and_a_neighbours_token_is_not_shown(tinymem: Run, home: Path) -> None:
+    (home / "dotfiles").mkdir()
+    kept = home / "dotfiles/mcp.json"
+    kept.write_text('{"mcpServers":{"bank":{"env":{"TOKEN":"geheim-77"}}}}')
+    kept.chmod(0o640)
+    (home / ".cursor").mkdir()
+    (home / ".cursor/mcp.json").symlink_to(kept)
+    done = tinymem("install", "cursor")
+    assert "tinymem" in kept.read_text() and (home / ".cursor/mcp.json").is_symlink()
+    assert kept.stat().st_mode & 0o777 == 0o640 and "geheim" not in done.out + done.err
+    assert sorted(path.name for path in kept.parent.iterdir()) == ["mcp.json"]
+
+
+def test_what_another_program_wrote_meanwhile_is_not_lost(home: Path) -> None:
+    first, second = home / "a", home / "b"
+    first.write_bytes(b"1")
+    second.write_bytes(b"theirs")
+    with pytest.raises(ChangedMeanwhileError, match="try again"):
+        replace_all([Revision(first, b"1", b"2"), Revision(second, b"read before", b"ours")])
+    assert {path.name: path.read_bytes() for path in home.iterdir()} == {"a": b"1", "b": b"theirs"}
+
+
+def test_a_file_that_cannot_be_written_leaves_the_others_as_they_were(tinymem: Run, home: Path) -> None:
+    (home / ".claude").mkdir()
+    (home / ".claude/settings.json").write_text(OWN)
+    (home / ".claude.json").mkdir()
+    assert tinymem("install", "claude-code").status == 2
+    assert (home / ".claude/settings.json").read_text() == OWN
+
+
+def test_a_server_that_could_not_start_is_not_installed(
+    tinymem: Run, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tinymem.cli.install.commands.find_spec", lambda name: None)
+    done = tinymem("install", "claude-code")
+    assert done.status == 1 and "[mcp]" in done.err and not list(home.iterdir())

@@ -10,12 +10,13 @@ import typer
 from tinymem.errors import InputError
 
 __all__ = [
-    "MEMORY", "BudgetOption", "EmbedderOption", "JsonOption", "NamespaceOption", "PathOption", "QuestionArgument",
-    "SessionOption", "SinceOption", "SpeakerOption", "StoreOption", "ToolOption", "TypeOption", "UntilOption",
-    "parse_time",
+    "HOME", "MEMORY", "BudgetOption", "EmbedderOption", "JsonOption", "NamespaceOption", "PathOption",
+    "QuestionArgument", "SessionOption", "SinceOption", "SpeakerOption", "StoreOption", "ToolOption", "TypeOption",
+    "UntilOption", "parse_time",
 ]  # fmt: skip
 
 MEMORY = "memory"  # the default folder
+HOME = "~/.tinymem"  # the memory that agents are given
 TIME = "ISO 8601; UTC where it has no zone."
 
 PathOption = Annotated[

@@ -1,0 +1,105 @@
+"""The commands that set up agents: `tinymem install` and `tinymem uninstall`."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tinymem.cli.agents import LeaveAloneOption, RedactOption
+from tinymem.cli.options import HOME
+from tinymem.cli.shared import say
+from tinymem.errors import InputError, MissingExtraError
+
+if TYPE_CHECKING:
+    from tinymem.cli.install.clients import Client, Setup
+    from tinymem.cli.install.files import Revision
+
+__all__ = ["install", "uninstall"]
+
+TRIES = 3  # where somebody else writes the same settings
+
+ClientArgument = Annotated[str, typer.Argument(metavar="CLIENT", help="claude-code, codex, gemini, cursor or vscode.")]
+DryOption = Annotated[bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")]
+
+
+def install(
+    client: ClientArgument,
+    path: Annotated[str, typer.Option(envvar="TINYMEM_PATH", help="The folder of the memory, or a database.")] = HOME,
+    namespace: Annotated[
+        str | None, typer.Option(help="One namespace for all. Default: one for each repository, and `user` beside it.")
+    ] = None,
+    per_worktree: Annotated[
+        bool, typer.Option("--per-worktree", help="Each worktree of a repository has a namespace of its own.")
+    ] = False,
+    redact: RedactOption = None,
+    leave_alone: LeaveAloneOption = None,
+    dry_run: DryOption = False,
+) -> None:
+    """Give a coding agent a memory: its server and, where the agent has hooks, a memory that fills itself.
+
+    Worktrees of a repository share a namespace, and what is in the namespace `user` is recalled in all of them. What
+    is in the agent's settings stays, byte for byte; what is added is shown.
+
+    Example: tinymem install claude-code --dry-run
+    """
+    from tinymem.cli.install.clients import Setup
+
+    if find_spec("mcp") is None:
+        say(f"tinymem: nothing was changed: {MissingExtraError('the server', 'mcp')}", err=True)
+        raise typer.Exit(1)
+    _change(client, Setup(path, namespace, per_worktree, tuple(redact or ()), tuple(leave_alone or ())), dry_run)
+
+
+def uninstall(client: ClientArgument, dry_run: DryOption = False) -> None:
+    """Take out of an agent's settings what `tinymem install` put there; the memory stays.
+
+    Example: tinymem uninstall claude-code
+    """
+    _change(client, None, dry_run)
+
+
+def _change(name: str, setup: Setup | None, dry_run: bool) -> None:
+    from tinymem.cli.install.clients import clients
+    from tinymem.cli.install.files import ChangedMeanwhileError, replace_all
+
+    known = clients()
+    if name not in known:
+        raise InputError(f"the client must be one of {', '.join(known)}, not {name!r:.80}")
+    for attempt in range(1, TRIES + 1):
+        planned = _plan(known[name], setup)
+        if not planned:
+            say(f"Nothing to change: {name} {'has it already' if setup else 'has nothing of ours'}.")
+            return
+        try:
+            replace_all([] if dry_run else list(planned))
+            break
+        except ChangedMeanwhileError:
+            if attempt == TRIES:
+                raise
+    for revision, changes in planned.items():
+        say("\n".join([str(revision.path), *(f"  {change}" for change in changes)]))
+    say("\nNothing was changed (--dry-run)." if dry_run else f"\n{known[name].then}", err=True)
+
+
+def _plan(client: Client, setup: Setup | None) -> dict[Revision, list[str]]:
+    """Return the files of a client that would change, and how."""
+    from tinymem.cli.install.files import Revision, read_settings
+
+    planned = {}
+    for name, change in client.files.items():
+        path = Path(name).expanduser()
+        try:
+            path = path.resolve()  # a link into somebody's dotfiles stays one
+            before = read_settings(path)
+            if before is None and setup is None:
+                continue
+            edited = change(None if before is None else before.decode("utf-8", "surrogateescape"), setup)
+            after = None if edited.text is None else edited.text.encode("utf-8", "surrogateescape")
+        except (InputError, OSError, RuntimeError, UnicodeEncodeError) as error:
+            raise InputError(f"{path} was left as it is, and so was all else: {error}") from error
+        if after != before:
+            planned[Revision(path, before, after)] = edited.changes
+    return planned
