@@ -17,6 +17,7 @@ from tinymem.errors import InputError
 pytest.importorskip("langchain", reason="langchain is not installed (extra: test-all)")
 
 from langchain.agents import create_agent
+from langchain.agents.middleware import ClearToolUsesEdit, ContextEditingMiddleware
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import tool
 from langchain_model import ScriptedModel
@@ -157,3 +158,25 @@ def test_an_agent_that_runs_as_a_tool_has_a_session_of_its_own(memory: Hierarchi
     assert len(names) == 3 and all(name == "s1" or name.startswith("s1/agents/") for name in names)
     assert "quokka" not in " ".join(step.text for step in memory.history("s1"))
     assert {step.metadata["parent"] for step in memory.history("s1/agents/*")} == {"s1"}
+
+
+def test_what_other_middleware_puts_in_place_of_a_result_is_not_archived(memory: HierarchicalMemory) -> None:
+    def script(chat: Any) -> Move:
+        read = sum(message["role"] == "tool" for message in chat)
+        return Move(path=f"{read}.md") if read < 3 else Move(answer="Read.")
+
+    made = LangChainAgent(memory, "s1", script, str, None)
+    clearing = ContextEditingMiddleware(edits=[ClearToolUsesEdit(trigger=1, keep=1)])
+
+    @tool
+    def read_file(path: str) -> str:
+        """Read a file."""
+        return f"The plan {path} shows the quokka."
+
+    middleware: Any = [clearing, TinymemMiddleware(memory, max_tokens=BUDGET)]
+    made.agent = create_agent(made.model, [read_file], middleware=middleware, checkpointer=made.saver)
+    made.ask("Read the plans.")
+    assert "[cleared]" in str(made.requests[-1])
+    kept = [step.text for step in memory.history()]
+    assert "[cleared]" not in str(kept) and len(kept) == 8
+    assert all(sum(f"The plan {at}.md" in text for text in kept) == 1 for at in range(3))

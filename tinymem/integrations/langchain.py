@@ -91,17 +91,26 @@ class TinymemMiddleware(AgentMiddleware):
 def _fitted(memory: AnyMemory, request: ModelRequest, names: Sequence[str], max_tokens: int | None) -> ModelRequest:
     prompt = [request.system_message] if request.system_message else []
     *above, session = names
-    history = MessagesConversation([*prompt, *request.messages])
+    history, said = MessagesConversation([*prompt, *request.messages]), _said(request)
+    is_edited = said != request.messages
+    if is_edited:
+        archive(memory, MessagesConversation(said).messages, session, metadata=_lineage(names))
     more = {"without": steps_apart(to_sync(memory), session, above), "metadata": _lineage(names)}
-    sent = fit(memory, history, session, max_tokens, **more)
+    sent = fit(memory, history, session, max_tokens, archive=not is_edited, **more)
     return request.override(messages=sent[len(prompt) :])
 
 
 def _archive(memory: AnyMemory, request: ModelRequest, response: Any, names: Sequence[str]) -> None:
     response = response.model_response if isinstance(response, ExtendedModelResponse) else response
-    said = [response] if isinstance(response, BaseMessage) else response.result
-    history = MessagesConversation([*request.messages, *said])
+    answer = [response] if isinstance(response, BaseMessage) else response.result
+    history = MessagesConversation([*_said(request), *answer])
     archive(memory, history.messages, names[-1], metadata=_lineage(names))
+
+
+def _said(request: ModelRequest) -> list[Any]:
+    """Return what was said: the messages of the state, which other middleware may have edited for the request."""
+    found: list[Any] = request.state.get("messages") or request.messages
+    return found
 
 
 def _lineage(names: Sequence[str]) -> dict[str, str] | None:

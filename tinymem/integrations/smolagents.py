@@ -30,6 +30,8 @@ from tinymem.integrations.native import (
 from tinymem.memory.tools import MemoryTool
 from tinymem.messages.formats.conversation import Placed
 from tinymem.messages.formats.parts import said, text_part
+from tinymem.messages.tokens import count_message
+from tinymem.protocols import TokenCounter
 from tinymem.steps.content import as_text
 from tinymem.steps.step import Message
 
@@ -109,14 +111,25 @@ class StepsConversation(NativeConversation[tuple[ChatMessage, Message]]):
 
     def __init__(self, memory: Any, summary_mode: bool = False) -> None:
         steps = [memory.system_prompt, *memory.steps]
-        super().__init__(pair for at, step in enumerate(steps) for pair in _pairs(step, at, summary_mode))
+        pairs = [pair for at, step in enumerate(steps) for pair in _pairs(step, at, summary_mode)]
+        super().__init__((native, message) for native, message, _ in pairs)
+        self._images = [images for _, _, images in pairs]
 
     def _read(self, native: tuple[ChatMessage, Message]) -> Message:
         return native[1]
 
     def _written(self, placed: Sequence[Placed], stable: int, cache_control: Mapping[str, Any] | None) -> list[Any]:
         own = [one for one in placed if one.input is not None or one.message["role"] != "tool"]  # no placeholders
-        return [native for native, _ in super()._written(own, stable, cache_control)]
+        found: list[Any] = []
+        for one in own:
+            images = () if one.input is None else self._images[one.input]
+            found += [*images, self._sent(one)[0]]
+        return found
+
+    def tokens_beside(self, index: int, counter: TokenCounter) -> int:
+        """Count the tokens of the images, too, that are sent with an observation."""
+        images = [{"role": "user", "content": _content(image)} for image in self._images[index]]
+        return super().tokens_beside(index, counter) + sum(count_message(image, counter) for image in images)
 
     def _made(self, message: Message) -> tuple[ChatMessage, Message]:
         role = MessageRole.TOOL_RESPONSE if message["role"] == "tool" else MessageRole(message["role"])
@@ -127,29 +140,35 @@ class StepsConversation(NativeConversation[tuple[ChatMessage, Message]]):
         return replace(native[0], content=content), message
 
 
-def _pairs(step: Any, at: int, summary_mode: bool) -> Iterator[tuple[ChatMessage, Message]]:
-    """Yield the messages of a step, each with the one of a chat that it is."""
+def _pairs(step: Any, at: int, summary_mode: bool) -> Iterator[tuple[ChatMessage, Message, Sequence[ChatMessage]]]:
+    """Yield the messages of a step, each with the one of a chat that it is, and the images that are sent before it.
+
+    Images of an observation are put there by callbacks, and taken away later: they are no part of what is archived.
+    """
     natives = step.to_messages(summary_mode=summary_mode)
     if not isinstance(step, ActionStep):
         for native in natives:
             is_plan = isinstance(step, PlanningStep)  # whose request to go on is not the user's
-            yield native, {"role": "assistant" if is_plan else native.role.value, "content": _content(native)}
+            yield native, {"role": "assistant" if is_plan else native.role.value, "content": _content(native)}, ()
         return
     calling = next(
         (one for one in reversed(natives) if one.role in (MessageRole.TOOL_CALL, MessageRole.ASSISTANT)), None
     )
-    behind = natives[natives.index(calling) + 1 :] if calling else []
+    after = natives[natives.index(calling) + 1 :] if calling else []
+    behind = [one for one in after if one.role == MessageRole.TOOL_RESPONSE] or after
+    images = [one for one in after if one.role != MessageRole.TOOL_RESPONSE] if behind is not after else []
     name, id = (step.tool_calls[0].name, step.tool_calls[0].id) if step.tool_calls else ("none", "")
     ids = [f"{id or at}-{place}" for place in range(len(behind))]
     for native in natives:
         content = _content(native)
         if native is calling:
             calls = {"tool_calls": [make_call(one, name, "{}") for one in ids]} if ids else {}
-            yield native, {"role": "assistant", "content": content, **calls}
+            yield native, {"role": "assistant", "content": content, **calls}, ()
         elif any(native is one for one in behind):
-            yield native, make_result(ids.pop(0), content)
-        else:
-            yield native, {"role": "assistant", "content": content}
+            yield native, make_result(ids.pop(0), content), images
+            images = []
+        elif not any(native is one for one in after):
+            yield native, {"role": "assistant", "content": content}, ()
 
 
 def _content(native: ChatMessage) -> Any:
