@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from commands import Run
 from test_hooks import Hook
 from test_hooks import hook as hook  # the fixture
 from test_hooks import tinymem as tinymem  # another, which that one needs
@@ -63,6 +64,16 @@ def test_what_is_private_or_redacted_is_neither_kept_nor_searched_nor_told(hook:
     asked = {"session_id": "s2", "prompt": "What do we have in stock? <private>The gate's code?</private>"}
     assert hook("prompt", asked, path, *options).out == ""
     assert "[redacted]" in hook("prompt", asked | {"prompt": "What is the gate's code?"}, path, *options).out
+
+
+@pytest.mark.parametrize("command", ["ingest", "watch"])
+def test_private_text_of_a_file_that_is_added_by_hand_is_not_kept(command: str, tinymem: Run, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    file = write(tmp_path / "in" / "s1.jsonl", [claude("user", "The gate's code is <private>4711</private>.")])
+    given = [str(file)] if command == "ingest" else [str(file.parent), "--once"]
+    assert tinymem(command, *given, "--path", str(tmp_path / "m"), "--embedder", "hashing:64").status == 0
+    with HierarchicalMemory(tmp_path / "m") as memory:
+        assert [step.text for step in memory.history()] == ["The gate's code is [private]."]
 
 
 def test_nothing_is_kept_where_what_to_redact_is_not_understood(hook: Hook, tmp_path: Path) -> None:

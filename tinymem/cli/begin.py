@@ -76,8 +76,8 @@ def ingest(
     CLI, dumps of LangChain or smolagents, tau-bench results, mini-swe-agent or ATIF trajectories, gzip'd or not.
     Exports are read as they come: ChatGPT and Claude.ai (the zip, or conversations.json), Slack (the zip, or its
     folder), Cursor (state.vscdb). Of another folder, all files of JSON in it and below are read. A damaged line is left
-    out and named, and so is what nobody said. After Ctrl-C (exit status 130), the same command goes on where it
-    stopped.
+    out and named, and so is what nobody said and what stands in <private> tags. After Ctrl-C (exit status 130), the
+    same command goes on where it stopped.
 
     Example: tinymem ingest run.jsonl trajectories/*.json.gz --path ./memory
     """
@@ -96,13 +96,14 @@ def ingest(
 
 
 def _ingest(target: Target, files: Sequence[Path]) -> None:
+    from tinymem.runs.hooks.privacy import redact_with
     from tinymem.runs.ingest import ingest_files
     from tinymem.steps.progress import show_progress
     from tinymem.upkeep.forgetting import cleanup_on_failure
 
     begin = time.perf_counter()
     with cleanup_on_failure(target.place, target.namespace):  # files that are refused leave no empty memory behind
-        with target.open(create=True) as memory:
+        with target.open(create=True, redact=redact_with(())) as memory:
             with show_progress(sys.stderr, "ingesting", "steps") as progress:
                 done = ingest_files(memory, files, progress)
             with show_progress(sys.stderr, "indexing", "passages") as progress, suppress(TinymemError):
@@ -156,10 +157,11 @@ def watch(
     Example: tinymem watch ~/.claude/projects --path ~/memory
     """
     from tinymem.runs.growing import WatchedFolder
+    from tinymem.runs.hooks.privacy import redact_with
 
     watched = WatchedFolder(folder)
     try:
-        with target.open(create=True) as memory:
+        with target.open(create=True, redact=redact_with(())) as memory:
             while True:
                 for done in watched.changes(memory):
                     if done.steps:

@@ -16,7 +16,7 @@ from tinymem.runs.hooks.client import ask, start
 __all__ = ["main"]
 
 LONGEST = 1_000_000  # characters of an event
-PATIENCE = {"prompt": 3.0}  # seconds that an event waits for its answer: a process that must start needs one or two;
+PATIENCE = {"prompt": 5.0}  # seconds that an event waits for its answer: a process that must start needs one or two;
 ELSE = 10.0  # and other events; what takes longer is done without the agent
 PAUSE = 0.02  # seconds between looks whether the process has begun to listen
 DEFAULT_PATH = "~/.tinymem"
