@@ -8,10 +8,13 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tinymem import HierarchicalMemory, MessageStep, TaskStep
 from tinymem.errors import InputError
 from tinymem.upkeep import import_memory
+from tinymem.upkeep.correcting import says_the_same
 
 open_memory = partial(HierarchicalMemory, store="exact")
 COLOURS = ["red", "blue", "green"]
@@ -71,7 +74,7 @@ def test_a_correction_is_itself_corrected_and_can_be_taken_back() -> None:
         ask = "Which port has staging?"
         assert [item.step.id for item in memory.recall(ask).items] == [second.id]
         assert [step.text for step in memory.history()] == [old.text, first.text, second.text]
-        assert f"corrects: {old.id}, {first.id}" in str(memory.explain(ask))
+        assert "#1, #2 are corrected by #3" in str(memory.explain(ask))
         assert f"corrected by #{second.step_number}" in memory.open(first.id)
         memory.forget([second.id])
         assert [item.step.id for item in memory.recall(ask).items] == [first.id]
@@ -102,6 +105,73 @@ def test_corrections_survive_export_and_a_restart(tmp_path: Path) -> None:
             assert [item.text for item in memory.recall("Which port has staging?").items] == [
                 "The port of staging is 8444."
             ]
+
+
+SUBJECTS = [
+    ("Tom is allergic to peanuts.", "Eve is allergic to peanuts."),
+    ("The probe is reachable.", "The probe is not reachable."),
+    ("The probe is reachable.", "The probe isn't reachable."),
+    ("The data lies in the EU region.", "The data lies in the US region."),
+    ("Use the production cluster for the demo.", "Use the staging cluster for the demo."),
+    ("The tank holds 5 litres of oil.", "The tank holds 5 gallons of oil."),
+    ("The outside is at -5 degrees today.", "The outside is at 5 degrees today."),
+    ("The ticket costs €5 at the door.", "The ticket costs $5 at the door."),
+    ("The boss of Ben is Ann.", "The boss of Ann is Ben."),
+    ("Ann pays Ben for the lunch.", "Ben pays Ann for the lunch."),
+    ("Plan A starts on Monday morning.", "Plan B starts on Monday morning."),
+    ("The lift is open.", "Is the lift open?"),
+    ("The lift is open.", "The lift was open."),
+    ("No dogs are allowed in the hall.", "Dogs are allowed in the hall."),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("claim", "other"), SUBJECTS)
+def test_another_claim_is_named_and_not_touched(claim: str, other: str) -> None:
+    with open_memory() as memory:
+        old, near = memory.archive([MessageStep("user", text) for text in (claim, other)])
+        new = memory.correct(old.id, "That has changed.")
+        assert [*new.metadata["corrects"], *new.metadata["similar"]] == [old.id, near.id]
+        assert near.id in {item.step.id for item in memory.recall(other).items}
+
+
+SOURCES: list[dict[str, object]] = [
+    {"session": "ben"}, {"speaker": "Ben"}, {"metadata": {"agent": "coder"}}, {"metadata": {"user": "ben"}}, {},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("at", range(len(SOURCES)))
+def test_a_correction_leaves_what_others_said(at: int) -> None:
+    with open_memory() as memory:
+        said = memory.archive([MessageStep("user", "The gate's code is 4711.", **source) for source in SOURCES])  # type: ignore[arg-type]
+        new = memory.correct(said[at].id, "The gate's code is 4712.")
+        assert list(new.metadata["corrects"]) == [said[at].id]
+        assert memory.recall("gate code", session="ben").text.count("4711") == (at != 0)
+
+
+CLAIM = st.lists(
+    st.sampled_from(["Tom", "Eve", "not", "EU", "5", "km", "gate", "of", "is", "on"]), min_size=2, max_size=7
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(CLAIM, st.data())
+def test_a_claim_with_another_word_is_another_claim(words: list[str], data: st.DataObject) -> None:
+    at = data.draw(st.integers(0, len(words) - 1))
+    changed = [*words[:at], data.draw(st.sampled_from(["Ann", "never", "7", "miles"])), *words[at + 1 :]]
+    shorter = [word for place, word in enumerate(words) if place != at]
+    text = " ".join(words)
+    assert says_the_same(text, f"Noted: {text}.") and says_the_same(f"The {text}", text)
+    assert not says_the_same(text, " ".join(changed))
+    assert words[at] == "of" or not says_the_same(text, " ".join(shorter))
+
+
+def test_an_assistant_that_repeats_a_claim_is_corrected_with_it() -> None:
+    with open_memory() as memory:
+        texts = ("The vault's code is 4711-Q.", "Noted: the code of the vault is 4711-Q", "the vault's code is 4711-Q")
+        said = memory.archive([MessageStep(("user", "assistant", "user")[at], text) for at, text in enumerate(texts)])
+        mine = memory.archive([MessageStep(role, "My code is 4711-Q.") for role in ("user", "assistant")])
+        assert {*memory.correct("#1", "The code is gone.").metadata["corrects"]} == {step.id for step in said}
+        assert [*memory.correct(mine[0].id, "I have no code.").metadata["corrects"]] == [mine[0].id]
 
 
 def test_nothing_is_corrected_by_nothing() -> None:

@@ -53,7 +53,6 @@ def talk(memory: HierarchicalMemory, session: str, count: int, words: int = 12) 
 def test_a_prompt_has_no_turn_of_another_session_and_its_own_request(
     said: list[tuple[str, int, bool]], budget: int
 ) -> None:
-    sent: dict[str, list[Context]] = {}
     with open_memory(max_tokens=budget) as memory:
         for at, (session, length, calls) in enumerate(said):
             request = memory.add_message("user", f"{session} asks {at} " + "leaf " * length, session=session)
@@ -68,10 +67,18 @@ def test_a_prompt_has_no_turn_of_another_session_and_its_own_request(
             assert {step.session for step in shown} == {session} and request.id in {step.id for step in shown}
             assert not problems(context.messages)
             assert count_tokens(context.messages) == context.tokens <= budget
-            sent.setdefault(session, []).append(context)
+
+
+def test_the_prompts_of_each_session_only_grow_between_jumps() -> None:
+    sent: dict[str, list[Context]] = {"a": [], "b": []}
+    with open_memory(max_tokens=2_000) as memory:
+        for at in range(120):
+            session = "ab"[at % 3 > 1]
+            memory.add_message("user", f"{session} asks {at}. " + "leaf " * (at % 40), session=session)
+            sent[session].append(memory.context(session=session))
     for prompts in sent.values():
-        jumps = [before for before, after in pairwise(prompts) if after.messages[: before.stable] != before.messages]
-        assert len(jumps) <= 1 + sum(prompt.tokens for prompt in prompts) // budget
+        jumps = sum(after.messages[: before.stable] != before.messages for before, after in pairwise(prompts))
+        assert jumps <= len(prompts) // 8
 
 
 def test_a_step_that_others_drove_out_of_the_window_is_in_its_own_prompt(tmp_path: Path) -> None:

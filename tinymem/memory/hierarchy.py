@@ -400,16 +400,17 @@ class HierarchicalMemory(StepCollection):
     def correct(self, id: str | int, correction: str | Step) -> Step:
         """Correct what a step says: wherever it would be recalled from now on, the correction comes back instead.
 
-        The step stays in the history, and so do others that make the same claim, which are corrected with it. The
-        correction is a milestone, and stands in the window if the step does; once it is forgotten, they are recalled
-        again.
+        The step stays in the history, and so do copies of its claim by the same speaker in the same session, which are
+        corrected with it: the same words, but for articles, "Noted:" and the like. The correction is a milestone, and
+        stands in the window if the step does; once it is forgotten, they are recalled again.
 
         Args:
             id: The step's id or its number. If it was corrected before, that correction is corrected too.
             correction: What is true, in words of its own ("The port is 8444."), or as a step.
 
         Returns:
-            The correction, with the ids of what it corrects in its metadata, under `"corrects"`.
+            The correction. Its metadata has the ids of what it corrects, under `"corrects"`, and of steps that say
+            about the same and were not touched, under `"similar"`.
 
         Raises:
             InputError: There is no such step, or the correction says nothing.

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from tinymem.protocols import TokenCounter
 from tinymem.recall.diversity import DIVERSITY, SHORT, Repetitions, Utterance
 from tinymem.recall.render import block, format_times, header, label, line, speaker_key
-from tinymem.recall.results import Excerpt, LeftOut, Recall, Shares
+from tinymem.recall.results import Excerpt, FeatureShares, LeftOut, Recall
 from tinymem.steps.content import clean
 from tinymem.steps.step import Part, Step
 
@@ -272,7 +272,7 @@ class _Packer:
             tokens=sum(c.tokens for c in run) + (self._mark_cost(run[0].said) if times > 1 else 0),
             score=best.score,
             relevance=best.relevance,
-            why=Shares(best.why),
+            why=FeatureShares(best.why),
             times=times,
             varied=varied,
         )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import overload
 
 from tinymem.protocols import TokenCounter
 from tinymem.recall.relevance import Signals, price_of
@@ -12,12 +13,12 @@ from tinymem.recall.render import DAY, format_times
 from tinymem.steps.display import one_line
 from tinymem.steps.step import REPR_LENGTH, Step
 from tinymem.steps.terminal import Column, Line, Shown, Table, first_words, pluralize
-from tinymem.steps.types import corrected_ids, shown_time
+from tinymem.steps.types import shown_time
 
 __all__ = ["Excerpt", "Explanation", "LeftOut", "Recall"]
 
 
-class Shares(Mapping[str, float]):
+class FeatureShares(Mapping[str, float]):
     """The share of each feature in a score, strongest first, worked out once somebody looks."""
 
     def __init__(self, work_out: Callable[[], Mapping[str, float]]) -> None:
@@ -76,8 +77,8 @@ class Excerpt:
 
 
 @dataclass(frozen=True)
-class Recall:
-    """The recalled block.
+class Recall(Sequence[Excerpt]):
+    """The recalled block; as a sequence, the excerpts in it.
 
     Attributes:
         text: The block as it stands in a prompt, fence included; "" when there is nothing.
@@ -102,8 +103,15 @@ class Recall:
     def __str__(self) -> str:
         return self.text
 
-    def __bool__(self) -> bool:
-        return bool(self.items)
+    def __len__(self) -> int:
+        return len(self.items)
+
+    @overload
+    def __getitem__(self, at: int) -> Excerpt: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Excerpt]: ...
+    def __getitem__(self, at: int | slice) -> Excerpt | Sequence[Excerpt]:
+        return self.items[at]
 
     def with_note(self, counter: TokenCounter, budget: int) -> str:
         """Return the text, and the note behind it where both are at most `budget` tokens."""
@@ -160,6 +168,7 @@ class Explanation(Shown):
             a better one, have too little to do with the query, or rank below the last one that fitted.
         signals: What tells whether the memory knows anything of the question; None for a stretch of a run.
         odds: The log-odds that it does, by these signals; below 0 the answer is no.
+        corrections: The numbers of the steps that are corrected, each with that of its newest correction.
     """
 
     query: str
@@ -168,6 +177,7 @@ class Explanation(Shown):
     left_out: tuple[LeftOut, ...]
     signals: Signals | None = None
     odds: float = 0.0
+    corrections: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def items(self) -> tuple[Excerpt, ...]:
@@ -182,9 +192,10 @@ class Explanation(Shown):
             yield [(self.recalled.note, "yellow")]
         if self.signals is not None:
             yield [(f"{self.signals}: log-odds {self.odds:+.2f} that something is known of it", "dim")]
-        for item in self.items:
-            if ids := corrected_ids(item.step):
-                yield [(f"#{item.step.step_number} comes back for what it corrects: {', '.join(ids)}", "yellow")]
+        for number in dict.fromkeys(item.step.step_number for item in self.items):
+            if stale := [f"#{old}" for old, new in sorted(self.corrections.items()) if new == number]:
+                verb = "is" if len(stale) == 1 else "are"
+                yield [(f"{', '.join(stale)} {verb} corrected by #{number}", "yellow")]
         common = self._common_features()
         if self.items:
             yield []

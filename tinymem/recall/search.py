@@ -38,6 +38,13 @@ LABELLED = 1_000  # characters of a question in which labels are looked for,
 MOST_NAMES = 3  # and those that are named where no step has them
 
 
+def unknown_names(only: Filter, catalog: Catalog) -> str:
+    """Return a note of the names in a filter that no step has; "" where each has some."""
+    asked = [(name, value) for name in ("session", "speaker", "tool") if (value := getattr(only, name)) is not None]
+    unknown = [f"{name} {value!r}" for name, value in asked if not Filter(**{name: value}).mask(catalog).any()]
+    return f"no step has the {' or the '.join(unknown)}" if unknown else ""
+
+
 class Search:
     """Recall over the steps of `past`, ranked by `fusion`: the published weights unless others are given.
 
@@ -121,7 +128,9 @@ class Search:
             catalog = past.catalog
             allowed = catalog.allowed(only, hidden)
             if not text.strip() or not (allowed.any() or isinstance(catalog, Outline)):
-                return Explanation(text, budget, Recall("", 0, (), past.queue.trouble), ())
+                return Explanation(
+                    text, budget, Recall("", 0, (), past.queue.trouble or unknown_names(only, catalog)), ()
+                )
             question = past.queue.question(text, catalog, now)
         query, packed = question(), None
         with self._held():
@@ -136,6 +145,7 @@ class Search:
                     put_corrections, corrections=corrections, catalog=scored.catalog, only=only, hidden=hidden
                 )
                 packed = self._packed(scored, text, budget, limits, current)
+                packed = packed and replace(packed, corrections=corrections)
         with self._held():
             if packed is not None and past.rewrites == rewrites:
                 return packed

@@ -1,63 +1,118 @@
-"""Correcting: the step that corrects another one, and all that make the same claim."""
+"""Correcting: the step that corrects another one, and the copies of that claim by the same source."""
 
 from __future__ import annotations
 
+import unicodedata
+from collections.abc import Sequence
+from itertools import takewhile
+
 from tinymem.archive.archive import Archive
 from tinymem.errors import InputError
-from tinymem.recall.diversity import wording
 from tinymem.recall.search import Search
+from tinymem.steps.actions import ActionStep
 from tinymem.steps.checks import check_instance
 from tinymem.steps.content import is_empty
 from tinymem.steps.ids import utc_now
 from tinymem.steps.step import Step
-from tinymem.steps.types import CORRECTS, MessageStep
+from tinymem.steps.types import CORRECTS, SIMILAR, MessageStep
+from tinymem.stores.filter import Filter
 
 __all__ = ["correction_of", "says_the_same"]
 
 LOOKED_AT = 4_000  # tokens of recalled steps among which others with the same claim are looked for
 LONGEST_CLAIM = 1_000  # characters of a claim that others may repeat
-SAME = 0.7  # Jaccard index of the words of two texts that say the same
-SHORT_WORD = 3  # characters of a word that says little of what a text is about
+ALIKE = 0.5  # Jaccard index of the words of two texts from which on one is named as similar
+NAMED = 5  # similar steps that are named at most
+ARTICLES = frozenset({"a", "an", "the"})
+# words before a claim that say nothing of it
+OPENINGS = frozenset({"also", "and", "fyi", "note", "noted", "ok", "okay", "please", "remember", "right", "so", "sure",
+                      "that", "understood", "well", "yes"})  # fmt: skip
+VERBS = frozenset({"are", "can", "had", "has", "have", "is", "may", "must", "should", "was", "were", "will", "would"})
+AROUND = ".,;:!?\"'()[]“”‘’«»。，！？"  # punctuation around a word; signs, units and currencies are part of it
+FIRST_PERSON = frozenset({"i", "i'm", "me", "mine", "my", "our", "ours", "us", "we", "we're"})
+MARKS = frozenset({"milestone", CORRECTS, SIMILAR})  # metadata that says nothing of who is meant
 
 
 def correction_of(old: Step, correction: str | Step, past: Archive, search: Search) -> Step:
-    """Return the step that corrects `old`, its correction so far, and what says the same. Errors as in `correct`."""
+    """Return the step that corrects `old`, its correction so far, and its copies. Errors as in `correct`."""
     text = correction if isinstance(correction, str) else check_instance("correction", correction, Step).text
     if is_empty(text):
         raise InputError("the correction is empty: say what is true instead")
     numbers = [old.step_number or 0]
     if (newer := past.corrections.get(numbers[0])) is not None:
         numbers.append(newer)
-    stale = [step.id for step in past.fetch(numbers).values()]
-    if len(old.text) <= LONGEST_CLAIM:
-        found = search.recall(old.text, LOOKED_AT, utc_now(), diversity=0, min_relevance=0)
-        stale += [item.step.id for item in found.items if says_the_same(item.step.text, old.text)]
+    stale = [*past.fetch(numbers).values()]
+    others = [step for step in _alike(old, search) if step not in stale]
+    copies = [step for step in others if _is_same_source(step, old) and says_the_same(step.text, old.text)]
+    similar = [step.id for step in others if step not in copies][:NAMED]
     if isinstance(correction, str):
         role = old.role if isinstance(old, MessageStep) and old.role in ("user", "assistant") else "user"
         correction = MessageStep(role, correction, session=old.session, speaker=old.speaker)
-    return correction.evolve(
-        metadata={"milestone": True, **correction.metadata, CORRECTS: [*dict.fromkeys(stale)]}, step_number=None
-    )
+    metadata = {"milestone": True, **correction.metadata, CORRECTS: [step.id for step in [*stale, *copies]]}
+    return correction.evolve(metadata=metadata | ({SIMILAR: similar} if similar else {}), step_number=None)
+
+
+def _alike(old: Step, search: Search) -> list[Step]:
+    """Return the steps that say about the same as a claim, those of its session first."""
+    if len(old.text) > LONGEST_CLAIM:
+        return []
+    filters = [Filter(session=old.session)] * (old.session is not None) + [None]
+    found: dict[str, Step] = {}
+    for only in filters:
+        recalled = search.recall(old.text, LOOKED_AT, utc_now(), only=only, diversity=0, min_relevance=0)
+        found.update((item.step.id, item.step) for item in recalled.items)
+    words = {*_words(old.text)}
+    return [step for step in found.values() if _overlap({*_words(step.text)}, words) >= ALIKE]
+
+
+def _overlap(words: set[str], others: set[str]) -> float:
+    return len(words & others) / (len(words | others) or 1)
+
+
+def _is_same_source(step: Step, old: Step) -> bool:
+    """Return whether a step is of the same session, speaker and agent; an assistant repeats what others say."""
+    facts, known = ({k: v for k, v in one.metadata.items() if k not in MARKS} for one in (step, old))
+    if step.session != old.session or facts != known or isinstance(step, ActionStep) != isinstance(old, ActionStep):
+        return False
+    if _role(step) == _role(old):
+        return step.speaker == old.speaker
+    is_repeated = any(_role(one) == "assistant" and one.speaker is None for one in (step, old))
+    return is_repeated and FIRST_PERSON.isdisjoint(_words(old.text))
+
+
+def _role(step: Step) -> str:
+    return step.role if isinstance(step, MessageStep) else "user"
 
 
 def says_the_same(one: str, other: str) -> bool:
-    """Return whether two texts make the same claim: nearly the same words, and the same numbers in them.
+    """Return whether two texts make the same claim: the same words in the same order.
+
+    Articles, words as "Noted:" before the claim and the form of a genitive may differ, nothing else.
 
     >>> says_the_same("The vault's code is 4711-Q.", "Noted: the code of the vault is 4711-Q")
     True
-    >>> says_the_same("The vault's code is 4711-Q.", "The garage's code is 4711-Q.")
+    >>> says_the_same("Tom is allergic to peanuts.", "Eve is allergic to peanuts.")
     False
     """
-    words, others = _words(one), _words(other)
-    if not words or {word for word in words ^ others if _has_digit(word)}:
-        return False
-    return len(words & others) >= SAME * len(words | others)
+    words = _words(one)
+    return bool(words) and words == _words(other) and one.rstrip().endswith("?") == other.rstrip().endswith("?")
 
 
-def _words(text: str) -> frozenset[str]:
-    words = (word.strip(":;,").removesuffix("'s").removesuffix("’s") for word in wording(text).split())
-    return frozenset(word for word in words if len(word) > SHORT_WORD or _has_digit(word))
+def _words(text: str) -> list[str]:
+    """Return the words of a claim, a genitive with "of" as one with "'s": "code of the vault" is "vault code"."""
+    words = [word for each in unicodedata.normalize("NFKC", text).split() if (word := each.strip(AROUND))]
+    folded = [word.casefold().replace("’", "'").removesuffix("'s") for word in words]
+    begin = len([*takewhile(OPENINGS.__contains__, folded)])
+    pairs = zip(words[begin:], folded[begin:], strict=True)
+    said = [fold for at, (word, fold) in enumerate(pairs) if fold not in ARTICLES or (at and word.isupper())]
+    return _without_of(said)
 
 
-def _has_digit(word: str) -> bool:
-    return any(map(str.isdigit, word))
+def _without_of(words: Sequence[str]) -> list[str]:
+    if "of" not in words:
+        return [*words]
+    at = words.index("of")
+    owner = [*takewhile(lambda word: word not in VERBS, words[at + 1 :])]
+    if not VERBS.isdisjoint(words[:at]):
+        return [*words]
+    return [*owner, *words[:at], *words[at + 1 + len(owner) :]]

@@ -110,7 +110,9 @@ class MemoryTools:
         memory = self._memory.opened()
         if replaces:
             corrected = memory.correct(replaces.removeprefix("#"), step)
-            return f"Remembered as #{corrected.step_number}, which comes back instead of {replaces}."
+            numbers = [f"#{memory.get(id).step_number}" for id in corrected.metadata.get("similar", ())]
+            others = f" Also similar, not touched: {', '.join(numbers)}." if numbers else ""
+            return f"Remembered as #{corrected.step_number}, which comes back instead of {replaces}.{others}"
         added = memory.archive([step])
         return f"Remembered as #{added[0].step_number}." if added else "Nothing is left of it to remember."
 
