@@ -105,7 +105,7 @@ def test_what_one_session_of_claude_code_said_reaches_the_next(
 ) -> None:
     install_plugin(claude) if way == "plugin" else install("claude-code", tmp_path)
     listed = claude("mcp", "list")
-    assert "Connected" in listed and "hook" not in listed  # one that fails is named
+    assert "Connected" in listed and "SessionEnd" not in listed  # a hook that fails is named
     claude("-p", FACT)
     claude("-p", ASKED)
     first, second = api.prompts
