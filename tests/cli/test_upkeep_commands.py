@@ -120,7 +120,7 @@ def test_forgetting_asks_first(tinymem: Run, memory: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("options", "count"),
     [
-        (["--id", "ladder", "--id", "nobody"], 1),
+        (["--id", "ladder", "--id", "#1"], 1),
         (["--id", "ladder", "--type", "action"], 2),
         (["--speaker", "Ann"], 1),
         (["--tool", "look"], 1),
@@ -135,7 +135,10 @@ def test_what_would_go_is_what_goes(tinymem: Run, memory: Path, options: list[st
     dry = tinymem("forget", *options, "--dry-run")
     assert (dry.status, dry.out, steps(tinymem)) == (0, f"Would forget {pluralize(count, 'step')}.\n", 43)
     done = tinymem("forget", *options, "--yes", "--json")
-    assert (json.loads(done.out), steps(tinymem)) == ({"steps": count, "dry_run": False}, 43 - count)
+    assert (json.loads(done.out), steps(tinymem)) == (
+        {"steps": count, "dry_run": False, "repeated": []},
+        43 - count,
+    )
 
 
 def test_a_namespace_is_forgotten_with_its_folder(tinymem: Run, memory: Path) -> None:

@@ -16,7 +16,9 @@ from tinymem.cli.options import (
     ToolOption,
     TypeOption,
     UntilOption,
+    WhereOption,
     parse_time,
+    parse_where,
 )
 from tinymem.cli.shared import Target, excerpt_record, left_out_record, on_memory, print_json, say
 from tinymem.steps.terminal import pluralize
@@ -24,6 +26,25 @@ from tinymem.steps.terminal import pluralize
 __all__ = ["context", "explain", "recall"]
 
 ENOUGH = 8_000  # tokens in which the best excerpt is asked for where none fits those given
+
+
+def _filters(
+    since: str | None,
+    until: str | None,
+    session: str | None,
+    speaker: str | None,
+    tool: str | None,
+    type: str | None,
+    where: list[str] | None,
+) -> dict[str, Any]:
+    """Return the filters of recall and explain, as they are typed."""
+    named = {"session": session, "speaker": speaker, "tool": tool, "type": type}
+    return {
+        **named,
+        "since": parse_time("since", since),
+        "until": parse_time("until", until),
+        "where": parse_where(where),
+    }
 
 
 @on_memory()
@@ -37,6 +58,7 @@ def recall(
     speaker: SpeakerOption = None,
     tool: ToolOption = None,
     type: TypeOption = None,
+    where: WhereOption = None,
     now: Annotated[
         str | None, typer.Option(metavar="TIME", help='The time of asking, from which "last week" is reckoned.')
     ] = None,
@@ -53,9 +75,8 @@ def recall(
     Example: tinymem recall which test was flaky --max-tokens 500
     """
     asked = " ".join(question)
-    options: dict[str, Any] = {"session": session, "speaker": speaker, "tool": tool, "type": type}
-    options |= {"since": parse_time("since", since), "until": parse_time("until", until), "now": parse_time("now", now)}
-    options |= {"k": k, "min_relevance": min_relevance}
+    options = _filters(since, until, session, speaker, tool, type, where)
+    options |= {"now": parse_time("now", now), "k": k, "min_relevance": min_relevance}
     if diversity is not None:
         options["diversity"] = diversity
     with target.open_to_search() as memory:
@@ -88,26 +109,39 @@ def context(
         typer.Argument(metavar="QUESTION", help="What the next prompt is about. Default: the current task."),
     ] = None,
     max_tokens: Annotated[int, typer.Option(min=1, help="The token budget of the whole prompt.")] = 8_000,
+    session: Annotated[str | None, typer.Option("--session", help="The conversation that goes on.")] = None,
 ) -> None:
     """Build the next prompt, and print what is in it and why; with --json, its messages.
 
     Example: tinymem context why did the test fail --max-tokens 4000 --json
     """
     with target.open_to_search() as memory:
-        built = memory.context(" ".join(question or ()) or None, max_tokens=max_tokens)
+        built = memory.context(" ".join(question or ()) or None, session=session, max_tokens=max_tokens)
         record = {"tokens": built.tokens, "budget": max_tokens, "messages": built.messages}
         target.answer(record, built.explain())
 
 
 @on_memory()
-def explain(target: Target, question: QuestionArgument, max_tokens: BudgetOption = 1_000) -> None:
+def explain(
+    target: Target,
+    question: QuestionArgument,
+    max_tokens: BudgetOption = 1_000,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    session: SessionOption = None,
+    speaker: SpeakerOption = None,
+    tool: ToolOption = None,
+    type: TypeOption = None,
+    where: WhereOption = None,
+) -> None:
     """Print why recall brings back what it does, and what it ranks next and leaves out.
 
     Example: tinymem explain which test was flaky --max-tokens 500
     """
     asked = " ".join(question)
+    filters = _filters(since, until, session, speaker, tool, type, where)
     with target.open_to_search() as memory:
-        found = memory.explain(asked, max_tokens=max_tokens)
+        found = memory.explain(asked, max_tokens=max_tokens, **filters)
     items = [excerpt_record(item) for item in found.items]
     left = [left_out_record(one) for one in found.left_out]
     result = {"question": asked, "tokens": found.recalled.tokens, "budget": max_tokens}

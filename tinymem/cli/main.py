@@ -24,6 +24,7 @@ from tinymem.cli.move import export, import_file, migrate, schema, scrub
 from tinymem.cli.replay import replay
 from tinymem.cli.shared import say
 from tinymem.cli.upkeep import doctor, forget, rebuild, reindex, retain
+from tinymem.cli.write import add, correct, mark
 from tinymem.errors import (
     BudgetError,
     EmbedderMismatchError,
@@ -41,6 +42,7 @@ FIRST = "Begin here"
 GROUPS: dict[str, dict[str, Callable[..., None]]] = {  # in the order of the help
     FIRST: {"demo": demo, "ingest": ingest, "watch": watch, "recall": recall, "context": context, "show": show},
     "Look inside": {"get": get, "explain": explain, "inspect": inspect, "stats": stats, "namespaces": namespaces},
+    "Write by hand": {"add": add, "mark": mark, "correct": correct},
     "Measure your own runs": {"replay": replay},
     "Connect agents": {"install": install, "uninstall": uninstall, "mcp": mcp, "hook": hook},
     "Move it": {"export": export, "import": import_file},
@@ -124,8 +126,10 @@ def main() -> None:
     except TinymemError as error:
         say(f"tinymem: {error}", err=True)
         raise SystemExit(2 if isinstance(error, MISTAKES) else 1) from None
-    except BrokenPipeError:  # as in `tinymem recall ... | head`; drop what is buffered
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:  # a full disk, or a closed pipe as in `tinymem recall ... | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # drop what is buffered
+        if not isinstance(error, BrokenPipeError):
+            say(f"tinymem: {error.strerror or error}", err=True)
         raise SystemExit(1) from None
 
 

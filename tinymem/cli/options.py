@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime, timezone
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -12,7 +13,7 @@ from tinymem.errors import InputError
 __all__ = [
     "HOME", "MEMORY", "BudgetOption", "EmbedderOption", "JsonOption", "NamespaceOption", "PathOption",
     "QuestionArgument", "SessionOption", "SinceOption", "SpeakerOption", "StoreOption", "ToolOption", "TypeOption",
-    "UntilOption", "parse_time",
+    "UntilOption", "WhereOption", "parse_time", "parse_where",
 ]  # fmt: skip
 
 MEMORY = "memory"  # the default folder
@@ -56,6 +57,28 @@ UntilOption = Annotated[str | None, typer.Option("--until", metavar="TIME", help
 SpeakerOption = Annotated[str | None, typer.Option("--speaker", help="Only what this person said.")]
 ToolOption = Annotated[str | None, typer.Option("--tool", help="Only steps that call this tool.")]
 TypeOption = Annotated[str | None, typer.Option("--type", help='Only steps of this type, such as "action".')]
+WhereOption = Annotated[
+    list[str] | None,
+    typer.Option("--where", metavar="KEY=VALUE", help="Only steps with this in their metadata; several may be given."),
+]
+
+
+def parse_where(given: list[str] | None) -> dict[str, Any] | None:
+    """Parse pairs of key and value; a value is JSON (3, true), or else text.
+
+    Raises:
+        InputError: One has no key, or no sign between.
+    """
+    parsed: dict[str, Any] = {}
+    for pair in given or ():
+        key, sign, text = pair.partition("=")
+        if not key or not sign:
+            raise InputError(f"it must be KEY=VALUE, such as user=ann, not {pair!r:.80}")
+        try:
+            parsed[key] = json.loads(text)
+        except (ValueError, RecursionError):
+            parsed[key] = text
+    return parsed or None
 
 
 def parse_time(name: str, text: str | None) -> datetime | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import sys
+from collections.abc import Sequence
 from contextlib import closing
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,13 +20,16 @@ from tinymem.cli.options import (
     ToolOption,
     TypeOption,
     UntilOption,
+    WhereOption,
     parse_time,
+    parse_where,
 )
 from tinymem.cli.shared import Target, confirm, on_memory, say
 from tinymem.errors import InputError
 from tinymem.steps.terminal import pluralize
 
 if TYPE_CHECKING:
+    from tinymem.memory.hierarchy import HierarchicalMemory
     from tinymem.upkeep.retention import RetentionReport
 
 __all__ = ["doctor", "forget", "rebuild", "reindex", "retain"]
@@ -42,7 +46,9 @@ UNITS = {
 @on_memory()
 def forget(
     target: Target,
-    id: Annotated[list[str] | None, typer.Option("--id", help="The id of a step; may be given several times.")] = None,
+    id: Annotated[
+        list[str] | None, typer.Option("--id", help="The number or the id of a step; may be given several times.")
+    ] = None,
     session: SessionOption = None,
     before: Annotated[str | None, typer.Option(metavar="TIME", help="Only steps from before then.")] = None,
     since: SinceOption = None,
@@ -50,6 +56,7 @@ def forget(
     speaker: SpeakerOption = None,
     tool: ToolOption = None,
     type: TypeOption = None,
+    where: WhereOption = None,
     everything: Annotated[bool, typer.Option("--everything", help="The whole namespace, its folder included.")] = False,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
@@ -66,22 +73,33 @@ def forget(
     filters: dict[str, Any] = {"session": session, "speaker": speaker, "tool": tool, "type": type}
     times = {"before": before, "since": since, "until": until}
     filters |= {name: parse_time(name, text) for name, text in times.items()}
+    filters["where"] = parse_where(where)
     if everything:
         if id or any(value is not None for value in filters.values()):
             raise InputError("--everything stands alone: without ids and filters")
         _forget_namespace(target, dry_run, yes)
         return
     with target.open(writes=not dry_run) as memory:
-        count = memory.forget(id or (), **filters, dry_run=True)
+        ids = _known_ids(memory, id or ())
+        count = memory.forget(ids, **filters, dry_run=True)
         if count and not dry_run:
             _confirm(f"Forget {pluralize(count, 'step')} of namespace {target.namespace!r} for good?", yes)
             with show_progress(sys.stderr, "forgetting", "parts") as progress:
-                count = memory.forget(id or (), **filters, progress=progress)
+                count = memory.forget(ids, **filters, progress=progress)
         others = sessions_repeated_by(memory.long_term, session) if session is not None else []
     said = f"{'Would forget' if dry_run else 'Forgot'} {pluralize(count, 'step')}."
     if others:
         said += f" What {session} repeats of {', '.join(others)} stays there, and goes with `--session {others[0]}`."
     target.answer({"steps": count, "dry_run": dry_run, "repeated": others}, said)
+
+
+def _known_ids(memory: HierarchicalMemory, given: Sequence[str]) -> list[str]:
+    """Return the ids of steps that were given by number or by id; one that is not there ends the command."""
+    try:
+        return [memory.get(name).id for name in given]
+    except InputError as error:
+        say(f"tinymem: {error}; nothing was forgotten", err=True)
+        raise typer.Exit(1) from None
 
 
 def _forget_namespace(target: Target, dry_run: bool, yes: bool) -> None:

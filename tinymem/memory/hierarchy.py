@@ -689,12 +689,18 @@ class HierarchicalMemory(StepCollection):
         return found
 
     def explain(
-        self, query: str, max_tokens: int = 1_000, *, now: Time | None = None, next_best: int = NEXT_BEST
+        self,
+        query: str,
+        max_tokens: int = 1_000,
+        *,
+        now: Time | None = None,
+        next_best: int = NEXT_BEST,
+        **filters: Any,
     ) -> Explanation:
         """Explain what `recall` brings back for the same arguments: tokens, scores and each feature's part in them.
 
-        The `next_best` passages follow, with the reason why each is left out. Print the result; rich shows it in
-        colour. `tinymem.recall.features.FEATURES` says what each feature means.
+        The `next_best` passages follow, with the reason why each is left out; `filters` are those of `recall`. Print
+        the result; rich shows it in colour. `tinymem.recall.features.FEATURES` says what each feature means.
 
         >>> import tempfile
         >>> with HierarchicalMemory(tempfile.mkdtemp()) as memory:
@@ -705,9 +711,9 @@ class HierarchicalMemory(StepCollection):
         with self._lock.while_open():
             when = utc_now() if now is None else to_utc("now", now)
             budget = check_token_budget("max_tokens", max_tokens)
-        return self._search.explain(
-            check_str("query", query), budget, when, check_non_negative_int("next_best", next_best)
-        )
+            only = self._filters.make(**filters)
+        next_best = check_non_negative_int("next_best", next_best)
+        return self._search.explain(check_str("query", query), budget, when, next_best, only)
 
     def get(self, id: str | int) -> Step:
         """Return one step, whole.

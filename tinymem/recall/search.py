@@ -83,9 +83,11 @@ class Search:
         limits = Limits(diversity, min_relevance, k, ids, shown=shown)
         return self._explained(text, budget, now, limits, hidden, only).recalled
 
-    def explain(self, text: str, budget: int, now: datetime, next_best: int = NEXT_BEST) -> Explanation:
+    def explain(
+        self, text: str, budget: int, now: datetime, next_best: int = NEXT_BEST, only: Filter | None = None
+    ) -> Explanation:
         """Return what `recall` gives, and the best of what it does not, with reasons."""
-        return self._explained(text, budget, now, Limits(left_out=next_best))
+        return self._explained(text, budget, now, Limits(left_out=next_best), only=only)
 
     def score(
         self, text: str, now: datetime, allowed: npt.NDArray[np.bool_], catalog: Catalog | None = None

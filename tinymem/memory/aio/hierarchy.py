@@ -144,7 +144,7 @@ class AsyncHierarchicalMemory(Facade[HierarchicalMemory]):
     context = awaited(HierarchicalMemory.context, "abandon")
     fit = awaited(HierarchicalMemory.fit)
     recall = awaited(HierarchicalMemory.recall, "abandon")
-    explain = awaited(HierarchicalMemory.explain, "abandon")
+    explain = awaited(HierarchicalMemory.explain, "abandon")  # type: ignore[arg-type]  # mypy trips over **filters
     open = awaited(HierarchicalMemory.open, "abandon")
     get = awaited(HierarchicalMemory.get, "abandon")
     history = iterated(HierarchicalMemory.history)
