@@ -317,3 +317,7 @@ def test_web_serves_until_it_is_interrupted(memory: HierarchicalMemory) -> None:
         running.send_signal(2)
         written = running.stderr.read()
         assert running.wait(60) in (0, 130) and "Traceback" not in written
+
+
+def test_a_number_that_json_has_not_is_text() -> None:
+    assert to_json({"a": [float("nan"), float("-inf"), "NaN", 1.5]}) == '{"a":["NaN","-Infinity","NaN",1.5]}'

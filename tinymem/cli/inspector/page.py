@@ -41,8 +41,11 @@ def policy(connect: str) -> str:
 
 
 def to_json(value: Any) -> str:
-    """Return a value as JSON; times as ISO 8601."""
-    return json.dumps(value, default=_plain, separators=(",", ":"))
+    """Return a value as JSON; times as ISO 8601, and NaN and Infinity as text, which browsers refuse as numbers."""
+    text = json.dumps(value, default=_plain, separators=(",", ":"))
+    if "NaN" in text or "Infinity" in text:
+        text = json.dumps(json.loads(text, parse_constant=str), separators=(",", ":"))
+    return text
 
 
 def _plain(value: Any) -> Any:
