@@ -9,18 +9,21 @@ import sqlite3
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 from commands import interruptible
 from memories import python
+from session_files import write_sessions
 
 from tinymem import HierarchicalMemory
 from tinymem.cli.demo import RECORDING
 from tinymem.messages.conversion import messages_from_steps
 from tinymem.runs.ingest import BATCH, ingest_files
 from tinymem.runs.readers import read_runs
+from tinymem.runs.transcripts import APART, DAMAGED
 from tinymem.stores.filter import Filter
 
 unix = pytest.mark.skipif(os.name != "posix", reason="signals and pipes of Unix")
@@ -156,6 +159,21 @@ def test_files_of_one_name_are_runs_of_their_own_wherever_they_are_named_from(
         longer = [*json.loads((tmp_path / "three/run.json").read_text()), *chat(4, 5)]
         (tmp_path / "three/run.json").write_text(json.dumps(longer))
         assert ingest(memory, tmp_path / "three/run.json") in ([(1, 5)], [(6, 0)])
+
+
+def test_a_folder_of_sessions_is_added_once_with_a_true_report(tmp_path: Path) -> None:
+    write_sessions(tmp_path / "agents")
+    with open_memory(tmp_path / "m") as memory:
+        done = ingest_files(memory, [tmp_path / "agents"])
+        left = sum((Counter(one.skipped) for one in done), Counter[str]())
+        held_before = memory.stats().steps
+        assert sum(one.steps for one in done) == held_before
+        assert not any(one.steps for one in ingest_files(memory, [tmp_path / "agents"]))
+    assert (len(done), [one.error for one in done if one.error]) == (40, [])
+    assert left == {
+        **{"thinking": 60, "progress": 60, "note": 23, "setting": 10, "summary": 3, APART: 3, DAMAGED: 6},
+        **{"message of another branch": 3, "call of the memory's own tools": 3, "result of the memory's own tools": 3},
+    }
 
 
 def test_a_memory_of_an_earlier_version_knows_its_files(tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ class Place:
         found = Transcript(self.session, [Thread(name, [*calls], True) for name, calls in self.calls.items()])
         found.is_named, found.parents, found.own_calls = self.is_named, [*self.parents], {*self.own_calls}
         found.queued = [Queued(*queued) for queued in self.queued]
-        tail = [Line(*line[:6], tuple(line[6]), line[7]) for line in self.tail]
+        tail = [Line._make([*line[:6], tuple(line[6]), *line[7:]]) for line in self.tail]
         found.branches = Branches(0, [*self.left], [*self.begun], dict(self.names), tail)
         return found
 
