@@ -90,7 +90,7 @@ def forget(
     said = f"{'Would forget' if dry_run else 'Forgot'} {pluralize(count, 'step')}."
     if others:
         said += f" What {session} repeats of {', '.join(others)} stays there, and goes with `--session {others[0]}`."
-    target.answer({"steps": count, "dry_run": dry_run, "repeated": others}, said)
+    target.answer({"steps": count, "dry_run": dry_run} | ({"repeated": others} if others else {}), said)
 
 
 def _known_ids(memory: HierarchicalMemory, given: Sequence[str]) -> list[str]:

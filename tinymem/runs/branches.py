@@ -97,7 +97,7 @@ class Shown(NamedTuple):
 
 @dataclass
 class Branches:
-    """What is known of the branches of a file, as far as it was read.
+    """The branches of a file, as far as it was read.
 
     Attributes:
         told: The lines of the file that were read before, and whose messages were added.
@@ -205,7 +205,7 @@ def _parted(lines: Sequence[Line], parents: Mapping[str, str], path: set[str]) -
 
 
 class _Beside:
-    """What is told, by which it is known if a line beside it belongs to the same conversation.
+    """The lines that are kept, by which it is known if a line beside it belongs to the same conversation.
 
     Attributes:
         turns: The ids of answers on the path.

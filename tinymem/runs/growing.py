@@ -19,9 +19,9 @@ from tinymem.errors import InputError
 from tinymem.protocols.settings import TRANSCRIPT
 from tinymem.runs.branches import Branches, Line
 from tinymem.runs.ingest import Ingested, add_run, ingest_files, is_being_written, is_json
-from tinymem.runs.readers import LONGEST, MALFORMED, Run, read_values, runs_of
+from tinymem.runs.readers import MALFORMED, Run, runs_of
 from tinymem.runs.transcripts import DAMAGED, Queued, Thread, Transcript, is_event
-from tinymem.upkeep.lines import byte_lines, json_values
+from tinymem.upkeep.lines import LONGEST, byte_lines, json_values, read_values
 
 if TYPE_CHECKING:
     from tinymem.memory.hierarchy import HierarchicalMemory

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 from tinymem.errors import InputError
 from tinymem.messages.recognition import Arrival, Node, new_of
 from tinymem.runs.lineage import Lineage, name_run
-from tinymem.runs.readers import LONGEST, Run, read_runs
+from tinymem.runs.readers import Run, read_runs
 from tinymem.steps.progress import Progress, no_progress
+from tinymem.upkeep.lines import LONGEST
 
 if TYPE_CHECKING:
     from tinymem.memory.hierarchy import HierarchicalMemory

@@ -1,4 +1,4 @@
-"""What runs share: the history that a resumed, forked or copied session repeats, and files that are one run.
+"""Lineage of runs: the history that a resumed, forked or copied session repeats, and files that are one run.
 
 The journal's links tell it (see `tinymem.messages.recognition`). Beside the links of its messages, a run of a session
 file has a link of each by what its line is known by, an id or a time, whatever session it comes in. A run that is known

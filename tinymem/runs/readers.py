@@ -14,16 +14,14 @@ The shape of a file is recognised by its content; each may be gzip'd:
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, TypeAlias
+from typing import Any, BinaryIO, NamedTuple
 
-from tinymem.errors import InputError, MessageError, describe_type
+from tinymem.errors import InputError, describe_type
 from tinymem.memory.context.fitting import as_message
 from tinymem.messages.conversion import message_places, steps_from_messages
 from tinymem.messages.formats import chat_messages
@@ -34,12 +32,19 @@ from tinymem.runs.transcripts import APART, DAMAGED, Thread, Transcript, is_even
 from tinymem.steps.checks import to_path
 from tinymem.steps.step import Step
 from tinymem.steps.types import UNDATED, MessageStep
-from tinymem.upkeep.lines import byte_lines, json_values, parse_json_line
+from tinymem.upkeep.lines import (
+    LONGEST,
+    RawLine,
+    byte_lines,
+    is_of_lines,
+    joined,
+    json_values,
+    parse_json_line,
+    read_values,
+)
 
-__all__ = ["LONGEST", "MALFORMED", "Compaction", "Run", "read_runs", "read_values", "runs_of"]
+__all__ = ["MALFORMED", "Compaction", "Run", "read_runs", "runs_of"]
 
-RawLine: TypeAlias = tuple[int, "bytes | None"]
-LONGEST = 256 << 20  # bytes of a line
 MALFORMED = "malformed message"
 SHAPES = "a list of chat messages, {'messages': [...]}, {'traj': [...]} or a message"
 
@@ -132,7 +137,7 @@ def _runs_in(path: Path, lines: Iterator[RawLine]) -> Iterator[Run]:
         raise InputError(f"{path} is empty")
     if len(head) > 1 or not json_values(head[0][1])[1]:
         head += lines
-        if not _is_of_lines(head):
+        if not is_of_lines(head):
             yield from _runs_of_document(path, head)
             return
     damaged: list[str] = []
@@ -145,32 +150,6 @@ def _runs_in(path: Path, lines: Iterator[RawLine]) -> Iterator[Run]:
         damaged.clear()
     if last is not None:
         yield last.with_damage(damaged)
-
-
-def _is_of_lines(lines: Sequence[RawLine]) -> bool:
-    """Return True for lines of JSON of which the first is damaged; False for one JSON value that spans them all."""
-    with suppress(ValueError, RecursionError, TypeError):
-        json.loads(_joined(lines))
-        return False
-    texts = [line for _, line in lines if line is not None and line.strip(b"\0 \t\r\n")]
-    whole = sum(is_whole and bool(values[0]) for values, is_whole in map(json_values, texts))
-    return whole > 0 and 2 * whole >= len(texts)
-
-
-def _joined(lines: Sequence[RawLine]) -> str:
-    return b"".join(line or b"" for _, line in lines).decode("utf-8-sig")
-
-
-def read_values(lines: Iterable[RawLine], damaged: list[str]) -> Iterator[tuple[int, Any]]:
-    """Yield the JSON values of lines with the lines' numbers; the places of damaged lines are added to `damaged`."""
-    for number, line in lines:
-        if line is not None and not line.strip():
-            continue
-        values, is_whole = json_values(line)
-        if not is_whole:
-            damaged.append(f"line {number}")
-        for value in values:
-            yield number, value
 
 
 def _runs_of_lines(path: Path, values: Iterator[tuple[int, Any]], damaged: list[str]) -> Iterator[Run]:
@@ -218,14 +197,14 @@ def runs_of(path: Path, values: Iterable[tuple[int, Any]], transcript: Transcrip
     fault = transcript.read(values)
     grown = [] if transcript.went_back else [thread for thread in transcript.threads.values() if thread.events]
     skipped: Mapping[str, int] = transcript.skipped
-    damaged = transcript.damaged
     for thread in grown:
         said = [_Said(f"{path}, {place}", message, _time(clock), mark) for place, message, clock, mark in thread.events]
         is_own = thread.session == transcript.session
         file = path if is_own and not transcript.is_named and thread.session == path.stem else None
         run = _run(said, thread.session, skipped, thread, fault if thread is grown[-1] else None, file)
-        yield replace(run, damaged=[*damaged, *run.damaged], parents=transcript.parents if is_own else ())
-        skipped, damaged = {}, []
+        damaged = [*transcript.damaged, *run.damaged] if skipped else run.damaged
+        yield replace(run, damaged=damaged, parents=transcript.parents if is_own else ())
+        skipped = {}
     if not grown and fault is not None:
         raise fault
 
@@ -233,13 +212,10 @@ def runs_of(path: Path, values: Iterable[tuple[int, Any]], transcript: Transcrip
 def _runs_of_document(path: Path, lines: Sequence[RawLine]) -> Iterator[Run]:
     """Read one JSON value that spans many lines."""
     blank = "\n" * (lines[0][0] - 1)
-    if any(line is None for _, line in lines):
-        raise InputError(f"{path}: a line is longer than {LONGEST} bytes")
     try:
-        text = _joined(lines)
+        text = joined(lines)
     except UnicodeDecodeError as error:
-        is_text = b"\0" not in b"".join(line or b"" for _, line in lines)
-        what = "is not UTF-8" if is_text else "is not a text file"
+        what = "is not a text file" if any(b"\0" in (line or b"") for _, line in lines) else "is not UTF-8"
         raise InputError(f"{path}: {what} (byte {error.start} is {error.object[error.start]:#04x})") from error
     yield from _runs_of_value(parse_json_line(blank + text, path, 1), path, "", 0)
 
@@ -421,6 +397,5 @@ def _complaint(one: _Said, name: str) -> str:
     except RecursionError:
         return "it is nested too deeply"
     except InputError as error:
-        error = error if isinstance(error, MessageError) else MessageError(str(error), 0)
-        return str(error).removeprefix(f"message {error.index}: ")
+        return str(error).removeprefix(f"message {getattr(error, 'index', None)}: ") or "it cannot be read"
     return ""

@@ -6,19 +6,24 @@ import gzip
 import json
 import re
 import zlib
-from collections.abc import Generator
-from contextlib import nullcontext
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
 from tinymem.errors import InputError
 
-__all__ = ["Line", "byte_lines", "json_values", "parse_json_line", "text_lines"]
+__all__ = [
+    "LONGEST", "Line", "RawLine", "byte_lines", "is_of_lines", "joined", "json_values", "parse_json_line",
+    "read_values", "text_lines",
+]  # fmt: skip
 
 GZIP = b"\x1f\x8b"
 _DECODER = json.JSONDecoder()
 _BLANK = re.compile(r"\s*")
 Line: TypeAlias = tuple[int, str]
+RawLine: TypeAlias = tuple[int, "bytes | None"]
+LONGEST = 256 << 20  # bytes of a line of a recorded run
 
 
 def text_lines(
@@ -87,6 +92,33 @@ def json_values(line: bytes | None) -> tuple[list[Any], bool]:
     except (ValueError, RecursionError):  # UnicodeDecodeError is a ValueError
         return values, False
     return values, len(values) == 1 and b"\0" not in line
+
+
+def is_of_lines(lines: Sequence[RawLine]) -> bool:
+    """Return True for lines of JSON of which the first is damaged; False for one JSON value that spans them all."""
+    with suppress(ValueError, RecursionError, TypeError):
+        json.loads(joined(lines))
+        return False
+    texts = [line for _, line in lines if line is not None and line.strip(b"\0 \t\r\n")]
+    whole = sum(is_whole and bool(values[0]) for values, is_whole in map(json_values, texts))
+    return whole > 0 and 2 * whole >= len(texts)
+
+
+def joined(lines: Sequence[RawLine]) -> str:
+    """Return the text of lines."""
+    return b"".join(line or b"" for _, line in lines).decode("utf-8-sig")
+
+
+def read_values(lines: Iterable[RawLine], damaged: list[str]) -> Iterator[tuple[int, Any]]:
+    """Yield the JSON values of lines with the lines' numbers; the places of damaged lines are added to `damaged`."""
+    for number, line in lines:
+        if line is not None and not line.strip():
+            continue
+        values, is_whole = json_values(line)
+        if not is_whole:
+            damaged.append(f"line {number}")
+        for value in values:
+            yield number, value
 
 
 def _decoded(line: bytes, path: Path, number: int) -> str:
