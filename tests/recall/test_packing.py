@@ -77,8 +77,8 @@ def check(recall: Recall, passages: Sequence[RankedPassage], budget: int, counte
         assert item.tokens > 0
     for one, other in pairwise(recall.items):
         place, next_place = (
-            (one.step.step_number or 0, one.part, one.end),
-            (other.step.step_number or 0, other.part, other.start),
+            (one.step.timestamp, one.step.step_number or 0, one.part, one.end),
+            (other.step.timestamp, other.step.step_number or 0, other.part, other.start),
         )
         assert place < next_place, "in order of time, nothing twice, what adjoins is one"
 

@@ -10,7 +10,7 @@ from tinymem.errors import InputError, describe_type
 from tinymem.messages.fitting import most_characters
 from tinymem.messages.tokens import LONGEST_TOKEN
 from tinymem.protocols import TokenCounter
-from tinymem.recall.render import block, one_line
+from tinymem.recall.render import block, one_line, quoted
 from tinymem.steps.content import clean
 from tinymem.steps.step import Step
 from tinymem.steps.types import shown_time
@@ -95,7 +95,7 @@ def render_part(
 
     def render(length: int) -> str:
         end = min(start + length, len(text))
-        fenced = block([(head, text[start:end])], key)
+        fenced = block([(head, quoted("", text[start:end]))], key)
         if end - start == len(text):
             return fenced
         rest = f" To read on: {read_on(end)}." if end < len(text) else ""

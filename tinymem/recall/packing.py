@@ -16,13 +16,14 @@ from typing import NamedTuple
 
 from tinymem.protocols import TokenCounter
 from tinymem.recall.diversity import DIVERSITY, SHORT, Repetitions, Utterance
-from tinymem.recall.render import block, format_times, header, label, line, speaker_key
+from tinymem.recall.render import block, format_times, header, label, line, quoted, speaker_key
 from tinymem.recall.results import Excerpt, FeatureShares, LeftOut, Recall
 from tinymem.steps.content import clean
 from tinymem.steps.step import Part, Step
 
 __all__ = [
-    "BELOW", "ENOUGH", "REPEATS", "TOO_LONG", "UNRELATED", "Limits", "OpenedSteps", "RankedPassage", "block_of", "pack",
+    "BELOW", "ENOUGH", "REPEATS", "TOO_LONG", "UNRELATED", "Limits", "OpenedSteps", "RankedPassage", "block_of",
+    "in_order_of_time", "pack",
 ]  # fmt: skip
 
 FETCHED = 24  # steps that are read from the journal at once
@@ -100,7 +101,7 @@ class Opened:
         at = (part, start, end, labelled)
         if at not in self._costs:
             prefix = label(self.step, self.parts[part], whole=False) if labelled else ""
-            self._costs[at] = self._counter.count(f"{prefix}{self.said(part, start, end).text}\n")
+            self._costs[at] = self._counter.count(f"{quoted(prefix, self.said(part, start, end).text)}\n")
         return self._costs[at]
 
     def said(self, part: int, start: int, end: int) -> Utterance:
@@ -355,6 +356,11 @@ def pack(
     return recalled, tuple(islice(packer.left_out(), min(limits.left_out, sys.maxsize)))
 
 
+def in_order_of_time(items: Iterable[Excerpt]) -> list[Excerpt]:
+    """Return excerpts in the order in which a block has them."""
+    return sorted(items, key=lambda one: (one.step.timestamp, one.step.step_number or 0, one.part, one.start))
+
+
 def block_of(items: Iterable[Excerpt], key: bytes) -> str:
     """Return the block of these excerpts again, as it stood in a prompt."""
     lines = []
@@ -367,7 +373,7 @@ def block_of(items: Iterable[Excerpt], key: bytes) -> str:
 def _unite(chosen: Sequence[_Chosen]) -> list[list[_Chosen]]:
     """Group the passages in order of time, slices that adjoin in the same part together."""
     runs: list[list[_Chosen]] = []
-    for c in sorted(chosen, key=lambda c: (c.at.number, c.at.part, c.at.start)):
+    for c in sorted(chosen, key=lambda c: (c.opened.step.timestamp, c.at.number, c.at.part, c.at.start)):
         last = runs[-1][-1].at if runs else None
         if last and (last.number, last.part, last.end) == (c.at.number, c.at.part, c.at.start):
             runs[-1].append(c)

@@ -6,9 +6,8 @@ from collections.abc import Callable
 from itertools import islice
 
 from tinymem.memory.hierarchy import HierarchicalMemory
-from tinymem.messages.characters import visible
 from tinymem.messages.fitting import longest
-from tinymem.recall.render import block, header, one_line, without_echoes
+from tinymem.recall.render import block, header, one_line, quoted, without_echoes
 from tinymem.steps.content import clean
 from tinymem.steps.step import Step
 
@@ -58,6 +57,6 @@ def _line(memory: HierarchicalMemory, step: Step, most: int) -> str:
     name = one_line(step.speaker or getattr(step, "role", None) or step.type)[:LONGEST_HEAD]
 
     def shown(length: int) -> str:
-        return visible(f"#{step.step_number} {name}: {text[:length]}{'…' if length < len(text) else ''}")
+        return quoted(f"#{step.step_number} {name}: ", f"{text[:length]}{'…' if length < len(text) else ''}")
 
     return longest(shown, most, memory.long_term.counter)
