@@ -528,6 +528,23 @@ def test_a_plain_context_has_all_formats(tmp_path: Path) -> None:
             context.to("telegraph")
 
 
+# -- what was asked last
+
+
+@pytest.mark.parametrize("question", ["What is the farm code?", "Wait. Which code did I give you for the farm?"])
+def test_a_question_behind_a_result_is_a_query_of_its_own(question: str) -> None:
+    history = [*lines("The farm code is KESTREL-12; count the barns.")]
+    for n in range(40):
+        seen = " ".join(f"stall-{n * 31 + at} has hay and {at * 7 % 19} hens" for at in range(40))
+        made = {"id": f"c{n}", "type": "function", "function": {"name": "look", "arguments": f'{{"barn": {n}}}'}}
+        history += [{"role": "assistant", "content": f"Next {n}", "tool_calls": [made]},
+                    {"role": "tool", "tool_call_id": f"c{n}", "content": seen}]  # fmt: skip
+    with HierarchicalMemory(store="exact") as memory:
+        memory.fit(history, session="s", max_tokens=3_000)
+        sent = memory.fit([*history, *lines(question)], session="s", max_tokens=3_000)
+    assert "KESTREL-12" in str(sent.messages) and sent.tokens <= 3_000
+
+
 # -- mistakes
 
 

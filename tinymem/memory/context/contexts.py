@@ -11,7 +11,7 @@ from functools import partial
 from tinymem.archive.archive import Archive
 from tinymem.archive.durable_window import DurableWindow
 from tinymem.archive.episodes import Episodes
-from tinymem.memory.context.assembly import Blocks, assemble
+from tinymem.memory.context.assembly import LEAST_BLOCK, Blocks, assemble
 from tinymem.memory.context.context import Block, Context, Shares
 from tinymem.memory.context.history import History
 from tinymem.memory.context.prompts import Prompts
@@ -19,6 +19,7 @@ from tinymem.memory.context.sessions import Sessions
 from tinymem.memory.context.window import positions_of, window_of
 from tinymem.memory.scratchpad import AgentMemory
 from tinymem.recall import Excerpt, Recall
+from tinymem.recall.packing import block_of, in_order_of_time
 from tinymem.recall.render import fenced
 from tinymem.recall.search import Search
 from tinymem.steps.step import STYLES, Style
@@ -76,7 +77,7 @@ class Contexts:
             steps, has_others = self._sessions.steps(session)
             positions, partial = {**self._window.positions}, {*self._window.shortened}
             whole = 0 if has_others or self._archive.journal.any_archived() else 1
-        recall = self._recall(default_query(steps) if query is None else query, when, None)
+        recall = self._recall([default_query(steps) if query is None else query], when, None)
         sending = self._sending[style]
         window = window_of(steps, sending, positions_of(sending(steps)) if has_others else positions, partial)
         blocks = Blocks(recall, self._episodes, self._scratchpad, query is not None)
@@ -98,7 +99,7 @@ class Contexts:
         without: Collection[int] = (),
     ) -> Context:
         """Build the context of a history; recalled are the steps that `only` lets through, but those `without`."""
-        recall = self._recall(history.query() if query is None else query, when, only, without)
+        recall = self._recall(history.queries() if query is None else [query], when, only, without)
         window = history.window(budget, self._sending[style])
         blocks = Blocks(recall, scratchpad=self._scratchpad, is_asked=query is not None)
         if self.prompts.goes_on:
@@ -109,17 +110,38 @@ class Contexts:
         return replace(prompt.context(window, budget), conversation=history.conversation)
 
     def _recall(
-        self, query: str, when: datetime, only: Filter | None, without: Collection[int] = ()
+        self, queries: Sequence[str], when: datetime, only: Filter | None, without: Collection[int] = ()
     ) -> Callable[[int, Collection[int], Sequence[Excerpt] | None], Recall]:
-        """Return the search of a context, which gives nothing where that has nothing to do with the query."""
+        """Return the search of a context, which gives nothing where that has nothing to do with its queries.
 
-        def recall(tokens: int, numbers: Collection[int], shown: Sequence[Excerpt] | None) -> Recall:
-            best = None if shown is None else BEST
-            hidden = {*numbers, *without} if without else numbers
-            found = self._search.recall(query, tokens, when, hidden=hidden, only=only, k=best, shown=shown or ())
+        What the first of them leaves of the tokens is the next one's.
+        """
+
+        def ask(query: str, left: int, hidden: Collection[int], best: int | None, shown: Sequence[Excerpt]) -> Recall:
+            found = self._search.recall(query, left, when, hidden=hidden, only=only, k=best, shown=shown)
             return found if found.is_relevant else replace(found, text="", tokens=0, items=())
 
+        def recall(tokens: int, numbers: Collection[int], shown: Sequence[Excerpt] | None) -> Recall:
+            best, known = None if shown is None else BEST, [*(shown or ())]
+            hidden = {*numbers, *without} if without else numbers
+            found = ask(queries[0], tokens, hidden, best, known)
+            for query in queries[1:]:
+                left = tokens - found.tokens
+                if left >= LEAST_BLOCK:
+                    more = ask(query, left, hidden, best, [*known, *found.items])
+                    found = self._united(found, more, tokens)
+            return found
+
         return recall
+
+    def _united(self, found: Recall, more: Recall, tokens: int) -> Recall:
+        """Return what two searches found as one block, or what the first found where that has over `tokens`."""
+        if not found.items or not more.items:
+            return found if found.items else more
+        items = in_order_of_time([*found.items, *more.items])
+        text = block_of(items, self._archive.key)
+        needed = self._archive.counter.count(text)
+        return replace(found, text=text, tokens=needed, items=tuple(items)) if needed <= tokens else found
 
 
 def episodes_block(episodes: Episodes, archive: Archive, tokens: int) -> Block:

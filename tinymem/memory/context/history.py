@@ -100,10 +100,12 @@ class History:
         """Return the numbers of the steps that stand whole in the messages of a step."""
         return self._places[step.id][1] if step.id in self._places else ()
 
-    def query(self) -> str:
-        """Return the query of a context that is given none."""
+    def queries(self) -> list[str]:
+        """Return the queries of a context that is given none: what a user asked last, and what the window is about."""
         newest = [*(step for _, step in self.prompts), *self.steps[-QUERY_STEPS:]]
-        return default_query(newest, None if self._task is None else self.steps[self._task])
+        about = default_query(newest, None if self._task is None else self.steps[self._task])
+        is_asked = len(self.steps) > 1 and self._asked[-1:] == [len(self.steps) - 1]
+        return [self.steps[-1].text, about] if is_asked else [about]
 
     @property
     def _task(self) -> int | None:
