@@ -120,7 +120,7 @@ def last_n(window: Window, budget: int) -> PruneStrategy:
     low, high = 0, len(window.steps)
     while low < high:
         n = (low + high + 1) // 2
-        fits = count_tokens(messages_from_steps(keep_last_n_steps(n)(window.steps))) <= budget
+        fits = count_tokens(messages_from_steps(keep_last_n_steps(n)([*window.steps]))) <= budget
         low, high = (n, high) if fits else (low, n - 1)
     return keep_last_n_steps(low)
 

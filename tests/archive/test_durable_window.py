@@ -34,7 +34,7 @@ from tinymem.archive.window_rows import MOST_CALLS
 from tinymem.errors import FormatError, InputError, StorageError
 from tinymem.messages import problems
 from tinymem.summarizers.extractive import ExtractiveSummarizer
-from tinymem.window import PruneReport
+from tinymem.window import PruneReport, PruneStrategy
 
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact", prune_strategy=no_pruning())
 Pair = tuple[HierarchicalMemory, HierarchicalMemory]
@@ -252,11 +252,11 @@ HierarchicalMemory(sys.argv[1], embedder="hashing:64", store="exact", system_pro
 # numbers
 
 
-def meanwhile(act: Callable[[], object], then: Callable[[Sequence[Step]], list[Step]]) -> Any:
+def meanwhile(act: Callable[[], object], then: PruneStrategy) -> Any:
     """A strategy that lets another process act while it thinks, once."""
     todo = [act]
 
-    def strategy(steps: Sequence[Step]) -> list[Step]:
+    def strategy(steps: list[Step]) -> list[Step]:
         if todo and len(steps) > 1:
             todo.pop()()
         return then(steps)

@@ -64,7 +64,7 @@ def test_timestamps_are_kept_in_utc_and_naive_ones_are_in_it(cls: type[Step]) ->
         for step in (one_of(cls, timestamp=time), one_of(cls).evolve(timestamp=time)):
             assert step.timestamp == when and step.timestamp.tzinfo is timezone.utc
     with pytest.raises(StepError, match="must be a datetime"):
-        one_of(cls, timestamp="2025-01-01")
+        one_of(cls, timestamp="in March")
 
 
 @every_type

@@ -21,7 +21,7 @@ class WindowOnly(MemoryManager):
     def context(self, max_tokens: int) -> SimpleNamespace:
         fitting = []
         for n in range(len(self) + 1):
-            messages = repair(messages_from_steps(keep_last_n_steps(n)(self.steps)))
+            messages = repair(messages_from_steps(keep_last_n_steps(n)([*self.steps])))
             if count_tokens(messages) > max_tokens:
                 break
             fitting = messages

@@ -97,6 +97,17 @@ def with_an_index(path: Path) -> list[bytes]:
     return found
 
 
+def test_the_name_of_a_session_is_forgotten_with_it(tmp_path: Path) -> None:
+    for _ in range(2):  # a prompt that an earlier process kept, too
+        with HierarchicalMemory(tmp_path, embedder="hashing:64", store="exact") as memory:
+            memory.add_message("user", "The gate is open.", session="orchard-7731")
+            memory.context(session="orchard-7731")
+    with HierarchicalMemory(tmp_path) as memory:
+        memory.context(session="orchard-7731")
+        assert memory.forget(session="orchard-7731") == 2
+    assert not [file for file in tmp_path.rglob("*") if file.is_file() and b"orchard-7731" in file.read_bytes()]
+
+
 def test_vectors_are_forgotten_in_a_store_that_was_used_before_another_one_too(tmp_path: Path) -> None:
     vectors = with_an_index(tmp_path)
     with open_memory(tmp_path, embedder="static", store="exact") as memory:

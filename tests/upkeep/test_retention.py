@@ -251,4 +251,4 @@ def test_what_is_no_retention_is_refused(tmp_path: Path) -> None:
             with pytest.raises(InputError, match="retention must be a Retention"):
                 memory.retain(nothing)  # type: ignore[arg-type]
         with pytest.raises(InputError, match="now must be a datetime"):
-            memory.retain(Retention(), now="2025")  # type: ignore[arg-type]
+            memory.retain(Retention(), now="2025")

@@ -304,10 +304,16 @@ class Archive:
             before: object = None
             while not self._delete(numbers, instead):
                 before = self.queue.changed_since(before)  # somebody has just made passages of these steps
-        except BaseException:
-            with suppress(StorageError):  # this error says more: it may have happened
+        except BaseException as error:
+            is_deleted = False
+            with suppress(StorageError):  # this error says more
+                is_deleted = not self.journal.steps(numbers)
                 self._drop_catalog()
                 self._files.forget(self.journal, numbers)
+            if is_deleted and isinstance(error, StorageError) and "deleted" not in str(error):
+                raise StorageError(
+                    f"the steps are deleted, but their text may still be in the files: {error}"
+                ) from error
             raise
         try:
             self._drop_catalog()

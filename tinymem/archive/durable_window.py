@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from tinymem.archive.archive import Archive
 from tinymem.archive.callbacks import Callbacks
@@ -163,9 +163,9 @@ class DurableWindow(StepCollection):
                 self._version = -1  # so that all of it is read again
                 raise
 
-    def add(self, step: Step) -> Step:
+    def add(self, step: StepT) -> StepT:
         """Add a step; see `add_steps`."""
-        return self.add_steps([step])[0]
+        return cast(StepT, self.add_steps([step])[0])
 
     def add_steps(self, steps: Sequence[Step]) -> list[Step]:
         """Add steps, and let the strategy choose what stays: all of them, or none when one is refused.

@@ -153,8 +153,9 @@ def _batch(memory: HierarchicalMemory, ops: Sequence[Op], fields: Sequence[str] 
     results = [None if isinstance(op, PutOp) else reads[type(op)](memory, op) for op in ops]
     puts = {_id(op.namespace, op.key): op for op in ops if isinstance(op, PutOp)}
     _write(memory, [_step(memory, id, op, fields) for id, op in puts.items() if op.value is not None])
-    if deleted := [id for id, op in puts.items() if op.value is None]:
-        memory.forget(deleted)
+    deleted = [id for id, op in puts.items() if op.value is None]
+    if existing := memory.long_term.journal.existing_ids(deleted):
+        memory.forget(existing)
     return results
 
 

@@ -8,9 +8,10 @@ from typing import Any
 from tinymem.archive.rows import LONGEST_LABEL, label_of
 from tinymem.errors import InputError, safe_repr
 from tinymem.protocols import Journal
-from tinymem.steps.checks import check_str
+from tinymem.steps.checks import check_choice, check_str
 from tinymem.steps.content import clean
 from tinymem.steps.redaction import Redact, redact_json
+from tinymem.steps.types import STEP_TYPES
 from tinymem.stores.filter import Filter
 
 __all__ = ["Filters"]
@@ -46,7 +47,9 @@ class Filters:
                 given[name] = value
             else:
                 field = "session" if name == "sessions" else name
-                given[field] = check_str(name, value) if name == "type" else self.name(name, value)
+                given[field] = value if name == "type" else self.name(name, value)
+                if name == "type":
+                    check_choice(name, value, *STEP_TYPES)
         if where is not None and (labels := self._labels(where)):
             given["numbers"] = tuple(self._journal.matching(Filter(labels=tuple(labels))))
         return Filter(**given)

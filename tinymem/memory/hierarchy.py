@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TextIO, TypeAlias
+from typing import Any, Literal, TextIO, TypeAlias, cast
 
 from tinymem.archive.archive import Archive
 from tinymem.archive.callbacks import Callbacks
@@ -51,7 +51,7 @@ from tinymem.steps.checks import (
     to_utc,
 )
 from tinymem.steps.collection import StepCollection
-from tinymem.steps.content import Content, check_content, clean
+from tinymem.steps.content import Content, check_content
 from tinymem.steps.ids import utc_now
 from tinymem.steps.progress import Progress, no_progress
 from tinymem.steps.redaction import Redact, redact_from
@@ -198,7 +198,7 @@ class HierarchicalMemory(StepCollection):
 
     # -- in -----------------------------------------------------------------------------------------------------------
 
-    def add(self, step: Step) -> Step:
+    def add(self, step: StepT) -> StepT:
         """Add one step; when this returns it is on disk.
 
         Returns:
@@ -210,7 +210,7 @@ class HierarchicalMemory(StepCollection):
 
         The memory is then as it was.
         """
-        return self.add_steps([step])[0]
+        return cast(StepT, self.add_steps([step])[0])
 
     @traced("create_memory")
     def add_steps(self, steps: Sequence[Step], *, on_conflict: Conflict = "error") -> list[Step]:
@@ -849,7 +849,7 @@ class HierarchicalMemory(StepCollection):
     @traced("delete_memory")
     def forget(
         self,
-        ids: str | Iterable[str] = (),
+        ids: str | int | Iterable[str | int] = (),
         *,
         session: str | None = None,
         before: Time | None = None,
@@ -867,7 +867,7 @@ class HierarchicalMemory(StepCollection):
         Text, vectors, terms and summaries of the steps are gone from every file on return; the index is made again.
 
         Args:
-            ids: An id or several.
+            ids: An id or a number of a step, or several; a number may be text, as `"#12"`.
             session: Only steps of this session; `"team/*"` means all sessions that begin with `team/`.
             before: Only steps before this moment.
             since: Only steps of this moment or later.
@@ -883,7 +883,7 @@ class HierarchicalMemory(StepCollection):
             How many steps there are.
 
         Raises:
-            InputError: Nothing says what to forget.
+            InputError: Nothing says what to forget, or there is no step with one of the ids; nothing is forgotten then.
             StorageError: Another process reads, or holds the index.
 
         >>> from tinymem import HierarchicalMemory, MessageStep
@@ -895,13 +895,14 @@ class HierarchicalMemory(StepCollection):
         check_callable("progress", progress)
         limits = {"session": session, "speaker": speaker, "tool": tool, "type": type}
         with self._lock.while_open():
-            named = [clean(id) for id in check_strings("ids", [ids] if isinstance(ids, str) else ids)]
+            named = [*check_iterable("ids", [ids] if isinstance(ids, (str, int)) else ids)]
             only = self._filters.make(since=since, until=until, before=before, where=where, **limits)
             if not named and only == Filter():
                 raise InputError("say what to forget: ids, session, before, since, until, speaker, tool, type or where")
             numbers = select_steps(self.long_term, named, only)
             if dry_run or not numbers:
                 return len(numbers)
+            self._contexts.prompts.forget()
             self._upkeep.remove(numbers)
         self._upkeep.purge(progress)
         return len(numbers)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from datetime import datetime, timedelta, timezone
+from datetime import date, datetime, time, timedelta, timezone
 from numbers import Real
 from os import PathLike
 from pathlib import Path
@@ -29,7 +29,8 @@ __all__ = [
     "to_utc",
 ]  # fmt: skip
 
-Time: TypeAlias = float | datetime  # seconds since 1970, or a datetime, in UTC unless it has a time zone
+# seconds since 1970, a datetime, in UTC unless it has a time zone, a day, or one of these as text in ISO 8601
+Time: TypeAlias = float | datetime | date | str
 
 T = TypeVar("T")
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -47,16 +48,20 @@ def to_utc(name: str, value: Time, error: type[InputError] = InputError) -> date
 @overload
 def to_utc(name: str, value: Time | None, error: type[InputError] = InputError) -> datetime | None: ...
 def to_utc(name: str, value: Time | None, error: type[InputError] = InputError) -> datetime | None:
-    """Convert seconds since 1970 or a datetime to an aware datetime; None stays None.
+    """Convert a time to an aware datetime; None stays None.
 
-    A datetime without a time zone is in UTC.
+    A datetime without a time zone is in UTC. A day is its first moment, and as `until` its last one.
 
-    >>> to_utc("since", 0.5).isoformat()
-    '1970-01-01T00:00:00.500000+00:00'
+    >>> to_utc("since", 0.5).isoformat(), to_utc("until", "2025-01-31").isoformat()
+    ('1970-01-01T00:00:00.500000+00:00', '2025-01-31T23:59:59.999999+00:00')
 
     Raises:
         InputError: Or `error`, where given: the value is a bool, nan, or a number of seconds that no datetime can hold.
     """
+    if isinstance(value, str):
+        value = _read_iso(name, value.strip(), error)
+    if isinstance(value, date) and not isinstance(value, datetime):
+        value = datetime.combine(value, time.max if name == "until" else time.min)
     if value is None or (isinstance(value, datetime) and value.utcoffset() is not None):
         return value
     if isinstance(value, datetime):
@@ -67,6 +72,18 @@ def to_utc(name: str, value: Time | None, error: type[InputError] = InputError) 
         except (OverflowError, ValueError):
             raise error(f"{name} must be seconds between the years 1 and 9999, not {safe_repr(value)}") from None
     raise error(f"{name} must be a datetime or a number of seconds since 1970, not {describe_type(value)}")
+
+
+def _read_iso(name: str, text: str, error: type[InputError]) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        try:
+            return datetime.fromisoformat(text[:-1] + "+00:00" if text.endswith("Z") else text)
+        except ValueError:
+            raise error(
+                f"{name} must be a datetime, or text as 2025-03-01 or 2025-03-01T12:00, not {describe_type(text)}"
+            ) from None
 
 
 def to_path(name: str, value: str | PathLike[str]) -> Path:

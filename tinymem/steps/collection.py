@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Any, overload
+from typing import Any, SupportsIndex, overload
 
 from tinymem.errors import InputError, safe_repr
 from tinymem.steps.content import Content
@@ -21,9 +21,19 @@ CHANGES = {
 
 
 class Steps(tuple[Step, ...]):
-    """The steps of a window as they were when it was asked for; what changes a list says what to call instead."""
+    """The steps of a window as they were when it was asked for, equal to a list of the same steps.
+
+    What changes a list says what to call instead.
+    """
 
     __slots__ = ()
+    __hash__ = tuple.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return tuple.__eq__(self, tuple(other) if isinstance(other, list) else other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
 
     def __getattr__(self, name: str) -> Any:
         if name in CHANGES:
@@ -62,6 +72,12 @@ class StepCollection(ABC):
         """The newest system prompt in the window, or None."""
         newest = newest_of(self.steps, SystemPromptStep)
         return None if newest is None else newest.content
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
+        raise TypeError(
+            f"a {type(self).__name__} cannot be copied or pickled: copy its steps, open the folder of a "
+            "HierarchicalMemory again, or use to_list and from_list of a MemoryManager"
+        )
 
     @property
     def action_count(self) -> int:

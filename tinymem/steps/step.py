@@ -252,7 +252,10 @@ class Step:
         kind = fields.pop("type", None)
         cls = STEP_TYPES.get(kind) if isinstance(kind, str) else None
         if cls is None:
-            raise StepError(f"type {safe_repr(kind)} is not one of {', '.join(STEP_TYPES)}")
+            raise StepError(
+                f"type {safe_repr(kind)} is not one of {', '.join(STEP_TYPES)}: a newer version wrote it, or an older "
+                "one took a class of somebody's own"
+            )
         try:
             if "timestamp" in fields:
                 fields["timestamp"] = _read_time(fields["timestamp"])

@@ -10,10 +10,9 @@ from pathlib import Path
 
 from tinymem.archive.archive import Archive
 from tinymem.archive.folders import MARKER, folder_name, namespace_folder, to_place
-from tinymem.errors import NotAMemoryError, StorageError, TinymemError
+from tinymem.errors import InputError, NotAMemoryError, StorageError, TinymemError, safe_repr
 from tinymem.messages.chains import first_link, linked
-from tinymem.steps.checks import check_choice, check_str
-from tinymem.steps.types import STEP_TYPES
+from tinymem.steps.checks import check_str
 from tinymem.stores.filter import Filter
 from tinymem.stores.journals import (
     check_unused,
@@ -40,16 +39,22 @@ MOST_REPEATED = 64  # links to steps of other sessions
 AT_ONCE = 500  # steps that are read to see which tools they call
 
 
-def select_steps(archive: Archive, ids: Sequence[str], only: Filter) -> list[int]:
-    """Return the numbers of the steps with these ids, and of those that match all filters, if there is any."""
-    if only.type is not None:
-        check_choice("type", only.type, *STEP_TYPES)
+def select_steps(archive: Archive, ids: Sequence[str | int], only: Filter) -> list[int]:
+    """Return the numbers of the steps with these ids or numbers, and of those that match all filters, if there is any.
+
+    Raises:
+        InputError: There is no step with one of the ids.
+    """
+    named = {id: find_number(archive, id) for id in ids}
+    known = archive.journal.steps([*named.values()])
+    if missing := [id for id, number in named.items() if number not in known]:
+        raise InputError(f"there is no step {', '.join(map(safe_repr, missing[:3]))}: nothing is forgotten")
     found = archive.journal.matching(only) if only != NO_LIMITS else []
     if only.tool is not None:  # steps that wait for their passages have their tools nowhere else
         calls = Filter(tool=only.tool)
         pieces = (archive.fetch(found[at : at + AT_ONCE]) for at in range(0, len(found), AT_ONCE))
         found = [number for piece in pieces for number, step in piece.items() if calls.accepts(step)]
-    return sorted({*found, *archive.journal.numbers(ids)})
+    return sorted({*found, *named.values()})
 
 
 def sessions_repeated_by(archive: Archive, session: str) -> list[str]:

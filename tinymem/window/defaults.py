@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 
 from tinymem.embedders.resting import Backoff
 from tinymem.errors import BudgetError, EmbedderError, describe_callable, warn_hourly
@@ -23,7 +22,7 @@ def default_strategy(window_tokens: int, counter: TokenCounter) -> PruneStrategy
     """Make a `token_budget` in jumps; the newest group stays, however large, since the agent works on it."""
     within = token_budget(window_tokens, counter=counter, tasks="current")
 
-    def pruned(steps: Sequence[Step]) -> list[Step]:
+    def pruned(steps: list[Step]) -> list[Step]:
         after = within(steps)
         if len(after) == len(steps):
             return after

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar, cast
 
 from tinymem.errors import InputError
 from tinymem.messages.formats import chat_messages
@@ -14,7 +14,7 @@ from tinymem.messages.tokens import Prices, count_tokens, default_counter
 from tinymem.steps.checks import Time, check_callable, check_choice, check_iterable, check_non_negative_int
 from tinymem.steps.collection import StepCollection
 from tinymem.steps.content import Content, check_content
-from tinymem.steps.step import Message, Step, Style
+from tinymem.steps.step import Message, Step, StepT, Style
 from tinymem.steps.types import SystemPromptStep
 from tinymem.window.strategies import keep_last_n_steps
 from tinymem.window.strategy import Pruner, PruneReport, check_strategy
@@ -65,6 +65,8 @@ class MemoryManager(StepCollection):
         self._on_prune = check_callable("on_prune", on_prune)
         self._lock = threading.RLock()
         self._window, self._links = Window(), LinksOf()
+        if isinstance(system_prompt, (list, tuple)) and any(isinstance(part, Step) for part in system_prompt):
+            raise InputError("the first argument is the system prompt: MemoryManager(steps=[...]) takes steps")
         if system_prompt is not None:
             self.add(SystemPromptStep(check_content(system_prompt, "system_prompt") or ""))
         self._begin_with(steps)
@@ -84,7 +86,7 @@ class MemoryManager(StepCollection):
         """Make a memory from the records of `to_list`; `options` are those of the class."""
         return cls(steps=[Step.from_dict(record) for record in check_iterable("records", records)], **options)
 
-    def add(self, step: Step) -> Step:
+    def add(self, step: StepT) -> StepT:
         """Append a step. Its number is above those of all steps before.
 
         Returns:
@@ -97,7 +99,7 @@ class MemoryManager(StepCollection):
         What the strategy raises comes out too. In all these cases nothing has changed. When `on_prune` raises, the
         step was added and nothing pruned.
         """
-        return self.add_steps([step])[0]
+        return cast(StepT, self.add_steps([step])[0])
 
     def add_steps(self, steps: Sequence[Step]) -> list[Step]:
         """Append several steps: all of them, or none when one is refused. Errors as in `add`."""

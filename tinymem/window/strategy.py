@@ -22,7 +22,7 @@ from tinymem.steps.types import SystemPromptStep, TaskStep
 
 __all__ = ["Group", "PruneReport", "PruneStrategy", "Pruner", "Tasks", "check_strategy", "critical"]
 
-PruneStrategy: TypeAlias = Callable[[Sequence[Step]], list[Step]]
+PruneStrategy: TypeAlias = Callable[[list[Step]], list[Step]]
 Pruner: TypeAlias = Callable[[list[Step]], Iterable[Step]]  # the least that can be one: any function over a list
 LOW_WATER = 2 / 3  # of a window's tokens, to which a pruning goes, so that its start moves in jumps
 REQUEST = 0.5  # share of the tokens beside the critical steps that the newest request has at most, as in a context

@@ -18,7 +18,7 @@ from tinymem.steps.checks import Time, check_iterable, to_utc
 from tinymem.steps.collection import StepCollection, Steps
 from tinymem.steps.content import Content
 from tinymem.steps.standins import newest_of, rank
-from tinymem.steps.step import Message, Step, StepT, Style, are_same
+from tinymem.steps.step import STEP_TYPES, Message, Step, StepT, Style, are_same
 from tinymem.steps.types import ActionStep, MessageStep, SystemPromptStep
 from tinymem.window.outcome import Outcomes, steps_of
 from tinymem.window.strategy import Pruner, PruneReport, check_report
@@ -236,7 +236,13 @@ class Window(StepCollection):
 def check_step(step: Step, held: Container[str]) -> None:
     """Raise InputError for anything but a step, or for one that is `held` already."""
     if not isinstance(step, Step):
-        raise InputError(f"only steps can be added, not {describe_type(step)}")
+        advice = ": add_message(role, text) adds a message, and TaskStep(text) is a step" * isinstance(step, str)
+        raise InputError(f"only steps can be added, not {describe_type(step)}{advice}")
+    if type(step) is not STEP_TYPES.get(step.type):
+        raise InputError(
+            f"{type(step).__name__} is no type of step that can be read again: add one of "
+            f"{', '.join(kind.__name__ for kind in STEP_TYPES.values())}, with what is your own in its metadata"
+        )
     if step.id in held:
         raise InputError(
             f"step {step.id} is held already: a step is added once, "

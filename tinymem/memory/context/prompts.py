@@ -77,6 +77,12 @@ class Prompts:
         self._last.clear()
         self._kept = {}
 
+    def forget(self) -> None:
+        """Clear, in the journal too: it names sessions, and none of its prompts goes on once steps are forgotten."""
+        self.clear()
+        if self._archive.journal.setting(PROMPTS):
+            self._archive.journal.keep({PROMPTS: ""})
+
     def follow(
         self,
         key: Key,
