@@ -400,17 +400,16 @@ class HierarchicalMemory(StepCollection):
     def correct(self, id: str | int, correction: str | Step) -> Step:
         """Correct what a step says: wherever it would be recalled from now on, the correction comes back instead.
 
-        The step stays in the history, and so do copies of its claim by the same speaker in the same session, which are
-        corrected with it: the same words, but for articles, "Noted:" and the like. The correction is a milestone, and
-        stands in the window if the step does; once it is forgotten, they are recalled again.
+        The step stays in the history, and so do copies of its claim by the same speaker in its session, corrected with
+        it. The correction is a milestone, in the window if the step is; once it is forgotten, they are recalled again.
 
         Args:
             id: The step's id or its number. If it was corrected before, that correction is corrected too.
             correction: What is true, in words of its own ("The port is 8444."), or as a step.
 
         Returns:
-            The correction. Its metadata has the ids of what it corrects, under `"corrects"`, and of steps that say
-            about the same and were not touched, under `"similar"`.
+            The correction, with the ids of what it corrects in its metadata under `"corrects"`, and of the like under
+            `"similar"`, which are not touched.
 
         Raises:
             InputError: There is no such step, or the correction says nothing.
@@ -436,10 +435,7 @@ class HierarchicalMemory(StepCollection):
             return self.short_term.steps
 
     def to_messages(self, summary_mode: bool = False, style: Style = "auto") -> list[Message]:
-        """Render the window as chat messages, whatever their tokens, of all sessions.
-
-        `context` has a budget, shows one session, and recalls.
-        """
+        """Render the window as chat messages, of all sessions and whatever their tokens; `context` shows one."""
         with self._lock.while_open():
             self.short_term.catch_up()
             return self.short_term.to_messages(summary_mode, style)
@@ -511,10 +507,8 @@ class HierarchicalMemory(StepCollection):
 
         Args:
             query: The current task and the newest steps unless given.
-            session: The conversation whose next prompt this is; unless given, that of the newest step that has one. The
-                window shows its own steps and those without a session; what was said in others is recalled. What was
-                sent of a session that is given stays as it was, and what is new stands behind it, so that the
-                provider's cache holds, until that is over the budget.
+            session: The conversation that is shown, with steps of none; that of the newest step unless given. Others
+                are recalled. Of a given one, prompts only grow until they are over the budget, so that caches hold.
             max_tokens: The budget, the memory's own unless given.
             now: When it is asked.
             style: How steps are rendered; see `Step.to_messages`.
@@ -883,7 +877,7 @@ class HierarchicalMemory(StepCollection):
             How many steps there are.
 
         Raises:
-            InputError: Nothing says what to forget, or there is no step with one of the ids; nothing is forgotten then.
+            InputError: Nothing says what to forget, or no step has one of the ids; nothing is forgotten then.
             StorageError: Another process reads, or holds the index.
 
         >>> from tinymem import HierarchicalMemory, MessageStep
