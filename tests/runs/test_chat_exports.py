@@ -6,18 +6,21 @@ import json
 import sqlite3
 import zipfile
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from commands import tinymem as tinymem  # the fixture
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tinymem import ActionStep, HierarchicalMemory
 from tinymem.errors import InputError
 from tinymem.messages import steps_from_messages
 from tinymem.runs import Run, read_runs
-from tinymem.runs.atif import read_trajectory, trajectories
+from tinymem.runs.atif import trajectories
+from tinymem.runs.exports.trajectories import read_trajectory
 from tinymem.runs.ingest import ingest_files
 
 WHEN = 1_767_225_600  # 2026-01-01
@@ -132,10 +135,10 @@ def cursor_of(folder: Path) -> Path:
 
 AGENTS: dict[str, tuple[Callable[[Path], Path], str, dict[str, int]]] = {
     "chatgpt": (lambda folder: file_of(folder, [CHATGPT]), "chatgpt/c-1",
-                {"message of another branch": 1, "thoughts": 1}),
+                {"message of another branch": 1, "thinking": 1}),
     "claude": (lambda folder: file_of(folder, [CLAUDE]), "claude.ai/c-2", {"thinking": 1, "file without its text": 1}),
     "gemini": (lambda folder: file_of(folder, GEMINI), "s-3", {"info": 1}),
-    "gemini-log": (gemini_log, "s-3", {"info": 1, "note": 1, "message that was gone back on": 1}),
+    "gemini-log": (gemini_log, "s-3", {"info": 1, "note": 1, "message of another branch": 1}),
     "cursor": (cursor_of, "cursor/c-5", {"message without a text": 1}),
     "atif": (lambda folder: file_of(folder, ATIF), "s-4", {}),
 }  # fmt: skip
@@ -194,7 +197,7 @@ def test_subagents_of_a_trajectory_are_runs_of_their_own(tmp_path: Path) -> None
 
 
 def test_a_trajectory_that_is_written_says_what_it_said_when_read() -> None:
-    ((session, messages), _) = read_trajectory(ATIF)
+    ((session, messages, _), _) = read_trajectory(ATIF)
     steps = steps_from_messages([{k: v for k, v in m.items() if k != "timestamp"} for m in messages], session=session)
     (written,) = trajectories(steps)
     names = ("source", "message", "reasoning_content", "tool_calls", "observation")
@@ -230,3 +233,199 @@ def test_what_is_no_export_is_an_error_in_words(name: str, content: bytes, said:
     file.write_bytes(content)
     with pytest.raises(InputError, match=said):
         list(read_runs(file.parent if name.startswith("folder") else file))
+
+
+# -- calls and branches
+
+
+def called(text: str, id: str, name: str) -> dict[str, Any]:
+    return {"type": "tool_use", "id": id, "name": name, "input": {"place": text}}
+
+
+def parallel_chatgpt(folder: Path) -> Path:
+    """Two calls, then their results the other way round, and a second result of the first."""
+    tools = [("2", "assistant", "east", "fields.look"), ("3", "assistant", "west", "barn.look")]
+    nodes = {"1": node("1", None, "user", "Look around.")}
+    nodes |= {id: node(id, str(int(id) - 1), role, text, recipient=tool) for id, role, text, tool in tools}
+    for id, tool, text in (("4", "barn", "west-7"), ("5", "fields", "east-3"), ("6", "fields", "east-4")):
+        author = {"role": "tool", "name": tool}
+        nodes[id] = node(id, str(int(id) - 1), "tool", text, author=author)
+    return file_of(folder, [{"conversation_id": "p", "mapping": nodes, "current_node": "6"}])
+
+
+def parallel_claude(folder: Path) -> Path:
+    results = [
+        {"type": "tool_result", "tool_use_id": id, "content": text} for id, text in (("b", "west-7"), ("a", "east-3"))
+    ]
+    said = [called("east", "a", "look"), called("west", "b", "look"), *results]
+    return file_of(folder, [{"uuid": "p", "chat_messages": [{"sender": "assistant", "content": said}]}])
+
+
+def parallel_atif(folder: Path) -> Path:
+    calls = [
+        {"tool_call_id": id, "function_name": "look", "arguments": {"place": p}}
+        for id, p in (("a", "east"), ("b", "west"))
+    ]
+    results = [{"source_call_id": "b", "content": "west-7"}, {"source_call_id": "a", "content": "east-3"}]
+    step = {"source": "agent", "message": "", "tool_calls": calls, "observation": {"results": results}}
+    return file_of(folder, {"schema_version": "ATIF-v1.6", "steps": [step]})
+
+
+@pytest.mark.parametrize("write", [parallel_chatgpt, parallel_claude, parallel_atif])
+def test_results_stand_under_their_own_calls_in_whatever_order(write: Callable[[Path], Path], tmp_path: Path) -> None:
+    (run,) = read_runs(write(tmp_path))
+    actions = [step for step in run.steps if isinstance(step, ActionStep)]
+    pairs = [(str(call.arguments), str(call.observation)) for step in actions for call in step.tool_calls]
+    assert [("east" in call, "east-3" in seen, "west-7" in seen) for call, seen in pairs] == [
+        (True, True, False), (False, False, True),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("result", ["", [{"functionResponse": {"response": {"output": ""}}}]])
+def test_an_empty_result_is_a_result_and_none_is_none(result: Any, tmp_path: Path) -> None:
+    message = {"id": "1", "type": "gemini", "content": "", "toolCalls": [{"id": "t", "name": "rm", "result": result}]}
+    ((step,),) = [run.steps for run in read_runs(file_of(tmp_path, {"sessionId": "s", "messages": [message]}))]
+    assert isinstance(step, ActionStep) and [call.answered for call in step.tool_calls] == [bool(result)]
+
+
+def test_the_branch_of_claude_that_was_shown_last_is_told(tmp_path: Path) -> None:
+    said = [("1", None, "human", "Name a colour."), ("2", "1", "assistant", "Red."), ("3", "1", "assistant", "Blue.")]
+    messages = [
+        {
+            "uuid": id,
+            "parent_message_uuid": parent,
+            "sender": who,
+            "text": text,
+            "created_at": f"2026-01-01T00:00:0{id}Z",
+        }
+        for id, parent, who, text in said
+    ]
+    (run,) = read_runs(file_of(tmp_path, [{"uuid": "c", "chat_messages": messages}]))
+    assert [step.text for step in run.steps] == ["Name a colour.", "Blue."]
+    assert run.skipped == {"message of another branch": 1}
+
+
+# -- beside the chats
+
+
+def test_what_stands_beside_the_chats_is_read_or_named(tmp_path: Path) -> None:
+    told = node("8", "0", "user", "", content={"content_type": "user_editable_context", "user_profile": "I keep bees."})
+    chat = {**CHATGPT, "mapping": {**CHATGPT["mapping"], "8": told}}  # type: ignore[dict-item]
+    files = {
+        "conversations-000.json": [chat], "conversations-001.json": [CLAUDE], "user.json": {"email": "a@b.example"},
+        "memories.json": [{"conversations_memory": "The person keeps goats."}],
+        "projects.json": [{"uuid": "p", "name": "Farm", "docs": [{"filename": "plan.md", "content": "Sow oats."}]}],
+    }  # fmt: skip
+    for name, value in files.items():
+        (tmp_path / name).write_text(json.dumps(value), encoding="utf-8")
+    (tmp_path / "photo.png").write_bytes(b"x")
+    runs = [*read_runs(tmp_path)]
+    texts = {run.name: [step.text for step in run.steps] for run in runs}
+    assert texts["chatgpt/custom instructions"] == ["About the user: I keep bees."]
+    assert texts["claude.ai/memories"] == ["The person keeps goats."]
+    assert texts["claude.ai/project Farm p"] == ["plan.md:\nSow oats."]
+    counted = {name for run in runs for name in run.skipped if name.startswith("file that was not read")}
+    assert counted == {"file that was not read (user.json)", "file that was not read (photo.png)"}
+
+
+NOTES = "# Farm\n\nOats grow best.\n\n## Barn\n\nThe key is under the stone.\n\n```sh\n# no heading\nls\n```\n"
+
+
+def test_notes_are_passages_of_their_file_under_their_headings(tmp_path: Path) -> None:
+    (tmp_path / "notes.md").write_text(NOTES, encoding="utf-8")
+    (run,) = read_runs(tmp_path / "notes.md")
+    assert [(step.speaker, step.text) for step in run.steps] == [
+        ("notes.md", "# Farm\nOats grow best."),
+        ("notes.md", "# Farm\n## Barn\nThe key is under the stone.\n\n```sh\n# no heading\nls\n```"),
+    ]
+
+
+def test_the_export_of_a_memory_is_for_import(tinymem: Any, tmp_path: Path) -> None:
+    tinymem("ingest", str(file_of(tmp_path, ATIF)), "--path", str(tmp_path / "one"))
+    (tmp_path / "own.jsonl").write_text(tinymem("export", "--path", str(tmp_path / "one")).out, encoding="utf-8")
+    with pytest.raises(InputError, match=r"tinymem import own\.jsonl"):
+        list(read_runs(tmp_path / "own.jsonl"))
+
+
+# -- exports that are not trusted
+
+HOSTILE: list[Any] = [None, 5, -1e300, 10**400, True, "", "x" * 3_000, "\ud800", [], [[]], {}, [None], {"id": []}]
+
+
+def places_in(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path, *(place for key, one in inner for place in places_in(one, (*path, key)))]
+
+
+@st.composite
+def damaged(draw: st.DrawFn, export: Any) -> Any:
+    """An export with a few values of other types, or keys that are gone."""
+    value = json.loads(json.dumps(export))
+    for _ in range(draw(st.integers(1, 3))):
+        *path, key = draw(st.sampled_from(places_in(value)[1:] or [("x",)]))
+        holder = value
+        for step in path:
+            holder = holder[step]
+        if draw(st.booleans()) and isinstance(holder, dict):
+            holder.pop(key, None)
+        elif isinstance(holder, (dict, list)) and (isinstance(holder, dict) or isinstance(key, int)):
+            holder[key] = draw(st.sampled_from(HOSTILE))
+    return value
+
+
+EXPORTS = {"chatgpt": CHATGPT, "claude": CLAUDE, "gemini": GEMINI, "atif": ATIF}
+
+
+@pytest.mark.parametrize("kind", EXPORTS)
+@settings(max_examples=150, deadline=None)
+@given(data=st.data())
+def test_a_damaged_conversation_costs_itself_alone(
+    kind: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    value = data.draw(damaged(EXPORTS[kind]))
+    folder = tmp_path_factory.mktemp("damaged")
+    if kind in ("chatgpt", "claude"):
+        runs = [*read_runs(file_of(folder, [{**CLAUDE, "uuid": "sound"}, value]))]
+        assert runs[0].name == "claude.ai/sound" and len(runs[0].steps) == 3
+        assert all(run.fault is None for run in runs)
+        return
+    with suppress(InputError):
+        list(read_runs(file_of(folder, value)))
+
+
+def bomb(folder: Path) -> Path:
+    with zipfile.ZipFile(folder / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("conversations.json", b"[" + b" " * (20 << 20) + b"]")
+    return folder / "bomb.zip"
+
+
+def lying(folder: Path) -> Path:
+    """The same, which says that it is short."""
+    data = bomb(folder).read_bytes()
+    (path := folder / "bomb.zip").write_bytes(data.replace(((20 << 20) + 2).to_bytes(4, "little"), bytes([9, 0, 0, 0])))
+    return path
+
+
+def view(
+    folder: Path,
+    sql: str = "VIEW cursorDiskKV AS WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) "
+    "SELECT CAST(x AS TEXT) AS key, x AS value FROM n",
+) -> Path:
+    with closing(sqlite3.connect(path := folder / "state.vscdb")) as database, database:
+        database.execute(f"CREATE {sql}")
+    return path
+
+
+def computed(folder: Path) -> Path:
+    return view(folder, "TABLE cursorDiskKV (key TEXT, value AS (hex(zeroblob(500000000))))")
+
+
+@pytest.mark.parametrize(
+    ("write", "said"),
+    [(bomb, "more than"), (lying, "cannot be read|valid JSON"), (view, "no plain table"), (computed, "no plain table")],
+)
+def test_what_would_never_end_or_fill_the_memory_is_refused(
+    write: Callable[[Path], Path], said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match=said):
+        list(read_runs(write(tmp_path)))

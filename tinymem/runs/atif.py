@@ -1,7 +1,6 @@
-"""ATIF, the Agent Trajectory Interchange Format of Harbor: trajectories read as chat messages, and written.
+"""ATIF, the Agent Trajectory Interchange Format of Harbor, written: version 1.4, which has all that text needs.
 
-Versions 1.0 to 1.7 are read; 1.4 is written, which has all that text needs. What a reader of a memory does not need is
-left out when it is read: metrics, token ids, costs. See https://harborframework.com/docs/trajectory-format
+`tinymem.runs.exports.trajectories` reads it. See https://harborframework.com/docs/trajectory-format
 """
 
 from __future__ import annotations
@@ -23,57 +22,12 @@ from tinymem.steps.progress import Progress, no_progress
 from tinymem.steps.step import Step
 from tinymem.steps.types import is_undated
 
-__all__ = ["export_trajectories", "is_trajectory", "read_trajectory", "trajectories"]
+__all__ = ["export_trajectories", "trajectories"]
 
 Message: TypeAlias = dict[str, Any]
 
 VERSION = "ATIF-v1.4"
-ROLES = {"system": "system", "user": "user", "agent": "assistant"}  # by source
 SOURCES = {"system": "system", "developer": "system", "user": "user", "assistant": "agent"}
-
-
-def is_trajectory(value: Mapping[str, Any]) -> bool:
-    """Return True for what looks like a trajectory."""
-    return str(value.get("schema_version", "")).startswith("ATIF") and isinstance(value.get("steps"), list)
-
-
-def read_trajectory(value: Mapping[str, Any], within: str = "") -> Iterator[tuple[str, list[Message]]]:
-    """Yield the session and the messages of a trajectory, and of those of subagents inside of it."""
-    session = within + str(value.get("session_id") or value.get("trajectory_id") or "atif")
-    yield session, [message for step in value["steps"] if isinstance(step, Mapping) for message in _messages(step)]
-    for inner in value.get("subagent_trajectories") or ():
-        if isinstance(inner, Mapping) and is_trajectory(inner):
-            yield from read_trajectory(inner, f"{session}/")
-
-
-def _messages(step: Mapping[str, Any]) -> Iterator[Message]:
-    when = {"timestamp": step["timestamp"]} if step.get("timestamp") else {}
-    said: Message = {"role": ROLES.get(str(step.get("source")), "user"), "content": _text(step.get("message")), **when}
-    if isinstance(step.get("reasoning_content"), str):
-        said["reasoning_content"] = step["reasoning_content"]
-    calls = [call for call in step.get("tool_calls") or () if isinstance(call, Mapping)]
-    if calls:
-        said["tool_calls"] = [
-            {"id": call.get("tool_call_id"), "type": "function",
-             "function": {"name": call.get("function_name"), "arguments": json.dumps(call.get("arguments"))}}
-            for call in calls
-        ]  # fmt: skip
-    if calls or said["content"]:
-        yield said
-    observation = step.get("observation")
-    results = observation.get("results") if isinstance(observation, Mapping) else ()
-    ids = {call.get("tool_call_id") for call in calls}
-    for result in results or ():
-        if isinstance(result, Mapping) and (text := _text(result.get("content"))):
-            id = result.get("source_call_id")
-            yield {**({"role": "tool", "tool_call_id": id} if id in ids else {"role": "user"}), "content": text, **when}
-
-
-def _text(content: Any) -> str:
-    """Return the text of a message or a result, which is a text, or a list of parts from version 1.6 on."""
-    if not isinstance(content, list):
-        return content if isinstance(content, str) else ""
-    return "\n".join(str(part["text"]) for part in content if isinstance(part, Mapping) and part.get("text"))
 
 
 def trajectories(steps: Iterable[Step]) -> Iterator[Message]:

@@ -1,22 +1,39 @@
-"""Exports that are more than one file of JSON: zip archives, folders, and Cursor's database."""
+"""Exports that are more than one file of JSON: zip archives and folders of ChatGPT, Claude.ai and Slack.
+
+An archive is not trusted: how many files it has and how long each may become is limited before anything is unpacked.
+"""
 
 from __future__ import annotations
 
 import json
+import lzma
+import os
 import zipfile
+import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
 from typing import Any
 
-from tinymem.errors import InputError, StorageError
-from tinymem.runs.exports import Conversation, conversations_of, slack_messages
-from tinymem.stores.foreign import open_table
+from tinymem.errors import InputError
+from tinymem.runs.exports import Conversation, conversations_of
+from tinymem.runs.exports.chatgpt import CHATGPT
+from tinymem.runs.exports.claude import CLAUDE, read_memories, read_projects
+from tinymem.runs.exports.cursor import read_cursor
+from tinymem.runs.exports.slack import Names, read_channel
 from tinymem.stores.unused import MAGIC
 
 __all__ = ["conversations_in", "is_export"]
 
-LARGEST = 2 << 30  # bytes of one file of an archive: a bomb must not fill the memory
+LARGEST = 1 << 30  # bytes of one file
+ALWAYS, RATIO = 16 << 20, 40  # bytes that a file of an archive may become, and how many times its own more
+MOST = 100_000  # files
+NAMED = 40  # files that are not read and named each
+DAMAGE = (zipfile.BadZipFile, NotImplementedError, RuntimeError, zlib.error, lzma.LZMAError, EOFError, OSError,
+          ValueError, IndexError, OverflowError)  # fmt: skip
+ABOUT = ("users.json", "channels.json", "groups.json", "dms.json", "mpims.json")  # Slack's lists of names
+Files = Mapping[str, Callable[[], bytes]]  # by their paths in the export, with what reads each
 
 
 def is_export(path: Path) -> bool:
@@ -28,9 +45,9 @@ def is_export(path: Path) -> bool:
             return False
         with path.open("rb") as stream:
             begin = stream.read(len(MAGIC))
-    except (OSError, ValueError):  # ValueError: a path with NUL
+        return begin == MAGIC or (begin[:2] == b"PK" and zipfile.is_zipfile(path))
+    except DAMAGE:  # ValueError: a path with NUL
         return False
-    return begin == MAGIC or (begin[:2] == b"PK" and zipfile.is_zipfile(path))
 
 
 def conversations_in(path: Path) -> Iterator[Conversation]:
@@ -39,110 +56,182 @@ def conversations_in(path: Path) -> Iterator[Conversation]:
     Raises:
         InputError: It is none that is known, or is damaged.
     """
-    if path.is_dir():
-        yield from _of_tree(path, path)
-    elif zipfile.is_zipfile(path):
-        try:
-            with zipfile.ZipFile(path) as archive:
-                yield from _of_tree(zipfile.Path(archive), path)
-        except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:  # damaged, or with a password
-            raise InputError(f"{path} cannot be read: {error}") from error
+    if path.is_dir() or zipfile.is_zipfile(path):
+        with _files_of(path) as files:
+            yield from _read(files, path)
     else:
-        yield from _of_cursor(path)
+        yield from read_cursor(path)
+
+
+# -- files ------------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _files_of(path: Path) -> Iterator[Files]:
+    """Give the files of a folder or an archive, below the folder that the export is in."""
+    if path.is_dir():
+        yield _without_folder(dict(_files_in_folder(path)))
+        return
+    try:
+        archive = zipfile.ZipFile(path)
+    except DAMAGE as error:
+        raise InputError(f"{path} cannot be read: {error}") from error
+    with archive:
+        infos = [info for info in archive.infolist() if not info.is_dir()]
+        _check_count(len(infos), path)
+        yield _without_folder({info.filename: _unpacker(archive, info, path) for info in infos})
+
+
+def _files_in_folder(path: Path) -> Iterator[tuple[str, Callable[[], bytes]]]:
+    count = 0
+    for folder, folders, names in os.walk(path):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        count += len(names)
+        _check_count(count, path)
+        for name in names:
+            file = Path(folder) / name
+            if file.is_file():
+                yield file.relative_to(path).as_posix(), _reader(file, path)
+
+
+def _check_count(count: int, path: Path) -> None:
+    if count > MOST:
+        raise InputError(f"{path} has {count:,} files, more than {MOST:,}: give the export's own folder")
+
+
+def _without_folder(files: Files) -> Files:
+    """Return the files by their paths below the folder that the export begins in, as some archives have one."""
+    kept = {name: read for name, read in files.items() if not _is_hidden(name)}
+    begins = [PurePosixPath(name) for name in kept if _is_beginning(PurePosixPath(name).name)]
+    root = min((file.parent for file in begins), key=lambda folder: (len(folder.parts), str(folder)), default=None)
+    if root is None or not root.parts:
+        return kept
+    return {name.removeprefix(f"{root}/"): read for name, read in kept.items() if name.startswith(f"{root}/")}
+
+
+def _is_hidden(name: str) -> bool:
+    return any(part.startswith((".", "__MACOSX")) for part in PurePosixPath(name).parts)
+
+
+def _is_beginning(name: str) -> bool:
+    return name == "users.json" or (name.startswith("conversations") and name.endswith(".json"))
+
+
+def _reader(file: Path, path: Path) -> Callable[[], bytes]:
+    def read() -> bytes:
+        try:
+            with file.open("rb") as stream:
+                return _bounded(stream, LARGEST, path, file.name)
+        except OSError as error:
+            raise InputError(f"{path}, {file.name} cannot be read: {error.strerror or error}") from error
+
+    return read
+
+
+def _unpacker(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) -> Callable[[], bytes]:
+    most = min(max(ALWAYS, RATIO * info.compress_size), LARGEST)
+
+    def unpack() -> bytes:
+        if info.file_size > most:
+            raise InputError(f"{path}, {info.filename}: becomes {info.file_size:,} bytes, more than {most:,}: unpack "
+                             "it, and give the folder")  # fmt: skip
+        try:
+            with archive.open(info) as stream:
+                return _bounded(stream, most, path, info.filename)
+        except DAMAGE as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(f"{path}, {info.filename} cannot be read: {error}") from error
+
+    return unpack
+
+
+def _bounded(stream: Any, most: int, path: Path, name: str) -> bytes:
+    data: bytes = stream.read(most + 1)
+    if len(data) > most:
+        raise InputError(f"{path}, {name}: is longer than {most:,} bytes")
+    return data
 
 
 # -- ChatGPT, Claude.ai and Slack -------------------------------------------------------------------------------------
 
 
-def _of_tree(root: Any, path: Path) -> Iterator[Conversation]:
-    """Read a folder, or a `zipfile.Path`, which reads as one."""
-    files = sorted((one for one in root.iterdir() if one.name.endswith(".json")), key=lambda one: str(one.name))
-    chats = [one for one in files if one.name.startswith("conversations")]
-    for file in chats:
-        if (found := conversations_of(_value(file, path), file.name)) is None:
-            raise InputError(f"{path}, {file.name}: has no conversations of ChatGPT or Claude.ai")
-        yield from found
+def _read(files: Files, path: Path) -> Iterator[Conversation]:
+    """Read an export; files that are not read are counted with its first conversation."""
+    tops = sorted(name for name in files if "/" not in name and name.endswith(".json"))
+    chats = [name for name in tops if name.startswith("conversations")]
     if chats:
-        return
-    if "users.json" not in {one.name for one in files}:
+        found, known = _of_chats(files, path, chats), {*chats, "memories.json", "projects.json"}
+    elif "users.json" in files:
+        found, known = _of_slack(files, path), {*ABOUT, *_days(files)}
+    else:
         wanted = "conversations.json (ChatGPT, Claude.ai) or users.json (Slack)"
         raise InputError(f"{path} is no export that is known: it should have {wanted}")
-    users = _value(root / "users.json", path)
-    names = {str(user.get("id")): _name_of(user) for user in users if isinstance(user, Mapping)}
-    for channel in sorted((one for one in root.iterdir() if one.is_dir()), key=lambda one: str(one.name)):
-        days = sorted((one for one in channel.iterdir() if one.name.endswith(".json")), key=lambda one: str(one.name))
-        entries = [entry for day in days if isinstance(said := _value(day, path), list) for entry in said]
-        skipped: Counter[str] = Counter()
-        if messages := slack_messages(entries, names, skipped):
-            yield Conversation(f"slack/{channel.name}", messages, skipped)
+    unread = _unread(name for name in files if name not in known)
+    for conversation in found:
+        conversation.skipped.update(unread)
+        unread = Counter()
+        yield conversation
 
 
-def _name_of(user: Mapping[str, Any]) -> str:
-    profile = user.get("profile")
-    shown = profile.get("display_name") if isinstance(profile, Mapping) else None
-    return str(shown or user.get("real_name") or user.get("name") or user.get("id"))
+def _unread(names: Iterator[str]) -> Counter[str]:
+    """Count files that are not read: by their names, or those in a folder together."""
+    count = Counter(name if "/" not in name else f"{name.partition('/')[0]}/" for name in names)
+    named = Counter({f"file that was not read ({name[:80]})": count[name] for name in sorted(count)[:NAMED]})
+    others = count.total() - named.total() if hasattr(count, "total") else sum(count.values()) - sum(named.values())
+    return named + Counter({"file that was not read": others})
 
 
-def _value(file: Any, path: Path) -> Any:
+def _of_chats(files: Files, path: Path, names: list[str]) -> Iterator[Conversation]:
+    program = CLAUDE if "projects.json" in files else CHATGPT
+    for name in names:
+        value = _value(files, name, path)
+        found = iter(()) if value == [] else conversations_of(value, PurePosixPath(name).stem)
+        if found is None:
+            raise InputError(f"{path}, {name}: has no conversations of ChatGPT or Claude.ai")
+        for conversation in found:
+            program = CLAUDE if conversation.session.startswith(CLAUDE) else program
+            yield conversation
+    if "projects.json" in files:
+        yield from read_projects(_value(files, "projects.json", path))
+    if "memories.json" in files:
+        yield read_memories(_value(files, "memories.json", path), program)
+
+
+def _days(files: Files) -> list[str]:
+    return sorted(name for name in files if name.count("/") == 1 and name.endswith(".json"))
+
+
+def _of_slack(files: Files, path: Path) -> Iterator[Conversation]:
+    """Read the channels; a day that is damaged costs that day."""
+    about = {name: _value(files, name, path) for name in ABOUT if name in files}
+    listed = [channel for name in ABOUT[1:] if isinstance(about.get(name), list) for channel in about[name]]
+    names, left = Names(about["users.json"], listed), Counter[str]()
+    channels: dict[str, list[str]] = {}
+    for day in _days(files):
+        channels.setdefault(day.partition("/")[0], []).append(day)
+    for channel, days in channels.items():
+        entries: list[Any] = []
+        for day in days:
+            try:
+                said = _value(files, day, path)
+            except InputError:
+                said = None
+            entries += said if isinstance(said, list) else []
+            left.update([] if isinstance(said, list) else [f"file that is damaged ({day[:80]})"])
+        conversation = read_channel(entries, names, f"slack/{channel[:200]}")
+        conversation.skipped.update(left)
+        left = Counter() if conversation.messages else conversation.skipped
+        if conversation.messages:
+            yield conversation
+    if left:
+        yield Conversation("slack", [], left)
+
+
+def _value(files: Files, name: str, path: Path) -> Any:
     try:
-        with file.open("rb") as stream:
-            text = stream.read(LARGEST + 1)
-        if len(text) > LARGEST:
-            raise InputError(f"{path}, {file.name}: is longer than {LARGEST} bytes")
-        return json.loads(text)
+        return json.loads(files[name]())
+    except InputError:
+        raise
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}, {file.name}: not valid JSON: {error}") from error
-    except OSError as error:
-        raise InputError(f"{path}, {file.name} cannot be read: {error.strerror or error}") from error
-
-
-# -- Cursor -----------------------------------------------------------------------------------------------------------
-
-
-def _of_cursor(path: Path) -> Iterator[Conversation]:
-    """Read `state.vscdb`: a row for each conversation (`composerData:ID`), and for each message (`bubbleId:ID:...`)."""
-    try:
-        with open_table(path, "cursorDiskKV") as table:
-            for key in [key for key in table if key.startswith("composerData:")]:
-                id = key.partition(":")[2]
-                yield _conversation(id, _bubbles(table, id, _parsed(table[key])))
-    except StorageError as error:
-        raise InputError(f"no state.vscdb of Cursor: {error}") from error
-
-
-def _bubbles(table: Mapping[str, Any], id: str, composer: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the messages of a conversation, in order; older versions have them in its own row."""
-    if isinstance(inside := composer.get("conversation"), list) and inside:
-        return [one for one in inside if isinstance(one, Mapping)]
-    headers = composer.get("fullConversationHeadersOnly")
-    ids = [one.get("bubbleId") for one in headers if isinstance(one, Mapping)] if isinstance(headers, list) else []
-    return [_parsed(table.get(f"bubbleId:{id}:{bubble}")) for bubble in ids]
-
-
-def _conversation(id: str, bubbles: list[Mapping[str, Any]]) -> Conversation:
-    messages: list[dict[str, Any]] = []
-    skipped: Counter[str] = Counter()
-    for at, bubble in enumerate(bubbles):
-        text, kind, tool = str(bubble.get("text") or ""), bubble.get("type"), bubble.get("toolFormerData")
-        made = bubble.get("createdAt")
-        made = made / 1_000 if isinstance(made, (int, float)) else made  # older versions count milliseconds
-        when = {"timestamp": made} if made else {}
-        if isinstance(tool, Mapping) and isinstance(tool.get("name"), str):
-            call = str(tool.get("toolCallId") or f"{id}-{at}")
-            function = {"name": tool["name"], "arguments": str(tool.get("rawArgs") or tool.get("params") or "{}")}
-            calls = [{"id": call, "type": "function", "function": function}]
-            messages.append({"role": "assistant", "content": text or None, "tool_calls": calls, **when})
-            messages.append({"role": "tool", "tool_call_id": call, "content": str(tool.get("result") or ""), **when})
-        elif text.strip() and kind in (1, 2):
-            messages.append({"role": "user" if kind == 1 else "assistant", "content": text, **when})
-        else:
-            skipped["message without a text"] += 1
-    return Conversation(f"cursor/{id}", messages, skipped)
-
-
-def _parsed(value: Any) -> Mapping[str, Any]:
-    try:
-        parsed = json.loads(value)
-    except (ValueError, TypeError, RecursionError):
-        return {}
-    return parsed if isinstance(parsed, Mapping) else {}
+        raise InputError(f"{path}, {name}: not valid JSON: {error}") from error

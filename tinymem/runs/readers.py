@@ -9,6 +9,7 @@ The shape of a file is recognised by its content; each may be gzip'd:
 - session files of coding agents: see `tinymem.runs.transcripts`;
 - dumps of LangChain and smolagents: see `tinymem.runs.dumps`;
 - exports of ChatGPT, Claude.ai, Gemini CLI and Slack, and ATIF trajectories: see `tinymem.runs.exports`;
+- documents (.md, .txt): see `tinymem.runs.exports.documents`;
 - zip archives and folders of these, and Cursor's database: see `tinymem.runs.folders`.
 """
 
@@ -27,6 +28,7 @@ from tinymem.messages.conversion import message_places, steps_from_messages
 from tinymem.messages.formats import chat_messages
 from tinymem.runs.dumps import chat_of
 from tinymem.runs.exports import Conversation, conversations_of, is_gemini_log, read_gemini_log
+from tinymem.runs.exports.documents import is_document, read_document
 from tinymem.runs.folders import conversations_in, is_export
 from tinymem.runs.transcripts import APART, DAMAGED, Thread, Transcript, is_event
 from tinymem.steps.checks import to_path
@@ -46,6 +48,7 @@ from tinymem.upkeep.lines import (
 __all__ = ["MALFORMED", "Compaction", "Run", "read_runs", "runs_of"]
 
 MALFORMED = "malformed message"
+BEFORE = b"\xef\xbb\xbf \t"  # a byte order mark, and blanks
 SHAPES = "a list of chat messages, {'messages': [...]}, {'traj': [...]} or a message"
 
 
@@ -135,6 +138,10 @@ def _runs_in(path: Path, lines: Iterator[RawLine]) -> Iterator[Run]:
                 break
     if not head:
         raise InputError(f"{path} is empty")
+    if is_document(path) and not (head[0][1] or b"").lstrip(BEFORE).startswith((b"{", b"[{", b"[[", b"[\n", b"[\r")):
+        texts = ((number, (line or b"").decode("utf-8", "replace")) for number, line in chain(head, lines))
+        yield _of_export(read_document(((number, text) for number, text in texts if text.strip()), path), str(path))
+        return
     if len(head) > 1 or not json_values(head[0][1])[1]:
         head += lines
         if not is_of_lines(head):
@@ -158,6 +165,8 @@ def _runs_of_lines(path: Path, values: Iterator[tuple[int, Any]], damaged: list[
     count = others = 0
     for number, value in values:
         rest = chain([(number, value)], values)
+        if count == 0 and isinstance(value, Mapping) and "tinymem_export" in value:
+            raise InputError(f"{path} is the export of a memory: add it with tinymem import {path.name}")
         if count == 0 and is_event(value):
             transcript = Transcript(path.stem)
             yield from runs_of(path, rest, transcript)

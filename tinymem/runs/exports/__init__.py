@@ -1,0 +1,74 @@
+"""Exports of chats and records of agents, each conversation read as chat messages.
+
+- ChatGPT: `conversations.json`, in which a conversation is a tree; what was shown last is read;
+- Claude.ai: `conversations.json`, with projects and memories beside it;
+- Gemini CLI: a session file below `~/.gemini/tmp`, JSON or, of newer versions, a log of JSON lines;
+- ATIF, the Agent Trajectory Interchange Format: see `tinymem.runs.exports.trajectories`;
+- Slack: the messages of one channel, as in a day's file.
+
+Formats as of November 2026. What has no text, and branches that were left, are counted and left out. A conversation
+that cannot be read is counted too, and costs only itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from tinymem.runs.exports.chatgpt import CHATGPT, instructions_in, read_chatgpt
+from tinymem.runs.exports.chats import Chat, Conversation, Entry, as_mapping
+from tinymem.runs.exports.claude import read_claude
+from tinymem.runs.exports.gemini import is_gemini_log, read_gemini, read_gemini_log
+from tinymem.runs.exports.slack import Names, is_slack, read_channel
+from tinymem.runs.exports.trajectories import is_trajectory, read_trajectory
+
+__all__ = ["Conversation", "conversations_of", "is_gemini_log", "read_gemini_log"]
+
+DAMAGED = "conversation that is damaged"
+FAULTS = (ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError, RecursionError)
+
+
+def conversations_of(value: Any, name: str) -> Iterator[Conversation] | None:
+    """Return the conversations of an export, or None for what is none of them; `name` is that of the file."""
+    if isinstance(value, Mapping):
+        if (read := _reader(value)) is not None:
+            return _read_each([value], read)
+        return read_trajectory(value) if is_trajectory(value) else None
+    if not isinstance(value, list) or not value or not isinstance(value[0], Mapping):
+        return None
+    if any(map(is_slack, value)) and "role" not in value[0]:
+        return iter([read_channel(value, Names(), f"slack/{name}")])
+    read = next((found for entry in value if (found := _reader(as_mapping(entry))) is not None), None)
+    return None if read is None or "role" in value[0] else _read_each(value, read)
+
+
+def _read_each(entries: list[Any], read: Callable[[Entry], Conversation]) -> Iterator[Conversation]:
+    """Read conversations, less those that are damaged; then what their person told for all of them."""
+    damaged, told = 0, dict[str, None]()
+    for entry in entries:
+        try:
+            reader = _reader(as_mapping(entry)) or read
+            conversation = reader(entry)
+            told.update(dict.fromkeys(instructions_in(entry)))
+        except FAULTS:  # whatever an entry holds: it is not trusted
+            damaged += 1
+            continue
+        conversation.skipped.update({DAMAGED: damaged} if damaged else {})
+        damaged = 0
+        yield conversation
+    if told or damaged:
+        chat = Chat()
+        chat.skipped.update({DAMAGED: damaged} if damaged else {})
+        for text in told:
+            chat.say("user", text, None)
+        yield chat.done(f"{CHATGPT}/custom instructions")
+
+
+def _reader(entry: Entry) -> Callable[[Entry], Conversation] | None:
+    if isinstance(entry.get("mapping"), Mapping):
+        return read_chatgpt
+    if isinstance(entry.get("chat_messages"), list):
+        return read_claude
+    if isinstance(entry.get("sessionId"), str) and isinstance(entry.get("messages"), list):
+        return read_gemini
+    return None
