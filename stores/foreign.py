@@ -26,7 +26,8 @@ class ForeignTable(Mapping[str, Any]):
 
     def __getitem__(self, key: str) -> Any:
         value = "CASE WHEN length(value) <= ? THEN value END"
-        row = self._database.execute(f'SELECT {value} FROM "{self._table}" WHERE key = ?', (LONGEST, key)).fetchone()
+        known = key.encode("utf-8", "replace").decode()  # no database has half a character
+        row = self._database.execute(f'SELECT {value} FROM "{self._table}" WHERE key = ?', (LONGEST, known)).fetchone()
         if row is None:
             raise KeyError(key)
         return row[0]

@@ -7,6 +7,7 @@ import sqlite3
 import zipfile
 from collections.abc import Callable
 from contextlib import closing, suppress
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -116,15 +117,17 @@ def gemini_log(folder: Path) -> Path:
     return path
 
 
-def cursor_of(folder: Path) -> Path:
-    rows = {
-        "composerData:c-5": {"fullConversationHeadersOnly": [{"bubbleId": id} for id in "abcd"]},
-        "bubbleId:c-5:a": {"type": 1, "text": "Which port is open?", "createdAt": "2026-01-01T00:00:01.000Z"},
-        "bubbleId:c-5:b": {"type": 2, "text": "", "createdAt": 1000 * WHEN, "toolFormerData": {
-            "toolCallId": "t1", "name": "scan", "rawArgs": '{"host": "h"}', "result": "port 8443 is open"}},
-        "bubbleId:c-5:c": {"type": 2, "text": ""},
-        "bubbleId:c-5:d": {"type": 2, "text": "It is 8443."},
-    }  # fmt: skip
+CURSOR: dict[str, Any] = {
+    "composerData:c-5": {"fullConversationHeadersOnly": [{"bubbleId": id} for id in "abcd"]},
+    "bubbleId:c-5:a": {"type": 1, "text": "Which port is open?", "createdAt": "2026-01-01T00:00:01.000Z"},
+    "bubbleId:c-5:b": {"type": 2, "text": "", "createdAt": 1000 * WHEN, "toolFormerData": {
+        "toolCallId": "t1", "name": "scan", "rawArgs": '{"host": "h"}', "result": "port 8443 is open"}},
+    "bubbleId:c-5:c": {"type": 2, "text": ""},
+    "bubbleId:c-5:d": {"type": 2, "text": "It is 8443."},
+}  # fmt: skip
+
+
+def cursor_of(folder: Path, rows: dict[str, Any] = CURSOR) -> Path:
     with closing(sqlite3.connect(path := folder / "state.vscdb")) as database, database:
         database.execute("CREATE TABLE cursorDiskKV (key TEXT UNIQUE ON CONFLICT REPLACE, value BLOB)")
         database.executemany(
@@ -369,11 +372,15 @@ def damaged(draw: st.DrawFn, export: Any) -> Any:
         if draw(st.booleans()) and isinstance(holder, dict):
             holder.pop(key, None)
         elif isinstance(holder, (dict, list)) and (isinstance(holder, dict) or isinstance(key, int)):
-            holder[key] = draw(st.sampled_from(HOSTILE))
+            holder[key] = deepcopy(draw(st.sampled_from(HOSTILE)))
     return value
 
 
-EXPORTS = {"chatgpt": CHATGPT, "claude": CLAUDE, "gemini": GEMINI, "atif": ATIF}
+EDITED = {"type": "message", "subtype": "message_changed", "ts": f"{WHEN}.1", "message": DAYS["2026-01-02.json"][0]}
+EXPORTS: dict[str, Any] = {
+    "chatgpt": CHATGPT, "claude": CLAUDE, "gemini": GEMINI, "atif": ATIF, "cursor": CURSOR,
+    "slack": [*DAYS["2026-01-01.json"], EDITED],
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", EXPORTS)
@@ -390,7 +397,7 @@ def test_a_damaged_conversation_costs_itself_alone(
         assert all(run.fault is None for run in runs)
         return
     with suppress(InputError):
-        list(read_runs(file_of(folder, value)))
+        list(read_runs((cursor_of if kind == "cursor" else file_of)(folder, value)))
 
 
 def bomb(folder: Path) -> Path:

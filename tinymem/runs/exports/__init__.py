@@ -43,23 +43,23 @@ def conversations_of(value: Any, name: str) -> Iterator[Conversation] | None:
 
 
 def _read_each(entries: list[Any], read: Callable[[Entry], Conversation]) -> Iterator[Conversation]:
-    """Read conversations, less those that are damaged; then what their person told for all of them."""
-    damaged, told = 0, dict[str, None]()
+    """Read conversations, less those that are damaged; then the custom instructions of them all."""
+    damaged, instructions = 0, dict[str, None]()
     for entry in entries:
         try:
             reader = _reader(as_mapping(entry)) or read
             conversation = reader(entry)
-            told.update(dict.fromkeys(instructions_in(entry)))
+            instructions.update(dict.fromkeys(instructions_in(entry)))
         except FAULTS:  # whatever an entry holds: it is not trusted
             damaged += 1
             continue
         conversation.skipped.update({DAMAGED: damaged} if damaged else {})
         damaged = 0
         yield conversation
-    if told or damaged:
+    if instructions or damaged:
         chat = Chat()
         chat.skipped.update({DAMAGED: damaged} if damaged else {})
-        for text in told:
+        for text in instructions:
             chat.say("user", text, None)
         yield chat.done(f"{CHATGPT}/custom instructions")
 

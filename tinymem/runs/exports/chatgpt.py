@@ -35,7 +35,7 @@ def read_chatgpt(entry: Entry) -> Conversation:
         metadata, when, id = as_mapping(message.get("metadata")), message.get("create_time"), message.get("id")
         content = as_mapping(message.get("content"))
         if INSTRUCTIONS.keys() & content.keys():
-            continue  # they are told once, by `instructions_in`
+            continue  # they are read once, by `instructions_in`
         text = _text(content, chat)
         if metadata.get("is_visually_hidden_from_conversation") is True:
             chat.skipped["hidden message"] += 1
@@ -56,7 +56,7 @@ def read_chatgpt(entry: Entry) -> Conversation:
 
 
 def instructions_in(entry: Entry) -> list[str]:
-    """Return what a person told ChatGPT for all conversations, as this one has it."""
+    """Return the custom instructions and memories of ChatGPT that a conversation came with."""
     found = []
     for message in map(_message, as_mapping(entry.get("mapping")).values()):
         content = as_mapping(message.get("content"))

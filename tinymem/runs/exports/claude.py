@@ -33,13 +33,13 @@ def read_claude(entry: Entry) -> Conversation:
             if kind == "text":
                 said.append(str(block.get("text") or ""))
             elif kind == "tool_use":
-                id = first_name(block.get("id"), f"{message.get('uuid')}-{len(chat.messages)}")
-                chat.call(id, first_name(block.get("name")), block.get("input"), when, "\n".join(said))
+                made = first_name(block.get("id"), f"{message.get('uuid')}-{len(chat.messages)}")
+                chat.call(made, first_name(block.get("name")), block.get("input"), when, "\n".join(said))
                 said = []
             elif kind == "tool_result":
                 name = str(block.get("name") or "")
-                id = block.get("tool_use_id") or chat.caller(name)
-                chat.result(id, _text(block.get("content"), chat), when, name)
+                answered = block.get("tool_use_id") or chat.caller(name)
+                chat.result(answered, _text(block.get("content"), chat), when, name)
             else:
                 chat.skip(block)
         for file in mappings_in(message.get("attachments")) + mappings_in(message.get("files")):

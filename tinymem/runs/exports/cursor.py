@@ -14,6 +14,8 @@ from tinymem.stores.foreign import open_table
 
 __all__ = ["read_cursor"]
 
+LATEST = 10**15  # milliseconds since 1970
+
 
 def read_cursor(path: Path) -> Iterator[Conversation]:
     """Yield the conversations of a database; InputError for one that is none of Cursor's."""
@@ -42,7 +44,9 @@ def _read_conversation(id: str, bubbles: list[Entry], left: int) -> Conversation
     for at, bubble in enumerate(bubbles):
         text, kind, tool = str(bubble.get("text") or ""), bubble.get("type"), as_mapping(bubble.get("toolFormerData"))
         made = bubble.get("createdAt")
-        when = made / 1_000 if isinstance(made, (int, float)) else made  # older versions count milliseconds
+        when = (
+            made / 1_000 if isinstance(made, (int, float)) and made < LATEST else made
+        )  # older versions count milliseconds
         if isinstance(tool.get("name"), str):
             given = tool.get("rawArgs") or tool.get("params") or "{}"
             call = chat.call(first_name(tool.get("toolCallId"), f"{id}-{at}"), tool["name"], given, when, text)

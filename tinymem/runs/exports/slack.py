@@ -85,7 +85,7 @@ def read_channel(entries: Iterable[Any], names: Names, session: str) -> Conversa
     """Read the messages of a channel in order, replies behind what they answer; joins and the like are counted."""
     chat = Chat()
     for entry in sorted(entries, key=_place):
-        said = as_mapping(entry["message"]) if as_mapping(entry).get("subtype") == "message_changed" else entry
+        said = as_mapping(entry.get("message")) if as_mapping(entry).get("subtype") == "message_changed" else entry
         kind = as_mapping(said).get("subtype")
         if not is_slack(said):
             chat.skipped["entry without a message"] += 1
