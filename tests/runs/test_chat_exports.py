@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 import zipfile
 from collections.abc import Callable
-from contextlib import closing, suppress
-from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 import pytest
+from chat_exports import ATIF, CHATGPT, CLAUDE, DAYS, GEMINI, USERS, cursor_of, file_of, gemini_log, node
 from commands import tinymem as tinymem  # the fixture
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from tinymem import ActionStep, HierarchicalMemory
 from tinymem.errors import InputError
@@ -23,118 +19,6 @@ from tinymem.runs import Run, read_runs
 from tinymem.runs.atif import trajectories
 from tinymem.runs.exports.trajectories import read_trajectory
 from tinymem.runs.ingest import ingest_files
-
-WHEN = 1_767_225_600  # 2026-01-01
-
-
-def node(id: str, parent: str | None, role: str, text: str, **more: Any) -> dict[str, Any]:
-    message = {"id": id, "author": {"role": role}, "create_time": WHEN + int(id), "recipient": "all",
-               "content": {"content_type": "text", "parts": [text]}, "metadata": {}, **more}  # fmt: skip
-    return {"id": id, "parent": parent, "children": [], "message": message}
-
-
-CHATGPT = {
-    "title": "Ports", "conversation_id": "c-1", "create_time": WHEN, "current_node": "6",
-    "mapping": {
-        "0": {"id": "0", "parent": None, "children": ["1"], "message": None},
-        "1": node("1", "0", "user", "Which port is open?"),
-        "2": node("2", "1", "assistant", "I guess 80."),  # a branch that was left
-        "3": node("3", "1", "assistant", "scan('h')", recipient="python"),
-        "4": node("4", "3", "tool", "port 8443 is open"),
-        "5": node("5", "4", "assistant", "", content={"content_type": "thoughts", "thoughts": []}),
-        "6": node("6", "5", "assistant", "It is 8443."),
-    },
-}  # fmt: skip
-CLAUDE = {
-    "uuid": "c-2", "name": "Ports", "created_at": "2026-01-01T00:00:00Z",
-    "chat_messages": [
-        {"uuid": "m1", "sender": "human", "created_at": "2026-01-01T00:00:01.000000Z", "text": "Which port is open?",
-         "content": [{"type": "text", "text": "Which port is open?"}],
-         "attachments": [{"file_name": "hosts.txt", "extracted_content": "h 10.0.0.7"}],
-         "files": [{"file_name": "x.png"}]},
-        {"uuid": "m2", "sender": "assistant", "created_at": "2026-01-01T00:00:02.000000Z", "text": "It is 8443.",
-         "content": [{"type": "thinking", "thinking": "Hm."}, {"type": "text", "text": "Looking."},
-                     {"type": "tool_use", "id": "t1", "name": "scan", "input": {"host": "h"}},
-                     {"type": "tool_result", "content": [{"type": "text", "text": "port 8443 is open"}]},
-                     {"type": "text", "text": "It is 8443."}]},
-    ],
-}  # fmt: skip
-GEMINI: dict[str, Any] = {
-    "sessionId": "s-3", "projectHash": "ab", "startTime": "2026-01-01T00:00:00.000Z",
-    "messages": [
-        {"id": "1", "timestamp": "2026-01-01T00:00:01.000Z", "type": "user",
-         "content": [{"text": "Which port is open?"}]},
-        {"id": "2", "timestamp": "2026-01-01T00:00:02.000Z", "type": "gemini", "content": "Looking.", "thoughts": [],
-         "toolCalls": [{"id": "t1", "name": "scan", "args": {"host": "h"}, "status": "success", "result": [
-             {"functionResponse": {"id": "t1", "name": "scan", "response": {"output": "port 8443 is open"}}}]}]},
-        {"id": "3", "timestamp": "2026-01-01T00:00:03.000Z", "type": "info", "content": "Request cancelled."},
-        {"id": "4", "timestamp": "2026-01-01T00:00:04.000Z", "type": "gemini", "content": "It is 8443."},
-    ],
-}  # fmt: skip
-ATIF: dict[str, Any] = {
-    "schema_version": "ATIF-v1.6", "session_id": "s-4", "agent": {"name": "terminus", "version": "1"},
-    "steps": [
-        {"step_id": 1, "timestamp": "2026-01-01T00:00:01Z", "source": "user",
-         "message": [{"type": "text", "text": "Which port is open?"}]},
-        {"step_id": 2, "timestamp": "2026-01-01T00:00:02Z", "source": "agent", "message": "Looking.",
-         "reasoning_content": "Hm.",
-         "tool_calls": [{"tool_call_id": "t1", "function_name": "scan", "arguments": {"host": "h"}}],
-         "observation": {"results": [{"source_call_id": "t1", "content": "port 8443 is open"}]},
-         "metrics": {"prompt_tokens": 9}},
-        {"step_id": 3, "source": "agent", "message": "It is 8443."},
-    ],
-    "subagent_trajectories": [
-        {"schema_version": "ATIF-v1.6", "session_id": "sub", "agent": {"name": "a", "version": "1"},
-         "steps": [{"step_id": 1, "source": "user", "message": "Count."}]},
-    ],
-}  # fmt: skip
-USERS = [{"id": "U1", "name": "ann", "profile": {"display_name": "Ann"}}, {"id": "U2", "real_name": "Bob Lee"}]
-DAYS = {
-    "2026-01-02.json": [{"type": "message", "user": "U2", "text": "8443, <@U1>.", "ts": f"{WHEN + 86_400}.000200"}],
-    "2026-01-01.json": [
-        {"type": "message", "subtype": "channel_join", "user": "U1", "text": "joined", "ts": f"{WHEN}.000100"},
-        {"type": "message", "user": "U1", "text": "Which port is open?", "ts": f"{WHEN + 1}.000100"},
-    ],
-}
-
-
-def file_of(folder: Path, value: Any) -> Path:
-    (path := folder / "export.json").write_text(json.dumps(value, indent=1), encoding="utf-8")
-    return path
-
-
-def gemini_log(folder: Path) -> Path:
-    """The same session in the form of newer versions: a call comes again with its result, and one goes back."""
-    asked, call, info, answer = GEMINI["messages"]
-    context = {"id": "0", "type": "user", "content": [{"text": "<session_context>Linux</session_context>"}]}
-    wrong = {"id": "9", "type": "user", "content": "Forget it."}
-    lines = [
-        {key: value for key, value in GEMINI.items() if key != "messages"}, {"$set": {"messages": [context]}}, asked,
-        {"$set": {"lastUpdated": "2026-01-01T00:00:01.000Z"}}, {**call, "toolCalls": []}, call, info, wrong,
-        {"$rewindTo": "9"}, answer,
-    ]  # fmt: skip
-    (path := folder / "session.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
-    return path
-
-
-CURSOR: dict[str, Any] = {
-    "composerData:c-5": {"fullConversationHeadersOnly": [{"bubbleId": id} for id in "abcd"]},
-    "bubbleId:c-5:a": {"type": 1, "text": "Which port is open?", "createdAt": "2026-01-01T00:00:01.000Z"},
-    "bubbleId:c-5:b": {"type": 2, "text": "", "createdAt": 1000 * WHEN, "toolFormerData": {
-        "toolCallId": "t1", "name": "scan", "rawArgs": '{"host": "h"}', "result": "port 8443 is open"}},
-    "bubbleId:c-5:c": {"type": 2, "text": ""},
-    "bubbleId:c-5:d": {"type": 2, "text": "It is 8443."},
-}  # fmt: skip
-
-
-def cursor_of(folder: Path, rows: dict[str, Any] = CURSOR) -> Path:
-    with closing(sqlite3.connect(path := folder / "state.vscdb")) as database, database:
-        database.execute("CREATE TABLE cursorDiskKV (key TEXT UNIQUE ON CONFLICT REPLACE, value BLOB)")
-        database.executemany(
-            "INSERT INTO cursorDiskKV VALUES (?, ?)", [(key, json.dumps(v)) for key, v in rows.items()]
-        )
-    return path
-
 
 AGENTS: dict[str, tuple[Callable[[Path], Path], str, dict[str, int]]] = {
     "chatgpt": (lambda folder: file_of(folder, [CHATGPT]), "chatgpt/c-1",
@@ -348,91 +232,3 @@ def test_the_export_of_a_memory_is_for_import(tinymem: Any, tmp_path: Path) -> N
     (tmp_path / "own.jsonl").write_text(tinymem("export", "--path", str(tmp_path / "one")).out, encoding="utf-8")
     with pytest.raises(InputError, match=r"tinymem import own\.jsonl"):
         list(read_runs(tmp_path / "own.jsonl"))
-
-
-# -- exports that are not trusted
-
-HOSTILE: list[Any] = [None, 5, -1e300, 10**400, True, "", "x" * 3_000, "\ud800", [], [[]], {}, [None], {"id": []}]
-
-
-def places_in(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return [path, *(place for key, one in inner for place in places_in(one, (*path, key)))]
-
-
-@st.composite
-def damaged(draw: st.DrawFn, export: Any) -> Any:
-    """An export with a few values of other types, or keys that are gone."""
-    value = json.loads(json.dumps(export))
-    for _ in range(draw(st.integers(1, 3))):
-        *path, key = draw(st.sampled_from(places_in(value)[1:] or [("x",)]))
-        holder = value
-        for step in path:
-            holder = holder[step]
-        if draw(st.booleans()) and isinstance(holder, dict):
-            holder.pop(key, None)
-        elif isinstance(holder, (dict, list)) and (isinstance(holder, dict) or isinstance(key, int)):
-            holder[key] = deepcopy(draw(st.sampled_from(HOSTILE)))
-    return value
-
-
-EDITED = {"type": "message", "subtype": "message_changed", "ts": f"{WHEN}.1", "message": DAYS["2026-01-02.json"][0]}
-EXPORTS: dict[str, Any] = {
-    "chatgpt": CHATGPT, "claude": CLAUDE, "gemini": GEMINI, "atif": ATIF, "cursor": CURSOR,
-    "slack": [*DAYS["2026-01-01.json"], EDITED],
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("kind", EXPORTS)
-@settings(max_examples=150, deadline=None)
-@given(data=st.data())
-def test_a_damaged_conversation_costs_itself_alone(
-    kind: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    value = data.draw(damaged(EXPORTS[kind]))
-    folder = tmp_path_factory.mktemp("damaged")
-    if kind in ("chatgpt", "claude"):
-        runs = [*read_runs(file_of(folder, [{**CLAUDE, "uuid": "sound"}, value]))]
-        assert runs[0].name == "claude.ai/sound" and len(runs[0].steps) == 3
-        assert all(run.fault is None for run in runs)
-        return
-    with suppress(InputError):
-        list(read_runs((cursor_of if kind == "cursor" else file_of)(folder, value)))
-
-
-def bomb(folder: Path) -> Path:
-    with zipfile.ZipFile(folder / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("conversations.json", b"[" + b" " * (20 << 20) + b"]")
-    return folder / "bomb.zip"
-
-
-def lying(folder: Path) -> Path:
-    """The same, which says that it is short."""
-    data = bomb(folder).read_bytes()
-    (path := folder / "bomb.zip").write_bytes(data.replace(((20 << 20) + 2).to_bytes(4, "little"), bytes([9, 0, 0, 0])))
-    return path
-
-
-def view(
-    folder: Path,
-    sql: str = "VIEW cursorDiskKV AS WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) "
-    "SELECT CAST(x AS TEXT) AS key, x AS value FROM n",
-) -> Path:
-    with closing(sqlite3.connect(path := folder / "state.vscdb")) as database, database:
-        database.execute(f"CREATE {sql}")
-    return path
-
-
-def computed(folder: Path) -> Path:
-    return view(folder, "TABLE cursorDiskKV (key TEXT, value AS (hex(zeroblob(500000000))))")
-
-
-@pytest.mark.parametrize(
-    ("write", "said"),
-    [(bomb, "more than"), (lying, "cannot be read|valid JSON"), (view, "no plain table"), (computed, "no plain table")],
-)
-def test_what_would_never_end_or_fill_the_memory_is_refused(
-    write: Callable[[Path], Path], said: str, tmp_path: Path
-) -> None:
-    with pytest.raises(InputError, match=said):
-        list(read_runs(write(tmp_path)))

@@ -1,0 +1,105 @@
+"""Exports that are damaged, or made to do harm: what they cost is bounded."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import zipfile
+from collections.abc import Callable
+from contextlib import closing, suppress
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+from chat_exports import ATIF, CHATGPT, CLAUDE, CURSOR, DAYS, GEMINI, WHEN, cursor_of, file_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tinymem.errors import InputError
+from tinymem.runs import read_runs
+
+HOSTILE: list[Any] = [None, 5, -1e300, 10**400, True, "", "x" * 3_000, "\ud800", [], [[]], {}, [None], {"id": []}]
+
+
+def places_in(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path, *(place for key, one in inner for place in places_in(one, (*path, key)))]
+
+
+@st.composite
+def damaged(draw: st.DrawFn, export: Any) -> Any:
+    """An export with a few values of other types, or keys that are gone."""
+    value = json.loads(json.dumps(export))
+    for _ in range(draw(st.integers(1, 3))):
+        *path, key = draw(st.sampled_from(places_in(value)[1:] or [("x",)]))
+        holder = value
+        for step in path:
+            holder = holder[step]
+        if draw(st.booleans()) and isinstance(holder, dict):
+            holder.pop(key, None)
+        elif isinstance(holder, (dict, list)) and (isinstance(holder, dict) or isinstance(key, int)):
+            holder[key] = deepcopy(draw(st.sampled_from(HOSTILE)))
+    return value
+
+
+EDITED = {"type": "message", "subtype": "message_changed", "ts": f"{WHEN}.1", "message": DAYS["2026-01-02.json"][0]}
+EXPORTS: dict[str, Any] = {
+    "chatgpt": CHATGPT, "claude": CLAUDE, "gemini": GEMINI, "atif": ATIF, "cursor": CURSOR,
+    "slack": [*DAYS["2026-01-01.json"], EDITED],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", EXPORTS)
+@settings(max_examples=150, deadline=None)
+@given(data=st.data())
+def test_a_damaged_conversation_costs_itself_alone(
+    kind: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    value = data.draw(damaged(EXPORTS[kind]))
+    folder = tmp_path_factory.mktemp("damaged")
+    if kind in ("chatgpt", "claude"):
+        runs = [*read_runs(file_of(folder, [{**CLAUDE, "uuid": "sound"}, value]))]
+        assert runs[0].name == "claude.ai/sound" and len(runs[0].steps) == 3
+        assert all(run.fault is None for run in runs)
+        return
+    with suppress(InputError):
+        list(read_runs((cursor_of if kind == "cursor" else file_of)(folder, value)))
+
+
+def bomb(folder: Path) -> Path:
+    with zipfile.ZipFile(folder / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("conversations.json", b"[" + b" " * (20 << 20) + b"]")
+    return folder / "bomb.zip"
+
+
+def lying(folder: Path) -> Path:
+    """The same, which says that it is short."""
+    data = bomb(folder).read_bytes()
+    (path := folder / "bomb.zip").write_bytes(data.replace(((20 << 20) + 2).to_bytes(4, "little"), bytes([9, 0, 0, 0])))
+    return path
+
+
+def view(
+    folder: Path,
+    sql: str = "VIEW cursorDiskKV AS WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) "
+    "SELECT CAST(x AS TEXT) AS key, x AS value FROM n",
+) -> Path:
+    with closing(sqlite3.connect(path := folder / "state.vscdb")) as database, database:
+        database.execute(f"CREATE {sql}")
+    return path
+
+
+def computed(folder: Path) -> Path:
+    return view(folder, "TABLE cursorDiskKV (key TEXT, value AS (hex(zeroblob(500000000))))")
+
+
+@pytest.mark.parametrize(
+    ("write", "said"),
+    [(bomb, "more than"), (lying, "cannot be read|valid JSON"), (view, "no plain table"), (computed, "no plain table")],
+)
+def test_what_would_never_end_or_fill_the_memory_is_refused(
+    write: Callable[[Path], Path], said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match=said):
+        list(read_runs(write(tmp_path)))
