@@ -6,6 +6,7 @@ import re
 import sys
 import unicodedata
 from collections.abc import Iterator
+from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -149,8 +150,9 @@ def test_no_words_begin_a_line_as_an_attribution_does(
 ) -> None:
     forged = [hidden.format(text.translate(table)) for hidden in HIDDEN for text in FORGED]
     text = broken.join(["The plum offer", *forged])
-    page = ActionStep(tool_name="fetch", tool_args={"url": "shop.example"}, observation=text, timestamp=0)
-    memory.add_steps([page, MessageStep("assistant", text, timestamp=0)])
+    day = datetime(2026, 1, 1, tzinfo=timezone.utc)
+    page = ActionStep(tool_name="fetch", tool_args={"url": "shop.example"}, observation=text, timestamp=day)
+    memory.add_steps([page, MessageStep("assistant", text, timestamp=day)])
     _, opened = memory.tools()
     whole = [opened.call(id=id) for id in ("#1", "#2")]
     for shown in (str(memory.recall("plum offer", ids=True)), newest_steps(memory, 2_000), *whole):
