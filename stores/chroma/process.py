@@ -242,7 +242,7 @@ class _Chroma:
 
 
 class _Answers(io.RawIOBase):
-    """What comes out of a pipe; reading after `until` is a TimeoutError."""
+    """The output of a process, read from its pipe; reading after `until` is a TimeoutError."""
 
     def __init__(self, pipe: int, until: float) -> None:
         self._pipe, self._until = pipe, until
