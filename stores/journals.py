@@ -20,7 +20,7 @@ from tinymem.stores.sqlite.schema import check_format
 if TYPE_CHECKING:
     from tinymem.stores.postgres.journal import PostgresJournal
 
-__all__ = ["RECOVERY", "check_unused", "copy_journal", "erase_shared", "has_journal", "has_steps", "is_address",
+__all__ = ["RECOVERY", "check_unused", "erase_shared", "has_journal", "has_steps", "is_address",
            "journal_files", "migrate_tables", "open_journal", "open_shared", "schema", "scrub_shared", "shared_names",
            "shown_address"]  # fmt: skip
 
@@ -112,6 +112,8 @@ def scrub_shared(address: str) -> tuple[int, int]:
 def open_journal(folder: Path, create: bool = True) -> Journal:
     """Open the journal in `folder`, which must exist; make it if there is none and `create`.
 
+    One that may only be read is opened to read.
+
     Raises:
         StorageError: The journal cannot be opened.
         FormatError: The journal is damaged, or of a newer format.
@@ -152,24 +154,3 @@ def check_unused(folder: Path) -> None:
 def journal_files(folder: Path) -> set[Path]:
     """Return the journal's files in `folder`, without other files there."""
     return {*folder.glob(f"{FILE}*")}
-
-
-def copy_journal(folder: Path, to: Path) -> None:
-    """Copy the journal in `folder`, which may only be read, to the folder `to`, as it is at one moment.
-
-    Raises:
-        OSError: A file cannot be read or written.
-        StorageError: The journal cannot be read.
-    """
-    journal, log = folder / FILE, folder / f"{FILE}-wal"
-    has_log = log.exists() and log.stat().st_size > 0
-    # SQLite reads a log too, if it can use its index; without a log nobody writes, and the file is all there is.
-    uri = f"{journal.absolute().as_uri()}?{'mode=ro' if has_log else 'immutable=1'}"
-    try:
-        with closing(sqlite3.connect(uri, uri=True)) as held, closing(sqlite3.connect(to / FILE)) as copy:
-            held.backup(copy)
-    except sqlite3.OperationalError:
-        for file in (journal, log):
-            shutil.copyfile(file, to / file.name)
-    except sqlite3.Error as error:
-        raise StorageError(f"{journal} cannot be read: {error}") from error

@@ -11,6 +11,7 @@
     │   ├── NotAMemoryError            the path holds something else
     │   ├── ClosedError                the memory was closed
     │   ├── FormatError                written by a newer tinymem, or damaged
+    │   ├── ReadOnlyError              the memory may only be read, and a call would write
     │   └── EmbedderMismatchError      written with another embedder; `.stored`, `.given`
     ├── EmbedderError                  an embedder failed, or gave vectors of the wrong shape
     └── MissingExtraError (ImportError)  an optional dependency is not installed; the message ends in the line to run
@@ -43,13 +44,14 @@ __all__ = [
     "MessageError",
     "MissingExtraError",
     "NotAMemoryError",
+    "ReadOnlyError",
     "StepError",
     "StorageError",
     "TinymemError",
     "describe_callable",
     "describe_type",
-    "is_full",
     "is_out_of_reach",
+    "is_unwritable",
     "new_log_key",
     "safe_repr",
     "safe_summary",
@@ -117,6 +119,16 @@ class ClosedError(StorageError):
 
 class FormatError(StorageError):
     """The file was written by a newer version of tinymem, or is damaged."""
+
+
+class ReadOnlyError(StorageError):
+    """The memory may only be read, and nothing of the call was written."""
+
+    def __init__(self, location: str) -> None:
+        super().__init__(
+            f"{location} may only be read, so nothing was written: make its folder and the files in it writable, or "
+            "export the memory and import it where you may write"
+        )
 
 
 class EmbedderMismatchError(StorageError):
@@ -187,17 +199,17 @@ def is_out_of_reach(error: BaseException) -> bool:
     return False
 
 
-def is_full(error: BaseException) -> bool:
-    """Return True for an error that comes of a disk without space.
+def is_unwritable(error: BaseException) -> bool:
+    """Return True for an error that comes of a disk without space, or of a memory that may only be read.
 
-    >>> is_full(OSError(errno.ENOSPC, "No space left on device"))
+    >>> is_unwritable(OSError(errno.ENOSPC, "No space left on device"))
     True
     """
     cause: BaseException | None = error
     for _ in range(DEEPEST):
         if getattr(cause, "errno", None) in NO_SPACE or getattr(cause, "sqlstate", None) == DISK_FULL:
             return True
-        if "disk is full" in str(cause):
+        if isinstance(cause, ReadOnlyError) or "disk is full" in str(cause):
             return True
         cause = cause and cause.__cause__
     return False

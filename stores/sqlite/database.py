@@ -10,12 +10,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from tinymem.errors import ClosedError, FormatError, InputError, StorageError, safe_repr
+from tinymem.errors import ClosedError, FormatError, InputError, ReadOnlyError, StorageError, safe_repr
 from tinymem.protocols import Mark
 from tinymem.protocols.settings import MARK
 from tinymem.stores.files import make_private_file
 from tinymem.stores.locks import ProcessLock, leave_to_parent
 from tinymem.stores.sqlite.fulltext import FullText
+from tinymem.stores.sqlite.reading import FileState, is_read_only, open_to_read, state_of
 from tinymem.stores.sqlite.schema import FORMAT, check_format, make_tables, version_of
 from tinymem.stores.sqlite.scrubbing import handles
 
@@ -104,13 +105,34 @@ def _prepare(db: sqlite3.Connection, path: Path) -> None:
     check_format(db, path)  # a newer version may have opened it meanwhile
 
 
+def _open_to_read(path: Path, timeout: float) -> tuple[sqlite3.Connection, FileState | None]:
+    try:
+        with guarded(path):
+            db, state = open_to_read(path, timeout)
+    except OSError as error:
+        raise StorageError(
+            f"{path} may only be read, and cannot be copied either: {error.strerror or error}; make its folder "
+            "writable, or set TMPDIR to a folder with more space"
+        ) from error
+    db.execute("PRAGMA temp_store=MEMORY")
+    return db, state
+
+
 class Database:
-    """The file of a journal at `path`, made if `create`; it waits up to `timeout` seconds for another writer."""
+    """The file of a journal at `path`, made if `create`; it waits up to `timeout` seconds for another writer.
+
+    Where it may only be read, nothing is written, and each call that would write raises ReadOnlyError.
+    """
 
     def __init__(self, path: Path, create: bool = True, timeout: float = 30) -> None:
         self.path = path
         self._lock = ProcessLock(f"the memory at {path}")
-        self._db = open_connection(path, create, timeout)
+        self.is_read_only = is_read_only(path)
+        self._unchanging: FileState | None = None  # the state of files that are read as if nobody wrote them
+        if self.is_read_only:
+            self._db, self._unchanging = _open_to_read(path, timeout)
+        else:
+            self._db = open_connection(path, create, timeout)
         self._timeout, self._handle = timeout, handles.add(path)
         self._is_open = True
         leave_to_parent(self)
@@ -139,6 +161,17 @@ class Database:
                     self._is_open = False
                     handles.release(self._handle)
 
+    def _check_writable(self) -> None:
+        if self.is_read_only:
+            raise ReadOnlyError(self.location)
+
+    def _check_unchanged(self) -> None:
+        """Raise StorageError where files were written that were read as if nobody did."""
+        if self._unchanging is not None and state_of(self.path) != self._unchanging:
+            raise StorageError(
+                f"{self.path} may only be read here, and another user or process has written it: open the memory again"
+            )
+
     # -- transactions -------------------------------------------------------------------------------------------------
 
     @contextmanager
@@ -148,6 +181,7 @@ class Database:
         Data that is `derived` from steps on disk is not synced: it survives a killed process, and if the power fails
         before the next step is written, it is made again.
         """
+        self._check_writable()
         with self._lock, guarded(self.path):
             if self._db.in_transaction:
                 yield self._db
@@ -182,6 +216,7 @@ class Database:
             try:  # an interrupt may come as soon as a statement has done its work, or before the last one does
                 self._db.execute("BEGIN")
                 yield
+                self._check_unchanged()
                 if self._db.in_transaction:
                     self._db.execute("COMMIT")
             except BaseException:
@@ -199,6 +234,7 @@ class Database:
         """Return the rows; FormatError if a value is not of its kind in `kinds`, since SQLite columns may hold any."""
         with self._lock, guarded(self.path):
             rows = self._db.execute(sql, values).fetchall()
+        self._check_unchanged()
         if kinds and (wrong := [row for row in rows if not all(map(isinstance, row, kinds))]):
             raise self.damaged(f"a row of {[type(value).__name__ for value in wrong[0]]}")
         return rows

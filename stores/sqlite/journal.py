@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import numpy as np
 
@@ -17,11 +17,13 @@ from tinymem.protocols.settings import FORGOTTEN, REWRITES, UNSPLIT, WINDOW_CHAN
 from tinymem.stores.sqlite.database import guarded
 from tinymem.stores.sqlite.lengths import Lengths
 from tinymem.stores.sqlite.passages import Passages
+from tinymem.stores.sqlite.reading import copy_of
 from tinymem.stores.sqlite.scrubbing import scrub_in_place
 from tinymem.stores.sqlite.steps import Steps
 
 __all__ = ["SqliteJournal"]
 
+CHECK_TERMS = "INSERT INTO fulltext(fulltext) VALUES ('integrity-check')"
 FAULTS = 3  # faults of the file that are named
 FREE = 0.25  # share of free pages from which on the file is written again, so that it becomes smaller
 
@@ -131,7 +133,11 @@ class SqliteJournal(Steps, Passages):
 
     def _terms_fault(self) -> str | None:
         try:
-            self._db.execute("INSERT INTO fulltext(fulltext) VALUES ('integrity-check')")
+            if self.is_read_only:  # SQLite's check counts as a write
+                with closing(copy_of(self._db)) as copy:
+                    copy.execute(CHECK_TERMS)
+            else:
+                self._db.execute(CHECK_TERMS)
         except sqlite3.DatabaseError as error:
             if "locked" in str(error) or "is full" in str(error):
                 raise

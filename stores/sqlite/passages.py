@@ -105,6 +105,7 @@ class Passages(Database):
     @contextmanager
     def turn(self, seconds: float) -> Iterator[bool]:
         """Give True: only processes of this machine make passages here, and the first one's are stored."""
+        self._check_writable()  # before anything is embedded in vain
         yield True
 
     def begin_waiting(self) -> Waiting:

@@ -1,4 +1,4 @@
-"""A memory on a disk that is full, read-only or broken: errors that say what to do, and nothing is lost."""
+"""A memory on a disk that is full or broken: errors that say what to do, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from memories import START, without_privileges
+from memories import START
 
 import tinymem.archive.indexing.index
 import tinymem.archive.indexing.indexing
@@ -139,24 +139,6 @@ def test_a_full_disk_is_read_and_closed_without_what_waits(tmp_path: Path, monke
         assert "mark9 pump" in memory.recall("mark9 pump", 500).text
         assert "mark8 pump" in str(memory.context("mark8 pump", max_tokens=500).messages)
         memory.close()
-
-
-@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="permissions as on Unix")
-def test_a_memory_that_may_only_be_read_says_so(shared_folder: Path) -> None:
-    with open_memory(shared_folder / "memory") as memory:
-        memory.add(MessageStep("user", "The ladder is behind the shed."))
-    folder = shared_folder / "memory"
-    paths = [folder / "default" / "journal.db", folder / "default", folder / "tinymem.json", folder, shared_folder]
-    for path in paths:
-        path.chmod(0o555 if path.is_dir() else 0o444)
-    with without_privileges():
-        for path in (folder, shared_folder / "new"):
-            with pytest.raises(StorageError, match="writ"):
-                open_memory(path)
-    for path in reversed(paths):
-        path.chmod(0o755 if path.is_dir() else 0o644)
-    with open_memory(folder) as memory:
-        assert "behind the shed" in memory.recall("ladder", 100).text
 
 
 # damage

@@ -23,7 +23,7 @@ from tinymem.archive.folders import INDEX
 from tinymem.archive.indexing.index import EXACT_UP_TO, Index
 from tinymem.archive.indexing.indexing import Indexing
 from tinymem.archive.rows import row_of, step_of, tokens_of
-from tinymem.errors import EmbedderMismatchError, StorageError, is_full
+from tinymem.errors import EmbedderMismatchError, StorageError, is_unwritable
 from tinymem.protocols import Embedder, Journal, Slicing, TokenCounter, VectorStore
 from tinymem.protocols.settings import REWRITES
 from tinymem.recall.candidates import Candidates, gather
@@ -355,7 +355,7 @@ class Archive:
         try:
             self.indexing.finish()
         except StorageError as error:  # what opens it with the other embedder, or more space, embeds them
-            if not isinstance(error, EmbedderMismatchError) and not is_full(error):
+            if not isinstance(error, EmbedderMismatchError) and not is_unwritable(error):
                 raise
             logger.warning("closing without embedding the newest steps: %s", error)
         finally:

@@ -195,7 +195,7 @@ class DurableWindow(StepCollection):
 
     def begin_with(self, prompt: SystemPromptStep) -> None:
         """Add a system prompt unless the window shows the same; processes that begin at once add it once."""
-        with self._changing(), self._journal.together():
+        with self._changing(), nullcontext() if self._journal.is_read_only else self._journal.together():
             self.catch_up()
             shared = newest_of(steps_of_session(self.steps, None), SystemPromptStep)
             if shared is None or shared.content != self.apply_redaction(prompt).content:

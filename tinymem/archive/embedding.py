@@ -25,8 +25,8 @@ from tinymem.errors import (
     EmbedderMismatchError,
     StorageError,
     TinymemError,
-    is_full,
     is_out_of_reach,
+    is_unwritable,
     safe_summary,
     warn_hourly,
 )
@@ -87,7 +87,7 @@ class EmbeddingQueue:
         self._journal, self._folder = journal, folder
         self.lock = threading.RLock()  # of who embeds
         self.waiting: Waiting | None = None  # passages of waiting steps that are searched without vectors
-        self._is_full = False  # what is embedded cannot be written
+        self._is_unwritable = False  # what is embedded cannot be written
         self._is_remembered = embedder is None
         name = remembered_name(journal)
         self.embedder = remembered_embedder(name) if embedder is None else embedder
@@ -183,7 +183,7 @@ class EmbeddingQueue:
         return done
 
     def catch_up(self, at_least: int = 1, once: bool = False) -> None:
-        """Call `embed_pending` unless it rests; if the embedder fails or the disk is full, warn, and let steps wait."""
+        """Call `embed_pending` unless it rests; if it fails or nothing can be written, warn, and let steps wait."""
         if self.rests:
             return
         problem = self.trouble
@@ -191,15 +191,15 @@ class EmbeddingQueue:
             self._verify_fingerprint()
             self.embed_pending(at_least, once=once)
         except EmbedderError as error:
-            self._is_full = False
+            self._is_unwritable = False
             if self._documents.took >= SLOW:  # a question would wait as long
                 self._questions.begin(error, self._documents.took)
             self._warn()
         except StorageError as error:
-            if not is_full(error):
+            if not is_unwritable(error):
                 raise
             self._documents.begin(error, 0.0)
-            self._is_full = True
+            self._is_unwritable = True
             self._warn()
         else:
             if problem and not self.trouble:
@@ -263,7 +263,7 @@ class EmbeddingQueue:
         waiting = self._journal.counts()["waiting_steps"] if self._questions.problem or self._documents.problem else 0
         if not (self._questions.problem or (self._documents.problem and waiting)):
             return ""
-        message = "what is new cannot be written" if self._is_full else "the embedder fails"
+        message = "what is new cannot be written" if self._is_unwritable else "the embedder fails"
         message += ", so words alone must do" if self._questions.problem else ""
         waits = (
             f"; {pluralize(waiting, 'step')} {'waits' if waiting == 1 else 'wait'} to be embedded" if waiting else ""
@@ -271,7 +271,8 @@ class EmbeddingQueue:
         return f"{message}{waits}: {self._questions.problem or self._documents.problem}"
 
     def _warn(self) -> None:
-        hint = " (its name is what the memory remembers; embedder= can give another)" if self._is_remembered else ""
+        is_known_by_name = self._is_remembered and not self._is_unwritable
+        hint = " (its name is what the memory remembers; embedder= can give another)" if is_known_by_name else ""
         message = "%s%s; the memory goes on without vectors, and catches up once it works"
         warn_hourly(logger, self._folder, message, self.trouble, hint)
 

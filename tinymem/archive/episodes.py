@@ -178,6 +178,8 @@ class Episodes:
     def _settle(self) -> bool:
         """Make what summaries are missing; False if another process interferes."""
         known = self._now()
+        if self._archive.journal.is_read_only:  # a summary that cannot be kept would be made with each question
+            return False
         rewrites = known.state[1]  # before any step is read, for who forgets it then
         for run in self._closed(known):
             steps = list(self._archive.fetch([row.number for row in run]).values())

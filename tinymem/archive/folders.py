@@ -8,36 +8,24 @@ that takes `Ann` for `ann`, a link, or a renamed folder cannot open one namespac
 from __future__ import annotations
 
 import json
-import os
-import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from os import PathLike
 from pathlib import Path
 from urllib.parse import quote, unquote
 
-from tinymem.archive.temporary import private_folder
 from tinymem.errors import FormatError, InputError, NotAMemoryError, StorageError
 from tinymem.protocols import Journal
 from tinymem.protocols.settings import MOVING, NAMESPACE
 from tinymem.steps.checks import to_path
 from tinymem.stores.files import make_private_file, make_private_folder, warn_if_open
-from tinymem.stores.journals import (
-    copy_journal,
-    has_journal,
-    is_address,
-    journal_files,
-    open_journal,
-    open_shared,
-    shared_names,
-)
+from tinymem.stores.journals import has_journal, is_address, open_journal, open_shared, shared_names
 
 __all__ = [
     "INDEX",
     "MARKER",
     "check_name",
     "folder_name",
-    "is_read_only",
     "namespace_folder",
     "namespaces",
     "open_namespace_journal",
@@ -91,45 +79,13 @@ def open_shared_journal(address: str, namespace: str, create: bool) -> Iterator[
         raise
 
 
-def open_namespace_journal(
-    place: str | Path, namespace: str, create: bool = False, *, only_reads: bool = False
-) -> tuple[Path, Journal]:
-    """Open the journal of a namespace, in a folder or a database; return it after the folder of what is derived.
-
-    Who `only_reads` may do so where nothing can be written: a copy is opened then, and removed with the journal.
-    """
+def open_namespace_journal(place: str | Path, namespace: str, create: bool = False) -> tuple[Path, Journal]:
+    """Open the journal of a namespace, in a folder or a database; return it after the folder of what is derived."""
     if is_address(place):
         with open_shared_journal(str(place), namespace, create) as opened:
             return opened
     folder = namespace_folder(Path(place), namespace, create)
-    if only_reads and is_read_only(folder):
-        return folder, _open_copy(folder)
     return folder, open_journal(folder, create)
-
-
-def is_read_only(folder: Path) -> bool:
-    """Return True if the folder of a namespace is there, and may be read but not written."""
-    return folder.is_dir() and not all(
-        os.access(place, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
-        for place in (folder, *(file for file in journal_files(folder) if file.exists()))
-    )
-
-
-class _Keeper:
-    """What keeps the folder of a copy."""
-
-
-def _open_copy(folder: Path) -> Journal:
-    keeper = _Keeper()
-    copy, _ = private_folder(keeper)
-    try:
-        make_private_folder(copy)
-        copy_journal(folder, copy)
-    except OSError as error:
-        raise StorageError(f"{folder} may only be read, and cannot be copied to {copy}: {error.strerror}") from error
-    journal = open_journal(copy, create=False)
-    weakref.finalize(journal, id, keeper)  # which lives as long, and its folder with it
-    return journal
 
 
 def to_place(value: str | PathLike[str]) -> str | Path:

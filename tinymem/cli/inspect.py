@@ -54,7 +54,7 @@ def inspect(
         raise InputError("give --web or --html, not both")
     if ask and not html:
         raise InputError("--ask belongs to --html: a page that is served answers every question")
-    with target.open_to_search() if html else target.open() if web else target.open_to_read() as memory:
+    with target.open_to_search() if html else target.open() as memory:
         if not web and not html:
             from tinymem.memory.inspection.report import LISTED, report_of
 
@@ -110,7 +110,7 @@ def show(
     """
     from tinymem.memory.inspection.report import draw_memory
 
-    with target.open_to_read() as memory:
+    with target.open() as memory:
         _answer(target, draw_memory(memory, width))
 
 
@@ -122,7 +122,7 @@ def get(
 
     Example: tinymem get 42
     """
-    with target.open_to_read() as memory:
+    with target.open() as memory:
         step = memory.get(int(id) if id.isdecimal() and len(id) < LEAST_ID else id)
     if not target.as_json:
         from tinymem.steps.types import shown_time
@@ -152,7 +152,7 @@ def stats(target: Target) -> None:
 
     Example: tinymem stats --path ./memory --json
     """
-    with target.open_to_read() as memory:
+    with target.open() as memory:
         values = dataclasses.asdict(memory.stats())
     shown = {name: f"{value:,}" if isinstance(value, int) else value for name, value in values.items()}
     width = max(map(len, shown)) + 2

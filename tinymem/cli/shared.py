@@ -8,7 +8,7 @@ import socket
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from shlex import quote
@@ -69,25 +69,12 @@ class Target:
         memory.long_term.indexing.in_background = writes or create
         return memory
 
-    def open_to_read(self) -> HierarchicalMemory:
-        """Open the memory, or a copy of one that may only be read, which is removed with this target."""
-        from tinymem.archive.folders import folder_name, is_read_only
-        from tinymem.archive.temporary import private_folder
-        from tinymem.upkeep.copying import copy_namespace
-
-        place = self.place
-        if isinstance(place, str) or not is_read_only(place / folder_name(self.namespace)):
-            return self.open()
-        folder, _ = private_folder(self)
-        copy_namespace(place, self.namespace, folder)
-        return replace(self, path=str(folder)).open()
-
     @contextmanager
     def open_to_search(self) -> Iterator[HierarchicalMemory]:
         """Open the memory to search it, and show the progress where a large one is opened on this machine first."""
         from tinymem.steps.progress import show_progress
 
-        with self.open_to_read() as memory:
+        with self.open() as memory:
             with show_progress(sys.stderr, "opening", "passages") as progress:
                 memory.long_term.read_catalog(progress)
             yield memory

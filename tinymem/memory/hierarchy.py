@@ -115,7 +115,7 @@ class HierarchicalMemory(StepCollection):
     Raises:
         NotAMemoryError: The path holds something else.
         EmbedderMismatchError: The memory was written with another embedder.
-        StorageError: The folder cannot be written.
+        StorageError: The folder cannot be written, and there is no memory in it that could be read.
 
     >>> import tempfile
     >>> with HierarchicalMemory(tempfile.mkdtemp(), max_tokens=2_000) as memory:

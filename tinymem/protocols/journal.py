@@ -67,6 +67,10 @@ class Journal(Protocol):
     def location(self) -> str:
         """The place of the journal, for messages: a path, or an address without a password."""
 
+    @property
+    def is_read_only(self) -> bool:
+        """True if this user may only read it. What would write raises ReadOnlyError."""
+
     def together(self) -> AbstractContextManager[None]:
         """Make all writes inside one transaction, while nobody else writes; inside another, be part of that one."""
 

@@ -91,7 +91,7 @@ def export_trajectories(
         NotAMemoryError: There is no such memory.
     """
     tell, done, count = progress or no_progress, 0, 0
-    _, journal = open_namespace_journal(to_place(path), namespace, only_reads=True)
+    _, journal = open_namespace_journal(to_place(path), namespace)
     with closing(journal), journal.reading() as held:
         total = held.counts()["steps"]
         for session in dict.fromkeys(kind.session for kind in held.tally()):

@@ -85,7 +85,7 @@ def export_memory(
     >>> import_memory(folder, f"{folder}.jsonl", namespace="copy").steps
     1
     """
-    _, journal = open_namespace_journal(to_place(path), namespace, only_reads=True)
+    _, journal = open_namespace_journal(to_place(path), namespace)
     with closing(journal):
         return export_journal(journal, file, vectors, progress)
 

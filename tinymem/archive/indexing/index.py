@@ -20,7 +20,7 @@ import numpy as np
 
 from tinymem.archive.indexing.background import SHORTLY, IndexLock, is_background, is_held
 from tinymem.archive.indexing.records import upsert_options, vectors_of
-from tinymem.errors import ClosedError, InputError, StorageError, TinymemError, safe_repr
+from tinymem.errors import ClosedError, InputError, ReadOnlyError, StorageError, TinymemError, safe_repr
 from tinymem.protocols import EmbeddedPassage, Ids, Journal, Vectors, VectorStore
 from tinymem.protocols.settings import (
     EMBEDDER_CHANGES,
@@ -80,6 +80,8 @@ class Index:
         with self.alone:
             self.used_at = time.monotonic()
             if self._store is None:
+                if self._journal.is_read_only:  # a store writes when it is opened
+                    raise ReadOnlyError(self._journal.location)
                 store = self._open_store()
                 self._in_memory = 0 if getattr(store, "in_memory", False) else None
                 try:

@@ -58,8 +58,11 @@ class Indexing:
         self._called_at = 0.0
 
     def begin(self, summarise: Callable[[], object]) -> None:
-        """Leave what waits, and will wait, to the background; `summarise` makes the summaries of what was archived."""
-        self.in_background, self._summarise = True, summarise
+        """Leave what waits, and will wait, to the background; `summarise` makes the summaries of what was archived.
+
+        Where nothing can be written, there is nothing to do.
+        """
+        self.in_background, self._summarise = not self._journal.is_read_only, summarise
         if self._journal.any_archived():
             self.wake()
 

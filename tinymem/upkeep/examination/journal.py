@@ -136,6 +136,8 @@ def _settings(journal: Journal, counts: dict[str, int]) -> list[Finding]:
         findings.append(Finding("it is not said which embedder the vectors are of", RESTORE))
     if not until.isdecimal():
         findings.append(Finding(f"{until!r:.80} does not say how far the index goes", REBUILD))
+    elif journal.is_read_only:
+        pass  # stores write to the index when they open it, and nobody asks it
     elif journal.setting(FILLED) or (journal.any_archived() and counts.get("passages")):
         counts["in_index"] = journal.passages_until(min(int(until), 1 << 62))
     return findings

@@ -1,0 +1,103 @@
+"""Connections to a journal that may only be read: on a read-only disk, or where this user has no rights to write."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+from contextlib import closing, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+from tinymem.stores.sqlite.schema import FORMAT, check_format, make_tables, version_of
+
+__all__ = ["FileState", "copy_of", "is_read_only", "open_to_read", "state_of"]
+
+LOGS = ("-wal", "-shm")  # what SQLite puts beside the file, and its index
+
+
+class FileState(NamedTuple):
+    """The time, size and inode of a journal, and the size of its log: another state shows that it was written."""
+
+    time: int
+    size: int
+    inode: int
+    logged: int
+
+
+def is_read_only(path: Path) -> bool:
+    """Return True if the journal is there, and it, its log or their folder may not be written."""
+    files = [path, *(path.with_name(f"{path.name}{end}") for end in LOGS)]
+    places = [path.parent, *(file for file in files if os.access(file, os.F_OK))]
+    by_effective_user = os.access in os.supports_effective_ids
+    return path in places and not all(os.access(place, os.W_OK, effective_ids=by_effective_user) for place in places)
+
+
+def state_of(path: Path) -> FileState | None:
+    """Return the state of a journal's files; None where they cannot be reached any more."""
+    logged = 0
+    try:
+        file = path.stat()
+        with suppress(FileNotFoundError):
+            logged = path.with_name(f"{path.name}-wal").stat().st_size
+    except OSError:
+        return None
+    return FileState(file.st_mtime_ns, file.st_size, file.st_ino, logged)
+
+
+def open_to_read(path: Path, timeout: float) -> tuple[sqlite3.Connection, FileState | None]:
+    """Connect to a journal that may only be read, and write nothing beside it.
+
+    A log is read with its index, which others may go on writing. Without a log SQLite would have to make one, so it is
+    told that nobody writes. Where the index cannot be used, or the format is an older one, a copy is read that has no
+    name and goes with the connection: it is the journal as it is now.
+
+    Returns:
+        The connection, and the state in which the files must stay; None where they may be written.
+
+    Raises:
+        sqlite3.Error: The journal cannot be read.
+        FormatError: It has a newer format.
+        OSError: It cannot be copied.
+    """
+    state = state_of(path)
+    has_log = state is not None and state.logged > 0
+    uri = f"{path.absolute().as_uri()}?{'mode=ro' if has_log else 'immutable=1'}"
+    db = sqlite3.connect(uri, uri=True, check_same_thread=False, isolation_level=None, timeout=timeout)
+    try:
+        check_format(db, path)
+        if version_of(db) == FORMAT:
+            return db, None if has_log else state
+        copy = copy_of(db)
+    except sqlite3.OperationalError:
+        if not has_log:
+            raise
+        copy = _copy_files(path)
+    except BaseException:
+        db.close()
+        raise
+    db.close()
+    return copy, None
+
+
+def copy_of(db: sqlite3.Connection) -> sqlite3.Connection:
+    """Copy a journal to a database that SQLite keeps without a name, in this version's format."""
+    copy = sqlite3.connect("", check_same_thread=False, isolation_level=None)
+    try:
+        db.backup(copy)
+        if version_of(copy) < FORMAT:
+            make_tables(copy)
+    except BaseException:
+        copy.close()
+        raise
+    return copy
+
+
+def _copy_files(path: Path) -> sqlite3.Connection:
+    with TemporaryDirectory(prefix="tinymem-journal-") as folder:
+        for file in (path, path.with_name(f"{path.name}-wal")):
+            shutil.copyfile(file, Path(folder, file.name))
+        with closing(sqlite3.connect(Path(folder, path.name))) as copied:
+            check_format(copied, path)
+            return copy_of(copied)
