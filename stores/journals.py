@@ -118,7 +118,9 @@ def open_journal(folder: Path, create: bool = True) -> Journal:
         StorageError: The journal cannot be opened.
         FormatError: The journal is damaged, or of a newer format.
     """
-    return SqliteJournal(folder / FILE, create)
+    journal = SqliteJournal(folder / FILE, create)
+    journal.finish_scrub()
+    return journal
 
 
 def has_journal(folder: Path) -> bool:

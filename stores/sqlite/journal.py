@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 
 import numpy as np
 
 from tinymem.errors import StorageError
 from tinymem.protocols import FiledStep, Place, TermCheck, VectorCheck
-from tinymem.protocols.settings import FORGOTTEN, REWRITES, UNSPLIT, WINDOW_CHANGES
+from tinymem.protocols.settings import FORGOTTEN, REWRITES, UNSCRUBBED, UNSPLIT, WINDOW_CHANGES
 from tinymem.stores.sqlite.database import guarded
 from tinymem.stores.sqlite.lengths import Lengths
 from tinymem.stores.sqlite.passages import Passages
@@ -78,7 +78,7 @@ class SqliteJournal(Steps, Passages):
                 db.execute("DELETE FROM summaries WHERE first <= ?1 AND last >= ?1", (number,))
             self._fulltext.purge()
             gone = " ".join(str(id) for some in ids.values() for id in some)
-            self.keep({FORGOTTEN: f"{self.setting(FORGOTTEN) or ''} {gone}".strip()})
+            self.keep({FORGOTTEN: f"{self.setting(FORGOTTEN) or ''} {gone}".strip(), UNSCRUBBED: "1"})
             self._count_up(WINDOW_CHANGES)
             self._count_up(REWRITES)
         if not self._db.in_transaction:
@@ -87,16 +87,42 @@ class SqliteJournal(Steps, Passages):
 
     def scrub(self, done: str, what: str) -> None:
         """Remove all traces of removed steps from the file; StorageError while another connection reads."""
+        try:
+            is_clean = self._scrub()
+        except StorageError as error:
+            raise type(error)(
+                f"{done}, but {what} in the memory's files until it is opened again, or more is forgotten: {error}"
+            ) from error
+        if not is_clean:
+            raise StorageError(
+                f"{self.path}: {done}, but another process or thread reads the file, so {what} in it until that reader "
+                "and this memory are closed"
+            )
+
+    def _scrub(self) -> bool:
         with self._lock, guarded(self.path):
             free, pages = (self._number(f"PRAGMA {name}") for name in ("freelist_count", "page_count"))
             if free > FREE * pages or not scrub_in_place(self.path, self._handle, self._timeout):
                 self._db.execute("VACUUM")
             busy = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
         if busy:
-            raise StorageError(
-                f"{self.path}: {done}, but another process or thread reads the file, so {what} in it until that reader "
-                "and this memory are closed"
-            )
+            return False
+        with suppress(StorageError):  # or it is done once more
+            self.keep({UNSCRUBBED: ""})
+        return True
+
+    def finish_scrub(self) -> None:
+        """Do what an earlier `scrub` could not, unless there is still no space, or somebody reads at this moment."""
+        if self.is_read_only or not self.setting(UNSCRUBBED):
+            return
+        timeout, self._timeout = self._timeout, 0
+        try:
+            self._db.execute("PRAGMA busy_timeout=0")
+            with suppress(StorageError):
+                self._scrub()
+        finally:
+            self._timeout = timeout
+            self._db.execute(f"PRAGMA busy_timeout={int(1_000 * timeout)}")
 
     def compact(self) -> None:
         """Give the room of removed rows back; this writes the whole file again."""

@@ -141,6 +141,49 @@ def test_a_full_disk_is_read_and_closed_without_what_waits(tmp_path: Path, monke
         memory.close()
 
 
+@pytest.mark.parametrize("goes_on", ["forgets again", "is killed, and opened"])
+def test_a_full_disk_leaves_no_doubt_what_is_forgotten(tmp_path: Path, goes_on: str) -> None:
+    whole, folder, filler = tmp_path / "whole", tmp_path / "disk" / "memory", tmp_path / "disk" / "filler"
+    with open_memory(whole, store="exact") as memory:
+        texts = [f"{'secretword' if at % 3 else 'plainword'}{at} {'and more ' * 40}" for at in range(150)]
+        memory.add_steps(
+            [MessageStep("user", text, session="secret" if at % 3 else None) for at, text in enumerate(texts)]
+        )
+        memory.flush()
+    folder.parent.mkdir()
+    seen = set()
+    with small_disk(folder.parent):
+        for spare in range(180_000, 500_000, 12_000):  # from where nothing can be deleted to where all goes well
+            shutil.copytree(whole, folder)
+            memory = open_memory(folder, store="exact")
+            memory.long_term.indexing.in_background = False
+            filler.write_bytes(bytes(max(0, shutil.disk_usage(folder).free - spare)))
+            try:
+                outcome = str(memory.forget(session="secret"))
+            except StorageError as error:
+                assert "free some disk space" in str(error)
+                outcome = str(error).partition(":")[0].partition(",")[0]
+            seen.add(outcome)
+            filler.unlink()
+            kept = sum("secretword" in step.text for step in memory.history())
+            assert kept == (100 if outcome == "nothing is forgotten" else 0), outcome
+            if outcome == "the steps are deleted" and goes_on == "forgets again":
+                assert memory.forget(session="secret") == 0
+                assert not has_bytes(folder, b"secretword")
+            elif outcome == "the steps are deleted":
+                shutil.copytree(folder, folder.with_name("killed"))
+                with open_memory(folder.with_name("killed"), store="exact"):
+                    assert not has_bytes(folder.with_name("killed"), b"secretword")
+                shutil.rmtree(folder.with_name("killed"))
+            memory.close()
+            shutil.rmtree(folder)
+    assert seen == {"nothing is forgotten", "the steps are deleted", "100"}
+
+
+def has_bytes(folder: Path, text: bytes) -> bool:
+    return any(text in path.read_bytes() for path in folder.rglob("*") if path.is_file())
+
+
 # damage
 
 

@@ -119,6 +119,16 @@ def test_vectors_are_forgotten_in_a_store_that_was_used_before_another_one_too(t
     assert not any(texts_in(tmp_path, *vectors, *WORDS).values())
 
 
+def test_vectors_that_a_killed_forget_left_go_with_the_next_opening_even_of_all_steps(tmp_path: Path) -> None:
+    vectors = with_an_index(tmp_path)
+    with open_memory(tmp_path, embedder="static", store="chroma") as memory:
+        memory.long_term.indexing.in_background = False  # closing does nothing more
+        memory.long_term.delete([step.step_number or 0 for step in memory.history()])
+    assert any(texts_in(tmp_path, *vectors).values())
+    open_memory(tmp_path, embedder="static", store="chroma").close()
+    assert not any(texts_in(tmp_path, *vectors, *WORDS).values())
+
+
 def test_where_the_store_from_before_stays_in_use_an_error_says_what_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

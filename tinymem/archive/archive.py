@@ -25,7 +25,7 @@ from tinymem.archive.indexing.indexing import Indexing
 from tinymem.archive.rows import row_of, step_of, tokens_of
 from tinymem.errors import EmbedderMismatchError, StorageError, is_unwritable
 from tinymem.protocols import Embedder, Journal, Slicing, TokenCounter, VectorStore
-from tinymem.protocols.settings import REWRITES
+from tinymem.protocols.settings import REWRITES, UNSCRUBBED
 from tinymem.recall.candidates import Candidates, gather
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.corrections import newest_corrections
@@ -324,11 +324,13 @@ class Archive:
             ) from error
 
     def purge(self) -> None:
-        """Remove the vectors of deleted steps from the index's files.
+        """Remove the vectors of deleted steps from the index's files, and what was left of them in the journal's.
 
         This may take long, and waits for the thread or process that writes the index, so the memory's lock is free
         meanwhile.
         """
+        if self.journal.setting(UNSCRUBBED):
+            self.journal.scrub("the steps are deleted", "their text stays")
         try:
             with release_when_interrupted():
                 self.index.forget()

@@ -858,7 +858,9 @@ class HierarchicalMemory(StepCollection):
     ) -> int:
         """Remove steps for good, wherever they are: those with one of the ids, and those that all filters let pass.
 
-        Text, vectors, terms and summaries of the steps are gone from every file on return; the index is made again.
+        Text, vectors, terms and summaries of the steps are gone from every file on return; the index is made again. An
+        error says if the steps are deleted; what is then left of them in files goes with the next call, or when the
+        memory is opened again.
 
         Args:
             ids: An id or a number of a step, or several; a number may be text, as `"#12"`.
@@ -878,7 +880,7 @@ class HierarchicalMemory(StepCollection):
 
         Raises:
             InputError: Nothing says what to forget, or no step has one of the ids; nothing is forgotten then.
-            StorageError: Another process reads, or holds the index.
+            StorageError: Another process reads, or holds the index, or the disk is full.
 
         >>> from tinymem import HierarchicalMemory, MessageStep
         >>> with HierarchicalMemory() as memory:
@@ -894,11 +896,12 @@ class HierarchicalMemory(StepCollection):
             if not named and only == Filter():
                 raise InputError("say what to forget: ids, session, before, since, until, speaker, tool, type or where")
             numbers = select_steps(self.long_term, named, only)
-            if dry_run or not numbers:
+            if dry_run:
                 return len(numbers)
-            self._contexts.prompts.forget()
-            self._upkeep.remove(numbers)
-        self._upkeep.purge(progress)
+            if numbers:
+                self._contexts.prompts.forget()
+                self._upkeep.remove(numbers)
+        self._upkeep.purge(progress)  # also what an earlier call has left
         return len(numbers)
 
     @traced("delete_memory")

@@ -76,12 +76,16 @@ class Upkeep:
 
         The index still has their vectors, until the archive's `purge`.
         """
-        self._window.drop_stand_ins(numbers)
         try:
+            self._window.drop_stand_ins(numbers)
             self._archive.delete(numbers, instead)
-        except BaseException:  # when it fails half way, the window has what the journal has
-            with suppress(StorageError):  # the first error says if it may have happened
+        except BaseException as error:  # when it fails half way, the window has what the journal has
+            is_whole = False
+            with suppress(StorageError):  # the first error says more
                 self._window.catch_up(again=True)
+                is_whole = bool(self._archive.journal.steps(numbers[:1]))  # all go at once
+            if is_whole and type(error) is StorageError:
+                raise StorageError(f"nothing is forgotten: {error}") from error
             raise
         try:
             self._window.catch_up(again=True)

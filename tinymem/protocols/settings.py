@@ -4,7 +4,7 @@ from __future__ import annotations
 
 __all__ = ["CLEARED", "EMBEDDER", "EMBEDDER_CHANGES", "EMBEDDER_NAME", "FENCE_KEY", "FILLED", "FORGOTTEN",
            "INDEX_FAULT", "INDEX_REQUEST", "MARK", "MOVING", "NAMESPACE", "OPEN_CALLS", "OUTDATED", "PROMPTS",
-           "RECEIPTS", "REINDEXING", "REWRITES", "SCRATCHPAD", "TRANSCRIPT", "UNENDED", "UNSPLIT", "WATERMARK",
+           "RECEIPTS", "REINDEXING", "REWRITES", "SCRATCHPAD", "TRANSCRIPT", "UNENDED", "UNSCRUBBED", "UNSPLIT", "WATERMARK",
            "WINDOW_CHANGES"]  # fmt: skip
 
 # A journal writes these itself, in the transaction of what they tell about.
@@ -15,6 +15,7 @@ EMBEDDER_CHANGES = "embedder_changes"  # how often the embedder was changed
 FORGOTTEN = "index_forgotten"  # ids of deleted passages whose vectors may still be in the files of vector stores
 REINDEXING = "reindexing"  # the fingerprint of the embedder whose vectors are being made
 REWRITES = "rewrites"  # how often steps were forgotten, or made milestones or none
+UNSCRUBBED = "unscrubbed"  # not empty while files may have traces of what was forgotten
 UNSPLIT = "unsplit"  # the id of the last passage whose runs of CJK letters are single words in the full text; None: all
 WATERMARK = "indexed"  # the id of the last passage that the vector store holds
 WINDOW_CHANGES = "window_changes"  # how often the window was changed other than by adding

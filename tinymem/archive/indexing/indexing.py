@@ -63,7 +63,7 @@ class Indexing:
         Where nothing can be written, there is nothing to do.
         """
         self.in_background, self._summarise = not self._journal.is_read_only, summarise
-        if self._journal.any_archived():
+        if self._journal.any_archived() or self._index.is_unclean:
             self.wake()
 
     def note_call(self, tokens: int = 0) -> None:
@@ -97,7 +97,8 @@ class Indexing:
     @property
     def waits_for_index(self) -> bool:
         """True if the index should have more than it has."""
-        return self._journal.any_archived() and not self._index.is_small_in_memory and self._index.lacks
+        has_to_follow = self._index.is_unclean or (self._journal.any_archived() and self._index.lacks)
+        return has_to_follow and not self._index.is_small_in_memory
 
     def _digest(self) -> bool:
         """Embed a batch, and summarise what was archived, once enough waits or nobody has called for a while.
