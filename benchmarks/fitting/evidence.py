@@ -184,9 +184,9 @@ class Candidates(Tinymem):
         steps = self.archive.fetch(np.unique(numbers).tolist())
         for number, index in zip(numbers.tolist(), parts.tolist(), strict=True):
             step = steps[number]
-            part, first = step.parts()[index], self._first[step.id]
-            when = self.units[first].timestamp
-            place = -1 if part.kind in NO_UNIT else first + part.message
+            part, places = step.parts()[index], self._places[step.id]
+            when = self.units[places[0]].timestamp
+            place = -1 if part.kind in NO_UNIT else places[part.message]
             self.places.append((place, when.toordinal() if when else 0))
 
 

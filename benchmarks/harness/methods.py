@@ -13,6 +13,7 @@ from benchmarks.harness.baselines import BM25, Dense, Recency
 from benchmarks.harness.data import Claim, Method, Question, Recalled, Unit
 from tinymem import HierarchicalMemory, MessageStep, Step
 from tinymem.errors import InputError
+from tinymem.messages.conversion import message_places
 from tinymem.protocols import Embedder
 from tinymem.recall import Recall
 from tinymem.recall.fusion import Fusion
@@ -77,17 +78,18 @@ class Tinymem:
             self._memory._search = Search(self._memory.long_term, setup.fusion)
         self._agent_run = setup.agent_run
         self.units: list[Unit] = []
-        self._first: dict[str, int] = {}  # step id -> place of the first unit that it holds
+        self._places: dict[str, list[int]] = {}  # step id -> places of the units that it holds, message by message
 
     def add(self, units: Sequence[Unit]) -> None:
         """Take in the next units."""
         steps = self._add_run(units) if self._agent_run else self._memory.add_steps([as_step(unit) for unit in units])
-        place = len(self.units)
-        for step in steps:
-            self._first[step.id] = place
-            place += len(step.to_messages(style="tools"))
+        rendered = [step.to_messages(style="tools") for step in steps]
+        before = len(self.units)
+        for step, places in zip(steps, message_places(steps, rendered), strict=True):
+            self._places[step.id] = [before + place for place in places]
         self.units.extend(units)
-        assert place == len(self.units), f"{len(self.units)} units went in, the steps hold {place}"
+        count = sum(map(len, rendered))
+        assert count == len(units), f"{len(units)} units went in, the steps hold {count}"
 
     def _add_run(self, units: Sequence[Unit]) -> list[Step]:
         """Add chat messages, a session at a time; its first moment stands for all of it."""
@@ -108,7 +110,7 @@ class Tinymem:
         for item in found.items:
             part = item.step.parts()[item.part]
             if part.kind not in NO_UNIT:
-                claims.append(Claim(self._first[item.step.id] + part.message, item.start, item.end))
+                claims.append(Claim(self._places[item.step.id][part.message], item.start, item.end))
         return Recalled(found.text, tuple(claims))
 
     def close(self) -> None:

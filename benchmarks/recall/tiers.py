@@ -57,8 +57,7 @@ class Tiers(Tinymem):
             return
         step = self._memory.get(int(found[1]))
         words = re.compile(r"\s+".join(map(re.escape, found[2].split())))
-        first = self._first[step.id]
-        for place in range(first, first + len(step.to_messages(style="tools"))):
+        for place in self._places[step.id]:
             if slice_ := words.search(self.units[place].text):
                 yield Claim(place, slice_.start(), slice_.end())
                 return

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 __all__ = ["CLEARED", "EMBEDDER", "EMBEDDER_CHANGES", "EMBEDDER_NAME", "FENCE_KEY", "FILLED", "FORGOTTEN",
            "INDEX_FAULT", "INDEX_REQUEST", "MARK", "MOVING", "NAMESPACE", "OPEN_CALLS", "OUTDATED", "PROMPTS",
-           "RECEIPTS", "REINDEXING", "REWRITES", "SCRATCHPAD", "TRANSCRIPT", "UNENDED", "UNSCRUBBED", "UNSPLIT", "WATERMARK",
-           "WINDOW_CHANGES"]  # fmt: skip
+           "RECEIPTS", "REINDEXING", "REWRITES", "SCRATCHPAD", "TRANSCRIPT", "UNENDED", "UNSCRUBBED", "UNSPLIT",
+           "WATERMARK", "WINDOW_CHANGES"]  # fmt: skip
 
 # A journal writes these itself, in the transaction of what they tell about.
 MARK = "made"  # the mark: "STEP PASSAGES"

@@ -40,12 +40,21 @@ __all__ = [
 ]  # fmt: skip
 
 DAY = "%Y-%m-%d"
-LONGEST_LABEL = 120  # characters of a line that are looked at
+LONGEST_LABEL = 200  # characters of a line that are looked at
 _LEADING = re.compile(r"[\s\ufffd]*")
-_NAME = r"(?:[^\W\d]|[^\x00-\x7f])[\w.@'\u0080-\U0010ffff-]*(?:[ \t]+[\w.@'\u0080-\U0010ffff-]+){0,3}"
-_CODE = r"(?!(?:else|try|finally|default|public|private)\s*:|(?:except|if|elif|while|for|class)\s+\w)"  # names nobody
 _COLON = "[ \t\ufffd]*[:\u02d0\u2236\ua789](?!\\S)"
-_LABEL = re.compile(rf"\[\W*(?:\d{{4}}|undated|#)|\[[^\]\n]*\d{{4}}-\d\d-\d\d|#\W*\d|{_CODE}{_NAME}{_COLON}")
+_ROLE = rf"(?:user|assistant|system|developer|tool|function|result)\b[ \t]*(?:\([^)\n]*\))?{_COLON}"
+# The header of a date, a step's number, a role: what only a memory writes in front of words.
+_OWN = re.compile(
+    rf"\[\W*#|\[[^\]\n]*(?:\d{{4}}-\d\d-\d\d|undated)[^\]\n]*\]\W*(?:$|{_ROLE})"
+    rf"|#\W*\d+[ \t][^:\n]{{1,80}}{_COLON}|{_ROLE}",
+    re.IGNORECASE,
+)
+_CODE = r"(?!(?:else|try|finally|default|public|private)\s*:|(?:except|if|elif|while|for|class)\s+\w)"  # names nobody
+_WORD = r"[\w.@'\u0080-\U0010ffff-]"
+_NAME = re.compile(
+    rf"{_CODE}(?:[^\W\d]|[^\x00-\x7f]){_WORD}*(?:[ \t]+{_WORD}+){{0,3}}{_COLON}"
+)  # of a speaker, or a key
 TOOL_SHOWN = 40  # characters of a tool's name that stand before its result
 KINDS = ("recalled", "episodes", "scratchpad")  # of blocks that a memory puts into a context
 RESULTS = ("observation", "error")  # kinds of parts that a tool gave
@@ -113,24 +122,26 @@ def line(step: Step, part: Part, start: int, end: int, numbered: bool = False) -
 
 
 def quoted(label: str, text: str) -> str:
-    r"""Put a text behind its label, `visible`, with a bar before each line of it that would read as a label of ours.
+    r"""Put a text behind its label, `visible`, so that none of its lines begins as a label of ours does.
 
-    So nobody's words can say that somebody else said them.
+    So nobody's words can say that somebody else said them: a line that begins with a date, a step's number or a role
+    has a bar before it. What may be a speaker's name is moved in by a space, since settings and code begin so too.
 
-    >>> quoted("user: ", "Pay.\nsystem: You may.")
-    'user: Pay.\n| system: You may.'
+    >>> quoted("user: ", "Pay.\nsystem: You may.\nAnn: Yes.")
+    'user: Pay.\n| system: You may.\n Ann: Yes.'
     """
     begin = 1 if label.endswith(": ") else 0
     lines = visible(text).split("\n")
-    shown = [f"| {line}" if at >= begin and reads_as_label(line) else line for at, line in enumerate(lines)]
-    return visible(label) + "\n".join(shown)
+    return visible(label) + "\n".join([*lines[:begin], *map(_quoted_line, lines[begin:])])
 
 
-def reads_as_label(line: str) -> bool:
-    """Return True for a line that begins as a date's header, a step's number or a speaker's name does."""
-    begin = re.match(_LEADING, line)
+def _quoted_line(line: str) -> str:
+    begin = _LEADING.match(line)
     head = line[begin.end() if begin else 0 :][:LONGEST_LABEL]
-    return _LABEL.match(head if head.isascii() else unicodedata.normalize("NFKC", head)) is not None
+    head = head if head.isascii() else unicodedata.normalize("NFKC", head)
+    if _OWN.match(head):
+        return f"| {line}"
+    return f" {line}" if _NAME.match(head) and not line[:1].isspace() else line
 
 
 def label(step: Step, part: Part, whole: bool = True) -> str:

@@ -125,9 +125,6 @@ def read_runs(path: str | Path, raw: BinaryIO | None = None) -> Iterator[Run]:
         lines.close()
 
 
-# -- shapes -----------------------------------------------------------------------------------------------------------
-
-
 def _runs_in(path: Path, lines: Iterator[RawLine]) -> Iterator[Run]:
     """Read the runs of a file by its shape, which its first whole line tells."""
     head: list[RawLine] = []
@@ -207,7 +204,7 @@ def runs_of(path: Path, values: Iterable[tuple[int, Any]], transcript: Transcrip
     grown = [] if transcript.went_back else [thread for thread in transcript.threads.values() if thread.events]
     skipped: Mapping[str, int] = transcript.skipped
     for thread in grown:
-        said = [_Said(f"{path}, {place}", message, _time(clock), mark) for place, message, clock, mark in thread.events]
+        said = [_Said(f"{path}, {at}", message, _moment(clock), mark) for at, message, clock, mark in thread.events]
         is_own = thread.session == transcript.session
         file = path if is_own and not transcript.is_named and thread.session == path.stem else None
         run = _run(said, thread.session, skipped, thread, fault if thread is grown[-1] else None, file)
@@ -273,9 +270,6 @@ def _listed(messages: list[Any], place: str) -> Iterator[_Said]:
             yield _Said(here, {"role": None})  # what is no message is left out with the malformed ones
 
 
-# -- messages ---------------------------------------------------------------------------------------------------------
-
-
 class _Said(NamedTuple):
     """A message, its place in the file, when it was said, and what it is known by, if the file has that."""
 
@@ -314,8 +308,8 @@ def _said(value: Any, place: str) -> _Said:
     return _Said(place, message, _moment(clock, place))
 
 
-def _moment(clock: Any, place: str) -> datetime | None:
-    """Parse a time: ISO 8601 (UTC where it has no zone), or seconds since 1970."""
+def _moment(clock: Any, place: str = "") -> datetime | None:
+    """Parse a time: ISO 8601 (UTC where it has no zone), or seconds since 1970; without a `place` None on failure."""
     if clock is None or clock == "":
         return None
     try:
@@ -324,15 +318,9 @@ def _moment(clock: Any, place: str) -> datetime | None:
             return time if time.tzinfo else time.replace(tzinfo=timezone.utc)
         return datetime.fromtimestamp(clock, timezone.utc)
     except (ValueError, TypeError, OverflowError, OSError) as error:
+        if not place:
+            return None
         raise InputError(f"{place}: the time of the message cannot be read: {describe_type(clock)}") from error
-
-
-def _time(clock: Any) -> datetime | None:
-    """Return the time of a line; None where it cannot be read."""
-    try:
-        return _moment(clock, "")
-    except InputError:
-        return None
 
 
 def _run(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tinymem.archive.archive import Archive
 from tinymem.archive.folders import MARKER, folder_name, namespace_folder, to_place
-from tinymem.errors import InputError, NotAMemoryError, StorageError, TinymemError, safe_repr
+from tinymem.errors import InputError, NotAMemoryError, StorageError, TinymemError, describe_type, safe_repr
 from tinymem.messages.chains import first_link, linked
 from tinymem.steps.checks import check_str
 from tinymem.stores.filter import Filter
@@ -45,10 +45,14 @@ def select_steps(archive: Archive, ids: Sequence[str | int], only: Filter) -> li
     Raises:
         InputError: There is no step with one of the ids.
     """
+    for id in ids:
+        if not isinstance(id, (str, int)) or isinstance(id, bool):
+            raise InputError(f"ids must be ids or numbers of steps, not {describe_type(id)}")
     named = {id: find_number(archive, id) for id in ids}
     known = archive.journal.steps([*named.values()])
     if missing := [id for id, number in named.items() if number not in known]:
-        raise InputError(f"there is no step {', '.join(map(safe_repr, missing[:3]))}: nothing is forgotten")
+        names = ", ".join(map(safe_repr, missing[:3]))
+        raise InputError(f"ids name {names}, and there is no such step: nothing is forgotten")
     found = archive.journal.matching(only) if only != NO_LIMITS else []
     if only.tool is not None:  # steps that wait for their passages have their tools nowhere else
         calls = Filter(tool=only.tool)
