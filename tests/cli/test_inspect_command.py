@@ -86,8 +86,8 @@ def test_what_is_printed_is_the_report(tinymem: Run, memory: Path, monkeypatch: 
         opened.long_term.queue.embed_pending()
     with HierarchicalMemory(memory, create=False) as opened:
         opened.path = Path("memory")
-        report, picture = report_of(opened, steps=5), draw_memory(opened)
-        explained = opened.explain("Where is staging?", 200)
+        report, picture = report_of(opened, steps=5).text(100), draw_memory(opened)
+        explained = opened.explain("Where is staging?", 200).text(100)
     shown = tinymem("inspect", "--steps", "5")
     drawn = tinymem("show")
     size = re.compile(r"on disk .*\n")  # the journal grows when it is opened

@@ -15,7 +15,17 @@ from rich.cells import cell_len
 from rich.console import Console
 from strategies import MODERATE, texts
 
-from tinymem.steps.terminal import Column, Table, count_cells, first_words, pad_to_cells, safe, truncate_to_cells
+from tinymem.steps.terminal import (
+    Column,
+    Shown,
+    Table,
+    count_cells,
+    first_words,
+    pad_to_cells,
+    safe,
+    truncate_to_cells,
+    wrap_to_cells,
+)
 
 
 @MODERATE
@@ -73,14 +83,41 @@ def test_a_table_stands_in_columns_whatever_is_in_it() -> None:
     table = Table(
         (Column("name"), Column("n", right=True), Column("x")), [("日本", "7", "a\nb"), ("e", "1,234", "\x1b[2J")]
     )
-    assert table.lines() == ["name      n  x", "日本      7  a b", "e     1,234  \ufffd[2J"]
+    lines = ["".join(text for text, _ in line).rstrip() for line in table.lines()]
+    assert lines == ["name      n  x", "日本      7  a b", "e     1,234  \ufffd[2J"]
+
+
+class Report(Shown):
+    """A report of one table."""
+
+    def blocks(self) -> list[Table]:
+        cells = ("[red]a[/]", "[link=http://x]y[/link]", "+1.25")
+        return [Table((Column("name", "bold", room="cut"), Column("what", room="below"), Column("score")), [cells])]
 
 
 def test_rich_draws_the_table_without_reading_markup_or_links_in_it() -> None:
-    table = Table((Column("name", "bold"), Column("what", yields=True)), [("[red]a[/]", "[link=http://x]y[/link]")])
     console = Console(file=io.StringIO(), width=60, force_terminal=True, color_system="truecolor")
-    console.print(table.rich())
+    console.print(Report())
     assert isinstance(console.file, io.StringIO)
     shown = console.file.getvalue()
     assert "[red]a[/]" in shown and "[link=http://x]y[/link]" in shown
     assert "\x1b]8" not in shown and "\x1b[31m" not in shown
+
+
+def test_where_there_is_no_room_texts_stand_below_names_are_cut_and_numbers_stay() -> None:
+    assert Report().text(24).splitlines() == [
+        "name       score",
+        "    what",
+        "[red]a[/]  +1.25",
+        "    [link=http://x]y[/l…",
+    ]
+    assert Report().text(15).splitlines()[2] == "[red]a[…  +1.25"
+
+
+@MODERATE
+@given(texts(), st.integers(1, 30))
+def test_wrapped_text_has_all_its_words_in_lines_that_fit(text: str, width: int) -> None:
+    lines = wrap_to_cells(text, width)
+    assert all(count_cells(line) <= width for line in lines)
+    if all(count_cells(word) <= width for word in text.split(" ")):
+        assert " ".join(lines).split() == text.split()

@@ -21,7 +21,7 @@ from tinymem.cli.options import (
     parse_where,
 )
 from tinymem.cli.shared import Target, excerpt_record, left_out_record, on_memory, print_json, say
-from tinymem.steps.terminal import pluralize
+from tinymem.steps.terminal import pluralize, terminal_width
 
 __all__ = ["context", "explain", "recall"]
 
@@ -118,7 +118,7 @@ def context(
     with target.open_to_search() as memory:
         built = memory.context(" ".join(question or ()) or None, session=session, max_tokens=max_tokens)
         record = {"tokens": built.tokens, "budget": max_tokens, "messages": built.messages}
-        target.answer(record, built.explain())
+        target.answer(record, built.explain(terminal_width()))
 
 
 @on_memory()

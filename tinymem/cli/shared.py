@@ -102,11 +102,15 @@ class Target:
         raise NotAMemoryError(f"there is no namespace {namespace!r} in the memory at {path}: it has {some}{more}")
 
     def answer(self, record: Any, text: str | Shown) -> None:
-        """Print the record as JSON if that was asked for, else the text."""
+        """Print the record as JSON if that was asked for, else the text; a report as wide as the terminal."""
         if self.as_json:
             print_json(record)
-        elif isinstance(text, str) or not sys.stdout.isatty():
-            say(str(text))
+        elif isinstance(text, str):
+            say(text)
+        elif not sys.stdout.isatty():
+            from tinymem.steps.terminal import terminal_width
+
+            say(text.text(text.width or terminal_width()))
         else:  # a report gets colours on a terminal
             from rich.console import Console
 

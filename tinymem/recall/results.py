@@ -147,15 +147,16 @@ _WHERE = (
     Column("relevance", "magenta", right=True),
     Column("tokens", "cyan", right=True),
 )
-_WHAT = (Column("why", yields=True), Column("text", "dim", yields=True))
+_WHAT = (Column("why", room="wrapped"), Column("text", "dim", room="below"))
 FOUND = (*_WHERE, *_WHAT)
-LEFT_OUT = (*_WHERE, Column("rank", right=True), Column("left out", "yellow"), *_WHAT)
+LEFT_OUT = (*_WHERE, Column("rank", right=True), Column("left out", "yellow", room="wrapped"), *_WHAT)
 
 
 @dataclass(frozen=True, repr=False)
 class Explanation(Shown):
     """The explanation of a recall, to print: excerpts with their scores, and the next best passages.
 
+    `explanation.text(80)` has lines of 80 columns at most.
     Printed, `length` is the price of an excerpt's length: what has a lower score may cost less and come in before. Of
     the features, those are shown that are not the same for all passages.
 

@@ -1,24 +1,26 @@
 """Reports for a terminal: text that is safe to print, cut and padded by the cells it takes, plain or through rich.
 
 Anybody may have written the texts of a memory. Shown here, they cannot send escape sequences, break lines, turn the
-reading direction of the text beside them, or be read as rich's markup. Plain tables are drawn here, because rich takes
-160 ms for one of 300 rows, and this 10.
+reading direction of the text beside them, or be read as rich's markup. Tables are drawn here, because rich takes
+160 ms for one of 300 rows, and this 10, and because a cell that has no room may stand below its row.
 """
 
 from __future__ import annotations
 
+import shutil
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from tinymem.steps.content import clean
 
 if TYPE_CHECKING:
-    from rich.console import Console, ConsoleOptions, JustifyMethod, RenderableType
-    from rich.table import Table as RichTable
+    from rich.console import Console, ConsoleOptions, RenderableType
 
 __all__ = [
+    "NARROW",
     "Column",
     "Line",
     "Shown",
@@ -29,10 +31,17 @@ __all__ = [
     "pluralize",
     "printable",
     "safe",
+    "terminal_width",
     "truncate_to_cells",
+    "wrap_to_cells",
 ]  # fmt: skip
 
 Line: TypeAlias = Sequence[tuple[str, str]]  # texts, each with its style (rich's words for it)
+
+NARROW = 80  # columns where there is no terminal
+GAP, INDENT = "  ", "    "  # between columns, and before what stands below its row
+LEAST = {"below": 16, "wrapped": 32}  # cells of a text beside others; with fewer it stands below
+LEAST_NAME = 6  # cells of a name that is cut
 
 # Line breaks that `clean` leaves, and marks that turn the direction of all that follows on the line.
 _BREAKS = dict.fromkeys(map(ord, "\t\n\r\u2028\u2029"), " ")
@@ -94,6 +103,22 @@ def truncate_to_cells(text: str, width: int) -> str:
     return f"{text[:kept]}…" if width > 0 else ""
 
 
+def wrap_to_cells(text: str, width: int) -> list[str]:
+    """Break `text` between words into lines of at most `width` cells; a word that is longer is cut.
+
+    >>> wrap_to_cells("the log of May", 7)
+    ['the log', 'of May']
+    """
+    lines: list[str] = []
+    for word in text.split(" "):
+        joined = f"{lines[-1]} {word}" if lines else word
+        if lines and count_cells(joined) <= width:
+            lines[-1] = joined
+        else:
+            lines.append(truncate_to_cells(word, width))
+    return [line.rstrip() for line in lines]
+
+
 def pad_to_cells(text: str, width: int, right: bool = False) -> str:
     """Fill `text` with spaces up to `width` cells, before it if it goes to the `right`."""
     space = " " * (width - count_cells(text))
@@ -109,6 +134,11 @@ def pluralize(count: int, what: str) -> str:
     return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
+def terminal_width() -> int:
+    """Return the columns of the terminal, as COLUMNS says or it says itself; 80 where there is none."""
+    return shutil.get_terminal_size((NARROW, 24)).columns
+
+
 @dataclass(frozen=True)
 class Column:
     """A column of a table.
@@ -117,65 +147,109 @@ class Column:
         title: The text above it.
         style: Its style, in rich's words.
         right: Align its cells to the right.
-        yields: Give room to other columns where rich has too little for all.
+        room: What happens where there is too little room for all columns: it keeps its cells as they are, as numbers
+            do, it is cut, or its words are wrapped. Cut and wrapped texts that would get very narrow stand below the
+            row, if they are `"below"` or `"wrapped"`.
     """
 
     title: str
     style: str = ""
     right: bool = False
-    yields: bool = False
+    room: Literal["kept", "cut", "below", "wrapped"] = "kept"
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of texts under titles."""
+    """Rows of texts, under titles unless all of these are ""."""
 
     columns: Sequence[Column]
     rows: Sequence[Sequence[str]]
 
-    def lines(self) -> list[str]:
-        """Return the table as plain text, columns two spaces apart."""
-        shown = [[column.title for column in self.columns], *([safe(cell) for cell in row] for row in self.rows)]
-        widths = [max(map(count_cells, column)) for column in zip(*shown, strict=True)]
-        sides = [column.right for column in self.columns]
-        return ["  ".join(map(pad_to_cells, row, widths, sides)).rstrip() for row in shown]
+    def lines(self, width: int | None = None) -> Iterator[Line]:
+        """Yield the table, columns two spaces apart, in lines of at most `width` cells."""
+        titles = [column.title for column in self.columns]
+        rows = [*([titles] if any(titles) else []), *([safe(cell) for cell in row] for row in self.rows)]
+        widths = [max(map(count_cells, column)) for column in zip(*rows, strict=True)]
+        below = [] if width is None else self._fit(widths, width)
+        beside = [place for place in range(len(widths)) if place not in below]
+        for row in rows:
+            cells = [self._cell_lines(place, row[place], widths[place]) for place in beside]
+            for pieces in zip_longest(*cells, fillvalue=""):
+                yield self._line(beside, pieces, widths)
+            for place in filter(row.__getitem__, below):
+                for piece in self._cell_lines(place, row[place], max(1, (width or 0) - len(INDENT))):
+                    yield [(INDENT, ""), (piece, self.columns[place].style)]
 
-    def rich(self) -> RichTable:
-        """Return the table as rich draws it. Cells are `Text`, in which rich reads no markup."""
-        from rich.box import SIMPLE_HEAD
-        from rich.table import Table as RichTable
-        from rich.text import Text
+    def _fit(self, widths: list[int], width: int) -> list[int]:
+        """Make the columns narrower until a row fits the width, and return those that stand below it."""
+        below: list[int] = []
+        excess = sum(widths) + len(GAP) * (len(widths) - 1) - width
+        places = range(len(widths))
+        for place in reversed([place for place in places if self.columns[place].room in LEAST]):
+            least = LEAST[self.columns[place].room]
+            if excess > 0 and widths[place] - excess < least:
+                below.insert(0, place)
+                excess -= widths[place] + len(GAP)
+            elif excess > 0:
+                widths[place] -= excess
+                excess = 0
+        names = [place for place in places if self.columns[place].room == "cut"]
+        for place in sorted(names, key=lambda place: -widths[place]):
+            narrow = min(widths[place], max(LEAST_NAME, widths[place] - max(0, excess)))
+            excess -= widths[place] - narrow
+            widths[place] = narrow
+        return below
 
-        drawn = RichTable(box=SIMPLE_HEAD, pad_edge=False)
-        for column in self.columns:
-            side: JustifyMethod = "right" if column.right else "left"
-            drawn.add_column(column.title, style=column.style, justify=side, no_wrap=not column.yields)
-        for row in self.rows:
-            drawn.add_row(*(Text(safe(cell), no_wrap=True, overflow="ellipsis") for cell in row))
-        return drawn
+    def _cell_lines(self, place: int, cell: str, width: int) -> list[str]:
+        if self.columns[place].room == "wrapped":
+            return wrap_to_cells(cell, width)
+        return [truncate_to_cells(cell, width)]
+
+    def _line(self, places: Sequence[int], pieces: Sequence[str], widths: Sequence[int]) -> Line:
+        line: list[tuple[str, str]] = []
+        for place, piece in zip(places, pieces, strict=True):
+            column = self.columns[place]
+            line += [(pad_to_cells(piece, widths[place], column.right), column.style), (GAP, "")]
+        return line[:-1]
 
 
 class Shown:
-    """A report: `str` gives its text, and `rich.print` shows it with tables and colours."""
+    """A report: `str` gives its text, and `rich.print` shows it with colours.
+
+    Attributes:
+        width: The columns of a line of its text at most; any number where it is None.
+    """
+
+    width: int | None = None
 
     def blocks(self) -> Iterable[Line | Table]:
         """Return the lines and tables of the report, in order."""
         raise NotImplementedError
 
+    def text(self, width: int | None = None) -> str:
+        """Return the report in lines of at most `width` cells."""
+        lines = ("".join(text for text, _ in line).rstrip() for line in self._lines(width))
+        return "\n".join(lines if width is None else (truncate_to_cells(line, width) for line in lines))
+
+    def _lines(self, width: int | None) -> Iterator[Line]:
+        for block in self.blocks():
+            if isinstance(block, Table):
+                yield from block.lines(width)
+                continue
+            text = safe("".join(text for text, _ in block))
+            if width is None or count_cells(text) <= width:
+                yield [(safe(text), style) for text, style in block]
+            else:
+                yield from ([(part, block[-1][1])] for part in wrap_to_cells(text, width))
+
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {str(self).partition(chr(10))[0]}>"
 
     def __str__(self) -> str:
-        lines: list[str] = []
-        for block in self.blocks():
-            lines += block.lines() if isinstance(block, Table) else [safe("".join(text for text, _ in block)).rstrip()]
-        return "\n".join(lines)
+        return self.text(self.width)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         from rich.text import Text
 
-        for block in self.blocks():
-            if isinstance(block, Table):
-                yield block.rich()
-            else:
-                yield Text.assemble(*((safe(text), style) for text, style in block))
+        for line in self._lines(min(options.max_width, self.width or options.max_width)):
+            yield Text.assemble(*line, no_wrap=True, overflow="ellipsis")

@@ -11,7 +11,7 @@ from tinymem.errors import InputError
 from tinymem.messages.formats import Conversation, write_messages
 from tinymem.recall import Recall
 from tinymem.steps.step import Message, Step
-from tinymem.steps.terminal import pluralize
+from tinymem.steps.terminal import Column, Table, first_words, pluralize, safe, wrap_to_cells
 
 __all__ = ["NOTE", "Block", "Context", "Entry", "Item", "Kind", "Shares"]
 
@@ -148,13 +148,23 @@ class Context:
         parts = pluralize(len(self.messages), "message"), f"{self.tokens:,} of {self.budget:,} tokens"
         return f"<Context: {', '.join(parts)}, {pluralize(len(self.recalled.items), 'excerpt')} recalled>"
 
-    def explain(self) -> str:
-        """A line for every item: tier, step, tokens, score and why; before them, what recall had to do without."""
-        lines = [f"{self.tokens} of {self.budget} tokens, {len(self.messages)} messages"]
-        lines += [self.recalled.note] if self.recalled.note else []
-        for item in self.items:
-            score = "" if item.score is None else f"{item.score:+.2f}"
-            what = " ".join(item.step.text.split())[:60]
-            step = item.step.type if item.step.step_number is None else f"#{item.step.step_number} {item.step.type}"
-            lines.append(f"{item.tier:<11}{step:<22}{item.tokens:>6} tokens {score:>6}  {item.why or what}")
+    def explain(self, width: int | None = None) -> str:
+        """Return a line for every item: tier, step, tokens, score and why; before them, what recall had to do without.
+
+        Args:
+            width: The columns of a line at most; any number unless given.
+        """
+        head = [f"{self.tokens} of {self.budget} tokens, {len(self.messages)} messages", safe(self.recalled.note)]
+        lines = [line for text in head if text for line in wrap_to_cells(text, width or len(text) * 2)]
+        for line in Table(_COLUMNS, [_row(item) for item in self.items]).lines(width):
+            lines.append("".join(text for text, _ in line).rstrip())
         return "\n".join(lines)
+
+
+_COLUMNS = (Column(""), Column(""), Column("", right=True), Column("", right=True), Column("", room="wrapped"))
+
+
+def _row(item: Item) -> tuple[str, ...]:
+    step = item.step.type if item.step.step_number is None else f"#{item.step.step_number} {item.step.type}"
+    score = "" if item.score is None else f"{item.score:+.2f}"
+    return item.tier, step, f"{item.tokens} tokens", score, item.why or first_words(item.step.text, 60)

@@ -5,7 +5,6 @@ What a report holds is read from a window or a journal in one place; nothing is 
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
@@ -29,12 +28,10 @@ from tinymem.steps.actions import ActionStep
 from tinymem.steps.checks import check_non_negative_int
 from tinymem.steps.content import as_text
 from tinymem.steps.serialization import load_step
-from tinymem.steps.terminal import Column, Line, Shown, Table, first_words, pluralize, truncate_to_cells
+from tinymem.steps.terminal import NARROW, Column, Line, Shown, Table, first_words, pluralize, terminal_width
 from tinymem.window.manager import MemoryManager
 
 if TYPE_CHECKING:
-    from rich.console import Console, ConsoleOptions, RenderableType
-
     from tinymem.archive.stats import Stats
     from tinymem.memory.hierarchy import HierarchicalMemory
 
@@ -44,8 +41,8 @@ Memory: TypeAlias = "HierarchicalMemory | MemoryManager"
 
 LISTED, DRAWN = 50, 16  # steps of a report, and of one with bars, unless it is said how many
 SESSIONS, EPISODES = 10, 8  # shown at most, the newest
-NARROW = 80  # columns where there is no terminal
 BAR = "█"
+NAMES = ("session", "who")  # columns that are cut where there is too little room
 DETAILS = ("last", "type", "length", "notes")  # columns that make room for bars
 STYLES = {"step": "bold", "tier": "magenta", "session": "green", "episode": "green", "who": "green", "tokens": "cyan",
           "notes": "yellow", "types": "dim", "summary": "dim", "first words": "dim"}  # fmt: skip
@@ -103,16 +100,6 @@ class MemoryReport(Shown):
         yield from self._section(map(_step_row, self.listed))
         yield from _rest(self.steps - len(self.listed), "earlier step")
 
-    def __str__(self) -> str:
-        text, width = super().__str__(), self.width
-        return text if width is None else "\n".join(truncate_to_cells(line, width) for line in text.splitlines())
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
-        from rich.constrain import Constrain
-
-        for drawn in super().__rich_console__(console, options):
-            yield Constrain(drawn, self.width)
-
     def _facts(self) -> Iterator[tuple[str, str]]:
         if self.stats is not None:
             yield "path", self.path or ""
@@ -139,7 +126,7 @@ class MemoryReport(Shown):
             if title == BAR:
                 return Column(f"one {BAR} is {pluralize(scale, 'token')}", "blue")
             style, right = STYLES.get(title, ""), title == "step" or isinstance(rows[0][title], int)
-            return Column(title, style, right=right, yields=style == "dim")
+            return Column(title, style, right, "below" if style == "dim" else "cut" if title in NAMES else "kept")
 
         def cell(title: str, value: str | int) -> str:
             if title == BAR:
@@ -235,7 +222,7 @@ def draw_memory(memory: Memory, width: int | None = None) -> MemoryReport:
     """
     if width is not None and check_non_negative_int("width", width) < 1:
         raise InputError("width must be 1 column or more, not 0")
-    columns = shutil.get_terminal_size((NARROW, 24)).columns if width is None else width
+    columns = terminal_width() if width is None else width
     return replace(report_of(memory, DRAWN), width=columns)
 
 
