@@ -272,3 +272,22 @@ def test_a_server_that_could_not_start_is_not_installed(
     monkeypatch.setattr("tinymem.cli.install.commands.find_spec", lambda name: None)
     done = tinymem("install", "claude-code")
     assert done.status == 1 and "[mcp]" in done.err and not list(home.iterdir())
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize(
+    "address", ["postgresql://ann:s3cr:et@db/mem", "postgres://db/mem?sslpassword=x&password=s3cret&a=b"]
+)
+def test_the_password_of_a_database_is_written_and_not_printed(
+    tinymem: Run, home: Path, client: str, address: str
+) -> None:
+    told = [tinymem(*args) for args in [("install", client, "--path", address), ("uninstall", client)]]
+    assert all(done.status == 0 and "mem" in done.out and "s3cr" not in done.out + done.err for done in told)
+    tinymem("install", client, "--path", address)
+    assert address in "".join(texts(home, CLIENTS[client]).values())
+
+
+def test_what_is_to_be_written_by_hand_names_no_password(tinymem: Run, home: Path) -> None:
+    (home / ".claude.json").write_text('{"mcpServers": []}', "utf-8")
+    refused = tinymem("install", "claude-code", "--path", "postgresql://ann:s3cret@db/mem")
+    assert refused.status == 2 and "Write by hand" in refused.err and "s3cret" not in refused.err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -80,7 +81,7 @@ def _change(name: str, setup: Setup | None, dry_run: bool) -> None:
             if attempt == TRIES:
                 raise
     for revision, changes in planned.items():
-        say("\n".join([str(revision.path), *(f"  {change}" for change in changes)]))
+        say("\n".join([str(revision.path), *(f"  {_without_passwords(change)}" for change in changes)]))
     say("\nNothing was changed (--dry-run)." if dry_run else f"\n{known[name].then}", err=True)
 
 
@@ -99,7 +100,16 @@ def _plan(client: Client, setup: Setup | None) -> dict[Revision, list[str]]:
             edited = change(None if before is None else before.decode("utf-8", "surrogateescape"), setup)
             after = None if edited.text is None else edited.text.encode("utf-8", "surrogateescape")
         except (InputError, OSError, RuntimeError, UnicodeEncodeError) as error:
-            raise InputError(f"{path} was left as it is, and so was all else: {error}") from error
+            reason = _without_passwords(str(error))
+            raise InputError(f"{path} was left as it is, and so was all else: {reason}") from error
         if after != before:
             planned[Revision(path, before, after)] = edited.changes
     return planned
+
+
+_PASSWORD = re.compile(r"(?P<before>postgres(?:ql)?://[^\s/:@]*:)\S*(?=@)|(?P<option>[?&]\w*password=)[^\s&'\"]*", re.I)
+
+
+def _without_passwords(text: str) -> str:
+    """Hide the passwords in addresses of databases, which are written, but need not stand on a screen."""
+    return _PASSWORD.sub(lambda found: f"{found['before'] or found['option']}…", text)
