@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import json
@@ -147,6 +148,20 @@ def test_a_recall_says_what_missed_and_why(call: Call, memory: HierarchicalMemor
     assert found["left_out"][0]["reason"] == explained.left_out[0].reason and len(found["left_out"]) == 12
 
 
+def test_a_recall_may_be_of_a_part_and_says_where_nothing_is_relevant(call: Call) -> None:
+    lots = call(
+        "recall", query="Which lot has 70 crates?", budget=500, session="june", type="message", since="2020-01-01"
+    )
+    assert lots["is_relevant"] and {item["session"] for item in lots["items"]} == {"june"}
+    assert {item["kind"] for item in lots["items"]} == {"message"}
+    assert call("recall", query="Which lot has 70 crates?", budget=500, until="2001-01-01")["items"] == []
+    assert call("recall", query="Do violins dream of the pope?", budget=500)["is_relevant"] is False
+
+
+def test_speakers_and_tools_are_known(call: Call) -> None:
+    assert call("known") == {"speakers": ["<b>Ann</b>"], "tools": ["ping"]}
+
+
 def test_a_context_is_shown_message_by_message(call: Call, memory: HierarchicalMemory) -> None:
     found = call("context", query="crates", budget=400)
     built = memory.context("crates", max_tokens=400)
@@ -182,6 +197,29 @@ def test_a_mistake_is_answered_in_words(call: Call, memory: HierarchicalMemory, 
 def test_a_request_that_is_no_object_is_refused(client: TestClient, body: bytes) -> None:
     answer = client.post("/api/overview", content=body, headers={"Authorization": f"Bearer {TOKEN}"})
     assert answer.status_code == 400 and answer.json()["error"]
+
+
+def test_no_more_of_a_request_is_read_than_it_may_have(memory: HierarchicalMemory) -> None:
+    sent: list[int] = []
+
+    def endless() -> Iterator[bytes]:
+        for _ in range(1_000):
+            sent.append(500_000)
+            yield b" " * 500_000
+
+    app, answers = application(View(memory), TOKEN, {"127.0.0.1"}), []
+    parts = endless()
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": next(parts), "more_body": True}
+
+    async def send(message: Any) -> None:
+        answers.append(message)
+
+    headers = [(b"host", b"127.0.0.1"), (b"authorization", f"Bearer {TOKEN}".encode())]
+    scope = {"type": "http", "method": "POST", "path": "/api/overview", "query_string": b"", "headers": headers}
+    asyncio.run(app(scope, receive, send))
+    assert answers[0]["status"] == 400 and sum(sent) <= 1_500_000
 
 
 # -- forgetting

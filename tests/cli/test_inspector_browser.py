@@ -235,6 +235,25 @@ def test_what_comes_back_follows_the_slider(served: str, opened: Open) -> None:
     assert "constant" in page.text(".excerpt .shares dl") and "score" in page.text(".excerpt .shares dl")
 
 
+def test_recall_may_be_of_one_session_and_explains_its_features(served: str, opened: Open) -> None:
+    page = opened(f"{served}#recall")
+    page.fill(".ask input", "What is the gate code?")
+    page.click(".filter summary")
+    page.fill(".filter [name=session]", "lots")
+    page.until(
+        "const found = [...document.querySelectorAll('.excerpt .session')].map((one) => one.innerText);"
+        "return found.length && found.every((session) => session === 'lots')"
+    )
+    assert all(page.texts(".excerpt .strongest span[title]", "title"))
+
+
+def test_what_has_little_to_do_with_the_question_is_not_called_the_best(served: str, opened: Open) -> None:
+    page = opened(f"{served}#recall")
+    page.fill(".ask input", "Do violins dream of the pope?")
+    page.until("return document.querySelector('.notice:not(#notice)')?.innerText.includes('nothing relevant')")
+    assert "the best first" not in page.text(".answer")
+
+
 def test_what_repeats_a_better_excerpt_names_and_shows_it(served: str, opened: Open) -> None:
     page = opened(f"{served}#recall")
     page.fill(".ask input", "How many crates has lot 1?")
@@ -272,6 +291,8 @@ def test_forgetting_counts_asks_and_forgets(served: str, opened: Open) -> None:
     page.fill("dialog [name=session]", "gate")
     page.click("dialog [type=submit]")
     page.until("return document.querySelector('#confirm')?.innerText === 'Forget 1 step for good'")
+    assert page.run("return document.querySelector('dialog [type=submit]').hidden")
+    page.until("return [...document.querySelectorAll('#known-session option')].some((one) => one.value === 'gate')")
     assert f"{LOTS + 3:,} steps" in page.text(".count")
     page.click("#confirm")
     page.until("return !document.querySelector('dialog').open")
@@ -295,9 +316,10 @@ def test_a_file_works_without_a_server(written: str, opened: Open) -> None:
     assert all(url.startswith("file:///") for url in page.requests())
 
 
-def test_a_phone_shows_all_of_it(served: str, opened: Open, driver: Any) -> None:
+@pytest.mark.parametrize("width", [375, 768])
+def test_a_phone_and_a_tablet_show_all_of_it(served: str, opened: Open, driver: Any, width: int) -> None:
     driver.execute_cdp_cmd(
-        "Emulation.setDeviceMetricsOverride", {"width": 375, "height": 740, "deviceScaleFactor": 2, "mobile": True}
+        "Emulation.setDeviceMetricsOverride", {"width": width, "height": 740, "deviceScaleFactor": 2, "mobile": True}
     )
     try:
         page = opened(served)
@@ -308,5 +330,7 @@ def test_a_phone_shows_all_of_it(served: str, opened: Open, driver: Any) -> None
             assert page.run(wide) == 0, view
         page.until("return document.querySelector('.list .step')")
         assert page.run("return document.querySelector('.list').clientHeight") > 200
+        assert page.run("return document.querySelector('.step .said').clientWidth") > 200
+        assert page.run("return document.querySelector('.count').getBoundingClientRect().right") <= width
     finally:
         driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})

@@ -31,8 +31,8 @@ except ImportError as error:
 __all__ = ["LOOPBACK", "application", "serve"]
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
-CALLS = ("overview", "version", "steps", "segments", "place", "step", "recall", "context", "episodes", "episode",
-         "forget")  # fmt: skip
+CALLS = ("overview", "version", "known", "steps", "segments", "place", "step", "recall", "context", "episodes",
+         "episode", "forget")  # fmt: skip
 LONGEST = 1_000_000  # bytes of a request
 HEADERS = {
     "Cache-Control": "no-store",
@@ -63,7 +63,7 @@ def application(view: View, token: str, hosts: Collection[str]) -> Starlette:
         if not _is_same(request.headers.get("authorization", ""), f"Bearer {token}"):
             return _answer({"error": "the token is missing or wrong"}, 403)
         try:
-            values = _read_object(await request.body())
+            values = _read_object(await _read_body(request))
             method = _find_method(view, request.path_params["name"], values)
             return _answer(await run_in_threadpool(method, **values))
         except TinymemError as error:
@@ -123,9 +123,17 @@ def _is_same(given: str, wanted: str) -> bool:
     return hmac.compare_digest(given.encode(), wanted.encode())
 
 
+async def _read_body(request: Request) -> bytes:
+    """Read a request, and no more of it than it may have."""
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > LONGEST:
+            raise InputError(f"a request has {LONGEST:,} bytes at most")
+    return body
+
+
 def _read_object(body: bytes) -> dict[str, Any]:
-    if len(body) > LONGEST:
-        raise InputError(f"a request has {LONGEST:,} bytes at most")
     try:
         values = json.loads(body or b"{}")
     except ValueError:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tinymem.archive.episodes import Episode
     from tinymem.memory.hierarchy import HierarchicalMemory
     from tinymem.memory.inspection.receipts import Receipt
+    from tinymem.recall import Excerpt
 
 __all__ = ["View"]
 
@@ -87,6 +88,12 @@ class View:
         """Return a number that changes when another process has written."""
         return {"version": version_of(self.memory)[0]}
 
+    def known(self) -> Record:
+        """Return the speakers and tools of the memory, which the page suggests where people filter."""
+        catalog = self.memory.long_term.read_catalog()
+        tools = {tool for together in catalog.toolsets.names for tool in (together or "").splitlines()}
+        return {"speakers": sorted(filter(None, catalog.speakers.names)), "tools": sorted(tools)}
+
     # -- the timeline -------------------------------------------------------------------------------------------------
 
     def steps(
@@ -129,19 +136,33 @@ class View:
 
     # -- recall, and the context --------------------------------------------------------------------------------------
 
-    def recall(self, query: str, budget: int) -> Record:
-        """Return what comes back for a question within a budget, why, and what just missed."""
+    def recall(
+        self,
+        query: str,
+        budget: int,
+        session: str | None = None,
+        speaker: str | None = None,
+        tool: str | None = None,
+        type: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
+    ) -> Record:
+        """Return what comes back for a question within a budget and filters, why, and what just missed."""
+        named = {"session": session, "speaker": speaker, "tool": tool, "type": type}
+        filters: dict[str, Any] = {name: value for name, value in named.items() if value}
+        filters |= {"since": parse_time("since", since or None), "until": parse_time("until", until or None)}
         begin = time.perf_counter()
-        found = self.memory.explain(query, budget, next_best=NEXT_BEST)
+        found = self.memory.explain(query, budget, next_best=NEXT_BEST, **filters)
         milliseconds = (time.perf_counter() - begin) * 1000
         return {
             "query": query,
             "budget": budget,
             "tokens": found.recalled.tokens,
             "note": found.recalled.note,
+            "is_relevant": found.recalled.is_relevant,
             "milliseconds": round(milliseconds, 1),
-            "items": [excerpt_record(item) for item in found.items],
-            "left_out": [left_out_record(one) for one in found.left_out],
+            "items": [excerpt_record(item) | _kind(item) for item in found.items],
+            "left_out": [left_out_record(one) | _kind(one.excerpt) for one in found.left_out],
         }
 
     def context(self, query: str | None, budget: int) -> Record:
@@ -240,6 +261,10 @@ class _Kept(Generic[T]):
             if not self._made:
                 self._made.append(make())
             return self._made[0]
+
+
+def _kind(item: Excerpt) -> Record:
+    return {"kind": item.step.parts()[item.part].kind}
 
 
 def _receipt(receipt: Receipt) -> Record:

@@ -41,6 +41,9 @@ const when = (time) => (time ? dateTime.format(new Date(time)) : null);
 const day = (time) => dateOnly.format(new Date(time));
 const words = (name) => name.replaceAll("_", " ");
 const percent = (share) => (share < 0.01 && share > 0 ? "<1 %" : `${Math.round(share * 100)} %`);
+/** The text of a call, whose arguments are JSON: with line breaks where these have them. */
+const readable = (text) => text.replace(/\\(["\\nt])/g, (_, escaped) => ({n: "\n", t: "\t"})[escaped] ?? escaped);
+const partText = ({kind, text}) => (kind === "call" ? readable(text) : text);
 const SMOOTHLY = {behavior: "smooth", block: "center"};
 const part = (amount, whole) => `${whole > 0 ? Math.min(100, (100 * amount) / whole) : 0}%`;
 
@@ -750,7 +753,7 @@ const detail = {
           "section",
           {},
           h("h3", {}, words(one.kind)),
-          longText(one.text, 6000),
+          longText(partText(one), 6000),
           one.cut ? h("p.small", {}, `${many(one.cut, "character")} more: tinymem get ${step.number}`) : null,
         ),
       ),
@@ -844,7 +847,15 @@ function shares(item, scale) {
         {},
         parts
           .slice(0, 4)
-          .map(([name, value]) => h("span", {}, h(`i.${family(name)}`), `${words(name)} ${signed(value)}`)),
+          .map(([name, value]) =>
+            h(
+              "span",
+              {title: memory.features[name]?.meaning},
+              h(`i.${family(name)}`),
+              `${words(name)} ${signed(value)}`,
+            ),
+          ),
+        h("span.explained", {}, "What these mean"),
       ),
     ),
     h(
@@ -893,10 +904,41 @@ function excerpt(item, place, scale, note) {
       ),
     ),
     note && h("p.reason", {}, note),
-    longText(item.text, 700),
+    longText(partText(item), 700),
     shares(item, scale),
   );
 }
+
+/** A field with its label; it suggests what the memory has. */
+const field = (name, label, more = {}) =>
+  h("label", {}, label, h("input", {name, autocomplete: "off", list: SUGGESTED.has(name) ? `known-${name}` : null, ...more}));
+
+const SUGGESTED = new Set(["session", "speaker", "tool", "type"]);
+
+/** Fetch what fields suggest, when somebody is about to filter. */
+async function suggest() {
+  const {speakers, tools} = await call("known").catch(() => ({speakers: [], tools: []}));
+  const known = {
+    session: memory.sessions.map((one) => one.session).filter((session) => session !== null),
+    type: Object.keys(TYPES).filter((type) => memory.sessions.some((one) => one.types[type])),
+    speaker: speakers,
+    tool: tools,
+  };
+  fill(
+    $("#known"),
+    Object.entries(known).map(([name, values]) =>
+      h(
+        "datalist",
+        {id: `known-${name}`},
+        values.slice(0, 500).map((value) => h("option", {value})),
+      ),
+    ),
+  );
+}
+
+/** The filters that are filled in, by name. */
+const filledIn = (form, names) =>
+  Object.fromEntries(names.map((name) => [name, form.elements[name].value.trim()]).filter(([, value]) => value));
 
 /** The question and the budget of a view; Enter asks. */
 function askForm(view) {
@@ -904,7 +946,7 @@ function askForm(view) {
     event.preventDefault();
     view.ask();
   };
-  return h("form.ask", {onsubmit}, view.input, view.slider.element);
+  return h("form.ask", {onsubmit}, view.input, view.slider.element, view.filters);
 }
 
 /** One block that was recalled: when, its tokens, and its steps, the best first, with those that the agent used. */
@@ -939,6 +981,23 @@ const recall = {
       oninput: () => this.ask(),
     });
     this.slider = budgetSlider(this.slider?.value ?? 1000, () => this.ask());
+    this.filters = isFile
+      ? null
+      : h(
+          "details.filter",
+          {oninput: () => this.ask(), ontoggle: suggest},
+          h("summary", {}, "Only some of the memory"),
+          h(
+            "fieldset",
+            {},
+            field("session", "Session (team/* for all that begin so)"),
+            field("speaker", "Speaker"),
+            field("tool", "Tool"),
+            field("type", "Type"),
+            field("since", "Since", {type: "date"}),
+            field("until", "Until", {type: "date"}),
+          ),
+        );
     this.answer = h("div.answer", {"aria-live": "polite"});
     const questions = memory.questions.map((text) =>
       h("button.chip", {title: text, onclick: () => this.ask(text)}, text),
@@ -964,7 +1023,7 @@ const recall = {
       hint,
       this.answer,
     );
-    this.run = newest((query, budget) => this.fetch(query, budget));
+    this.run = newest((query, budget, filters) => this.fetch(query, budget, filters));
   },
 
   open() {
@@ -975,7 +1034,8 @@ const recall = {
   ask(text) {
     if (typeof text === "string") this.input.value = text;
     const query = this.input.value.trim();
-    if (query) this.run(query, this.slider.value);
+    const names = ["session", "speaker", "tool", "type", "since", "until"];
+    if (query) this.run(query, this.slider.value, isFile ? {} : filledIn(this.input.form, names));
     else this.explain();
   },
 
@@ -998,9 +1058,9 @@ const recall = {
     );
   },
 
-  async fetch(query, budget) {
+  async fetch(query, budget, filters) {
     try {
-      const found = await call("recall", {query, budget});
+      const found = await call("recall", {query, budget, ...filters});
       if (this.input.value.trim() === query) this.show(found);
     } catch (error) {
       fill(this.answer, h("p.error", {}, error.message));
@@ -1050,7 +1110,13 @@ const recall = {
         ? h(
             "section",
             {},
-            h("h2", {}, "Came back, the best first"),
+            h(
+              "h2",
+              {},
+              found.is_relevant === false
+                ? "The nearest, though little speaks for it: a context leaves this out"
+                : "Came back, the best first",
+            ),
             items.map((item, place) => excerpt(item, place, scale)),
           )
         : h(
@@ -1196,7 +1262,7 @@ const context = {
         h("span.measures", {}, many(one.tokens, "token")),
       ),
       one.text ? longText(one.text, 900) : null,
-      one.calls.map((text) => h("div.call", {}, longText(text, 500))),
+      one.calls.map((text) => h("div.call", {}, longText(readable(text), 500))),
     );
   },
 };
@@ -1292,7 +1358,6 @@ const forgetting = {
   open({ids = [], session, number} = {}) {
     const dialog = $("#dialog"),
       result = h("div.result", {"aria-live": "polite"});
-    const field = (name, label, more = {}) => h("label", {}, label, h("input", {name, autocomplete: "off", ...more}));
     const choose = (value, label, checked) =>
       h("label.choice", {}, h("input", {type: "radio", name: "what", value, checked}), h("span", {}, label));
     const filters = h(
@@ -1311,11 +1376,12 @@ const forgetting = {
         method: "dialog",
         oninput: () => {
           fill(result);
+          count.hidden = false;
           filters.disabled = form.elements.what?.value !== "filters";
         },
         onsubmit: (event) => {
           event.preventDefault();
-          this.count(this.chosen(form, ids, session), result);
+          this.count(this.chosen(form, ids, session), result, count);
         },
       },
       h("h2", {}, "Forget"),
@@ -1332,21 +1398,20 @@ const forgetting = {
     filters.disabled = Boolean(ids.length || session);
     fill(dialog, form);
     dialog.showModal();
+    suggest();
   },
 
   chosen(form, ids, session) {
     const what = form.elements.what.value;
     if (what === "ids") return {ids};
     if (what === "session") return {session};
-    const names = ["session", "speaker", "tool", "type", "before"];
-    return Object.fromEntries(
-      names.map((name) => [name, form.elements[name].value.trim()]).filter(([, value]) => value),
-    );
+    return filledIn(form, ["session", "speaker", "tool", "type", "before"]);
   },
 
-  async count(what, result) {
+  async count(what, result, count) {
     try {
       const {steps} = await call("forget", what);
+      count.hidden = steps > 0; // what is left to do is to confirm, or to keep
       fill(
         result,
         steps
@@ -1354,7 +1419,7 @@ const forgetting = {
               "p",
               {},
               h(
-                "button.danger",
+                "button.danger.loud",
                 {type: "button", id: "confirm", onclick: () => this.forget(what, steps, result)},
                 `Forget ${many(steps, "step")} for good`,
               ),
