@@ -13,7 +13,7 @@ import numpy as np
 
 from tinymem.errors import StorageError
 from tinymem.protocols import FiledStep, Place, TermCheck, VectorCheck
-from tinymem.protocols.settings import FORGOTTEN, REWRITES, UNSCRUBBED, UNSPLIT, WINDOW_CHANGES
+from tinymem.protocols.settings import FORGOTTEN, PROMPTS, REWRITES, UNSCRUBBED, UNSPLIT, WINDOW_CHANGES
 from tinymem.stores.sqlite.database import guarded
 from tinymem.stores.sqlite.lengths import Lengths
 from tinymem.stores.sqlite.passages import Passages
@@ -78,7 +78,8 @@ class SqliteJournal(Steps, Passages):
                 db.execute("DELETE FROM summaries WHERE first <= ?1 AND last >= ?1", (number,))
             self._fulltext.purge()
             gone = " ".join(str(id) for some in ids.values() for id in some)
-            self.keep({FORGOTTEN: f"{self.setting(FORGOTTEN) or ''} {gone}".strip(), UNSCRUBBED: "1"})
+            gone = f"{self.setting(FORGOTTEN) or ''} {gone}".strip()
+            self.keep({FORGOTTEN: gone, PROMPTS: "", UNSCRUBBED: "1"})  # prompts name sessions, and none goes on
             self._count_up(WINDOW_CHANGES)
             self._count_up(REWRITES)
         if not self._db.in_transaction:

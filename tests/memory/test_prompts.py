@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tinymem import ActionStep, Context, HierarchicalMemory, MessageStep, Step, TaskStep, count_tokens
+from tinymem import ActionStep, Context, HierarchicalMemory, MessageStep, Retention, Step, TaskStep, count_tokens
 from tinymem.messages import problems
 from tinymem.messages.tokens import default_counter
 from tinymem.runs import PRICES
@@ -190,7 +190,13 @@ def test_a_session_goes_on_after_a_restart_and_its_file_has_no_text_of_prompts(t
         assert memory.fit(history[:end], session="s").messages == before
     with open_memory(tmp_path, max_tokens=2_000) as memory:
         memory.forget(memory.get(3).id)
+        assert not memory.long_term.journal.setting("prompts")  # it names sessions
         assert memory.fit(history[:end], session="s").messages != before
+    with open_memory(tmp_path, max_tokens=2_000) as memory:
+        assert memory.long_term.journal.setting("prompts")
+        memory.retain(Retention(max_steps=5))
+    with open_memory(tmp_path, max_tokens=2_000) as memory:
+        assert '"prompts": []' in (memory.long_term.journal.setting("prompts") or "")
 
 
 def test_a_session_that_one_process_did_not_use_goes_on_in_the_next_but_not_after_clear(tmp_path: Path) -> None:

@@ -899,7 +899,7 @@ class HierarchicalMemory(StepCollection):
             if dry_run:
                 return len(numbers)
             if numbers:
-                self._contexts.prompts.forget()
+                self._contexts.prompts.clear()
                 self._upkeep.remove(numbers)
         self._upkeep.purge(progress)  # also what an earlier call has left
         return len(numbers)
@@ -931,6 +931,8 @@ class HierarchicalMemory(StepCollection):
         check_callable("progress", progress)
         with self._lock.while_open():
             report = self._upkeep.retain(retention, utc_now() if now is None else to_utc("now", now), dry_run)
+            if not dry_run:
+                self._contexts.prompts.clear()
         self._upkeep.purge(None if dry_run else progress)
         return replace(report, bytes_after=self.long_term.journal.size())
 

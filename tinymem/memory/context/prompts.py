@@ -73,15 +73,9 @@ class Prompts:
         return self._cache < 1
 
     def clear(self) -> None:
-        """Let every session build its next prompt from scratch, since its window was changed by hand."""
+        """Let every session build its next prompt from scratch, after a change by hand or a forget."""
         self._last.clear()
         self._kept = {}
-
-    def forget(self) -> None:
-        """Clear, in the journal too: it names sessions, and none of its prompts goes on once steps are forgotten."""
-        self.clear()
-        if self._archive.journal.setting(PROMPTS):
-            self._archive.journal.keep({PROMPTS: ""})
 
     def follow(
         self,
