@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 from uuid import uuid4
 
 import pytest
@@ -16,9 +17,20 @@ from memories import sentences
 from postgres_server import PostgresServer, binaries
 
 from tinymem.errors import FormatError, InputError, NotAMemoryError, StorageError
-from tinymem.stores.journals import erase_shared, migrate_tables, schema, scrub_shared, shared_names, shown_address
+from tinymem.stores.journals import (
+    erase_shared,
+    migrate_tables,
+    open_shared,
+    schema,
+    scrub_shared,
+    shared_names,
+    shown_address,
+)
 
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed (extra: postgres)")
+from psycopg import sql  # noqa: E402
+
+from tinymem.stores.postgres.server.schema import BEGIN, FILES, PATH  # noqa: E402
 from tinymem.stores.postgres.server.values import hash_of  # noqa: E402
 
 OpenJournal = Callable[..., Any]
@@ -80,6 +92,31 @@ def test_tables_of_an_older_version_are_changed_only_when_asked_to(fresh: str, o
     journal = open_journal(url=fresh)
     assert journal.check_terms() == (2, None)
     add_next(journal, "one")
+
+
+def test_roles_allowed_by_name_in_an_older_version_stay_allowed_and_those_that_are_gone_do_not(
+    fresh: str,
+) -> None:
+    kept, gone = f"Dr. O'Neil {uuid4().hex[:12]}", f"gone_{uuid4().hex[:12]}"
+    place = fresh.partition("@")[2]
+    with psycopg.connect(fresh, autocommit=True) as db:
+        with db.transaction():  # the tables of format 6, in which access belongs to a name
+            db.execute(f"CREATE EXTENSION IF NOT EXISTS vector; {BEGIN} {PATH}")
+            for number, file in enumerate(FILES[:6], 1):
+                db.execute(file.read_bytes())
+                db.execute(f"INSERT INTO tinymem.format (version) VALUES ({number})")
+        for name in (kept, gone):
+            db.execute(sql.SQL("CREATE ROLE {} LOGIN PASSWORD 'word'").format(sql.Identifier(name)))
+            db.execute("CALL tinymem.allow(%s, 'mine')", (name,))
+        db.execute(f"DROP OWNED BY {gone}; DROP ROLE {gone}")
+        assert migrate_tables(fresh)[0] == 6
+        db.execute(f"CREATE ROLE {gone}")
+        assert db.execute("SELECT role::text, namespace FROM tinymem.access").fetchall() == [(f'"{kept}"', "mine")]
+        for name in ("mine", "other"):
+            open_shared(fresh, name)[0].close()
+        assert shared_names(f"postgresql://{quote(kept)}:word@{place}") == ["mine"]
+        for name in (kept, gone):
+            db.execute(sql.SQL("DROP OWNED BY {0}; DROP ROLE {0}").format(sql.Identifier(name)))
 
 
 def test_a_newer_database_is_refused_by_its_number(fresh: str) -> None:
