@@ -14,10 +14,10 @@ from tinymem import lazy_names
 if TYPE_CHECKING:
     from tinymem.stores.chroma.store import ChromaStore
     from tinymem.stores.exact import ExactStore
-    from tinymem.stores.usearch import UsearchStore
+    from tinymem.stores.usearch.store import UsearchStore
 else:
     __getattr__, __dir__ = lazy_names(
-        __name__, {"chroma.store": "ChromaStore", "exact": "ExactStore", "usearch": "UsearchStore"}
+        __name__, {"chroma.store": "ChromaStore", "exact": "ExactStore", "usearch.store": "UsearchStore"}
     )
 
 __all__ = ["ChromaStore", "ExactStore", "UsearchStore"]

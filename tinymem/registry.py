@@ -62,7 +62,7 @@ _SHIPPED = {
     STORES: {
         "chroma": "tinymem.stores.chroma.process:ChromaProcess.from_name",
         "exact": "tinymem.stores.exact:ExactStore.from_name",
-        "usearch": "tinymem.stores.usearch:UsearchStore.from_name",
+        "usearch": "tinymem.stores.usearch.store:UsearchStore.from_name",
     },
     SUMMARIZERS: {
         "extractive": "tinymem.summarizers.extractive:ExtractiveSummarizer.from_name",

@@ -63,7 +63,7 @@ def test_every_package_folder_is_listed() -> None:
 
 @needs_sources
 def test_adapters_are_folders_of_the_repository_and_linked_into_the_package() -> None:
-    engines: dict[str, list[str]] = {"embedders": [], "stores": ["chroma", "postgres", "sqlite"]}
+    engines: dict[str, list[str]] = {"embedders": [], "stores": ["chroma", "postgres", "sqlite", "usearch"]}
     for name in ("embedders", "stores"):
         link = ROOT / "tinymem" / name
         if not link.is_symlink():

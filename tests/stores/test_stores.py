@@ -22,7 +22,7 @@ from servers import ChromaServer
 from tinymem.errors import ClosedError, FormatError, InputError, StorageError
 from tinymem.protocols import VectorStore
 from tinymem.registry import store_from
-from tinymem.stores import ChromaStore, ExactStore, usearch
+from tinymem.stores import ChromaStore, ExactStore
 from tinymem.testing import STORE_CHECKS, check_persistence, exact_neighbours, unit_vectors
 
 OpenStore = Callable[[], VectorStore]
@@ -45,7 +45,7 @@ def open_store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pyte
         if find_spec("usearch") is None:
             pytest.skip("the extra usearch is not installed")
         if request.param != "usearch":
-            monkeypatch.setattr(usearch, "TAIL", 6)
+            monkeypatch.setattr("tinymem.stores.usearch.store.TAIL", 6)
         return lambda: store_from("usearch", tmp_path / "usearch")
     if request.param == "chroma":
         return lambda: store_from("chroma", tmp_path / "chroma")

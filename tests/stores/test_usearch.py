@@ -15,14 +15,15 @@ from memories import printed
 
 from tinymem import HierarchicalMemory
 from tinymem.errors import FormatError, StorageError
-from tinymem.stores import UsearchStore, usearch
+from tinymem.stores import UsearchStore
+from tinymem.stores.usearch import store as usearch
 from tinymem.testing import check_persistence, unit_vectors
 
 pytestmark = pytest.mark.skipif(find_spec("usearch") is None, reason="the extra usearch is not installed")
 
 WRITER = """
 import sys
-from tinymem.stores import usearch
+from tinymem.stores.usearch import store as usearch
 from tinymem.testing import unit_vectors
 usearch.TAIL = 20
 store, vectors = usearch.UsearchStore(sys.argv[1]), unit_vectors(3_000)
@@ -93,7 +94,7 @@ import sys
 from pathlib import Path
 from tinymem.errors import FormatError
 from tinymem.registry import store_from
-from tinymem.stores import usearch
+from tinymem.stores.usearch import store as usearch
 from tinymem.testing import unit_vectors
 usearch.TAIL, folder = 6, Path(sys.argv[1])
 store = usearch.UsearchStore(folder)

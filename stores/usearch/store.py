@@ -22,10 +22,10 @@ import numpy as np
 
 from tinymem.errors import ClosedError, FormatError, InputError, MissingExtraError, StorageError
 from tinymem.protocols import Ids, Vectors
-from tinymem.stores.checksums import has_changed, seal, seal_again
 from tinymem.stores.exact import DECIMALS, ExactStore, to_units
 from tinymem.stores.files import lock_folder, make_private_file, make_private_folder, open_private
 from tinymem.stores.locks import leave_to_parent
+from tinymem.stores.usearch.checksums import has_changed, seal, seal_again
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
