@@ -98,8 +98,8 @@ def to_index_text(text: str, unsplit: bool = False) -> str:
 
     With `unsplit`, runs of CJK letters stay one word each, as they were in indexes of earlier versions.
     """
-    text = text if unsplit else split_cjk(text)
+    terms, plain = (text, text) if unsplit else (split_cjk(text), blank_cjk(text))  # CJK letters have no case
     # Most words are lower case after their first letter, and checking this first is much faster than splitting all.
-    mixed = (word for word in _WORD.findall(text) if not word[1:].islower())
+    mixed = (word for word in _WORD.findall(plain) if not word[1:].islower())
     humps = [" ".join(parts) for word in mixed if len(parts := _HUMP.split(word)) > 1]
-    return f"{text} {' '.join(humps)}" if humps else text
+    return f"{terms} {' '.join(humps)}" if humps else terms

@@ -113,8 +113,8 @@ def test_offsets_are_offsets_into_the_parts_of_the_step(step: Step) -> None:
     for index, part in enumerate(parts):
         here = [row for row in passages_of(step) if row.part == index]
         assert all(one.end <= other.start for one, other in pairwise(here))
-        covered = {at for row in here for at in range(row.start, row.end)}
-        assert all(at in covered or clean(sign).isspace() for at, sign in enumerate(part.text))
+        text, texts = clean(part.text), [row.text for row in here]
+        assert all(text[start:end] in texts or text[start:end].isspace() for start, end in cut(text) if text)
 
 
 def test_parts_of_an_action_are_passages_of_their_own() -> None:
@@ -135,6 +135,11 @@ def test_parts_of_an_action_are_passages_of_their_own() -> None:
 )
 def test_a_step_without_text_has_no_passages(step: Step) -> None:
     assert passages_of(step) == []
+
+
+def test_what_repeats_itself_in_a_text_is_one_passage() -> None:
+    assert len(passages_of(said("a" * 2_000_000))) <= 2
+    assert {row.text for row in passages_of(said(("=" * 79 + "\n") * 9_000))} == {("=" * 79 + "\n") * 5}
 
 
 def test_passages_of_white_space_are_left_out() -> None:

@@ -23,8 +23,9 @@ import tinymem.recall.render
 from tinymem import ActionStep, HierarchicalMemory, MessageStep, TaskStep, ToolCall, keep_last_n_steps
 from tinymem.memory.inspection.recent import newest_steps
 from tinymem.messages import problems
-from tinymem.recall.passages import passages_of
+from tinymem.recall.passages import cut, passages_of
 from tinymem.recall.render import KINDS, between, fenced, is_block, own_blocks, quoted, without_echoes
+from tinymem.steps.content import clean
 
 KEY, OTHER_KEY = b"a key of sixteen", b"another 16 bytes"
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
@@ -214,9 +215,10 @@ def test_passages_cover_all_that_is_no_echo(before: str, after: str) -> None:
     told = own_blocks(text, KEY)
     for passage in passages:
         assert all(passage.end <= start or end <= passage.start for start, end in told)
-    covered = {at for passage in passages for at in range(passage.start, passage.end)}
-    left = {at for start, end in between(len(text), told) for at in range(start, end) if not text[at].isspace()}
-    assert left <= covered
+    texts = {passage.text for passage in passages}
+    for start, end in between(len(text), told):
+        left = clean(text[start:end])
+        assert all(left[first:last] in texts or left[first:last].isspace() for first, last in cut(left))
 
 
 def test_a_tools_result_that_quotes_our_block_is_kept_whole_and_found_once(memory: HierarchicalMemory) -> None:

@@ -10,7 +10,7 @@ import functools
 import logging
 import lzma
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import resources
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
@@ -41,6 +41,9 @@ _LONG = 100  # texts longer than a slice whose tokens are remembered
 # Where no token of any tiktoken encoding reaches across: a line break before a visible character (a slash excepted,
 # which o200k_base joins with line breaks before it).
 _LINE_BREAK = re.compile(r"\n(?=[!-.0-~])")
+# All up to the last place where every tiktoken pattern splits: behind a letter or digit, before a sign that is no mark
+# on a letter, and no apostrophe, for 's belongs to its word.
+_UP_TO_A_SPLIT = re.compile(r".*[^\W_](?=[\s!-&(-/:-@\[-`{-~、。，：；！？])", re.DOTALL)
 
 BUNDLED = ("cl100k_base", "o200k_base")
 # Encodings that differ from one that is bundled in their special tokens only, which count as plain text here.
@@ -112,6 +115,17 @@ def _o200k_ranks() -> dict[bytes, int]:
     return {data[start:end]: rank for rank, (start, end) in enumerate(bounds)}
 
 
+def _slices(text: str) -> Iterator[str]:
+    """Cut `text` where its tokens do not change; a longer run of letters or signs is cut into slices all the same."""
+    start = 0
+    while start < len(text):
+        end = start + _SLICE
+        if end < len(text) and (found := _UP_TO_A_SPLIT.match(text, start, end)):
+            end = found.end()
+        yield text[start:end]
+        start = end
+
+
 class TiktokenCounter:
     """A token counter with a tiktoken encoding.
 
@@ -149,8 +163,7 @@ class TiktokenCounter:
         key = len(text), hash(text)
         known = self._known_long
         if (found := known.get(key)) is None:
-            slices = (text[at : at + _SLICE] for at in range(0, len(text), _SLICE))
-            found = sum(len(self._encoding.encode_ordinary(one)) for one in slices)
+            found = sum(len(self._encoding.encode_ordinary(part)) for part in _slices(text))
             self._known_long = {**known, key: found} if len(known) < _LONG else {key: found}
         return found
 

@@ -74,18 +74,20 @@ def passages_of(step: Step, key: bytes | None = None, pieces: Cut | None = None)
     """Make the passages of all parts of `step`, in order. Text is cleaned (see `content.clean`), which moves no offset.
 
     Blocks that the memory with this `key` recalled earlier are left out: see `tinymem.recall.render`. Texts are cut
-    into `pieces`.
+    into `pieces`; one that repeats an earlier one of its part is found there already, and an index of thousands of
+    equal vectors takes minutes.
     """
     asks = is_question(step.text)
     calls = step.tool_calls if isinstance(step, ActionStep) else ()
     tools = "\n".join([*dict.fromkeys(tool_name(call.name) for call in calls)][:MOST_TOOLS])
     rows: list[PassageRow] = []
     for index, part in enumerate(step.parts()):
-        text = clean(part.text)
+        text, known = clean(part.text), set[str]()
         for first, last in between(len(text), own_blocks(text, key) if key else ()):
             for start, end in (pieces or cut)(text[first:last]):
                 said = text[first + start : first + end]
-                if not said.isspace():
+                if said not in known and not said.isspace():
+                    known.add(said)
                     kind, codes = kind_of_passage(part, said), hashes(identifiers(said))
                     rows.append(PassageRow(index, first + start, first + end, kind, asks, said, codes, tools))
     return rows
