@@ -239,6 +239,7 @@ def test_senseless_options_are_input_errors(
 
 
 def test_without_a_path_nothing_outlives_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    default_counter()  # tiktoken copies its vocabulary to the temporary folder when it is first loaded
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with ConversationMemory() as conversation:
         conversation.add_message("user", "The code is 4711.")
