@@ -17,7 +17,7 @@ from memories import without_privileges
 
 from tinymem import HierarchicalMemory, MessageStep
 from tinymem.errors import ReadOnlyError, StorageError
-from tinymem.upkeep.examination.diagnosis import doctor
+from tinymem.upkeep.examination.diagnosis import doctor, rebuild
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="permissions as on Unix")
 
@@ -100,6 +100,7 @@ def test_it_is_asked_and_examined_and_refuses_to_change(
                 lambda: memory.prune(lambda steps: list(steps[-1:])),
                 lambda: memory.clear(),
                 lambda: memory.flush(),
+                lambda: rebuild(folder),
             ]
             for change in changes:
                 with pytest.raises(ReadOnlyError, match="may only be read, so nothing was written: make its folder"):

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tinymem.archive.folders import INDEX, namespace_folder, open_namespace_journal, to_place
 from tinymem.archive.indexing.index import Index
+from tinymem.errors import ReadOnlyError
 from tinymem.protocols.settings import FILLED, INDEX_FAULT, OUTDATED, WATERMARK
 from tinymem.registry import DEFAULT_STORE, check_store_spec, erase_store, store_from
 from tinymem.steps.checks import check_callable, check_str
@@ -110,6 +111,8 @@ def rebuild(
     place = to_place(path)
     folder, journal = open_namespace_journal(place, namespace)
     with closing(journal):
+        if journal.is_read_only:
+            raise ReadOnlyError(journal.location)
         journal.renew_terms(texts_of)
         if isinstance(place, str) or (not journal.setting(FILLED) and not journal.any_archived()):
             return 0
