@@ -545,6 +545,22 @@ def test_a_question_behind_a_result_is_a_query_of_its_own(question: str) -> None
     assert "KESTREL-12" in str(sent.messages) and sent.tokens <= 3_000
 
 
+@pytest.mark.parametrize(("budget", "sheds"), [(1_200, 188), (1_300, 229), (1_400, 237)])
+def test_a_prompt_that_leaves_recall_no_room_jumps(budget: int, sheds: int) -> None:
+    """What a user asks when the window is full is answered at once, and not by the next prompt."""
+    history = lines("The farm code is KESTREL-12.", "Noted.")
+    for n in range(12):
+        history += lines(f"Tell me about barn {n}.", " ".join(f"stall-{n * 31 + at} has hay" for at in range(9)))
+    history += lines("Tell me about sheds.", " ".join(f"shed-{at} has oats" for at in range(sheds)))
+    with HierarchicalMemory(store="exact") as memory:
+        full = memory.fit(history, session="s", max_tokens=budget)
+        asked = [*history, *lines("Which farm code did I give you at the start?")]
+        sent = memory.fit(asked, session="s", max_tokens=budget)
+        again = memory.fit(asked, session="s", max_tokens=budget)
+    assert full.tokens > budget - 80 and "KESTREL-12" not in str(full.messages)
+    assert "KESTREL-12" in str(sent.messages) and again.messages == sent.messages
+
+
 # -- mistakes
 
 

@@ -206,7 +206,8 @@ def extend(last: Prompt, window: Window, budget: int, blocks: Blocks, shares: Sh
     nothing is asked, the prompt is the same.
 
     Returns:
-        None where it cannot go on: over the budget, or steps changed that were sent, or must be shown and were not.
+        None where it cannot go on: over the budget, or without room for recall in it, or steps changed that were sent,
+        or must be shown and were not.
     """
     groups = {one.first: one for one in window.groups}
     sent = {part.whole.first: part.whole for part in last.parts if part.whole}
@@ -224,10 +225,13 @@ def extend(last: Prompt, window: Window, budget: int, blocks: Blocks, shares: Sh
     before = [part.message for part in last.parts if part.kind == "scratchpad"]
     if left < 0 or (before and not pad):
         return None
+    has_news = bool(added) or blocks.is_asked
+    if has_news and left < LEAST_BLOCK <= most:  # the next prompt would be over the budget anyway
+        return None
     pad = pad if [part.message for part in pad] != before[-1:] else []
     left -= _tokens(pad)
     recalled = Recall("", 0, ())
-    if min(left, most) >= LEAST_BLOCK and (added or blocks.is_asked):
+    if has_news and min(left, most) >= LEAST_BLOCK:
         shown = Prompt((*last.parts, *added), 0, recalled).numbers(window.partial, window.given)
         excerpts = [one for part in last.parts for one in part.recalled]
         recalled = blocks.recall(min(left, most) - _overhead(window.sending), shown, excerpts)
