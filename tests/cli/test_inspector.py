@@ -134,6 +134,15 @@ def test_steps_come_in_slices(call: Call) -> None:
     assert sum(one["steps"] for one in call("segments")["segments"]) == 63
 
 
+def test_the_timeline_is_searched(call: Call) -> None:
+    found = call("steps", start=0, stop=10, find="70 CRATES")
+    assert found["count"] == 1 and "Lot 10" in found["lines"][0]["words"]
+    assert call("place", number=1, find="70 crates") == {"place": 0}
+    assert len(call("segments", find="70 crates")["segments"]) == 1
+    assert "no limit" in call("steps", 400, start=0, stop=1, colour="red")["error"]
+    assert call("steps", 400, start=0, stop=1, find=["a"])["error"]
+
+
 def test_a_step_is_opened_whole(call: Call) -> None:
     found = call("step", number=2)
     assert found["parts"][-1]["text"] == ENDS and found["tier"] == "archive" and found["left"]

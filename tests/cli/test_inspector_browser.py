@@ -187,6 +187,13 @@ def test_the_timeline_has_only_rows_in_sight_and_goes_anywhere(served: str, open
     assert "archived" not in page.text(".list")
 
 
+def test_the_timeline_is_searched(served: str, opened: Open) -> None:
+    page = opened(served)
+    page.fill(".filters .find", "lot 77 HAS\n")
+    page.until("return document.querySelector('.count').innerText === '1 to 1 of 1 step'")
+    assert "Lot 77 has 539 crates." in page.text(".list")
+
+
 def test_rows_are_drawn_ahead_of_where_the_list_moves_to(served: str, opened: Open) -> None:
     page = opened(served)
     beyond = """
@@ -303,6 +310,9 @@ def test_forgetting_counts_asks_and_forgets(served: str, opened: Open) -> None:
 def test_a_file_works_without_a_server(written: str, opened: Open) -> None:
     page = opened(written)
     page.until("return document.querySelector('.list').innerText.includes('4711')")
+    page.fill(".filters .find", "gate CODE\n")
+    page.until("return document.querySelector('.count').innerText === '1 to 1 of 1 step'")
+    page.run("document.activeElement.blur()")
     assert "newest 300 of" in page.text("#notice") and page.run("return document.querySelector('#forget').hidden")
     page.type("2")
     page.until("return document.querySelector('.excerpt')?.innerText.includes('4711')")

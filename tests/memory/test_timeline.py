@@ -115,3 +115,14 @@ def test_every_feature_of_a_score_has_a_meaning(memory: HierarchicalMemory) -> N
     for item in memory.explain("crates", 300).items:
         assert item.why.keys() <= FEATURES.keys()
     assert all(feature.family and feature.meaning for feature in FEATURES.values())
+
+
+def test_a_timeline_may_have_only_the_steps_that_say_something(memory: HierarchicalMemory) -> None:
+    memory.add(MessageStep("user", 'The Straße is "closed".\nUse the BRIDGE.', session="even"))
+    memory.add(ActionStep("Go.", tool_name="read", tool_args={"map": "bridge"}, observation="open", session="odd"))
+    assert numbers(Timeline(memory, find="bridge")) == [61, 62]
+    assert numbers(Timeline(memory, find="bridge", session="odd")) == [62]
+    for wanted, number in {'is "closed".\nuse': 61, "straße": 61, 'read({"map': 62}.items():
+        assert numbers(Timeline(memory, find=wanted)) == [number], wanted
+    for unsaid in ("STRASSE", "message", "b*"):
+        assert numbers(Timeline(memory, find=unsaid)) == [], unsaid

@@ -31,6 +31,7 @@ __all__ = ["View"]
 Record = dict[str, Any]
 T = TypeVar("T")
 
+LIMITS = {"session", "type", "tier", "find"}  # of a timeline
 SLICE = 500  # steps or episodes of one answer at most
 SEGMENTS = 240  # bars of the overview
 NEXT_BEST = 12  # passages that just missed
@@ -96,26 +97,22 @@ class View:
 
     # -- the timeline -------------------------------------------------------------------------------------------------
 
-    def steps(
-        self, start: int, stop: int, session: str | None = None, type: str | None = None, tier: str | None = None
-    ) -> Record:
-        """Return a slice of the timeline, and how many steps there are in it."""
-        timeline = self._timeline(session, type, tier)
+    def steps(self, start: int, stop: int, **limits: str | None) -> Record:
+        """Return a slice of the timeline, within LIMITS that are given, and how many steps there are in it."""
+        timeline = self._timeline(**limits)
         check_non_negative_int("start", start)
         lines = timeline.lines(start, min(check_non_negative_int("stop", stop), start + SLICE))
         return {"count": len(timeline), "start": start, "lines": [_line(line) for line in lines]}
 
-    def segments(self, session: str | None = None, type: str | None = None, tier: str | None = None) -> Record:
+    def segments(self, **limits: str | None) -> Record:
         """Return the timeline in sums, for the overview above it."""
-        timeline = self._timeline(session, type, tier)
-        made = self._keep(("segments", session, type, tier), lambda: timeline.segments(SEGMENTS))
+        timeline = self._timeline(**limits)
+        made = self._keep(("segments", *sorted(limits.items())), lambda: timeline.segments(SEGMENTS))
         return {"segments": [vars(one) for one in made]}
 
-    def place(
-        self, number: int, session: str | None = None, type: str | None = None, tier: str | None = None
-    ) -> Record:
+    def place(self, number: int, **limits: str | None) -> Record:
         """Return the place of a step in the timeline."""
-        return {"place": self._timeline(session, type, tier).place(number)}
+        return {"place": self._timeline(**limits).place(number)}
 
     def step(self, number: int) -> Record:
         """Return one step, whole but for what is longer than a page can show."""
@@ -228,10 +225,12 @@ class View:
 
     # -- inside -------------------------------------------------------------------------------------------------------
 
-    def _timeline(self, session: str | None = None, type: str | None = None, tier: str | None = None) -> Timeline:
-        """Return the timeline within these limits."""
-        chosen = ("timeline", session, type, tier)
-        return self._keep(chosen, lambda: Timeline(self.memory, session=session, type=type, tier=tier))
+    def _timeline(self, **limits: str | None) -> Timeline:
+        """Return the timeline within these limits; InputError where there is no such limit."""
+        if unknown := limits.keys() - LIMITS:
+            raise InputError(f"the timeline has no limit {min(unknown)!r:.40}")
+        check_strings("limits", [limit for limit in limits.values() if limit is not None])
+        return self._keep(("timeline", *sorted(limits.items())), lambda: Timeline(self.memory, **limits))
 
     def _keep(self, name: tuple[object, ...], make: Callable[[], T]) -> T:
         """Return what `make` makes, made once until somebody writes."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from array import array
 from bisect import bisect_left
 from collections import Counter
@@ -13,7 +14,7 @@ from tinymem.memory.context.window import fixed_steps
 from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.memory.inspection.lines import StepLine, line_values
 from tinymem.protocols import StepOutline, StepRow
-from tinymem.steps.checks import check_choice, check_non_negative_int
+from tinymem.steps.checks import check_choice, check_non_negative_int, check_str
 from tinymem.steps.ids import moment
 from tinymem.steps.serialization import load_step
 from tinymem.steps.step import Step
@@ -63,6 +64,7 @@ class Timeline:
         session: Only steps of this session; `"team/*"` means all sessions that begin with `team/`.
         type: Only steps of this type, as in `"action"`.
         tier: Only steps of this tier: `"window"`, fixed steps included, or `"archive"`.
+        find: Only steps in whose text this stands, in capital letters or small ones; all steps are read for it.
 
     >>> with HierarchicalMemory() as memory:
     ...     added = memory.add_messages([{"role": "user", "content": text} for text in "abc"])
@@ -78,6 +80,7 @@ class Timeline:
         session: str | None = None,
         type: str | None = None,
         tier: str | None = None,
+        find: str | None = None,
     ) -> None:
         self._journal = memory.long_term.journal
         self._fixed = {step.id for step in fixed_steps(memory.steps)}
@@ -87,6 +90,11 @@ class Timeline:
             held = {row.number for row in self._journal.window()}
             numbers = (number for number in numbers if (number in held) == (tier == "window"))
         self._numbers = array("q", numbers)
+        if find:
+            wanted = check_str("find", find).lower()
+            words = re.findall(r"[a-z0-9]+", wanted) if wanted.isascii() else []
+            rows = self._rows(self._numbers)
+            self._numbers = array("q", [row.number for row in rows if _has(row, wanted, words)])
 
     def __len__(self) -> int:
         return len(self._numbers)
@@ -140,6 +148,12 @@ class Timeline:
             left=None if row.archived is None else moment(row.archived),
             milestone=bool(row.milestone),
         )
+
+
+def _has(row: StepRow, wanted: str, words: Sequence[str]) -> bool:
+    """Return whether the step's text has the wanted one; where its record lacks a word of it, no step is made."""
+    record = row.record.lower()
+    return all(word in record for word in words) and wanted in load_step(row.record).text.lower()
 
 
 def version_of(memory: HierarchicalMemory) -> tuple[int, int]:

@@ -120,9 +120,11 @@ const inFile = {
   episode: ({first, last}) => ({lines: data.steps.filter((line) => line.number >= first && line.number <= last)}),
 };
 
-function filtered({session, type, tier}) {
+function filtered({session, type, tier, find}) {
+  const wanted = find?.toLowerCase();
   return data.steps.filter(
     (line) =>
+      (!wanted || line.parts.some((part) => part.text.toLowerCase().includes(wanted))) &&
       (!session || line.session === session) &&
       (!type || line.type === type) &&
       (!tier || (line.tier === "archive") === (tier === "archive")),
@@ -516,6 +518,13 @@ const timeline = {
       "aria-label": "Go to a step by its number",
       onchange: () => this.goTo(Number(jump.value.replace("#", ""))),
     });
+    const find = h("input.find", {
+      type: "search",
+      placeholder: "Find words",
+      "aria-label": "Only steps that say this",
+      value: this.filter.find,
+      onchange: () => this.set({find: find.value.trim() || undefined}),
+    });
     const choice = (name, label, options) =>
       h(
         "select",
@@ -560,6 +569,7 @@ const timeline = {
           ]),
           choice("type", "Type", [["", "All types"], ...types.map((type) => [type, words(type)])]),
           jump,
+          find,
           count,
         ),
         this.strip,
@@ -580,7 +590,7 @@ const timeline = {
   async set(change) {
     this.filter = {...this.filter, ...change};
     this.showSessions();
-    await this.open();
+    await this.open().catch((error) => toast(error.message, "error"));
   },
 
   async goTo(number) {
