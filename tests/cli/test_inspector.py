@@ -114,6 +114,13 @@ def test_the_overview_counts_tiers_and_sessions(call: Call, memory: Hierarchical
     assert found["questions"] == ["Find out where staging runs."] and found["max_tokens"] == 600
 
 
+def test_the_overview_has_the_scratchpad_as_another_process_leaves_it(call: Call, memory: HierarchicalMemory) -> None:
+    assert call("overview")["scratchpad"] == ""
+    with HierarchicalMemory(memory.path, create=False) as agent:
+        agent.scratchpad.store("quay", 9)
+        assert "- quay: 9" in call("overview")["scratchpad"]
+
+
 def test_the_overview_has_what_the_agent_got_and_used(call: Call, memory: HierarchicalMemory) -> None:
     call("recall", query="Which crates has lot 5?", budget=100)  # people look: not counted
     memory.receipts.is_on = True

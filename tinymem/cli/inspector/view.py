@@ -15,6 +15,8 @@ from tinymem.memory.inspection.lines import archived_tokens
 from tinymem.memory.inspection.parts import ContextPart, context_parts
 from tinymem.memory.inspection.report import report_of
 from tinymem.memory.inspection.timeline import Timeline, TimelineStep, version_of
+from tinymem.memory.scratchpad import AgentMemory
+from tinymem.protocols.settings import SCRATCHPAD
 from tinymem.recall.features import FEATURES
 from tinymem.steps.checks import check_non_negative_int, check_strings
 from tinymem.steps.content import as_text, to_mutable
@@ -64,6 +66,7 @@ class View:
         stats = report.stats
         assert stats is not None  # as every HierarchicalMemory has them
         task = current_task(self.memory.steps)
+        notes = self.memory.long_term.journal.setting(SCRATCHPAD)  # those of the agent's process, as it is now
         return {
             "path": report.path,
             "namespace": stats.namespace,
@@ -81,6 +84,7 @@ class View:
             "features": {name: feature._asdict() for name, feature in FEATURES.items()},
             "recalled": str(self.memory.receipts.totals()),
             "receipts": [_receipt(one) for one in self.memory.receipts.newest()],
+            "scratchpad": AgentMemory.load(notes).to_context() if notes else "",
             "questions": [first_words(task.text, QUESTION)] if task else [],
             **self.version(),
         }

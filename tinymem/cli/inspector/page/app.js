@@ -1227,6 +1227,9 @@ const context = {
         ]),
       ),
       h("section.messages", {}, h("h2", {}, "As it would be sent"), blocks),
+      memory.scratchpad
+        ? h("section", {}, h("h2", {}, "The whole scratchpad"), longText(memory.scratchpad, 2000))
+        : null,
       found.out.length
         ? h(
             "section",
