@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import secrets
 from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,6 +18,7 @@ from tinymem.steps.terminal import pluralize
 
 if TYPE_CHECKING:
     from tinymem.cli.inspector.view import View
+    from tinymem.memory.hierarchy import HierarchicalMemory
     from tinymem.memory.inspection.report import MemoryReport
 
 __all__ = ["get", "inspect", "namespaces", "show", "stats"]
@@ -66,20 +69,30 @@ def inspect(
         if html:
             _write_page(target, View(memory), html, WRITTEN if steps is None else steps, ask or ())
         else:
-            _serve_page(View(memory), host, port)
+            _serve_page(target, View(memory), host, port)
 
 
 def _answer(target: Target, report: MemoryReport) -> None:
     target.answer({"steps": report.steps} | dataclasses.asdict(report), report)
 
 
-def _serve_page(view: View, host: str, port: int) -> None:
+def _serve_page(target: Target, view: View, host: str, port: int) -> None:
+    from tinymem.archive.folders import namespaces as names_in
     from tinymem.cli.inspector.server import LOOPBACK, serve
+    from tinymem.cli.inspector.view import Views
 
     listener, token = listen_at(host, port), secrets.token_urlsafe(24)
     where = web_address(host, listener)
     say(f"{where}/?token={token}\nCtrl-C ends it.", err=True)
-    serve(view, listener, {*LOOPBACK, f"[{host}]" if ":" in host else host}, token)
+    with ExitStack() as opened:
+
+        def open_another(namespace: str) -> HierarchicalMemory:
+            memory = opened.enter_context(replace(target, namespace=namespace, embedder=None).open())
+            memory.max_tokens = view.memory.max_tokens
+            return memory
+
+        views = Views(view, lambda: names_in(target.place), open_another)
+        serve(views, listener, {*LOOPBACK, f"[{host}]" if ":" in host else host}, token)
 
 
 def _write_page(target: Target, view: View, file: Path, steps: int, questions: Sequence[str]) -> None:

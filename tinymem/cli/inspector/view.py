@@ -18,7 +18,7 @@ from tinymem.memory.inspection.timeline import Timeline, TimelineStep, version_o
 from tinymem.memory.scratchpad import AgentMemory
 from tinymem.protocols.settings import SCRATCHPAD
 from tinymem.recall.features import FEATURES
-from tinymem.steps.checks import check_non_negative_int, check_strings
+from tinymem.steps.checks import check_non_negative_int, check_str, check_strings
 from tinymem.steps.content import as_text, to_mutable
 from tinymem.steps.terminal import first_words, pluralize
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tinymem.memory.inspection.receipts import Receipt
     from tinymem.recall import Excerpt
 
-__all__ = ["View"]
+__all__ = ["View", "Views"]
 
 Record = dict[str, Any]
 T = TypeVar("T")
@@ -250,6 +250,36 @@ class View:
         archived, counter = archived_tokens(self.memory, episode), self.memory.long_term.counter
         sizes = {"steps": len(archived), "tokens": sum(archived), "summary_tokens": counter.count(str(episode))}
         return {name: getattr(episode, name) for name in ("first", "last", "session", "summary")} | sizes
+
+
+class Views:
+    """The views of the namespaces at one place, each opened when somebody first asks for it.
+
+    Args:
+        first: The one that is shown unless another is named.
+        names: Lists the namespaces that may be shown.
+        open: Opens the memory of another one.
+    """
+
+    def __init__(
+        self, first: View, names: Callable[[], Sequence[str]], open: Callable[[str], HierarchicalMemory]
+    ) -> None:
+        self.first, self.names = first, names
+        self._open = open
+        self._lock = threading.Lock()
+        self._views = {first.memory.namespace: first}
+
+    def get(self, namespace: str | None) -> View:
+        """Return the view of a namespace; InputError where there is none of that name."""
+        if namespace is None:
+            return self.first
+        check_str("namespace", namespace)
+        with self._lock:
+            if namespace not in self._views:
+                if namespace not in self.names():
+                    raise InputError(f"there is no namespace {namespace!r:.80} here")
+                self._views[namespace] = View(self._open(namespace))
+            return self._views[namespace]
 
 
 class _Kept(Generic[T]):
