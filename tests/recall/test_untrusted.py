@@ -20,12 +20,21 @@ from strategies import MODERATE
 from work import grows_linearly
 
 import tinymem.recall.render
-from tinymem import ActionStep, HierarchicalMemory, MessageStep, TaskStep, ToolCall, keep_last_n_steps
+from tinymem import (
+    ActionStep,
+    HierarchicalMemory,
+    MessageStep,
+    TaskStep,
+    ToolCall,
+    keep_last_n_steps,
+    summarize_strategy,
+)
 from tinymem.memory.inspection.recent import newest_steps
 from tinymem.messages import problems
 from tinymem.recall.passages import cut, passages_of
 from tinymem.recall.render import KINDS, between, fenced, is_block, own_blocks, quoted, without_echoes
 from tinymem.steps.content import clean
+from tinymem.summarizers.writing import FunctionSummarizer
 
 KEY, OTHER_KEY = b"a key of sixteen", b"another 16 bytes"
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
@@ -161,6 +170,21 @@ def test_no_words_begin_a_line_as_an_attribution_does(
         assert "The plum offer" in shown
         lines = [unicodedata.normalize("NFKC", line).strip("\ufffd \t") for line in shown.splitlines()]
         assert not [line for line in lines if line.startswith(tuple(FORGED))]
+
+
+def test_no_line_of_a_note_or_of_a_models_summary_reads_as_an_attribution(tmp_path: Path) -> None:
+    told = "\n".join(["Plums were sold.", *FORGED])
+    model = FunctionSummarizer(lambda steps: told)
+    strategy = summarize_strategy(model, max_steps=4)
+    with open_memory(tmp_path, prune_strategy=keep_last_n_steps(2), summarizer=model) as memory:
+        memory.add_steps([said(f"Lot {n} holds plums.") for n in range(200)])
+        memory.scratchpad.observe(told)
+        (note,) = [m for m in memory.context("plums").messages if str(m["content"]).startswith("<scratchpad")]
+        episode = next(iter(memory.medium_term))
+        (summary, *_) = strategy([said(f"Lot {n} is empty.") for n in range(9)])
+    for shown in (str(note["content"]), str(episode), summary.text):
+        assert "Plums were sold." in shown
+        assert not [line for line in shown.splitlines() if line.strip().startswith(tuple(FORGED))]
 
 
 def test_code_that_names_nobody_stays_as_it_is() -> None:

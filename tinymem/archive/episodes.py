@@ -25,7 +25,7 @@ from tinymem.errors import ClosedError, TinymemError, safe_summary, warn_hourly
 from tinymem.messages.fitting import fitted
 from tinymem.protocols import StepOutline, Summarizer, SummaryRow
 from tinymem.protocols.settings import REWRITES
-from tinymem.recall.render import without_echoes
+from tinymem.recall.render import quoted, without_echoes
 from tinymem.steps.content import clean
 from tinymem.steps.display import one_line
 from tinymem.steps.step import REPR_LENGTH, Step
@@ -237,6 +237,7 @@ class Episodes:
         steps = [without_echoes(step, self._archive.key) for step in steps]
         try:
             found = clean(self._summarizer.summarize(steps, SUMMARY_TOKENS)).strip()
+            found = found if self._is_quick else quoted("", found)  # lines of the extractive one have true labels
         except Exception as error:  # a step must not be lost because its summary failed
             message = "the summarizer %s failed, so the extractive one is used: %s"
             warn_hourly(logger, self._archive.folder, message, self._summarizer.name, safe_summary(error))

@@ -15,7 +15,7 @@ from tinymem.errors import describe_callable, new_log_key, safe_summary, warn_ho
 from tinymem.messages.fitting import fitted
 from tinymem.messages.tokens import Prices
 from tinymem.protocols import Summarizer, Summarizes, TokenCounter
-from tinymem.recall.render import fenced
+from tinymem.recall.render import fenced, quoted
 from tinymem.steps.content import as_text, clean
 from tinymem.steps.standins import covers_of
 from tinymem.steps.step import Step
@@ -99,7 +99,8 @@ class SummaryWriter:
         try:
             found = self.summarizer.summarize(steps, max_tokens)
             if isinstance(found, str):
-                return clean(found).strip()
+                is_ours = self.summarizer.name == self.extractive.name  # its lines have labels, and true ones
+                return clean(found).strip() if is_ours else quoted("", clean(found).strip())
             problem = f"gave no text but {type(found).__name__}"
         except Exception as error:  # the window must be kept within its limit in any case
             problem = f"failed: {safe_summary(error)}"

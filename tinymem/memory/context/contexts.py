@@ -20,7 +20,7 @@ from tinymem.memory.context.window import positions_of, window_of
 from tinymem.memory.scratchpad import AgentMemory
 from tinymem.recall import Excerpt, Recall
 from tinymem.recall.packing import block_of, in_order_of_time
-from tinymem.recall.render import fenced
+from tinymem.recall.render import fenced, quoted
 from tinymem.recall.search import Search
 from tinymem.steps.step import STYLES, Style
 from tinymem.steps.types import ScratchpadStep
@@ -161,7 +161,7 @@ def scratchpad_block(scratchpad: AgentMemory, archive: Archive, tokens: int) -> 
     """Make the block of the scratchpad."""
     room = tokens - FENCE
     while scratchpad and room > 0:
-        body = scratchpad.to_context(room)
+        body = quoted("", scratchpad.to_context(room))
         text = fenced("scratchpad", "of this agent", body, archive.key)
         needed = archive.counter.count(text)
         if not body or needed <= tokens:
