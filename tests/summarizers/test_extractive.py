@@ -221,6 +221,15 @@ def test_a_line_says_which_step_it_is_of_and_who_said_it() -> None:
     assert summary(run[1:2], 50) == "assistant: Noted: 8443."  # not in a memory yet: no number
 
 
+def test_code_in_a_call_is_shown_as_it_was_written() -> None:
+    code = 'def feed(herd):\n\treturn f"{herd}: \\n"'
+    step = ActionStep(tool_name="write", tool_args={"path": "shed.py", "code": code}, step_number=1)
+    assert ExtractiveSummarizer().summarize([step], 100).splitlines() == [
+        '#1 call: write({"path": "shed.py", "code": "def feed(herd):',
+        '#1 call: return f"{herd}: \\n""})',
+    ]
+
+
 def test_what_ended_a_run_counts_as_its_answer() -> None:
     plain = [MessageStep("user", f"Remark {word} on the matter.") for word in ("one", "two", "three")]
     answer = ActionStep(tool_name="answer", observation="Deployed build 77 to Lyon.", is_final=True)

@@ -7,8 +7,9 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from types import NoneType
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from tinymem.errors import StepError, describe_type, safe_repr
 from tinymem.steps.content import (
@@ -26,23 +27,13 @@ from tinymem.steps.content import (
 )
 from tinymem.steps.ids import new_id, utc_now
 from tinymem.steps.step import (
-    CAME,
-    Message,
-    Part,
-    Recorded,
-    Step,
-    StepT,
-    Style,
-    TextChange,
-    add_label,
-    check_text,
-    check_texts,
-    join_contents,
+    CAME, Message, Part, Recorded, Step, StepT, Style, TextChange, add_label, check_text, check_texts, join_contents,
 )  # fmt: skip
 
 __all__ = ["ActionStep", "Signal", "ToolCall"]
 
 _T = TypeVar("_T")
+Change: TypeAlias = Callable[[Content | None], Content | None]
 ROOM = 200  # characters of names and numbers that shortened arguments may have beside their texts
 
 
@@ -334,12 +325,12 @@ class ActionStep(Step):
 
     def _map_observation(self: StepT, change: TextChange) -> StepT:
         assert isinstance(self, ActionStep)
-        return self.evolve(**self._mapped(lambda content: map_text(content, change), errors=False))
+        return self.evolve(**self._mapped(partial(map_text, change=change), lambda error: error))
 
     def _map_text(self: StepT, change: TextChange) -> StepT:
         assert isinstance(self, ActionStep)
         return self.evolve(
-            **self._mapped(lambda content: map_text(content, change)),
+            **self._mapped(partial(map_text, change=change)),
             thought=map_text(self.thought, change),
             code=None if self.code is None else change(self.code),
             raw_llm_response=None if self.raw_llm_response is None else change(self.raw_llm_response),
@@ -357,13 +348,13 @@ class ActionStep(Step):
         ]
         return self.evolve(tool_calls=calls, overlay=layers)
 
-    def map_observations(self, change: Callable[[Content | None], Content | None]) -> ActionStep:
-        """Make a copy with `change` (content to content, None stays None) applied to every observation and error."""
-        return self.evolve(**self._mapped(change))
+    def map_observations(self, change: Change, change_error: Change | None = None) -> ActionStep:
+        """Make a copy with `change` (None stays None) applied to every observation, and to errors if no other is."""
+        return self.evolve(**self._mapped(change, change_error))
 
-    def _mapped(self, change: Callable[[Content | None], Content | None], errors: bool = True) -> dict[str, Any]:
+    def _mapped(self, change: Change, change_error: Change | None = None) -> dict[str, Any]:
         def changed(error: str | None) -> str | None:
-            return as_text(change(error)) if errors and error is not None else error
+            return None if error is None else as_text((change_error or change)(error))
 
         calls = tuple(
             dataclasses.replace(call, observation=change(call.observation), error=changed(call.error))

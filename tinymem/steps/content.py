@@ -188,8 +188,10 @@ def left_out(characters: int) -> str:
     return _ELLIPSIS.format(characters)
 
 
-def shorten(text: str, max_length: int) -> str:
+def shorten(text: str, max_length: int, ends: bool = False) -> str:
     """Cut `text` to `max_length` characters: its head, a mark that says how much was left out, and its tail.
+
+    One that says at its end what it is about, `ends`, has no head then.
 
     >>> len(shorten("a" * 500, 100))
     100
@@ -201,8 +203,8 @@ def shorten(text: str, max_length: int) -> str:
         mark, longer = longer, left_out(len(text) - max_length + len(longer))
     room, mark = max_length - len(longer), longer
     if room < 3:
-        return text[:max_length]
-    head = room - room // 3
+        return text[len(text) - max_length :] if ends else text[:max_length]
+    head = 0 if ends else room - room // 3
     return text[:head] + mark + text[len(text) - (room - head) :]
 
 

@@ -43,6 +43,8 @@ ENDS = 1.3
 _LINE = re.compile(r"[^\n\r\u2028\u2029]+")
 _SENTENCE = re.compile(r"(?<=[.!?;])\s|(?<=[。！？；])")
 _DIGITS = re.compile(r"\d+")
+_ESCAPED = re.compile(r"\\([\\\"nrt])")  # in the JSON of a call's arguments
+_WRITTEN = {"n": "\n", "r": "\r", "t": "\t"}
 _FAILS = re.compile(  # of lower-case text, as the others
     r"error\b|exception\b|\bfail(?:ed|s|ure)?\b|\bfatal\b|\bpanic\b|\bdenied\b|\brefused\b|\btimed? ?out\b|"
     r"\bnot found\b|\bno such\b|\bcannot\b|\bexit (?:code|status) [1-9]"
@@ -89,12 +91,22 @@ def labelled_parts(steps: Sequence[Step]) -> list[tuple[str, Part]]:
 
 
 def _parts(step: Step) -> Sequence[Part]:
-    """Return the parts of a step: of a summary without its fence, of a final action with the result as the answer."""
+    """Return the parts of a step.
+
+    A summary is without its fence, the result of a final action is the answer, and code in a call stands as written.
+    """
     if isinstance(step, SummaryStep):
         return [replace(part, text=unfenced(part.text)) for part in step.parts()]
-    if isinstance(step, ActionStep) and step.is_final:
-        return [replace(part, kind="final_answer") if part.kind == "observation" else part for part in step.parts()]
-    return step.parts()
+    if not isinstance(step, ActionStep):
+        return step.parts()
+    parts = [replace(part, text=_as_written(part.text)) if part.kind == "call" else part for part in step.parts()]
+    if not step.is_final:
+        return parts
+    return [replace(part, kind="final_answer") if part.kind == "observation" else part for part in parts]
+
+
+def _as_written(call: str) -> str:
+    return _ESCAPED.sub(lambda found: _WRITTEN.get(found[1], found[1]), call)
 
 
 def _label(step: Step, part: Part) -> str:

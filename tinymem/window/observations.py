@@ -32,7 +32,8 @@ def prune_old_observations(
     Results are old when they came before the last `keep_last_n` actions, or longer than `max_age_seconds` ago by their
     step's timestamp. With an age alone, fresh results stay whole, however many.
 
-    Observations, errors and late tool results keep head and tail, with a mark between that says how much is gone.
+    Observations and late tool results keep head and tail, with a mark between that says how much is gone; errors keep
+    their end, which says what went wrong.
     Calls, thoughts and code stay whole, pinned steps and images too.
 
     >>> steps = [ActionStep(tool_name="ls", observation="x" * 900), ActionStep(tool_name="ls", observation="y" * 900)]
@@ -98,11 +99,14 @@ def _with_short_results(step: Step, max_length: int) -> Step:
     def cut(content: Content | None) -> Content | None:
         return map_text(content, lambda text: shorten(text, max_length))
 
+    def cut_error(error: Content | None) -> Content | None:
+        return map_text(error, lambda text: shorten(text.rstrip(), max_length, ends=True))
+
     shorter: Step = step
     if step.pinned or all(len(as_text(result)) <= max_length for result in _results(step)):
         return step
     if isinstance(step, ActionStep):
-        shorter = step.map_observations(cut)
+        shorter = step.map_observations(cut, cut_error)
     elif isinstance(step, MessageStep):
         shorter = step.evolve(content=cut(step.content))
     return step if shorter == step else shorter
