@@ -75,7 +75,7 @@ def explained(capsys: pytest.CaptureFixture[str], data: Path, asked: str, budget
 
 def test_evidence_that_came_back_is_shown_with_rank_and_reasons(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = explained(capsys, data, "parrot", 512)
-    assert text.startswith("talk0, query parrot (single): Which parrot did Clara adopt?\n90 units, 93 passages")
+    assert text.startswith("talk0, query parrot (single): Which parrot did Clara adopt?\n90 units, 92 passages")
     assert "recall 1.000" in text and "u4  Ben: My sister Clara" in text and "(1 of 1 passages chosen)" in text
     evidence = text.partition("evidence:")[2].partition("chosen, best first:")[0]
     assert re.search(r"#5\.0 \[0:\d+\], rank 1, score [+-]\d+\.\d\d, \d+ tokens: chosen; \w+ \+\d", evidence)

@@ -436,7 +436,7 @@ def test_queries_and_ids_that_are_no_text_are_refused(memory: HierarchicalMemory
             memory.context(bad)
         with pytest.raises(InputError, match="session must be a string"):
             memory.forget(session=bad)
-        with pytest.raises(InputError, match=r"no step 5|id must be a string"):
+        with pytest.raises(InputError, match=r"no step 5|ids must be ids or numbers of steps"):
             memory.forget([bad])
     for unknown in ("nobody", "\ud800", "\x00", 4, 0, -1):
         with pytest.raises(InputError, match=r"no step .* in namespace 'default'"):

@@ -1,7 +1,7 @@
 """Conversion of chat messages, as OpenAI and compatible servers have them, to steps and back without loss.
 
-`steps_from_messages` then `messages_from_steps` is the identity, also for messages that no API would accept:
-`tinymem.messages.validity` makes them acceptable when they are sent. A *group* must stay together: an assistant's turn
+`steps_from_messages` then `messages_from_steps`, in style `"tools"`, is the identity, also for messages that no API
+would accept: `tinymem.messages.validity` makes them acceptable when they are sent. A *group* must stay together: an assistant's turn
 with tool calls, and all its results.
 """
 

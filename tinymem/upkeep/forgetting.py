@@ -46,13 +46,13 @@ def select_steps(archive: Archive, ids: Sequence[str | int], only: Filter) -> li
         InputError: There is no step with one of the ids.
     """
     for id in ids:
-        if not isinstance(id, (str, int)) or isinstance(id, bool):
+        if not isinstance(id, (str, int)):
             raise InputError(f"ids must be ids or numbers of steps, not {describe_type(id)}")
     named = {id: find_number(archive, id) for id in ids}
     known = archive.journal.steps([*named.values()])
     if missing := [id for id, number in named.items() if number not in known]:
         names = ", ".join(map(safe_repr, missing[:3]))
-        raise InputError(f"ids name {names}, and there is no such step: nothing is forgotten")
+        raise InputError(f"ids: there is no step {names}: nothing is forgotten")
     found = archive.journal.matching(only) if only != NO_LIMITS else []
     if only.tool is not None:  # steps that wait for their passages have their tools nowhere else
         calls = Filter(tool=only.tool)
