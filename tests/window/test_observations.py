@@ -60,7 +60,7 @@ def test_images_in_old_observations_stay() -> None:
 
 def test_an_old_error_keeps_its_end() -> None:
     trace = "Traceback (most recent call last):\n" + '  File "shed.py", line 7, in feed\n' * 90 + "KeyError: 'oats'\n"
-    steps = [ActionStep("x", [ToolCall("f", error=trace)]), ActionStep(code="feed()", error=trace)]
+    steps: list[Step] = [ActionStep("x", [ToolCall("f", error=trace)]), ActionStep(code="feed()", error=trace)]
     for step in prune_old_observations(keep_last_n=0, max_length=100)(steps):
         assert isinstance(step, ActionStep)
         error = step.failure or step.tool_calls[0].error or ""

@@ -1,8 +1,8 @@
 """Conversion of chat messages, as OpenAI and compatible servers have them, to steps and back without loss.
 
 `steps_from_messages` then `messages_from_steps`, in style `"tools"`, is the identity, also for messages that no API
-would accept: `tinymem.messages.validity` makes them acceptable when they are sent. A *group* must stay together: an assistant's turn
-with tool calls, and all its results.
+would accept: `tinymem.messages.validity` makes them acceptable when they are sent. A *group* must stay together: an
+assistant's turn with tool calls, and all its results.
 """
 
 from __future__ import annotations

@@ -7,7 +7,6 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
 from types import NoneType
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
@@ -27,7 +26,18 @@ from tinymem.steps.content import (
 )
 from tinymem.steps.ids import new_id, utc_now
 from tinymem.steps.step import (
-    CAME, Message, Part, Recorded, Step, StepT, Style, TextChange, add_label, check_text, check_texts, join_contents,
+    CAME,
+    Message,
+    Part,
+    Recorded,
+    Step,
+    StepT,
+    Style,
+    TextChange,
+    add_label,
+    check_text,
+    check_texts,
+    join_contents,
 )  # fmt: skip
 
 __all__ = ["ActionStep", "Signal", "ToolCall"]
@@ -325,12 +335,12 @@ class ActionStep(Step):
 
     def _map_observation(self: StepT, change: TextChange) -> StepT:
         assert isinstance(self, ActionStep)
-        return self.evolve(**self._mapped(partial(map_text, change=change), lambda error: error))
+        return self.evolve(**self._mapped(lambda content: map_text(content, change), lambda error: error))
 
     def _map_text(self: StepT, change: TextChange) -> StepT:
         assert isinstance(self, ActionStep)
         return self.evolve(
-            **self._mapped(partial(map_text, change=change)),
+            **self._mapped(lambda content: map_text(content, change)),
             thought=map_text(self.thought, change),
             code=None if self.code is None else change(self.code),
             raw_llm_response=None if self.raw_llm_response is None else change(self.raw_llm_response),
