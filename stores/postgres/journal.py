@@ -72,7 +72,7 @@ class PostgresJournal(Steps, Passages):
     writes, and then raise StorageError.
     """
 
-    is_read_only = False  # who may not write is told by the server
+    is_read_only = False  # the server refuses who may not write
 
     def __init__(self, url: str, name: str, create: bool = True, timeout: float = 30) -> None:
         super().__init__(url, name, create, timeout)

@@ -101,7 +101,7 @@ class TinymemMemoryService(BaseMemoryService):
 class TinymemPreloadTool(PreloadMemoryTool):
     """ADK's `preload_memory`, less the events of the session that is served, which its requests have already.
 
-    The service is asked for a user, and not told the session; this tool tells it.
+    The service is asked for a user, and is not given the session; this tool gives it.
     """
 
     async def process_llm_request(self, *, tool_context: Any, llm_request: Any) -> None:

@@ -53,7 +53,7 @@ __all__ = ["TinymemSession", "memory_tools", "recalling"]
 MARK = "openai_agents"  # in the native form of a message: the session that its items are of
 SESSION = "run the agent with a TinymemSession, with RunConfig(group_id=...), or give recalling a session"
 
-DIGITS = 6  # by which the runs of an agent as a tool are told apart
+DIGITS = 6  # by which the runs of an agent as a tool differ
 Item = Any  # of the Responses API, a dict
 
 

@@ -1,6 +1,6 @@
 """Branches of a session of Claude Code: each line names the one that it stands behind, so lines are a tree.
 
-Where a person goes back to an earlier prompt, a branch is left; what was shown last is told. Not every fork is one: the
+Where a person goes back to an earlier prompt, a branch is left; what was shown last is kept. Not every fork is one: the
 calls of one answer and their results stand beside each other, and a summary of what was before begins a tree of its
 own.
 """
@@ -80,12 +80,12 @@ class Line(NamedTuple):
 
 
 class Shown(NamedTuple):
-    """Lines, parted: those that are told, those of branches that were left, and the newest of all.
+    """Lines, parted: those that are kept, those of branches that were left, and the newest of all.
 
     Attributes:
-        kept: Lines that are told; their sessions are those of their branches.
+        kept: Lines that are kept; their sessions are those of their branches.
         left: Lines that are not.
-        tail: The newest that are told.
+        tail: The newest of them.
         went_back: A line stands behind others than the last ones, or behind one that is not there.
     """
 
@@ -100,14 +100,14 @@ class Branches:
     """The branches of a file, as far as it was read.
 
     Attributes:
-        told: The lines of the file that were read before, and whose messages were added.
+        known: The number of the last of the lines of the file that were read before, and whose messages were added.
         left: The numbers of those of them that were not.
         begun: The ids of lines that begin a branch whose other branch was added before.
         names: By session, the name of the branch that it goes on in.
         tail: Lines that were read before, behind which new ones may stand.
     """
 
-    told: int = 0
+    known: int = 0
     left: list[int] = field(default_factory=list)
     begun: list[str] = field(default_factory=list)
     names: dict[str, str] = field(default_factory=dict)
@@ -119,7 +119,7 @@ class Branches:
         parents, is_lost = _parents(lines)
         path = _paths(lines, parents)
         kept, left = _parted(lines, parents, path)
-        if self.told:
+        if self.known:
             unsaid = {*self.left}
             self._find_begun(lines, parents, path, [line for line in left if line.number not in unsaid])
         with_ids = [line for line in kept if line.uuid][-TAIL:]
@@ -130,10 +130,10 @@ class Branches:
     def _find_begun(
         self, lines: Sequence[Line], parents: Mapping[str, str], path: set[str], left: Sequence[Line]
     ) -> None:
-        """Find where a branch begins beside one that was told before."""
+        """Find where a branch begins beside one that was kept before."""
         forks: dict[tuple[str, str], int] = {}
         for line in left:
-            if line.number <= self.told:
+            if line.number <= self.known:
                 forks.setdefault((line.session, parents.get(line.uuid, "")), line.number)
         for line in lines:
             fork = forks.get((line.session, parents.get(line.uuid, "")))
@@ -186,13 +186,13 @@ def _paths(lines: Sequence[Line], parents: Mapping[str, str]) -> set[str]:
 
 
 def _parted(lines: Sequence[Line], parents: Mapping[str, str], path: set[str]) -> tuple[list[Line], list[Line]]:
-    """Part lines in those that are told and those that are not."""
+    """Part lines in those that are kept and those that are not."""
     on_path = [line for line in lines if line.uuid in path]
     beside = _Beside({line.turn for line in on_path if line.turn})
     for line in reversed(on_path):
         beside.next_roles[parents[line.uuid]] = line.role or beside.next_roles.get(line.uuid, "")
     for line in lines:
-        beside.is_told.update(dict.fromkeys(line.calls if line.role == "assistant" else (), False))
+        beside.is_kept.update(dict.fromkeys(line.calls if line.role == "assistant" else (), False))
     kept: list[Line] = []
     left: list[Line] = []
     for line in lines:
@@ -210,25 +210,25 @@ class _Beside:
     Attributes:
         turns: The ids of answers on the path.
         next_roles: By the id of a line on the path, the role of the next message on it.
-        is_told: By the id of each call, whether that is told.
+        is_kept: By the id of each call, whether that is kept.
     """
 
     def __init__(self, turns: set[str]) -> None:
         self.turns = turns
         self.next_roles: dict[str, str] = {}
-        self.is_told: dict[str, bool] = {}
+        self.is_kept: dict[str, bool] = {}
         self._lines: dict[str, Line] = {}
 
     def add(self, line: Line) -> None:
-        """Take in a line that is told."""
+        """Take in a line that is kept."""
         self._lines[line.uuid] = line
-        self.is_told.update(dict.fromkeys(line.calls if line.role == "assistant" else (), True))
+        self.is_kept.update(dict.fromkeys(line.calls if line.role == "assistant" else (), True))
 
     def belongs(self, line: Line, parent: str) -> bool:
         """Return True for a line that was not left, though it is not on the path."""
         before = self._lines.get(parent)
         if line.role == "tool":  # also one that came before its call, or whose call nobody made
-            return any(self.is_told.get(call, before is not None) for call in line.calls)
+            return any(self.is_kept.get(call, before is not None) for call in line.calls)
         if line.turn == QUEUED:
             return before is not None
         if line.role == "user":  # typed while the agent worked; who goes back says something else instead
