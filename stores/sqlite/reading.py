@@ -50,8 +50,8 @@ def open_to_read(path: Path, timeout: float) -> tuple[sqlite3.Connection, FileSt
     """Connect to a journal that may only be read, and write nothing beside it.
 
     A log is read with its index, which others may go on writing. Without a log SQLite would have to make one, so the
-    file is opened as one that nobody writes. Where the index cannot be used, or the format is an older one, a copy is read that has no
-    name and goes with the connection: it is the journal as it is now.
+    file is opened as one that nobody writes. Where the index cannot be used, or the format is an older one, a copy is
+    read that has no name and goes with the connection: it is the journal as it is now.
 
     Returns:
         The connection, and the state in which the files must stay; None where they may be written.

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -283,14 +284,13 @@ main()
 
 
 def test_silent_connections_leave_room_and_are_dropped(tmp_path: Path) -> None:
-    with listening(tmp_path / "m", code=(IMPATIENT, "60")) as address:
+    with listening(tmp_path / "m", code=(IMPATIENT, "60")) as address, ExitStack() as connections:
         place = urlsplit(address)
-        silent = [socket.create_connection((place.hostname, place.port)) for _ in range(60)]
+        connect = partial(socket.create_connection, (place.hostname, place.port))
+        silent = [connections.enter_context(connect()) for _ in range(60)]
         assert status(address, authorization=f"Bearer {TOKEN}") == 200
         silent[0].settimeout(60)
         assert silent[0].recv(1) == b""  # the first made room
-        for connection in silent:
-            connection.close()
 
 
 @pytest.mark.parametrize("said", [b"", b"POST /mcp HTTP/1.1\r\nHost: a\r\n", b"GET / HTTP/1.1\r\nHost: a\r\n\r\nGET"])

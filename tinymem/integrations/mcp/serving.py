@@ -107,9 +107,9 @@ def _protocol() -> type[Any]:
             self.made = self.loop.time()
             self.silence = self.loop.call_later(SILENCE, self.look, None)
             connections = cast("set[Connection]", self.connections)
-            waiting = [known for known in connections if known.cycle is None]
-            if len(connections) > CONNECTIONS:
-                min(waiting, key=lambda known: known.made).transport.close()
+            left = [known for known in connections if not known.transport.is_closing()]
+            if len(left) > CONNECTIONS:  # one that answers a request stays, and where all do, the new one goes
+                min((known for known in left if known.cycle is None), key=lambda known: known.made).transport.close()
 
         def connection_lost(self, exc: Exception | None) -> None:
             self.silence.cancel()
