@@ -65,20 +65,19 @@ def open_to_read(path: Path, timeout: float) -> tuple[sqlite3.Connection, FileSt
     has_log = state is not None and state.logged > 0
     uri = f"{path.absolute().as_uri()}?{'mode=ro' if has_log else 'immutable=1'}"
     db = sqlite3.connect(uri, uri=True, check_same_thread=False, isolation_level=None, timeout=timeout)
+    is_copied = True
     try:
-        check_format(db, path)
-        if version_of(db) == FORMAT:
-            return db, None if has_log else state
-        copy = copy_of(db)
-    except sqlite3.OperationalError:
-        if not has_log:
-            raise
-        copy = _copy_files(path)
-    except BaseException:
-        db.close()
-        raise
-    db.close()
-    return copy, None
+        try:
+            check_format(db, path)
+            is_copied = version_of(db) < FORMAT
+            return (copy_of(db), None) if is_copied else (db, None if has_log else state)
+        except sqlite3.OperationalError:
+            if not has_log:
+                raise
+            return _copy_files(path), None
+    finally:
+        if is_copied:
+            db.close()
 
 
 def copy_of(db: sqlite3.Connection) -> sqlite3.Connection:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import select
 import socket
 import subprocess
 import sys
@@ -289,8 +290,8 @@ def test_silent_connections_leave_room_and_are_dropped(tmp_path: Path) -> None:
         connect = partial(socket.create_connection, (place.hostname, place.port))
         silent = [connections.enter_context(connect()) for _ in range(60)]
         assert status(address, authorization=f"Bearer {TOKEN}") == 200
-        silent[0].settimeout(60)
-        assert silent[0].recv(1) == b""  # the first made room
+        while len(select.select(silent, [], [], 60)[0]) < 40:  # all but as many as may stay are dropped
+            pass
 
 
 @pytest.mark.parametrize("said", [b"", b"POST /mcp HTTP/1.1\r\nHost: a\r\n", b"GET / HTTP/1.1\r\nHost: a\r\n\r\nGET"])

@@ -23,8 +23,9 @@ Send: TypeAlias = Callable[[Any], Awaitable[None]]
 App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
-CONNECTIONS = 256  # more than these at a time, and the one that waits longest without a request is closed
-SILENCE, FAREWELL = 10, 3  # seconds that a request is waited for, and that answers have when the server ends
+CONNECTIONS = 256  # where there are more at a time, a request is waited for MOMENT seconds only,
+MOMENT, SILENCE = 1, 10  # else SILENCE
+FAREWELL = 3  # seconds that answers have when the server ends
 _TOKEN_LINE = re.compile(r"([!-~]+)[ \t]+(\S+)")
 
 
@@ -104,12 +105,16 @@ def _protocol() -> type[Any]:
     class Connection(H11Protocol):
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
-            self.made = self.loop.time()
-            self.silence = self.loop.call_later(SILENCE, self.look, None)
+            self.silence = self.loop.call_later(MOMENT, self.make_room)
+
+        def make_room(self) -> None:
+            """Close where no request came yet and there are too many connections."""
             connections = cast("set[Connection]", self.connections)
             left = [known for known in connections if not known.transport.is_closing()]
-            if len(left) > CONNECTIONS:  # one that answers a request stays, and where all do, the new one goes
-                min((known for known in left if known.cycle is None), key=lambda known: known.made).transport.close()
+            if self.cycle is None and len(left) > CONNECTIONS:
+                self.transport.close()
+            else:
+                self.silence = self.loop.call_later(SILENCE, self.look, None)
 
         def connection_lost(self, exc: Exception | None) -> None:
             self.silence.cancel()
