@@ -401,8 +401,8 @@ def test_a_read_only_folder_is_a_storage_error_that_says_so(shared_folder: Path)
     journal.close()
     shared_folder.chmod(0o555)
     path.chmod(0o444)
-    with without_privileges(), pytest.raises(StorageError, match="writable"):
-        filled(SqliteJournal(path), "more")
+    with without_privileges(), closing(SqliteJournal(path)) as journal, pytest.raises(StorageError, match="writable"):
+        filled(journal, "more")
     shared_folder.chmod(0o755)
     journal = SqliteJournal(path)
     assert len(journal.rows()) == 1
