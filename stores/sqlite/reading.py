@@ -15,6 +15,7 @@ from tinymem.stores.sqlite.schema import FORMAT, check_format, make_tables, vers
 __all__ = ["FileState", "copy_of", "is_read_only", "open_to_read", "state_of"]
 
 LOGS = ("-wal", "-shm")  # what SQLite puts beside the file, and its index
+LOOKS = 4
 
 
 class FileState(NamedTuple):
@@ -28,10 +29,17 @@ class FileState(NamedTuple):
 
 def is_read_only(path: Path) -> bool:
     """Return True if the journal is there, and it, its log or their folder may not be written."""
-    files = [path, *(path.with_name(f"{path.name}{end}") for end in LOGS)]
-    places = [path.parent, *(file for file in files if os.access(file, os.F_OK))]
+    logs = (path.with_name(f"{path.name}{end}") for end in LOGS)
+    return os.access(path, os.F_OK) and any(map(_is_refused, (path.parent, path, *logs)))
+
+
+def _is_refused(place: Path) -> bool:
+    """Return True if a file or folder is there and may not be written; a log may go and come between two looks."""
     by_effective_user = os.access in os.supports_effective_ids
-    return path in places and not all(os.access(place, os.W_OK, effective_ids=by_effective_user) for place in places)
+    return all(
+        not os.access(place, os.W_OK, effective_ids=by_effective_user) and os.access(place, os.F_OK)
+        for _ in range(LOOKS)
+    )
 
 
 def state_of(path: Path) -> FileState | None:
