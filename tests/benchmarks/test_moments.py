@@ -1,0 +1,52 @@
+"""benchmarks.moments, and its memories of many sessions, benchmarks.harness.moments."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import benchmarks.moments
+from benchmarks.harness.data import Haystack, Unit
+from benchmarks.harness.moments import archive, generated, open_session, read_moments, recorded, sessions_of
+from tinymem import HierarchicalMemory
+from tinymem.errors import InputError
+
+SAMPLE = Path(benchmarks.moments.__file__).with_name("sample.json")
+
+
+@pytest.mark.parametrize("spread", [False, True])
+def test_a_kind_stands_among_other_sessions_once_and_its_correction_in_the_middle(spread: bool) -> None:
+    moments = read_moments(SAMPLE)
+    (kind,) = moments.kinds
+    sessions = sessions_of(kind, generated(moments.words, 8, "a"), spread)
+    said = [message["content"] for session in sessions for message in session]
+    facts = [text for text in kind.texts if text not in ("Noted.", "")]
+    assert len(facts) == 7 and all(said.count(text) == 1 for text in facts)
+    assert len(sessions) == (9 if spread else 10) and sessions[4 if spread else 5] == kind.later
+    assert sessions_of(kind, generated(moments.words, 8, "a"), spread) == sessions
+
+
+def test_a_session_that_asks_has_its_turns_in_the_memory(tmp_path: Path) -> None:
+    moments = read_moments(SAMPLE)
+    with HierarchicalMemory(tmp_path, namespace="bench") as memory:
+        archive(memory, sessions_of(moments.kinds[0], generated(moments.words, 2, "a")))
+        for place, prompt in enumerate(moments.nothing):
+            open_session(memory, prompt, f"asks-{place}", moments.words)
+        counts = [len(list(memory.history(f"asks-{place}"))) for place in range(len(moments.nothing))]
+    assert counts == [3, 0, 2]  # a turn with a call, nothing, and a turn
+
+
+def test_pieces_of_recorded_runs_are_of_other_repositories() -> None:
+    units = Unit("user", "first"), Unit("user", "second"), Unit("tool", "done", tool_call_id="c1")
+    runs = [Haystack(f"coder:{name}/1", units, ("a", "b", "c"), ()) for name in ("mine", "yours")]
+    pieces = recorded(runs, 5, "a", but="mine")
+    assert len(pieces) == 5 and {message["role"] for piece in pieces for message in piece} == {"user"}
+    with pytest.raises(InputError, match="mine"):
+        recorded(runs[:1], 1, "a", but="mine")
+
+
+def test_what_is_no_file_of_moments_is_named(tmp_path: Path) -> None:
+    (tmp_path / "other.json").write_text('{"kinds": {"a": {}}}')
+    with pytest.raises(InputError, match=r"other\.json is not a file of moments"):
+        read_moments(tmp_path / "other.json")
