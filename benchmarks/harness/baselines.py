@@ -1,9 +1,9 @@
-"""Baselines without tinymem: the newest units, BM25, or plain dense vectors in Chroma.
+"""Baselines without tinymem: the newest units, BM25 over them or over their passages, or plain dense vectors in Chroma.
 
-All three work on whole units, rendered `[YYYY-MM-DD HH:MM] speaker: text` (no brackets where no time is known) and
+They work on units, rendered `[YYYY-MM-DD HH:MM] speaker: text` (no brackets where no time is known) and
 taken greedily in the order of their rank, skipping what does not fit any more. A unit that is longer than the whole
-budget can therefore never be taken. Tool calls are left out: only a unit's text earns anything, so they would cost
-tokens for nothing (with them, BM25 finds less than half as much in agent runs).
+budget can therefore never be taken, unless it is cut into passages. Tool calls are left out: only a unit's text earns
+anything, so they would cost tokens for nothing (with them, BM25 finds less than half as much in agent runs).
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +20,12 @@ from benchmarks.harness.data import Claim, Question, Recalled, Unit
 from tinymem.messages import TiktokenCounter
 from tinymem.protocols import Embedder
 
-__all__ = ["BM25", "Dense", "Recency", "WholeUnits", "rendered"]
+__all__ = ["BM25", "Dense", "Passages", "Recency", "WholeUnits", "rendered"]
 
 MAX_TERMS = 64  # of a question, the rarest: an agent's window as a question has hundreds
+PASSAGE_TERMS = 128  # the same where passages are searched: more words find more there
+PASSAGE = 400  # characters of a passage, about
+BEGUN_WORD = re.compile(r"\S*\Z")
 SHORTEST = 8  # tokens of a short unit: no more than budget / SHORTEST candidates are of use
 STOP_WORDS = frozenset(
     re.findall(
@@ -97,8 +102,9 @@ class Recency(WholeUnits):
 class BM25(WholeUnits):
     """Full-text search: SQLite FTS5, porter stemmer, an OR of the question's words without English stop words."""
 
-    def __init__(self) -> None:
+    def __init__(self, most_terms: int = MAX_TERMS) -> None:
         super().__init__()
+        self._most_terms = most_terms
         self._table = sqlite3.connect(":memory:")
         self._table.execute("CREATE VIRTUAL TABLE said USING fts5(text, tokenize = 'porter unicode61')")
 
@@ -120,15 +126,49 @@ class BM25(WholeUnits):
         return [place for (place,) in found]
 
     def _rarest(self, terms: list[str]) -> list[str]:
-        if len(terms) <= MAX_TERMS:
+        if len(terms) <= self._most_terms:
             return terms
         count = "SELECT count(*) FROM said WHERE said MATCH ?"
         counts = {term: self._table.execute(count, (f'"{term}"',)).fetchone()[0] for term in terms}
-        return sorted((term for term in terms if counts[term]), key=lambda term: counts[term])[:MAX_TERMS]
+        return sorted((term for term in terms if counts[term]), key=lambda term: counts[term])[: self._most_terms]
 
     def close(self) -> None:
         """Drop the table."""
         self._table.close()
+
+
+class Passages:
+    """A baseline over passages of units, so that a long unit need not come back whole or not at all."""
+
+    def __init__(self, baseline: WholeUnits) -> None:
+        self._baseline = baseline
+        self._units = 0
+        self._claims: list[Claim] = []  # a passage each
+
+    def add(self, units: Sequence[Unit]) -> None:
+        """Take in the next units."""
+        for unit in units:
+            places = passages(unit.text)
+            self._baseline.add([replace(unit, text=unit.text[start:end]) for start, end in places])
+            self._claims += [Claim(self._units, start, end) for start, end in places]
+            self._units += 1
+
+    def recall(self, question: Question, budget: int) -> Recalled:
+        """The best-ranked passages that fit."""
+        found = self._baseline.recall(question, budget)
+        return Recalled(found.text, tuple(self._claims[claim.place] for claim in found.claims))
+
+    def close(self) -> None:
+        """Close the baseline."""
+        self._baseline.close()
+
+
+def passages(text: str) -> list[tuple[int, int]]:
+    """Return where the passages of a text start and end: about equally long, and cut behind white space if possible."""
+    count = max(1, round(len(text) / PASSAGE))
+    ends = [len(text) * place // count for place in range(1, count)]
+    begun = [BEGUN_WORD.search(text, end - PASSAGE // 4, end) for end in ends]
+    return list(pairwise([0, *(word.start() for word in begun if word), len(text)]))
 
 
 class Dense(WholeUnits):

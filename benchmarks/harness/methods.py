@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness.baselines import BM25, Dense, Recency
+from benchmarks.harness.baselines import BM25, PASSAGE_TERMS, Dense, Passages, Recency
 from benchmarks.harness.data import Claim, Method, Question, Recalled, Unit
 from tinymem import HierarchicalMemory, MessageStep, Step
 from tinymem.errors import InputError
@@ -32,7 +32,7 @@ PEERS = {  # other memories: what `benchmarks.peers` installs for each, its own 
     "lancedb": ("lancedb==0.40.0", "numpy"),
     "txtai": ("txtai==9.14.0", "faiss-cpu==1.15.1", "torch==2.13.0"),
 }
-METHODS = ("tinymem", "recency", "bm25", "dense")
+METHODS = ("tinymem", "recency", "bm25", "bm25-passages", "dense")
 EMBEDDING = ("tinymem", "dense")  # those that use an embedder
 ROLES = ("system", "user", "assistant")
 NO_UNIT = ("call", "code", "signal", "error")  # parts of a step that stand in no unit's own text
@@ -57,6 +57,8 @@ def method_from(name: str, setup: Setup) -> Method:
         return Recency()
     if name == "bm25":
         return BM25()
+    if name == "bm25-passages":
+        return Passages(BM25(PASSAGE_TERMS))
     if name == "dense":
         return Dense(setup.folder, loaded(setup.embedder))
     raise InputError(f"there is no method {name!r} (known: {', '.join(METHODS)})")

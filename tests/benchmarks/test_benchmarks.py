@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from benchmarks.harness import scoring
-from benchmarks.harness.baselines import BM25, Recency
+from benchmarks.harness.baselines import BM25, Passages, Recency
 from benchmarks.harness.data import Question, Unit, read_haystacks
 from benchmarks.harness.methods import METHODS, Setup, Tinymem
 from benchmarks.harness.summary import read_summary
@@ -239,6 +239,18 @@ def test_bm25_stems_and_leaves_stop_words_out() -> None:
     assert search.recall(Question('"cat" OR NEAR(* --'), 100).claims[0].place == 1
     many = Question(" ".join(f"word{i}" for i in range(500)) + " cat")
     assert [claim.place for claim in search.recall(many, 100).claims] == [1]
+    search.close()
+
+
+def test_a_part_of_a_long_unit_comes_back_where_passages_are_searched() -> None:
+    search = Passages(BM25())
+    text = "Nothing of note here. " * 40 + "The zebra eats. " + "Nothing of note here. " * 40
+    search.add([Unit("a", "Hello."), Unit("b", text)])
+    found = search.recall(Question("Does the zebra eat?"), 150)
+    ((place, start, end),) = found.claims
+    assert place == 1 and "zebra eats" in text[start:end] and 200 < end - start < 600 and text[start - 1] == " "
+    search.add([Unit("c", "A zebra.")])
+    assert [claim.place for claim in search.recall(Question("zebra"), 150).claims] == [2, 1]
     search.close()
 
 
