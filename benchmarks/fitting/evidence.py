@@ -172,7 +172,7 @@ class Candidates(Tinymem):
     def packed(self, scored: ScoredCandidates, budget: int, diversity: float = DIVERSITY) -> Recall:
         """Simulate recall's choice among the candidates."""
         return pack(
-            scored.ranked(budget), self.fetch, self.archive.counter, budget, self.archive.key, Limits(diversity)
+            scored.ranked(budget, 0), self.fetch, self.archive.counter, budget, self.archive.key, Limits(diversity, 0)
         )[0]
 
     def fetch(self, numbers: Sequence[int]) -> dict[int, Step]:

@@ -20,7 +20,7 @@ from tinymem.recall.fusion import Fusion
 from tinymem.recall.search import Search
 from tinymem.registry import embedder_from
 
-__all__ = ["METHODS", "PEERS", "Setup", "Tinymem", "method_from"]
+__all__ = ["AS_CALLED", "METHODS", "PEERS", "Setup", "Tinymem", "method_from"]
 
 PEERS = {  # other memories: what `benchmarks.peers` installs for each, its own package first
     "chromadb": ("chromadb==1.5.9",),
@@ -32,8 +32,9 @@ PEERS = {  # other memories: what `benchmarks.peers` installs for each, its own 
     "lancedb": ("lancedb==0.40.0", "numpy"),
     "txtai": ("txtai==9.14.0", "faiss-cpu==1.15.1", "torch==2.13.0"),
 }
-METHODS = ("tinymem", "recency", "bm25", "bm25-passages", "dense")
-EMBEDDING = ("tinymem", "dense")  # those that use an embedder
+AS_CALLED = "tinymem-default"  # `memory.recall(question)` and nothing else: it chooses what it spends
+METHODS = ("tinymem", AS_CALLED, "recency", "bm25", "bm25-passages", "dense")
+EMBEDDING = ("tinymem", AS_CALLED, "dense")  # those that use an embedder
 ROLES = ("system", "user", "assistant")
 NO_UNIT = ("call", "code", "signal", "error")  # parts of a step that stand in no unit's own text
 
@@ -51,8 +52,8 @@ class Setup:
 
 def method_from(name: str, setup: Setup) -> Method:
     """The method of that name, empty. InputError if there is none."""
-    if name == "tinymem":
-        return Tinymem(setup)
+    if name in ("tinymem", AS_CALLED):
+        return Tinymem(setup, name == AS_CALLED)
     if name == "recency":
         return Recency()
     if name == "bm25":
@@ -71,14 +72,17 @@ def loaded(name: str) -> Embedder:
 
 
 class Tinymem:
-    """`HierarchicalMemory.recall`. Conversations go in line by line, agent runs as chat messages."""
+    """`HierarchicalMemory.recall`. Conversations go in line by line, agent runs as chat messages.
 
-    def __init__(self, setup: Setup) -> None:
+    A budget is filled, unless it is asked `as_called` by somebody who gives nothing but the question.
+    """
+
+    def __init__(self, setup: Setup, as_called: bool = False) -> None:
         embedder = loaded(setup.embedder)
         self._memory = HierarchicalMemory(setup.folder, namespace="bench", embedder=embedder, store=setup.store)
         if setup.fusion is not None:
             self._memory._search = Search(self._memory.long_term, setup.fusion)
-        self._agent_run = setup.agent_run
+        self._agent_run, self._as_called = setup.agent_run, as_called
         self.units: list[Unit] = []
         self._places: dict[str, list[int]] = {}  # step id -> places of the units that it holds, message by message
 
@@ -104,7 +108,10 @@ class Tinymem:
 
     def recall(self, question: Question, budget: int) -> Recalled:
         """Return the result of `recall`, and its place in the units."""
-        return self.claiming(self._memory.recall(question.text, max_tokens=budget, now=question.now))
+        if self._as_called:
+            return self.claiming(self._memory.recall(question.text, now=question.now))
+        found = self._memory.recall(question.text, max_tokens=budget, now=question.now, min_relevance=0)
+        return self.claiming(found)
 
     def claiming(self, found: Recall) -> Recalled:
         """Return the recalled text, and its place in the units."""

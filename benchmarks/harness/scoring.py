@@ -39,7 +39,10 @@ Lines: TypeAlias = Mapping[tuple[str, str, int], Mapping[str, Any]]  # a line by
 
 @dataclass(frozen=True)
 class Row:
-    """The score of one line. `value` and `whole` are 0 to 1; `latency_ms` is None where no line was there."""
+    """The score of one line. `value` and `whole` are 0 to 1; `latency_ms` is None where no line was there.
+
+    `needed` are tokens of needed text: verified text of gold units, or SLICE characters around a needle.
+    """
 
     type: str
     value: float
@@ -49,6 +52,7 @@ class Row:
     over_budget: bool = False
     missing: bool = False
     haystack: str = ""
+    needed: int = 0
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,8 @@ class Figures:
     over_budget: int
     missing: int
     types: dict[str, tuple[float, int]] = field(default_factory=dict)  # type -> mean, number of queries
+    needed: float = 0.0  # tokens of needed text
+    answered: float = 0.0  # share of queries that got anything
 
 
 def fold(text: str) -> str:
@@ -81,13 +87,19 @@ def verified(text: str, claims: Claims, folded: str) -> list[tuple[int, int]]:
     return [(start, end) for start, end in cut if start < end and fold(text[start:end]) in folded]
 
 
+def covered(text: str, claims: Claims, folded: str) -> list[tuple[int, int]]:
+    """Return the verified slices of a unit, without what overlaps."""
+    found, last = [], 0
+    for start, end in sorted(verified(text, claims, folded)):
+        if end > last:
+            found.append((max(start, last), end))
+            last = end
+    return found
+
+
 def unit_share(text: str, claims: Claims, folded: str) -> float:
     """The share of a gold unit that is there, 0 to 1."""
-    total = last = 0
-    for start, end in sorted(verified(text, claims, folded)):
-        total += max(0, end - max(start, last))
-        last = max(last, end)
-    share = total / max(1, len(text))
+    share = sum(end - start for start, end in covered(text, claims, folded)) / max(1, len(text))
     return 1.0 if share >= WHOLE else share
 
 
@@ -147,7 +159,9 @@ def _row(haystack: Haystack, query: Query, line: Mapping[str, Any], counter: Tik
     over = tokens > line["budget"]
     values = [0.0] if over else _values(haystack, query, claims, folded)
     whole = float(min(values) == 1.0)
-    return Row(query.type, sum(values) / len(values), whole, tokens, line.get("latency_ms"), over)
+    needed = 0 if over else sum(map(counter.count, _needed(haystack, query, claims, folded)))
+    latency = line.get("latency_ms")
+    return Row(query.type, sum(values) / len(values), whole, tokens, latency, over, needed=needed)
 
 
 def _claims(haystack: Haystack, query: Query, line: Mapping[str, Any]) -> dict[int, list[tuple[int, int]]]:
@@ -169,6 +183,18 @@ def _values(haystack: Haystack, query: Query, claims: Mapping[int, Claims], fold
     return [unit_share(units[at].text, claims.get(at, ()), folded) for at in places]
 
 
+def _needed(haystack: Haystack, query: Query, claims: Mapping[int, Claims], folded: str) -> list[str]:
+    """The needed text that is there, slice by slice."""
+    texts = {place: haystack.units[place].text for place in claims}
+    if (needle := query.needle) is not None:
+        having = [text for place, text in texts.items() if needle_found(needle, text, claims[place], folded)]
+        starts = [max(0, text.index(needle) - (SLICE - len(needle)) // 2) for text in having[:1]]
+        return [text[start : start + SLICE] for text, start in zip(having, starts, strict=False)]
+    gold = {haystack.places[name] for name in query.gold} & {*texts}
+    slices = {place: covered(texts[place], claims[place], folded) for place in gold}
+    return [texts[place][start:end] for place, found in slices.items() for start, end in found]
+
+
 def figures(rows: Sequence[Row]) -> Figures:
     """The figures of one budget."""
     main = [row for row in rows if row.type != "adversarial"]
@@ -188,6 +214,8 @@ def figures(rows: Sequence[Row]) -> Figures:
         over_budget=sum(row.over_budget for row in rows),
         missing=sum(row.missing for row in main),
         types={name: (mean(values), len(values)) for name, values in sorted(types.items())},
+        needed=mean([row.needed for row in main]),
+        answered=mean([row.tokens > 0 for row in main]),
     )
 
 

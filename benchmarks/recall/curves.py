@@ -13,6 +13,7 @@ from pathlib import Path
 
 from benchmarks.harness.chart import Chart, Panel
 from benchmarks.harness.documents import parser_of, settle
+from benchmarks.harness.methods import AS_CALLED
 from benchmarks.harness.summary import read_summary, summary_path
 from benchmarks.recall.table import Entry, entries
 from tinymem.errors import InputError, MissingExtraError
@@ -42,7 +43,7 @@ def plot(rows: Sequence[Entry], sets: Sequence[str], across: int = ACROSS) -> Ch
 
 def line_name(row: Entry) -> str:
     """Return the name of a row in the legend; "" for one that is not plotted."""
-    if not row.figures:
+    if not row.figures or row.method == AS_CALLED:
         return ""
     kinds = [shown for part, shown in SHOWN.items() if part == row.adapter or (part and part in row.adapter.lower())]
     if not kinds:

@@ -19,15 +19,16 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from inspect import signature
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
 from benchmarks.harness.data import Haystack, Method, claimed, read_haystacks, sha256
 from benchmarks.harness.documents import command_line
-from benchmarks.harness.methods import EMBEDDING, METHODS, Setup, method_from
+from benchmarks.harness.methods import AS_CALLED, EMBEDDING, METHODS, Setup, method_from
 from benchmarks.harness.scoring import figures, read_results, report, score
 from benchmarks.harness.summary import circumstances, figures_record, shown_adapter, write_summary
-from tinymem import TinymemError
+from tinymem import HierarchicalMemory, TinymemError
 from tinymem.errors import InputError
 from tinymem.messages import TiktokenCounter
 from tinymem.recall.fusion import Fusion
@@ -62,7 +63,7 @@ class Run:
         chosen: dict[str, Any] = {"method": self.method, "budgets": list(self.budgets)}
         if self.method in EMBEDDING:
             chosen["embedder"] = shown_adapter(self.embedder)
-        if self.method == "tinymem":
+        if self.method in ("tinymem", AS_CALLED):
             chosen["store"] = shown_adapter(self.store)
         if self.weights is not None:
             chosen["weights"] = "cross-validated"
@@ -199,6 +200,8 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     add("--limit", type=int, metavar="N", help="only the first N haystacks of each file")
     args = parser.parse_args(given)
     args.budgets = args.budgets or (BUDGETS if args.data else SAMPLE_BUDGETS)
+    if args.method == AS_CALLED:
+        args.budgets = (signature(HierarchicalMemory.recall).parameters["max_tokens"].default,)
     args.data = args.data or [SAMPLE]
     return args
 

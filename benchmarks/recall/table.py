@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.harness.documents import parser_of, placed, settle
-from benchmarks.harness.methods import METHODS, PEERS
+from benchmarks.harness.methods import AS_CALLED, METHODS, PEERS
 from benchmarks.harness.summary import read_summary
 from tinymem.errors import InputError
 
@@ -23,13 +23,14 @@ HERE = Path(__file__).parents[1]
 PROGRAM = "benchmarks.recall.table"
 MARKS = "<!-- tables: python -m benchmarks.recall.table --write -->", "<!-- end of tables -->"
 ORDER = (*METHODS, *PEERS)
-OVERVIEW = ("tinymem", "bm25", "dense")
+OVERVIEW = ("tinymem", "bm25", "bm25-passages", "dense")
 OVERVIEW_BUDGETS = (512, 1024, 2048, 4096)
 TITLES = {
     "recall": "Recall: mean share of the evidence that comes back",
     "all": "All: share of queries with every piece of evidence whole",
 }
 INTERVALS = "Recall: 95 % confidence intervals, by a bootstrap over haystacks and the queries of each"
+SPENT = "What a default call spends, beside budgets that are filled: of 1,000 tokens, those that were needed"
 COST_BUDGET = 1024  # the budget whose costs are shown, where it was measured
 
 
@@ -88,7 +89,10 @@ def _asked(one: Mapping[str, Any]) -> int:
 
 
 def tables(rows: Sequence[Entry]) -> str:
-    """The tables as Markdown: recall, all evidence, intervals, costs."""
+    """The tables as Markdown: recall, all evidence, intervals, costs, and what a default call spends."""
+    called = {row.data for row in rows if row.method == AS_CALLED}
+    spending = [row for row in rows if row.data in called and row.figures and "needed" in row.costs[1]]
+    rows = [row for row in rows if row.method != AS_CALLED]
     budgets = sorted({budget for row in rows for budget in row.figures})
     measured = [row for row in rows if not row.failed]
     parts = []
@@ -102,6 +106,8 @@ def tables(rows: Sequence[Entry]) -> str:
     costs = [_costs(row) for row in measured]
     heads = ["budget", "tokens used", "p50 ms", "p95 ms", "units/s in", "adversarial"]
     parts.append("**What it costs**\n\n" + _table(measured, heads, costs))
+    heads = ["budget", "recall", "tokens used", "needed of 1,000", "got nothing"]
+    parts.append(f"**{SPENT}**\n\n" + _table(spending, heads, [_spent(row) for row in spending]))
     return "\n\n".join(parts)
 
 
@@ -130,6 +136,18 @@ def _costs(row: Entry) -> list[str]:
     latencies = [f"{found[key]:.1f}" if found[key] is not None else "" for key in ("latency_p50_ms", "latency_p95_ms")]
     speed, apart = f"{row.units_per_second:,.0f}", _figure(found["adversarial"])
     return [str(budget), f"{found['tokens']:.0f}", *latencies, speed, apart]
+
+
+def _spent(row: Entry) -> list[str]:
+    budget, found = row.costs
+    worth = 1_000 * found["needed"] / max(found["tokens"], 1)
+    return [
+        f"{budget:,}",
+        f"{found['recall']:.3f}",
+        f"{found['tokens']:.0f}",
+        f"{worth:.0f}",
+        f"{1 - found['answered']:.3f}",
+    ]
 
 
 def _figure(value: float | None) -> str:

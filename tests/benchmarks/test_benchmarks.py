@@ -17,9 +17,10 @@ import pytest
 from benchmarks.harness import scoring
 from benchmarks.harness.baselines import BM25, Passages, Recency
 from benchmarks.harness.data import Question, Unit, read_haystacks
-from benchmarks.harness.methods import METHODS, Setup, Tinymem
+from benchmarks.harness.methods import AS_CALLED, METHODS, Setup, Tinymem
 from benchmarks.harness.summary import read_summary
 from benchmarks.recall import run as recall
+from benchmarks.recall.table import entries, tables
 from tinymem.errors import InputError
 from tinymem.messages import TiktokenCounter
 
@@ -96,7 +97,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture(scope="module", params=METHODS)
+@pytest.fixture(scope="module", params=[name for name in METHODS if name != AS_CALLED])
 def results(request: pytest.FixtureRequest, data: Path) -> Path:
     out = data.with_name(f"{request.param}.jsonl")
     recall.main(["--data", str(data), "--budgets", "512,128", "--method", request.param, "--out", str(out)])
@@ -116,6 +117,15 @@ def test_every_query_is_asked_once_at_every_budget_and_no_budget_is_exceeded(res
     assert sorted((x["haystack"], x["query"], x["budget"]) for x in lines) == sorted(wanted)
     assert all(count(line["text"]) == line["tokens"] <= line["budget"] for line in lines)
     assert all(line["tokens"] > 0 and line["latency_ms"] > 0 for line in lines)
+
+
+def test_a_default_call_chooses_what_it_spends(data: Path, tmp_path: Path) -> None:
+    out = tmp_path / "default.jsonl"
+    recall.main(["--data", str(data), "--method", AS_CALLED, "--out", str(out)])
+    assert {line["budget"] for line in lines_of(out)} == {1_000}
+    shown = tables(entries([read_summary(out)]))
+    assert shown.splitlines()[-1].startswith("| made, 5 queries | tinymem-default, static | 1,000 | ")
+    assert shown.count("tinymem-default") == 1
 
 
 def test_every_claim_stands_in_the_text(results: Path, data: Path) -> None:
@@ -203,6 +213,15 @@ def test_figures_by_hand(data: Path) -> None:
     assert found.all == pytest.approx(1 / 5)
     assert (found.adversarial, found.missing, found.over_budget) == (1.0, 2, 1)
     assert (found.latency_p50_ms, found.types["multi"], found.types["missing"]) == (2.0, (0.5, 1), (0.0, 2))
+    count = TiktokenCounter().count
+    assert found.needed == pytest.approx(2 * count(parrot) / 5) and found.answered == 3 / 5
+
+
+def test_what_is_needed_of_a_needle_is_a_part_of_the_text_around_it(data: Path) -> None:
+    _, run = read_haystacks(data)
+    log = run.units[3].text
+    (found,) = [row for row in score_of(data, line("late", log, "u3", haystack="run", budget=999))[999] if row.value]
+    assert 0 < found.needed <= 0.6 * found.tokens
 
 
 def test_the_future_may_be_neither_claimed_nor_quoted(data: Path) -> None:
