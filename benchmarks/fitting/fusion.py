@@ -1,6 +1,6 @@
 """Fits the weights of the linear fusion, tinymem/data/fusion.json, and shows what they are worth by cross-validation.
 
-    python -m benchmarks.fitting.fusion --data FILE... [--also EMBEDDER FILE...] [--out tinymem/data/fusion.json]
+    python -m benchmarks.fitting.fusion --data FILE... [--embedder NAME...] [--out tinymem/data/fusion.json]
         [--folds benchmarks/results/fusion.folds.json]
 
 Method: listwise learning to rank. The candidates of a query are scored linearly, a softmax over them is the chance of
@@ -9,18 +9,18 @@ Liu, Tsai, Li, Learning to Rank: From Pairwise to Listwise Approach, 2007). Wher
 it is minus the logarithm of the chance that one of them is picked. Each file has the same say. Adam, full batches.
 
 Questions and stretches of agents' runs have a row of weights each, fitted on their own; a row that no file has queries
-for stays as it is in `--out`, with its provenance. What is known beforehand is not left to the data: evidence never
-speaks against a passage (but in a stretch, where a passage is weighed against the rest of its text, that of its step
-may); what an agent did is weighed as what its tools gave back, but for a bias; and biases are moved so that evidence
-has a mean score of 0.
+for stays as it is in `--out`, with its provenance. Each embedder has a row for questions, fitted on the files as they
+are found with it. Where several are named, the row "other" is fitted on what all of them find, for embedders without a
+row. Stretches are fitted with the embedder "static" only. What is known beforehand is not left to the data: evidence
+never speaks against a passage (but in a stretch, where a passage is weighed against the rest of its text, that of its
+step may); what an agent did is weighed as what its tools gave back, but for a bias; and biases are moved so that
+evidence has a mean score of 0.
 
 The published weights are fitted on all haystacks. What they are worth is measured in two folds: weights that are fitted
 on every other haystack of each file are asked for the rest, and the other way round. A file with one haystack is held
 out wholly, and with it every file that shares a query with it. These weights are written too, for `benchmarks.recall
 --weights`. The figures here are simulated (see `fitting.evidence`); those of a file without it are of weights fitted on
 all the other files.
-With `--also`, files are collected again with another embedder, and count as files of their own: one set of weights
-serves all embedders.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ import json
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ from benchmarks.harness.summary import shown_adapter
 from tinymem import TinymemError
 from tinymem.errors import InputError
 from tinymem.recall.features import NAMES
-from tinymem.recall.fusion import KIND_NAMES, Fusion
+from tinymem.recall.fusion import KIND_NAMES, OTHER, Fusion, name_of_weights
 from tinymem.recall.relevance import PRICE
 
 __all__ = ["Settings", "fit", "main"]
@@ -53,6 +54,7 @@ PUBLISHED = Path(tinymem.__file__).parent / "data" / "fusion.json"
 FOLDED = Path(__file__).parents[1] / "results" / "fusion.folds.json"
 TOOL, ACT, SAID, QUESTION = range(len(KIND_NAMES))
 STRETCH = (TOOL, ACT, SAID)  # share one row of weights, but for biases
+STATIC = "static"  # the embedder that stretches are fitted with
 # Features with a weight. For a stretch few, so that they hold for kinds of agents that nobody fitted on; for a question
 # those of a stretch are not computed, and a passage answers it or does not, whatever stands in the rest of its step.
 OF_STRETCH = (
@@ -138,8 +140,6 @@ class Adam:
 def fit(files: Sequence[Sequence[Asked]], settings: Settings, present: Fusion | None = None) -> Fusion:
     """Weights from the training queries of each file; those of `present` (or zeros) for a row without queries."""
     present = present or NOTHING
-    if not any(files):
-        raise InputError("nothing to train on: every file has a single haystack, or no query has its evidence")
     weights, bias = present.weights.astype(np.float64), present.bias.astype(np.float64)
     for kinds, names in ((STRETCH, OF_STRETCH), ((QUESTION,), OF_QUESTION)):
         own = [[asked for asked in file if asked.kinds[0] in kinds] for file in files]
@@ -216,46 +216,67 @@ def without(file: DataFile, files: Sequence[DataFile], settings: Settings, prese
     return rounded(fit([[one for one in other if one.text not in asked] for other in others], settings, present))
 
 
-def held_out(
-    files: Sequence[DataFile], folds: Sequence[Fusion], alone: Mapping[str, Fusion]
-) -> dict[str, dict[str, Any]]:
-    """The figures of each file: cross-validated, and of weights that were fitted without it."""
-    found: dict[str, dict[str, Any]] = {}
-    for file in files:
+@dataclass(frozen=True)
+class Fitted:
+    """The weights for an embedder's name: of all haystacks, for each fold, and without each file by its checksum."""
+
+    name: str
+    files: tuple[DataFile, ...]
+    fusion: Fusion
+    folds: tuple[Fusion, ...]
+    alone: Mapping[str, Fusion]
+
+    @classmethod
+    def of(cls, name: str, files: Sequence[DataFile], settings: Settings, present: Fusion) -> Fitted:
+        """Fit them; rows without queries stay those of `present`."""
+        if not any(file.training() for file in files):
+            raise InputError(f"nothing to fit the weights of {name} on: no query has its evidence among its candidates")
+        fusion = rounded(fit([file.training() for file in files], settings, present))
+        folds = folded(files, settings, present)
+        alone = {file.sha256: file for file in files}
+        return cls(name, (*files,), fusion, (*folds,),
+                   {key: without(file, files, settings, present) for key, file in alone.items()})  # fmt: skip
+
+    def weights_of(self, file: DataFile) -> Sequence[Fusion]:
+        """Return the weights for each fold of a file."""
+        return self.folds if len(file.haystacks) > 1 else [self.alone[file.sha256]] * FOLDS
+
+    def held_out(self) -> dict[str, dict[str, Any]]:
+        """The figures of each file: cross-validated, and of weights that were fitted without it."""
+        return {file.name: self._figures(file) for file in self.files if any(file.haystacks)}
+
+    def _figures(self, file: DataFile) -> dict[str, Any]:
         by_fold = [file.held_out(fold) for fold in range(FOLDS)]
         queries = [asked for some in by_fold for asked in some]
-        pairs = [
-            (asked, fusion)
-            for some, fusion in zip(by_fold, weights_of(file, folds, alone), strict=True)
-            for asked in some
-        ]
-        found[file.name] = {
+        fusions = [[fusion] * len(some) for some, fusion in zip(by_fold, self.weights_of(file), strict=True)]
+        return {
             "queries": len(queries),
             "cosine + bm25": mean_recall(queries, [UNFITTED] * len(queries), 0.0),
+            "cross-validated": mean_recall(queries, [*chain(*fusions)]),
+            "fitted without it": mean_recall(queries, [self.alone[file.sha256]] * len(queries)),
         }
-        found[file.name]["cross-validated"] = mean_recall(
-            [asked for asked, _ in pairs], [fusion for _, fusion in pairs]
-        )
-        found[file.name]["fitted without it"] = mean_recall(queries, [alone[file.name]] * len(queries))
+
+
+def found_by(embedders: Sequence[str], paths: Sequence[Path]) -> dict[str, list[DataFile]]:
+    """Collect the files with each embedder, by the name of its weights, and for OTHER what all of several found."""
+    ordered = sorted(paths, key=lambda path: path.name)
+    found = {name_of_weights(embedder): [collect(path, embedder) for path in ordered] for embedder in embedders}
+    found = {name: files if name == STATIC else [*map(_questions, files)] for name, files in found.items()}
+    if len(found) > 1:
+        found[OTHER] = [replace(_questions(file), name=f"{file.name}, {shown_adapter(name)}")
+                        for name, files in found.items() for file in files]  # fmt: skip
     return found
 
 
-def weights_of(file: DataFile, folds: Sequence[Fusion], alone: Mapping[str, Fusion]) -> Sequence[Fusion]:
-    """Return the weights for each fold of a file."""
-    return folds if len(file.haystacks) > 1 else [alone[file.name]] * FOLDS
+def _questions(file: DataFile) -> DataFile:
+    """Return a file without the stretches that were asked in it."""
+    kept = [tuple(asked for asked in some if asked.kinds[:1] == QUESTION) for some in file.haystacks]
+    return replace(file, haystacks=tuple(kept))
 
 
-def as_folds(
-    files: Sequence[DataFile], folds: Sequence[Fusion], alone: Mapping[str, Fusion], before: Mapping[str, Any]
-) -> str:
-    """The weights for each fold of each file, by the file's checksum, and those `before` of other files."""
-    found = {file.sha256: [as_rows(one) for one in weights_of(file, folds, alone)] for file in files}
-    return _lists_on_lines({"folds": {**before, **found}})
-
-
-def provenance(files: Sequence[DataFile], embedder: str, settings: Settings) -> dict[str, Any]:
-    """Return the origin of the weights, without date and path, so that the same data gives the same file."""
-    data = {
+def described(files: Sequence[DataFile], settings: Settings) -> dict[str, dict[str, Any]]:
+    """Return what is to be known of each file, without date and path, so that the same data gives the same."""
+    return {
         file.name: {
             "sha256": file.sha256,
             "haystacks": len(file.haystacks),
@@ -264,22 +285,17 @@ def provenance(files: Sequence[DataFile], embedder: str, settings: Settings) -> 
         }
         for file in files
     }
-    return {
-        "script": "benchmarks/fitting/fusion.py",
-        "version": tinymem.__version__,
-        "embedder": shown_adapter(embedder),
-        "settings": dataclasses.asdict(settings) | {"price": PRICE, "budgets": list(BUDGETS)},
-        "data": data,
-    }
 
 
-def as_json(record: dict[str, Any], fusion: Fusion) -> str:
-    """The file: sorted, a list on a line."""
-    return _lists_on_lines({"provenance": record, "weights": as_rows(fusion)})
+def rows_with(rows: dict[str, Any], name: str, fusion: Fusion) -> dict[str, Any]:
+    """Return rows as `Fusion.from_json` reads them, with those for an embedder's name; STATIC brings the stretches."""
+    made: dict[str, Any] = as_rows(fusion)
+    questions = {OTHER: made["question"]} | rows.get("question", {}) | {name: made["question"]}
+    return made | ({} if name == STATIC else rows) | {"question": questions}
 
 
 def as_rows(fusion: Fusion) -> dict[str, dict[str, float]]:
-    """The weights by kind and feature, as `Fusion.from_json` reads them."""
+    """The weights by kind and feature."""
     rows = np.column_stack([fusion.weights, fusion.bias]).astype(np.float64).round(3) + 0.0  # + 0.0: no -0.0
     return {
         kind: dict(zip((*NAMES, "bias"), row.tolist(), strict=True)) for kind, row in zip(KIND_NAMES, rows, strict=True)
@@ -291,11 +307,10 @@ def _lists_on_lines(record: dict[str, Any]) -> str:
     return re.sub(r"\[[^\[\]{}\"]*\]", lambda found: " ".join(found[0].split()), text) + "\n"
 
 
-def _present(weights: Path, folds: Path) -> tuple[Fusion, dict[str, Any], dict[str, Any]]:
-    """Return the weights that are there, with their provenance, and those of the folds; zeros where there are none."""
-    text = weights.read_text("utf-8") if weights.exists() else ""
-    before = json.loads(folds.read_text("utf-8"))["folds"] if folds.exists() else {}
-    return (Fusion.from_json(text), json.loads(text)["provenance"], before) if text else (NOTHING, {}, before)
+def _read(path: Path) -> dict[str, Any]:
+    """Return the record in a file; none where there is none."""
+    found: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    return found
 
 
 def main(given: Sequence[str] | None = None) -> None:
@@ -303,27 +318,33 @@ def main(given: Sequence[str] | None = None) -> None:
     parser = command_line("benchmarks.fitting.fusion", __doc__)
     add = parser.add_argument
     add("--data", type=Path, nargs="+", required=True, metavar="FILE", help="haystacks: JSON lines, also gzip'd")
-    add("--embedder", default="static", metavar="NAME", help="whose cosines to fit for (default: %(default)s)")
-    add("--also", nargs="+", default=[], metavar=("NAME", "FILE"), help="another embedder, and files to fit it on too")
+    add("--embedder", nargs="+", default=[STATIC], metavar="NAME", help="whose weights to fit (default: %(default)s)")
     add("--out", type=Path, default=PUBLISHED, metavar="FUSION.json", help="default: the published weights")
     add("--folds", type=Path, default=FOLDED, metavar="FOLDS.json", help="default: in benchmarks/results")
     args = parser.parse_args(given)
-    settings = Settings()
+    settings, record, folds = Settings(), _read(args.out), _read(args.folds).get("folds", {})
+    rows, before = record.get("weights", {}), record.get("provenance", {})
+    held_out, data = dict(before.get("held_out", {})), dict(before.get("data", {}))
     try:
-        files = [collect(path, args.embedder) for path in sorted(args.data, key=lambda path: path.name)]
-        for file in [collect(Path(path), args.also[0]) for path in sorted(args.also[1:])]:
-            files.append(dataclasses.replace(file, name=f"{file.name}, {shown_adapter(args.also[0])}"))
-        present, record, before = _present(args.out, args.folds)
-        fusion = rounded(fit([file.training() for file in files], settings, present))
-        folds = folded(files, settings, present)
-        alone = {file.name: without(file, files, settings, present) for file in files}
-        found = held_out(files, folds, alone)
-        print(report(found))
-        new = provenance(files, args.embedder, settings) | {"held_out": found}
-        for part in ("data", "held_out"):  # of the row that stays
-            new[part] = {**record.get(part, {}), **new[part]}
-        args.out.write_text(as_json(new, fusion), encoding="utf-8")
-        args.folds.write_text(as_folds(files, folds, alone, before), encoding="utf-8")
+        for name, files in found_by(args.embedder, args.data).items():
+            present = Fusion.from_json(json.dumps({"weights": rows}), name) if rows else NOTHING
+            fitted = Fitted.of(name, files, settings, present)
+            rows = rows_with(rows, name, fitted.fusion)
+            for file in files:
+                some = zip(folds.get(file.sha256, [rows] * FOLDS), fitted.weights_of(file), strict=True)
+                folds[file.sha256] = [rows_with(row, name, fusion) for row, fusion in some]
+            held_out[name] = held_out.get(name, {}) | fitted.held_out()  # of files that are not fitted on now, too
+            data |= described(files, settings) if name != OTHER else {}
+            print(f"{name}: {report(held_out[name])}")
+        provenance = {
+            "script": "benchmarks/fitting/fusion.py",
+            "version": tinymem.__version__,
+            "settings": dataclasses.asdict(settings) | {"price": PRICE, "budgets": list(BUDGETS)},
+            "data": data,
+            "held_out": held_out,
+        }
+        args.out.write_text(_lists_on_lines({"provenance": provenance, "weights": rows}), encoding="utf-8")
+        args.folds.write_text(_lists_on_lines({"folds": folds}), encoding="utf-8")
     except (TinymemError, OSError) as error:
         sys.exit(f"benchmarks.fitting.fusion: {error}")
 

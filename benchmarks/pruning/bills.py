@@ -62,7 +62,7 @@ def measure(path: Path, tokens: Sequence[int]) -> dict[str, Any]:
         progress(f"{path.name}: {run.name}")
         runs.add(run.name)
         fusion = folds[at % len(folds)]
-        with constants({"tinymem.recall.fusion.load_weights": lambda fusion=fusion: fusion}):
+        with constants({"tinymem.recall.fusion.load_weights": lambda embedder, fusion=fusion: fusion}):
             figures += replay([run], budgets=tokens, policies=POLICIES, strategies=MASKING).figures
     progress("")
     means = Replay(tuple(figures), prices_from("anthropic")).means()

@@ -76,7 +76,7 @@ class Run:
         folds = json.loads(self.weights.read_text(encoding="utf-8"))["folds"]
         if (found := folds.get(sha256(path))) is None:
             raise InputError(f"{self.weights} has no weights that are fitted without the haystacks of {path.name}")
-        return [Fusion.from_json(json.dumps({"weights": one})) for one in found]
+        return [Fusion.from_json(json.dumps({"weights": one}), self.embedder) for one in found]
 
 
 def measure(

@@ -128,7 +128,25 @@ def test_the_file_is_read_by_the_library_and_comes_out_the_same(
     fusion, record = Fusion.from_json(text), json.loads(text)["provenance"]
     assert np.isfinite(fusion.weights).all() and fusion.weights.any(axis=1).all()
     assert list(record["data"]) == ["chats.jsonl", "runs.jsonl"]
-    fitted = record["held_out"]["chats.jsonl"]
+    fitted = record["held_out"]["static"]["chats.jsonl"]
     assert len(fitted["cross-validated"]) == len(fitted["fitted without it"]) == len(BUDGETS)
     assert fitted["cross-validated"][0] == 1
     assert "chats.jsonl (24 queries)" in capsys.readouterr().out
+
+
+def test_each_embedder_gets_weights_for_questions_and_all_of_them_together(
+    chats: Path, runs: Path, tmp_path: Path
+) -> None:
+    out, folds = tmp_path / "fusion.json", tmp_path / "folds.json"
+    given = ["--data", str(chats), str(runs), "--out", str(out), "--folds", str(folds)]
+    fit_fusion.main(given)
+    alone = json.loads(out.read_text("utf-8"))["weights"]
+    assert alone["question"]["other"] == alone["question"]["static"], "nothing else is known"
+    fit_fusion.main([*given, "--embedder", "static", "hashing"])
+    rows = json.loads(out.read_text("utf-8"))["weights"]
+    assert rows.keys() == alone.keys() and rows["tool"] == alone["tool"], "stretches are fitted with static vectors"
+    questions = rows["question"]
+    assert questions["static"] == alone["question"]["static"] != questions["hashing"]
+    assert questions["other"] not in (questions["static"], questions["hashing"])
+    (by_fold,) = {len(some) for some in json.loads(folds.read_text("utf-8"))["folds"].values()}
+    assert by_fold == 2

@@ -76,7 +76,7 @@ def test_where_another_method_finds_more_the_page_says_so(budget: str, behind: s
 
 def test_the_figures_of_the_decision_are_those_of_the_fit() -> None:
     weights = (resources.files("tinymem.data") / "fusion.json").read_text("utf-8")
-    held_out = json.loads(weights)["provenance"]["held_out"]
+    held_out = json.loads(weights)["provenance"]["held_out"]["static"]
     text = (REPOSITORY / "docs" / "decisions" / "linear-fusion.md").read_text("utf-8")
     rows = re.findall(r"^\| ([\w-]+) \| (\d+) \|((?: \d\.\d{3} \|){3})$", text, re.MULTILINE)
     assert len(rows) == len(held_out)

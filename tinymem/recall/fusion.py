@@ -2,7 +2,9 @@
 
 The sum is fitted as the log-odds that a passage, of all candidates, is evidence; `relevance` makes a probability of it.
 Any kind of passage can answer a question, so for questions all kinds have the same weights. A stretch of a run is
-another kind of query, and for it tool output, the agent's own acts and the words of people have weights of their own.
+another kind of query, and for it tool output, the agent's own acts and the words of people have weights of their own,
+which are the same for all embedders: on runs cosines earn little. For a question they belong to an embedder, since
+cosines differ in what they say; "other" serves those without weights of their own.
 The published weights are in `tinymem/data/fusion.json` with their provenance.
 """
 
@@ -10,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from dataclasses import dataclass
 from functools import cached_property, partial
 from importlib import resources
@@ -25,11 +28,12 @@ from tinymem.recall.packing import RankedPassage
 from tinymem.recall.query.analysis import Query
 from tinymem.recall.relevance import Signals, calibration, gate, mark_relevant, price_of
 
-__all__ = ["Fusion", "ScoredCandidates", "load_weights"]
+__all__ = ["OTHER", "Fusion", "ScoredCandidates", "load_weights", "name_of_weights"]
 
 KIND_NAMES = ("tool", "act", "said", "question")  # rows of weights: `Catalog.kind` for a stretch, else the last
 QUESTION = 3
 NAMED = NAMES.index("named")
+OTHER = "other"  # the name of the weights for embedders without any of their own
 
 
 @dataclass(frozen=True)
@@ -56,17 +60,29 @@ class Fusion:
         return {NAMES[i]: values[i] for i in order if values[i]}
 
     @classmethod
-    def from_json(cls, text: str) -> Fusion:
-        """Read weights as `fusion.json` has them, for all of NAMES."""
+    def from_json(cls, text: str, embedder: str = "static") -> Fusion:
+        """Read the weights for an embedder's name as `fusion.json` has them, for all of NAMES."""
         kinds = json.loads(text)["weights"]
-        weights = np.array([[kinds[kind][name] for name in ("bias", *NAMES)] for kind in KIND_NAMES])
+        questions = kinds["question"]
+        rows = kinds | {"question": questions.get(name_of_weights(embedder), questions[OTHER])}
+        weights = np.array([[rows[kind][name] for name in ("bias", *NAMES)] for kind in KIND_NAMES])
         return cls(weights[:, 1:].astype(np.float32), weights[:, 0].astype(np.float32))
 
 
+def name_of_weights(embedder: str) -> str:
+    """Return the name of an embedder's weights: all-MiniLM-L6-v2 is "minilm", whatever runs it and wherever it lies.
+
+    >>> name_of_weights("sentence-transformers:models/all-MiniLM-L6-v2")
+    'minilm'
+    """
+    last = re.split(r"[:/\\]", embedder.lower().replace("_", "-"))[-1]
+    return "minilm" if last.endswith("all-minilm-l6-v2") else embedder
+
+
 @functools.cache
-def load_weights() -> Fusion:
-    """Return the weights that come with the library."""
-    return Fusion.from_json((resources.files("tinymem") / "data" / "fusion.json").read_text("utf-8"))
+def load_weights(embedder: str = "static") -> Fusion:
+    """Return the weights that come with the library, for an embedder's name."""
+    return Fusion.from_json((resources.files("tinymem") / "data" / "fusion.json").read_text("utf-8"), embedder)
 
 
 @dataclass(frozen=True)
@@ -85,11 +101,13 @@ class ScoredCandidates:
 
     @classmethod
     def of(cls, query: Query, catalog: Catalog, found: Candidates, fusion: Fusion | None = None) -> ScoredCandidates:
-        """Return candidates with their features, to be weighed by `fusion`, or the published weights."""
+        """Return candidates with their features, to be weighed by `fusion`, or its embedder's published weights."""
         kinds = catalog.kind[found.rows]
         if not query.is_stretch:
             kinds = np.full(len(kinds), QUESTION, np.int8)
-        return cls(query, catalog, found, kinds, features(query, found, catalog), fusion or load_weights())
+        return cls(
+            query, catalog, found, kinds, features(query, found, catalog), fusion or load_weights(query.embedder)
+        )
 
     @property
     def rows(self) -> Ids:
