@@ -71,7 +71,7 @@ WORK = (  # of unrelated sessions: a request, its answer, a tool, what it is giv
 
 @dataclass(frozen=True)
 class Prompt:
-    """What a person types in a new session.
+    """A prompt that a person types in a new session.
 
     Attributes:
         style: "direct", "paraphrase" or "task" where something earlier is needed, else the class of needless ones.
@@ -101,7 +101,7 @@ class Kind:
 
     @property
     def texts(self) -> list[str]:
-        """What was said in it and in its corrections."""
+        """The texts of it and of its corrections."""
         return [str(message["content"]) for turn in (*self.turns, self.later) for message in turn]
 
 

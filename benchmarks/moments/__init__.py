@@ -1,1 +1,1 @@
-"""What a prompt gets from a memory: what it needs, and nothing where it needs nothing."""
+"""Prompts at the moment of use: they get what they need, or nothing where they need nothing."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,9 @@ import pytest
 import benchmarks.moments
 from benchmarks.harness.data import Haystack, Unit
 from benchmarks.harness.moments import archive, generated, open_session, read_moments, recorded, sessions_of
+from benchmarks.harness.summary import read_summary
+from benchmarks.moments import run
+from benchmarks.moments.run import figures, scored
 from tinymem import HierarchicalMemory
 from tinymem.errors import InputError
 
@@ -50,3 +54,39 @@ def test_what_is_no_file_of_moments_is_named(tmp_path: Path) -> None:
     (tmp_path / "other.json").write_text('{"kinds": {"a": {}}}')
     with pytest.raises(InputError, match=r"other\.json is not a file of moments"):
         read_moments(tmp_path / "other.json")
+
+
+def test_the_needed_text_is_found_and_what_is_shared_with_it_counted() -> None:
+    moments = read_moments(SAMPLE)
+    need, texts = moments.kinds[0].needs[0], moments.kinds[0].texts
+    old, new = "Parcels to the islands leave at 14:20.", "From now on parcels to the islands leave at 13:55."
+    answers = [scored(need, block, texts, len) for block in (f"# {old}\n{new}\n", f"# {new}\n{old}", f"# {old}", "")]
+    assert [answer.is_found for answer in answers] == [True, True, False, False]
+    assert [answer.is_stale for answer in answers] == [True, False, True, False]
+    assert [answer.needed for answer in answers] == [len(new), len(new), 0, 0]
+    nothing = figures([scored(moments.nothing[0], block, texts, len) for block in ("12345", "")])["nothing"]
+    assert nothing["acknowledgement"]["blocks"] == 1 and nothing["acknowledgement"]["tokens"] == 5
+
+
+def test_prompts_of_made_up_and_recorded_memories_are_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = tmp_path / "runs.jsonl"
+    units = [
+        {"id": "u0", "speaker": "user", "text": "Bake bread."},
+        {"id": "u1", "speaker": "assistant", "text": "Ok."},
+    ]
+    call = {"id": "c1", "name": "Bash", "arguments": "{}"}
+    units += [{"id": "u2", "speaker": "assistant", "text": "", "tool_calls": [call]}]  # type: ignore[dict-item]
+    runs.write_text(json.dumps({"id": "coder:there/1", "units": units, "queries": []}))
+    out = tmp_path / "moments.summary.json"
+    run.main(["--recorded", str(runs), "--sessions", "6", "--out", str(out)])
+    assert "| recorded | foreign | 1 |" in capsys.readouterr().out
+    record = read_summary(out)
+    made = record["fillers"]["made up"]
+    assert made["needs"]["direct"] | {"tokens": 0, "needed": 0, "stale": 0} == {
+        "prompts": 1, "blocks": 1, "tokens": 0, "found": 1, "needed": 0, "stale": 0, "corrected": 1,
+    }  # fmt: skip
+    assert {style: sums["prompts"] for style, sums in made["nothing"].items()} == {
+        "acknowledgement": 1, "arithmetic": 1, "in session": 1,
+    }  # fmt: skip
