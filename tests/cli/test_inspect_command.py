@@ -149,7 +149,7 @@ def test_no_colour_is_respected(memory: Path) -> None:
 
 @pytest.mark.parametrize(
     "args",
-    [["explain"], ["explain", "x", "--max-tokens", "0"], ["inspect", "--steps", "-1"], ["show", "--width", "0"]],
+    [["recall"], ["explain", "x", "--max-tokens", "0"], ["inspect", "--steps", "-1"], ["show", "--width", "0"]],
 )
 def test_usage(tinymem: Run, args: list[str]) -> None:
     done = tinymem(*args)

@@ -48,10 +48,12 @@ REASON = re.compile(r"[a-z]\w+\s+[+-]\d+\.\d\d")
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
-@pytest.mark.parametrize("command", ["explain", "context"])
-def test_every_row_says_step_score_and_reason_in_lines_that_fit(memory: Path, command: str, width: int) -> None:
-    asked = (command, QUESTION, "--max-tokens", "900")
-    shown, wide = (printed(memory, columns, *asked) for columns in (width, 400))
+@pytest.mark.parametrize("asked", [("explain", QUESTION), ("explain",), ("context", QUESTION)])
+def test_every_row_says_step_score_and_reason_in_lines_that_fit(
+    memory: Path, asked: tuple[str, ...], width: int
+) -> None:
+    command = asked[0]
+    shown, wide = (printed(memory, columns, *asked, "--max-tokens", "900") for columns in (width, 400))
     assert max(map(cell_len, shown.splitlines())) <= width
     rows = [re.findall(rf"{ROWS[command]}(?:\n +(?!#).*)*", text, re.MULTILINE) for text in (shown, wide)]
     assert len(rows[0]) == len(rows[1]) > 3

@@ -20,7 +20,7 @@ from tinymem.errors import ClosedError, InputError
 from tinymem.recall import Explanation
 from tinymem.recall.diversity import SHORT
 from tinymem.recall.fusion import QUESTION, load_weights
-from tinymem.recall.packing import BELOW, REPEATS, TOO_LONG, Limits, pack
+from tinymem.recall.packing import BELOW, REPEATS, TOO_LONG, UNRELATED, Limits, pack
 from tinymem.recall.relevance import price_of
 from tinymem.recall.results import LeftOut, Recall
 
@@ -76,11 +76,10 @@ def test_the_text_has_number_date_score_tokens_and_the_strongest_features(memory
     assert lines[0] == "Where is the staging server?"
     assert lines[1] == f"1 excerpt, {explained.recalled.tokens} of 1,000 tokens"
     assert lines[2].startswith(f"best score {item.score:+.2f}, highest cosine 0.") and lines[2].endswith("known of it")
-    assert lines[4].split() == ["step", "date", "score", "length", "relevance", "tokens", "why", "text"]
+    assert lines[4].split() == ["step", "date", "score", "relevance", "tokens", "text", "why"]
     why = ", ".join(f"{name} {value:+.2f}" for name, value in [*item.why.items()][:3])
-    price = f"{-price_of(len(item.text)):+.2f}"
-    start = f"#1 2025-03-03 {item.score:+.2f} {price} {item.relevance:.2f} {item.tokens} {why}"
-    assert " ".join(lines[5].split()) == f"{start} The staging server is at 10.0.0.7."
+    start = f"#1 2025-03-03 {item.score:+.2f} {item.relevance:.2f} {item.tokens} The staging server is at 10.0.0.7."
+    assert " ".join(lines[5].split()) == f"{start} {why}, length {-price_of(len(item.text)):+.2f}"
     assert len(lines) == 6
 
 
@@ -144,6 +143,46 @@ def test_asking_for_what_is_left_out_changes_nothing_of_what_is_brought_back() -
     assert len(chosen_of(steps, 150, left_out=3)[1]) == 3
 
 
+# -- prompts
+
+
+def test_a_prompt_of_the_window_is_explained_by_what_it_asks(memory: HierarchicalMemory) -> None:
+    assert "(nothing asked)" in str(memory.explain())
+    memory.archive([MessageStep("user", text) for text in sentences(60)])
+    memory.add(MessageStep("user", sentences(60)[17]))
+    explained, context = memory.explain(now=START), memory.context(now=START)
+    assert sentences(60)[17] in explained.query and explained.query.strip() in str(explained)
+    every = [explained, *explained.also]
+    assert {item.step.id for one in every for item in one.items} == {item.step.id for item in context.recalled.items}
+    assert len(context.recalled.items) > 1 and explained.budget < memory.max_tokens
+
+
+def test_a_history_is_explained_as_it_would_be_fitted_and_nothing_is_archived(memory: HierarchicalMemory) -> None:
+    memory.archive([MessageStep("user", text, session=f"s{at % 2}") for at, text in enumerate(sentences(60))])
+    asked = [{"role": "user", "content": text} for text in ("Well.", sentences(60)[17], sentences(60)[31])]
+    options: dict[str, Any] = {"session": "mine", "now": START, "sessions": "s1", "max_tokens": 2_000}
+    explained = memory.explain(messages=asked, **options)
+    assert memory.stats().steps == 60
+    context = memory.fit(asked, **options)
+    first, *others = every = [explained, *explained.also]
+    assert first.query == sentences(60)[31] and len(others) == 1
+    found = {item.step.id for one in every for item in one.items}
+    assert found == {item.step.id for item in context.recalled.items} != set()
+    assert {item.step.session for one in every for item in one.items} == {"s1"}
+    assert first.query in str(explained) and others[0].query.split()[-1] in str(explained)
+    assert not any(one.excerpt.step.id in {item.step.id for item in first.items} for one in others[0].left_out)
+
+
+def test_what_a_prompt_does_without_is_left_out_of_its_explanation(memory: HierarchicalMemory) -> None:
+    memory.archive([MessageStep("user", text) for text in sentences(60)])
+    asked = [
+        {"role": "user", "content": "Hm."},
+        {"role": "user", "content": "quetzal zymurgy floccinaucinihilipilification"},
+    ]
+    explained = memory.explain(messages=asked, session="mine", now=START)
+    assert explained.items == () and explained.left_out[0].reason == UNRELATED
+
+
 # -- around it
 
 
@@ -153,19 +192,21 @@ def test_any_query_has_an_explanation(memory: HierarchicalMemory, query: str) ->
     memory.add_steps([MessageStep("user", text) for text in sentences(5)])
     explained = memory.explain(query)
     assert explained.recalled == memory.recall(query)
-    assert len(str(explained).splitlines()[0]) <= 48
+    assert len(str(explained).splitlines()[0]) <= 150
     assert max(map(len, drawn(explained, 80).splitlines())) <= 80
 
 
 @pytest.mark.parametrize(
     ("query", "options", "said"),
     [
-        (None, {}, "query must be a string"),
+        (7, {}, "query must be a string"),
+        (None, {"messages": []}, "messages need the name of their session"),
+        (None, {"speaker": 7}, "speaker must be a string"),
         ("x", {"max_tokens": 0}, "max_tokens must be a number of tokens"),
         ("x", {"now": "2025"}, "now must be a datetime"),
     ],
 )
-def test_wrong_arguments_are_refused(memory: HierarchicalMemory, query: str, options: Any, said: str) -> None:
+def test_wrong_arguments_are_refused(memory: HierarchicalMemory, query: Any, options: Any, said: str) -> None:
     with pytest.raises(InputError, match=said):
         memory.explain(query, **options)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -22,6 +22,9 @@ from tinymem.cli.options import (
 )
 from tinymem.cli.shared import Target, excerpt_record, left_out_record, on_memory, print_json, say
 from tinymem.steps.terminal import pluralize, terminal_width
+
+if TYPE_CHECKING:
+    from tinymem.recall import Explanation
 
 __all__ = ["context", "explain", "recall"]
 
@@ -124,11 +127,20 @@ def context(
 @on_memory()
 def explain(
     target: Target,
-    question: QuestionArgument,
-    max_tokens: BudgetOption = 1_000,
+    question: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="QUESTION", help="What to look for. Default: what the next prompt asks by itself."),
+    ] = None,
+    max_tokens: Annotated[
+        int | None,
+        typer.Option("--max-tokens", min=1, help="The token budget: 1000 of the excerpts, or 8000 of the prompt."),
+    ] = None,
     since: SinceOption = None,
     until: UntilOption = None,
-    session: SessionOption = None,
+    session: Annotated[
+        str | None,
+        typer.Option("--session", help="Only steps of this session; of a prompt, the conversation that goes on."),
+    ] = None,
     speaker: SpeakerOption = None,
     tool: ToolOption = None,
     type: TypeOption = None,
@@ -138,11 +150,16 @@ def explain(
 
     Example: tinymem explain which test was flaky --max-tokens 500
     """
-    asked = " ".join(question)
     filters = _filters(since, until, session, speaker, tool, type, where)
     with target.open_to_search() as memory:
-        found = memory.explain(asked, max_tokens=max_tokens, **filters)
+        found = memory.explain(" ".join(question or ()) or None, max_tokens, **filters)
+    first, *others = [_explanation_record(one) for one in (found, *found.also)]
+    target.answer(first | {"also": others}, found)
+
+
+def _explanation_record(found: Explanation) -> dict[str, Any]:
+    """Return what was found for a query as JSON has it."""
     items = [excerpt_record(item) for item in found.items]
     left = [left_out_record(one) for one in found.left_out]
-    result = {"question": asked, "tokens": found.recalled.tokens, "budget": max_tokens}
-    target.answer(result | {"items": items, "left_out": left}, found)
+    result = {"question": found.query, "tokens": found.recalled.tokens, "budget": found.budget}
+    return result | {"items": items, "left_out": left}

@@ -21,6 +21,7 @@ from tinymem.memory.context.contexts import Contexts
 from tinymem.memory.context.fitting import Fitting, facts_about, indices_given
 from tinymem.memory.context.prompts import Prompts
 from tinymem.memory.filters import Filters
+from tinymem.memory.inspection.explaining import Explainer
 from tinymem.memory.inspection.receipts import Receipts
 from tinymem.memory.opening import open_place
 from tinymem.memory.reading import Reading
@@ -183,9 +184,10 @@ class HierarchicalMemory(StepCollection):
                 self._reading = Reading(archive, namespace, self._lock.while_open)
                 self._search = Search(archive, held=self._lock.while_open)
                 self._fitting = Fitting(window, archive.key, counter)
-                scratchpad = self._scratchpad.memory
-                parts = window, episodes, archive, scratchpad, self._search
+                parts = window, episodes, archive, self._scratchpad.memory, self._search
                 self._contexts = Contexts(*parts, keys, self._lock.while_open, Prompts(archive, cache))
+                about = self._contexts, self._fitting, self._filters, self._lock.while_open
+                self._explainer = Explainer(self._search, *about)
                 self._upkeep = Upkeep(window, archive, retention)
                 if prompt is not None:
                     window.begin_with(prompt)
@@ -669,8 +671,7 @@ class HierarchicalMemory(StepCollection):
             only = self._filters.make(**limits, where=where)
             when = utc_now() if now is None else to_utc("now", now)
             budget = check_token_budget("max_tokens", max_tokens)
-            if not isinstance(ids, bool):
-                raise InputError(f"ids must be True or False, not {safe_repr(ids)}")
+            check_instance("ids", ids, bool)
             if k is not None and check_non_negative_int("k", k) < 1:
                 raise InputError(f"k must be 1 or more, not {safe_repr(k)}")
             hidden = check_numbers("without", without)
@@ -684,30 +685,32 @@ class HierarchicalMemory(StepCollection):
 
     def explain(
         self,
-        query: str,
-        max_tokens: int = 1_000,
+        query: str | None = None,
+        max_tokens: int | None = None,
         *,
+        messages: Any = None,
+        session: str | None = None,
         now: Time | None = None,
         next_best: int = NEXT_BEST,
         **filters: Any,
     ) -> Explanation:
-        """Explain what `recall` brings back for the same arguments: tokens, scores and each feature's part in them.
+        """Explain what `recall(query)` brings back: tokens, scores, and each feature's part in them.
 
-        The `next_best` passages follow, with the reason why each is left out; `filters` are those of `recall`. Print
-        the result; rich shows it in colour. `tinymem.recall.features.FEATURES` says what each feature means.
+        With `messages` it is what the prompt of `fit(messages, session=...)` recalls, and without either what that of
+        `context()` does, each as the first of its session: the queries that they ask by themselves are shown. Nothing
+        is archived. `max_tokens` are those of the block, 1,000 unless given, or of the whole prompt, whose conversation
+        `session` is then; `filters` are those of `recall`, or of `fit`. The `next_best` passages follow, and why each
+        is left out. Print the result; rich shows it in colour. `tinymem.recall.features.FEATURES` tells of features.
 
-        >>> import tempfile
-        >>> with HierarchicalMemory(tempfile.mkdtemp()) as memory:
-        ...     step = memory.add_messages([{"role": "user", "content": "The staging server is at 10.0.0.7."}])[0]
-        ...     memory.explain("Where is staging?").recalled.items[0].step == step
+        >>> with HierarchicalMemory() as memory:
+        ...     step = memory.add_message("user", "The staging server is at 10.0.0.7.")
+        ...     memory.explain("Where is staging?").items[0].step == step
         True
         """
-        with self._lock.while_open():
-            when = utc_now() if now is None else to_utc("now", now)
-            budget = check_token_budget("max_tokens", max_tokens)
-            only = self._filters.make(**filters)
-        next_best = check_non_negative_int("next_best", next_best)
-        return self._search.explain(check_str("query", query), budget, when, next_best, only)
+        if query is not None and messages is None:
+            return self._explainer.explain(query, max_tokens, now, next_best, {"session": session, **filters})
+        budget = self.max_tokens if max_tokens is None else max_tokens
+        return self._explainer.explain_prompt(query, messages, session, budget, self.shares, now, next_best, filters)
 
     def get(self, id: str | int) -> Step:
         """Return one step, whole.

@@ -12,7 +12,7 @@ from tinymem.recall.relevance import Signals, price_of
 from tinymem.recall.render import DAY, format_times
 from tinymem.steps.display import one_line
 from tinymem.steps.step import REPR_LENGTH, Step
-from tinymem.steps.terminal import Column, Line, Shown, Table, first_words, pluralize
+from tinymem.steps.terminal import Column, Line, Shown, Table, count_cells, first_words, pluralize, safe
 from tinymem.steps.types import shown_time
 
 __all__ = ["Excerpt", "Explanation", "LeftOut", "Recall"]
@@ -137,17 +137,17 @@ class LeftOut:
 
 
 REASONS = 3  # features that are shown of a passage, the strongest
-WORDS = 48  # cells of a text that are shown
+WORDS = 48  # cells of a text that are shown,
+ASKED = 150  # and of a query
 
 _WHERE = (
     Column("step", "bold", right=True),
     Column("date", "green"),
     Column("score", "magenta", right=True),
-    Column("length", "magenta", right=True),
     Column("relevance", "magenta", right=True),
     Column("tokens", "cyan", right=True),
 )
-_WHAT = (Column("why", room="wrapped"), Column("text", "dim", room="below"))
+_WHAT = (Column("text", "dim", room="below"), Column("why", room="wrapped"))
 FOUND = (*_WHERE, *_WHAT)
 LEFT_OUT = (*_WHERE, Column("rank", right=True), Column("left out", "yellow", room="wrapped"), *_WHAT)
 
@@ -157,8 +157,8 @@ class Explanation(Shown):
     """The explanation of a recall, to print: excerpts with their scores, and the next best passages.
 
     `explanation.text(80)` has lines of 80 columns at most.
-    Printed, `length` is the price of an excerpt's length: what has a lower score may cost less and come in before. Of
-    the features, those are shown that are not the same for all passages.
+    Printed, `why` has the strongest features, of those that are not the same for all passages, and the price of the
+    excerpt's length: what has a lower score may cost less and come in before.
 
     Attributes:
         query: The query.
@@ -170,6 +170,7 @@ class Explanation(Shown):
         signals: What tells whether the memory knows anything of the question; None for a stretch of a run.
         odds: The log-odds that it does, by these signals; below 0 the answer is no.
         corrections: The numbers of the steps that are corrected, each with that of its newest correction.
+        also: The explanations of a prompt's other queries, in the order in which they had what was left of the tokens.
     """
 
     query: str
@@ -179,6 +180,7 @@ class Explanation(Shown):
     signals: Signals | None = None
     odds: float = 0.0
     corrections: Mapping[int, int] = field(default_factory=dict)
+    also: tuple[Explanation, ...] = ()
 
     @property
     def items(self) -> tuple[Excerpt, ...]:
@@ -187,7 +189,7 @@ class Explanation(Shown):
 
     def blocks(self) -> Iterator[Line | Table]:
         """Yield the lines and tables of the explanation."""
-        yield [(first_words(self.query, WORDS) or "(nothing asked)", "bold")]
+        yield [(both_ends(self.query, ASKED) or "(nothing asked)", "bold")]
         yield [(f"{pluralize(len(self.items), 'excerpt')}, {self.recalled.tokens:,} of {self.budget:,} tokens", "")]
         if self.recalled.note:
             yield [(self.recalled.note, "yellow")]
@@ -204,11 +206,27 @@ class Explanation(Shown):
         if self.left_out:
             yield []
             yield Table(LEFT_OUT, [_row(one, common) for one in self.left_out])
+        for other in self.also:
+            yield []
+            yield from other.blocks()
 
     def _common_features(self) -> set[tuple[str, float]]:
         """Return the features that are the same in all passages, with their shares; they decide nothing."""
         whys = [item.why.items() for item in (*self.items, *(one.excerpt for one in self.left_out))]
         return set.intersection(*map(set, whys)) if len(whys) > 1 else set()
+
+
+def both_ends(text: str, most: int) -> str:
+    """Return the words of a text in at most `most` cells: how it begins and ends where there are more.
+
+    >>> both_ends("What is this about? What is asked now?", 24)
+    'What is th… asked now?'
+    """
+    words, half = " ".join(text.split()), most // 2 - 1
+    if count_cells(words) <= most:
+        return safe(words)
+    end = words[-half:] if words.isascii() else words[-half // 2 :]
+    return f"{first_words(words, half)} {safe(end).lstrip()}"
 
 
 def _row(one: LeftOut, common: set[tuple[str, float]]) -> tuple[str, ...]:
@@ -217,12 +235,13 @@ def _row(one: LeftOut, common: set[tuple[str, float]]) -> tuple[str, ...]:
 
 
 def _where(item: Excerpt) -> tuple[str, ...]:
-    values = f"{item.score:+.2f}", f"{-price_of(item.end - item.start):+.2f}", f"{item.relevance:.2f}"
-    return f"#{item.step.step_number}", shown_time(item.step, DAY), *values, f"{item.tokens:,}"
+    values = f"{item.score:+.2f}", f"{item.relevance:.2f}", f"{item.tokens:,}"
+    return f"#{item.step.step_number}", shown_time(item.step, DAY), *values
 
 
 def _what(item: Excerpt, common: set[tuple[str, float]]) -> tuple[str, str]:
-    """Return the features that weigh most, and the first words."""
+    """Return the first words, and the features that weigh most."""
     shares = [share for share in item.why.items() if share not in common]
-    why = ", ".join(f"{name} {value:+.2f}" for name, value in shares[:REASONS])
-    return why, first_words(item.text, WORDS) + format_times(item.times, item.varied)
+    shown = [*shares[:REASONS], ("length", -price_of(item.end - item.start))]
+    why = ", ".join(f"{name} {value:+.2f}" for name, value in shown)
+    return first_words(item.text, WORDS) + format_times(item.times, item.varied), why

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -84,10 +84,17 @@ class Search:
         return self._explained(text, budget, now, limits, hidden, only).recalled
 
     def explain(
-        self, text: str, budget: int, now: datetime, next_best: int = NEXT_BEST, only: Filter | None = None
+        self,
+        text: str,
+        budget: int,
+        now: datetime,
+        next_best: int = NEXT_BEST,
+        only: Filter | None = None,
+        hidden: Collection[int] = (),
+        **limits: Any,
     ) -> Explanation:
-        """Return what `recall` gives, and the best of what it does not, with reasons."""
-        return self._explained(text, budget, now, Limits(left_out=next_best), only=only)
+        """Return what `recall` gives for the same arguments, and the best of what it does not, with reasons."""
+        return self._explained(text, budget, now, Limits(left_out=next_best, **limits), hidden, only)
 
     def score(
         self, text: str, now: datetime, allowed: npt.NDArray[np.bool_], catalog: Catalog | None = None

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
+from copy import copy
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
+from typing import TYPE_CHECKING
 
 from tinymem.archive.archive import Archive
 from tinymem.archive.durable_window import DurableWindow
@@ -27,6 +29,9 @@ from tinymem.steps.types import ScratchpadStep
 from tinymem.stores.filter import Filter
 from tinymem.window.semantic import default_query
 from tinymem.window.sending import MessageRenderer
+
+if TYPE_CHECKING:
+    from tinymem.memory.inspection.explaining import ExplainedSearch
 
 __all__ = ["Contexts", "episodes_block"]
 
@@ -61,7 +66,8 @@ class Contexts:
         while_open: Callable[[], AbstractContextManager[None]],
         prompts: Prompts,
     ) -> None:
-        self._window, self._archive, self._search, self._while_open = window, archive, search, while_open
+        self._window, self._archive, self._while_open = window, archive, while_open
+        self._search: Search | ExplainedSearch = search
         self._sessions = Sessions(window, archive)
         self.prompts = prompts
         self._sending = {style: MessageRenderer(archive.counter, style, extra_keys) for style in STYLES}
@@ -108,6 +114,12 @@ class Contexts:
         else:
             prompt = assemble(window, budget, blocks, shares, WHOLE)
         return replace(prompt.context(window, budget), conversation=history.conversation)
+
+    def with_search(self, search: ExplainedSearch) -> Contexts:
+        """Return contexts of the same parts that find by another search, and whose sessions had none yet."""
+        other = copy(self)
+        other._search, other.prompts = search, self.prompts.empty()
+        return other
 
     def _recall(
         self, queries: Sequence[str], when: datetime, only: Filter | None, without: Collection[int] = ()
