@@ -143,6 +143,23 @@ def test_a_prompt_is_searched_with_what_was_typed(prompt: str, is_found: bool, h
     assert ("PK-70812" in hook("prompt", given, path).out) is is_found
 
 
+def test_a_memory_says_nothing_to_a_yes_and_speaks_for_the_question_behind_it(hook: Hook, tmp_path: Path) -> None:
+    said = [claude("user", "Yes, go ahead with the second option. The relay of pump 7 is soldered by hand.")]
+    hook("stop", {"transcript_path": str(write(tmp_path / "s1.jsonl", said))}, tmp_path / "m")
+    for prompt in (
+        "yes",
+        "Yes, go ahead!",
+        "ok, option 2",
+        "and the rest?",
+        "Ja, mach bitte weiter.",
+        "好的，继续",
+        "👍",
+    ):
+        assert hook("prompt", {"session_id": "s2", "prompt": prompt}, tmp_path / "m").out == ""
+    asked = {"session_id": "s2", "prompt": "Yes, and how is the relay of pump 7 soldered?"}
+    assert "by hand" in hook("prompt", asked, tmp_path / "m").out
+
+
 @pytest.mark.parametrize(
     ("event", "given", "said"),
     [

@@ -23,6 +23,7 @@ from tinymem.recall.search import Search
 from tinymem.runs.growing import ingest_growing
 from tinymem.runs.harness import ABOUT, own_words
 from tinymem.runs.hooks.privacy import redact_with, without_private
+from tinymem.runs.hooks.talk import is_small_talk
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.checks import check_choice
 from tinymem.steps.ids import utc_now
@@ -219,7 +220,8 @@ class Answers:
         names = dict.fromkeys((asked.namespace, *asked.also))
         memories = {name: memory for name in names if (memory := self._opened(name, asked.redact)) is not None}
         prompt = words_of(prompt, [memory.long_term.key for memory in memories.values()])
-        if not (prompt := redact_with(asked.redact)(without_private(prompt, "")).strip()):
+        prompt = redact_with(asked.redact)(without_private(prompt, "")).strip()
+        if is_small_talk(prompt):
             return ""
         left, texts = asked.max_tokens or FOUND, list[str]()
         for namespace, memory in memories.items():
