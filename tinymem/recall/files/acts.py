@@ -1,0 +1,86 @@
+"""An act on a file, as a call or a command did it."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections import Counter
+from typing import NamedTuple
+
+from tinymem.recall.files.lines import code_lines, shown_codes
+
+__all__ = [
+    "EDITED",
+    "READ",
+    "RESET",
+    "SEEN",
+    "UNKNOWN",
+    "WROTE",
+    "Act",
+    "edit",
+    "full_path",
+    "read",
+    "unknown",
+    "write",
+]
+
+MANY = 8  # copies of a line that go at once, where an edit was made in all places
+# Some lines were shown, all were shown, some were changed, it was made of these, something changed it, it was set back.
+SEEN, READ, EDITED, WROTE, UNKNOWN, RESET = range(6)
+_DRIVE = re.compile(r"([A-Za-z]):(?=/)")
+
+
+class Act(NamedTuple):
+    """What a call did to the file at `path`: "" stands for all files, a folder for all in it.
+
+    `lines` are codes of lines that stand in it afterwards, all of them for READ and WROTE; `gone`, of those that went.
+    """
+
+    path: str
+    kind: int
+    lines: tuple[int, ...] = ()
+    gone: tuple[int, ...] = ()
+
+
+def read(path: str, text: str, is_whole: bool) -> Act:
+    """Return the act of reading `text` in a file."""
+    return Act(path, READ if is_whole else SEEN, shown_codes(text))
+
+
+def write(path: str, text: str) -> Act:
+    """Return the act of writing all of a file; "" where it was removed."""
+    return Act(path, WROTE, tuple(code_lines(text)))
+
+
+def edit(path: str, old: str, new: str, all_places: bool = False) -> Act:
+    """Return the act of putting `new` in the place of `old`, or in `all_places` of it.
+
+    A line that was only broken in two is not gone.
+    """
+    before, after, folded = Counter(code_lines(old)), Counter(code_lines(new)), f" {' '.join(new.split())} "
+    gone = before - after
+    for line in old.splitlines():
+        words = " ".join(line.split())
+        if words not in new and f" {words} " in folded:
+            gone -= Counter(code_lines(line))
+    for code in after:
+        gone.pop(code, None)
+    return Act(path, EDITED, (*(after - before).elements(),), (*gone.elements(),) * (MANY if all_places else 1))
+
+
+def unknown(path: str) -> Act:
+    """Return an act after which nobody knows what stands in a file."""
+    return Act(path, UNKNOWN)
+
+
+def full_path(path: str, folder: str = "") -> str:
+    r"""Return the path as it is compared, from `folder` on where it is relative.
+
+    >>> full_path("src\\app.py", "C:\\work"), full_path("/a/./b.py", "/c")
+    ('/c/work/src/app.py', '/a/b.py')
+    """
+    said = path.strip().removeprefix("file://").replace("\\", "/")
+    said = _DRIVE.sub(lambda drive: f"/{drive[1].lower()}", said, count=1)
+    if folder and not said.startswith(("/", "~")):
+        said = f"{full_path(folder)}/{said}"
+    return posixpath.normpath(said) if said else ""

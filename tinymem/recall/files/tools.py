@@ -1,0 +1,209 @@
+"""Tools that touch files: a table by name, and what a call of one did."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tinymem.recall.files.acts import SEEN, Act, edit, full_path, read, unknown, write
+from tinymem.recall.files.patches import acts_of_patch
+from tinymem.recall.files.shell import acts_of_command, acts_of_search
+from tinymem.steps.actions import ToolCall
+from tinymem.steps.content import as_text, to_mutable
+
+__all__ = ["FILE_TOOLS", "FileTool", "acts_of"]
+
+
+@dataclass(frozen=True)
+class FileTool:
+    """A tool that touches files, and the names of its arguments where they are not the usual ones.
+
+    Attributes:
+        does: What it does: "read", "search", "edit", "write", "patch", "remove", "move", or "run" for a shell.
+        path: The argument with the file's path.
+        old: The one with the text that an edit replaces.
+        new: The one with what it puts there.
+        content: The one with all of a new file, or with a patch.
+        command: The one with a shell's command.
+    """
+
+    does: str
+    path: str = ""
+    old: str = ""
+    new: str = ""
+    content: str = ""
+    command: str = ""
+
+
+# By names in small letters, without what a server puts before them, hyphens and underlines. Add your own.
+FILE_TOOLS: dict[str, FileTool] = {
+    name: FileTool(does)
+    for does, names in {
+        "read": "read readfile readtextfile view viewfile openfile cat",
+        "search": "grep searchfilecontent greptool grepsearch ripgrep searchfiles",
+        "edit": "edit multiedit editfile replace strreplace searchreplace strreplaceeditor strreplacebasededittool "
+        "texteditor editor notebookedit updatefile insert replaceinfile",
+        "write": "write writefile createfile create savefile writetofile newfile",
+        "patch": "applypatch patch applydiff",
+        "remove": "deletefile removefile delete deletefiles",
+        "move": "movefile renamefile move copyfile",
+        "run": "bash shell runshellcommand runterminalcmd runterminalcommand runcommand execcommand localshell "
+        "executebash executecommand terminal containerexec exec powershell",
+    }.items()
+    for name in names.split()
+}
+_USUAL = {
+    "path": ("file_path", "path", "filePath", "absolute_path", "target_file", "notebook_path", "filename", "file",
+             "source", "AbsolutePath", "uri"),
+    "old": ("old_string", "old_str", "oldText", "oldString", "old_text", "old", "search"),
+    "new": ("new_string", "new_str", "newText", "newString", "new_text", "new", "replace", "insert_text"),
+    "content": ("content", "contents", "file_text", "text", "patch", "patchText", "input", "diff", "new_source"),
+    "command": ("command", "cmd", "script", "CommandLine"),
+    "folder": ("workdir", "cwd", "working_directory", "directory", "dir_path", "path"),
+    "to": ("destination", "to", "target", "new_path"),
+}  # fmt: skip
+_RANGE = ("offset", "limit", "start_line", "end_line", "view_range", "line_range", "lines", "head", "tail", "pages",
+          "start_line_one_indexed", "startLine", "endLine", "range")  # fmt: skip
+_ALL = ("replace_all", "replaceAll", "expected_replacements")
+_FAILED = re.compile(
+    r"\W*(?:<tool_use_error>|errors?\b|failed|no (?:replacement|changes|match|such|files?)\b|could not|cannot|invalid|"
+    r"unable|string (?:to replace )?not|the user doesn't want|file (?:has not|does not|not found|unchanged)|"
+    r"\[?(?:request|tool).{0,20}(?:interrupted|aborted|denied|rejected)|enoent|eacces|permission)"
+    r"|.{0,300}(?:was rejected|not found in|does not exist|did not (?:match|appear|find)|multiple occurrences)",
+    re.IGNORECASE | re.DOTALL,
+)
+_CUT = re.compile(
+    r"truncated|clipped|elided|omitted|more lines|lines? (?:hidden|skipped)|too (?:long|large)|partial|unchanged since|"
+    r"use (?:offset|view_range)|showing lines", re.IGNORECASE,
+)  # fmt: skip
+_NUMBERED = re.compile(r"(?m)^\s*L?(\d{1,6})(?:→|[\t|:-])")
+_BAD_ESCAPE = re.compile(r'(\\)(?![\\"/bfnrtu])(?<!\\\\)')  # models write some
+MOST_LINES = 2_000  # that tools show of a file at once
+EDGE = 400  # characters at the ends of a result that say if it was cut
+
+
+def acts_of(call: ToolCall) -> list[Act]:
+    """Return what a call did to files, as far as it is sure; of one without a result, the files alone."""
+    tool = FILE_TOOLS.get(re.split(r"__|[.:/]", call.name)[-1].lower().replace("_", "").replace("-", ""))
+    if tool is None:
+        return []
+    arguments = _arguments(call.arguments)
+    result = _result(as_text(call.observation)) if call.observation is not None else ""
+    does = str(arguments.get("command", "")) if tool.does == "edit" else tool.does
+    acts = _ACTS.get(does, _ACTS[tool.does])(tool, arguments, result)
+    if not call.answered or call.error is not None or (tool.does != "run" and _FAILED.match(result)):
+        return [Act(act.path, SEEN) for act in acts]
+    return acts
+
+
+def _arguments(given: Mapping[str, Any] | str) -> Mapping[str, Any]:
+    """Return arguments as a mapping; what is no JSON object, as the "input" that it is."""
+    if not isinstance(given, str):
+        return {name: to_mutable(value) for name, value in given.items()}
+    try:
+        found = json.loads(_BAD_ESCAPE.sub(r"\1\1", given), strict=False)
+    except (ValueError, RecursionError):
+        return {"input": given}
+    if isinstance(found, dict) and found.keys() == {"input"} and str(found["input"]).startswith("{"):
+        return _arguments(str(found["input"]))
+    return found if isinstance(found, dict) else {"input": found}
+
+
+def _result(text: str) -> str:
+    """Return the text of a result, out of the JSON that some shells put around it."""
+    if text.startswith('{"output":'):
+        try:
+            return str(json.loads(text)["output"])
+        except (ValueError, KeyError, TypeError, RecursionError):
+            return text
+    return text
+
+
+def _argument(tool: FileTool, arguments: Mapping[str, Any], role: str) -> Any:
+    names = (named,) if (named := getattr(tool, role, "")) else _USUAL[role]
+    return next((arguments[name] for name in names if arguments.get(name) is not None), None)
+
+
+def _path(tool: FileTool, arguments: Mapping[str, Any], role: str = "path") -> str:
+    said = _argument(tool, arguments, role)
+    return full_path(said) if isinstance(said, str) else ""
+
+
+def _text(tool: FileTool, arguments: Mapping[str, Any], role: str) -> str | None:
+    said = _argument(tool, arguments, role)
+    return said if isinstance(said, str) else None
+
+
+def _is_cut(text: str) -> bool:
+    """Return whether a result says that it is not all, or its numbered lines are not those from 1 on."""
+    if _CUT.search(text[:EDGE]) or _CUT.search(text[-EDGE:]):
+        return True
+    numbers = [*map(int, _NUMBERED.findall(text))]
+    if 2 * len(numbers) <= text.count("\n"):
+        return False
+    return len(numbers) >= MOST_LINES or (numbers[0], numbers[-1]) != (1, len(numbers))
+
+
+def _read(tool: FileTool, arguments: Mapping[str, Any], result: str) -> list[Act]:
+    path = _path(tool, arguments)
+    is_whole = not any(arguments.get(name) not in (None, 0, "") for name in _RANGE) and not _is_cut(result)
+    return [read(path, result, is_whole)] if path else []
+
+
+def _search(tool: FileTool, arguments: Mapping[str, Any], result: str) -> list[Act]:
+    path = _path(tool, arguments)
+    is_file = "." in path.rsplit("/", 1)[-1] and _NUMBERED.search(result)
+    return acts_of_search(result, path, path if is_file else "")
+
+
+def _edit(tool: FileTool, arguments: Mapping[str, Any], result: str) -> list[Act]:
+    path, edits = _path(tool, arguments), arguments.get("edits")
+    acts: list[Act] = []
+    for each in edits if isinstance(edits, list) else [arguments]:
+        if not isinstance(each, dict):
+            continue
+        where = _path(tool, each) or path
+        old, new = _text(tool, each, "old"), _text(tool, each, "new")
+        if old is None and new is not None and arguments.get("command") == "insert":
+            old = ""
+        change = unknown(where) if old is None else edit(where, old, new or "", any(map(each.get, _ALL)))
+        acts.append(change)
+    return [act for act in acts if act.path]
+
+
+def _write(tool: FileTool, arguments: Mapping[str, Any], result: str) -> list[Act]:
+    path, content = _path(tool, arguments), _text(tool, arguments, "content")
+    if not path:
+        return []
+    return [unknown(path) if content is None or arguments.get("append") else write(path, content)]
+
+
+def _patch(tool: FileTool, arguments: Mapping[str, Any], result: str) -> list[Act]:
+    return acts_of_patch(_text(tool, arguments, "content") or "")
+
+
+def _remove(tool: FileTool, arguments: Mapping[str, Any], result: str) -> list[Act]:
+    return [write(path, "")] if (path := _path(tool, arguments)) else []
+
+
+def _move(tool: FileTool, arguments: Mapping[str, Any], result: str) -> list[Act]:
+    return [unknown(path) for role in ("path", "to") if (path := _path(tool, arguments, role))]
+
+
+def _run(tool: FileTool, arguments: Mapping[str, Any], result: str) -> list[Act]:
+    command, folder = _argument(tool, arguments, "command"), _path(tool, arguments, "folder")
+    if isinstance(command, (list, tuple)):
+        if command[:1] == ["apply_patch"]:
+            return acts_of_patch("\n".join(map(str, command[1:])), folder)
+        command = " ".join(map(str, command[2:] if len(command) > 2 and str(command[1]).startswith("-") else command))
+    return acts_of_command(command, result, folder, _is_cut(result)) if isinstance(command, str) else []
+
+
+_Reader = Callable[[FileTool, Mapping[str, Any], str], list[Act]]
+_ACTS: dict[str, _Reader] = {
+    "read": _read, "view": _read, "search": _search, "edit": _edit, "write": _write, "create": _write,
+    "patch": _patch, "remove": _remove, "move": _move, "run": _run,
+}  # fmt: skip
