@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import operator
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -24,10 +25,20 @@ if TYPE_CHECKING:
     from tinymem.recall.catalog import Catalog
     from tinymem.steps.step import Step
 
-__all__ = ["POSTGRES", "SQLITE", "Condition", "Engine", "Filter", "tool_name"]
+__all__ = ["POSTGRES", "SQLITE", "Condition", "Engine", "Filter", "folders_of", "tool_name"]
 
 LONGEST_TOOL = 200  # characters of a tool's name that stand with a passage
 HIGHEST = "\U0010ffff"  # the character behind all others
+
+
+def folders_of(paths: Iterable[str]) -> list[str]:
+    """Return these paths with those of all folders around them, "" for all files.
+
+    >>> folders_of(["/a/b.py"])
+    ['', '/a', '/a/b.py']
+    """
+    slashes = ((path, match.start()) for path in paths for match in re.finditer("/|$", path))
+    return sorted({"", *(path[:at] for path, at in slashes)})
 
 
 def tool_name(name: str) -> str:

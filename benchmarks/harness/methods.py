@@ -17,6 +17,7 @@ from tinymem.messages.conversion import message_places
 from tinymem.protocols import Embedder
 from tinymem.recall import Recall
 from tinymem.recall.fusion import Fusion
+from tinymem.recall.render import between
 from tinymem.recall.search import Search
 from tinymem.registry import embedder_from
 
@@ -119,7 +120,9 @@ class Tinymem:
         for item in found.items:
             part = item.step.parts()[item.part]
             if part.kind not in NO_UNIT:
-                claims.append(Claim(self._places[item.step.id][part.message], item.start, item.end))
+                place = self._places[item.step.id][part.message]
+                left_out = [(first, last) for first, last, _ in item.gone]
+                claims += [Claim(place, *piece) for piece in between(item.end, [(0, item.start), *left_out])]
         return Recalled(found.text, tuple(claims))
 
     def close(self) -> None:

@@ -21,8 +21,8 @@ from tinymem.stores.postgres.steps import Steps
 
 __all__ = ["TABLES", "PostgresJournal"]
 
-TABLES = ("steps", "labels", "links", "passages", "terms", "stems", "identifiers", "summaries", "reindexed", "settings",
-          "writers")  # fmt: skip
+TABLES = ("steps", "labels", "links", "files", "passages", "terms", "stems", "identifiers", "summaries", "reindexed",
+          "settings", "writers")  # fmt: skip
 
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _PASSAGES = "SELECT step, id FROM passages WHERE namespace = %s AND step = ANY(%s::bigint[]) ORDER BY id"
@@ -116,7 +116,7 @@ class PostgresJournal(Steps, Passages):
             self._fulltext.remove(gone)
             counted = self._identifiers.remove(numbers)
             self.write(_GONE, self.id, self.id, numbers)
-            for table, column in (("passages", "step"), ("steps", "number"), ("labels", "step")):
+            for table, column in (("passages", "step"), ("steps", "number"), ("labels", "step"), ("files", "step")):
                 self.write(
                     f"DELETE FROM {table} WHERE namespace = %s AND {column} = ANY(%s::bigint[])", self.id, numbers
                 )

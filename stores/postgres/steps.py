@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from tinymem.errors import InputError
-from tinymem.protocols import LinkedMessage, LinkRow, StepOutline, StepRow, SummaryRow, Tally
+from tinymem.protocols import FileNote, LinkedMessage, LinkRow, StepOutline, StepRow, SummaryRow, Tally
 from tinymem.protocols.settings import REWRITES, WINDOW_CHANGES
 from tinymem.stores.filter import POSTGRES, Filter
 from tinymem.stores.postgres.database import Database
@@ -21,6 +21,14 @@ _OUTLINE = "number, id, type, session, tokens, in_window"
 _END = 1 << 62  # above every number
 _ADD = Planned(f"INSERT INTO steps (namespace, {_COLUMNS}) VALUES (%s{', %s' * 13})")
 _LABEL = Planned("INSERT INTO labels (namespace, name, value, step) VALUES (%s, %s, %s, %s)")
+_PUT_FILE = Planned("INSERT INTO files VALUES (%s, %s, %s, %s, %s, %s, %s, %s)")
+_FILES = Planned("""
+WITH touched AS (SELECT DISTINCT path FROM files WHERE namespace = %(ns)s AND step = ANY(%(numbers)s::bigint[]))
+SELECT step, place, call, path, kind, lines, gone FROM files WHERE namespace = %(ns)s AND path IN (
+    SELECT path FROM touched UNION SELECT '' FROM touched
+    UNION SELECT left(path, at - 1) FROM touched CROSS JOIN generate_series(1, 1000) at WHERE substr(path, at, 1) = '/'
+) ORDER BY step, place
+""")
 _WINDOW = Planned(f"SELECT {_COLUMNS} FROM steps WHERE namespace = %s AND in_window AND number > %s ORDER BY number")
 _RECORDS = Planned("SELECT number, record FROM steps WHERE namespace = %s AND number = ANY(%s::bigint[])")
 _WAITING = Planned("""
@@ -48,7 +56,7 @@ _SUMMARY = (
 
 
 class Steps(Database):
-    """The tables `steps`, `labels`, `links` and `summaries`."""
+    """The tables `steps`, `labels`, `links`, `files` and `summaries`."""
 
     def add(self, rows: Sequence[StepRow]) -> None:
         """Write steps, all or none; InputError for an id that exists, or a number from before the mark.
@@ -64,6 +72,8 @@ class Steps(Database):
                 self.write(_ADD, self.id, *place, r.record, bool(r.window), r.view, bool(r.milestone), r.archived)
                 for label in r.labels:
                     self.write(_LABEL, self.id, *label, r.number)
+                for note in r.files:
+                    self.write(_PUT_FILE, self.id, *note)
                 if r.number >= head.last:
                     head.last, head.end = r.number, r.position + r.tokens
                 head.next_number = max(head.next_number, r.number + 1)
@@ -248,6 +258,19 @@ class Steps(Database):
         for said, *message in self.read(_ALIKE, (list(dict.fromkeys(hashes)), self.id, limit)) if hashes else ():
             found.setdefault(said, []).append(LinkedMessage(*message))
         return found
+
+    # -- files ---------------------------------------------------------------------------------------------------------
+
+    def file_notes(self, numbers: Sequence[int]) -> list[FileNote]:
+        """Return what was done to the files that these steps touch, and to the folders they are in, in order."""
+        return [FileNote(*row) for row in self.read(_FILES, {"ns": self.id, "numbers": [*numbers]})]
+
+    def renew_file_notes(self, notes: Iterable[FileNote]) -> None:
+        """Put these notes in the place of all."""
+        with self._transaction():
+            self.write("DELETE FROM files WHERE namespace = %s", self.id)
+            for note in notes:
+                self.write(_PUT_FILE, self.id, *note)
 
     # -- summaries -----------------------------------------------------------------------------------------------------
 

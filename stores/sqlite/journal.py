@@ -75,6 +75,7 @@ class SqliteJournal(Steps, Passages):
                 db.execute("DELETE FROM passages WHERE step = ?", (number,))
                 db.execute("DELETE FROM steps WHERE number = ?", (number,))
                 db.execute("DELETE FROM labels WHERE step = ?", (number,))
+                db.execute("DELETE FROM files WHERE step = ?", (number,))
                 db.execute("DELETE FROM summaries WHERE first <= ?1 AND last >= ?1", (number,))
             self._fulltext.purge()
             gone = " ".join(str(id) for some in ids.values() for id in some)

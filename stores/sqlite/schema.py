@@ -10,7 +10,7 @@ from tinymem.errors import FormatError
 
 __all__ = ["FORMAT", "MIGRATIONS", "Migration", "check_format", "make_tables", "version_of"]
 
-FORMAT = 3
+FORMAT = 4
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS steps (
@@ -34,6 +34,10 @@ CREATE INDEX IF NOT EXISTS links_alike ON links (alike, step);
 CREATE TABLE IF NOT EXISTS labels (
     name TEXT NOT NULL, value TEXT NOT NULL, step INTEGER NOT NULL, PRIMARY KEY (name, value, step)) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS labels_by_step ON labels (step);
+CREATE TABLE IF NOT EXISTS files (
+    step INTEGER NOT NULL, place INTEGER NOT NULL, call INTEGER NOT NULL, path TEXT NOT NULL, kind INTEGER NOT NULL,
+    lines BLOB NOT NULL, gone BLOB NOT NULL, PRIMARY KEY (step, place)) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS files_by_path ON files (path);
 """
 
 
@@ -71,6 +75,16 @@ INSERT OR IGNORE INTO labels
         """
 ALTER TABLE passages DROP COLUMN tokens;
 ALTER TABLE reindexed DROP COLUMN tokens;
+""",
+    ),
+    Migration(
+        4,
+        "what steps did to files is noted, for marks on lines that stand there no more; `rebuild` notes what is older",
+        """
+CREATE TABLE files (
+    step INTEGER NOT NULL, place INTEGER NOT NULL, call INTEGER NOT NULL, path TEXT NOT NULL, kind INTEGER NOT NULL,
+    lines BLOB NOT NULL, gone BLOB NOT NULL, PRIMARY KEY (step, place)) WITHOUT ROWID;
+CREATE INDEX files_by_path ON files (path);
 """,
     ),
 )

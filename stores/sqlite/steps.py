@@ -9,9 +9,9 @@ from dataclasses import replace
 from itertools import starmap
 
 from tinymem.errors import FormatError, InputError
-from tinymem.protocols import LinkedMessage, LinkRow, StepOutline, StepRow, SummaryRow, Tally
+from tinymem.protocols import FileNote, LinkedMessage, LinkRow, StepOutline, StepRow, SummaryRow, Tally
 from tinymem.protocols.settings import REWRITES, WINDOW_CHANGES
-from tinymem.stores.filter import SQLITE, Filter
+from tinymem.stores.filter import SQLITE, Filter, folders_of
 from tinymem.stores.sqlite.database import Database
 
 __all__ = ["Steps"]
@@ -25,10 +25,12 @@ _OUTLINE = (int, str, str, _NAME, int, int)
 _LINKS = "SELECT link, step, place, id IS NOT NULL FROM links LEFT JOIN steps ON id = link"
 _ALIKE = f"{_LINKS} WHERE alike = ? ORDER BY step DESC LIMIT ?"
 _LINK = (str, int, int, int)
+_PUT_FILE = "INSERT INTO files VALUES (?, ?, ?, ?, ?, ?, ?)"
+_FILE = (int, int, int, str, int, bytes, bytes)
 
 
 class Steps(Database):
-    """The tables `steps`, `labels`, `links` and `summaries`."""
+    """The tables `steps`, `labels`, `links`, `files` and `summaries`."""
 
     def add(self, rows: Sequence[StepRow]) -> None:
         """Write steps, all or none; InputError for an id that exists, or a number from before the mark."""
@@ -42,6 +44,7 @@ class Steps(Database):
                     place = (r.number, r.id, r.type, r.session, r.speaker, r.time, r.tokens, r.position)
                     db.execute(sql, (*place, r.record, r.window, r.view, r.milestone, r.archived))
                     db.executemany("INSERT INTO labels VALUES (?, ?, ?)", ((*label, r.number) for label in r.labels))
+                    db.executemany(_PUT_FILE, r.files)
         except FormatError as error:
             if isinstance(error.__cause__, sqlite3.IntegrityError):
                 ids = ", ".join(row.id for row in rows[:3])
@@ -194,6 +197,22 @@ class Steps(Database):
         """Return, by hash, up to `limit` messages that say the same, the newest first."""
         found = {each: self._read(_ALIKE, (each, limit), _LINK) for each in hashes}
         return {each: [*starmap(_message, rows)] for each, rows in found.items() if rows}
+
+    # -- files ---------------------------------------------------------------------------------------------------------
+
+    def file_notes(self, numbers: Sequence[int]) -> list[FileNote]:
+        """Return what was done to the files that these steps touch, and to the folders they are in, in order."""
+        paths = [path for (path,) in self._each("SELECT DISTINCT path FROM files WHERE step IN ({})", numbers, (str,))]
+        if not paths:
+            return []
+        rows = self._each("SELECT * FROM files WHERE path IN ({})", folders_of(paths), _FILE)
+        return sorted(map(FileNote._make, rows))
+
+    def renew_file_notes(self, notes: Iterable[FileNote]) -> None:
+        """Put these notes in the place of all."""
+        with self._transaction(derived=True) as db:
+            db.execute("DELETE FROM files")
+            db.executemany(_PUT_FILE, notes)
 
     # -- summaries -----------------------------------------------------------------------------------------------------
 

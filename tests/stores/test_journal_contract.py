@@ -14,7 +14,7 @@ import pytest
 from journal_rows import row
 
 from tinymem.errors import ClosedError, FormatError, InputError, TinymemError
-from tinymem.protocols import FiledStep, Journal, LinkedMessage, LinkRow, Mark, PassageRow, SummaryRow
+from tinymem.protocols import FiledStep, FileNote, Journal, LinkedMessage, LinkRow, Mark, PassageRow, SummaryRow
 from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME, REWRITES, WATERMARK, WINDOW_CHANGES
 from tinymem.stores import journals
 from tinymem.stores.filter import Filter
@@ -413,3 +413,31 @@ def test_a_folder_has_one_journal(tmp_path: Path) -> None:
     ):
         one.keep({"key": "value"})
         assert other.setting("key") == "value"
+
+
+def test_keeps_what_was_done_to_files(open_journal: OpenJournal) -> None:
+    """Notes of a file come with those of its folders and of all files, in order, and go with their steps."""
+
+    def note(step: int, path: str, place: int = 0) -> FileNote:
+        return FileNote(step, place, 0, path, step, b"\x00\xff\x01\x02", bytes([step]) * 4)
+
+    notes = [
+        note(1, "/w/a.py"),
+        note(1, "/w/b.py", 1),
+        note(2, ""),
+        note(3, "/w"),
+        note(3, "/v", 1),
+        note(4, "/w/a.py"),
+    ]
+    with closing(open_journal("files")) as journal, closing(open_journal("other")) as other:
+        for number in range(1, 6):
+            journal.add([row(number, files=[one for one in notes if one.step == number])])
+        other.add([row(1, files=[note(1, "/w/a.py")])])
+        assert journal.file_notes([5]) == journal.file_notes([]) == []
+        assert journal.file_notes([4]) == [notes[at] for at in (0, 2, 3, 5)]
+        assert journal.file_notes([1]) == [notes[at] for at in (0, 1, 2, 3, 5)]
+        assert journal.delete({1: [], 3: []})
+        assert journal.file_notes([4]) == [notes[2], notes[5]]
+        journal.renew_file_notes([note(5, "/w/c.py")])
+        assert (journal.file_notes([4]), journal.file_notes([5])) == ([], [note(5, "/w/c.py")])
+        assert len(other.file_notes([1])) == 1

@@ -23,16 +23,19 @@ from tinymem.archive.folders import INDEX
 from tinymem.archive.indexing.index import EXACT_UP_TO, Index
 from tinymem.archive.indexing.indexing import Indexing
 from tinymem.archive.rows import row_of, step_of, tokens_of
+from tinymem.archive.window_rows import read_calls
 from tinymem.errors import EmbedderMismatchError, StorageError, is_unwritable
 from tinymem.protocols import Embedder, Journal, Slicing, TokenCounter, VectorStore
-from tinymem.protocols.settings import REWRITES, UNSCRUBBED
+from tinymem.protocols.settings import OPEN_CALLS, REWRITES, UNSCRUBBED
 from tinymem.recall.candidates import Candidates, gather
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.corrections import newest_corrections
+from tinymem.recall.files.notes import NoteTaker
 from tinymem.recall.packing import OpenedSteps
 from tinymem.recall.passages import slices
 from tinymem.recall.query.analysis import Query
 from tinymem.recall.slices import Outline, gather_slice
+from tinymem.steps.actions import ActionStep, ToolCall
 from tinymem.steps.progress import Progress, no_progress
 from tinymem.steps.step import Step
 from tinymem.steps.types import corrected_ids
@@ -114,19 +117,26 @@ class Archive:
             The position of each step, by its id: the tokens of all steps before it.
         """
         positions: dict[str, int] = {}
-        rows = []
+        rows, taker = [], NoteTaker(self._find_call)
         tokens = self.tokens_of(steps) if tokens is None else tokens
         with self.journal.together():
             end = self.journal.end()
             for step, cost in zip(steps, tokens, strict=True):
                 positions[step.id] = end
-                rows.append(row_of(step, cost, end, window))
+                rows.append(row_of(step, cost, end, window, taker.notes_of(step)))
                 end += cost
             self.journal.add(rows)
         if any(map(corrected_ids, steps)):
             self._corrections = None
         self.indexing.note_call(sum(tokens))
         return positions
+
+    def _find_call(self, id: str) -> ToolCall | None:
+        """Return the open call with an id; None if there is none."""
+        number = read_calls(self.journal, self.journal.setting(OPEN_CALLS) or "{}", ()).get(id, 0)
+        step = self.fetch([number]).get(number)
+        calls = step.tool_calls if isinstance(step, ActionStep) else ()
+        return next((call for call in calls if call.id == id), None)
 
     def set_milestones(self, numbers: Sequence[int], milestone: bool) -> None:
         """Mark these steps as milestones, or remove the mark."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from tinymem.errors import FormatError, StepError, describe_type
 from tinymem.messages.chains import NATIVE
 from tinymem.messages.tokens import count_message
-from tinymem.protocols import Journal, StepRow, TokenCounter
+from tinymem.protocols import FileNote, Journal, StepRow, TokenCounter
 from tinymem.protocols.settings import FENCE_KEY
 from tinymem.steps.content import clean
 from tinymem.steps.ids import utc_now
@@ -22,13 +22,13 @@ LONGEST_LABEL = 1_000  # characters of a text in metadata that can be asked for
 KEY_BYTES = 16
 
 
-def row_of(step: Step, tokens: int, position: int, window: bool) -> StepRow:
+def row_of(step: Step, tokens: int, position: int, window: bool, files: Sequence[FileNote] = ()) -> StepRow:
     """Return the row of a numbered step; its `position` is the number of tokens before it."""
     assert step.step_number is not None
     session, speaker = (None if name is None else clean(name) for name in (step.session, step.speaker))
     place = (step.step_number, step.id, step.type, session, speaker, step.timestamp.timestamp(), tokens, position)
     left = None if window else utc_now().timestamp()
-    return StepRow(*place, dump_step(step), window, None, is_milestone(step), left, labels_of(step))
+    return StepRow(*place, dump_step(step), window, None, is_milestone(step), left, labels_of(step), files)
 
 
 def step_of(journal: Journal, record: str) -> Step:

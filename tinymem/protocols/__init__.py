@@ -20,6 +20,7 @@ from tinymem.protocols.journal import Journal, Slicing, Waiting
 from tinymem.protocols.rows import (
     EmbeddedPassage,
     FiledStep,
+    FileNote,
     Lexical,
     LinkedMessage,
     LinkRow,
@@ -42,6 +43,7 @@ __all__ = [
     "EmbeddedPassage",
     "Embedder",
     "Embeds",
+    "FileNote",
     "FiledStep",
     "Ids",
     "Journal",

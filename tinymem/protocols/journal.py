@@ -11,6 +11,7 @@ from tinymem.protocols.adapters import Ids, Vectors
 from tinymem.protocols.rows import (
     EmbeddedPassage,
     FiledStep,
+    FileNote,
     Lexical,
     LinkedMessage,
     LinkRow,
@@ -257,6 +258,14 @@ class Journal(Protocol):
 
     def wait(self, waiting: Waiting, until: Mark, texts: Iterable[str]) -> range:
         """Let `search_text` find passages of these texts, up to a mark; return the ids that they will have."""
+
+    # -- files, see tinymem.recall.files -------------------------------------------------------------------------------
+
+    def file_notes(self, numbers: Sequence[int]) -> list[FileNote]:
+        """Return what was done to the files that these steps touch, and to the folders they are in, in order."""
+
+    def renew_file_notes(self, notes: Iterable[FileNote]) -> None:
+        """Put these notes in the place of all."""
 
     # -- summaries ----------------------------------------------------------------------------------------------------
 

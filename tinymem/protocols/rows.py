@@ -14,7 +14,7 @@ from tinymem.protocols.adapters import Ids, Vectors
 if TYPE_CHECKING:
     from tinymem.stores.filter import Filter
 
-__all__ = ["EmbeddedPassage", "FiledStep", "LinkRow", "LinkedMessage", "Mark", "PassageColumns",
+__all__ = ["EmbeddedPassage", "FileNote", "FiledStep", "LinkRow", "LinkedMessage", "Mark", "PassageColumns",
            "PassageRow", "Place", "Slice", "SliceRequest", "StepOutline", "StepRow", "SummaryRow", "Survey", "Tally",
            "TermCheck", "VectorCheck"]  # fmt: skip
 
@@ -26,7 +26,7 @@ class StepRow:
     `tokens` is what it costs when sent, `position` what all steps before it cost, since the memory began. `view`
     is the JSON of the shortened step that the window shows instead, if a strategy shortened it. A `milestone` ranks a
     little higher. `archived` is the time when it left the window, None while it is in it. `labels` are names and values
-    (JSON) of its metadata; they are written, and not read back.
+    (JSON) of its metadata, `files` what it did to files; they are written, and not read back.
     """
 
     number: int
@@ -43,6 +43,22 @@ class StepRow:
     milestone: bool = False
     archived: float | None = None
     labels: Sequence[tuple[str, str]] = field(default=(), compare=False)
+    files: Sequence[FileNote] = field(default=(), compare=False)
+
+
+class FileNote(NamedTuple):
+    """What a step did to a file: `kind`, and hashes of lines in it and of lines that are gone, in 4 bytes each.
+
+    `place` counts the notes of a step, `call` is the place of the call that did it; see `tinymem.recall.files`.
+    """
+
+    step: int
+    place: int
+    call: int
+    path: str
+    kind: int
+    lines: bytes
+    gone: bytes
 
 
 class LinkRow(NamedTuple):

@@ -10,7 +10,7 @@ from tinymem.recall.catalog import Catalog
 from tinymem.recall.packing import RankedPassage
 from tinymem.stores.filter import Filter
 
-__all__ = ["newest_corrections", "put_corrections"]
+__all__ = ["newest_corrections", "places_of", "put_corrections"]
 
 
 def newest_corrections(pairs: Iterable[tuple[int, int]]) -> dict[int, int]:
@@ -26,6 +26,12 @@ def newest_corrections(pairs: Iterable[tuple[int, int]]) -> dict[int, int]:
         if new > old:
             found.setdefault(old, found.get(new, new))
     return found
+
+
+def places_of(catalog: Catalog, only: Filter, hidden: Collection[int], number: int) -> list[tuple[int, int, int]]:
+    """Return the places of the passages of a step that may come back: part, start and end."""
+    rows = np.flatnonzero((catalog.step == number) & catalog.allowed(only, hidden))
+    return [(int(place["part"]), int(place["start"]), int(place["end"])) for place in catalog.places[rows]]
 
 
 def put_corrections(

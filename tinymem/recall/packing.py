@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count, islice
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from tinymem.protocols import TokenCounter
 from tinymem.recall.diversity import DIVERSITY, SHORT, Repetitions, Utterance
-from tinymem.recall.render import block, format_times, header, label, line, quoted, speaker_key
+from tinymem.recall.files.changes import Changes, Span
+from tinymem.recall.render import block, format_times, header, label, line, quoted, speaker_key, without_gone
 from tinymem.recall.results import Excerpt, FeatureShares, LeftOut, Recall
-from tinymem.steps.content import clean
 from tinymem.steps.step import Part, Step
 
 __all__ = [
@@ -35,10 +35,12 @@ LONG = 50_000  # characters of a step that is not held
 DENSEST = 16  # characters that a token has at most, about: longer passages are passed over without counting
 ROUNDS = 3  # times that tokens are filled which the estimates left over
 REPEATS, TOO_LONG, BELOW = "repeats a better one", "does not fit", "ranked below"  # why a passage is left out,
-UNRELATED, ENOUGH = "too little to do with it", "enough came back"
+UNRELATED, ENOUGH, CHANGED = "too little to do with it", "enough came back", "changed since"
 
 Fetch = Callable[[Sequence[int]], Mapping[int, Step]]
 Every = Callable[..., "Sequence[RankedPassage]"]
+Gone: TypeAlias = tuple[Span, ...]
+Newest = Callable[[int], Sequence[tuple[int, int, int]]]  # the places of the passages of a step that may come back
 
 
 @dataclass(frozen=True)
@@ -82,9 +84,9 @@ class Opened:
         self.step, self._counter = step, counter
         self.parts: tuple[Part, ...] = step.parts()
         self.length = sum(len(part.text) for part in self.parts)
-        self._lines: dict[tuple[int, int, int, bool], str] = {}
-        self._said: dict[tuple[int, int, int], Utterance] = {}
-        self._costs: dict[tuple[int, int, int, bool], int] = {}
+        self._lines: dict[tuple[object, ...], str] = {}
+        self._said: dict[tuple[object, ...], Utterance] = {}
+        self._costs: dict[tuple[object, ...], int] = {}
 
     @cached_property
     def header(self) -> str:
@@ -96,27 +98,28 @@ class Opened:
         """The tokens of the header."""
         return self._counter.count(f"{self.header}\n")
 
-    def cost(self, part: int, start: int, end: int, labelled: bool) -> int:
+    def cost(self, part: int, start: int, end: int, labelled: bool, gone: Gone = ()) -> int:
         """Return the tokens of a passage, behind its label where it is `labelled`, counted once."""
-        at = (part, start, end, labelled)
+        at = (part, start, end, labelled, gone)
         if at not in self._costs:
             prefix = label(self.step, self.parts[part], whole=False) if labelled else ""
-            self._costs[at] = self._counter.count(f"{quoted(prefix, self.said(part, start, end).text)}\n")
+            self._costs[at] = self._counter.count(f"{quoted(prefix, self.said(part, start, end, gone).text)}\n")
         return self._costs[at]
 
-    def said(self, part: int, start: int, end: int) -> Utterance:
+    def said(self, part: int, start: int, end: int, gone: Gone = ()) -> Utterance:
         """Return the text of a passage with who said it, made once."""
-        at = (part, start, end)
+        at = (part, start, end, gone)
         if at not in self._said:
             whole = self.parts[part]
-            self._said[at] = Utterance.of(clean(whole.text[start:end]), speaker_key(self.step, whole))
+            text = without_gone(whole.text, start, end, gone)
+            self._said[at] = Utterance.of(text, speaker_key(self.step, whole))
         return self._said[at]
 
-    def line(self, part: int, start: int, end: int, numbered: bool = False) -> str:
+    def line(self, part: int, start: int, end: int, numbered: bool = False, gone: Gone = ()) -> str:
         """Return the excerpt as it stands in the block, made once."""
-        at = (part, start, end, numbered)
+        at = (part, start, end, numbered, gone)
         if at not in self._lines:
-            self._lines[at] = line(self.step, self.parts[part], start, end, numbered)
+            self._lines[at] = line(self.step, self.parts[part], start, end, numbered, gone)
         return self._lines[at]
 
 
@@ -153,6 +156,7 @@ class _Chosen:
     opened: Opened
     said: Utterance
     tokens: int
+    gone: Gone = ()
 
 
 @dataclass
@@ -166,9 +170,12 @@ class _Packer:
     every: Every
     asked: str
     shown: Sequence[Excerpt]
+    changes: Changes
+    newest: Newest
     chosen: list[_Chosen] = field(default_factory=list)
     taken: set[int] = field(default_factory=set)
     repeated: set[int] = field(default_factory=set)
+    outdated: set[int] = field(default_factory=set)
     steps: dict[int, Opened] = field(default_factory=dict)
     is_all: bool = False
 
@@ -197,7 +204,7 @@ class _Packer:
         for i in count():
             if left < SMALLEST or misses >= MISSES or len(self.chosen) >= self.most or (at := self._at(i)) is None:
                 break
-            if i in self.taken or not at.is_relevant:
+            if i in self.taken or not at.is_relevant or any(at[:4] == c.at[:4] for c in self.chosen):
                 continue
             if self._is_shown(at):
                 self.most -= 1  # it counts among the best
@@ -206,10 +213,16 @@ class _Packer:
             if at.end - at.start > DENSEST * left:
                 misses += 1
                 continue
-            if (opened := self._open(i)) is None:
+            if self._open(i) is None:
                 continue
-            said = opened.said(at.part, at.start, at.end)
-            cost = opened.cost(at.part, at.start, at.end, (at.number, at.part) not in labelled)
+            if (current := self._current(at)) is None:
+                self.outdated.add(i)
+                self.taken.add(i)
+                continue
+            at, gone = current
+            opened = self.steps[at.number]
+            said = opened.said(at.part, at.start, at.end, gone)
+            cost = opened.cost(at.part, at.start, at.end, (at.number, at.part) not in labelled, gone)
             cost += opened.header_cost if opened.header not in headers else 0
             if cost + self._mark_cost(said) > left:
                 misses += 1
@@ -222,7 +235,7 @@ class _Packer:
             if not is_new:
                 self.repeated.add(i)
                 continue
-            self.chosen.append(_Chosen(i, at, opened, said, cost))
+            self.chosen.append(_Chosen(i, at, opened, said, cost, gone))
             headers.add(opened.header)
             labelled.add((at.number, at.part))
             left, misses = left - cost - self._mark_cost(said), 0
@@ -245,15 +258,42 @@ class _Packer:
         number = self.ranked[i].number
         if number not in self.steps:
             numbers = {r.number for r in self.ranked[i : i + FETCHED]} - self.steps.keys()
-            self.steps |= self.known.of(numbers, self.fetch)
+            opened = self.known.of(numbers, self.fetch)
+            self.changes.expect(one.step for one in opened.values())
+            self.steps |= opened
         return self.steps.get(number)
+
+    def _current(self, at: RankedPassage) -> tuple[RankedPassage, Gone] | None:
+        """Return a passage with its lines that are gone; where all are, the one that took its place, or None."""
+        for _ in range(ROUNDS):
+            step = self.steps[at.number].step
+            change = self.changes.since(step, at.part, at.start, at.end)
+            if not change.is_all:
+                return at, change.spans
+            opened = self.known.of([change.step], self.fetch)
+            self.changes.expect(one.step for one in opened.values())
+            self.steps |= opened
+            if (newer := self._alike(at, change.step)) is None or self._is_shown(newer):
+                return None
+            at = newer
+        return None
+
+    def _alike(self, at: RankedPassage, number: int) -> RankedPassage | None:
+        """Return the passage of a step that shares most words with another one; None if there is none to choose."""
+        places = [place for place in self.newest(number) if (number, *place) not in {c.at[:4] for c in self.chosen}]
+        if number not in self.steps or not places:
+            return None
+        words = {*self.steps[at.number].said(at.part, at.start, at.end).text.split()}
+        said = self.steps[number].said
+        part, start, end = max(places, key=lambda place: len(words.intersection(said(*place).text.split())))
+        return at._replace(number=number, part=part, start=start, end=end)
 
     def render(self, key: bytes, numbered: bool) -> tuple[str, int]:
         """Return the block of what is chosen, and its tokens."""
         lines = []
         for run in _unite(self.chosen):
             first, opened = run[0].at, run[0].opened
-            shown = opened.line(first.part, first.start, run[-1].at.end, numbered)
+            shown = opened.line(first.part, first.start, run[-1].at.end, numbered, _gone(run))
             times, varied = self._times(run)
             lines.append((opened.header, shown + format_times(times, varied) if times > 1 else shown))
         text = block(lines, key)
@@ -276,6 +316,7 @@ class _Packer:
             why=FeatureShares(best.why),
             times=times,
             varied=varied,
+            gone=_gone(run),
         )
 
     def _times(self, run: Sequence[_Chosen]) -> tuple[int, bool]:
@@ -303,6 +344,8 @@ class _Packer:
     def _reason(self, i: int, last: int) -> str:
         if i in self.repeated:
             return REPEATS
+        if i in self.outdated:
+            return CHANGED
         if not self.ranked[i].is_relevant:
             return UNRELATED
         if i > last and len(self.chosen) >= self.most:
@@ -320,6 +363,8 @@ def pack(
     opened: OpenedSteps | None = None,
     every: Every | None = None,
     asked: str = "",
+    changes: Changes | None = None,
+    newest: Newest = lambda number: (),
 ) -> tuple[Recall, tuple[LeftOut, ...]]:
     """Pack the best of `ranked` (best first) into one block of at most `budget` tokens, without repetitions.
 
@@ -334,6 +379,8 @@ def pack(
         every: Ranks all candidates, `ranked` first, or those of fewer characters than `below`. It is asked once
             something short came up again: how often that was said, and what comes behind it.
         asked: The question: what differs in a number of it is no repetition.
+        changes: What changed since in the files that passages show; nothing unless given.
+        newest: Finds what may take the place of a passage of which nothing stands any more.
 
     Returns:
         The block with its excerpts, and the best of the passages that were not chosen, with the reasons.
@@ -341,8 +388,9 @@ def pack(
     most = len(ranked) if limits.k is None else limits.k
     every = every or (lambda below=sys.maxsize: [at for at in ranked if at.end - at.start < below])
     packer = _Packer(
-        ranked, fetch, counter, opened or OpenedSteps(counter), most, limits.diversity, every, asked, limits.shown
-    )
+        ranked, fetch, counter, opened or OpenedSteps(counter), most, limits.diversity, every, asked, limits.shown,
+        changes or Changes(), newest,
+    )  # fmt: skip
     packer.fill(budget - FENCE)
     for more in range(ROUNDS, -1, -1):
         text, tokens = packer.render(key, limits.ids)
@@ -365,9 +413,14 @@ def block_of(items: Iterable[Excerpt], key: bytes) -> str:
     """Return the block of these excerpts again, as it stood in a prompt."""
     lines = []
     for one in items:
-        shown = line(one.step, one.step.parts()[one.part], one.start, one.end)
+        shown = line(one.step, one.step.parts()[one.part], one.start, one.end, gone=one.gone)
         lines.append((header(one.step), shown + format_times(one.times, one.varied) if one.times > 1 else shown))
     return block(lines, key)
+
+
+def _gone(run: Sequence[_Chosen]) -> Gone:
+    """Return the lines that are gone of passages that adjoin."""
+    return tuple(span for c in run for span in c.gone)
 
 
 def _unite(chosen: Sequence[_Chosen]) -> list[list[_Chosen]]:

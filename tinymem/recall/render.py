@@ -11,9 +11,10 @@ from __future__ import annotations
 import hmac
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tinymem.messages.characters import visible
+from tinymem.recall.files.changes import Span
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.content import clean
 from tinymem.steps.step import Part, Step
@@ -37,6 +38,7 @@ __all__ = [
     "quoted",
     "speaker_key",
     "without_echoes",
+    "without_gone",
 ]  # fmt: skip
 
 DAY = "%Y-%m-%d"
@@ -110,15 +112,28 @@ def header(step: Step) -> str:
     return f"[{shown_time(step, DAY)}]"
 
 
-def line(step: Step, part: Part, start: int, end: int, numbered: bool = False) -> str:
+def without_gone(text: str, start: int, end: int, gone: Sequence[Span] = ()) -> str:
+    r"""Return `text[start:end]`, cleaned, with a mark in the place of lines that are gone.
+
+    >>> without_gone("a = 1\nb = 2\nc = 3", 0, 17, [(6, 11, "changed by #7")])
+    'a = 1\n[changed by #7]\nc = 3'
+    """
+    shown = []
+    for first, last, mark in gone:
+        shown += [clean(text[start:first]), f"[{mark}]"]
+        start = last
+    return "".join([*shown, clean(text[start:end])])
+
+
+def line(step: Step, part: Part, start: int, end: int, numbered: bool = False, gone: Sequence[Span] = ()) -> str:
     """Return the excerpt `[start, end)` of a part as it is shown: label and text, with … where it was cut.
 
     It begins with the step's number where there is more to open than is shown, or where it is `numbered`.
     """
     before = "" if start == 0 else "…"
     after = "" if end >= len(part.text) else "…"
-    named = label(step, part, whole=not (before or after or numbered))
-    return quoted(named, f"{before}{clean(part.text[start:end]).strip()}{after}")
+    named = label(step, part, whole=not (before or after or numbered or gone))
+    return quoted(named, f"{before}{without_gone(part.text, start, end, gone).strip()}{after}")
 
 
 def quoted(label: str, text: str) -> str:

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import overload
 
 from tinymem.protocols import TokenCounter
+from tinymem.recall.files.changes import Span
 from tinymem.recall.relevance import Signals, price_of
 from tinymem.recall.render import DAY, format_times
 from tinymem.steps.display import one_line
@@ -45,6 +46,8 @@ class FeatureShares(Mapping[str, float]):
 class Excerpt:
     """A slice of a past step: `text` is `step.parts()[part].text[start:end]`, control characters as U+FFFD.
 
+    In the place of lines that stand in their file no more is a mark, as `[changed by #212]`.
+
     Attributes:
         step: The step that it is of.
         part: The place of the part in `step.parts()`.
@@ -57,6 +60,7 @@ class Excerpt:
         why: The share of each feature in the score.
         times: How often it was said, of all that bears on the question; from 2 on, that stands behind it in the block.
         varied: True if the numbers in it were others at other times.
+        gone: The lines that are gone: start and end of each run of them in the part, and the mark in its place.
     """
 
     step: Step
@@ -70,6 +74,7 @@ class Excerpt:
     why: Mapping[str, float] = field(repr=False)
     times: int = 1
     varied: bool = False
+    gone: tuple[Span, ...] = ()
 
     def __repr__(self) -> str:
         words = one_line(self.text[:REPR_LENGTH])

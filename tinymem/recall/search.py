@@ -13,10 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tinymem.recall.catalog import Catalog
-from tinymem.recall.corrections import put_corrections
+from tinymem.recall.corrections import places_of, put_corrections
 from tinymem.recall.diversity import DIVERSITY
+from tinymem.recall.files.changes import Changes
 from tinymem.recall.fusion import Fusion, ScoredCandidates
-from tinymem.recall.packing import FENCE, UNRELATED, Limits, RankedPassage, pack
+from tinymem.recall.packing import FENCE, UNRELATED, Limits, Newest, RankedPassage, pack
 from tinymem.recall.query.analysis import Query
 from tinymem.recall.query.identifiers import labels
 from tinymem.recall.results import Excerpt, Explanation, Recall
@@ -153,7 +154,8 @@ class Search:
                 current = partial(
                     put_corrections, corrections=corrections, catalog=scored.catalog, only=only, hidden=hidden
                 )
-                packed = self._packed(scored, text, budget, limits, current)
+                newest = partial(places_of, scored.catalog, only, hidden)
+                packed = self._packed(scored, text, budget, limits, current, newest)
                 packed = packed and replace(packed, corrections=corrections)
         with self._held():
             if packed is not None and past.rewrites == rewrites:
@@ -162,7 +164,7 @@ class Search:
         return self._explained(text, budget, now, limits, hidden, only)
 
     def _packed(
-        self, scored: ScoredCandidates, text: str, budget: int, limits: Limits, current: Current
+        self, scored: ScoredCandidates, text: str, budget: int, limits: Limits, current: Current, newest: Newest
     ) -> Explanation | None:
         """Pack the best of what was scored, as it was corrected; None where the catalog's files have changed since."""
         past, catalog, note = self._past, scored.catalog, self._past.queue.trouble
@@ -178,9 +180,10 @@ class Search:
             return () if catalog.is_gone() else found
 
         room = budget if is_relevant else min(budget, LITTLE)
+        changes = Changes(past.journal.file_notes)
         with past.checking_parts():
             recalled, left_out = pack(
-                ranked, past.fetch, past.counter, room, past.key, limits, past.opened, every, asked=text
+                ranked, past.fetch, past.counter, room, past.key, limits, past.opened, every, text, changes, newest
             )
         if not note and not scored.query.is_stretch:
             asked = [*labels(text[:LABELLED]).items()][:MOST_NAMES]

@@ -18,6 +18,7 @@ from tinymem.errors import FormatError, InputError
 from tinymem.messages.tokens import counter_from
 from tinymem.protocols import Embedder, Embeds, Mark, PassageRow, Vectors
 from tinymem.protocols.settings import OPEN_CALLS, SCRATCHPAD
+from tinymem.recall.files.notes import renew_notes
 from tinymem.recall.passages import passages_of
 from tinymem.registry import embedder_from
 from tinymem.steps.checks import check_callable, to_path
@@ -229,6 +230,7 @@ class _Import:
         if self._header.next_number <= self.last:
             raise InputError(f"next_number must be above {self.last}, the number of the last step")
         self._journal.go_on_from(self._header.next_number)
+        renew_notes(self._journal)
         if self._made is not None:
             self._made.write()
 

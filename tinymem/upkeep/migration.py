@@ -26,6 +26,7 @@ from tinymem.protocols.settings import (
     SCRATCHPAD,
     WATERMARK,
 )
+from tinymem.recall.files.notes import renew_notes
 from tinymem.recall.passages import slices
 from tinymem.steps.checks import check_callable
 from tinymem.steps.progress import Progress, no_progress
@@ -216,6 +217,7 @@ class _Copy:
             made.put_summaries(held.summaries())
             made.keep({name: text for name in (OPEN_CALLS, SCRATCHPAD) if (text := held.setting(name)) is not None})
             made.go_on_from(held.next_number())
+            renew_notes(made)
 
     def compared(self) -> str:
         """Return the checksum of both, and let the copy be opened. Raises StorageError if they differ."""

@@ -12,11 +12,12 @@ from urllib.parse import quote
 from uuid import uuid4
 
 import pytest
-from journal_rows import add_next, put
+from journal_rows import add_next, put, row
 from memories import sentences
 from postgres_server import PostgresServer, binaries
 
 from tinymem.errors import FormatError, InputError, NotAMemoryError, StorageError
+from tinymem.protocols import FileNote
 from tinymem.stores.journals import (
     erase_shared,
     migrate_tables,
@@ -73,7 +74,7 @@ DELETE FROM tinymem.format WHERE version >= 4;
 ALTER TABLE tinymem.access ALTER COLUMN role TYPE name USING role::text;
 DROP INDEX tinymem.namespaces_by_one_name;
 CREATE INDEX namespaces_by_name ON tinymem.namespaces (name COLLATE "C");
-DROP TABLE tinymem.identifiers;
+DROP TABLE tinymem.identifiers, tinymem.files;
 ALTER TABLE tinymem.passages ADD COLUMN tokens bytea NOT NULL DEFAULT '\\x0100';
 ALTER TABLE tinymem.reindexed ADD COLUMN tokens bytea NOT NULL;
 DROP INDEX tinymem.passages_by_identifier, tinymem.steps_by_time, tinymem.steps_by_speaker;
@@ -157,10 +158,11 @@ def test_a_namespace_is_removed_with_everything_in_it(fresh: str, open_journal: 
     one, other = open_journal("one", url=fresh), open_journal("other", url=fresh)
     for journal in (one, other):
         put(journal, ["kumquat marmalade", "pears"])
+        journal.add([row(3, files=[FileNote(3, 0, 0, "/w/a.py", 0, b"1234", b"")])])
     erase_shared(fresh, one.name)
     with psycopg.connect(fresh) as db:
         tables = [name for (name,) in db.execute(TABLES).fetchall() if name not in ("format", "access", "namespaces")]
-        assert len(tables) == 11
+        assert len(tables) == 12
         for table in tables:
             sql = f"SELECT count(*) FROM tinymem.{table} WHERE namespace = %s"
             assert db.execute(sql, (one.id,)).fetchone() == (0,), table

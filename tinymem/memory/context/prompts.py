@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
@@ -25,6 +25,8 @@ from tinymem.messages.tokens import count_message
 from tinymem.protocols.settings import PROMPTS, REWRITES
 from tinymem.recall import Excerpt, Recall
 from tinymem.recall.packing import block_of
+from tinymem.recall.render import without_gone
+from tinymem.steps.step import Step
 from tinymem.stores.filter import Filter
 from tinymem.window.sending import RenderedGroup
 
@@ -192,12 +194,7 @@ class Prompts:
             return Part("message", group.tokens, "fixed" if record in window.fixed else "window", group, group)
         digest, spans = record
         steps = self._archive.fetch([number for number, *_ in spans])
-        items = tuple(
-            Excerpt(
-                steps[number], part, start, end, steps[number].parts()[part].text[start:end], tokens, 0, 0, {}, *said
-            )
-            for number, part, start, end, tokens, *said in spans
-        )
+        items = tuple(_excerpt(steps[number], *place) for number, *place in spans)
         text = block_of(items, self._archive.key)
         if _digest(text) != digest:
             raise ValueError(digest)
@@ -205,6 +202,14 @@ class Prompts:
         own = {item.step.id: item.step for item in items}
         cost = count_message(message, window.sending.counter)
         return Part("recalled", cost, "recall", message=message, steps=(*own.values(),), recalled=(*items,))
+
+
+def _excerpt(
+    step: Step, part: int, start: int, end: int, tokens: int, times: int, varied: bool, gone: Sequence[Sequence[Any]]
+) -> Excerpt:
+    spans = tuple((int(first), int(last), str(mark)) for first, last, mark in gone)
+    text = without_gone(step.parts()[part].text, start, end, spans)
+    return Excerpt(step, part, start, end, text, tokens, 0, 0, {}, times, varied, spans)
 
 
 def _has_record(part: Part) -> bool:
@@ -218,7 +223,8 @@ def _record(part: Part) -> Any:
     if part.kind == "note":
         return "note"
     spans = [
-        (one.step.step_number, one.part, one.start, one.end, one.tokens, one.times, one.varied) for one in part.recalled
+        (one.step.step_number, one.part, one.start, one.end, one.tokens, one.times, one.varied, one.gone)
+        for one in part.recalled
     ]
     return [_digest(str((part.message or {}).get("content"))), spans]
 

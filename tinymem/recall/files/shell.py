@@ -12,7 +12,7 @@ from tinymem.recall.files.acts import RESET, SEEN, UNKNOWN, Act, full_path, read
 from tinymem.recall.files.lines import code_lines
 from tinymem.recall.files.patches import acts_of_patch
 
-__all__ = ["acts_of_command", "acts_of_search"]
+__all__ = ["acts_of_command", "acts_of_search", "may_concern_files"]
 
 LONGEST = 6_000  # characters of a command, without the texts in it
 _WORTH = re.compile(r"\b(?:cat|bat|nl|less|more|head|tail|sed|awk|e?grep|rg|ag|rm|mv|cp|tee|patch|git|perl|dd|fmt)\b|>|"
@@ -42,10 +42,13 @@ class _Command:
     is_piped: bool = False
 
 
+def may_concern_files(command: str) -> bool:
+    """Return False where a command surely has to do with no file."""
+    return _WORTH.search(command) is not None
+
+
 def acts_of_command(command: str, output: str, folder: str = "", is_cut: bool = False) -> list[Act]:
     """Return what a command did to files, and showed of them in its `output`, which may be cut."""
-    if not _WORTH.search(command):
-        return []
     acts: list[Act] = []
     shown: list[str] = []
     searches, others = False, 0

@@ -10,11 +10,11 @@ from typing import Any
 
 from tinymem.recall.files.acts import SEEN, Act, edit, full_path, read, unknown, write
 from tinymem.recall.files.patches import acts_of_patch
-from tinymem.recall.files.shell import acts_of_command, acts_of_search
+from tinymem.recall.files.shell import acts_of_command, acts_of_search, may_concern_files
 from tinymem.steps.actions import ToolCall
 from tinymem.steps.content import as_text, to_mutable
 
-__all__ = ["FILE_TOOLS", "FileTool", "acts_of"]
+__all__ = ["FILE_TOOLS", "FileTool", "acts_of", "may_touch"]
 
 
 @dataclass(frozen=True)
@@ -87,9 +87,9 @@ EDGE = 400  # characters at the ends of a result that say if it was cut
 
 def acts_of(call: ToolCall) -> list[Act]:
     """Return what a call did to files, as far as it is sure; of one without a result, the files alone."""
-    tool = FILE_TOOLS.get(re.split(r"__|[.:/]", call.name)[-1].lower().replace("_", "").replace("-", ""))
-    if tool is None:
+    if not may_touch(call):
         return []
+    tool = FILE_TOOLS[_plain(call.name)]
     arguments = _arguments(call.arguments)
     result = _result(as_text(call.observation)) if call.observation is not None else ""
     does = str(arguments.get("command", "")) if tool.does == "edit" else tool.does
@@ -97,6 +97,16 @@ def acts_of(call: ToolCall) -> list[Act]:
     if not call.answered or call.error is not None or (tool.does != "run" and _FAILED.match(result)):
         return [Act(act.path, SEEN) for act in acts]
     return acts
+
+
+def may_touch(call: ToolCall) -> bool:
+    """Return False where a call surely has to do with no file."""
+    tool = FILE_TOOLS.get(_plain(call.name))
+    return tool is not None and (tool.does != "run" or may_concern_files(call.arguments_json))
+
+
+def _plain(name: str) -> str:
+    return re.split(r"__|[.:/]", name)[-1].lower().replace("_", "").replace("-", "")
 
 
 def _arguments(given: Mapping[str, Any] | str) -> Mapping[str, Any]:

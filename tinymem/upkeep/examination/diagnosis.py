@@ -14,6 +14,7 @@ from tinymem.archive.folders import INDEX, namespace_folder, open_namespace_jour
 from tinymem.archive.indexing.index import Index
 from tinymem.errors import ReadOnlyError
 from tinymem.protocols.settings import FILLED, INDEX_FAULT, OUTDATED, WATERMARK
+from tinymem.recall.files.notes import renew_notes
 from tinymem.registry import DEFAULT_STORE, check_store_spec, erase_store, store_from
 from tinymem.steps.checks import check_callable, check_str
 from tinymem.steps.progress import Progress, no_progress
@@ -114,6 +115,7 @@ def rebuild(
         if journal.is_read_only:
             raise ReadOnlyError(journal.location)
         journal.renew_terms(texts_of)
+        renew_notes(journal)
         if isinstance(place, str) or (not journal.setting(FILLED) and not journal.any_archived()):
             return 0
         erase_store(store, folder / INDEX)

@@ -1,0 +1,123 @@
+"""Files that changed: a line that stands there no more does not come back as if it did."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from zlib import crc32
+
+import pytest
+from memories import texts_in
+
+from tinymem import ActionStep, HierarchicalMemory, MessageStep, ToolCall
+from tinymem.messages.tokens import counter_from
+from tinymem.upkeep import export_memory, import_memory, rebuild
+
+open_memory = partial(HierarchicalMemory, store="exact", embedder="hashing:64")
+FILE = "/w/settings.py"
+OLD = 'QUARANTINE_BUCKET = "cellar-cobalt"'
+NEW = 'QUARANTINE_BUCKET = "attic-saffron"'
+LINES = ["import quarantine_policy", OLD, "QUARANTINE_DAYS = 90  # as the auditors ask", "QUARANTINE_OWNER = 'nora'"]
+ASKED = "quarantine bucket days owner policy"
+
+
+def act(name: str, result: str = "ok", **arguments: object) -> ActionStep:
+    return ActionStep("", [ToolCall(name, {"file_path": FILE, **arguments}, observation=result)])
+
+
+def read(*lines: str) -> ActionStep:
+    return act("Read", "\n".join(f"{n}\t{line}" for n, line in enumerate(lines, 1)))
+
+
+def edit(old: str, new: str) -> ActionStep:
+    return act("Edit", old_string=old, new_string=new)
+
+
+def shown(memory: HierarchicalMemory, step: int = 1) -> str:
+    """What a recall shows of what a step brought back."""
+    found = ((item, item.step.parts()[item.part].kind) for item in memory.recall(ASKED, 300))
+    return "".join(item.text for item, kind in found if (item.step.step_number, kind) == (step, "observation"))
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[HierarchicalMemory]:
+    with open_memory(tmp_path) as opened:
+        opened.archive([read(*LINES)])
+        yield opened
+
+
+def test_a_line_that_an_edit_took_away_is_left_out_and_a_mark_says_by_which_step(memory: HierarchicalMemory) -> None:
+    assert OLD in shown(memory)
+    memory.archive([edit(OLD, NEW)])
+    assert shown(memory) == f"1\t{LINES[0]}\n[changed by #2]\n3\t{LINES[2]}\n4\t{LINES[3]}"
+    found = memory.recall(ASKED, 300)
+    assert shown(memory) in found.text and found.tokens == counter_from(None).count(found.text) <= 300
+    assert [mark for item in found for _, _, mark in item.gone] == ["changed by #2"]
+
+
+def test_a_line_that_a_later_read_lacks_is_marked_and_one_that_comes_back_is_not(
+    memory: HierarchicalMemory,
+) -> None:
+    memory.archive([read(LINES[0], *LINES[2:])])
+    assert "[changed since, see #2]" in memory.recall(ASKED, 300).text
+    memory.archive([edit(LINES[0], f"{LINES[0]}\n{OLD}")])
+    assert "changed" not in memory.recall(ASKED, 300).text
+
+
+def test_where_nothing_of_a_passage_stands_the_newest_version_takes_its_place(memory: HierarchicalMemory) -> None:
+    new = [line.replace("QUARANTINE", "ISOLATION").replace("quarantine", "isolation") for line in LINES]
+    memory.archive([act("Write", content="\n".join(new))])
+    (item,) = memory.recall("what is the quarantine bucket of cellar cobalt", 300, k=1).items
+    assert item.step.step_number == 2 and "ISOLATION_BUCKET" in item.text
+
+
+@pytest.mark.parametrize("result", ["String to replace not found in file.", None])
+def test_an_edit_that_failed_or_is_not_done_changes_nothing(memory: HierarchicalMemory, result: str | None) -> None:
+    call = ToolCall("Edit", {"file_path": FILE, "old_string": OLD, "new_string": NEW}, observation=result)
+    memory.archive([ActionStep("", [call])])
+    assert OLD in shown(memory)
+
+
+def test_what_may_have_been_set_back_is_not_claimed_to_be_gone(memory: HierarchicalMemory) -> None:
+    memory.archive([edit(OLD, NEW), act("bash", command="git checkout -- .")])
+    assert "changed" not in memory.recall(ASKED, 300).text
+
+
+def test_a_result_that_comes_later_belongs_to_its_call(tmp_path: Path) -> None:
+    with open_memory(tmp_path) as memory:
+        memory.add(ActionStep("", [ToolCall("Read", {"file_path": FILE}, "c1")]))
+        memory.add(MessageStep("tool", "\n".join(LINES), "c1"))
+        memory.add(ActionStep("", [ToolCall("Edit", {"file_path": FILE, "old_string": OLD, "new_string": NEW}, "c2")]))
+    with open_memory(tmp_path) as memory:
+        assert "changed" not in memory.recall(ASKED, 300).text
+        memory.add(MessageStep("tool", "The file was updated.", "c2"))
+        assert "[changed by #4]" in shown(memory, step=2)
+
+
+def hashes_in(folder: Path, line: str) -> list[str]:
+    return texts_in(folder, crc32(line.encode()).to_bytes(4, "little")).popitem()[1]
+
+
+def test_no_hash_of_a_line_of_a_forgotten_step_is_left_in_any_file(memory: HierarchicalMemory, tmp_path: Path) -> None:
+    change = memory.archive([edit(OLD, NEW)])[0]
+    assert hashes_in(tmp_path, NEW)
+    memory.forget(change.id)
+    assert not hashes_in(tmp_path, NEW)
+    assert OLD in shown(memory)
+
+
+def test_what_an_earlier_version_wrote_gets_its_notes_by_rebuild(tmp_path: Path) -> None:
+    with open_memory(tmp_path / "old") as memory:
+        memory.add_steps([read(*LINES), edit(OLD, NEW)])
+    with closing(sqlite3.connect(tmp_path / "old" / "default" / "journal.db")) as db:
+        assert db.execute("DELETE FROM files").rowcount == 2
+        db.commit()
+    rebuild(tmp_path / "old", store="exact")
+    export_memory(tmp_path / "old", tmp_path / "out.jsonl")
+    import_memory(tmp_path / "new", tmp_path / "out.jsonl", embedder="hashing:64")
+    for folder in ("old", "new"):
+        with open_memory(tmp_path / folder) as memory:
+            assert "[changed by #2]" in memory.recall(ASKED, 300).text

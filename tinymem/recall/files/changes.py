@@ -1,0 +1,116 @@
+"""What changed since: which lines of a passage stand in its file no more, and by which step they went."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, TypeAlias
+
+from tinymem.protocols import FileNote
+from tinymem.recall.files.acts import READ
+from tinymem.recall.files.lines import lines_in_json, lines_in_text
+from tinymem.recall.files.tools import may_touch
+from tinymem.recall.files.versions import Version
+from tinymem.steps.actions import ActionStep
+from tinymem.steps.step import Part, Step
+from tinymem.steps.types import MessageStep
+from tinymem.stores.filter import folders_of
+
+__all__ = ["Change", "Changes", "Span", "mark_of"]
+
+Span: TypeAlias = tuple[int, int, str]  # of lines that are gone: start, end, and what says so
+LEAST = 0.2  # share of a passage's lines that must stand for the rest to say something
+_NOTHING = re.compile(r"(?:\s|\\[ntr]|[^\w\s\"\\])*")  # between two lines: nothing that says something
+
+
+class Change(NamedTuple):
+    """What changed of a passage: the `spans` that are gone, and the number of the newest step that took some away.
+
+    `is_all` where so little is left that it says nothing.
+    """
+
+    spans: tuple[Span, ...] = ()
+    step: int = 0
+    is_all: bool = False
+
+
+class Changes:
+    """The changes of files that one recall has to do with. `find` reads the notes of steps, with all of their files."""
+
+    def __init__(self, find: Callable[[Sequence[int]], Iterable[FileNote]] = lambda numbers: ()) -> None:
+        self._find = find
+        self._waiting: set[int] = set()
+        self._touched: dict[int, list[tuple[int, str]]] = {}  # by step: calls and the paths that they touch
+        self._notes: dict[str, list[FileNote]] = {}
+        self._versions: dict[str, Version] = {}
+
+    def expect(self, steps: Iterable[Step]) -> None:
+        """Note steps that may be asked for, to read what is to be known of all of them at once."""
+        self._waiting.update(step.step_number or 0 for step in steps if _may_touch(step))
+
+    def _read(self) -> None:
+        new = sorted(self._waiting - self._touched.keys())
+        self._waiting.clear()
+        self._touched |= {number: [] for number in new}
+        by_path: dict[str, list[FileNote]] = {}
+        for note in self._find(new):
+            by_path.setdefault(note.path, []).append(note)
+            if note.step in self._touched:
+                self._touched[note.step].append((note.call, note.path))
+        self._notes = {**by_path, **self._notes}
+
+    def since(self, step: Step, place: int, start: int, end: int) -> Change:
+        """Return what changed since of `[start, end)` in the part at a `place` of a step that was expected."""
+        number, parts = step.step_number or 0, step.parts()
+        if parts[place].kind not in ("call", "observation"):
+            return Change()
+        if number in self._waiting:
+            self._read()
+        if not (touched := self._touched.get(number)):
+            return Change()
+        call = _call_of(step, parts, place)
+        versions = [self._version(path) for path in dict.fromkeys(path for at, path in touched if at == call)]
+        find = lines_in_json if parts[place].kind == "call" else lines_in_text
+        spans, newest, gone, said = list[Span](), 0, 0, 0
+        for line in find(parts[place].text, start, end):
+            first, last = max(line.start, start), min(line.end, end)
+            said += last - first
+            sinces = [version.gone_since(line.code) for version in versions if version.knows(line.code)]
+            if not sinces or None in sinces or (note := max(filter(None, sinces))).step <= number:
+                continue
+            gone, newest = gone + last - first, max(newest, note.step)
+            between = spans and parts[place].text[spans[-1][1] : first]
+            if spans and _NOTHING.fullmatch(str(between)):
+                first = spans.pop()[0]
+            spans.append((first, last, mark_of(note)))
+        return Change((*spans,), newest, said - gone < LEAST * said)
+
+    def _version(self, path: str) -> Version:
+        if path not in self._versions:
+            notes = (note for name in folders_of([path]) for note in self._notes.get(name, ()))
+            self._versions[path] = Version(sorted(notes))
+        return self._versions[path]
+
+
+def mark_of(note: FileNote) -> str:
+    """Return what stands in the place of lines that are gone since a note."""
+    return f"changed since, see #{note.step}" if note.kind == READ else f"changed by #{note.step}"
+
+
+def _may_touch(step: Step) -> bool:
+    if isinstance(step, ActionStep):
+        return any(map(may_touch, step.tool_calls))
+    return isinstance(step, MessageStep) and bool(step.tool_call_id)
+
+
+def _call_of(step: Step, parts: Sequence[Part], place: int) -> int:
+    """Return the place of the call that a part is of, or the result of; -1 for none."""
+    part = parts[place]
+    if not isinstance(step, ActionStep):
+        return 0
+    if part.kind == "call":
+        return sum(one.kind == "call" for one in parts[:place])
+    results = step.results
+    if part.kind != "observation" or part.message > len(results):
+        return -1
+    return next(at for at, call in enumerate(step.tool_calls) if call is results[part.message - 1])

@@ -1,0 +1,61 @@
+"""Notes of what steps did to files, for the journal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from tinymem.protocols import FileNote, Journal
+from tinymem.recall.files.lines import pack_codes
+from tinymem.recall.files.tools import acts_of
+from tinymem.steps.actions import ActionStep, ToolCall
+from tinymem.steps.content import clean
+from tinymem.steps.serialization import load_step
+from tinymem.steps.step import Step
+from tinymem.steps.types import MessageStep
+
+__all__ = ["NoteTaker", "renew_notes"]
+
+LONGEST_PATH = 1_000  # characters
+Find = Callable[[str], ToolCall | None]
+
+
+class NoteTaker:
+    """Takes notes of steps in their order; `find` finds the call, by its id, whose result comes with a later step."""
+
+    def __init__(self, find: Find = lambda id: None) -> None:
+        self._find = find
+        self._open: dict[str, ToolCall] = {}
+
+    def notes_of(self, step: Step) -> list[FileNote]:
+        """Return the notes of a numbered step."""
+        number, notes = step.step_number or 0, list[FileNote]()
+        for at, call in enumerate(self._calls(step)):
+            for act in acts_of(call):
+                if len(path := clean(act.path)) <= LONGEST_PATH:
+                    lines, gone = pack_codes(act.lines), pack_codes(act.gone)
+                    notes.append(FileNote(number, len(notes), at, path, act.kind, lines, gone))
+        return notes
+
+    def _calls(self, step: Step) -> tuple[ToolCall, ...]:
+        """Return the calls of a step; of a result that came later, the call that it answers."""
+        if isinstance(step, ActionStep):
+            self._open |= {call.id: call for call in step.tool_calls if not call.answered}
+            return step.tool_calls
+        if not isinstance(step, MessageStep) or not step.tool_call_id:
+            return ()
+        call = self._open.pop(step.tool_call_id, None) or self._find(step.tool_call_id)
+        return () if call is None else (replace(call, observation=step.content or "", error=None),)
+
+
+def renew_notes(journal: Journal) -> None:
+    """Take the notes of all steps of a journal again."""
+    journal.renew_file_notes(_all_notes(journal))
+
+
+def _all_notes(journal: Journal) -> Iterator[FileNote]:
+    taker, after = NoteTaker(), 0
+    while steps := journal.filed(after):
+        for filed in steps:
+            yield from taker.notes_of(load_step(filed.record))
+        after = steps[-1].number

@@ -1,0 +1,74 @@
+"""Versions of a file, from what steps did to it: which lines stood in it once and do no more."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable
+
+from tinymem.protocols import FileNote
+from tinymem.recall.files.acts import EDITED, READ, RESET, SEEN, WROTE
+from tinymem.recall.files.lines import unpack_codes
+
+__all__ = ["Version"]
+
+ALIKE = 0.3  # share of its lines that a file keeps between two reads, or somebody else has rewritten it
+
+
+class Version:
+    """A file as its `notes`, in order, leave it."""
+
+    def __init__(self, notes: Iterable[FileNote]) -> None:
+        self._last: dict[int, int] = {}  # by line: the place of the last note that shows it,
+        self._gone: dict[int, int] = {}  # and of the last one that takes it away
+        self._whole: list[int] = []  # places of the notes that say what all lines are
+        self._notes = [*notes]
+        self._copies: Counter[int] = Counter()  # of each line, as far as they are known
+        self._doubted: Counter[int] = Counter()
+        self._sure = 0  # the place from which on it is known what stands there
+        for place, note in enumerate(self._notes):
+            self._take(place, note)
+
+    def _take(self, place: int, note: FileNote) -> None:
+        lines, gone = Counter(unpack_codes(note.lines)), Counter(unpack_codes(note.gone))
+        if note.kind == READ and self._is_another(lines):
+            return
+        if note.kind in (READ, WROTE):
+            self._whole.append(place)
+            self._copies = lines
+        elif note.kind == EDITED:
+            left = {code for code, count in gone.items() if self._copies[code] > count}
+            self._gone.update(dict.fromkeys(gone.keys() - left, place))
+            self._copies = self._copies - gone + lines
+        elif note.kind == SEEN:
+            self._copies |= lines
+        else:
+            self._copies = Counter()
+            self._sure = place + 1 if note.kind == RESET else self._sure
+        self._last.update(dict.fromkeys(lines, place))
+
+    def _is_another(self, lines: Counter[int]) -> bool:
+        """Return whether a read shows about nothing of what is known: the result of another call, most likely.
+
+        If a second one shows the same, somebody else wrote the file.
+        """
+        if not self._copies or _are_alike(lines, self._copies) or _are_alike(lines, self._doubted):
+            return False
+        self._doubted = lines
+        return True
+
+    def knows(self, code: int) -> bool:
+        """Return whether a line stands, or stood, in the file."""
+        return code in self._last or code in self._gone
+
+    def gone_since(self, code: int) -> FileNote | None:
+        """Return the note since which a line is gone; None where it stands there, or that is not sure."""
+        last, gone = self._last.get(code, -1), self._gone.get(code, -1)
+        if gone > last and gone >= self._sure:
+            return self._notes[gone]
+        at = bisect_left(self._whole, max(last + 1, self._sure))
+        return self._notes[self._whole[at]] if self.knows(code) and at < len(self._whole) else None
+
+
+def _are_alike(some: Counter[int], others: Counter[int]) -> bool:
+    return len(some & others) >= ALIKE * min(len(some), len(others)) and bool(others)
