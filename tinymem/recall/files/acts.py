@@ -58,14 +58,14 @@ def edit(path: str, old: str, new: str, all_places: bool = False) -> Act:
     A line that was only broken in two is not gone.
     """
     before, after, folded = Counter(code_lines(old)), Counter(code_lines(new)), f" {' '.join(new.split())} "
-    gone = before - after
+    gone, lines = before - after, after - before
     for line in old.splitlines():
         words = " ".join(line.split())
         if words not in new and f" {words} " in folded:
             gone -= Counter(code_lines(line))
-    for code in after:
-        gone.pop(code, None)
-    return Act(path, EDITED, (*(after - before).elements(),), (*gone.elements(),) * (MANY if all_places else 1))
+    left = Counter(gone.keys() & after.keys())  # fewer copies than before
+    gone, lines = gone + left, lines + left
+    return Act(path, EDITED, (*lines.elements(),), (*gone.elements(),) * (MANY if all_places else 1))
 
 
 def unknown(path: str) -> Act:

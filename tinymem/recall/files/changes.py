@@ -45,12 +45,14 @@ class Changes:
         self._versions: dict[str, Version] = {}
 
     def expect(self, steps: Iterable[Step]) -> None:
-        """Note steps that may be asked for, to read what is to be known of all of them at once."""
+        """Note steps that may be asked for next, to read what is to be known of all of them at once."""
         self._waiting.update(step.step_number or 0 for step in steps if _may_touch(step))
 
     def _read(self) -> None:
         new = sorted(self._waiting - self._touched.keys())
         self._waiting.clear()
+        if not new:
+            return
         self._touched |= {number: [] for number in new}
         by_path: dict[str, list[FileNote]] = {}
         for note in self._find(new):
@@ -60,23 +62,26 @@ class Changes:
         self._notes = {**by_path, **self._notes}
 
     def since(self, step: Step, place: int, start: int, end: int) -> Change:
-        """Return what changed since of `[start, end)` in the part at a `place` of a step that was expected."""
+        """Return what changed since of `[start, end)` in the part at a `place` of a step."""
         number, parts = step.step_number or 0, step.parts()
         if parts[place].kind not in ("call", "observation"):
             return Change()
-        if number in self._waiting:
+        if number not in self._touched:
+            self.expect([step])
             self._read()
         if not (touched := self._touched.get(number)):
             return Change()
         call = _call_of(step, parts, place)
         versions = [self._version(path) for path in dict.fromkeys(path for at, path in touched if at == call)]
-        find = lines_in_json if parts[place].kind == "call" else lines_in_text
+        is_call = parts[place].kind == "call"  # it shows what it took away itself, too
+        find = lines_in_json if is_call else lines_in_text
         spans, newest, gone, said = list[Span](), 0, 0, 0
         for line in find(parts[place].text, start, end):
             first, last = max(line.start, start), min(line.end, end)
             said += last - first
             sinces = [version.gone_since(line.code) for version in versions if version.knows(line.code)]
-            if not sinces or None in sinces or (note := max(filter(None, sinces))).step <= number:
+            note = max(filter(None, sinces), default=None)
+            if note is None or None in sinces or note.step < number or (note.step == number and not is_call):
                 continue
             gone, newest = gone + last - first, max(newest, note.step)
             between = spans and parts[place].text[spans[-1][1] : first]

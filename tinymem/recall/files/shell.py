@@ -73,7 +73,9 @@ def acts_of_command(command: str, output: str, folder: str = "", is_cut: bool = 
             others += 1
         elif program in ("grep", "egrep", "rg", "ag", "find"):
             searches, others = True, 1
-            shown += [path for path in paths[1:] if "." in path.rsplit("/", 1)[-1].strip(".")]
+            said = [word for word in rest if word[:1] not in ("-", "") and not word.isdecimal()]
+            files = [full_path(word, folder) for word in said[0 if "-e" in rest else 1 :] if _PLAIN.fullmatch(word)]
+            shown += [path for path in files if "." in path.rsplit("/", 1)[-1].strip(".")]
         else:
             acts += _changes(program, rest, paths, folder, each)
             others += program not in ("", "rm", "mkdir", "touch", "chmod", "export", "set", "apply_patch")
