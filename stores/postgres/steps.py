@@ -22,9 +22,10 @@ _END = 1 << 62  # above every number
 _ADD = Planned(f"INSERT INTO steps (namespace, {_COLUMNS}) VALUES (%s{', %s' * 13})")
 _LABEL = Planned("INSERT INTO labels (namespace, name, value, step) VALUES (%s, %s, %s, %s)")
 _PUT_FILE = Planned("INSERT INTO files VALUES (%s, %s, %s, %s, %s, %s, %s, %s)")
-_FILES = Planned("""
+_FILE = "step, place, call, path, kind, lines, gone"
+_FILES = Planned(f"""
 WITH touched AS (SELECT DISTINCT path FROM files WHERE namespace = %(ns)s AND step = ANY(%(numbers)s::bigint[]))
-SELECT step, place, call, path, kind, lines, gone FROM files WHERE namespace = %(ns)s AND path IN (
+SELECT {_FILE} FROM files WHERE namespace = %(ns)s AND path IN (
     SELECT path FROM touched UNION SELECT '' FROM touched
     UNION SELECT left(path, at - 1) FROM touched CROSS JOIN generate_series(1, 1000) at WHERE substr(path, at, 1) = '/'
 ) ORDER BY step, place
@@ -264,6 +265,11 @@ class Steps(Database):
     def file_notes(self, numbers: Sequence[int]) -> list[FileNote]:
         """Return what was done to the files that these steps touch, and to the folders they are in, in order."""
         return [FileNote(*row) for row in self.read(_FILES, {"ns": self.id, "numbers": [*numbers]})]
+
+    def file_notes_after(self, number: int) -> list[FileNote]:
+        """Return what the steps behind a number did to files, in order."""
+        where = "FROM files WHERE namespace = %s AND step > %s ORDER BY step, place"
+        return [FileNote(*row) for row in self.read(f"SELECT {_FILE} {where}", (self.id, number))]
 
     def renew_file_notes(self, notes: Iterable[FileNote]) -> None:
         """Put these notes in the place of all."""

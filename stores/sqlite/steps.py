@@ -208,6 +208,11 @@ class Steps(Database):
         rows = self._each("SELECT * FROM files WHERE path IN ({})", folders_of(paths), _FILE)
         return sorted(map(FileNote._make, rows))
 
+    def file_notes_after(self, number: int) -> list[FileNote]:
+        """Return what the steps behind a number did to files, in order."""
+        rows = self._read("SELECT * FROM files WHERE step > ? ORDER BY step, place", (number,), _FILE)
+        return [*map(FileNote._make, rows)]
+
     def renew_file_notes(self, notes: Iterable[FileNote]) -> None:
         """Put these notes in the place of all."""
         with self._transaction(derived=True) as db:

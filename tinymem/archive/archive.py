@@ -30,6 +30,7 @@ from tinymem.protocols.settings import OPEN_CALLS, REWRITES, UNSCRUBBED
 from tinymem.recall.candidates import Candidates, gather
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.corrections import newest_corrections
+from tinymem.recall.files.changes import Changes
 from tinymem.recall.files.notes import NoteTaker
 from tinymem.recall.packing import OpenedSteps
 from tinymem.recall.passages import slices
@@ -78,7 +79,7 @@ class Archive:
         self.journal = journal or open_journal(folder, create)
         self._catalog: Catalog | None = None
         self._rewrites: str | None = None  # the number of the journal's rewrites that the catalog has followed
-        self._is_mapped, self.opened = False, OpenedSteps(counter)
+        self._is_mapped, self.opened, self.changes = False, OpenedSteps(counter), Changes(self.journal)
         self._corrections: Mapping[int, int] | None = None  # until they are asked for
         self._files = CatalogFiles(folder / CATALOG)
         try:
@@ -260,6 +261,7 @@ class Archive:
         self._catalog, self._rewrites, self._corrections = None, None, None
         self.queue.drop_waiting()
         self.opened.clear()
+        self.changes.clear()
         self._rewrites = self.journal.setting(REWRITES)
 
     def has_words(self, words: str) -> bool:

@@ -264,6 +264,9 @@ class Journal(Protocol):
     def file_notes(self, numbers: Sequence[int]) -> list[FileNote]:
         """Return what was done to the files that these steps touch, and to the folders they are in, in order."""
 
+    def file_notes_after(self, number: int) -> list[FileNote]:
+        """Return what the steps behind a number did to files, in order."""
+
     def renew_file_notes(self, notes: Iterable[FileNote]) -> None:
         """Put these notes in the place of all."""
 

@@ -164,6 +164,11 @@ class Repetitions:
         self._known_sayings.add(saying)
         return is_new
 
+    def give_back(self, said: Utterance) -> None:
+        """Let what was taken last be said again: it is not shown."""
+        if not said.words and self._taken:
+            self._taken.pop()
+
     def times(self, said: Utterance) -> tuple[int, bool]:
         """Return how often a text was said, as far as is known, and whether with other numbers."""
         return self.sayings.times(said) if self.sayings and said.words else (1, False)

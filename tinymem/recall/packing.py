@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count, islice
@@ -170,12 +170,13 @@ class _Packer:
     every: Every
     asked: str
     shown: Sequence[Excerpt]
-    changes: Changes
+    changes: Changes | None
     newest: Newest
     chosen: list[_Chosen] = field(default_factory=list)
     taken: set[int] = field(default_factory=set)
     repeated: set[int] = field(default_factory=set)
     outdated: set[int] = field(default_factory=set)
+    current: set[tuple[int, int, int, int]] = field(default_factory=set)
     steps: dict[int, Opened] = field(default_factory=dict)
     is_all: bool = False
 
@@ -204,7 +205,7 @@ class _Packer:
         for i in count():
             if left < SMALLEST or misses >= MISSES or len(self.chosen) >= self.most or (at := self._at(i)) is None:
                 break
-            if i in self.taken or not at.is_relevant or any(at[:4] == c.at[:4] for c in self.chosen):
+            if i in self.taken or not at.is_relevant or at[:4] in self.current:
                 continue
             if self._is_shown(at):
                 self.most -= 1  # it counts among the best
@@ -213,17 +214,10 @@ class _Packer:
             if at.end - at.start > DENSEST * left:
                 misses += 1
                 continue
-            if self._open(i) is None:
+            if (opened := self._open(i)) is None:
                 continue
-            if (current := self._current(at)) is None:
-                self.outdated.add(i)
-                self.taken.add(i)
-                continue
-            at, gone = current
-            opened = self.steps[at.number]
-            said = opened.said(at.part, at.start, at.end, gone)
-            cost = opened.cost(at.part, at.start, at.end, (at.number, at.part) not in labelled, gone)
-            cost += opened.header_cost if opened.header not in headers else 0
+            said = opened.said(at.part, at.start, at.end)
+            cost = self._cost(at, headers, labelled)
             if cost + self._mark_cost(said) > left:
                 misses += 1
                 continue
@@ -235,6 +229,15 @@ class _Packer:
             if not is_new:
                 self.repeated.add(i)
                 continue
+            current, gone = self._current(at)
+            if gone or current is not at:
+                if current is None or (cost := self._cost(current, headers, labelled, gone)) > left:
+                    self.repetitions.give_back(said)
+                    self.outdated.add(i)
+                    continue
+                at, opened = current, self.steps[current.number]
+                said = opened.said(at.part, at.start, at.end, gone)
+                self.current.add(at[:4])
             self.chosen.append(_Chosen(i, at, opened, said, cost, gone))
             headers.add(opened.header)
             labelled.add((at.number, at.part))
@@ -259,24 +262,31 @@ class _Packer:
         if number not in self.steps:
             numbers = {r.number for r in self.ranked[i : i + FETCHED]} - self.steps.keys()
             opened = self.known.of(numbers, self.fetch)
-            self.changes.expect(one.step for one in opened.values())
             self.steps |= opened
+            if self.changes is not None:
+                self.changes.expect(one.step for one in opened.values())
         return self.steps.get(number)
 
-    def _current(self, at: RankedPassage) -> tuple[RankedPassage, Gone] | None:
+    def _cost(
+        self, at: RankedPassage, headers: Container[str], labelled: Container[tuple[int, int]], gone: Gone = ()
+    ) -> int:
+        """Count the tokens that a passage takes, beside what is chosen already."""
+        opened = self.steps[at.number]
+        cost = opened.cost(at.part, at.start, at.end, (at.number, at.part) not in labelled, gone)
+        return cost + (opened.header_cost if opened.header not in headers else 0)
+
+    def _current(self, at: RankedPassage) -> tuple[RankedPassage | None, Gone]:
         """Return a passage with its lines that are gone; where all are, the one that took its place, or None."""
-        for _ in range(ROUNDS):
-            step = self.steps[at.number].step
-            change = self.changes.since(step, at.part, at.start, at.end)
+        for _ in range(ROUNDS if self.changes is not None else 0):
+            opened = self.steps[at.number]
+            change = self.changes.since(opened.step, opened.parts, at.part, at.start, at.end)
             if not change.is_all:
                 return at, change.spans
-            opened = self.known.of([change.step], self.fetch)
-            self.changes.expect(one.step for one in opened.values())
-            self.steps |= opened
+            self.steps |= self.known.of([change.step], self.fetch)
             if (newer := self._alike(at, change.step)) is None or self._is_shown(newer):
-                return None
+                return None, ()
             at = newer
-        return None
+        return at, ()
 
     def _alike(self, at: RankedPassage, number: int) -> RankedPassage | None:
         """Return the passage of a step that shares most words with another one; None if there is none to choose."""
@@ -389,7 +399,7 @@ def pack(
     every = every or (lambda below=sys.maxsize: [at for at in ranked if at.end - at.start < below])
     packer = _Packer(
         ranked, fetch, counter, opened or OpenedSteps(counter), most, limits.diversity, every, asked, limits.shown,
-        changes or Changes(), newest,
+        changes, newest,
     )  # fmt: skip
     packer.fill(budget - FENCE)
     for more in range(ROUNDS, -1, -1):

@@ -15,7 +15,6 @@ import numpy.typing as npt
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.corrections import places_of, put_corrections
 from tinymem.recall.diversity import DIVERSITY
-from tinymem.recall.files.changes import Changes
 from tinymem.recall.fusion import Fusion, ScoredCandidates
 from tinymem.recall.packing import FENCE, UNRELATED, Limits, Newest, RankedPassage, pack
 from tinymem.recall.query.analysis import Query
@@ -180,10 +179,10 @@ class Search:
             return () if catalog.is_gone() else found
 
         room = budget if is_relevant else min(budget, LITTLE)
-        changes = Changes(past.journal.file_notes)
+        past.changes.follow()
         with past.checking_parts():
             recalled, left_out = pack(
-                ranked, past.fetch, past.counter, room, past.key, limits, past.opened, every, text, changes, newest
+                ranked, past.fetch, past.counter, room, past.key, limits, past.opened, every, text, past.changes, newest
             )
         if not note and not scored.query.is_stretch:
             asked = [*labels(text[:LABELLED]).items()][:MOST_NAMES]

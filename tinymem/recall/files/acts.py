@@ -24,6 +24,7 @@ __all__ = [
     "write",
 ]
 
+FIRST = 4  # letters of a line, which is hardly broken before
 MANY = 8  # copies of a line that go at once, where an edit was made in all places
 # Some lines were shown, all were shown, some were changed, it was made of these, something changed it, it was set back.
 SEEN, READ, EDITED, WROTE, UNKNOWN, RESET = range(6)
@@ -57,15 +58,16 @@ def edit(path: str, old: str, new: str, all_places: bool = False) -> Act:
 
     A line that was only broken in two is not gone.
     """
-    before, after, folded = Counter(code_lines(old)), Counter(code_lines(new)), f" {' '.join(new.split())} "
-    gone, lines = before - after, after - before
-    for line in old.splitlines():
-        words = " ".join(line.split())
-        if words not in new and f" {words} " in folded:
-            gone -= Counter(code_lines(line))
-    left = Counter(gone.keys() & after.keys())  # fewer copies than before
-    gone, lines = gone + left, lines + left
-    return Act(path, EDITED, (*lines.elements(),), (*gone.elements(),) * (MANY if all_places else 1))
+    before, after = code_lines(old), code_lines(new)
+    more = Counter(before)
+    more.subtract(after)
+    for line in map(str.strip, old.splitlines()):
+        if line[:FIRST] in new and line not in new and " ".join(line.split()) in " ".join(new.split()):
+            more.subtract(code_lines(line))
+    gone = [code for code, count in more.items() for _ in range(count)]
+    lines = [code for code, count in more.items() for _ in range(-count)]
+    left = [*{*gone}.intersection(after)]  # fewer copies than before
+    return Act(path, EDITED, (*lines, *left), (*gone, *left) * (MANY if all_places else 1))
 
 
 def unknown(path: str) -> Act:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
-from tinymem.protocols import FileNote
+from tinymem.protocols import FileNote, Journal
 from tinymem.recall.files.acts import READ
 from tinymem.recall.files.lines import lines_in_json, lines_in_text
 from tinymem.recall.files.tools import may_touch
@@ -19,6 +19,7 @@ from tinymem.stores.filter import folders_of
 __all__ = ["Change", "Changes", "Span", "mark_of"]
 
 Span: TypeAlias = tuple[int, int, str]  # of lines that are gone: start, end, and what says so
+KEPT = 5_000  # steps of which is kept what they touch
 LEAST = 0.2  # share of a passage's lines that must stand for the rest to say something
 _NOTHING = re.compile(r"(?:\s|\\[ntr]|[^\w\s\"\\])*")  # between two lines: nothing that says something
 
@@ -34,43 +35,64 @@ class Change(NamedTuple):
     is_all: bool = False
 
 
-class Changes:
-    """The changes of files that one recall has to do with. `find` reads the notes of steps, with all of their files."""
+NOTHING = Change()
 
-    def __init__(self, find: Callable[[Sequence[int]], Iterable[FileNote]] = lambda numbers: ()) -> None:
-        self._find = find
-        self._waiting: set[int] = set()
+
+class Changes:
+    """The changes of the files that steps show, as a journal has them; what was read is kept for the next recall."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self.clear()
+
+    def clear(self) -> None:
+        """Keep nothing, since steps were forgotten."""
+        self._until = 0  # the last step whose notes are here, of the files that are
+        self._expected: frozenset[int] = frozenset()
         self._touched: dict[int, list[tuple[int, str]]] = {}  # by step: calls and the paths that they touch
         self._notes: dict[str, list[FileNote]] = {}
         self._versions: dict[str, Version] = {}
 
+    def follow(self) -> None:
+        """Take in what was done since to the files that are here."""
+        if (last := self._journal.next_number() - 1) == self._until:
+            return
+        if len(self._touched) > KEPT:
+            self.clear()
+        notes = self._journal.file_notes_after(self._until) if self._notes else []
+        self._take({path: [*self._notes.get(path, ()), *new] for path, new in _by_path(notes).items()})
+        self._until = last
+
     def expect(self, steps: Iterable[Step]) -> None:
         """Note steps that may be asked for next, to read what is to be known of all of them at once."""
-        self._waiting.update(step.step_number or 0 for step in steps if _may_touch(step))
+        self._expected |= {step.step_number or 0 for step in steps if _may_touch(step)}
 
-    def _read(self) -> None:
-        new = sorted(self._waiting - self._touched.keys())
-        self._waiting.clear()
-        if not new:
-            return
-        self._touched |= {number: [] for number in new}
-        by_path: dict[str, list[FileNote]] = {}
-        for note in self._find(new):
-            by_path.setdefault(note.path, []).append(note)
-            if note.step in self._touched:
-                self._touched[note.step].append((note.call, note.path))
-        self._notes = {**by_path, **self._notes}
+    def _read(self, number: int) -> None:
+        expected, self._expected = self._expected | {number}, frozenset()
+        touched: dict[int, list[tuple[int, str]]] = {new: [] for new in expected if new not in self._touched}
+        notes = self._journal.file_notes([*touched])
+        for note in notes:
+            if note.step in touched:
+                touched[note.step].append((note.call, note.path))
+        self._take(_by_path(note for note in notes if note.step <= self._until))
+        self._touched |= touched
 
-    def since(self, step: Step, place: int, start: int, end: int) -> Change:
-        """Return what changed since of `[start, end)` in the part at a `place` of a step."""
-        number, parts = step.step_number or 0, step.parts()
+    def _take(self, notes: Mapping[str, list[FileNote]]) -> None:
+        """Put these notes in the place of those of the same paths."""
+        new = {path: some for path, some in notes.items() if self._notes.get(path) != some}
+        self._notes |= new
+        kept = {path: version for path, version in self._versions.items() if new.keys().isdisjoint(folders_of([path]))}
+        self._versions = kept if new else self._versions
+
+    def since(self, step: Step, parts: Sequence[Part], place: int, start: int, end: int) -> Change:
+        """Return what changed since of `[start, end)` in the part at a `place` of the `parts` of a step."""
+        number = step.step_number or 0
         if parts[place].kind not in ("call", "observation"):
-            return Change()
-        if number not in self._touched:
-            self.expect([step])
-            self._read()
+            return NOTHING
+        if number not in self._touched and _may_touch(step):
+            self._read(number)
         if not (touched := self._touched.get(number)):
-            return Change()
+            return NOTHING
         call = _call_of(step, parts, place)
         versions = [self._version(path) for path in dict.fromkeys(path for at, path in touched if at == call)]
         is_call = parts[place].kind == "call"  # it shows what it took away itself, too
@@ -95,6 +117,13 @@ class Changes:
             notes = (note for name in folders_of([path]) for note in self._notes.get(name, ()))
             self._versions[path] = Version(sorted(notes))
         return self._versions[path]
+
+
+def _by_path(notes: Iterable[FileNote]) -> dict[str, list[FileNote]]:
+    found: dict[str, list[FileNote]] = {}
+    for note in notes:
+        found.setdefault(note.path, []).append(note)
+    return found
 
 
 def mark_of(note: FileNote) -> str:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
+from struct import pack, unpack
 from typing import NamedTuple
 from zlib import crc32
-
-import numpy as np
 
 __all__ = ["ShownLine", "code_lines", "lines_in_json", "lines_in_text", "pack_codes", "shown_codes", "unpack_codes"]
 
 SHORTEST = 12  # characters of a line that says something
 # What `cat -n`, grep and their like put before a line: its number, or the path and the number
-_NUMBER = re.compile(r"\s*(?:(?:[A-Za-z]:)?[^\s:]{1,200}[:-])?L?\d{1,6}(?:→|[\t:|-])")
-_LINE = re.compile(r"[^\n]+")
+_NUMBER = r"[^\S\n]*(?:(?:[A-Za-z]:)?[^\s:]+:(?=\d))?L?\d{1,6}(?:→|[\t:|-])"
+_NUMBERED = re.compile(f"(?m)^{_NUMBER}.*$")
+# A line behind that, its indent, and the signs of a patch
+_LINE = re.compile(rf"(?m)^(?:{_NUMBER})?(?:[^\S\n]|[+-])*(?![\s+-])([^\n]+)")
 _JSON_LINE = re.compile(r'\\n|((?:[^"\\]|\\[^n])+)')  # up to a quote or an escaped line feed
 
 
@@ -29,56 +30,45 @@ class ShownLine(NamedTuple):
 
 def code_lines(text: str) -> list[int]:
     """Return the codes of the lines of `text`, in order, without those that say nothing."""
-    return [code for line in text.splitlines() if (code := _code(line)) is not None]
+    lines = map(str.rstrip, _LINE.findall(text))
+    return [crc32(line.encode("utf-8", "replace")) for line in lines if len(line) >= SHORTEST]
 
 
 def shown_codes(result: str) -> tuple[int, ...]:
     """Return the codes of the lines of a file in a tool's result: of those with numbers, where most have some."""
-    lines = result.splitlines()
-    numbered = [line for line in lines if _NUMBER.match(line)]
-    return tuple(code_lines("\n".join(numbered if 2 * len(numbered) > len(lines) else lines)))
+    numbered = _NUMBERED.findall(result)
+    return tuple(code_lines("\n".join(numbered) if 2 * len(numbered) > result.count("\n") else result))
 
 
 def lines_in_text(text: str, start: int, end: int) -> Iterator[ShownLine]:
     """Yield the lines of `text` that reach into `[start, end)`."""
-    yield from _shown(text, _LINE.finditer(text, text.rfind("\n", 0, start) + 1), end)
+    for found in _LINE.finditer(text, text.rfind("\n", 0, start) + 1):
+        if found.start() >= end:
+            break
+        for code in code_lines(found[0]):
+            yield ShownLine(found.start(), found.end(), code)
 
 
 def lines_in_json(text: str, start: int, end: int) -> Iterator[ShownLine]:
     """Yield the lines of the strings of JSON that reach into `[start, end)`."""
     for found in _JSON_LINE.finditer(text):
+        if found.start() >= end:
+            break
         if found.end() <= start or found[1] is None:
             continue
-        if found.start() >= end:
-            break
         try:
-            said = json.loads(f'"{found[0]}"', strict=False)
+            said = json.loads(f'"{found[1]}"', strict=False) if "\\" in found[1] else found[1]
         except ValueError:
             continue
-        if (code := _code(said)) is not None:
+        for code in code_lines(said.replace("\n", " ")):
             yield ShownLine(found.start(), found.end(), code)
-
-
-def _shown(text: str, lines: Iterator[re.Match[str]], end: int) -> Iterator[ShownLine]:
-    for found in lines:
-        if found.start() >= end:
-            break
-        if (code := _code(found[0])) is not None:
-            yield ShownLine(found.start(), found.end(), code)
-
-
-def _code(line: str) -> int | None:
-    numbered = _NUMBER.match(line)
-    said = line[numbered.end() if numbered else 0 :].strip().lstrip("+- \t")  # the signs of a patch
-    return crc32(said.encode("utf-8", "replace")) if len(said) >= SHORTEST else None
 
 
 def pack_codes(codes: Sequence[int]) -> bytes:
     """Return codes in 4 bytes each."""
-    return np.array(codes, "<u4").tobytes()
+    return pack(f"<{len(codes)}I", *codes)
 
 
-def unpack_codes(packed: bytes) -> list[int]:
+def unpack_codes(packed: bytes) -> tuple[int, ...]:
     """Return the codes that `pack_codes` packed."""
-    codes: list[int] = np.frombuffer(packed, "<u4").tolist()
-    return codes
+    return unpack(f"<{len(packed) // 4}I", packed)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from tinymem.recall.files.acts import SEEN, Act, edit, full_path, read, unknown, write
@@ -68,18 +70,19 @@ _USUAL = {
 _RANGE = ("offset", "limit", "start_line", "end_line", "view_range", "line_range", "lines", "head", "tail", "pages",
           "start_line_one_indexed", "startLine", "endLine", "range")  # fmt: skip
 _ALL = ("replace_all", "replaceAll", "expected_replacements")
-_FAILED = re.compile(
-    r"\W*(?:<tool_use_error>|errors?\b|failed|no (?:replacement|changes|match|such|files?)\b|could not|cannot|invalid|"
-    r"unable|string (?:to replace )?not|the user doesn't want|file (?:has not|does not|not found|unchanged)|"
-    r"\[?(?:request|tool).{0,20}(?:interrupted|aborted|denied|rejected)|enoent|eacces|permission)"
-    r"|.{0,300}(?:was rejected|not found in|does not exist|did not (?:match|appear|find)|multiple occurrences)",
-    re.IGNORECASE | re.DOTALL,
-)
+# How the result of a call that did nothing begins, and what it says
+_FAILURES = ("<tool_use_error>", "error", "failed", "no replacement", "no changes", "no match", "no such", "no file",
+             "could not", "cannot", "invalid", "unable", "string to replace not", "string not", "the user doesn't want",
+             "file has not", "file does not", "file not found", "file unchanged", "enoent", "eacces",
+             "permission")  # fmt: skip
+_REFUSALS = ("was rejected", "not found in", "does not exist", "did not match", "did not appear", "did not find",
+             "multiple occurrences", "interrupted by", "[request interrupted")  # fmt: skip
 _CUT = re.compile(
-    r"truncated|clipped|elided|omitted|more lines|lines? (?:hidden|skipped)|too (?:long|large)|partial|unchanged since|"
-    r"use (?:offset|view_range)|showing lines", re.IGNORECASE,
-)  # fmt: skip
+    r"truncated|clipped|elided|omitted|more lines|lines (?:hidden|skipped)|too (?:long|large)|partial|unchanged since|"
+    r"use (?:offset|view_range)|showing lines"
+)
 _NUMBERED = re.compile(r"(?m)^\s*L?(\d{1,6})(?:→|[\t|:-])")
+_JSON = json.JSONDecoder(strict=False)
 _BAD_ESCAPE = re.compile(r'(\\)(?![\\"/bfnrtu])(?<!\\\\)')  # models write some
 MOST_LINES = 2_000  # that tools show of a file at once
 EDGE = 400  # characters at the ends of a result that say if it was cut
@@ -94,9 +97,14 @@ def acts_of(call: ToolCall) -> list[Act]:
     result = _result(as_text(call.observation)) if call.observation is not None else ""
     does = str(arguments.get("command", "")) if tool.does == "edit" else tool.does
     acts = _ACTS.get(does, _ACTS[tool.does])(tool, arguments, result)
-    if not call.answered or call.error is not None or (tool.does != "run" and _FAILED.match(result)):
+    if not call.answered or call.error is not None or (tool.does != "run" and _has_failed(result)):
         return [Act(act.path, SEEN) for act in acts]
     return acts
+
+
+def _has_failed(result: str) -> bool:
+    said = result[:EDGE].lower().lstrip("[*#: \n")
+    return said.startswith(_FAILURES) or any(words in said for words in _REFUSALS)
 
 
 def may_touch(call: ToolCall) -> bool:
@@ -105,6 +113,7 @@ def may_touch(call: ToolCall) -> bool:
     return tool is not None and (tool.does != "run" or may_concern_files(call.arguments_json))
 
 
+@lru_cache
 def _plain(name: str) -> str:
     return re.split(r"__|[.:/]", name)[-1].lower().replace("_", "").replace("-", "")
 
@@ -113,13 +122,19 @@ def _arguments(given: Mapping[str, Any] | str) -> Mapping[str, Any]:
     """Return arguments as a mapping; what is no JSON object, as the "input" that it is."""
     if not isinstance(given, str):
         return {name: to_mutable(value) for name, value in given.items()}
-    try:
-        found = json.loads(_BAD_ESCAPE.sub(r"\1\1", given), strict=False)
-    except (ValueError, RecursionError):
-        return {"input": given}
+    found = _read_json(given)
     if isinstance(found, dict) and found.keys() == {"input"} and str(found["input"]).startswith("{"):
         return _arguments(str(found["input"]))
     return found if isinstance(found, dict) else {"input": found}
+
+
+def _read_json(text: str) -> Any:
+    """Read JSON, of which models escape some characters that need it not; what is none is the "input"."""
+    with suppress(ValueError, RecursionError):
+        return _JSON.decode(text)
+    with suppress(ValueError, RecursionError):
+        return _JSON.decode(_BAD_ESCAPE.sub(r"\1\1", text))
+    return {"input": text}
 
 
 def _result(text: str) -> str:
@@ -149,7 +164,7 @@ def _text(tool: FileTool, arguments: Mapping[str, Any], role: str) -> str | None
 
 def _is_cut(text: str) -> bool:
     """Return whether a result says that it is not all, or its numbered lines are not those from 1 on."""
-    if _CUT.search(text[:EDGE]) or _CUT.search(text[-EDGE:]):
+    if _CUT.search(f"{text[:EDGE]} {text[-EDGE:]}".lower()):
         return True
     numbers = [*map(int, _NUMBERED.findall(text))]
     if 2 * len(numbers) <= text.count("\n"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 
 from tinymem.protocols import FileNote
 from tinymem.recall.files.acts import EDITED, READ, RESET, SEEN, WROTE
@@ -24,37 +24,40 @@ class Version:
         self._whole: list[int] = []  # places of the notes that say what all lines are
         self._notes = [*notes]
         self._copies: Counter[int] = Counter()  # of each line, as far as they are known
-        self._doubted: Counter[int] = Counter()
+        self._doubted: Set[int] = frozenset()
         self._sure = 0  # the place from which on it is known what stands there
         for place, note in enumerate(self._notes):
             self._take(place, note)
 
     def _take(self, place: int, note: FileNote) -> None:
-        lines, gone = Counter(unpack_codes(note.lines)), Counter(unpack_codes(note.gone))
+        lines, copies = unpack_codes(note.lines), self._copies
         if note.kind == READ and self._is_another(lines):
             return
         if note.kind in (READ, WROTE):
             self._whole.append(place)
-            self._copies = lines
+            self._copies = Counter(lines)
         elif note.kind == EDITED:
-            left = {code for code, count in gone.items() if self._copies[code] > count}
-            self._gone.update(dict.fromkeys(gone.keys() - left, place))
-            self._copies = self._copies - gone + lines
+            for code, count in Counter(unpack_codes(note.gone)).items():
+                if copies[code] <= count:
+                    self._gone[code] = place
+                copies[code] = max(0, copies[code] - count)
+            copies.update(lines)
         elif note.kind == SEEN:
-            self._copies |= lines
+            copies.update({code: max(0, count - copies[code]) for code, count in Counter(lines).items()})
         else:
-            self._copies = Counter()
+            copies.clear()
             self._sure = place + 1 if note.kind == RESET else self._sure
         self._last.update(dict.fromkeys(lines, place))
 
-    def _is_another(self, lines: Counter[int]) -> bool:
+    def _is_another(self, lines: Iterable[int]) -> bool:
         """Return whether a read shows about nothing of what is known: the result of another call, most likely.
 
         If a second one shows the same, somebody else wrote the file.
         """
-        if not self._copies or _are_alike(lines, self._copies) or _are_alike(lines, self._doubted):
+        shown = frozenset(lines)
+        if not self._copies or _are_alike(shown, self._copies.keys()) or _are_alike(shown, self._doubted):
             return False
-        self._doubted = lines
+        self._doubted = shown
         return True
 
     def knows(self, code: int) -> bool:
@@ -70,5 +73,5 @@ class Version:
         return self._notes[self._whole[at]] if self.knows(code) and at < len(self._whole) else None
 
 
-def _are_alike(some: Counter[int], others: Counter[int]) -> bool:
-    return len(some & others) >= ALIKE * min(len(some), len(others)) and bool(others)
+def _are_alike(some: Set[int], others: Set[int]) -> bool:
+    return bool(others) and len(some & others) >= ALIKE * min(len(some), len(others))
