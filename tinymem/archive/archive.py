@@ -32,7 +32,7 @@ from tinymem.recall.catalog import Catalog
 from tinymem.recall.corrections import newest_corrections
 from tinymem.recall.files.changes import Changes
 from tinymem.recall.files.notes import NoteTaker
-from tinymem.recall.packing import OpenedSteps
+from tinymem.recall.opened import OpenedSteps
 from tinymem.recall.passages import slices
 from tinymem.recall.query.analysis import Query
 from tinymem.recall.slices import Outline, gather_slice

@@ -1,4 +1,4 @@
-"""Corrections: what corrects a step comes back in its place."""
+"""Corrections: what corrects a step comes back in its place, and what was said later otherwise comes before it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,17 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import numpy as np
 
 from tinymem.recall.catalog import Catalog
+from tinymem.recall.opened import Fetch, OpenedSteps
 from tinymem.recall.packing import RankedPassage
+from tinymem.recall.relevance import price_of
+from tinymem.recall.supersession import has_other_value, newest_statements
 from tinymem.stores.filter import Filter
 
-__all__ = ["newest_corrections", "places_of", "put_corrections"]
+__all__ = ["newest_corrections", "places_of", "put_corrections", "put_newest_first"]
+
+AHEAD = 16  # passages behind those that fit the budget, among which newer statements are looked for
+LABEL = 4  # tokens of a label, about
+LOSS = 2.0  # log-odds that a statement loses where a newer one is the same but for its value
 
 
 def newest_corrections(pairs: Iterable[tuple[int, int]]) -> dict[int, int]:
@@ -63,3 +70,33 @@ def put_corrections(
             one = one._replace(number=new, part=part, start=start, end=end)
         found.setdefault(one[:4], one)
     return [*found.values()]
+
+
+def put_newest_first(
+    ranked: Sequence[RankedPassage], budget: int, opened: OpenedSteps, fetch: Fetch
+) -> Sequence[RankedPassage]:
+    """Put statements before those that they supersede, as far as words tell, and note their numbers with these."""
+    near = [one for one in _nearest(ranked, budget) if one.is_relevant]
+    steps = opened.of({one.number for one in near}, fetch)
+    said = [(steps[one.number].statement(one.part), one[:4]) for one in near if one.number in steps]
+    places = {statement: place for statement, place in said if statement is not None}
+    newest = newest_statements(places)
+    if not newest:
+        return ranked
+    costs = {one[:4]: float(price_of(one.end - one.start)) - one.score for one in ranked}
+    for older, newer in newest.items():
+        costs[places[newer]] = min(costs[places[newer]], costs[places[older]])
+    for older, newer in newest.items():
+        costs[places[older]] += LOSS * has_other_value(older, newer)
+    numbers = {places[older]: places[newer][0] for older, newer in newest.items()}
+    marked = [one._replace(newer=numbers.get(one[:4])) for one in ranked]
+    return sorted(marked, key=lambda one: costs[one[:4]])
+
+
+def _nearest(ranked: Sequence[RankedPassage], budget: int) -> Sequence[RankedPassage]:
+    """Return those that fit `budget` tokens, about, and the next AHEAD."""
+    for place, one in enumerate(ranked):
+        if budget < 0:
+            return ranked[: place + AHEAD]
+        budget -= (one.end - one.start) // 4 + LABEL
+    return ranked

@@ -10,19 +10,18 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import count, islice
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from tinymem.protocols import TokenCounter
 from tinymem.recall.diversity import DIVERSITY, SHORT, Repetitions, Utterance
-from tinymem.recall.files.changes import Changes, Span
-from tinymem.recall.render import block, format_times, header, label, line, quoted, speaker_key, without_gone
+from tinymem.recall.files.changes import Changes
+from tinymem.recall.opened import Fetch, Gone, Opened, OpenedSteps
+from tinymem.recall.render import block, format_mark, header, line
 from tinymem.recall.results import Excerpt, FeatureShares, LeftOut, Recall
-from tinymem.steps.step import Part, Step
 
 __all__ = [
-    "BELOW", "ENOUGH", "REPEATS", "TOO_LONG", "UNRELATED", "Limits", "OpenedSteps", "RankedPassage", "block_of",
+    "BELOW", "ENOUGH", "REPEATS", "TOO_LONG", "UNRELATED", "Limits", "RankedPassage", "block_of",
     "in_order_of_time", "pack",
 ]  # fmt: skip
 
@@ -30,16 +29,12 @@ FETCHED = 24  # steps that are read from the journal at once
 MISSES = 24  # passages in a row that did not fit, after which the budget counts as full
 SMALLEST = 8  # tokens that no passage gets by with
 FENCE = 28  # tokens of the fence, about: the exact number is counted later
-REMEMBERED = 500_000  # characters of steps that are held from one recall to the next
-LONG = 50_000  # characters of a step that is not held
 DENSEST = 16  # characters that a token has at most, about: longer passages are passed over without counting
 ROUNDS = 3  # times that tokens are filled which the estimates left over
 REPEATS, TOO_LONG, BELOW = "repeats a better one", "does not fit", "ranked below"  # why a passage is left out,
 UNRELATED, ENOUGH, CHANGED = "too little to do with it", "enough came back", "changed since"
 
-Fetch = Callable[[Sequence[int]], Mapping[int, Step]]
 Every = Callable[..., "Sequence[RankedPassage]"]
-Gone: TypeAlias = tuple[Span, ...]
 Newest = Callable[[int], Sequence[tuple[int, int, int]]]  # the places of the passages of a step that may come back
 
 
@@ -75,78 +70,7 @@ class RankedPassage(NamedTuple):
     why: Callable[[], Mapping[str, float]]
     relevance: float = 0.0
     is_relevant: bool = True
-
-
-class Opened:
-    """A step, with its parts, header and lines at hand, and the tokens of these."""
-
-    def __init__(self, step: Step, counter: TokenCounter) -> None:
-        self.step, self._counter = step, counter
-        self.parts: tuple[Part, ...] = step.parts()
-        self.length = sum(len(part.text) for part in self.parts)
-        self._lines: dict[tuple[object, ...], str] = {}
-        self._said: dict[tuple[object, ...], Utterance] = {}
-        self._costs: dict[tuple[object, ...], int] = {}
-
-    @cached_property
-    def header(self) -> str:
-        """The header over its excerpts."""
-        return header(self.step)
-
-    @cached_property
-    def header_cost(self) -> int:
-        """The tokens of the header."""
-        return self._counter.count(f"{self.header}\n")
-
-    def cost(self, part: int, start: int, end: int, labelled: bool, gone: Gone = ()) -> int:
-        """Return the tokens of a passage, behind its label where it is `labelled`, counted once."""
-        at = (part, start, end, labelled, gone)
-        if at not in self._costs:
-            prefix = label(self.step, self.parts[part], whole=False) if labelled else ""
-            self._costs[at] = self._counter.count(f"{quoted(prefix, self.said(part, start, end, gone).text)}\n")
-        return self._costs[at]
-
-    def said(self, part: int, start: int, end: int, gone: Gone = ()) -> Utterance:
-        """Return the text of a passage with who said it, made once."""
-        at = (part, start, end, gone)
-        if at not in self._said:
-            whole = self.parts[part]
-            text = without_gone(whole.text, start, end, gone)
-            self._said[at] = Utterance.of(text, speaker_key(self.step, whole))
-        return self._said[at]
-
-    def line(self, part: int, start: int, end: int, numbered: bool = False, gone: Gone = ()) -> str:
-        """Return the excerpt as it stands in the block, made once."""
-        at = (part, start, end, numbered, gone)
-        if at not in self._lines:
-            self._lines[at] = line(self.step, self.parts[part], start, end, numbered, gone)
-        return self._lines[at]
-
-
-class OpenedSteps:
-    """Steps that were opened, kept for the next recall, which opens many of them again: some REMEMBERED characters."""
-
-    def __init__(self, counter: TokenCounter) -> None:
-        self._counter = counter
-        self._held: dict[int, Opened] = {}
-        self._length = 0
-
-    def clear(self) -> None:
-        """Keep nothing, since steps were forgotten."""
-        self._held, self._length = {}, 0
-
-    def of(self, numbers: Iterable[int], fetch: Fetch) -> dict[int, Opened]:
-        """Return these steps; those that are not held are fetched. Steps that are gone are left out."""
-        numbers, held = [*numbers], self._held
-        if missing := sorted(number for number in numbers if number not in held):
-            if self._length > REMEMBERED:
-                self.clear()
-            fetched = {number: Opened(step, self._counter) for number, step in fetch(missing).items()}
-            short = {number: opened for number, opened in fetched.items() if opened.length < LONG}
-            self._length += sum(opened.length for opened in short.values())
-            self._held |= short
-            held = {**held, **fetched}
-        return {number: held[number] for number in numbers if number in held}
+    newer: int | None = None  # the number of a later step that says otherwise, as far as words tell
 
 
 @dataclass(frozen=True)
@@ -218,14 +142,14 @@ class _Packer:
                 continue
             said = opened.said(at.part, at.start, at.end)
             cost = self._cost(at, headers, labelled)
-            if cost + self._mark_cost(said) > left:
+            if cost + self._mark_cost(at, said) > left:
                 misses += 1
                 continue
             self.taken.add(i)
             was_counted = self.repetitions.sayings
             is_new = self.repetitions.take(said, self._read_short)
             if self.repetitions.sayings is not was_counted:  # what was chosen before gets its mark
-                left -= sum(self._mark_cost(c.said) for c in self.chosen)
+                left -= sum(self._mark_cost(c.at, c.said) for c in self.chosen)
             if not is_new:
                 self.repeated.add(i)
                 continue
@@ -241,20 +165,23 @@ class _Packer:
             self.chosen.append(_Chosen(i, at, opened, said, cost, gone))
             headers.add(opened.header)
             labelled.add((at.number, at.part))
-            left, misses = left - cost - self._mark_cost(said), 0
+            left, misses = left - cost - self._mark_cost(at, said), 0
         return (len(self.chosen), self.repetitions.sayings) != before
 
     def _at(self, i: int) -> RankedPassage | None:
         """Return the i-th passage, None behind the last; what repetitions leave goes to those behind the `ranked`."""
         if i == len(self.ranked) and self.repetitions.sayings and not self.is_all:
-            self.ranked, self.is_all = self.every() or self.ranked, True
+            self.ranked, self.is_all = [*self.ranked, *self.every()[i:]], True
         return self.ranked[i] if i < len(self.ranked) else None
 
-    def _mark_cost(self, said: Utterance) -> int:
-        """Count the tokens of what stands behind a passage that was said more than once, as far as that is known."""
-        if not said.words or self.repetitions.sayings is None:
-            return 0
-        return self.counter.count(format_times(*self.repetitions.times(said)))
+    def _mark(self, at: RankedPassage, said: Utterance) -> str:
+        """Return what stands behind a passage, as far as that is known."""
+        if at.newer is None and (not said.words or self.repetitions.sayings is None):
+            return ""
+        return format_mark(*self.repetitions.times(said), at.newer)
+
+    def _mark_cost(self, at: RankedPassage, said: Utterance) -> int:
+        return self.counter.count(mark) if (mark := self._mark(at, said)) else 0
 
     def _open(self, i: int) -> Opened | None:
         """Return the step of the i-th passage; those of the next ones are fetched with it."""
@@ -277,7 +204,9 @@ class _Packer:
 
     def _current(self, at: RankedPassage) -> tuple[RankedPassage | None, Gone]:
         """Return a passage with its lines that are gone; where all are, the one that took its place, or None."""
-        for _ in range(ROUNDS if self.changes is not None else 0):
+        if self.changes is None:
+            return at, ()
+        for _ in range(ROUNDS):
             opened = self.steps[at.number]
             change = self.changes.since(opened.step, opened.parts, at.part, at.start, at.end)
             if not change.is_all:
@@ -301,11 +230,11 @@ class _Packer:
     def render(self, key: bytes, numbered: bool) -> tuple[str, int]:
         """Return the block of what is chosen, and its tokens."""
         lines = []
+        named = {c.at.newer for c in self.chosen}
         for run in _unite(self.chosen):
             first, opened = run[0].at, run[0].opened
-            shown = opened.line(first.part, first.start, run[-1].at.end, numbered, _gone(run))
-            times, varied = self._times(run)
-            lines.append((opened.header, shown + format_times(times, varied) if times > 1 else shown))
+            shown = opened.line(first.part, first.start, run[-1].at.end, numbered or first.number in named, _gone(run))
+            lines.append((opened.header, shown + self._mark(first, run[0].said) if len(run) == 1 else shown))
         text = block(lines, key)
         return text, self.counter.count(text)
 
@@ -320,19 +249,18 @@ class _Packer:
             start=first.start,
             end=last.end,
             text="".join(c.said.text for c in run),
-            tokens=sum(c.tokens for c in run) + (self._mark_cost(run[0].said) if times > 1 else 0),
+            tokens=sum(c.tokens for c in run) + self._mark_cost(first, run[0].said),
             score=best.score,
             relevance=best.relevance,
             why=FeatureShares(best.why),
             times=times,
             varied=varied,
+            newer=first.newer,
             gone=_gone(run),
         )
 
     def _times(self, run: Sequence[_Chosen]) -> tuple[int, bool]:
-        if len(run) > 1 or not run[0].said.words or self.repetitions.sayings is None:
-            return 1, False
-        return self.repetitions.times(run[0].said)
+        return self.repetitions.times(run[0].said) if len(run) == 1 else (1, False)
 
     def left_out(self) -> Iterator[LeftOut]:
         """Yield the passages that were not chosen, best first, with the reasons."""
@@ -421,10 +349,11 @@ def in_order_of_time(items: Iterable[Excerpt]) -> list[Excerpt]:
 
 def block_of(items: Iterable[Excerpt], key: bytes) -> str:
     """Return the block of these excerpts again, as it stood in a prompt."""
-    lines = []
+    items, lines = [*items], []
+    named = {one.newer for one in items}
     for one in items:
-        shown = line(one.step, one.step.parts()[one.part], one.start, one.end, gone=one.gone)
-        lines.append((header(one.step), shown + format_times(one.times, one.varied) if one.times > 1 else shown))
+        shown = line(one.step, one.step.parts()[one.part], one.start, one.end, one.step.step_number in named, one.gone)
+        lines.append((header(one.step), shown + one.mark))
     return block(lines, key)
 
 

@@ -26,7 +26,7 @@ __all__ = [
     "between",
     "block",
     "fenced",
-    "format_times",
+    "format_mark",
     "header",
     "is_block",
     "is_mark",
@@ -179,13 +179,19 @@ def speaker_key(step: Step, part: Part) -> str:
     return f"{step.speaker} {part.kind} {tool}"
 
 
-def format_times(times: int, varied: bool) -> str:
-    """Return what stands behind a text that was said more than once, `varied` if the others have other numbers.
+def format_mark(times: int, varied: bool, newer: int | None = None) -> str:
+    """Return what stands behind a text, in the memory's own words.
 
-    >>> format_times(1, False), format_times(12, False), format_times(12, True)
+    That is how often it was said, `varied` if the others have other numbers, and what is `newer`, the number of a later
+    step that says otherwise, as far as words tell.
+
+    >>> format_mark(1, False), format_mark(12, False), format_mark(12, True)
     ('', ' (said 12 times)', ' (said 12 times, with other numbers)')
+    >>> format_mark(1, False, newer=212)
+    ' (perhaps outdated by #212)'
     """
-    return f" (said {times} times{', with other numbers' if varied else ''})" if times > 1 else ""
+    said = f" (said {times} times{', with other numbers' if varied else ''})" if times > 1 else ""
+    return said if newer is None else f"{said} (perhaps outdated by #{newer})"
 
 
 def one_line(text: str) -> str:

@@ -10,7 +10,7 @@ from typing import overload
 from tinymem.protocols import TokenCounter
 from tinymem.recall.files.changes import Span
 from tinymem.recall.relevance import Signals, price_of
-from tinymem.recall.render import DAY, format_times
+from tinymem.recall.render import DAY, format_mark
 from tinymem.steps.display import one_line
 from tinymem.steps.step import REPR_LENGTH, Step
 from tinymem.steps.terminal import Column, Line, Shown, Table, count_cells, first_words, pluralize, safe
@@ -60,6 +60,7 @@ class Excerpt:
         why: The share of each feature in the score.
         times: How often it was said, of all that bears on the question; from 2 on, that stands behind it in the block.
         varied: True if the numbers in it were others at other times.
+        newer: The number of a later step that says otherwise, as far as words tell: that stands behind it in the block.
         gone: The lines that are gone: start and end of each run of them in the part, and the mark in its place.
     """
 
@@ -74,7 +75,13 @@ class Excerpt:
     why: Mapping[str, float] = field(repr=False)
     times: int = 1
     varied: bool = False
+    newer: int | None = None
     gone: tuple[Span, ...] = ()
+
+    @property
+    def mark(self) -> str:
+        """The memory's own words that stand behind it."""
+        return format_mark(self.times, self.varied, self.newer)
 
     def __repr__(self) -> str:
         words = one_line(self.text[:REPR_LENGTH])
@@ -249,4 +256,4 @@ def _what(item: Excerpt, common: set[tuple[str, float]]) -> tuple[str, str]:
     shares = [share for share in item.why.items() if share not in common]
     shown = [*shares[:REASONS], ("length", -price_of(item.end - item.start))]
     why = ", ".join(f"{name} {value:+.2f}" for name, value in shown)
-    return first_words(item.text, WORDS) + format_times(item.times, item.varied), why
+    return first_words(item.text, WORDS) + item.mark, why

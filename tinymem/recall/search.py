@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tinymem.recall.catalog import Catalog
-from tinymem.recall.corrections import places_of, put_corrections
+from tinymem.recall.corrections import places_of, put_corrections, put_newest_first
 from tinymem.recall.diversity import DIVERSITY
 from tinymem.recall.fusion import Fusion, ScoredCandidates
 from tinymem.recall.packing import FENCE, UNRELATED, Limits, Newest, RankedPassage, pack
@@ -181,6 +181,7 @@ class Search:
         room = budget if is_relevant else min(budget, LITTLE)
         past.changes.follow()
         with past.checking_parts():
+            ranked = put_newest_first(ranked, room, past.opened, past.fetch)
             recalled, left_out = pack(
                 ranked, past.fetch, past.counter, room, past.key, limits, past.opened, every, text, past.changes, newest
             )

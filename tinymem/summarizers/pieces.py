@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tinymem.recall.diversity import Utterance, UtteranceCounts
-from tinymem.recall.render import format_times, one_line, speaker_key
+from tinymem.recall.render import format_mark, one_line, speaker_key
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.content import clean
 from tinymem.steps.step import Part, Step
@@ -149,7 +149,7 @@ def pieces_of(steps: Sequence[Step]) -> list[Piece]:
             found[same] = piece, one
     rated = [
         replace(
-            piece, worth=piece.worth / math.sqrt(shapes[shape_of[piece.text]]), mark=format_times(*sayings.times(one))
+            piece, worth=piece.worth / math.sqrt(shapes[shape_of[piece.text]]), mark=format_mark(*sayings.times(one))
         )
         for piece, one in found.values()
     ]

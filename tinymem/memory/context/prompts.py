@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
@@ -204,12 +204,12 @@ class Prompts:
         return Part("recalled", cost, "recall", message=message, steps=(*own.values(),), recalled=(*items,))
 
 
-def _excerpt(
-    step: Step, part: int, start: int, end: int, tokens: int, times: int, varied: bool, gone: Sequence[Sequence[Any]]
-) -> Excerpt:
+def _excerpt(step: Step, part: int, start: int, end: int, tokens: int, marks: Any, gone: Any) -> Excerpt:
+    """Return an excerpt again: how often it was said, if in other ways, what is newer, and the lines that are gone."""
+    times, varied, newer = marks
     spans = tuple((int(first), int(last), str(mark)) for first, last, mark in gone)
     text = without_gone(step.parts()[part].text, start, end, spans)
-    return Excerpt(step, part, start, end, text, tokens, 0, 0, {}, times, varied, spans)
+    return Excerpt(step, part, start, end, text, tokens, 0, 0, {}, times, varied, newer, spans)
 
 
 def _has_record(part: Part) -> bool:
@@ -223,7 +223,7 @@ def _record(part: Part) -> Any:
     if part.kind == "note":
         return "note"
     spans = [
-        (one.step.step_number, one.part, one.start, one.end, one.tokens, one.times, one.varied, one.gone)
+        (one.step.step_number, one.part, one.start, one.end, one.tokens, (one.times, one.varied, one.newer), one.gone)
         for one in part.recalled
     ]
     return [_digest(str((part.message or {}).get("content"))), spans]

@@ -11,7 +11,7 @@ from tinymem.errors import InputError, TinymemError, warn_hourly
 from tinymem.memory.conversation.views import UnknownMessageError
 from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.memory.reading import render_part
-from tinymem.recall.render import block, format_times, quoted
+from tinymem.recall.render import block, quoted
 from tinymem.recall.results import Excerpt
 from tinymem.steps.checks import check_non_negative_int, check_str, check_token_budget
 from tinymem.steps.content import as_text, clean, is_empty
@@ -204,7 +204,7 @@ def _head(step: MessageStep) -> str:
 
 
 def _excerpt(item: Excerpt) -> str:
-    """Render an excerpt, with … where it was cut, and how often it was said."""
+    """Render an excerpt, with … where it was cut, and its mark."""
     cut = item.end < len(item.step.parts()[item.part].text)
     text = quoted("", f"{'…' if item.start else ''}{item.text.strip()}{'…' if cut else ''}")
-    return f"{text}{format_times(item.times, item.varied)}"
+    return f"{text}{item.mark}"
