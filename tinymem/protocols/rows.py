@@ -47,7 +47,7 @@ class StepRow:
 
 
 class FileNote(NamedTuple):
-    """What a step did to a file: `kind`, and hashes of lines in it and of lines that are gone, in 4 bytes each.
+    """A note of what a step did to a file: `kind`, hashes of lines in it and of lines that are gone, 4 bytes each.
 
     `place` counts the notes of a step, `call` is the place of the call that did it; see `tinymem.recall.files`.
     """

@@ -32,7 +32,7 @@ _DRIVE = re.compile(r"([A-Za-z]):(?=/)")
 
 
 class Act(NamedTuple):
-    """What a call did to the file at `path`: "" stands for all files, a folder for all in it.
+    """An act of a call on the file at `path`: "" stands for all files, a folder for all in it.
 
     `lines` are codes of lines that stand in it afterwards, all of them for READ and WROTE; `gone`, of those that went.
     """

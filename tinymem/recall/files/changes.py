@@ -1,4 +1,4 @@
-"""What changed since: which lines of a passage stand in its file no more, and by which step they went."""
+"""Changes since a passage was written: which lines of a passage stand in its file no more, and by which step they went."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NOTHING = re.compile(r"(?:\s|\\[ntr]|[^\w\s\"\\])*")  # between two lines: noth
 
 
 class Change(NamedTuple):
-    """What changed of a passage: the `spans` that are gone, and the number of the newest step that took some away.
+    """Changes of a passage: the `spans` that are gone, and the number of the newest step that took some away.
 
     `is_all` where so little is left that it says nothing.
     """

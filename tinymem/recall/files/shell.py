@@ -1,4 +1,4 @@
-"""What a line of shell commands shows of files, and does to them."""
+"""Lines of shell commands: files that they show, and change."""
 
 from __future__ import annotations
 
