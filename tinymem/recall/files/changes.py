@@ -52,6 +52,7 @@ class Changes:
         self._touched: dict[int, list[tuple[int, str]]] = {}  # by step: calls and the paths that they touch
         self._notes: dict[str, list[FileNote]] = {}
         self._versions: dict[str, Version] = {}
+        self._found: dict[tuple[int, int, int, int], Change] = {}
 
     def follow(self) -> None:
         """Take in what was done since to the files that are here."""
@@ -82,7 +83,8 @@ class Changes:
         new = {path: some for path, some in notes.items() if self._notes.get(path) != some}
         self._notes |= new
         kept = {path: version for path, version in self._versions.items() if new.keys().isdisjoint(folders_of([path]))}
-        self._versions = kept if new else self._versions
+        if new:
+            self._versions, self._found = kept, {}
 
     def since(self, step: Step, parts: Sequence[Part], place: int, start: int, end: int) -> Change:
         """Return what changed since of `[start, end)` in the part at a `place` of the `parts` of a step."""
@@ -93,21 +95,29 @@ class Changes:
             self._read(number)
         if not (touched := self._touched.get(number)):
             return NOTHING
-        call = _call_of(step, parts, place)
-        versions = [self._version(path) for path in dict.fromkeys(path for at, path in touched if at == call)]
+        key = number, place, start, end
+        if key not in self._found:
+            self._found[key] = self._find(number, step, parts, place, start, end, touched)
+        return self._found[key]
+
+    def _find(
+        self, number: int, step: Step, parts: Sequence[Part], place: int, start: int, end: int,
+        touched: Sequence[tuple[int, str]],
+    ) -> Change:  # fmt: skip
+        call, text = _call_of(step, parts, place), parts[place].text
+        own, others = (
+            {path: self._version(path) for at, path in touched if (at == call) is is_own} for is_own in (True, False)
+        )
         is_call = parts[place].kind == "call"  # it shows what it took away itself, too
-        find = lines_in_json if is_call else lines_in_text
         spans, newest, gone, said = list[Span](), 0, 0, 0
-        for line in find(parts[place].text, start, end):
+        for line in (lines_in_json if is_call else lines_in_text)(text, start, end):
             first, last = max(line.start, start), min(line.end, end)
             said += last - first
-            sinces = [version.gone_since(line.code) for version in versions if version.knows(line.code)]
-            note = max(filter(None, sinces), default=None)
-            if note is None or None in sinces or note.step < number or (note.step == number and not is_call):
+            note = _gone_since(line.code, number, own.values(), () if is_call else others.values())
+            if note is None or note.step < number or (note.step == number and not is_call):
                 continue
             gone, newest = gone + last - first, max(newest, note.step)
-            between = spans and parts[place].text[spans[-1][1] : first]
-            if spans and _NOTHING.fullmatch(str(between)):
+            if spans and _NOTHING.fullmatch(text, spans[-1][1], first):
                 first = spans.pop()[0]
             spans.append((first, last, mark_of(note)))
         return Change((*spans,), newest, said - gone < LEAST * said)
@@ -117,6 +127,20 @@ class Changes:
             notes = (note for name in folders_of([path]) for note in self._notes.get(name, ()))
             self._versions[path] = Version(sorted(notes))
         return self._versions[path]
+
+
+def _gone_since(code: int, step: int, own: Iterable[Version], others: Iterable[Version]) -> FileNote | None:
+    """Return the note since which a line is gone from all files of its call; None where it stands, or may stand.
+
+    Parallel calls may have come with each other's results: then an edit of one of the `others` tells.
+    """
+    known = [version for version in own if version.knows(code)]
+    sinces = [version.gone_since(code) for version in known]
+    if sinces and None not in sinces:
+        return max(filter(None, sinces))
+    if all(version.is_only_in(code, step) for version in known):
+        return next(filter(None, (version.gone_unseen(code, step) for version in others)), None)
+    return None
 
 
 def _by_path(notes: Iterable[FileNote]) -> dict[str, list[FileNote]]:

@@ -60,6 +60,20 @@ class Version:
         self._doubted = shown
         return True
 
+    def is_only_in(self, code: int, step: int) -> bool:
+        """Return whether a step was the last to show a line."""
+        return code in self._last and self._notes[self._last[code]].step == step
+
+    def gone_unseen(self, code: int, step: int) -> FileNote | None:
+        """Return the edit that took away a line that no call showed in this file; a whole read in a `step` should have.
+
+        So the result of that read was given to another call of the step.
+        """
+        gone = self._gone.get(code, -1)
+        if code in self._last or gone < self._sure:
+            return None
+        return self._notes[gone] if any((note.kind, note.step) == (READ, step) for note in self._notes) else None
+
     def knows(self, code: int) -> bool:
         """Return whether a line stands, or stood, in the file."""
         return code in self._last or code in self._gone
