@@ -58,6 +58,13 @@ def test_a_line_that_an_edit_took_away_is_left_out_and_a_mark_says_by_which_step
     assert {mark for item in found for _, _, mark in item.gone} == {"changed by #2"}
 
 
+def test_a_step_that_is_opened_is_shown_as_it_was_with_a_note(memory: HierarchicalMemory) -> None:
+    change = memory.archive([edit(OLD, NEW)])[0]
+    opened = memory.open(1)
+    assert OLD in opened and ", in part changed by #2]" in opened
+    assert "changed" not in memory.open(change.id) and memory.get(1).text.count(OLD) == 1
+
+
 def test_a_line_that_a_later_read_lacks_is_marked_and_one_that_comes_back_is_not(
     memory: HierarchicalMemory,
 ) -> None:

@@ -65,12 +65,13 @@ class Reading:
             raise InputError(f"start must be below {len(step.text)}, which is how many characters the step has")
         number, who = f"#{step.step_number}", one_line(step.speaker or step.type)
         newer = self._archive.corrections.get(step.step_number or 0)
-        corrected = f", corrected by #{newer}" if newer else ""
+        changed = [f"in part {mark}" for mark in self._archive.changes.marks_of(step)]
+        notes = ", ".join(["", *changed, *([f"corrected by #{newer}"] if newer else [])])
         return render_part(
             step.text,
             start,
             budget,
-            head=f"[{number} {who}, {shown_time(step)}{corrected}]",
+            head=f"[{number} {who}, {shown_time(step)}{notes}]",
             read_on=lambda end: f"open({number!r}, start={end})",
             key=self._archive.key,
             counter=self._archive.counter,

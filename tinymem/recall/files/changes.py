@@ -100,6 +100,14 @@ class Changes:
             self._found[key] = self._find(number, step, parts, place, start, end, touched)
         return self._found[key]
 
+    def marks_of(self, step: Step) -> list[str]:
+        """Return what says which later steps changed lines that a step shows."""
+        self.follow()
+        parts = step.parts()
+        changes = [self.since(step, parts, place, 0, len(part.text)) for place, part in enumerate(parts)]
+        marks = dict.fromkeys(mark for change in changes for _, _, mark in change.spans)
+        return [mark for mark in marks if not mark.endswith(f"#{step.step_number}")]
+
     def _find(
         self, number: int, step: Step, parts: Sequence[Part], place: int, start: int, end: int,
         touched: Sequence[tuple[int, str]],
