@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -47,6 +47,15 @@ class Candidates:
     terms: npt.NDArray[np.uint32]
     rarity: Vectors
     unseen: float
+
+    def without(self, rows: Ids) -> Candidates:
+        """Return the others, as if these passages had nothing of the question."""
+        if not len(rows):
+            return self
+        signals = {name: getattr(self, name).copy() for name in ("cosine", "bm25", "terms")}
+        for signal in signals.values():
+            signal[rows] = 0
+        return replace(self, rows=np.setdiff1d(self.rows, rows), **signals)
 
 
 def gather(

@@ -19,6 +19,7 @@ from tinymem.recall.fusion import Fusion, ScoredCandidates
 from tinymem.recall.packing import FENCE, UNRELATED, Limits, Newest, RankedPassage, pack
 from tinymem.recall.query.analysis import Query
 from tinymem.recall.query.identifiers import labels
+from tinymem.recall.requests import find_requests
 from tinymem.recall.results import Excerpt, Explanation, Recall
 from tinymem.recall.slices import Outline
 from tinymem.stores.filter import Filter
@@ -119,6 +120,9 @@ class Search:
             catalog, found = self._past.slice(query, catalog, only or Filter(), hidden)
         else:
             found = self._past.candidates(query, catalog, allowed)
+        if not query.is_stretch:
+            open_steps = partial(self._past.opened.of, fetch=self._past.fetch)
+            found = found.without(find_requests(query.text, found, catalog, hidden, open_steps))
         return ScoredCandidates.of(query, catalog, found, self._fusion)
 
     def _explained(
