@@ -108,6 +108,7 @@ class _Packer:
         self.repetitions = Repetitions(self.diversity, self.asked)
         self.spans: defaultdict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
         for one in self.shown:
+            self.repetitions.take(Utterance.of(one.text, speaker_key(one.step, one.step.parts()[one.part])))
             self.spans[one.step.step_number or 0, one.part].append((one.start, one.end))
 
     def _is_shown(self, at: RankedPassage) -> bool:
@@ -132,7 +133,6 @@ class _Packer:
             if i in self.taken or not at.is_relevant or at[:4] in self.current:
                 continue
             if self._is_shown(at):
-                self.most -= 1  # it counts among the best
                 self.taken.add(i)
                 continue
             if at.end - at.start > DENSEST * left:

@@ -19,7 +19,7 @@ from tinymem.steps.content import clean
 from tinymem.steps.step import Part, Step
 from tinymem.stores.filter import tool_name
 
-__all__ = ["cut", "is_question", "kind_of_passage", "passages_of", "slices"]
+__all__ = ["cut", "is_announcement", "is_question", "kind_of_passage", "passages_of", "slices"]
 
 Cut: TypeAlias = Callable[[str], list[tuple[int, int]]]
 
@@ -104,8 +104,12 @@ def kind_of_passage(part: Part, text: str) -> str:
     >>> kind_of_passage(Part("thought", "", 0), "Good. Now let me run the tests:")
     'announcement'
     """
-    is_announcement = part.kind == "thought" and len(text) < SHORT and _ANNOUNCED.search(text.strip())
-    return "announcement" if is_announcement else part.kind
+    return "announcement" if part.kind == "thought" and is_announcement(text) else part.kind
+
+
+def is_announcement(text: str) -> bool:
+    """Return True for words of an agent that only say what it does next."""
+    return len(text) < SHORT and _ANNOUNCED.search(text.strip()) is not None
 
 
 def slices(step: Step, places: Iterable[tuple[int, int, int]]) -> list[str]:

@@ -21,7 +21,7 @@ from tinymem.window.filling import Filling
 from tinymem.window.step_index import StepIndex
 from tinymem.window.strategy import Group, PruneStrategy, Tasks, in_order, low_mark, must_stay
 
-__all__ = ["QUERY_STEPS", "SemanticPruning", "default_query", "semantic_pruning"]
+__all__ = ["QUERY_GROUPS", "QUERY_STEPS", "SemanticPruning", "default_query", "semantic_pruning"]
 
 Asked: TypeAlias = str | Callable[[Sequence[Step]], str] | None
 

@@ -38,14 +38,15 @@ class Blocks:
     """The blocks of a prompt, each made in so many tokens.
 
     Attributes:
-        recall: Makes the block of recall, without the steps of the numbers that are shown; in a prompt that goes on
-            without the excerpts that stand in it, else given as None.
+        recall: Makes the block of recall: what is asked for in so many tokens, the rest in as many as there is room. It
+            is without the steps of the numbers that are shown, and in a prompt that goes on without the excerpts that
+            stand in it, else given as None.
         episodes: Makes the block of episodes.
         scratchpad: Makes the block of the scratchpad.
         is_asked: True if the caller asks for something, and not the newest steps.
     """
 
-    recall: Callable[[int, Collection[int], Sequence[Excerpt] | None], Recall]
+    recall: Callable[[int, int, Collection[int], Sequence[Excerpt] | None], Recall]
     episodes: Callable[[int], Block] | None = None
     scratchpad: Callable[[int], Block] | None = None
     is_asked: bool = False
@@ -187,7 +188,8 @@ def assemble(
     left -= sum(part.tokens for part in history)
     recalled = Recall("", 0, ())
     if left >= LEAST_BLOCK:
-        recalled = blocks.recall(left - _overhead(sending), prompt.numbers(window.partial, given), None)
+        room = left - _overhead(sending)
+        recalled = blocks.recall(room, room, prompt.numbers(window.partial, given), None)
     tail = prompt.parts[len(before) :]
     stable = [*lead, *history, *before[len(lead) :]]
     changing = [*pad, *_recalled(recalled, sending), *tail]
@@ -231,10 +233,13 @@ def extend(last: Prompt, window: Window, budget: int, blocks: Blocks, shares: Sh
     pad = pad if [part.message for part in pad] != before[-1:] else []
     left -= _tokens(pad)
     recalled = Recall("", 0, ())
-    if has_news and min(left, most) >= LEAST_BLOCK:
+    if has_news and most >= LEAST_BLOCK:
         shown = Prompt((*last.parts, *added), 0, recalled).numbers(window.partial, window.given)
         excerpts = [one for part in last.parts for one in part.recalled]
-        recalled = blocks.recall(min(left, most) - _overhead(window.sending), shown, excerpts)
+        overhead = _overhead(window.sending)
+        recalled = blocks.recall(most - overhead, min(left, most) - overhead, shown, excerpts)
+        if recalled.tokens > left - overhead:  # it has no room here
+            return None
     block = _recalled(recalled, window.sending)
     parts = (*(part.follow(groups) for part in last.parts), *added[:-1], *pad, *block, *added[-1:])
     return Prompt(parts, len(parts), recalled)

@@ -17,6 +17,7 @@ from tinymem.memory.context.assembly import LEAST_BLOCK, Blocks, assemble
 from tinymem.memory.context.context import Block, Context, Shares
 from tinymem.memory.context.history import History
 from tinymem.memory.context.prompts import Prompts
+from tinymem.memory.context.questions import Questions
 from tinymem.memory.context.sessions import Sessions
 from tinymem.memory.context.window import positions_of, window_of
 from tinymem.memory.scratchpad import AgentMemory
@@ -27,7 +28,6 @@ from tinymem.recall.search import Search
 from tinymem.steps.step import STYLES, Style
 from tinymem.steps.types import ScratchpadStep
 from tinymem.stores.filter import Filter
-from tinymem.window.semantic import default_query
 from tinymem.window.sending import MessageRenderer
 
 if TYPE_CHECKING:
@@ -37,7 +37,9 @@ __all__ = ["Contexts", "episodes_block"]
 
 
 FENCE = 32  # tokens of a fence, about: what it really takes is counted
-BEST = 8  # passages that are recalled at most in a prompt that goes on, with those that stand in it
+FIRST = 0.75  # share of what a new prompt recalls that the first of two questions has at most
+WORTH = 0.02  # chance to help from which on a passage is worth its tokens,
+ASKED = 0.01  # and one that somebody asked for in words
 WHOLE = 0.85  # share of a context up to which a history is shown whole; the rest is for recall
 
 
@@ -83,7 +85,7 @@ class Contexts:
             steps, has_others = self._sessions.steps(session)
             positions, partial = {**self._window.positions}, {*self._window.shortened}
             whole = 0 if has_others or self._archive.journal.any_archived() else 1
-        recall = self._recall([default_query(steps) if query is None else query], when, None)
+        recall = self._recall(Questions.of(steps) if query is None else Questions(query, ""), when, None)
         sending = self._sending[style]
         window = window_of(steps, sending, positions_of(sending(steps)) if has_others else positions, partial)
         blocks = Blocks(recall, self._episodes, self._scratchpad, query is not None)
@@ -105,7 +107,8 @@ class Contexts:
         without: Collection[int] = (),
     ) -> Context:
         """Build the context of a history; recalled are the steps that `only` lets through, but those `without`."""
-        recall = self._recall(history.queries() if query is None else [query], when, only, without)
+        questions = history.questions() if query is None else Questions(query, "")
+        recall = self._recall(questions, when, only, without)
         window = history.window(budget, self._sending[style])
         blocks = Blocks(recall, scratchpad=self._scratchpad, is_asked=query is not None)
         if self.prompts.goes_on:
@@ -122,29 +125,45 @@ class Contexts:
         return other
 
     def _recall(
-        self, queries: Sequence[str], when: datetime, only: Filter | None, without: Collection[int] = ()
-    ) -> Callable[[int, Collection[int], Sequence[Excerpt] | None], Recall]:
-        """Return the search of a context, which gives nothing where that has nothing to do with its queries.
+        self, questions: Questions, when: datetime, only: Filter | None, without: Collection[int] = ()
+    ) -> Callable[[int, int, Collection[int], Sequence[Excerpt] | None], Recall]:
+        """Return the search of a context, which gives nothing where that has nothing to do with its questions.
 
-        What the first of them leaves of the tokens is the next one's.
+        What is asked comes first; a prompt that is not to go on has the rest of its room filled.
         """
 
-        def ask(query: str, left: int, hidden: Collection[int], best: int | None, shown: Sequence[Excerpt]) -> Recall:
-            found = self._search.recall(query, left, when, hidden=hidden, only=only, k=best, shown=shown)
-            return found if found.is_relevant else replace(found, text="", tokens=0, items=())
-
-        def recall(tokens: int, numbers: Collection[int], shown: Sequence[Excerpt] | None) -> Recall:
-            best, known = None if shown is None else BEST, [*(shown or ())]
+        def recall(tokens: int, room: int, numbers: Collection[int], shown: Sequence[Excerpt] | None) -> Recall:
             hidden = {*numbers, *without} if without else numbers
-            found = ask(queries[0], tokens, hidden, best, known)
-            for query in queries[1:]:
-                left = tokens - found.tokens
-                if left >= LEAST_BLOCK:
-                    more = ask(query, left, hidden, best, [*known, *found.items])
-                    found = self._united(found, more, tokens)
+            ask = partial(self._ask, when=when, hidden=hidden, only=only)
+            is_new, known = shown is None, [*(shown or ())]
+            found = Recall("", 0, ())
+            if questions.asked:
+                most = int(FIRST * tokens) if is_new and questions.about else tokens
+                least = None if is_new and not questions.about else ASKED
+                found = ask(questions.asked, most, least=least, shown=known)
+            left = room - found.tokens
+            if questions.about and left >= LEAST_BLOCK:
+                least = None if is_new else WORTH
+                more = ask(questions.about, left, least=least, shown=[*known, *found.items])
+                found = self._united(found, more, room)
             return found
 
         return recall
+
+    def _ask(
+        self,
+        question: str,
+        left: int,
+        *,
+        least: float | None,
+        shown: Sequence[Excerpt],
+        when: datetime,
+        hidden: Collection[int],
+        only: Filter | None,
+    ) -> Recall:
+        """Return what bears on a question in `left` tokens: all with at `least` that chance to help."""
+        found = self._search.recall(question, left, when, hidden=hidden, only=only, min_relevance=least, shown=shown)
+        return found if found.is_relevant else replace(found, text="", tokens=0, items=())
 
     def _united(self, found: Recall, more: Recall, tokens: int) -> Recall:
         """Return what two searches found as one block, or what the first found where that has over `tokens`."""

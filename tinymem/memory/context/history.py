@@ -6,6 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Sequence
 from itertools import groupby
 
+from tinymem.memory.context.questions import Questions
 from tinymem.memory.context.window import Window, fit_request
 from tinymem.messages.conversion import groups
 from tinymem.messages.formats.conversation import ItemConversation
@@ -15,7 +16,7 @@ from tinymem.protocols import TokenCounter
 from tinymem.steps.standins import is_request
 from tinymem.steps.step import Message, Step
 from tinymem.steps.types import ActionStep, MessageStep
-from tinymem.window.semantic import QUERY_STEPS, default_query
+from tinymem.window.semantic import QUERY_STEPS
 from tinymem.window.sending import MessageRenderer, RenderedGroup
 
 __all__ = ["History"]
@@ -100,12 +101,10 @@ class History:
         """Return the numbers of the steps that stand whole in the messages of a step."""
         return self._places[step.id][1] if step.id in self._places else ()
 
-    def queries(self) -> list[str]:
-        """Return the queries of a context that is given none: what a user asked last, and what the window is about."""
+    def questions(self) -> Questions:
+        """Return the questions of a context that is given none."""
         newest = [*(step for _, step in self.prompts), *self.steps[-QUERY_STEPS:]]
-        about = default_query(newest, None if self._task is None else self.steps[self._task])
-        is_asked = len(self.steps) > 1 and self._asked[-1:] == [len(self.steps) - 1]
-        return [self.steps[-1].text, about] if is_asked else [about]
+        return Questions.of(newest, None if self._task is None else self.steps[self._task])
 
     @property
     def _task(self) -> int | None:

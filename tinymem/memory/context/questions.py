@@ -1,0 +1,57 @@
+"""The two questions of a prompt that is given none: what was asked last in words, and what the window is about.
+
+The first is a question, and has first call on what recall may take; the second is a stretch of the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tinymem.messages.conversion import groups
+from tinymem.recall.passages import is_announcement
+from tinymem.steps.actions import ActionStep
+from tinymem.steps.standins import is_request
+from tinymem.steps.step import Step
+from tinymem.steps.types import TaskStep
+from tinymem.window.semantic import QUERY_GROUPS, QUERY_STEPS, default_query
+
+__all__ = ["Questions", "asked_last"]
+
+LONGEST = 400  # characters of words that are read as a question: longer ones are a stretch by themselves
+
+
+class Questions(NamedTuple):
+    """The questions of a prompt: what was `asked` in words, and what the window is `about`; "" for none."""
+
+    asked: str
+    about: str
+
+    @classmethod
+    def of(cls, steps: Sequence[Step], task: Step | None = None) -> Questions:
+        """Return the questions of a prompt for these steps, behind the `task`: the given, or the current one."""
+        return cls(asked_last(steps), default_query(steps, task))
+
+
+def asked_last(steps: Sequence[Step]) -> str:
+    """Return what a person asked, or the agent said that it needs, in the newest groups; "" where nobody did.
+
+    >>> asked_last([ActionStep("I need the ticket of module alder.", tool_name="build", observation="done")])
+    'I need the ticket of module alder.'
+    """
+    newest = [step for group in groups(steps[-QUERY_STEPS:])[-QUERY_GROUPS:] for step in group]
+    for step in reversed(newest):
+        is_person = is_request(step) or isinstance(step, TaskStep)
+        if said := step.text if is_person else _words_of_agent(step):
+            is_question = len(said) <= LONGEST and (is_person or not _announces(said))
+            return said if is_question else ""
+    return ""
+
+
+def _words_of_agent(step: Step) -> str:
+    kind = "thought" if isinstance(step, ActionStep) else "reply"
+    return next((part.text for part in step.parts() if part.kind == kind and part.text.strip()), "")
+
+
+def _announces(said: str) -> bool:
+    return is_announcement(said) or said.rstrip().endswith(":")  # what follows is the act itself
