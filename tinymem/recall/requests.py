@@ -15,7 +15,7 @@ import numpy as np
 from tinymem.protocols import Ids
 from tinymem.recall.candidates import Candidates, highest
 from tinymem.recall.catalog import ACT, SAID, Catalog
-from tinymem.recall.packing import Opened
+from tinymem.recall.opened import Opened
 
 __all__ = ["asks_alike", "asks_for_another", "find_requests"]
 

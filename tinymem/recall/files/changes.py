@@ -1,4 +1,4 @@
-"""Changes since a passage was written: which lines of a passage stand in its file no more, and by which step they went."""
+"""Changes since: which lines of a passage stand in its file no more, and by which step they went."""
 
 from __future__ import annotations
 
