@@ -67,6 +67,7 @@ OF_QUESTION = tuple(
 )  # fmt: skip
 SIGNED = ("reply", "announces", "milestone", "slices", "call", "size")  # these may speak against a passage,
 WEIGHED = ("step_cosine", "step_bm25", "size_bm25")  # and in a stretch these
+SET = ("milestone", "named", "stated", "rule")  # features whose weights are `Settings`
 
 NOTHING = Fusion(np.zeros((len(KIND_NAMES), len(NAMES)), np.float32), np.zeros(len(KIND_NAMES), np.float32))
 Floats = npt.NDArray[np.float64]
@@ -85,6 +86,8 @@ class Settings:
     # cross-validation.
     milestone: float = 0.5  # few questions are about final answers
     named: float = 8.0  # few questions name a rare identifier
+    stated: float = 1.5  # few are asked of an agent's memory for what people said there, and in other words,
+    rule: float = 2.0  # and hardly any for a rule
     question_bm25: float = 2.5  # the questions are about chats; those about output of tools hang more on their words
 
 
@@ -95,7 +98,7 @@ class Lists:
         queries = [asked for file in files for asked in file]
         sizes = [len(asked.kinds) for asked in queries]
         x = np.concatenate([asked.features for asked in queries])
-        x[:, [NAMES.index("milestone"), NAMES.index("named")]] = 0
+        x[:, [NAMES.index(name) for name in SET]] = 0
         self.scale = x.std(axis=0) + np.float32(1e-3)
         self.x = x / self.scale
         self.kinds = np.concatenate([asked.kinds for asked in queries])
@@ -176,9 +179,8 @@ def _descend(lists: Lists, settings: Settings, kinds: Sequence[int], names: Sequ
         if is_question:
             weights[NAMES.index("bm25")] = settings.question_bm25 * lists.scale[NAMES.index("bm25")]
     weights = weights / lists.scale
-    weights[NAMES.index("milestone")] = settings.milestone
-    if is_question:
-        weights[NAMES.index("named")] = settings.named
+    for name in SET if is_question else ("milestone",):
+        weights[NAMES.index(name)] = getattr(settings, name)
     return weights, bias[[*kinds]]
 
 

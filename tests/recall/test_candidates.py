@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -233,3 +234,30 @@ def test_ties_go_to_the_older() -> None:
     catalog = catalog_of(np.tile(QUERY.vectors[0], (MANY, 1)))
     rows = gather(QUERY, catalog, NO_HITS, everything(catalog), None).rows
     assert rows.tolist() == list(range(NEAREST))
+
+
+def test_statements_in_a_run_are_compared_among_themselves() -> None:
+    """The nearest ones are candidates, wherever output of tools stands that is closer."""
+    vectors = VECTORS.copy()
+    statements = np.arange(100, MANY, 20)
+    vectors[statements] += 3 * QUERY.vectors[0] * (-1)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    kind = np.full(MANY, "observation", object)
+    kind[statements] = "message"
+    catalog = catalog_of(vectors, kind=kind.tolist())
+    allowed = everything(catalog)
+    found = gather(QUERY, catalog, NO_HITS, allowed, None)
+    closest = statements[np.argsort(-(vectors[statements] @ QUERY.vectors[0]), kind="stable")]
+    assert set(closest[:10].tolist()) <= set(found.rows.tolist())
+    assert np.count_nonzero(found.stated) == len(statements) and found.stated.max() == 1
+    allowed[np.argmax(found.stated)] = False
+    assert gather(QUERY, catalog, NO_HITS, allowed, None).stated.argmax() != found.stated.argmax()
+
+
+def test_nothing_is_a_statement_in_a_chat_or_for_a_stretch() -> None:
+    catalog = catalog_of(VECTORS)
+    assert not gather(QUERY, catalog, NO_HITS, everything(catalog), None).stated.any()
+    run = catalog_of(VECTORS, kind=["observation", "observation", "message", "thought"] * (MANY // 4))
+    assert gather(QUERY, run, NO_HITS, everything(run), None).stated.any()
+    stretch = replace(QUERY, is_stretch=True)
+    assert not gather(stretch, run, NO_HITS, everything(run), None).stated.any()

@@ -161,6 +161,8 @@ def reference(query: Query, found: Candidates, catalog: Catalog) -> list[dict[st
             "milestone": float(catalog.milestone[row]),
             "dated": dated(float(catalog.time[row])),
             "day": sum(that_day[:3]) / 3,
+            "stated": float(found.stated[row]),
+            "rule": float(catalog.rule[row] and found.stated[row] > 0),
             "introduces": noted(row, lambda name, row=row: first[name] == row),  # type: ignore[misc]
             "typed_share": sum(name in typed for name in hidden(row)) / max(1, len(hidden(row))),
             "paths": math.log(1 + sum(name % 4 == PATH for name in names[row])) if query.is_stretch else 0.0,
@@ -186,13 +188,13 @@ def test_each_column_is_what_slow_arithmetic_gives(data: st.DataObject) -> None:
     dice = np.random.default_rng(data.draw(st.integers(0, 10**6)))
     steps = np.cumsum(dice.integers(0, 2, count)) + 3
     of_step = dice.integers(0, 3, steps[-1] + 1)
-    kinds = np.array(["message", "reply", "observation", "thought", "announcement"])
+    kinds = np.array(["message", "reply", "observation", "thought", "announcement", "rule"])
     catalog = catalog_of(
         unit_vectors(count, 8, seed=count),
         steps.tolist(),
         session=[[None, "a", "b"][of_step[step]] for step in steps],
         speaker=[[None, "Ana", "Ben"][value] for value in dice.integers(0, 3, count)],
-        kind=kinds[dice.integers(0, 5, count)].tolist(),
+        kind=kinds[dice.integers(0, 6, count)].tolist(),
         type=["final_answer" if value else "message" for value in dice.integers(0, 2, count)],
         asks=(steps % 2).tolist(),
         time=(START.timestamp() + np.sort(dice.integers(0, int(2 * DAY), count))).tolist(),
@@ -213,7 +215,8 @@ def test_each_column_is_what_slow_arithmetic_gives(data: st.DataObject) -> None:
     bm25 = (dice.random(count) * dice.integers(0, 2, count)).astype(np.float32)
     rows = np.flatnonzero(dice.integers(0, 4, count))
     terms, rarity = dice.integers(0, 8, count).astype(np.uint32), dice.random(3).astype(np.float32)
-    found = Candidates(rows, catalog.vectors @ vectors[0], bm25, terms, rarity, 0.0)
+    stated = (dice.random(count) * dice.integers(0, 2, count)).astype(np.float32)
+    found = Candidates(rows, catalog.vectors @ vectors[0], bm25, terms, rarity, 0.0, stated)
     matrix = features(query, found, catalog)
     expected = reference(query, found, catalog)
     assert matrix.shape == (len(rows), len(NAMES))
@@ -224,7 +227,7 @@ def test_each_column_is_what_slow_arithmetic_gives(data: st.DataObject) -> None:
 def candidates(rows: Ids, cosine: Vectors) -> Candidates:
     """Candidates that no word has found."""
     nothing = np.zeros(len(cosine), np.float32)
-    return Candidates(rows, cosine, nothing, nothing.astype(np.uint32), nothing[:0], 0.0)
+    return Candidates(rows, cosine, nothing, nothing.astype(np.uint32), nothing[:0], 0.0, nothing)
 
 
 def test_no_candidates_are_an_empty_matrix() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -9,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tinymem.protocols import Ids, Lexical, Vectors
-from tinymem.recall.catalog import Catalog
+from tinymem.recall.catalog import SAID, Catalog
 from tinymem.recall.query.analysis import Query
 from tinymem.recall.query.dates import inside
 
@@ -19,6 +20,11 @@ EVERYTHING = 600  # passages up to which all of a memory are candidates
 NEAREST = 240  # passages by each of the two signals
 AROUND = 60  # the best of each signal bring their neighbours along
 NAMED = 500  # passages that hold an identifier of the question, up to which all of them are candidates
+STATEMENTS = 30  # of the statements that are closest to a question among themselves
+SHORT = 300  # characters of a statement, at most,
+NEWEST = 2_000  # and so many of the newest are compared with a question
+FALLING = 10.0  # ranks in which their closeness falls to a third
+CHAT = 0.5  # of the passages: where more are said, the memory is of chats
 DATED = 100_000  # passages of the days in the question up to which these are searched exactly, index or not
 FEW = 0.5  # of the passages: where a filter lets through less, no others are compared with the question
 LEAST_SHARE = 0.1  # of the passages: where a filter lets through less, an index is not asked for still more of them
@@ -39,6 +45,7 @@ class Candidates:
         terms: A bit for each term of the question that they have, uint32; see `tinymem.protocols.Lexical`.
         rarity: The inverse document frequency of each of these terms.
         unseen: The share of the question's words, by rarity, that stand nowhere in the memory.
+        stated: For statements the closeness to the question among themselves, from 1 on down to 0; see `_stated`.
     """
 
     rows: Ids
@@ -47,6 +54,7 @@ class Candidates:
     terms: npt.NDArray[np.uint32]
     rarity: Vectors
     unseen: float
+    stated: Vectors
 
     def without(self, rows: Ids) -> Candidates:
         """Return the others, as if these passages had nothing of the question."""
@@ -89,8 +97,9 @@ def gather(
     bm25, terms = np.zeros(total, np.float32), np.zeros(total, np.uint32)
     held, at = _places(lexical.ids, catalog.id)
     bm25[at], terms[at] = lexical.scores[held], lexical.terms[held]
+    stated = _stated(query, catalog, allowed)
     if catalog.count <= EVERYTHING:
-        return Candidates(np.flatnonzero(allowed), cosine, bm25, terms, lexical.rarity, lexical.unseen)
+        return Candidates(np.flatnonzero(allowed), cosine, bm25, terms, lexical.rarity, lexical.unseen, stated)
     chosen: npt.NDArray[np.bool_] = np.zeros(total, np.bool_)
     signals = [(cosine, allowed), (bm25, allowed)]
     if query.spans:
@@ -108,11 +117,33 @@ def gather(
         best = usable[highest(signal[usable], NEAREST)]
         chosen[best] = True
         _mark_around(chosen, best[:AROUND], catalog.step)
+    chosen |= stated > math.exp(-STATEMENTS / FALLING)
     rows = np.flatnonzero(chosen & allowed)
     if (nearest or share < FEW) and len(rows):
         near = _around(rows, catalog.step)
         cosine[near] = products(query.vectors, catalog.vectors[near]).max(axis=0)
-    return Candidates(rows, cosine, bm25, terms, lexical.rarity, lexical.unseen)
+    return Candidates(rows, cosine, bm25, terms, lexical.rarity, lexical.unseen, stated)
+
+
+def _stated(query: Query, catalog: Catalog, allowed: npt.NDArray[np.bool_]) -> Vectors:
+    """Return 1 for the statement that is closest to a question, and less by rank for the others; 0 for the rest.
+
+    A statement is what a person or agent says in few words, without asking, among output of tools. A task needs one
+    that it shares no word with, as a rule; most of what is close to it in a run are listings and logs. So statements
+    are compared among themselves, without what all of them have in common. In a chat nearly everything is one, and says
+    nothing by it.
+    """
+    stated, places = np.zeros(len(catalog), np.float32), catalog.places
+    is_said = places["kind"] == SAID
+    if query.is_stretch or np.count_nonzero(is_said) > CHAT * len(catalog):
+        return stated
+    is_short = places["end"] - places["start"] <= SHORT
+    rows = np.flatnonzero(allowed & is_said & is_short & ~places["asks"])[-NEWEST:]
+    if len(rows):
+        vectors = catalog.vectors[rows]
+        closest = products(query.vectors - vectors.mean(axis=0), vectors).max(axis=0)
+        stated[rows[np.argsort(-closest, kind="stable")]] = np.exp(-np.arange(len(rows)) / FALLING)
+    return stated
 
 
 def _from_index(query: Query, catalog: Catalog, nearest: Nearest, k: int) -> Vectors:

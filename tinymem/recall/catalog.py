@@ -34,7 +34,8 @@ EARLIEST, LATEST = -62_135_596_800, 253_402_300_800  # the years 1 to 9999, in r
 # The fields that recall looks up for some passages only; those that it searches stand in columns of their own.
 PLACE = np.dtype(
     [(name, "<i8") for name in ("part", "start", "end", "speaker", "type", "tools")]
-    + [("kind", "i1"), ("reply", "?"), ("announces", "?"), ("asks", "?"), ("milestone", "?")],
+    + [("kind", "i1"), ("reply", "?"), ("announces", "?"), ("asks", "?"), ("milestone", "?")]
+    + [("rule", "?")],
     align=True,
 )
 COLUMNS: dict[str, npt.DTypeLike] = {
@@ -257,6 +258,7 @@ class Catalog:
             "kind": _each({kind: KINDS.get(kind, SAID) for kind in kinds}, new.kind),
             "reply": _each({kind: kind in ("reply", "final_answer") for kind in kinds}, new.kind),
             "announces": _each({kind: kind == "announcement" for kind in kinds}, new.kind),
+            "rule": _each({kind: kind == "rule" for kind in kinds}, new.kind),
             "speaker": names.speakers.all_of(new.speaker)[new.at],
             "type": names.types.all_of(new.type)[new.at],
             "tools": names.toolsets.all_of(new.tools),

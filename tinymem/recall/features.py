@@ -49,6 +49,9 @@ FEATURES: Mapping[str, Feature] = {
     "milestone": Feature("who and when", "1 for final answers, pinned steps, and what the user marked"),
     "dated": Feature("who and when", "1 in the spans of time that the question names, falling to 0 by days"),
     "day": Feature("around", "mean of the three best passages of the day, by cosine + bm25"),
+    # of agents' memories; a task needs a rule without asking for it, and shares few words with it
+    "stated": Feature("meaning", "closeness to the question among short statements, by their rank: 1, then less"),
+    "rule": Feature("who and when", "1 for a rule or a wish of a person among these"),
     # these three are 0 where the query is a question; they do not count what the stretch itself shows
     "introduces": Feature("identifiers", "ln(1 + identifiers that come up here first)"),
     "typed_share": Feature("identifiers", "share of the identifiers here that the agent has typed"),
@@ -139,6 +142,8 @@ def features(query: Query, found: Candidates, catalog: Catalog) -> Vectors:
         here["milestone"],
         closeness(times, query.spans),
         _mean_of_best(base, (times // DAY).astype(np.int64)),
+        found.stated[rows],
+        here["rule"] & (found.stated[rows] > 0),
         *_identifier_features(query, catalog, rows),
         _rarity_of_named(query, catalog, rows, at, here),
         np.where(here["kind"] == SAID, np.log(whole.ends(at) - at), 0),

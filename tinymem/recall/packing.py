@@ -17,7 +17,7 @@ from tinymem.protocols import TokenCounter
 from tinymem.recall.diversity import DIVERSITY, SHORT, Repetitions, Utterance
 from tinymem.recall.files.changes import Changes
 from tinymem.recall.opened import Fetch, Gone, Opened, OpenedSteps
-from tinymem.recall.render import block, format_mark, header, line
+from tinymem.recall.render import block, format_mark, header, line, speaker_key
 from tinymem.recall.results import Excerpt, FeatureShares, LeftOut, Recall
 
 __all__ = [

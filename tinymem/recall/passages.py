@@ -14,6 +14,7 @@ from typing import TypeAlias
 from tinymem.protocols import PassageRow
 from tinymem.recall.query.identifiers import hashes, identifiers
 from tinymem.recall.render import between, own_blocks
+from tinymem.recall.rules import is_rule
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.content import clean
 from tinymem.steps.step import Part, Step
@@ -99,12 +100,16 @@ def is_question(text: str) -> bool:
 
 
 def kind_of_passage(part: Part, text: str) -> str:
-    """Return the kind of a part, or "announcement" for a thought whose `text` only says what the agent does next.
+    """Return the kind of a part, or of its passage `text` what recall tells apart.
+
+    That is an "announcement", a thought that only says what the agent does next, and a "rule" of a person.
 
     >>> kind_of_passage(Part("thought", "", 0), "Good. Now let me run the tests:")
     'announcement'
     """
-    return "announcement" if part.kind == "thought" and is_announcement(text) else part.kind
+    if part.kind == "thought" and is_announcement(text):
+        return "announcement"
+    return "rule" if part.kind in ("message", "task") and is_rule(part.text) else part.kind
 
 
 def is_announcement(text: str) -> bool:
