@@ -84,6 +84,25 @@ def test_a_compacted_session_gets_its_requests_back(hook: Hook, tmp_path: Path) 
     assert counter_from("cl100k_base").count(out.rstrip("\n")) <= 400
 
 
+def test_a_session_begins_with_the_rules_of_people_the_newest_first(hook: Hook, tmp_path: Path) -> None:
+    path, rules = tmp_path / "m", ["Never push on a Friday.", "We decided to use tabs.", "never push on a friday"]
+    turns = [claude("user", rule) for rule in rules]
+    turns += [claude("user", f"Is file {n} always read?") for n in range(40)]
+    turns += [claude("assistant", "Never mind, I always read it.")]
+    hook("stop", {"transcript_path": str(write(tmp_path / "s1.jsonl", turns))}, path)
+    with HierarchicalMemory(path, embedder="hashing:64") as memory:
+        memory.correct(next(step.id for step in memory.history() if step.text == rules[1]), "Spaces, please.")
+    for most in (150, 400, 1_000):
+        out = hook("session-start", {"session_id": "s2"}, path, "--max-tokens", str(most)).out
+        assert counter_from("cl100k_base").count(out.rstrip("\n")) <= most
+        first, _, rest = out.partition("</recalled")
+        assert first.index("Spaces, please.") < first.index("never push on a friday")
+        assert not any(text in first for text in ("tabs", "Never push", "always read"))
+        assert most == 150 or "always read" in rest
+    resumed = hook("session-start", {"session_id": "s1", "source": "resume"}, path).out
+    assert "friday" not in resumed.lower()
+
+
 def test_what_the_memory_gave_does_not_come_back_twice(hook: Hook, tmp_path: Path) -> None:
     path, file = tmp_path / "m", tmp_path / "s1.jsonl"
     hook("stop", {"transcript_path": str(write(file, CLAUDE))}, path)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import islice
 
 from tinymem.memory.hierarchy import HierarchicalMemory
@@ -11,7 +11,7 @@ from tinymem.recall.render import block, header, one_line, quoted, without_echoe
 from tinymem.steps.content import clean
 from tinymem.steps.step import Step
 
-__all__ = ["newest_steps"]
+__all__ = ["list_steps", "newest_steps"]
 
 LOOKED_AT, LISTED = 2_000, 200  # steps that are read, and that are shown, at most
 SHARE = 4  # of the budget, one excerpt gets at most one part of so many
@@ -49,6 +49,17 @@ def newest_steps(
     else:
         hint = hint if len(lines) == LISTED else ""
     return block(lines, key) + hint
+
+
+def list_steps(memory: HierarchicalMemory, steps: Iterable[Step], max_tokens: int) -> str:
+    """Render steps in their order, up to the first that does not fit `max_tokens` tokens; long ones are cut."""
+    counter, key = memory.long_term.counter, memory.long_term.key
+    lines: list[tuple[str, str]] = []
+    for step in islice(steps, LISTED):
+        lines.append((header(step), _line(memory, step, max_tokens // SHARE)))
+        if counter.count(block(lines, key)) > max_tokens:
+            return block(lines[:-1], key)
+    return block(lines, key)
 
 
 def _line(memory: HierarchicalMemory, step: Step, most: int) -> str:

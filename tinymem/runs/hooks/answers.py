@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from tinymem.errors import InputError, NotAMemoryError
-from tinymem.memory.inspection.recent import newest_steps
+from tinymem.memory.inspection.recent import list_steps, newest_steps
 from tinymem.protocols.settings import UNENDED
 from tinymem.recall import Excerpt
 from tinymem.recall.render import between, own_blocks
@@ -29,6 +29,7 @@ from tinymem.steps.checks import check_choice
 from tinymem.steps.ids import utc_now
 from tinymem.steps.standins import is_request
 from tinymem.stores.filter import Filter
+from tinymem.stores.words import words
 
 if TYPE_CHECKING:
     from tinymem.memory.hierarchy import HierarchicalMemory
@@ -43,7 +44,9 @@ LONGEST = 1_000_000  # characters of an event
 SESSIONS = 100  # of which it is known what they have in front of them
 LONGEST_PROMPT = 10_000  # characters of a prompt that recall asks with
 GREETING, FOUND = 1_000, 500  # tokens of what a session begins with, and of what a prompt recalls
-OWN_SHARE = 2 / 3  # of these tokens, where other namespaces are read too
+RULES_SHARE = 1 / 2  # of the first, which rules get at most,
+RULES_MOST = 100  # of which so many of the newest are looked at
+OWN_SHARE = 2 / 3  # of a prompt's tokens, where other namespaces are read too
 TWICE = 10.0  # seconds in which a second hook has the same event of a session, as a plugin's beside an installed one
 UNENDED_MOST = 50  # files of sessions that did not end,
 UNENDED_AGE = 86_400.0  # and the seconds without a change after one
@@ -264,23 +267,44 @@ class Answers:
 def greeting(memory: HierarchicalMemory, event: Mapping[str, Any], max_tokens: int) -> str:
     """Return what a session should begin with, in at most `max_tokens` tokens; "" where that is nothing.
 
-    A new session gets what was said last. A session that is resumed has its own steps, and what it was greeted with:
-    it gets what others said since. After a compaction it gets its own requests, and then what was said to them.
+    A new session gets the rules that people gave, and then what was said last. A session that is resumed has its own
+    steps, and what it was greeted with: it gets what others said since. After a compaction it gets the rules again, its
+    own requests, and then what was said to them.
     """
     session, source = event.get("session_id"), event.get("source")
-    left = max_tokens - memory.long_term.counter.count(f"{ABOUT}\n")
+    count = memory.long_term.counter.count
+    left = max_tokens - count(f"{ABOUT}\n")
     known = next(memory.history(session, newest=True), None) if isinstance(session, str) and session else None
-    if known is None or source not in ("resume", "compact"):
-        text = newest_steps(memory, left, only=_is_said)
-    elif source == "resume":
-        number = known.step_number or 0
-        text = newest_steps(memory, left, only=lambda step: _is_said(step) and (step.step_number or 0) > number)
+    is_resumed = known is not None and source == "resume"
+    rules = "" if is_resumed else list_steps(memory, rules_of(memory), int(left * RULES_SHARE))
+    left -= count(f"{rules}\n")
+    shown = {int(number) for number in _NUMBER.findall(rules)}
+    since = (known and known.step_number) or 0
+
+    def is_new(step: Step) -> bool:
+        number = step.step_number or 0
+        return _is_said(step) and number not in shown and (number > since or not is_resumed)
+
+    if known is None or source != "compact":
+        texts = [rules, newest_steps(memory, left, only=is_new)]
     else:
-        asked = newest_steps(memory, left // 2, session=session, only=is_request)
-        left -= memory.long_term.counter.count(f"{asked}\n")
-        said = newest_steps(memory, left, session=session, only=lambda step: _is_said(step) and not is_request(step))
-        text = "\n".join(filter(None, (asked, said)))
+        asked = newest_steps(memory, left // 2, session=session, only=lambda step: is_request(step) and is_new(step))
+        left -= count(f"{asked}\n")
+        said = newest_steps(memory, left, session=session, only=lambda step: is_new(step) and not is_request(step))
+        texts = [rules, asked, said]
+    text = "\n".join(filter(None, texts))
     return f"{ABOUT}\n{text}" if text else ""
+
+
+def rules_of(memory: HierarchicalMemory) -> list[Step]:
+    """Return the newest steps in which people gave rules, as corrected, newest first and without repetitions."""
+    past = memory.long_term
+    past.queue.catch_up()
+    catalog = past.catalog
+    numbers = {past.corrections.get(number, number) for number in catalog.step[catalog.places["rule"]].tolist()}
+    steps = past.fetch(sorted(numbers)[-RULES_MOST:])
+    by_words = {" ".join(words(step.text)): step for _, step in sorted(steps.items())}
+    return sorted(by_words.values(), key=lambda step: -(step.step_number or 0))
 
 
 def _is_said(step: Step) -> bool:
