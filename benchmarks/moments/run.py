@@ -7,11 +7,13 @@
 `benchmarks/harness/moments.py` describes the file and builds the memories: of every kind one session and thirty
 unrelated ones, made up, and with `--recorded` also pieces of the recorded runs in these files. Each prompt is asked in
 a new session, as the hook of a coding agent asks (`tinymem-hook prompt --also user`). With recorded runs, prompts that
-people typed elsewhere are asked of memories of thirty pieces of other repositories' runs.
+people typed elsewhere are asked of memories of thirty pieces of other repositories' runs. The page of the tables
+says what the figures mean.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 import tempfile
 from collections import defaultdict
@@ -49,6 +51,7 @@ SAMPLE = Path(__file__).with_name("sample.json")
 RESULTS = Path(__file__).parents[1] / "results" / "moments.summary.json"
 SESSIONS = 30  # unrelated ones
 RECORDED = "recorded"
+MARK = re.compile(r"\b(?:outdated|superseded|corrected|changed) by #\d")  # words of the memory, behind old text
 REPOSITORY, USER = "repository", "user"  # the namespaces that a hook reads
 
 Others: TypeAlias = Callable[[str, str], list[Session]]  # unrelated sessions by seed, none of a repository
@@ -62,7 +65,7 @@ class Answer:
         tokens: Its tokens; 0 where it got none.
         is_found: The needed text stands in it.
         needed: Its tokens that stand in the needed message.
-        is_stale: The old text stands in it above what corrected it, or without that.
+        is_stale: The old text stands in it without a mark, above what corrected it or without that.
     """
 
     prompt: Prompt
@@ -116,7 +119,8 @@ def scored(prompt: Prompt, block: str, texts: Iterable[str], count: Callable[[st
         return Answer(prompt, count(block))
     found = prompt.wants.search(block)
     old = prompt.stale.search(block) if prompt.stale else None
-    is_stale = old is not None and (found is None or old.start() < found.start())
+    is_marked = old is not None and MARK.search(block[old.end() :].partition("\n")[0]) is not None
+    is_stale = old is not None and not is_marked and (found is None or old.start() < found.start())
     needed = [count(shared(block, text)) for text in texts if found and prompt.wants.search(text)]
     return Answer(prompt, count(block), found is not None, max(needed, default=0), is_stale)
 

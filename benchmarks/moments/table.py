@@ -41,6 +41,8 @@ def tables(record: Mapping[str, Any]) -> str:
 
 def rows(filler: str, by_style: Mapping[str, Mapping[str, int]], group: str) -> Sequence[str]:
     """The rows of one kind of unrelated sessions: a row a style, and one of all."""
+    if group == "needs":
+        by_style = dict(sorted(by_style.items()))
     every = {key: sum(sums[key] for sums in by_style.values()) for key in next(iter(by_style.values()))}
     shown = [(filler, style, sums) for style, sums in by_style.items()] + [(filler, ALL, every)]
     return [f"| {filler} | {style} | {' | '.join(cells(sums, group))} |" for filler, style, sums in shown]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -11,7 +12,7 @@ import benchmarks.moments
 from benchmarks.harness.data import Haystack, Unit
 from benchmarks.harness.moments import archive, generated, open_session, read_moments, recorded, sessions_of
 from benchmarks.harness.summary import read_summary
-from benchmarks.moments import run
+from benchmarks.moments import loops, run
 from benchmarks.moments.run import figures, scored
 from tinymem import HierarchicalMemory
 from tinymem.errors import InputError
@@ -60,10 +61,11 @@ def test_the_needed_text_is_found_and_what_is_shared_with_it_counted() -> None:
     moments = read_moments(SAMPLE)
     need, texts = moments.kinds[0].needs[0], moments.kinds[0].texts
     old, new = "Parcels to the islands leave at 14:20.", "From now on parcels to the islands leave at 13:55."
-    answers = [scored(need, block, texts, len) for block in (f"# {old}\n{new}\n", f"# {new}\n{old}", f"# {old}", "")]
-    assert [answer.is_found for answer in answers] == [True, True, False, False]
-    assert [answer.is_stale for answer in answers] == [True, False, True, False]
-    assert [answer.needed for answer in answers] == [len(new), len(new), 0, 0]
+    blocks = f"# {old}\n{new}\n", f"# {new}\n{old}", f"# {old}", f"# {old} (perhaps outdated by #7)\n{new}", ""
+    answers = [scored(need, block, texts, len) for block in blocks]
+    assert [answer.is_found for answer in answers] == [True, True, False, True, False]
+    assert [answer.is_stale for answer in answers] == [True, False, True, False, False]
+    assert [answer.needed for answer in answers] == [len(new), len(new), 0, len(new), 0]
     nothing = figures([scored(moments.nothing[0], block, texts, len) for block in ("12345", "")])["nothing"]
     assert nothing["acknowledgement"]["blocks"] == 1 and nothing["acknowledgement"]["tokens"] == 5
 
@@ -90,3 +92,24 @@ def test_prompts_of_made_up_and_recorded_memories_are_measured(
     assert {style: sums["prompts"] for style, sums in made["nothing"].items()} == {
         "acknowledgement": 1, "arithmetic": 1, "in session": 1,
     }  # fmt: skip
+
+
+def test_what_is_needed_in_a_loop_stands_in_one_result_far_back() -> None:
+    for world in loops.WORLDS.values():
+        said: list[str] = []
+        needs = 0
+        for messages, need in loops.run_of(world, 100, Random(1)):
+            if need is not None:
+                (place,) = [place for place, text in enumerate(said) if need.line in text]
+                assert place < len(said) - loops.BACK and need.said in (messages[0]["content"], messages[-1]["content"])
+                needs += 1
+            said.append(messages[1]["content"])
+        assert needs == 2
+
+
+def test_every_way_to_build_a_prompt_is_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "loops.summary.json"
+    loops.main(["--steps", "61", "--budgets", "3000", "--seeds", "1", "--out", str(out)])
+    assert "| `context(words)` | 1 of 1 | 1 of 1 |" in capsys.readouterr().out
+    found = read_summary(out)["found"]
+    assert {way for world in found.values() for way in world["3000"]} == {*loops.WAYS}
