@@ -17,12 +17,15 @@ from test_report import drawn, open_memory
 
 from tinymem import HierarchicalMemory, MessageStep, Step
 from tinymem.errors import ClosedError, InputError
+from tinymem.memory.inspection.explaining import ExplainedSearch
 from tinymem.recall import Explanation
 from tinymem.recall.diversity import SHORT
 from tinymem.recall.fusion import QUESTION, load_weights
 from tinymem.recall.packing import BELOW, REPEATS, TOO_LONG, UNRELATED, Limits, pack
 from tinymem.recall.relevance import price_of
 from tinymem.recall.results import LeftOut, Recall
+from tinymem.recall.search import Search
+from tinymem.stores.filter import Filter
 
 LONG = "The staging server runs on port 8080 and is restarted by the cron job on Sundays at four in the morning."
 assert len(LONG) > SHORT
@@ -175,12 +178,11 @@ def test_a_history_is_explained_as_it_would_be_fitted_and_nothing_is_archived(me
 
 def test_what_a_prompt_does_without_is_left_out_of_its_explanation(memory: HierarchicalMemory) -> None:
     memory.archive([MessageStep("user", text) for text in sentences(60)])
-    asked = [
-        {"role": "user", "content": "Hm."},
-        {"role": "user", "content": "quetzal zymurgy floccinaucinihilipilification"},
-    ]
-    explained = memory.explain(messages=asked, session="mine", now=START)
-    assert explained.items == () and explained.left_out[0].reason == UNRELATED
+    search = ExplainedSearch(Search(memory.long_term), 5, Filter())
+    found = search.recall("quetzal zymurgy floccinaucinihilipilification", 300, START)
+    explained = search.explanation(300)
+    assert not found.is_relevant and explained.items == ()
+    assert {one.reason for one in explained.left_out} == {UNRELATED} and len(explained.left_out) >= 5
 
 
 # -- around it
