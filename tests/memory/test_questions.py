@@ -6,6 +6,7 @@ import pytest
 
 from tinymem import ActionStep, HierarchicalMemory, MessageStep, Step, TaskStep
 from tinymem.memory.context.questions import asked_last
+from tinymem.steps.step import Message
 
 NEED = "I need the code of the farm where hens are grey."
 TASK = TaskStep("Count all hens in barns.")
@@ -39,7 +40,9 @@ def test_a_person_or_the_agent_asks_in_words(newest: list[Step], asked: str) -> 
 def test_every_need_of_a_loop_is_met_by_the_next_prompt(by_person: bool) -> None:
     """A session's prompts only grow at their end but for jumps, and one that has no room for what is asked jumps."""
     needs = {at: at - 45 for at in range(50, 120, 6)}
-    missed, jumps, last = [], 0, []
+    missed: list[int] = []
+    last: list[Message] = []
+    jumps = 0
     with HierarchicalMemory(store="exact", max_tokens=3_000) as memory:
         memory.add(TASK)
         for at in range(120):
