@@ -8,14 +8,14 @@ import numpy as np
 
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.opened import Fetch, OpenedSteps
-from tinymem.recall.packing import RankedPassage
+from tinymem.recall.packing import Place, RankedPassage
 from tinymem.recall.relevance import price_of
-from tinymem.recall.supersession import has_other_value, newest_statements
+from tinymem.recall.supersession import Statement, has_other_value, newest_statements
 from tinymem.stores.filter import Filter
 
 __all__ = ["newest_corrections", "places_of", "put_corrections", "put_newest_first"]
 
-AHEAD = 16  # passages behind those that fit the budget, among which newer statements are looked for
+AHEAD = 8  # passages behind those that fit the budget, among which newer statements are looked for
 LABEL = 4  # tokens of a label, about
 LOSS = 2.0  # log-odds that a statement loses where a newer one is the same but for its value
 
@@ -76,13 +76,10 @@ def put_newest_first(
     ranked: Sequence[RankedPassage], budget: int, opened: OpenedSteps, fetch: Fetch
 ) -> Sequence[RankedPassage]:
     """Put statements before those that they supersede, as far as words tell, and note their numbers with these."""
-    near = [one for one in _nearest(ranked, budget) if one.is_relevant]
-    steps = opened.of({one.number for one in near}, fetch)
-    said = [(steps[one.number].statement(one.part), one[:4]) for one in near if one.number in steps]
-    places = {statement: place for statement, place in said if statement is not None}
+    if not newest_statements(_statements(_nearest(ranked, budget), opened, fetch)):
+        return ranked  # as most times
+    places = _statements(ranked, opened, fetch)  # where one thing changed, so may others have
     newest = newest_statements(places)
-    if not newest:
-        return ranked
     costs = {one[:4]: float(price_of(one.end - one.start)) - one.score for one in ranked}
     for older, newer in newest.items():
         costs[places[newer]] = min(costs[places[newer]], costs[places[older]])
@@ -100,3 +97,11 @@ def _nearest(ranked: Sequence[RankedPassage], budget: int) -> Sequence[RankedPas
             return ranked[: place + AHEAD]
         budget -= (one.end - one.start) // 4 + LABEL
     return ranked
+
+
+def _statements(ranked: Sequence[RankedPassage], opened: OpenedSteps, fetch: Fetch) -> dict[Statement, Place]:
+    """Return the passages that are statements and may come back."""
+    related = [one for one in ranked if one.is_relevant]
+    steps = opened.of({one.number for one in related}, fetch)
+    said = [(steps[one.number].statement(one.part), one[:4]) for one in related if one.number in steps]
+    return {statement: place for statement, place in said if statement is not None}

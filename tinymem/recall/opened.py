@@ -65,10 +65,11 @@ class Opened:
     def statement(self, part: int) -> Statement | None:
         """Return a short part in words as a statement, made once; None for another one."""
         if part not in self._statements:
-            whole, when = self.parts[part], (self.step.timestamp, self.step.step_number or 0)
-            is_one = len(whole.text) <= LONGEST and whole.kind not in WORDLESS
-            said = self.said(part, 0, len(whole.text)) if is_one else None
-            self._statements[part] = None if said is None else Statement(said.text, said.by, when)
+            whole, found = self.parts[part], None
+            if len(whole.text) <= LONGEST and whole.kind not in WORDLESS:
+                said = self.said(part, 0, len(whole.text))
+                found = Statement(said.text, said.by, (self.step.timestamp, self.step.step_number or 0))
+            self._statements[part] = found
         return self._statements[part]
 
     def line(self, part: int, start: int, end: int, numbered: bool = False, gone: Gone = ()) -> str:

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count, islice
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from tinymem.protocols import TokenCounter
 from tinymem.recall.diversity import DIVERSITY, SHORT, Repetitions, Utterance
@@ -34,6 +34,8 @@ ROUNDS = 3  # times that tokens are filled which the estimates left over
 REPEATS, TOO_LONG, BELOW = "repeats a better one", "does not fit", "ranked below"  # why a passage is left out,
 UNRELATED, ENOUGH, CHANGED = "too little to do with it", "enough came back", "changed since"
 
+
+Place: TypeAlias = tuple[int, int, int, int]  # of a passage: number of its step, part, start, end
 Every = Callable[..., "Sequence[RankedPassage]"]
 Newest = Callable[[int], Sequence[tuple[int, int, int]]]  # the places of the passages of a step that may come back
 

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from itertools import chain, pairwise
+from itertools import chain, pairwise, product
 from operator import attrgetter
 
 from tinymem.stores.words import STOP_WORDS
@@ -31,8 +31,12 @@ _SENTENCE_END = re.compile(r"(?<=[^\W_]{2}[.!?])\s+|(?<=[.!?][\"')\]])\s+|\n+")
 _SERIAL = re.compile(r"\W*\d+[.)]\s+")
 _WORD = re.compile(r"[^\W_]+(?:[.,:/@'’_-][^\W_]+)*")
 _ENDING = re.compile(r"(?:ing|ed|es|s|e|'s|’s)$")
+_CHANGED = """
+    renamed moved changed switched raised lowered increased decreased reduced replaced rescheduled updated postponed
+    extended shortened migrated pushed bumped shifted relocated transferred reverted
+    """.split()  # noqa: SIM905
 _CUE = re.compile(  # that something said before holds no more, in lower case
-    r"""\b(?:
+    rf"""\b(?:
     (?P<past> used\ to (?<!(?:am|['’]m|re|is|['’]s|as|be|en|et|ot)\ used\ to))
     | (?P<quoted> remov(?:e|ed|ing) | delet(?:e|ed|ing))
     | (?P<gone> no\ longer | (?:mistaken|wrong)\ about
@@ -40,11 +44,22 @@ _CUE = re.compile(  # that something said before holds no more, in lower case
     | (?P<done> finished | completed | done\ with | through\ with | managed\ to | able\ to | got\ around\ to
         | (?:just|already)(?=\ \w+(?:ed|ght|id|de)\b))
     | (?P<changed> correct(?:ion|ed) | from\ now\ on | as\ of\ (?:now|today) | my\ mistake
-        | (?: renamed|moved|changed|switched|raised|lowered|increased|decreased|reduced|replaced|rescheduled|updated
-            |postponed|extended|shortened|migrated|pushed|bumped|shifted|relocated|transferred|reverted )
-          \b (?= [^.!?]* (?: \b(?:to|from|for|by)\b | :\ ) ))
+        | (?:{"|".join(_CHANGED)})\b(?=[^.!?]*(?:\b(?:to|from|for|by)\b|:\ )))
     )\b""",
     re.VERBOSE,
+)
+_CUE_WORDS = frozenset(  # one of which a text with a cue has, and few others have
+    map(
+        "".join,
+        product(
+            """
+            used remove removed removing delete deleted deleting longer mistaken wrong any anymore finished completed
+            done through managed able around just already correction corrected now today mistake
+            """.split()  # noqa: SIM905
+            + _CHANGED,
+            ("", ".", ",", ":", ";", "!"),
+        ),
+    )
 )
 _CONTRAST = re.compile(r"\b(?:but|now|lately|any ?more|these days|recently|though)\b")
 _CLAUSE_END = re.compile(
@@ -114,23 +129,24 @@ class Claim:
 
 
 class Statement:
-    """A short text, who said it as what, and when: statements have an order of time by it."""
+    """A short text, who said it as what, and when: statements have an order of time by it.
+
+    `opening` has the first words, if they say what it is about; without `has_cue` it takes nothing back.
+    """
 
     def __init__(self, text: str, by: str, when: tuple[datetime, int]) -> None:
         self.by, self.when = by, when
-        self.text, self.lower = _SERIAL.sub("", text, count=1) if text[:1].isdigit() else text, text.lower()
+        self.text = _SERIAL.sub("", text, count=1) if text[:1].isdigit() else text
+        self.lower = self.text.lower()
+        words = self.lower.split()
+        self.opening = () if len(words) < 4 or words[0] in _NOBODY else (by, *words[:3])
+        self.has_cue = not _CUE_WORDS.isdisjoint(words)
 
     @cached_property
     def sentences(self) -> list[str]:
         """Its sentences but for questions."""
         found = _SENTENCE_END.split(self.text)
         return [sentence for sentence in found if not sentence.rstrip().endswith(("?", "？"))]
-
-    @cached_property
-    def opening(self) -> tuple[str, ...]:
-        """The first words of the only sentence, if they say what it is about."""
-        words = self.text.split(maxsplit=4)[:4]
-        return () if len(words) < 4 or words[0].lower() in _NOBODY else (self.by, *words[:3])
 
     @cached_property
     def contents(self) -> list[tuple[frozenset[str], frozenset[str]]]:
@@ -155,8 +171,6 @@ class Statement:
     @cached_property
     def claims(self) -> list[Claim]:
         """The claims that something said before holds no more."""
-        if not _CUE.search(self.lower):  # as in most
-            return []
         cues = [(cue, sentence) for sentence in self.sentences for cue in _CUE.finditer(sentence.lower())]
         is_contrast = _CONTRAST.search(self.lower)
         claims = [_claim(cue, sentence) for cue, sentence in cues if is_contrast or not cue["past"]]
@@ -239,25 +253,31 @@ def _restated(statements: Iterable[Statement]) -> Iterator[tuple[Statement, Stat
     for statement in statements:
         if statement.opening:
             alike[statement.opening].append(statement)
-    for group in (group for group in alike.values() if len(group) > 1):
-        run: list[Statement] = []
-        for statement in sorted(group, key=attrgetter("text")):
-            if run and run[-1].text != statement.text and not has_other_value(run[-1], statement):
-                yield from _older_ones(run)
-                run = []
-            run.append(statement)
-        yield from _older_ones(run)
+    for group in alike.values():
+        if len(group) > 1:
+            yield from chain.from_iterable(map(_older_ones, _runs(group)))
+
+
+def _runs(statements: Iterable[Statement]) -> Iterator[list[Statement]]:
+    """Yield the statements that are the same but for their value together: ordered by text, they are neighbours."""
+    run: list[Statement] = []
+    for statement in sorted(statements, key=attrgetter("text")):
+        if run and run[-1].text != statement.text and not has_other_value(run[-1], statement):
+            yield run
+            run = []
+        run.append(statement)
+    yield run
 
 
 def _older_ones(run: Sequence[Statement]) -> Iterator[tuple[Statement, Statement]]:
-    newest = max(run, key=attrgetter("when"), default=None)
-    if newest is not None:
-        yield from ((older, newest) for older in run if has_other_value(older, newest))
+    """Yield the statements of a run whose value is not that of the newest, with that one."""
+    newest = max(run, key=attrgetter("when"))
+    yield from ((older, newest) for older in run if has_other_value(older, newest))
 
 
 def _taken_back(statements: Iterable[Statement]) -> Iterator[tuple[Statement, Statement]]:
     """Yield statements with what takes them back."""
-    for newer in statements:
+    for newer in (statement for statement in statements if statement.has_cue):
         for claim in newer.claims:
             likely = (older for older in statements if claim.longest in older.lower)  # quicker, and true of few
             earlier = (older for older in likely if older.by == newer.by and older.when < newer.when)
