@@ -8,14 +8,14 @@ from __future__ import annotations
 import math
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from tinymem.protocols import Ids, Lexical, Mark
-from tinymem.stores.words import MAX_TERMS, MAX_WORDS, words
+from tinymem.stores.words import MAX_WORDS, words
 
 __all__ = [
     "MAX_HITS",
@@ -31,6 +31,7 @@ __all__ = [
 MAX_POSTINGS = 12_000  # passages with the query's terms, in sum: each is scored, so this bounds the time of a search
 MAX_HITS = 2_000  # best passages that are returned
 K1, B = 1.2, 0.75
+MARKS = 2.0 ** np.arange(32)  # of the rarest terms: of these it is known which passages have them
 
 
 class Occurrences(NamedTuple):
@@ -41,45 +42,50 @@ class Occurrences(NamedTuple):
     lengths: Ids
 
 
+NOWHERE = Occurrences(*np.zeros((3, 0), np.int64))
+
+
 def rank_passages(
-    terms: Iterable[Occurrences],
+    terms: Sequence[Occurrences],
     count: int,
     mean: float,
     among: Ids | None = None,
     most: int = MAX_HITS,
     unseen: int = 0,
+    newest: Sequence[bool] | None = None,
 ) -> Lexical:
     """Return the passages that have one of the terms, best first, with scores in (0, 2.2).
 
     Args:
-        terms: The occurrences of each term, of up to 32.
+        terms: The occurrences of each term, rarest first.
         count: The number of all passages.
         mean: Their mean length.
         among: If given, ids in ascending order; no others are returned.
         most: The most passages.
         unseen: The number of terms that no passage has.
+        newest: For each term, whether the newest message of a stretch has it; None where there is no such message.
     """
-    found = [(np.zeros(0, np.int64), np.zeros(0), np.zeros(0))]
-    rarity: list[float] = []
-    for ids, times, lengths in terms:
-        idf = max(1e-6, math.log((max(count - len(ids), 0) + 0.5) / (len(ids) + 0.5)))
-        shares = 1 - B + B * lengths / mean
-        found.append((ids, idf * (times * (K1 + 1) / (times + K1 * shares)), np.full(len(ids), 2.0 ** len(rarity))))
-        rarity.append(idf)
-    every, parts, bits = map(np.concatenate, zip(*found, strict=True))
-    held, which = np.unique(every, return_inverse=True)
-    scores, having = (np.bincount(which, values, len(held)) for values in (parts, bits))
+    sizes = np.array([len(term.ids) for term in terms], np.int64)
+    ids, times, lengths = (np.concatenate(column) for column in zip(NOWHERE, *terms, strict=True))
+    rarity = np.maximum(1e-6, np.log((np.maximum(count - sizes, 0) + 0.5) / (sizes + 0.5)))
+    parts = np.repeat(rarity, sizes) * (times * (K1 + 1) / (times + K1 * (1 - B + B * lengths / mean)))
+    marks = np.repeat(np.append(MARKS, np.zeros(len(sizes)))[: len(sizes)], sizes)
+    held, which = np.unique(ids, return_inverse=True)
+    is_newest = np.repeat(np.array(newest or [False] * len(sizes), np.bool_), sizes)
+    columns = np.stack([np.bincount(which, values, len(held)) for values in (parts, marks, parts * is_newest)])
     if among is not None:  # before the best are taken, or a filter would leave few of them
         usable = np.append(among, -1)[np.searchsorted(among, held)] == held
-        held, scores, having = held[usable], scores[usable], having[usable]
-    best = np.argsort(-scores, kind="stable")[:most]
-    scale, missing = sum(rarity), unseen * math.log(2 * count + 1)
+        held, columns = held[usable], columns[:, usable]
+    best = np.argsort(-columns[0], kind="stable")[:most]
+    scores, having, of_newest = columns[:, best]
+    scale, missing = float(rarity.sum()), unseen * math.log(2 * count + 1)
     return Lexical(
         held[best],
-        (scores[best] / (scale or 1)).astype(np.float32),
-        having[best].astype(np.uint32),
-        np.array(rarity, np.float32),
+        (scores / (scale or 1)).astype(np.float32),
+        having.astype(np.uint32),
+        rarity[: len(MARKS)].astype(np.float32),
         missing / ((scale + missing) or 1),
+        (of_newest / (scale or 1)).astype(np.float32),
     )
 
 
@@ -88,22 +94,24 @@ def hash_words(text: str, most: int | None = None) -> npt.NDArray[np.uint32]:
     return np.array([zlib.crc32(word.encode("utf-8", "replace")) for word in words(text)[:most]], np.uint32)
 
 
-def search_words(query: str, ids: Ids, passages: Sequence[npt.NDArray[np.uint32]]) -> Lexical:
-    """Search passages without an index, given as their ids and hashed words, for the rarest words of a query."""
+def search_words(
+    query: str, ids: Ids, passages: Sequence[npt.NDArray[np.uint32]], newest: str | None = None
+) -> Lexical:
+    """Search passages without an index, given as their ids and hashed words; see `Journal.search_text`."""
     asked = np.unique(hash_words(query, MAX_WORDS))
     lengths = np.array([len(codes) for codes in passages], np.int64)
     said, owners = np.concatenate([asked[:0], *passages]), np.repeat(np.arange(len(passages)), lengths)
-    at = np.searchsorted(asked, said)
-    is_hit = np.append(asked, 0)[at] == said
-    is_hit &= at < len(asked)
-    order = np.argsort(at[is_hit], kind="stable")
-    found, counts = owners[is_hit][order], np.bincount(at[is_hit], minlength=len(asked))
-    having = [one for one in np.split(found, np.cumsum(counts)[:-1]) if len(one)] if len(asked) else []
-    rarest = sorted(having, key=len)[:MAX_TERMS]
-    terms = (Occurrences(ids[rows], np.ones(len(rows), np.int64), lengths[rows]) for rows in rarest)
-    return rank_passages(
-        terms, len(ids), float(lengths.sum()) / max(len(ids), 1) or 1.0, unseen=len(asked) - len(having)
-    )
+    places = np.searchsorted(asked, said)
+    is_hit = np.append(asked, 0)[places] == said
+    is_hit &= places < len(asked)
+    order = np.argsort(places[is_hit], kind="stable")
+    found, counts = owners[is_hit][order], np.bincount(places[is_hit], minlength=len(asked))
+    having = np.split(found, np.cumsum(counts)[:-1])
+    rarest = [term for term in np.argsort(counts, kind="stable").tolist() if counts[term]]
+    terms = [Occurrences(ids[rows], np.ones_like(rows), lengths[rows]) for rows in map(having.__getitem__, rarest)]
+    mean = float(lengths.sum()) / max(len(ids), 1) or 1.0
+    is_newest = None if newest is None else np.isin(asked[rarest], hash_words(newest)).tolist()
+    return rank_passages(terms, len(ids), mean, unseen=len(asked) - len(rarest), newest=is_newest)
 
 
 class Waiting:

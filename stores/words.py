@@ -6,10 +6,9 @@ import re
 import unicodedata
 from itertools import pairwise
 
-__all__ = ["CJK", "MAX_TERMS", "MAX_WORDS", "STOP_WORDS", "blank_cjk", "has_cjk", "split_cjk", "to_index_text", "words"]
+__all__ = ["CJK", "MAX_WORDS", "STOP_WORDS", "blank_cjk", "has_cjk", "split_cjk", "to_index_text", "words"]
 
 MAX_WORDS = 512  # distinct words of a query that are looked up
-MAX_TERMS = 32  # of these, the rarest that are searched for
 
 # Letters of Chinese, Japanese and Korean, for a set of characters in a pattern: Han, kana and their long mark,
 # Bopomofo, Hangul, and half-width ones. The first two write no spaces, and Korean writes endings onto its words.

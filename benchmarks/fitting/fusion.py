@@ -54,16 +54,17 @@ PUBLISHED = Path(tinymem.__file__).parent / "data" / "fusion.json"
 FOLDED = Path(__file__).parents[1] / "results" / "fusion.folds.json"
 TOOL, ACT, SAID, QUESTION = range(len(KIND_NAMES))
 STRETCH = (TOOL, ACT, SAID)  # share one row of weights, but for biases
+STRAY = 0.1  # of a file's queries: so few of another kind, a question among stretches, have no say
 STATIC = "static"  # the embedder that stretches are fitted with
 # Features with a weight. For a stretch few, so that they hold for kinds of agents that nobody fitted on; for a question
 # those of a stretch are not computed, and a passage answers it or does not, whatever stands in the rest of its step.
 OF_STRETCH = (
-    "cosine", "bm25", "step_cosine", "step_bm25", "before_bm25", "after_cosine", "after_bm25", "size", "size_bm25",
-    "introduces", "typed_share", "paths",
+    "cosine", "bm25", "newest_bm25", "step_cosine", "step_bm25", "after_cosine", "recent", "size", "size_bm25",
+    "introduces", "typed_share", "paths", "call_named",
 )  # fmt: skip
 OF_QUESTION = tuple(
     name for name in NAMES
-    if name not in ("introduces", "typed_share", "paths", "step_cosine", "step_bm25", "after_cosine", "size_bm25")
+    if name not in OF_STRETCH or name in ("cosine", "bm25", "size")
 )  # fmt: skip
 SIGNED = ("reply", "announces", "milestone", "slices", "call", "size")  # these may speak against a passage,
 WEIGHED = ("step_cosine", "step_bm25", "size_bm25")  # and in a stretch these
@@ -146,8 +147,9 @@ def fit(files: Sequence[Sequence[Asked]], settings: Settings, present: Fusion | 
     weights, bias = present.weights.astype(np.float64), present.bias.astype(np.float64)
     for kinds, names in ((STRETCH, OF_STRETCH), ((QUESTION,), OF_QUESTION)):
         own = [[asked for asked in file if asked.kinds[0] in kinds] for file in files]
-        if any(own):
-            own = [_spread(file, settings.queries) for file in own if file]
+        own = [some for some, file in zip(own, files, strict=True) if len(some) > STRAY * len(file)]
+        if own:
+            own = [_spread(some, settings.queries) for some in own]
             row, bias[[*kinds]] = _descend(Lists(own), settings, kinds, names)
             weights[[*kinds]] = row
             fusion = Fusion(weights.astype(np.float32), bias.astype(np.float32))
@@ -297,11 +299,10 @@ def rows_with(rows: dict[str, Any], name: str, fusion: Fusion) -> dict[str, Any]
 
 
 def as_rows(fusion: Fusion) -> dict[str, dict[str, float]]:
-    """The weights by kind and feature."""
-    rows = np.column_stack([fusion.weights, fusion.bias]).astype(np.float64).round(3) + 0.0  # + 0.0: no -0.0
-    return {
-        kind: dict(zip((*NAMES, "bias"), row.tolist(), strict=True)) for kind, row in zip(KIND_NAMES, rows, strict=True)
-    }
+    """The weights by kind and feature, those that are not 0."""
+    rows = np.column_stack([fusion.weights, fusion.bias]).astype(np.float64).round(3).tolist()
+    named = [zip((*NAMES, "bias"), row, strict=True) for row in rows]
+    return {kind: {name: value for name, value in row if value} for kind, row in zip(KIND_NAMES, named, strict=True)}
 
 
 def _lists_on_lines(record: dict[str, Any]) -> str:

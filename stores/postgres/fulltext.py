@@ -18,7 +18,7 @@ from tinymem.stores.bm25 import MAX_POSTINGS, Occurrences, Waiting, rank_passage
 from tinymem.stores.postgres.database import Database
 from tinymem.stores.postgres.server.values import Planned, hash_of
 from tinymem.stores.stems import Stems
-from tinymem.stores.words import MAX_TERMS, MAX_WORDS, words
+from tinymem.stores.words import MAX_WORDS, words
 
 __all__ = ["FullText", "occurrences_of", "unseen_in"]
 
@@ -88,7 +88,9 @@ class FullText:
         self._db.head.more_passages -= removed
         self._db.head.more_words -= length
 
-    def search(self, query: str, waiting: Waiting, since: Mark | None, among: Ids | None) -> Lexical | None:
+    def search(
+        self, query: str, waiting: Waiting, since: Mark | None, among: Ids | None, newest: str | None
+    ) -> Lexical | None:
         """Return the passages by BM25; None if the mark is not `since` any more."""
         stems = self.stems_of(query)
         waits = [*waiting.counted_with(dict.fromkeys(stems, 0)).values()]
@@ -98,7 +100,8 @@ class FullText:
         count = head.passages + len(waiting)
         mean = (head.words + waiting.total) / max(count, 1) or 1.0
         found = {stems[nth - 1]: occurrences_of(columns) for nth, *columns in rows if nth > 0}
-        return rank_passages(waiting.added_to(found), count, mean, among, unseen=unseen_in(rows))
+        is_newest = self.marks_of(newest, [*found])
+        return rank_passages(waiting.added_to(found), count, mean, among, unseen=unseen_in(rows), newest=is_newest)
 
     def terms(self, texts: Iterable[str]) -> list[Counter[str]]:
         """Return the terms that the index would have of each text, with their counts."""
@@ -108,10 +111,14 @@ class FullText:
         """Return the stems of a query."""
         return [*dict.fromkeys(self._stems.stem_words(words(query)[:MAX_WORDS]))]
 
+    def marks_of(self, newest: str | None, stems: Sequence[str]) -> list[bool] | None:
+        """Mark those of `stems` that the newest message has; None where there is none."""
+        return None if newest is None else np.isin(stems, self.stems_of(newest)).tolist()
+
     def occurrences(self, stems: Sequence[str], waits: Sequence[int]) -> tuple[str, dict[str, Any]]:
         """Return the statement that finds the passages with stems, of each of which `waits` more wait."""
         values = {"ns": self._db.id, "stems": [self.hash_stem(stem) for stem in stems], "waits": list(waits)}
-        return _OCCURRENCES, {**values, "most_stems": MAX_TERMS, "most_passages": MAX_POSTINGS}
+        return _OCCURRENCES, {**values, "most_stems": len(stems), "most_passages": MAX_POSTINGS}
 
 
 def unseen_in(rows: Sequence[Sequence[Any]]) -> int:

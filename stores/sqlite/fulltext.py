@@ -25,7 +25,7 @@ from tinymem.protocols import Ids, Lexical
 from tinymem.stores.bm25 import MAX_POSTINGS, NOTHING, Occurrences, Waiting, rank_passages
 from tinymem.stores.sqlite.lengths import Lengths
 from tinymem.stores.stems import REMEMBERED, TOKENIZER, Stems
-from tinymem.stores.words import MAX_TERMS, MAX_WORDS, to_index_text, words
+from tinymem.stores.words import MAX_WORDS, to_index_text, words
 
 __all__ = ["FullText"]
 
@@ -128,17 +128,22 @@ class FullText:
                 return True
         return False
 
-    def search(self, query: str, waiting: Waiting = NOTHING, among: Ids | None = None) -> Lexical:
+    def search(
+        self, query: str, waiting: Waiting = NOTHING, among: Ids | None = None, newest: str | None = None
+    ) -> Lexical:
         """Return the passages that share terms with `query`, best first (`tinymem.stores.bm25`).
 
         Passages that are `waiting` are searched as if they were in the index. With `among`, ids in ascending order, no
-        others are found.
+        others are found. Terms of the `newest` message are scored apart as well.
         """
         self._refresh()
         count = self._lengths.count + len(waiting)
         mean = (self._lengths.total + waiting.total) / max(count, 1) or 1.0  # 0 where the index is damaged
         rarest, unseen = self._rarest(words(query)[:MAX_WORDS], waiting)
-        return rank_passages(waiting.added_to(self._occurrences(rarest)), count, mean, among, unseen=unseen)
+        said = None if newest is None else self._stems.stem_words(words(newest)[:MAX_WORDS])
+        is_newest = None if said is None else [stem in said for stem in rarest]
+        terms = waiting.added_to(self._occurrences(rarest))
+        return rank_passages(terms, count, mean, among, unseen=unseen, newest=is_newest)
 
     def _refresh(self) -> None:
         """Bring what is remembered up to date with the index, or forget it."""
@@ -189,7 +194,7 @@ class FullText:
         return self._stems.count_terms([*texts])
 
     def _rarest(self, asked: list[str], waiting: Waiting = NOTHING) -> tuple[list[str], int]:
-        """Return the stems of `asked` that passages have, rarest first: up to MAX_TERMS, and MAX_POSTINGS in sum.
+        """Return the stems of `asked` that passages have, rarest first: up to MAX_POSTINGS in sum.
 
         Beside them stands the number of stems that no passage has. Frequent stems are counted only until there are
         certainly enough rarer ones.
@@ -199,9 +204,9 @@ class FullText:
         for cap in CAPS:
             left = {stem: word for stem, word in stems.items() if stem not in counted}
             counted |= waiting.counted_with(self._counted(left, cap))
-            found = sorted((stem for stem in stems if counted.get(stem)), key=counted.__getitem__)[:MAX_TERMS]
+            found = sorted((stem for stem in stems if counted.get(stem)), key=counted.__getitem__)
             postings = list(accumulate(counted[stem] for stem in found))
-            enough = len(found) == MAX_TERMS or (bool(found) and postings[-1] + cap > MAX_POSTINGS)
+            enough = bool(found) and postings[-1] + cap > MAX_POSTINGS
             if enough or len(counted) == len(stems):
                 unseen = sum(counted.get(stem) == 0 for stem in stems)
                 return found[: max(1, bisect_right(postings, MAX_POSTINGS))], unseen

@@ -95,7 +95,8 @@ def reference(query: Query, found: Candidates, catalog: Catalog) -> list[dict[st
     def best(signal: Any, step: int | None) -> float:
         return 0.0 if step is None else max(float(signal[row]) for row in rows_of[step])
 
-    cosine, bm25 = (np.maximum(signal / max(1e-6, *signal.tolist()), -1) for signal in (found.cosine, found.bm25))
+    signals = (found.cosine, found.bm25, found.newest)
+    cosine, bm25, newest = (np.maximum(signal / max(1e-6, *signal.tolist()), -1) for signal in signals)
     base = {row: float(cosine[row]) + float(bm25[row]) for row in rows}
     words = set(query.text.lower().replace("?", "").split())
     named = {code for name, code in catalog.speakers.names.items() if name.lower() in words}
@@ -124,6 +125,11 @@ def reference(query: Query, found: Candidates, catalog: Catalog) -> list[dict[st
         mates = [held[other] for other in rows if catalog.step[other] == catalog.step[row]]
         return max(own, CALLED * max(mates)) if kind not in (ACT, SAID) else own
 
+    def call_named(row: int) -> bool:
+        mates = [names[other] for other in rows_of[int(catalog.step[row])] if catalog.kind[other] == ACT]
+        is_shared = any(shown & set(of_row) for of_row in mates)
+        return query.is_stretch and catalog.kind[row] not in (ACT, SAID) and is_shared
+
     def dated(time: float) -> float:
         gaps = [(max(start - time, time - end, 0.0), end - start) for start, end in query.spans]
         return max((math.exp(-gap / (DAY + length / 4)) for gap, length in gaps), default=0.0)
@@ -150,14 +156,16 @@ def reference(query: Query, found: Candidates, catalog: Catalog) -> list[dict[st
         is_thought = is_thought and catalog.kind[others[0]] == ACT
         expected.append({
             "cosine": float(cosine[row]), "bm25": float(bm25[row]),
-            "coverage": covered(row),
+            "coverage": 0.0 if query.is_stretch else covered(row),
             "step_cosine": best(cosine, step), "step_bm25": best(bm25, step),
+            "newest_bm25": float(newest[row]),
             "before_bm25": best(bm25, before),
             "after_cosine": best(cosine, after), "after_bm25": best(bm25, after),
             "answers": best(bm25, before) if before and catalog.asks[rows_of[before][0]] else 0.0,
             "speaker": float(int(catalog.speaker[row]) in named and catalog.kind[row] == 2),
             "reply": float(catalog.reply[row] and (before is None or catalog.kind[rows_of[before][0]] == SAID)),
             "announces": float(catalog.announces[row]),
+            "recent": -math.log(1 + steps[-1] - step),
             "milestone": float(catalog.milestone[row]),
             "dated": dated(float(catalog.time[row])),
             "day": sum(that_day[:3]) / 3,
@@ -166,6 +174,7 @@ def reference(query: Query, found: Candidates, catalog: Catalog) -> list[dict[st
             "introduces": noted(row, lambda name, row=row: first[name] == row),  # type: ignore[misc]
             "typed_share": sum(name in typed for name in hidden(row)) / max(1, len(hidden(row))),
             "paths": math.log(1 + sum(name % 4 == PATH for name in names[row])) if query.is_stretch else 0.0,
+            "call_named": float(call_named(row)),
             "named": called(row),
             "slices": math.log(len(rows_of[step])) if catalog.kind[row] == SAID else 0.0,
             "call": float(catalog.kind[row] == ACT and not is_thought),
@@ -215,8 +224,9 @@ def test_each_column_is_what_slow_arithmetic_gives(data: st.DataObject) -> None:
     bm25 = (dice.random(count) * dice.integers(0, 2, count)).astype(np.float32)
     rows = np.flatnonzero(dice.integers(0, 4, count))
     terms, rarity = dice.integers(0, 8, count).astype(np.uint32), dice.random(3).astype(np.float32)
+    newest = (bm25 * dice.random(count)).astype(np.float32)
     stated = (dice.random(count) * dice.integers(0, 2, count)).astype(np.float32)
-    found = Candidates(rows, catalog.vectors @ vectors[0], bm25, terms, rarity, 0.0, stated)
+    found = Candidates(rows, catalog.vectors @ vectors[0], bm25, terms, rarity, 0.0, newest, stated)
     matrix = features(query, found, catalog)
     expected = reference(query, found, catalog)
     assert matrix.shape == (len(rows), len(NAMES))

@@ -16,7 +16,7 @@ from strategies import MODERATE, texts
 import tinymem.stores.sqlite.fulltext as fulltext
 from tinymem.stores.bm25 import MAX_HITS
 from tinymem.stores.sqlite.fulltext import FullText
-from tinymem.stores.words import MAX_TERMS, has_cjk, to_index_text, words
+from tinymem.stores.words import has_cjk, to_index_text, words
 
 K1, B = 1.2, 0.75
 
@@ -205,14 +205,13 @@ def test_what_was_removed_is_found_no_more_and_counts_no_more() -> None:
     fresh.db.close()
 
 
-def test_a_long_query_is_searched_by_its_rarest_words(index: Index) -> None:
+def test_all_words_of_a_long_query_count_and_the_rarest_are_marked(index: Index) -> None:
     known = vocabulary(120)
-    index.add([" ".join(known[:100]) for _ in range(5)])
-    index.add({50: known[110]})
-    scores = index.scores(" ".join(known))
-    assert next(iter(scores)) == 50
-    assert len(scores) == 6
-    assert MAX_TERMS < 100
+    index.add([" ".join(known[:40]), " ".join(known[:40]), " ".join(known[40:])])
+    found = index.fulltext.search(" ".join(known))
+    assert sorted(found.ids.tolist()) == [1, 2, 3], "the first two have none of the eighty rarest"
+    assert dict(zip(found.ids.tolist(), found.terms.tolist(), strict=True)) == {1: 0, 2: 0, 3: 2**32 - 1}
+    assert len(found.rarity) == 32
 
 
 def test_what_a_search_has_to_score_is_bounded_from_the_rarest_term_on(

@@ -212,9 +212,10 @@ def _numbers(values: Sequence[int]) -> Ids:
 
 
 class Survey(NamedTuple):
-    """Figures of all steps for the analysis of a question: passages, the first and the last time, and speakers."""
+    """Figures of all steps: passages, the number of the last step, the first and the last time, and speakers."""
 
     passages: int
+    last: int
     since: float
     until: float
     speakers: Sequence[str]
@@ -235,6 +236,7 @@ class SliceRequest:
         around: and of those of them whose steps before and after are wanted too.
         most_named: See `named`.
         is_stretch: True where it counts which passages have an identifier first.
+        newest: The words of the newest message of a stretch, which are scored apart as well.
     """
 
     topic: str
@@ -247,6 +249,7 @@ class SliceRequest:
     around: int = 60
     most_named: int = 500
     is_stretch: bool = False
+    newest: str | None = None
 
 
 class Lexical(NamedTuple):
@@ -254,11 +257,13 @@ class Lexical(NamedTuple):
 
     Attributes:
         ids: The passages, best first.
-        scores: Their BM25, divided by the sum of `rarity`: about 1 for a passage of average length with every term
-            once, whatever the query and the collection.
-        terms: A bit for each term of the query that a passage has: bit i for the term of `rarity[i]`; uint32.
-        rarity: The inverse document frequency of each term, rarest first: `(terms,)`, at most 32.
+        scores: Their BM25, divided by the sum of the inverse document frequencies: about 1 for a passage of average
+            length with every term once, whatever the query and the collection.
+        terms: A bit for each of the rarest terms of the query that a passage has: bit i for the term of `rarity[i]`;
+            uint32.
+        rarity: The inverse document frequency of each of these terms, rarest first: `(terms,)`, at most 32.
         unseen: The share of the rarity of all words asked that is of words which stand nowhere, 0 to 1.
+        newest: The part of `scores` that is of the newest message's terms.
     """
 
     ids: Ids
@@ -266,6 +271,7 @@ class Lexical(NamedTuple):
     terms: npt.NDArray[np.uint32]
     rarity: Vectors
     unseen: float
+    newest: Vectors
 
 
 @dataclass(frozen=True)

@@ -155,7 +155,8 @@ class Catalog:
         self.toolsets = names.toolsets
         self.removed: Sequence[tuple[int, int]] = ()  # runs of empty rows, first and end, whose steps were forgotten
         self.is_gone: Callable[[], bool] = lambda: False  # True once its files have changed, so that it says nothing
-        self.whole: int | None = None  # the passages of the memory, where this is a slice of them,
+        self.whole: int | None = None  # the passages of the memory, where this is a slice of them, its last step,
+        self.last: int | None = None
         self.frequency: Mapping[int, int] | None = None  # and how many have each identifier of the question
         self._before = (0, 0)
 
@@ -197,6 +198,11 @@ class Catalog:
     def count(self) -> int:
         """The number of all passages of the memory."""
         return len(self) if self.whole is None else self.whole
+
+    @property
+    def last_step(self) -> int:
+        """The number of the newest step of the memory."""
+        return int(self.step[-1]) if self.last is None else self.last
 
     def frequencies(self, codes: Codes, counts: Ids) -> Ids:
         """Return the number of all passages with each of these identifiers; `counts` have it here."""

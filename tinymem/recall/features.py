@@ -34,9 +34,11 @@ class Feature(NamedTuple):
 FEATURES: Mapping[str, Feature] = {
     "cosine": Feature("meaning", "closeness to the question, or of a long one to its closest part; 1 is the best here"),
     "bm25": Feature("words", "rare words shared with the question; 1 is the best in this memory"),
+    # 0 where the query is a stretch, which has more words than are marked
     "coverage": Feature("words", "share of the question's words, by rarity, here and in the two passages on each side"),
     "step_cosine": Feature("meaning", "cosine of the best passage of the same step"),
     "step_bm25": Feature("words", "bm25 of the best passage of the same step"),
+    "newest_bm25": Feature("words", "rare words shared with a stretch's newest message alone; 1 is the best here"),
     "before_bm25": Feature("around", "bm25 of the step before, in the same session"),
     "after_cosine": Feature("around", "cosine of the step after, in the same session"),
     "after_bm25": Feature("around", "bm25 of the step after, in the same session"),
@@ -46,16 +48,18 @@ FEATURES: Mapping[str, Feature] = {
     "reply": Feature("who and when", "1 for what an assistant said to a person"),
     # "Now let me run the tests." says that something was done, and nothing of what came of it
     "announces": Feature("who and when", "1 where the agent only says what it does next"),
+    "recent": Feature("who and when", "-ln(1 + steps since)"),
     "milestone": Feature("who and when", "1 for final answers, pinned steps, and what the user marked"),
     "dated": Feature("who and when", "1 in the spans of time that the question names, falling to 0 by days"),
     "day": Feature("around", "mean of the three best passages of the day, by cosine + bm25"),
     # of agents' memories; a task needs a rule without asking for it, and shares few words with it
     "stated": Feature("meaning", "closeness to the question among short statements, by their rank: 1, then less"),
     "rule": Feature("who and when", "1 for a rule or a wish of a person among these"),
-    # these three are 0 where the query is a question; they do not count what the stretch itself shows
+    # these four are 0 where the query is a question; they do not count what the stretch itself shows
     "introduces": Feature("identifiers", "ln(1 + identifiers that come up here first)"),
     "typed_share": Feature("identifiers", "share of the identifiers here that the agent has typed"),
     "paths": Feature("identifiers", "ln(1 + paths that stand here)"),
+    "call_named": Feature("identifiers", "1 for what a call gave back that has an identifier of the stretch"),
     "named": Feature("identifiers", "rare identifiers of the question that stand here"),
     # a long log of a tool may well have the answer in one passage
     "slices": Feature("who and when", "ln(passages of the step), of what was said"),
@@ -116,7 +120,7 @@ def features(query: Query, found: Candidates, catalog: Catalog) -> Vectors:
     rows = found.rows
     if not len(rows):
         return np.empty((0, len(NAMES)), np.float32)
-    tops = [max(float(signal.max(initial=0.0)), 1e-6) for signal in (found.cosine, found.bm25)]
+    tops = [max(float(signal.max(initial=0.0)), 1e-6) for signal in (found.cosine, found.bm25, found.newest)]
     cosine, bm25 = np.maximum(found.cosine[rows] / tops[0], -1), found.bm25[rows] / tops[1]
     base = cosine + bm25
     whole = _Rows(catalog)
@@ -129,9 +133,10 @@ def features(query: Query, found: Candidates, catalog: Catalog) -> Vectors:
     columns = [
         cosine,
         bm25,
-        _coverage(found, whole.sessions),
+        np.zeros(len(rows)) if query.is_stretch else _coverage(found, whole.sessions),
         cosines[0],
         bm25s[0],
+        found.newest[rows] / tops[2],
         bm25s[1],
         cosines[2],
         bm25s[2],
@@ -139,12 +144,14 @@ def features(query: Query, found: Candidates, catalog: Catalog) -> Vectors:
         _is_speaker_named(query, catalog.speakers.names, here),
         here["reply"] & ((before < 0) | (whole.places["kind"][before] == SAID)),
         here["announces"],
+        -np.log1p(catalog.last_step - catalog.step[rows]),
         here["milestone"],
         closeness(times, query.spans),
         _mean_of_best(base, (times // DAY).astype(np.int64)),
         found.stated[rows],
         here["rule"] & (found.stated[rows] > 0),
         *_identifier_features(query, catalog, rows),
+        _is_call_named(query, catalog, whole, at, here),
         _rarity_of_named(query, catalog, rows, at, here),
         np.where(here["kind"] == SAID, np.log(whole.ends(at) - at), 0),
         calls,
@@ -202,6 +209,21 @@ def _identifier_features(query: Query, catalog: Catalog, rows: Ids) -> Iterator[
     first, again, every, paths = (np.bincount(of_row[which], minlength=len(rows)) for which in marked)
     for values in (np.log1p(first), again / np.maximum(every, 1), np.log1p(paths)):
         yield values.astype(np.float32)
+
+
+def _is_call_named(
+    query: Query, catalog: Catalog, whole: _Rows, at: Ids, here: npt.NDArray[np.void]
+) -> npt.NDArray[np.bool_]:
+    """Mark what tools gave back in steps, from the rows `at` on, whose acts have an identifier of the stretch."""
+    if not query.is_stretch:
+        return np.zeros(len(at), np.bool_)
+    every, _ = whole.spread(np.unique(at))
+    acts = every[whole.places["kind"][every] == ACT]
+    codes, lengths = catalog.identifiers_of(acts)
+    steps = catalog.step[np.repeat(acts, lengths)[np.isin(codes, query.identifiers)]]
+    is_output = (here["kind"] != ACT) & (here["kind"] != SAID)
+    marked: npt.NDArray[np.bool_] = is_output & np.isin(catalog.step[at], steps)
+    return marked
 
 
 CALLED = 0.8  # of what an identifier in a call is worth to the call's result, which says something about it,

@@ -61,11 +61,11 @@ class Fusion:
 
     @classmethod
     def from_json(cls, text: str, embedder: str = "static") -> Fusion:
-        """Read the weights for an embedder's name as `fusion.json` has them, for all of NAMES."""
+        """Read the weights for an embedder's name as `fusion.json` has them: those of NAMES that are not 0."""
         kinds = json.loads(text)["weights"]
         questions = kinds["question"]
         rows = kinds | {"question": questions.get(name_of_weights(embedder), questions[OTHER])}
-        weights = np.array([[rows[kind][name] for name in ("bias", *NAMES)] for kind in KIND_NAMES])
+        weights = np.array([[rows[kind].get(name, 0.0) for name in ("bias", *NAMES)] for kind in KIND_NAMES])
         return cls(weights[:, 1:].astype(np.float32), weights[:, 0].astype(np.float32))
 
 

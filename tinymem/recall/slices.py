@@ -25,7 +25,7 @@ class Outline(Catalog):
 
     def __init__(self, survey: Survey, dimensions: int) -> None:
         super().__init__(dimensions)
-        self.whole, self.survey = survey.passages, survey
+        self.whole, self.last, self.survey = survey.passages, survey.last, survey
 
     def view(self) -> Outline:
         """Return itself: it has no passages, so none is added."""
@@ -62,12 +62,12 @@ def gather_slice(
     """Return the slice of a memory that has the candidates for a question, and the candidates among its rows."""
     sought = SliceRequest(
         query.topic, query.vectors, query.named, query.spans, only, sorted(hidden),
-        NEAREST, AROUND, NAMED, query.is_stretch,
+        NEAREST, AROUND, NAMED, query.is_stretch, query.newest,
     )  # fmt: skip
     found = journal.sliced(sought)
     catalog = _Sliced(outline.dimensions)
     if found.passages is not None:
         catalog.append(found.passages)
-    catalog.whole, catalog.frequency = outline.whole, found.named
+    catalog.whole, catalog.last, catalog.frequency = outline.whole, outline.last, found.named
     catalog.seen = _Introduced(found, catalog.id)
     return catalog, gather(query, catalog, found.lexical, catalog.allowed(only, hidden), None, found.share)
