@@ -25,6 +25,7 @@ LEAST = 5  # words of a question that can be known by its form
 ALIKE = 0.6  # share of the words of both that a request has in common with the question
 LONGER = 2  # times as long as the question at most
 LOOKED_AT = 64  # passages that are read at most, the best by words
+TERMS = 32  # bits for the words of a question
 _WORD = re.compile(r"\w+")
 
 
@@ -70,8 +71,9 @@ def find_requests(
 
 def _find_short(found: Candidates, catalog: Catalog, length: int, hidden: Collection[int]) -> Ids:
     """Return the rows of short texts that somebody said, or the agent: the best by words, and the newest `hidden`."""
-    best = highest(found.bm25, LOOKED_AT)
-    rows = best[found.bm25[best] > 0]
+    rows = found.rows[highest(found.bm25[found.rows], LOOKED_AT)]
+    terms = np.unpackbits(found.terms[rows].view(np.uint8)).reshape(-1, TERMS).sum(axis=1)
+    rows = rows[terms * 2 >= max(len(found.rarity), 1)]  # half of the words, or they are not most of them
     if hidden:
         rows = np.union1d(rows, np.flatnonzero(np.isin(catalog.step, [*hidden]))[-LOOKED_AT:])
     places = catalog.places[rows]
