@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from tinymem.recall.candidates import Candidates
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.corrections import places_of, put_corrections, put_newest_first
 from tinymem.recall.diversity import DIVERSITY
@@ -106,24 +107,21 @@ class Search:
         more since.
         """
         catalog = self._past.catalog if catalog is None else catalog
-        return self._scored(self._past.queue.question(text, catalog, now)(), allowed, catalog)
+        query = self._past.queue.question(text, catalog, now)()
+        return ScoredCandidates.of(query, *self._candidates(query, allowed, catalog), self._fusion)
 
-    def _scored(
+    def _candidates(
         self,
         query: Query,
         allowed: npt.NDArray[np.bool_],
         catalog: Catalog,
         only: Filter | None = None,
         hidden: Collection[int] = (),
-    ) -> ScoredCandidates:
+    ) -> tuple[Catalog, Candidates]:
+        """Return the catalog of the candidates for a query, which may be a slice of it, and the candidates."""
         if isinstance(catalog, Outline):
-            catalog, found = self._past.slice(query, catalog, only or Filter(), hidden)
-        else:
-            found = self._past.candidates(query, catalog, allowed)
-        if not query.is_stretch:
-            open_steps = partial(self._past.opened.of, fetch=self._past.fetch)
-            found = found.without(find_requests(query.text, found, catalog, hidden, open_steps))
-        return ScoredCandidates.of(query, catalog, found, self._fusion)
+            return self._past.slice(query, catalog, only or Filter(), hidden)
+        return catalog, self._past.candidates(query, catalog, allowed)
 
     def _explained(
         self,
@@ -153,7 +151,11 @@ class Search:
             catalog, rewrites, corrections = catalog.view(), past.rewrites, past.corrections
         if query.vectors.shape[1] == catalog.dimensions:
             with release_when_interrupted():  # and without the lock: many search at once, and while others add
-                scored = self._scored(query, allowed, catalog, only, hidden)
+                catalog, found = self._candidates(query, allowed, catalog, only, hidden)
+                if not query.is_stretch and limits.min_relevance != 0:  # who wants everything gets requests, too
+                    open_steps = partial(past.opened.of, fetch=past.fetch)
+                    found = found.without(find_requests(query.text, found, catalog, hidden, open_steps))
+                scored = ScoredCandidates.of(query, catalog, found, self._fusion)
                 current = partial(
                     put_corrections, corrections=corrections, catalog=scored.catalog, only=only, hidden=hidden
                 )
