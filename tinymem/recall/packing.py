@@ -217,7 +217,7 @@ class _Packer:
             if (newer := self._alike(at, change.step)) is None or self._is_shown(newer):
                 return None, ()
             at = newer
-        return at, ()
+        return None, ()
 
     def _alike(self, at: RankedPassage, number: int) -> RankedPassage | None:
         """Return the passage of a step that shares most words with another one; None if there is none to choose."""
