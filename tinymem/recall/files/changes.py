@@ -47,6 +47,7 @@ class Changes:
 
     def clear(self) -> None:
         """Keep nothing, since steps were forgotten."""
+        self._is_behind = True
         self._until = 0  # the last step whose notes are here, of the files that are
         self._expected: frozenset[int] = frozenset()
         self._touched: dict[int, list[tuple[int, str]]] = {}  # by step: calls and the paths that they touch
@@ -55,7 +56,11 @@ class Changes:
         self._found: dict[tuple[int, int, int, int], Change] = {}
 
     def follow(self) -> None:
-        """Take in what was done since to the files that are here."""
+        """Take in what was done since, once something of it is asked for."""
+        self._is_behind = True
+
+    def _follow(self) -> None:
+        self._is_behind = False
         if (last := self._journal.next_number() - 1) == self._until:
             return
         if len(self._touched) > KEPT:
@@ -91,7 +96,11 @@ class Changes:
         number = step.step_number or 0
         if parts[place].kind not in ("call", "observation"):
             return NOTHING
-        if number not in self._touched and _may_touch(step):
+        if number not in self._touched and not _may_touch(step):
+            return NOTHING
+        if self._is_behind:
+            self._follow()
+        if number not in self._touched:
             self._read(number)
         if not (touched := self._touched.get(number)):
             return NOTHING
