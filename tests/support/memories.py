@@ -215,12 +215,14 @@ def passage_rows(vectors: Vectors, steps: Sequence[int] | None = None, **more: A
     return list(zip(*columns.values(), strict=True))
 
 
-def line_of(excerpt: Excerpt) -> str:
-    """An excerpt as it stands in a block."""
-    shown = line(excerpt.step, excerpt.step.parts()[excerpt.part], excerpt.start, excerpt.end)
-    return shown + format_mark(excerpt.times, excerpt.varied)
+def line_of(excerpt: Excerpt, is_named: bool = False) -> str:
+    """An excerpt as it stands in a block; with its number where a mark names it."""
+    shown = line(excerpt.step, excerpt.step.parts()[excerpt.part], excerpt.start, excerpt.end, is_named)
+    return shown + format_mark(excerpt.times, excerpt.varied, excerpt.newer)
 
 
 def block_of(excerpts: Iterable[Excerpt], key: bytes) -> str:
     """The block of excerpts that are in order."""
-    return block([(header(excerpt.step), line_of(excerpt)) for excerpt in excerpts], key)
+    every = [*excerpts]
+    named = {excerpt.newer for excerpt in every}
+    return block([(header(one.step), line_of(one, one.step.step_number in named)) for one in every], key)

@@ -87,7 +87,7 @@ def put_newest_first(
         costs[places[older]] += LOSS * has_other_value(older, newer)
     numbers = {places[older]: places[newer][0] for older, newer in newest.items()}
     marked = [one._replace(newer=numbers.get(one[:4])) for one in ranked]
-    return sorted(marked, key=lambda one: costs[one[:4]])
+    return sorted(marked, key=lambda one: (costs[one[:4]], one.newer is not None))
 
 
 def _nearest(ranked: Sequence[RankedPassage], budget: int) -> Sequence[RankedPassage]:

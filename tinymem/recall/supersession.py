@@ -33,7 +33,7 @@ _WORD = re.compile(r"[^\W_]+(?:[.,:/@'’_-][^\W_]+)*")
 _ENDING = re.compile(r"(?:ing|ed|es|s|e|'s|’s)$")
 _CHANGED = """
     renamed moved changed switched raised lowered increased decreased reduced replaced rescheduled updated postponed
-    extended shortened migrated pushed bumped shifted relocated transferred reverted
+    extended shortened migrated pushed bumped shifted relocated reverted
     """.split()  # noqa: SIM905
 _CUE = re.compile(  # that something said before holds no more, in lower case
     rf"""\b(?:

@@ -1,0 +1,118 @@
+"""Supersession: the newest statement leads, an older one names it, and what both may hold is left alone."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from functools import partial
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import MODERATE
+
+from tinymem import HierarchicalMemory, MessageStep
+from tinymem.messages.tokens import default_counter
+from tinymem.recall.supersession import Statement, has_other_value, newest_statements
+
+open_memory = partial(HierarchicalMemory, store="exact")
+THEN = datetime(2026, 8, 1, tzinfo=UTC)
+OVENS = "The ovens in Linz are started at 03:30."
+CHANGED = [
+    (OVENS, "Correction: the ovens in Linz start at 02:50 now, since the new timetable."),
+    ("Our flour comes from Mill Haberfellner.", "We have changed the supplier: flour comes from Farina Nova."),
+    ("An order of a branch may have at most 80 lines.", "The limit of lines in a branch's order was raised to 120."),
+    ("I really like folk music.", "I used to be into folk music, but lately I prefer dream pop."),
+    ("Jane Roe's books are great.", "I no longer like Jane Roe's books."),
+    ("I enjoy war movies a lot.", "Speaking of movies, I don't really enjoy war movies any more."),
+    ("I need to remember to buy groceries today.", "I actually finished buying groceries."),
+    ("The recipients are Ann and the Head of Sales.", "Please remove 'Head of Sales' from the recipients."),
+    (
+        "The sum of branch 12 is wrong: tax is added twice.",
+        "I was mistaken about the sum of branch 12: it is a receipt.",
+    ),
+    ("12. The capital of Italy is Rome.", "40. The capital of Italy is Turin."),
+    ("The author of Emma is Jane Austen.", "The author of Emma is Jane Roe."),
+    ("Staging runs on port 8443.", "Staging runs on port 8444."),
+]
+BOTH_HOLD = [
+    ("ORD-1 is shipped to Graz.", "ORD-2 is shipped to Graz."),
+    ("The capital of Italy is Rome.", "The capital of France is Paris."),
+    ("The author of Emma is Jane Austen.", "Who is the author of Emma? The author of Emma is whom?"),
+    ("I went to the beach on Sunday.", "I went to the mall on Sunday."),
+    ("It is nice in the mountains.", "It is nice in the city."),
+    ("I love the strong aroma of coffee.", "I am used to the strong aroma now, but not at night."),
+    ("I need to call my mother.", "I finished the book that she gave me."),
+    ("Tom was born in Graz.", "Tom was a baker in Graz."),
+    ("I play a lot with friends.", "I used to play drums, but now I sing."),
+]
+
+
+def said(text: str, number: int, by: str = "ann", days: int = 0) -> Statement:
+    return Statement(text, by, (THEN + timedelta(days=days), number))
+
+
+@pytest.mark.parametrize(("older", "newer"), CHANGED)
+def test_what_a_later_statement_of_the_same_source_changes_is_superseded(older: str, newer: str) -> None:
+    first, last = said(older, 1), said(newer, 2)
+    assert newest_statements([first, last]) == {first: last}
+    assert not newest_statements([said(older, 1), said(newer, 2, by="bob")])
+    assert first not in newest_statements([said(older, 1, days=1), said(newer, 2)])
+
+
+@pytest.mark.parametrize(("older", "newer"), BOTH_HOLD)
+def test_what_may_hold_beside_a_later_statement_is_not_superseded(older: str, newer: str) -> None:
+    assert not newest_statements([said(older, 1), said(newer, 2)])
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 4), st.integers(0, 9)), max_size=12))
+@MODERATE
+def test_a_statement_with_the_same_words_is_superseded_by_the_newest_of_its_source(
+    drawn: list[tuple[int, int, int, int]],
+) -> None:
+    texts = ["The head of the {} is Bo{}.", "The {} opens at {}:30.", "{}'s port is {}.", "Gate {} belongs to Ann{}."]
+    statements = [
+        said(texts[form].format("depot", value), number, by=f"source {by}", days=day)
+        for number, (form, by, value, day) in enumerate(drawn)
+    ]
+    found = newest_statements(statements)
+    for one in statements:
+        other = [two for two in statements if two.by == one.by and (has_other_value(one, two) or two.text == one.text)]
+        newest = max([one, *other], key=lambda two: two.when)
+        assert found.get(one) is (None if newest.text == one.text else newest)
+
+
+def test_the_newest_leads_and_the_older_names_it() -> None:
+    with open_memory() as memory:
+        for older, newer in CHANGED[:3]:
+            memory.archive([MessageStep("user", older), MessageStep("user", newer)])
+        found = memory.recall("When are the ovens in Linz started?", min_relevance=0)
+        assert {item.text for item in found} == {text for pair in CHANGED[:3] for text in pair}
+        assert {item.step.step_number: item.newer for item in found} == {1: 2, 2: None, 3: 4, 4: None, 5: 6, 6: None}
+        assert f"user: {OVENS} (perhaps outdated by #2)\n#2 user: Correction" in found.text
+        assert [item.text for item in memory.recall("ovens in Linz", max_tokens=72)] == [CHANGED[0][1]]
+
+
+def test_until_brings_back_what_held_then_without_a_mark() -> None:
+    with open_memory() as memory:
+        memory.archive(
+            [MessageStep("user", text, timestamp=THEN + timedelta(days=n)) for n, text in enumerate(CHANGED[0])]
+        )
+        then = memory.recall("When do the ovens in Linz start?", until=THEN)
+        assert [(item.text, item.newer) for item in then] == [(OVENS, None)]
+
+
+@given(
+    texts=st.lists(
+        st.sampled_from([text for pair in (*CHANGED, *BOTH_HOLD) for text in pair]), min_size=1, max_size=12
+    ),
+    budget=st.integers(1, 400),
+)
+@settings(MODERATE, max_examples=20)
+def test_marks_count_in_the_budget_and_drop_nothing(texts: list[str], budget: int) -> None:
+    with open_memory() as memory:
+        memory.archive([MessageStep("user", text) for text in texts])
+        found = memory.recall("What holds?", budget, min_relevance=0, diversity=0)
+        assert found.tokens == default_counter().count(found.text) <= budget
+        every = memory.recall("What holds?", 2_000, min_relevance=0, diversity=0)
+        assert sorted(item.text for item in every) == sorted(texts)
+        assert all(item.newer is None or item.newer > (item.step.step_number or 0) for item in every)
