@@ -220,9 +220,9 @@ def _is_call_named(
     every, _ = whole.spread(np.unique(at))
     acts = every[whole.places["kind"][every] == ACT]
     codes, lengths = catalog.identifiers_of(acts)
-    steps = catalog.step[np.repeat(acts, lengths)[np.isin(codes, query.identifiers)]]
-    is_output = (here["kind"] != ACT) & (here["kind"] != SAID)
-    marked: npt.NDArray[np.bool_] = is_output & np.isin(catalog.step[at], steps)
+    is_named = np.zeros(int(at.max()) + 1, np.bool_)
+    is_named[whole.of(np.repeat(acts, lengths)[np.isin(codes, query.identifiers)])] = True
+    marked: npt.NDArray[np.bool_] = is_named[at] & (here["kind"] != ACT) & (here["kind"] != SAID)
     return marked
 
 
