@@ -25,6 +25,7 @@ from benchmarks.harness.scoring import SLICE, WHOLE
 from tinymem import Step
 from tinymem.protocols import Ids, Vectors
 from tinymem.recall import Recall
+from tinymem.recall.catalog import SAID
 from tinymem.recall.diversity import DIVERSITY
 from tinymem.recall.features import NAMES
 from tinymem.recall.fusion import KIND_NAMES, Fusion, ScoredCandidates
@@ -69,7 +70,8 @@ class Asked:
     lengths in characters, days (to tell which share a header), and the place of the unit that a passage stands in, or
     -1.
     `gold` has the length of each gold unit by its place, and is empty where any passage with the needle will do. The
-    `signals` tell whether the memory knows anything of a question.
+    `signals` tell whether the memory knows anything of a question, `words` how much of it each candidate shares, and
+    `said` which of them were said.
     """
 
     text: str
@@ -80,6 +82,8 @@ class Asked:
     days: Ids
     units: Ids
     gold: Mapping[int, int]
+    words: Vectors
+    said: npt.NDArray[np.bool_]
     signals: Signals | None = None
 
     @property
@@ -156,9 +160,10 @@ class Candidates(Tinymem):
             evidence = np.array(
                 [_holds(query.needle, *place) for place in zip(texts, starts, ends, strict=True)], np.bool_
             )
-        lengths = ends - starts
+        said = catalog.kind[rows] == SAID
         return Asked(
-            query.question.text, scored.features, scored.kinds, evidence, lengths, days, units, gold, scored.signals
+            query.question.text, scored.features, scored.kinds, evidence, ends - starts, days, units, gold,
+            scored.shared, said, scored.signals,
         )  # fmt: skip
 
     def score(self, question: Question) -> ScoredCandidates:

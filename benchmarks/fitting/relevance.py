@@ -1,17 +1,20 @@
 """Fits the calibration of relevance, tinymem/data/relevance.json, and shows by cross-validation how true it is.
 
-    python -m benchmarks.fitting.relevance --data FILE... [--out tinymem/data/relevance.json]
+    python -m benchmarks.fitting.relevance --data FILE... --moments FILE.json [--out tinymem/data/relevance.json]
         [--curve benchmarks/results/relevance.json]
     python -m benchmarks.fitting.relevance --write | --check     # the tables in tables/relevance.md
 
-Method: weighted logistic regression of evidence on the score of a candidate and on the common score of all candidates
-(see `tinymem.recall.relevance`), by Newton's method, over the candidates of a relevance of 0.01 and more. Every
-haystack is scored by weights that were fitted without it (`--folds`, which `benchmarks.fitting.fusion` writes). The
-figures are of two folds, as there. What the files have no queries for (stretches, or questions) stays as it is.
+Method: weighted logistic regression of evidence on the signals of `tinymem.recall.relevance`, by Newton's method, over
+the best candidates of each query. Every haystack is scored by weights that were fitted without it (`--folds`, which
+`benchmarks.fitting.fusion` writes). The figures are of two folds, as there. What the files have no queries for
+(stretches, or questions) stays as it is.
 
-Questions are asked in their own haystack (half of the weight), in another one, where nothing answers them (a quarter),
-and in small memories of 3 to 100 consecutive units, with and without the answer (an eighth each). Each file has the
-same say. A stretch of a run is asked in its own run only.
+Questions are asked in their own haystack, in another one, where nothing answers them, and in small memories of 3 to 100
+consecutive units, with and without the answer; SAY has the weight of each in a file, and each file has the same say. A
+stretch of a run is asked in its own run only. Prompts of `--moments` are asked among made sessions and among recorded
+ones, those of `--data`; half of their weight is of those that need something. The floor of prompts is where FALSE of
+those that need nothing get something, and its curve is of numbers that were fitted without the kind of work, or without
+the class of prompts.
 
 The gate is a logistic regression too, of whether a question is asked where its answer is, on the signals of the
 question as a whole. For it questions of other files are asked as well, and general ones, and nonsense. It is fitted
@@ -36,18 +39,19 @@ import numpy.typing as npt
 import tinymem
 from benchmarks.fitting.evidence import FOLDS, HEADER, LABEL, Asked, Candidates, filled, share
 from benchmarks.fitting.fusion import FOLDED, QUESTION
+from benchmarks.fitting.prompts import SESSIONS, prompted
 from benchmarks.fitting.relevance_table import tables
 from benchmarks.harness.data import Haystack, Query, Question, read_haystacks, sha256
 from benchmarks.harness.documents import parser_of, placed, settle
 from benchmarks.harness.methods import Setup
 from tinymem import TinymemError
 from tinymem.errors import InputError
-from tinymem.protocols import Vectors
+from tinymem.protocols import Ids, Vectors
 from tinymem.recall.features import NAMES
 from tinymem.recall.fusion import Fusion
 from tinymem.recall.packing import FENCE
-from tinymem.recall.relevance import PRICE, Calibration, Gate, mark_relevant
-from tinymem.recall.search import LITTLE
+from tinymem.recall.relevance import LIKELY, PRICE, WORTH, Calibration, Gate
+from tinymem.recall.search import FAINT, LITTLE
 
 __all__ = ["Sample", "curve", "fit", "main"]
 
@@ -58,9 +62,10 @@ PAGE = Path(__file__).parents[1] / "tables" / "relevance.md"
 MARKS = f"<!-- relevance: python -m {PROGRAM} --write -->", "<!-- end of relevance -->"
 OWN, FOREIGN, SMALL, SMALL_FOREIGN, ADVERSARIAL = "own", "foreign", "small", "small, foreign", "adversarial"
 FAR, GENERAL, NONSENSE = "far", "general", "nonsense"
-SAY = {OWN: 0.5, FOREIGN: 0.25, SMALL: 0.125, SMALL_FOREIGN: 0.125}
+NEEDS, NOTHING, PASTED = "needs", "nothing", "pasted"  # prompts; a pasted error is read as a stretch, and needs nothing
+SAY = {OWN: 0.5, FOREIGN: 0.5, SMALL: 0.125, SMALL_FOREIGN: 0.5, NEEDS: 6.0, NOTHING: 6.0, PASTED: 0.25}
 SAY_OF_GATE = {OWN: 1.0, FOREIGN: 0.25, SMALL: 0.25, SMALL_FOREIGN: 0.25, FAR: 0.5, GENERAL: 0.15, NONSENSE: 0.1}
-CAUTION = {"static": 3.2, "other": 2.75}  # log-odds below which the gate closes
+CAUTION = {"static": 2.2, "other": 1.75}  # log-odds below which the gate closes
 ASKED_FAR = 40  # questions of other files that are asked in a haystack
 GENERAL_ONES = (
     "what is the capital of France", "who wrote Hamlet", "how many legs has a spider", "how do vaccines work",
@@ -77,9 +82,12 @@ NONSENSE_ONES = ("xqzv", "blorf snarg", "asdf qwer zxcv", "wibble wobble flarn",
 SIZES = 3, 10, 30, 100  # units of a small memory
 ASKED_ELSEWHERE, ASKED_SMALL = 60, 40  # questions of a file that are asked in other haystacks, and in small memories
 EDGES = (0.0, 0.01, 0.03, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)  # of the bins of the curve
-HOPELESS, REFITS = 0.01, 3  # relevance below which a candidate has no say in the fit, and how often that is repeated
+BEST = 24  # candidates of a query that have a say: nearly all others are hopeless, and would decide the fit
+PARTS = 9  # of kinds and classes of prompts, each left out once
+FALSE = 0.08  # share of the prompts that need nothing, small talk aside, that may get something
 SHOWN = 0.1  # relevance from which on the error is reported by itself, too: nearly all candidates have less
-FLOORS = (0.0, None, 0.01, 0.03, 0.1, 0.3)  # `min_relevance` of the table; None is the default
+SPOKEN = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4)  # floors of prompts that the table shows
+FLOORS = (0.0, None, 0.005, 0.01, 0.03, 0.1)  # `min_relevance` of the table; None is the default
 BUDGETS = (512, 1024, 4096)
 
 Floats = npt.NDArray[np.float64]
@@ -95,11 +103,16 @@ class Sample:
     units: int
     asked: Asked
     scores: Vectors
+    part: int = -1  # of the prompts of moments
 
     @property
     def is_stretch(self) -> bool:
         """True for a stretch of a run."""
         return bool(self.asked.kinds[0] != QUESTION)
+
+    def relevance(self, numbers: Calibration) -> Floats:
+        """The relevance of its candidates, by these numbers."""
+        return numbers.relevance(self.scores, self.asked.words, self.asked.said)
 
 
 # -- what is asked ----------------------------------------------------------------------------------------------------
@@ -119,6 +132,15 @@ def samples(paths: Sequence[Path], folds: Mapping[str, Sequence[Fusion]]) -> Ite
                 if len(asked.kinds):
                     scores = weights[at % FOLDS].score(asked.features, asked.kinds)
                     yield Sample(path.name, at % FOLDS, condition, units, asked, scores)
+
+
+def prompts(path: Path, runs: Sequence[Haystack]) -> Iterator[Sample]:
+    """Yield the samples of a file of moments."""
+    parts: dict[str, int] = {}
+    for one in prompted(path, runs):
+        condition = NEEDS if one.is_needed else NOTHING if one.asked.kinds[0] == QUESTION else PASTED
+        part = parts.setdefault(one.name, len(parts)) % PARTS
+        yield Sample(one.filler, part % FOLDS, condition, SESSIONS, one.asked, one.scores, part)
 
 
 def _asks(haystack: Haystack) -> bool:
@@ -196,7 +218,7 @@ def _spread(queries: Sequence[Query], most: int) -> list[Query]:
 
 @dataclass(frozen=True)
 class Points:
-    """The candidates of many samples, one after the other: score, rivals' score and 1, and if each is evidence."""
+    """The best candidates of many samples, one after the other: their signals and 1, and if each is evidence."""
 
     x: Floats
     evidence: Floats
@@ -205,35 +227,27 @@ class Points:
     @classmethod
     def of(cls, samples: Sequence[Sample]) -> Points:
         """Return the candidates of samples, each sample weighed by its condition and file."""
-        count: dict[tuple[str, str], int] = {}
-        for one in samples:
-            count[one.file, one.condition] = count.get((one.file, one.condition), 0) + 1
-        files = len({one.file for one in samples})
-        x = np.concatenate([_columns(one.scores) for one in samples])
-        evidence = np.concatenate([one.asked.evidence for one in samples]).astype(np.float64)
-        say = [SAY.get(one.condition, 0.0) / count[one.file, one.condition] / files for one in samples]
-        return cls(x, evidence, np.repeat(say, [len(one.scores) for one in samples]))
-
-    def some(self, marked: npt.NDArray[np.bool_]) -> Points:
-        """Return the marked ones."""
-        return Points(self.x[marked], self.evidence[marked], self.weight[marked])
+        count = Counter((one.file, one.condition) for one in samples)
+        best = [_best(one.scores) for one in samples]
+        x = np.concatenate([_columns(one)[rows] for one, rows in zip(samples, best, strict=True)])
+        evidence = np.concatenate([one.asked.evidence[rows] for one, rows in zip(samples, best, strict=True)])
+        say = [SAY.get(one.condition, 0.0) / count[one.file, one.condition] for one in samples]
+        return cls(x, evidence.astype(np.float64), np.repeat(say, [*map(len, best)]))
 
 
-def _columns(scores: Vectors) -> Floats:
-    exact = scores.astype(np.float64)
-    return np.column_stack([exact, np.full(len(exact), np.logaddexp.reduce(exact)), np.ones(len(exact))])
+def _best(scores: Vectors) -> Ids:
+    return np.argsort(-scores, kind="stable")[:BEST]
+
+
+def _columns(one: Sample) -> Floats:
+    exact = one.scores.astype(np.float64)
+    rivals = np.full(len(exact), np.logaddexp.reduce(exact))
+    return np.column_stack([exact, rivals, one.asked.words, one.asked.said, np.ones(len(exact))])
 
 
 def fit(samples: Sequence[Sample]) -> Calibration:
-    """Return the numbers of the regression over the candidates of the samples.
-
-    Nearly all candidates are hopeless, and would decide the fit: it is made again over those that are not.
-    """
-    points = Points.of(samples)
-    found = _regression(points)
-    for _ in range(REFITS):
-        found = _regression(points.some(_chance(points.x @ found) >= HOPELESS))
-    return Calibration(*found.round(3).tolist())
+    """Return the numbers of the regression over the best candidates of the samples."""
+    return Calibration(*_regression(Points.of(samples)).round(3).tolist())
 
 
 def _regression(points: Points) -> Floats:
@@ -295,18 +309,56 @@ def measured(samples: Sequence[Sample]) -> list[Measured]:
         by_kind = {is_stretch: fit(_of_kind(samples, is_stretch, fold)) for is_stretch in _kinds(samples)}
         for one in samples:
             if one.fold == fold:
-                found.append(Measured(one, by_kind[one.is_stretch].relevance(one.scores), True))
+                found.append(Measured(one, one.relevance(by_kind[one.is_stretch])))
     asking = [one for one in samples if one.asked.signals is not None]
     if len(files := {one.file for one in asking}) > 1:
         gates = {file: fit_gates([one for one in asking if one.file != file])["static"] for file in files}
-        found = [replace(one, is_known=_is_known(one.sample, gates)) for one in found]
+        found = [replace(one, is_known=_is_known(one, gates)) for one in found]
     return found
 
 
-def _is_known(one: Sample, gates: Mapping[str, Gate]) -> bool:
-    if one.asked.signals is None or one.asked.features[:, NAMES.index("named")].any():
+def _is_known(found: Measured, gates: Mapping[str, Gate]) -> bool:
+    one = found.sample
+    if one.asked.signals is None or _names(one).any() or found.relevance.max() >= LIKELY:
         return True
     return gates[one.file].odds(one.asked.signals._replace(score=float(one.scores.max()))) >= 0
+
+
+def _names(one: Sample) -> npt.NDArray[np.bool_]:
+    """Mark the candidates that have a rare identifier of the question."""
+    named: npt.NDArray[np.bool_] = one.asked.features[:, NAMES.index("named")] > 0
+    return named
+
+
+def spoken(samples: Sequence[Sample]) -> list[tuple[Sample, Floats]]:
+    """Return the prompts of moments with the relevance of their candidates, by numbers fitted without their part."""
+    found = []
+    for part in range(PARTS):
+        some = [one for one in samples if one.part == part]
+        numbers = {is_stretch: fit([one for one in _of_kind(samples, is_stretch) if one.part != part])
+                   for is_stretch in _kinds(some)}  # fmt: skip
+        found += [(one, one.relevance(numbers[one.is_stretch])) for one in some]
+    return found
+
+
+def floor_of(found: Sequence[tuple[Sample, Floats]]) -> float:
+    """Return the relevance that FALSE of the prompts that need nothing reach."""
+    return round(float(np.quantile([best.max() for one, best in found if one.condition != NEEDS], 1 - FALSE)), 3)
+
+
+def speaking(found: Sequence[tuple[Sample, Floats]], floor: float) -> dict[str, Any]:
+    """Return by filler how many prompts get something at each of several floors, of those that need it or do not."""
+    record: dict[str, Any] = {}
+    for filler in sorted({one.file for one, _ in found}):
+        here = [(one, best) for one, best in found if one.file == filler]
+        needed = [best for one, best in here if one.condition == NEEDS and one.asked.evidence[_best(one.scores)].any()]
+        idle = [best for one, best in here if one.condition != NEEDS]
+        record[filler] = {
+            f"{least:g}": {name: [sum(bool(best.max() >= least) for best in some), len(some)]
+                           for name, some in (("needed", needed), ("needless", idle))}
+            for least in sorted({*SPOKEN, floor})
+        }  # fmt: skip
+    return record
 
 
 def _kinds(samples: Iterable[Sample]) -> list[bool]:
@@ -320,7 +372,7 @@ def _of_kind(samples: Iterable[Sample], is_stretch: bool, without: int | None = 
 def curve(found: Sequence[Measured]) -> dict[str, Any]:
     """Return the bins of relevance, with the share of evidence in each, and the expected calibration error."""
     points = Points.of([one.sample for one in found])
-    chance = np.concatenate([one.relevance for one in found])
+    chance = np.concatenate([one.relevance[_best(one.sample.scores)] for one in found])
     which = np.minimum(np.digitize(chance, EDGES) - 1, len(EDGES) - 2)
     bins = []
     for place in range(len(EDGES) - 1):
@@ -363,7 +415,8 @@ def _filled(one: Measured, floor: float | None) -> list[float]:
     if floor is not None:
         enough = one.relevance >= floor
     else:
-        enough = mark_relevant(scores) | (asked.features[:, NAMES.index("named")] > 0) | one.sample.is_stretch
+        least = (one.relevance >= WORTH) | _names(one.sample) | one.sample.is_stretch
+        enough = least if one.is_known else one.relevance >= FAINT
     costs = asked.lengths / 4 + LABEL
     order = [i for i in np.argsort(PRICE * np.log(costs) - scores, kind="stable").tolist() if enough[i]]
     values = []
@@ -382,7 +435,7 @@ def figures(found: Sequence[Measured]) -> dict[str, Any]:
     def where(test: Callable[[Sample], bool]) -> list[Measured]:
         return [one for one in found if test(one.sample)]
 
-    files = sorted({one.sample.file for one in found})
+    files = sorted({one.sample.file for one in found if one.sample.part < 0})
     small = {str(size): where(lambda one, size=size: one.units == size and "small" in one.condition) for size in SIZES}  # type: ignore[misc]
     own = {name: where(lambda one, name=name: one.file == name and one.condition == OWN) for name in files}  # type: ignore[misc]
     kinds = {"questions": where(lambda one: not one.is_stretch), "stretches": where(lambda one: one.is_stretch)}
@@ -418,6 +471,7 @@ def main(given: Sequence[str] | None = None) -> None:
     parser = parser_of(PROGRAM, __doc__)
     add = parser.add_argument
     add("--data", type=Path, nargs="+", default=[], metavar="FILE", help="haystacks: JSON lines, also gzip'd")
+    add("--moments", type=Path, metavar="FILE.json", help="prompts that need something, and prompts that need nothing")
     add("--folds", type=Path, default=FOLDED, metavar="FOLDS.json", help="weights fitted without each haystack")
     add("--out", type=Path, default=PUBLISHED, metavar="RELEVANCE.json", help="default: the published numbers")
     add("--curve", type=Path, default=CURVE, metavar="RESULTS.json", help="default: in benchmarks/results")
@@ -426,6 +480,10 @@ def main(given: Sequence[str] | None = None) -> None:
         if args.data:
             paths = sorted(args.data, key=lambda path: path.name)
             every = [*samples(paths, read_folds(args.folds))]
+            if args.moments:
+                runs = [one for path in paths for one in read_haystacks(path) if not _asks(one)]
+                every += prompts(args.moments, runs)
+                paths.append(args.moments)
             numbers = {
                 "stretch" if is_stretch else "question": vars(fit(_of_kind(every, is_stretch)))
                 for is_stretch in _kinds(every)
@@ -434,10 +492,14 @@ def main(given: Sequence[str] | None = None) -> None:
             record = before.pop("provenance", {"data": {}})["data"] | {path.name: sha256(path) for path in paths}
             if any(one.asked.signals for one in every):
                 numbers["gate"] = {name: vars(one) for name, one in fit_gates(every).items()}
+            found = {name: curves.get(name, {}) | table for name, table in figures(measured(every)).items()}
+            if args.moments:
+                said = spoken(every)
+                numbers["prompts"] = {"floor": floor_of(said)}
+                found["prompts"] = speaking(said, numbers["prompts"]["floor"])
             numbers = before | numbers | {"provenance": {"script": PROGRAM, "data": record}}
             args.out.write_text(_text(numbers), encoding="utf-8")
-            found = {name: curves.get(name, {}) | table for name, table in figures(measured(every)).items()}
-            args.curve.write_text(_text({"format": "relevance 1"} | found), encoding="utf-8")
+            args.curve.write_text(_text(curves | {"format": "relevance 1"} | found), encoding="utf-8")
         text = tables(json.loads(args.curve.read_text(encoding="utf-8")))
         print(text)
         if args.write or args.check:

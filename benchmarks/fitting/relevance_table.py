@@ -19,7 +19,8 @@ UNANSWERED = ("foreign", "far", "general", "nonsense", "adversarial")
 
 def tables(record: Mapping[str, Any]) -> str:
     """Return the curve, the errors by set and size, and what each floor leaves, as Markdown."""
-    return "\n\n".join([_curve(record["kinds"]), _errors(record), _denied(record), _floors(record["floors"])])
+    parts = [_curve(record["kinds"]), _errors(record), _prompts(record.get("prompts", {})), _denied(record)]
+    return "\n\n".join([*filter(None, parts), _floors(record["floors"])])
 
 
 def _curve(kinds: Mapping[str, Any]) -> str:
@@ -48,6 +49,17 @@ def _errors(record: Mapping[str, Any]) -> str:
     lines = [[name, f"{found['error']:.4f}", f"{found['error_shown']:.3f}"] for name, found in groups.items()]
     heads = ["", "expected calibration error", "of relevances from 0.1 on"]
     return "**Calibration error**\n\n" + _table(heads, lines)
+
+
+def _prompts(fillers: Mapping[str, Any]) -> str:
+    if not fillers:
+        return ""
+    heads = [f"{filler}: prompts that {what}" for filler in fillers for what in ("need something", "need nothing")]
+    lines = [
+        [floor, *("{:,} of {:,}".format(*found[floor][name]) for found in fillers.values() for name in found[floor])]
+        for floor in sorted(next(iter(fillers.values())), key=float)
+    ]
+    return "**Prompts that get something, by the least relevance**\n\n" + _table(["least relevance", *heads], lines)
 
 
 def _denied(record: Mapping[str, Any]) -> str:

@@ -81,6 +81,8 @@ def planted(seed: int, kinds: Sequence[int] = (QUESTION,)) -> Asked:
         np.zeros(30, np.int64),
         np.arange(30),
         {7: 400},
+        np.zeros(30, np.float32),
+        np.zeros(30, np.bool_),
     )
 
 

@@ -11,15 +11,17 @@ import pytest
 from numpy.random import default_rng
 from test_fit_fusion import haystack, written
 
+import benchmarks
 from benchmarks.fitting import fusion as fit_fusion
 from benchmarks.fitting import relevance as fit_relevance
 from benchmarks.fitting.evidence import Asked
 from benchmarks.fitting.fusion import PUBLISHED, QUESTION
+from benchmarks.fitting.prompts import prompted
 from benchmarks.fitting.relevance import Sample, fit
 from tinymem.recall.features import NAMES
-from tinymem.recall.relevance import Calibration
+from tinymem.recall.relevance import LIKELY, WORTH, Calibration
 
-TRUE = Calibration(1.0, -0.8, 0.5)
+TRUE = Calibration(1.0, -0.8, 0.9, 0.6, -0.5)
 CANDIDATES = 40
 
 
@@ -27,11 +29,13 @@ def sample(seed: int, condition: str = "own") -> Sample:
     """A question whose candidates are evidence by the chances that TRUE gives them."""
     random = default_rng(seed)
     scores = random.normal(-2, 3, CANDIDATES).astype(np.float32)
-    evidence = random.random(CANDIDATES) < TRUE.relevance(scores)
+    words, said = random.random(CANDIDATES).astype(np.float32) * 3, random.random(CANDIDATES) < 0.5
+    evidence = random.random(CANDIDATES) < TRUE.relevance(scores, words, said)
     features, places = np.zeros((CANDIDATES, len(NAMES)), np.float32), np.arange(CANDIDATES)
     gold = {int(place): 400 for place in places[evidence]}
     kinds, lengths = np.full(CANDIDATES, QUESTION, np.int8), np.full(CANDIDATES, 400)
-    asked = Asked(f"query {seed}", features, kinds, evidence, lengths, np.zeros(CANDIDATES, np.int64), places, gold)
+    days = np.zeros(CANDIDATES, np.int64)
+    asked = Asked(f"query {seed}", features, kinds, evidence, lengths, days, places, gold, words, said)
     return Sample("a file", seed % 2, condition, CANDIDATES, asked, scores)
 
 
@@ -42,7 +46,13 @@ def planted() -> list[Sample]:
 
 def test_the_chances_by_which_evidence_was_drawn_are_found(planted: list[Sample]) -> None:
     found = fit(planted)
-    assert vars(found) == pytest.approx(vars(TRUE), abs=0.1)
+    assert vars(found) == pytest.approx(vars(TRUE), abs=0.15)
+
+
+def test_prompts_are_asked_of_a_memory_of_many_sessions_that_holds_what_they_need() -> None:
+    found = [*prompted(Path(benchmarks.__file__).parent / "moments" / "sample.json", ())]
+    assert len(found) == 3 and {one.filler for one in found} == {"generated"}  # what needs nothing there is not asked
+    assert all(one.is_needed and one.asked.evidence.any() and len(one.scores) > 50 for one in found)
 
 
 @pytest.mark.slow
@@ -65,5 +75,7 @@ def test_the_same_data_gives_the_same_files(tmp_path: Path, capsys: pytest.Captu
 def test_what_is_published_is_fitted_on_the_data_of_the_weights_and_stands_in_the_readme() -> None:
     fit_relevance.main(["--check"])
     weights, numbers = (json.loads(path.read_text()) for path in (PUBLISHED, fit_relevance.PUBLISHED))
-    assert numbers["provenance"]["data"] == {name: one["sha256"] for name, one in weights["provenance"]["data"].items()}
+    fitted = {name: one["sha256"] for name, one in weights["provenance"]["data"].items()}
+    assert {name: one for name, one in numbers["provenance"]["data"].items() if not name.endswith(".json")} == fitted
+    assert WORTH < numbers["prompts"]["floor"] < LIKELY
     assert all(numbers[kind]["score"] > 0 > numbers[kind]["rivals"] for kind in ("question", "stretch"))

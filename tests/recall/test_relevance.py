@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -15,15 +16,16 @@ from strategies import MODERATE
 from tinymem import HierarchicalMemory
 from tinymem.errors import InputError
 from tinymem.recall.packing import UNRELATED
-from tinymem.recall.relevance import Signals, calibration, gate, mark_relevant
+from tinymem.recall.relevance import WORTH, Signals, calibration, gate
 from tinymem.recall.render import is_own_message
 
 SCORES = st.lists(st.floats(-1e6, 1e6, width=32), max_size=30)
 CHAT = ("The staging server is at 10.0.0.7.", "Lunch is at noon today.", "Grandmother sings in a choir on Sundays.")
 
 
-def relevance(*scores: float, is_stretch: bool = False) -> list[float]:
-    found: list[float] = calibration(is_stretch).relevance(np.array(scores, np.float32)).tolist()
+def relevance(*scores: float, is_stretch: bool = False, words: float = 1.0) -> list[float]:
+    signals = np.array(scores, np.float32), np.full(len(scores), words, np.float32), np.ones(len(scores), np.bool_)
+    found: list[float] = calibration(is_stretch).relevance(*signals).tolist()
     return found
 
 
@@ -61,10 +63,8 @@ def test_rivals_that_fit_as_well_make_it_less_likely() -> None:
     assert 0 < shared < alone < 1
 
 
-def test_what_has_nothing_to_do_with_it_is_marked_only_where_nothing_fits() -> None:
-    assert mark_relevant(np.array([-1.0, -6.9, -7.1, -30])).tolist() == [True, True, False, False]
-    assert mark_relevant(np.array([0.0, -6.9, -7.1, -30])).tolist() == [True] * 4
-    assert mark_relevant(np.array([])).tolist() == []
+def test_the_rarer_the_words_that_it_shares_the_likelier_is_a_passage() -> None:
+    assert relevance(1.0, 0.0, words=0.2)[0] < relevance(1.0, 0.0, words=1.0)[0] < relevance(1.0, 0.0, words=4.0)[0]
 
 
 def test_each_signal_speaks_for_the_memory_or_against_it() -> None:
@@ -104,6 +104,33 @@ def test_a_question_about_something_else_does_not_fill_the_budget(chat: Hierarch
     assert CHAT[0] not in found and CHAT[1] not in found
     assert texts(chat, question, min_relevance=0) == [*CHAT]
     assert {one.reason for one in chat.explain(question).left_out} == {UNRELATED}
+
+
+def test_a_block_ends_where_nothing_more_is_worth_its_tokens(chat: HierarchicalMemory) -> None:
+    things = (
+        "oven",
+        "choir",
+        "fountain",
+        "lamp",
+        "ferry",
+        "parcel",
+        "ladder",
+        "kettle",
+        "window",
+        "garden",
+        "saw",
+        "bus",
+    )
+    for left, right in product(things, things):
+        chat.add_message(
+            "user", f"Between the {left} of Monday and the {right} that Ida drew nobody saw much difference."
+        )
+    question = "Where is the staging server?"
+    found = chat.recall(question)
+    assert CHAT[0] in found.text and found.tokens < 150 and all(item.relevance >= WORTH for item in found)
+    assert chat.recall(question, min_relevance=0).tokens > 800
+    nothing = chat.recall(question, min_relevance=0.99)
+    assert not nothing.items and not nothing.is_relevant and nothing.note.endswith(", not 0.99")
 
 
 def test_a_rare_identifier_always_comes_back(chat: HierarchicalMemory) -> None:

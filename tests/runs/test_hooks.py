@@ -162,6 +162,24 @@ def test_a_prompt_is_searched_with_what_was_typed(prompt: str, is_found: bool, h
     assert ("PK-70812" in hook("prompt", given, path).out) is is_found
 
 
+def test_a_memory_is_quiet_where_it_cannot_help(hook: Hook, tmp_path: Path) -> None:
+    path = tmp_path / "m"
+    turns = (
+        "The plate of the test van is GU-418-KX.",
+        "The oven starts at 03:30.",
+        "Run the tests of the parser again.",
+    )
+    for number, said in enumerate(turns):
+        lines = [claude("user", said, session=f"s{number}"), claude("assistant", "Noted.", session=f"s{number}")]
+        hook("stop", {"transcript_path": str(write(tmp_path / f"s{number}.jsonl", lines))}, path)
+    for prompt in ("Write a function that tells whether a word is a palindrome.", "What is 46 times 19?"):
+        assert hook("prompt", {"session_id": "s9", "prompt": prompt}, path).out == ""
+    asked = "What is the plate of the test van?"
+    assert hook("prompt", {"session_id": "s0", "prompt": asked}, path).out == ""  # its own turns say that
+    found = hook("prompt", {"session_id": "s9", "prompt": asked}, path).out
+    assert "GU-418-KX" in found and "oven" not in found
+
+
 def test_a_memory_says_nothing_to_a_yes_and_speaks_for_the_question_behind_it(hook: Hook, tmp_path: Path) -> None:
     said = [claude("user", "Yes, go ahead with the second option. The relay of pump 7 is soldered by hand.")]
     hook("stop", {"transcript_path": str(write(tmp_path / "s1.jsonl", said))}, tmp_path / "m")

@@ -70,7 +70,7 @@ def recall(
     ] = None,
     k: Annotated[int | None, typer.Option("--k", "-k", min=1, help="The most passages.")] = None,
     min_relevance: Annotated[
-        float | None, typer.Option(min=0, max=1, help="The least relevance; 0 leaves nothing out.")
+        float | None, typer.Option(min=0, max=1, help="The least relevance; 0 fills the budget.")
     ] = None,
 ) -> None:
     """Print the excerpts that answer a question, as they would stand in a prompt.

@@ -638,8 +638,8 @@ class HierarchicalMemory(StepCollection):
     ) -> Recall:
         """Return what bears on `query` from every step of the namespace, in the window or not.
 
-        The budget is not filled at any price: where nothing fits a question well, what has nothing to do with it stays
-        out. A question that names a rare identifier always brings back what holds it.
+        The budget is not filled at any price: what is not worth its tokens to a question stays out. A question that
+        names a rare identifier always brings back what holds it.
 
         Args:
             query: A question, a task, or a stretch of conversation.
@@ -657,7 +657,7 @@ class HierarchicalMemory(StepCollection):
                 left out where their wordings resemble each other by 1 - `diversity` or more (Jaccard index); 0 keeps
                 all.
             k: The most passages, the best ones; adjoining ones make one excerpt.
-            min_relevance: The least `relevance` of a passage, 0 to 1; 0 leaves nothing out.
+            min_relevance: The least `relevance` of a passage, 0 to 1; 0 leaves nothing out and fills the budget.
             without: Numbers of steps to leave out, as those that the prompt shows already.
 
         >>> with HierarchicalMemory() as memory:

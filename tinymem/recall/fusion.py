@@ -22,11 +22,11 @@ import numpy.typing as npt
 
 from tinymem.protocols import Ids, Vectors
 from tinymem.recall.candidates import Candidates
-from tinymem.recall.catalog import Catalog
+from tinymem.recall.catalog import SAID, Catalog
 from tinymem.recall.features import NAMES, features
 from tinymem.recall.packing import RankedPassage
 from tinymem.recall.query.analysis import Query
-from tinymem.recall.relevance import Signals, calibration, gate, mark_relevant, price_of
+from tinymem.recall.relevance import LIKELY, WORTH, Signals, calibration, gate, price_of
 
 __all__ = ["OTHER", "Fusion", "ScoredCandidates", "load_weights", "name_of_weights"]
 
@@ -120,6 +120,23 @@ class ScoredCandidates:
         return self.fusion.score(self.features, self.kinds)
 
     @cached_property
+    def shared(self) -> Vectors:
+        """The rarity of the query's words that each has, summed: `(len(rows),)`.
+
+        A word of df among n passages counts ln((n + 1) / (df + 0.5)) / ln(n + 1): about 1 where no other has it.
+        """
+        rarity = np.logaddexp(0, self.found.rarity) / np.log(self.catalog.count + 1)
+        bits = self.found.terms[self.rows, np.newaxis] >> np.arange(len(rarity), dtype=np.uint32) & 1
+        shared: Vectors = (bits @ rarity).astype(np.float32)
+        return shared
+
+    @cached_property
+    def relevance(self) -> npt.NDArray[np.float64]:
+        """The chance of each to be what is asked for: `(len(rows),)`."""
+        said = self.catalog.kind[self.rows] == SAID
+        return calibration(self.query.is_stretch).relevance(self.scores, self.shared, said)
+
+    @cached_property
     def signals(self) -> Signals | None:
         """The signals of whether the memory knows anything of the question; None for a stretch of a run."""
         if self.query.is_stretch or not len(self.rows):
@@ -131,21 +148,24 @@ class ScoredCandidates:
 
     @cached_property
     def odds(self) -> float:
-        """The log-odds that the memory knows something of it; not below 0 where it has an identifier of it."""
+        """The log-odds that the memory knows something of it.
+
+        They are not below 0 where it has an identifier of the question, or a passage that is likely what is asked for.
+        """
         if (signals := self.signals) is None:
             return 0.0
         odds = gate(self.query.embedder).odds(signals)
-        return max(odds, 0.0) if self.features[:, NAMED].any() else odds
+        return max(odds, 0.0) if self.features[:, NAMED].any() or self.relevance.max() >= LIKELY else odds
 
     def ranked(self, budget: int | None, least: float | None = None, below: int | None = None) -> list[RankedPassage]:
         """Rank the candidates, best first: as far as `budget` tokens may reach, or all of them.
 
-        Those of less relevance than `least` are marked, or where it is None, those that have nothing to do with it.
+        Those of less relevance than `least` are marked. Where it is None, those are that are not worth their tokens:
+        none for a stretch, and nothing that has an identifier of a question.
         With `below`, only those of fewer characters are ranked.
         """
         catalog, rows, scores = self.catalog, self.rows, self.scores
-        is_stretch = self.query.is_stretch
-        relevance = calibration(is_stretch).relevance(scores)
+        relevance = self.relevance
         places = catalog.places[rows]
         lengths = places["end"] - places["start"]
         order = np.argsort(price_of(lengths) - scores, kind="stable")
@@ -155,13 +175,13 @@ class ScoredCandidates:
         columns = (catalog.step[rows[order]], best["part"], best["start"], best["end"], scores[order])
         why = self.fusion.contributions  # of the features alone, so that what comes back holds no catalog
         whys = [partial(why, self.features[i], int(self.kinds[i])) for i in order.tolist()]
-        enough = self._mark_related(scores, is_stretch) if least is None else relevance >= least
+        enough = self._mark_worthy() if least is None else relevance >= least
         shown = relevance[order].tolist(), enough[order].tolist()
         return [*map(RankedPassage, *(column.tolist() for column in columns), whys, *shown)]
 
-    def _mark_related(self, scores: Vectors, is_stretch: bool) -> npt.NDArray[np.bool_]:
-        """Mark what may have to do with the query: all for a stretch, and what has an identifier of a question."""
-        if is_stretch:
-            return np.ones(len(scores), np.bool_)
-        related: npt.NDArray[np.bool_] = mark_relevant(scores) | (self.features[:, NAMED] > 0)
-        return related
+    def _mark_worthy(self) -> npt.NDArray[np.bool_]:
+        """Mark what is worth its tokens: all for a stretch, and what has an identifier of a question."""
+        if self.query.is_stretch:
+            return np.ones(len(self.rows), np.bool_)
+        worthy: npt.NDArray[np.bool_] = (self.relevance >= WORTH) | (self.features[:, NAMED] > 0)
+        return worthy

@@ -46,7 +46,7 @@ class Limits:
 
     Attributes:
         diversity: The share of its wording in which a passage must differ from those before it.
-        min_relevance: The least relevance of a passage; None for what has to do with the question at all.
+        min_relevance: The least relevance of a passage; None for what is worth its tokens.
         k: The most passages; None does not limit.
         ids: Every excerpt begins with the number of its step.
         left_out: The number of passages to name that were not chosen.

@@ -13,8 +13,8 @@ from typing import TypeAlias
 
 from tinymem.protocols import PassageRow
 from tinymem.recall.query.identifiers import hashes, identifiers
-from tinymem.recall.render import between, own_blocks
 from tinymem.recall.query.rules import is_rule
+from tinymem.recall.render import between, own_blocks
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.content import clean
 from tinymem.steps.step import Part, Step

@@ -1,14 +1,14 @@
-"""Relevance: the chance that a passage is evidence, from its score and those of its rivals.
+"""Relevance: the chance that a passage is what a question or a prompt needs.
 
 Scores are log-odds only among the candidates of one question, since the weights are fitted by ranking them. Logistic
-regression on the score and on the logarithm of the sum of all candidates' odds makes a probability of them (Platt,
-Probabilistic Outputs for Support Vector Machines, 1999): of ten passages that fit equally well, each is less likely to
-be what is asked for than a single one. It is fitted on memories of 3 to 12,000 steps, and on questions that have no
-answer in the memory, so that it means the same in all of them.
+regression makes a probability of them (Platt, Probabilistic Outputs for Support Vector Machines, 1999) that means the
+same in every memory: on the score; on the logarithm of the sum of all candidates' odds, for of ten passages that fit
+equally well each is less likely to be what is asked for than a single one; on the words shared, by rarity, which tell
+whether the best is any good; and on whether the passage is something said. It is fitted on memories of 3 to 12,000
+steps, on questions that have no answer in the memory, and on prompts that need nothing from it.
 
-Features are shares of the best in the memory, so none of them tells whether the best is any good. The gate does:
-another logistic regression, for each question as a whole, on what is absolute. The numbers of both are in
-`tinymem/data/relevance.json`.
+Of a question it is asked besides whether the memory knows anything at all: the gate, a logistic regression on signals
+of the question as a whole. The numbers of both are in `tinymem/data/relevance.json`.
 """
 
 from __future__ import annotations
@@ -25,12 +25,10 @@ import numpy.typing as npt
 
 from tinymem.protocols import Vectors
 
-__all__ = ["Calibration", "Gate", "Signals", "calibration", "gate", "mark_relevant", "price_of"]
+__all__ = ["LIKELY", "WORTH", "Calibration", "Gate", "Signals", "calibration", "floor_of_prompts", "gate", "price_of"]
 
-EVIDENT = 0.0  # the mean score of evidence: where no passage reaches it, the memory may well know nothing of it,
-UNRELATED = -7.0  # and then what is below this has nothing to do with the question
-
-
+WORTH = 0.001  # relevance below which a passage is not worth its tokens to a question
+LIKELY = 0.4  # relevance of one passage from which on a memory knows something of a question, whatever the gate says
 PRICE = 0.7  # log-odds that a passage must be better for each factor e in its tokens (about 4 characters each)
 
 
@@ -41,21 +39,23 @@ def price_of(length: Any) -> Any:
 
 @dataclass(frozen=True)
 class Calibration:
-    """The numbers of the regression: of the score, of the rivals' common score, and what is added."""
+    """The numbers of the regression: what each signal counts, and what is added."""
 
     score: float
     rivals: float
+    words: float
+    said: float
     offset: float
 
-    def relevance(self, scores: Vectors) -> npt.NDArray[np.float64]:
-        """Return the chance of each candidate to be evidence, 0 to 1: `(n,)`, for the scores of all of them."""
+    def relevance(self, scores: Vectors, words: Vectors, said: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
+        """Return the chance of each candidate to be evidence, 0 to 1: `(n,)`, for these signals of all of them."""
         if not len(scores):
             return np.zeros(0)
         exact = scores.astype(np.float64)
         highest = exact.max()
         rivals = highest + np.log(np.exp(exact - highest).sum())
-        odds = np.exp(np.clip(self.score * exact + self.rivals * rivals + self.offset, -50, 50))
-        chances: npt.NDArray[np.float64] = odds / (1 + odds)
+        logits = self.score * exact + self.rivals * rivals + self.words * words + self.said * said + self.offset
+        chances: npt.NDArray[np.float64] = 1 / (1 + np.exp(-np.clip(logits, -50, 50)))
         return chances
 
 
@@ -104,6 +104,7 @@ class Gate:
         return math.fsum(weight * value for weight, value in zip(vars(self).values(), values, strict=True))
 
 
+@functools.cache
 def _published() -> dict[str, Any]:
     record: dict[str, Any] = json.loads((resources.files("tinymem") / "data" / "relevance.json").read_text("utf-8"))
     return record
@@ -115,16 +116,13 @@ def calibration(is_stretch: bool) -> Calibration:
     return Calibration(**_published()["stretch" if is_stretch else "question"])
 
 
+def floor_of_prompts() -> float:
+    """Return the relevance below which no passage comes back for a prompt, which may well need nothing."""
+    return float(_published()["prompts"]["floor"])
+
+
 @functools.cache
 def gate(embedder: str) -> Gate:
     """Return the gate for an embedder's name: what a cosine says differs, and only those of "static" are known."""
     gates = _published()["gate"]
     return Gate(**gates.get(embedder, gates["other"]))
-
-
-def mark_relevant(scores: Vectors) -> npt.NDArray[np.bool_]:
-    """Mark the candidates for a question that may have to do with it: all of them where one fits well."""
-    if scores.max(initial=UNRELATED) >= EVIDENT:
-        return np.ones(len(scores), np.bool_)
-    marked: npt.NDArray[np.bool_] = scores >= UNRELATED
-    return marked

@@ -97,10 +97,10 @@ class Recall(Sequence[Excerpt]):
         tokens: The exact tokens of the text.
         items: The excerpts in it, in order of time.
         note: A part of the search that was missing, as an embedder that cannot be reached, so that words alone had to
-            do, a label of the question that no step has, as an order's number, or that nothing relevant was found; ""
-            for none of these.
-        is_relevant: False where the memory most likely knows nothing of the question: only the best came back, in some
-            90 tokens, and a context leaves it out.
+            do, a label of the question that no step has, as an order's number, or that nothing relevant was found, and
+            why; "" for none of these.
+        is_relevant: False where the memory most likely knows nothing of the question: only the best came back, in at
+            most 90 tokens, and a context leaves it out.
     """
 
     text: str

@@ -20,6 +20,7 @@ from tinymem.recall.fusion import Fusion, ScoredCandidates
 from tinymem.recall.packing import FENCE, UNRELATED, Limits, Newest, RankedPassage, pack
 from tinymem.recall.query.analysis import Query
 from tinymem.recall.query.identifiers import labels
+from tinymem.recall.relevance import WORTH
 from tinymem.recall.requests import find_requests
 from tinymem.recall.results import Excerpt, Explanation, Recall
 from tinymem.recall.slices import Outline
@@ -34,7 +35,8 @@ __all__ = ["NEXT_BEST", "NOTHING", "Search"]
 Current: TypeAlias = Callable[[Sequence[RankedPassage]], Sequence[RankedPassage]]
 
 NEXT_BEST = 5  # passages that an explanation names by default, though they did not come back
-LITTLE = FENCE + 90  # tokens that the best gets where the memory most likely knows nothing of a question
+LITTLE = FENCE + 90  # tokens that the best gets where the memory most likely knows nothing of a question,
+FAINT = 0.05  # and the least relevance of that
 NOTHING = "nothing relevant"
 LABELLED = 1_000  # characters of a question in which labels are looked for,
 MOST_NAMES = 3  # and those that are named where no step has them
@@ -79,7 +81,7 @@ class Search:
         """Return what bears on `text`, in at most `budget` tokens, without the steps `hidden` (numbers).
 
         With `ids`, every excerpt begins with the number of its step. At most `k` passages come back, each at least of
-        `min_relevance`; where it is None, what has nothing to do with the question is left out. What lies in the
+        `min_relevance`; where it is None, what is not worth its tokens to a question is left out. What lies in the
         excerpts `shown` does not come back, and counts among the `k`.
         """
         limits = Limits(diversity, min_relevance, k, ids, shown=shown)
@@ -176,6 +178,7 @@ class Search:
         # while the embedder fails, words alone say little of what is unrelated
         least = 0 if note and limits.min_relevance is None else limits.min_relevance
         is_relevant = least is not None or scored.odds >= 0
+        least = least if is_relevant else FAINT
         ranked = current(scored.ranked(budget + sum(one.tokens for one in limits.shown), least))
         if catalog.is_gone():
             return None
@@ -197,5 +200,8 @@ class Search:
             note = f"no step has {', '.join(unknown)}" if unknown else ""
         if not is_relevant:
             note, left_out = note or NOTHING, tuple(replace(one, reason=UNRELATED) for one in left_out)
+        elif not any(one.is_relevant for one in ranked):
+            floor, best = WORTH if least is None else least, float(scored.relevance.max(initial=0))
+            note, is_relevant = note or f"{NOTHING}: the best has a relevance of {best:.3f}, not {floor:g}", False
         recalled = replace(recalled, note=note, is_relevant=is_relevant)
         return Explanation(text, budget, recalled, left_out, scored.signals, scored.odds)

@@ -10,6 +10,7 @@ from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -18,6 +19,7 @@ from tinymem.errors import InputError, NotAMemoryError
 from tinymem.memory.inspection.recent import list_steps, newest_steps
 from tinymem.protocols.settings import UNENDED
 from tinymem.recall import Excerpt
+from tinymem.recall.relevance import floor_of_prompts
 from tinymem.recall.render import between, own_blocks
 from tinymem.recall.search import Search
 from tinymem.runs.growing import ingest_growing
@@ -46,6 +48,7 @@ LONGEST_PROMPT = 10_000  # characters of a prompt that recall asks with
 GREETING, FOUND = 1_000, 500  # tokens of what a session begins with, and of what a prompt recalls
 RULES_SHARE = 1 / 2  # of the first, which rules get at most,
 RULES_MOST = 100  # of which so many of the newest are looked at
+BESIDE = 4  # times less likely may be what comes back beside a passage that is likely enough
 OWN_SHARE = 2 / 3  # of a prompt's tokens, where other namespaces are read too
 TWICE = 10.0  # seconds in which a second hook has the same event of a session, as a plugin's beside an installed one
 UNENDED_MOST = 50  # files of sessions that did not end,
@@ -252,10 +255,12 @@ class Answers:
             said = memory.long_term.journal.matching(Filter(session=session))
             hidden = state.greeted | {number for number in said if number > state.after}
         shown, now = state.recalled[memory.namespace], utc_now()
-        found = Search(memory.long_term).recall(
-            prompt[:LONGEST_PROMPT], room, now, hidden=hidden, shown=shown, ids=True
-        )
-        if not found.is_relevant:
+        search, least = Search(memory.long_term), floor_of_prompts()
+        recall = partial(search.recall, prompt[:LONGEST_PROMPT], room, now, min_relevance=least / BESIDE)
+        if hidden and {one.step.step_number for one in recall(k=1)} <= hidden:
+            return ""  # the best of all stands in front of the agent already
+        found = recall(hidden=hidden, shown=shown, ids=True)
+        if not any(one.relevance >= least for one in found):
             return ""
         if is_own:  # what the agent says to it goes there, so that it can be seen what it used
             memory.receipts.note(found, now, prompt, session if isinstance(session, str) else None)
