@@ -38,7 +38,7 @@ STAGES = {
     "filter": ["recall.catalog:Catalog.allowed"],
     "analyse the question": ["archive.embedding:analyse"],
     "full-text search": ["stores.sqlite.passages:Passages.search_text"],
-    "candidates": ["recall.search:Search._scored"],
+    "candidates": ["recall.search:Search._candidates"],
     "nearest vectors": ["recall.candidates:products", "recall.candidates:_from_index"],
     "features": ["recall.fusion:features"],
     "rank": ["recall.fusion:ScoredCandidates.ranked"],

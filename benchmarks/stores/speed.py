@@ -17,6 +17,7 @@ from benchmarks.speed.steps import questions
 from benchmarks.speed.worker import own
 from benchmarks.stores.fill import LARGE, SMALL, opened
 from tinymem import HierarchicalMemory
+from tinymem.recall.fusion import ScoredCandidates
 from tinymem.stores.filter import Filter
 
 __all__ = ["server", "sizes", "speed"]
@@ -107,7 +108,7 @@ def _scored(memory: HierarchicalMemory, text: str) -> tuple[float, float]:
     catalog = past.catalog
     query = past.queue.question(text, catalog, datetime.now(timezone.utc))()
     start, processor = time.perf_counter(), time.process_time()
-    search._scored(query, catalog.allowed(Filter()), catalog)
+    ScoredCandidates.of(query, *search._candidates(query, catalog.allowed(Filter()), catalog))
     return time.perf_counter() - start, time.process_time() - processor
 
 

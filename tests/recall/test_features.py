@@ -237,7 +237,7 @@ def test_each_column_is_what_slow_arithmetic_gives(data: st.DataObject) -> None:
 def candidates(rows: Ids, cosine: Vectors) -> Candidates:
     """Candidates that no word has found."""
     nothing = np.zeros(len(cosine), np.float32)
-    return Candidates(rows, cosine, nothing, nothing.astype(np.uint32), nothing[:0], 0.0, nothing)
+    return Candidates(rows, cosine, nothing, nothing.astype(np.uint32), nothing[:0], 0.0, nothing, nothing)
 
 
 def test_no_candidates_are_an_empty_matrix() -> None:

@@ -101,8 +101,9 @@ def gather(
     held, at = _places(lexical.ids, catalog.id)
     bm25[at], newest[at], terms[at] = lexical.scores[held], lexical.newest[held], lexical.terms[held]
     stated = _stated(query, catalog, allowed)
-    words = {"bm25": bm25, "terms": terms, "rarity": lexical.rarity, "unseen": lexical.unseen, "newest": newest}
-    found = partial(Candidates, **words, stated=stated)
+    found = partial(
+        Candidates, bm25=bm25, terms=terms, rarity=lexical.rarity, unseen=lexical.unseen, newest=newest, stated=stated
+    )
     if catalog.count <= EVERYTHING:
         return found(np.flatnonzero(allowed), cosine)
     chosen: npt.NDArray[np.bool_] = np.zeros(total, np.bool_)

@@ -38,8 +38,7 @@ __all__ = ["Contexts", "episodes_block"]
 
 FENCE = 32  # tokens of a fence, about: what it really takes is counted
 FIRST = 0.75  # share of what a new prompt recalls that the first of two questions has at most
-WORTH = 0.02  # chance to help from which on a passage is worth its tokens,
-ASKED = 0.01  # and one that somebody asked for in words
+WORTH = 0.02  # chance from which on a passage bears on what the window is about, where the prompt is to go on
 WHOLE = 0.85  # share of a context up to which a history is shown whole; the rest is for recall
 
 
@@ -139,8 +138,7 @@ class Contexts:
             found = Recall("", 0, ())
             if questions.asked:
                 most = int(FIRST * tokens) if is_new and questions.about else tokens
-                least = None if is_new and not questions.about else ASKED
-                found = ask(questions.asked, most, least=least, shown=known)
+                found = ask(questions.asked, most, least=None, shown=known)
             left = room - found.tokens
             if questions.about and left >= LEAST_BLOCK:
                 least = None if is_new else WORTH

@@ -101,7 +101,8 @@ class Query:
         spans: The spans of time that it names, if it is a question.
         topic: What of the text is compared with passages: a question without question words and names of speakers; of a
             stretch with calls, the words of people and agent and the calls' arguments.
-        newest: The part of the topic that was said or done last in such a stretch; None for any other text.
+        newest: The part of the topic that was said or done last in a stretch, all of it where there is no call; None for
+            a question.
         is_stretch: True for a stretch of the run itself, as the window's newest steps; False for a question.
         embedder: The name of the embedder that made the vectors.
     """
@@ -178,5 +179,5 @@ def analyse(
     vectors = embed_texts(embedder, [topic] if len(pieces) == 1 else [topic, *pieces], asked=True)
     names = identifiers(text)
     codes, dates = (NONE, ()) if is_stretch else (named(names), tuple(spans(blank_cjk(text), now, since, until)))
-    newest = turns[-1] if turns else None
+    newest = turns[-1] if turns else topic if is_stretch else None
     return Query(text, vectors, now, read(hashes(names)), codes, dates, topic, newest, is_stretch, embedder.name)
