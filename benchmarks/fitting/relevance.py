@@ -51,7 +51,7 @@ from tinymem.recall.features import NAMES
 from tinymem.recall.fusion import Fusion
 from tinymem.recall.packing import FENCE
 from tinymem.recall.relevance import LIKELY, PRICE, WORTH, Calibration, Gate
-from tinymem.recall.search import FAINT, LITTLE
+from tinymem.recall.search import LITTLE
 
 __all__ = ["Sample", "curve", "fit", "main"]
 
@@ -65,7 +65,7 @@ FAR, GENERAL, NONSENSE = "far", "general", "nonsense"
 NEEDS, NOTHING, PASTED = "needs", "nothing", "pasted"  # prompts; a pasted error is read as a stretch, and needs nothing
 SAY = {OWN: 0.5, FOREIGN: 0.5, SMALL: 0.125, SMALL_FOREIGN: 0.5, NEEDS: 6.0, NOTHING: 6.0, PASTED: 0.25}
 SAY_OF_GATE = {OWN: 1.0, FOREIGN: 0.25, SMALL: 0.25, SMALL_FOREIGN: 0.25, FAR: 0.5, GENERAL: 0.15, NONSENSE: 0.1}
-CAUTION = {"static": 2.2, "other": 1.75}  # log-odds below which the gate closes
+CAUTION = {"static": 3.0, "other": 2.55}  # log-odds below which the gate closes
 ASKED_FAR = 40  # questions of other files that are asked in a haystack
 GENERAL_ONES = (
     "what is the capital of France", "who wrote Hamlet", "how many legs has a spider", "how do vaccines work",
@@ -415,8 +415,7 @@ def _filled(one: Measured, floor: float | None) -> list[float]:
     if floor is not None:
         enough = one.relevance >= floor
     else:
-        least = (one.relevance >= WORTH) | _names(one.sample) | one.sample.is_stretch
-        enough = least if one.is_known else one.relevance >= FAINT
+        enough = (one.relevance >= WORTH) | _names(one.sample) | one.sample.is_stretch
     costs = asked.lengths / 4 + LABEL
     order = [i for i in np.argsort(PRICE * np.log(costs) - scores, kind="stable").tolist() if enough[i]]
     values = []

@@ -100,9 +100,13 @@ def test_a_small_memory_brings_back_what_is_asked_for(chat: HierarchicalMemory) 
 
 def test_a_question_about_something_else_does_not_fill_the_budget(chat: HierarchicalMemory) -> None:
     question = "Which quarterback threw most touchdowns?"
-    found = texts(chat, question)
-    assert CHAT[0] not in found and CHAT[1] not in found
-    assert texts(chat, question, min_relevance=0) == [*CHAT]
+    for number in range(20):
+        chat.add_message(
+            "user", f"The {number} of them met on the {number + 3} to talk about soup, and then it rained."
+        )
+    found = chat.recall(question)
+    assert not found.is_relevant and found.tokens <= 120
+    assert chat.recall(question, min_relevance=0).tokens > found.tokens
     assert {one.reason for one in chat.explain(question).left_out} == {UNRELATED}
 
 

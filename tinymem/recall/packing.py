@@ -119,8 +119,8 @@ class _Packer:
         return any(start <= at.start and at.end <= end for start, end in spans)
 
     def _read_short(self) -> list[Utterance]:
-        """Return the short ones of all candidates that may come back."""
-        short = [at for at in self.every(below=SHORT) if at.is_relevant]
+        """Return the short ones of all candidates."""
+        short = self.every(below=SHORT)
         self.steps |= self.known.of({at.number for at in short} - self.steps.keys(), self.fetch)
         return [self.steps[at.number].said(at.part, at.start, at.end) for at in short if at.number in self.steps]
 

@@ -35,8 +35,7 @@ __all__ = ["NEXT_BEST", "NOTHING", "Search"]
 Current: TypeAlias = Callable[[Sequence[RankedPassage]], Sequence[RankedPassage]]
 
 NEXT_BEST = 5  # passages that an explanation names by default, though they did not come back
-LITTLE = FENCE + 90  # tokens that the best gets where the memory most likely knows nothing of a question,
-FAINT = 0.05  # and the least relevance of that
+LITTLE = FENCE + 90  # tokens that the best gets where the memory most likely knows nothing of a question
 NOTHING = "nothing relevant"
 LABELLED = 1_000  # characters of a question in which labels are looked for,
 MOST_NAMES = 3  # and those that are named where no step has them
@@ -178,7 +177,6 @@ class Search:
         # while the embedder fails, words alone say little of what is unrelated
         least = 0 if note and limits.min_relevance is None else limits.min_relevance
         is_relevant = least is not None or scored.odds >= 0
-        least = least if is_relevant else FAINT
         ranked = current(scored.ranked(budget + sum(one.tokens for one in limits.shown), least))
         if catalog.is_gone():
             return None
