@@ -71,7 +71,7 @@ class Asked:
     -1.
     `gold` has the length of each gold unit by its place, and is empty where any passage with the needle will do. The
     `signals` tell whether the memory knows anything of a question, `words` how much of it each candidate shares, and
-    `said` which of them were said.
+    `said` which of them were said, and `stated` how much of the score is of a statement or a rule.
     """
 
     text: str
@@ -84,6 +84,7 @@ class Asked:
     gold: Mapping[int, int]
     words: Vectors
     said: npt.NDArray[np.bool_]
+    stated: Vectors
     signals: Signals | None = None
 
     @property
@@ -163,7 +164,7 @@ class Candidates(Tinymem):
         said = catalog.kind[rows] == SAID
         return Asked(
             query.question.text, scored.features, scored.kinds, evidence, ends - starts, days, units, gold,
-            scored.shared, said, scored.signals,
+            scored.shared, said, scored.stated, scored.signals,
         )  # fmt: skip
 
     def score(self, question: Question) -> ScoredCandidates:

@@ -11,10 +11,12 @@ it is minus the logarithm of the chance that one of them is picked. Each file ha
 Questions and stretches of agents' runs have a row of weights each, fitted on their own; a row that no file has queries
 for stays as it is in `--out`, with its provenance. Each embedder has a row for questions, fitted on the files as they
 are found with it. Where several are named, the row "other" is fitted on what all of them find, for embedders without a
-row. Stretches are fitted with the embedder "static" only. What is known beforehand is not left to the data: evidence
-never speaks against a passage (but in a stretch, where a passage is weighed against the rest of its text, that of its
-step may); what an agent did is weighed as what its tools gave back, but for a bias; and biases are moved so that
-evidence has a mean score of 0.
+row; one with an argument, such as openai:NAME, has a say in that row only. Stretches are fitted with the embedder
+"static" only, and so is what counts who speaks and when: the other rows take these weights, of all haystacks.
+
+What is known beforehand is not left to the data: evidence never speaks against a passage (but in a stretch, where a
+passage is weighed against the rest of its text, that of its step may); what an agent did is weighed as what its tools
+gave back, but for a bias; and biases are moved so that evidence has a mean score of 0.
 
 The published weights are fitted on all haystacks. What they are worth is measured in two folds: weights that are fitted
 on every other haystack of each file are asked for the rest, and the other way round. A file with one haystack is held
@@ -44,7 +46,7 @@ from benchmarks.harness.documents import command_line
 from benchmarks.harness.summary import shown_adapter
 from tinymem import TinymemError
 from tinymem.errors import InputError
-from tinymem.recall.features import NAMES
+from tinymem.recall.features import FEATURES, NAMES
 from tinymem.recall.fusion import KIND_NAMES, OTHER, Fusion, name_of_weights
 from tinymem.recall.relevance import PRICE
 
@@ -66,6 +68,7 @@ OF_QUESTION = tuple(
     name for name in NAMES
     if name not in OF_STRETCH or name in ("cosine", "bm25", "size")
 )  # fmt: skip
+OF_SPEAKERS = tuple(name for name in OF_QUESTION if FEATURES[name].family == "who and when" or name == "call")
 SIGNED = ("reply", "announces", "milestone", "slices", "call", "size")  # these may speak against a passage,
 WEIGHED = ("step_cosine", "step_bm25", "size_bm25")  # and in a stretch these
 SET = ("milestone", "named", "stated", "rule")  # features whose weights are `Settings`
@@ -78,10 +81,11 @@ Floats = npt.NDArray[np.float64]
 class Settings:
     """Settings of the fit, all of which stand in the provenance."""
 
-    queries: int = 200  # of a file that are trained on, at most
+    queries: int = 400  # of a file that are trained on, at most,
+    stretches: int = 200  # and of stretches
     iterations: int = 250
     rate: float = 0.05
-    l2: float = 1e-2  # on weights of features that are scaled to a deviation of 1
+    l2: float = 3e-3  # on weights of features that are scaled to a deviation of 1
     stretch_l2: float = 1e-3
     # The weights below are set, because the data has too little to fit them on. Setting them costs nothing in
     # cross-validation.
@@ -89,7 +93,6 @@ class Settings:
     named: float = 8.0  # few questions name a rare identifier
     stated: float = 1.5  # few are asked of an agent's memory for what people said there, and in other words,
     rule: float = 2.0  # and hardly any for a rule
-    question_bm25: float = 2.5  # the questions are about chats; those about output of tools hang more on their words
 
 
 class Lists:
@@ -141,16 +144,26 @@ class Adam:
         return step
 
 
-def fit(files: Sequence[Sequence[Asked]], settings: Settings, present: Fusion | None = None) -> Fusion:
-    """Weights from the training queries of each file; those of `present` (or zeros) for a row without queries."""
+def fit(
+    files: Sequence[Sequence[Asked]], settings: Settings, present: Fusion | None = None, kept: Sequence[str] = ()
+) -> Fusion:
+    """Weights from the training queries of each file; those of `present` (or zeros) for a row without queries.
+
+    Weights of a question that are `kept` stay those of `present`.
+    """
     present = present or NOTHING
     weights, bias = present.weights.astype(np.float64), present.bias.astype(np.float64)
-    for kinds, names in ((STRETCH, OF_STRETCH), ((QUESTION,), OF_QUESTION)):
+    rows = (STRETCH, OF_STRETCH, settings.stretches), ((QUESTION,), OF_QUESTION, settings.queries)
+    for kinds, names, most in rows:
         own = [[asked for asked in file if asked.kinds[0] in kinds] for file in files]
         own = [some for some, file in zip(own, files, strict=True) if len(some) > STRAY * len(file)]
         if own:
-            own = [_spread(some, settings.queries) for some in own]
-            row, bias[[*kinds]] = _descend(Lists(own), settings, kinds, names)
+            own = [_spread(some, most) for some in own]
+            preset = {"milestone": settings.milestone}
+            if kinds == (QUESTION,):
+                preset = {name: float(present.weights[QUESTION, NAMES.index(name)]) for name in kept}
+                preset |= {name: getattr(settings, name) for name in SET}
+            row, bias[[*kinds]] = _descend(Lists(own), settings, kinds, names, preset)
             weights[[*kinds]] = row
             fusion = Fusion(weights.astype(np.float32), bias.astype(np.float32))
             bias[[*kinds]] -= _mean_of_evidence(fusion, [asked for file in own for asked in file], kinds[0])
@@ -163,8 +176,12 @@ def _spread(queries: Sequence[Asked], most: int) -> list[Asked]:
     return [queries[i * len(queries) // count] for i in range(count)]
 
 
-def _descend(lists: Lists, settings: Settings, kinds: Sequence[int], names: Sequence[str]) -> tuple[Floats, Floats]:
+def _descend(
+    lists: Lists, settings: Settings, kinds: Sequence[int], names: Sequence[str], preset: Mapping[str, float]
+) -> tuple[Floats, Floats]:
     """The weights of one row, and the bias of each of its kinds."""
+    fixed = [NAMES.index(name) for name in preset]
+    values = np.array([*preset.values()]) * lists.scale[fixed]
     weights, bias = np.zeros(len(NAMES)), np.zeros(len(KIND_NAMES))
     is_question = QUESTION in kinds
     l2 = settings.l2 if is_question else settings.stretch_l2
@@ -178,12 +195,8 @@ def _descend(lists: Lists, settings: Settings, kinds: Sequence[int], names: Sequ
         bias -= of_bias.step(np.bincount(lists.kinds, residuals, len(bias)) + l2 * bias)
         weights[positive] = np.maximum(weights[positive], 0)
         weights[never] = 0
-        if is_question:
-            weights[NAMES.index("bm25")] = settings.question_bm25 * lists.scale[NAMES.index("bm25")]
-    weights = weights / lists.scale
-    for name in SET if is_question else ("milestone",):
-        weights[NAMES.index(name)] = getattr(settings, name)
-    return weights, bias[[*kinds]]
+        weights[fixed] = values
+    return weights / lists.scale, bias[[*kinds]]
 
 
 def _mean_of_evidence(fusion: Fusion, queries: Sequence[Asked], kind: int) -> float:
@@ -202,9 +215,10 @@ def rounded(fusion: Fusion) -> Fusion:
     return Fusion(fusion.weights.round(3), fusion.bias.round(3))
 
 
-def folded(files: Sequence[DataFile], settings: Settings, present: Fusion) -> list[Fusion]:
+def folded(files: Sequence[DataFile], settings: Settings, present: Fusion, kept: Sequence[str] = ()) -> list[Fusion]:
     """Return the weights for the haystacks of each fold, fitted on the rest."""
-    return [rounded(fit([_outside(file, fold, files) for file in files], settings, present)) for fold in range(FOLDS)]
+    training = [[_outside(file, fold, files) for file in files] for fold in range(FOLDS)]
+    return [rounded(fit(some, settings, present, kept)) for some in training]
 
 
 def _outside(file: DataFile, fold: int, files: Sequence[DataFile]) -> list[Asked]:
@@ -213,11 +227,13 @@ def _outside(file: DataFile, fold: int, files: Sequence[DataFile]) -> list[Asked
     return [one for one in file.training(fold) if one.text not in asked]
 
 
-def without(file: DataFile, files: Sequence[DataFile], settings: Settings, present: Fusion) -> Fusion:
+def without(
+    file: DataFile, files: Sequence[DataFile], settings: Settings, present: Fusion, kept: Sequence[str] = ()
+) -> Fusion:
     """Return the weights that are fitted without a file, and without its queries in other files."""
     asked = {one.text for haystack in file.haystacks for one in haystack}
     others = [other.training() for other in files if other.sha256 != file.sha256]
-    return rounded(fit([[one for one in other if one.text not in asked] for other in others], settings, present))
+    return rounded(fit([[one for one in other if one.text not in asked] for other in others], settings, present, kept))
 
 
 @dataclass(frozen=True)
@@ -235,11 +251,12 @@ class Fitted:
         """Fit them; rows without queries stay those of `present`."""
         if not any(file.training() for file in files):
             raise InputError(f"nothing to fit the weights of {name} on: no query has its evidence among its candidates")
-        fusion = rounded(fit([file.training() for file in files], settings, present))
-        folds = folded(files, settings, present)
+        kept = () if name == STATIC else OF_SPEAKERS
+        fusion = rounded(fit([file.training() for file in files], settings, present, kept))
+        folds = folded(files, settings, present, kept)
         alone = {file.sha256: file for file in files}
         return cls(name, (*files,), fusion, (*folds,),
-                   {key: without(file, files, settings, present) for key, file in alone.items()})  # fmt: skip
+                   {key: without(file, files, settings, present, kept) for key, file in alone.items()})  # fmt: skip
 
     def weights_of(self, file: DataFile) -> Sequence[Fusion]:
         """Return the weights for each fold of a file."""
@@ -269,7 +286,7 @@ def found_by(embedders: Sequence[str], paths: Sequence[Path]) -> dict[str, list[
     if len(found) > 1:
         found[OTHER] = [replace(_questions(file), name=f"{file.name}, {shown_adapter(name)}")
                         for name, files in found.items() for file in files]  # fmt: skip
-    return found
+    return {name: files for name, files in found.items() if ":" not in name}
 
 
 def _questions(file: DataFile) -> DataFile:
@@ -330,7 +347,7 @@ def main(given: Sequence[str] | None = None) -> None:
     held_out, data = dict(before.get("held_out", {})), dict(before.get("data", {}))
     try:
         for name, files in found_by(args.embedder, args.data).items():
-            present = Fusion.from_json(json.dumps({"weights": rows}), name) if rows else NOTHING
+            present = Fusion.from_json(json.dumps({"weights": rows}), STATIC) if rows else NOTHING
             fitted = Fitted.of(name, files, settings, present)
             rows = rows_with(rows, name, fitted.fusion)
             for file in files:

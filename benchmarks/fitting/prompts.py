@@ -68,7 +68,7 @@ def _asked(memory: HierarchicalMemory, prompt: Prompt) -> tuple[Asked, Vectors]:
     lengths, none = places["end"] - places["start"], np.zeros(len(rows), np.int64)
     asked = Asked(
         prompt.text, scored.features[:, :0], scored.kinds, _evidence(memory, prompt, scored), lengths, none, none, {},
-        scored.shared, catalog.kind[rows] == SAID,
+        scored.shared, catalog.kind[rows] == SAID, scored.stated,
     )  # fmt: skip
     return asked, scored.scores
 

@@ -84,7 +84,7 @@ ASKED_ELSEWHERE, ASKED_SMALL = 60, 40  # questions of a file that are asked in o
 EDGES = (0.0, 0.01, 0.03, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)  # of the bins of the curve
 BEST = 24  # candidates of a query that have a say: nearly all others are hopeless, and would decide the fit
 PARTS = 9  # of kinds and classes of prompts, each left out once
-FALSE = 0.08  # share of the prompts that need nothing, small talk aside, that may get something
+FALSE = 0.05  # share of the prompts that need nothing, small talk aside, that may get something
 SHOWN = 0.1  # relevance from which on the error is reported by itself, too: nearly all candidates have less
 SPOKEN = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4)  # floors of prompts that the table shows
 FLOORS = (0.0, None, 0.005, 0.01, 0.03, 0.1)  # `min_relevance` of the table; None is the default
@@ -112,7 +112,7 @@ class Sample:
 
     def relevance(self, numbers: Calibration) -> Floats:
         """The relevance of its candidates, by these numbers."""
-        return numbers.relevance(self.scores, self.asked.words, self.asked.said)
+        return numbers.relevance(self.scores, self.asked.words, self.asked.said, self.asked.stated)
 
 
 # -- what is asked ----------------------------------------------------------------------------------------------------
@@ -242,7 +242,7 @@ def _best(scores: Vectors) -> Ids:
 def _columns(one: Sample) -> Floats:
     exact = one.scores.astype(np.float64)
     rivals = np.full(len(exact), np.logaddexp.reduce(exact))
-    return np.column_stack([exact, rivals, one.asked.words, one.asked.said, np.ones(len(exact))])
+    return np.column_stack([exact, rivals, one.asked.words, one.asked.said, one.asked.stated, np.ones(len(exact))])
 
 
 def fit(samples: Sequence[Sample]) -> Calibration:

@@ -21,7 +21,7 @@ from benchmarks.fitting.relevance import Sample, fit
 from tinymem.recall.features import NAMES
 from tinymem.recall.relevance import LIKELY, WORTH, Calibration
 
-TRUE = Calibration(1.0, -0.8, 0.9, 0.6, -0.5)
+TRUE = Calibration(1.0, -0.8, 0.9, 0.6, -0.4, -0.5)
 CANDIDATES = 40
 
 
@@ -30,12 +30,13 @@ def sample(seed: int, condition: str = "own") -> Sample:
     random = default_rng(seed)
     scores = random.normal(-2, 3, CANDIDATES).astype(np.float32)
     words, said = random.random(CANDIDATES).astype(np.float32) * 3, random.random(CANDIDATES) < 0.5
-    evidence = random.random(CANDIDATES) < TRUE.relevance(scores, words, said)
+    stated = random.random(CANDIDATES).astype(np.float32) * 3
+    evidence = random.random(CANDIDATES) < TRUE.relevance(scores, words, said, stated)
     features, places = np.zeros((CANDIDATES, len(NAMES)), np.float32), np.arange(CANDIDATES)
     gold = {int(place): 400 for place in places[evidence]}
     kinds, lengths = np.full(CANDIDATES, QUESTION, np.int8), np.full(CANDIDATES, 400)
     days = np.zeros(CANDIDATES, np.int64)
-    asked = Asked(f"query {seed}", features, kinds, evidence, lengths, days, places, gold, words, said)
+    asked = Asked(f"query {seed}", features, kinds, evidence, lengths, days, places, gold, words, said, stated)
     return Sample("a file", seed % 2, condition, CANDIDATES, asked, scores)
 
 

@@ -20,7 +20,7 @@ from tinymem.embedders.static import StaticEmbedder
 from tinymem.protocols import Embedder, Ids, Vectors
 from tinymem.recall.candidates import Candidates
 from tinymem.recall.catalog import ACT, SAID, Catalog
-from tinymem.recall.features import ASKED, CALLED, NAMES, features
+from tinymem.recall.features import ASKED, CALLED, FEW, NAMES, features
 from tinymem.recall.query.analysis import Query
 from tinymem.recall.query.dates import DAY
 from tinymem.recall.query.identifiers import NUMBER, PATH
@@ -97,7 +97,14 @@ def reference(query: Query, found: Candidates, catalog: Catalog) -> list[dict[st
 
     signals = (found.cosine, found.bm25, found.newest)
     cosine, bm25, newest = (np.maximum(signal / max(1e-6, *signal.tolist()), -1) for signal in signals)
-    base = {row: float(cosine[row]) + float(bm25[row]) for row in rows}
+    ordered = sorted(found.cosine[rows].tolist())
+    tenth, rest = divmod((len(ordered) - 1) / 10, 1)
+    near = 0.0
+    if len(rows) >= FEW and not query.is_stretch:
+        near = (1 - rest) * ordered[int(tenth)] + rest * ordered[int(tenth) + 1]
+    top = max(found.cosine.tolist())
+    close = {row: max(-1.0, (float(found.cosine[row]) - near) / max(1e-6, max(top, 1e-6) - near)) for row in rows}
+    base = {row: close[row] + float(bm25[row]) for row in rows}
     words = set(query.text.lower().replace("?", "").split())
     named = {code for name, code in catalog.speakers.names.items() if name.lower() in words}
     days = (catalog.time // DAY).tolist()
@@ -138,7 +145,7 @@ def reference(query: Query, found: Candidates, catalog: Catalog) -> list[dict[st
         near = [at for at in range(row - 2, row + 3) if 0 <= at < len(catalog)]
         bits = [int(found.terms[at]) for at in near if catalog.session[at] == catalog.session[row]]
         held = [value for at, value in enumerate(found.rarity.tolist()) if any(one >> at & 1 for one in bits)]
-        return math.fsum(held) / max(1e-6, math.fsum(found.rarity.tolist()))
+        return (1 - found.unseen) * math.fsum(held) / max(1e-6, math.fsum(found.rarity.tolist()))
 
     expected = []
     for row in rows:
@@ -155,7 +162,7 @@ def reference(query: Query, found: Candidates, catalog: Catalog) -> list[dict[st
         is_thought = catalog.part[row] == 0 and bool(others) and catalog.step[others[0]] == step
         is_thought = is_thought and catalog.kind[others[0]] == ACT
         expected.append({
-            "cosine": float(cosine[row]), "bm25": float(bm25[row]),
+            "cosine": close[row], "bm25": float(bm25[row]),
             "coverage": 0.0 if query.is_stretch else covered(row),
             "step_cosine": best(cosine, step), "step_bm25": best(bm25, step),
             "newest_bm25": float(newest[row]),
@@ -226,7 +233,7 @@ def test_each_column_is_what_slow_arithmetic_gives(data: st.DataObject) -> None:
     terms, rarity = dice.integers(0, 8, count).astype(np.uint32), dice.random(3).astype(np.float32)
     newest = (bm25 * dice.random(count)).astype(np.float32)
     stated = (dice.random(count) * dice.integers(0, 2, count)).astype(np.float32)
-    found = Candidates(rows, catalog.vectors @ vectors[0], bm25, terms, rarity, 0.0, newest, stated)
+    found = Candidates(rows, catalog.vectors @ vectors[0], bm25, terms, rarity, float(dice.random()), newest, stated)
     matrix = features(query, found, catalog)
     expected = reference(query, found, catalog)
     assert matrix.shape == (len(rows), len(NAMES))
@@ -245,6 +252,18 @@ def test_no_candidates_are_an_empty_matrix() -> None:
     query = Query("x", unit_vectors(1, 8), LATER)
     nothing = candidates(np.empty(0, np.int64), np.zeros(5, np.float32))
     assert features(query, nothing, catalog).shape == (0, len(NAMES))
+
+
+def test_an_embedder_of_high_cosines_tells_as_much_as_one_of_low_ones() -> None:
+    low = np.linspace(-0.1, 0.6, 40, dtype=np.float32)
+    catalog = catalog_of(unit_vectors(40, 8))
+    query = Query("Which port?", unit_vectors(1, 8), LATER)
+    columns = [
+        features(query, candidates(np.arange(40), cosine), catalog)[:, NAMES.index("cosine")]
+        for cosine in (low, (0.8 + low / 7).astype(np.float32))
+    ]
+    assert columns[0].tolist() == pytest.approx(columns[1].tolist(), abs=1e-5)
+    assert columns[0].max() == 1 and columns[0][4] == pytest.approx(0, abs=0.01)
 
 
 def test_only_a_stretch_asks_for_identifiers_and_not_for_those_that_it_shows() -> None:

@@ -24,8 +24,9 @@ CHAT = ("The staging server is at 10.0.0.7.", "Lunch is at noon today.", "Grandm
 
 
 def relevance(*scores: float, is_stretch: bool = False, words: float = 1.0) -> list[float]:
-    signals = np.array(scores, np.float32), np.full(len(scores), words, np.float32), np.ones(len(scores), np.bool_)
-    found: list[float] = calibration(is_stretch).relevance(*signals).tolist()
+    count = len(scores)
+    signals = np.array(scores, np.float32), np.full(count, words, np.float32), np.ones(count, np.bool_)
+    found: list[float] = calibration(is_stretch).relevance(*signals, np.zeros(count, np.float32)).tolist()
     return found
 
 

@@ -1,7 +1,8 @@
 """Features of each candidate, as numbers that mean the same in a chat of one-line turns and in tool output.
 
-Scales depend neither on which candidates were drawn nor on the embedder: cosine and BM25 are shares of the best in the
-whole memory.
+Scales depend little on which candidates were drawn and on the embedder: cosine and BM25 are shares of the best in the
+whole memory, and a question's cosine is counted from that of passages which are far from it, since with some embedders
+all cosines are high.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ FEATURES: Mapping[str, Feature] = {
     "cosine": Feature("meaning", "closeness to the question, or of a long one to its closest part; 1 is the best here"),
     "bm25": Feature("words", "rare words shared with the question; 1 is the best in this memory"),
     # 0 where the query is a stretch, which has more words than are marked
-    "coverage": Feature("words", "share of the question's words, by rarity, here and in the two passages on each side"),
+    "coverage": Feature("words", "share of the question's words, by rarity, here and in two passages on each side"),
     "step_cosine": Feature("meaning", "cosine of the best passage of the same step"),
     "step_bm25": Feature("words", "bm25 of the best passage of the same step"),
     "newest_bm25": Feature("words", "rare words shared with a stretch's newest message alone; 1 is the best here"),
@@ -73,6 +74,8 @@ NAMES = tuple(FEATURES)
 
 LONGEST = 32  # passages of a text from which on it is as good as endless
 NEAR = 2  # passages on either side whose words count for a passage
+FAR = 0.1  # of a question's candidates, at whose cosine closeness begins,
+FEW = 10  # unless they are fewer than this
 
 
 class _Rows:
@@ -121,7 +124,9 @@ def features(query: Query, found: Candidates, catalog: Catalog) -> Vectors:
     if not len(rows):
         return np.empty((0, len(NAMES)), np.float32)
     tops = [max(float(signal.max(initial=0.0)), 1e-6) for signal in (found.cosine, found.bm25, found.newest)]
-    cosine, bm25 = np.maximum(found.cosine[rows] / tops[0], -1), found.bm25[rows] / tops[1]
+    floor = 0.0 if query.is_stretch or len(rows) < FEW else float(np.quantile(found.cosine[rows], FAR))
+    cosine = np.maximum((found.cosine[rows] - floor) / max(tops[0] - floor, 1e-6), -1)
+    bm25 = found.bm25[rows] / tops[1]
     base = cosine + bm25
     whole = _Rows(catalog)
     here, times = whole.places[rows], catalog.time[rows]
@@ -162,14 +167,17 @@ def features(query: Query, found: Candidates, catalog: Catalog) -> Vectors:
 
 
 def _coverage(found: Candidates, sessions: Ids) -> Vectors:
-    """Return the share of the question's terms, by rarity, that stand in each candidate or NEAR it in its session."""
+    """Return the share of the question's terms, by rarity, that stand in each candidate or NEAR it in its session.
+
+    Terms that stand nowhere count too: what is shared with a question in other words are words that say little.
+    """
     rows = found.rows
     near = found.terms[rows]
     for distance in range(1, NEAR + 1):
         for beside in (np.maximum(rows - distance, 0), np.minimum(rows + distance, len(sessions) - 1)):
             near |= np.where(sessions[beside] == sessions[rows], found.terms[beside], 0).astype(np.uint32)
     bits = near[:, np.newaxis] >> np.arange(len(found.rarity), dtype=np.uint32) & 1
-    covered: Vectors = bits @ found.rarity / max(float(found.rarity.sum()), 1e-6)
+    covered: Vectors = (1 - found.unseen) * (bits @ found.rarity) / max(float(found.rarity.sum()), 1e-6)
     return covered
 
 

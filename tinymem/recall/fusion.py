@@ -33,6 +33,7 @@ __all__ = ["OTHER", "Fusion", "ScoredCandidates", "load_weights", "name_of_weigh
 KIND_NAMES = ("tool", "act", "said", "question")  # rows of weights: `Catalog.kind` for a stretch, else the last
 QUESTION = 3
 NAMED = NAMES.index("named")
+STATED = [NAMES.index("stated"), NAMES.index("rule")]
 OTHER = "other"  # the name of the weights for embedders without any of their own
 
 
@@ -131,10 +132,16 @@ class ScoredCandidates:
         return shared
 
     @cached_property
+    def stated(self) -> Vectors:
+        """The part of each score that is of a statement or a rule: `(len(rows),)`."""
+        stated: Vectors = self.features[:, STATED] @ self.fusion.weights[QUESTION, STATED]
+        return stated
+
+    @cached_property
     def relevance(self) -> npt.NDArray[np.float64]:
         """The chance of each to be what is asked for: `(len(rows),)`."""
         said = self.catalog.kind[self.rows] == SAID
-        return calibration(self.query.is_stretch).relevance(self.scores, self.shared, said)
+        return calibration(self.query.is_stretch).relevance(self.scores, self.shared, said, self.stated)
 
     @cached_property
     def signals(self) -> Signals | None:
@@ -142,6 +149,7 @@ class ScoredCandidates:
         if self.query.is_stretch or not len(self.rows):
             return None
         coverage, speaker = (float(self.features[:, NAMES.index(name)].max()) for name in ("coverage", "speaker"))
+        coverage /= max(1 - self.found.unseen, 1e-6)
         cosine = float(self.found.cosine[self.rows].max())
         score = float(self.scores.max())
         return Signals(score, cosine, self.found.unseen, coverage, speaker, self.catalog.count)

@@ -4,8 +4,9 @@ Scores are log-odds only among the candidates of one question, since the weights
 regression makes a probability of them (Platt, Probabilistic Outputs for Support Vector Machines, 1999) that means the
 same in every memory: on the score; on the logarithm of the sum of all candidates' odds, for of ten passages that fit
 equally well each is less likely to be what is asked for than a single one; on the words shared, by rarity, which tell
-whether the best is any good; and on whether the passage is something said. It is fitted on memories of 3 to 12,000
-steps, on questions that have no answer in the memory, and on prompts that need nothing from it.
+whether the best is any good; on whether the passage is something said; and on the part of its score that it has as a
+statement or a rule, of which one is the nearest whatever is asked. It is fitted on memories of 3 to 12,000 steps, on
+questions that have no answer in the memory, and on prompts that need nothing from it.
 
 Of a question it is asked besides whether the memory knows anything at all: the gate, a logistic regression on signals
 of the question as a whole. The numbers of both are in `tinymem/data/relevance.json`.
@@ -45,16 +46,20 @@ class Calibration:
     rivals: float
     words: float
     said: float
+    stated: float
     offset: float
 
-    def relevance(self, scores: Vectors, words: Vectors, said: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
+    def relevance(
+        self, scores: Vectors, words: Vectors, said: npt.NDArray[np.bool_], stated: Vectors
+    ) -> npt.NDArray[np.float64]:
         """Return the chance of each candidate to be evidence, 0 to 1: `(n,)`, for these signals of all of them."""
         if not len(scores):
             return np.zeros(0)
         exact = scores.astype(np.float64)
         highest = exact.max()
         rivals = highest + np.log(np.exp(exact - highest).sum())
-        logits = self.score * exact + self.rivals * rivals + self.words * words + self.said * said + self.offset
+        logits = self.score * exact + self.rivals * rivals + self.words * words + self.said * said
+        logits += self.stated * stated + self.offset
         chances: npt.NDArray[np.float64] = 1 / (1 + np.exp(-np.clip(logits, -50, 50)))
         return chances
 

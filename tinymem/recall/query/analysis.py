@@ -101,8 +101,8 @@ class Query:
         spans: The spans of time that it names, if it is a question.
         topic: What of the text is compared with passages: a question without question words and names of speakers; of a
             stretch with calls, the words of people and agent and the calls' arguments.
-        newest: The part of the topic that was said or done last in a stretch, all of it where there is no call; None for
-            a question.
+        newest: The part of the topic that was said or done last in a stretch, all of it without a call; None for a
+            question.
         is_stretch: True for a stretch of the run itself, as the window's newest steps; False for a question.
         embedder: The name of the embedder that made the vectors.
     """
