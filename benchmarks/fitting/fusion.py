@@ -61,7 +61,7 @@ STATIC = "static"  # the embedder that stretches are fitted with
 # Features with a weight. For a stretch few, so that they hold for kinds of agents that nobody fitted on; for a question
 # those of a stretch are not computed, and a passage answers it or does not, whatever stands in the rest of its step.
 OF_STRETCH = (
-    "cosine", "bm25", "newest_bm25", "step_cosine", "step_bm25", "after_cosine", "recent", "size", "size_bm25",
+    "cosine", "bm25", "newest_bm25", "step_cosine", "after_cosine", "recent", "size", "size_bm25",
     "introduces", "typed_share", "paths", "call_named",
 )  # fmt: skip
 OF_QUESTION = tuple(
@@ -70,7 +70,7 @@ OF_QUESTION = tuple(
 )  # fmt: skip
 OF_SPEAKERS = tuple(name for name in OF_QUESTION if FEATURES[name].family == "who and when" or name == "call")
 SIGNED = ("reply", "announces", "milestone", "slices", "call", "size")  # these may speak against a passage,
-WEIGHED = ("step_cosine", "step_bm25", "size_bm25")  # and in a stretch these
+WEIGHED = ("step_cosine", "size_bm25")  # and in a stretch these
 SET = ("milestone", "named", "stated", "rule")  # features whose weights are `Settings`
 
 NOTHING = Fusion(np.zeros((len(KIND_NAMES), len(NAMES)), np.float32), np.zeros(len(KIND_NAMES), np.float32))

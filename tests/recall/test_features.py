@@ -164,7 +164,7 @@ def reference(query: Query, found: Candidates, catalog: Catalog) -> list[dict[st
         expected.append({
             "cosine": close[row], "bm25": float(bm25[row]),
             "coverage": 0.0 if query.is_stretch else covered(row),
-            "step_cosine": best(cosine, step), "step_bm25": best(bm25, step),
+            "step_cosine": best(cosine, step),
             "newest_bm25": float(newest[row]),
             "before_bm25": best(bm25, before),
             "after_cosine": best(cosine, after), "after_bm25": best(bm25, after),

@@ -38,7 +38,6 @@ FEATURES: Mapping[str, Feature] = {
     # 0 where the query is a stretch, which has more words than are marked
     "coverage": Feature("words", "share of the question's words, by rarity, here and in two passages on each side"),
     "step_cosine": Feature("meaning", "cosine of the best passage of the same step"),
-    "step_bm25": Feature("words", "bm25 of the best passage of the same step"),
     "newest_bm25": Feature("words", "rare words shared with a stretch's newest message alone; 1 is the best here"),
     "before_bm25": Feature("around", "bm25 of the step before, in the same session"),
     "after_cosine": Feature("around", "cosine of the step after, in the same session"),
@@ -68,7 +67,7 @@ FEATURES: Mapping[str, Feature] = {
     "call": Feature("who and when", "1 for a call of a tool, or code"),
     # of a long listing few passages are what is wanted, however close the listing is
     "size": Feature("around", "ln(passages of the same text, up to 32), but for what the agent did"),
-    "size_bm25": Feature("around", "step_bm25, times size"),
+    "size_bm25": Feature("around", "bm25 of the best passage of the same step, times size"),
 }
 NAMES = tuple(FEATURES)
 
