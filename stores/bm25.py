@@ -52,7 +52,6 @@ def rank_passages(
     among: Ids | None = None,
     most: int = MAX_HITS,
     unseen: int = 0,
-    newest: Sequence[bool] | None = None,
 ) -> Lexical:
     """Return the passages that have one of the terms, best first, with scores in (0, 2.2).
 
@@ -63,7 +62,6 @@ def rank_passages(
         among: If given, ids in ascending order; no others are returned.
         most: The most passages.
         unseen: The number of terms that no passage has.
-        newest: For each term, whether the newest message of a stretch has it; None where there is no such message.
     """
     sizes = np.array([len(term.ids) for term in terms], np.int64)
     ids, times, lengths = (np.concatenate(column) for column in zip(NOWHERE, *terms, strict=True))
@@ -71,21 +69,18 @@ def rank_passages(
     parts = np.repeat(rarity, sizes) * (times * (K1 + 1) / (times + K1 * (1 - B + B * lengths / mean)))
     marks = np.repeat(np.append(MARKS, np.zeros(len(sizes)))[: len(sizes)], sizes)
     held, which = np.unique(ids, return_inverse=True)
-    is_newest = np.repeat(np.array(newest or [False] * len(sizes), np.bool_), sizes)
-    columns = np.stack([np.bincount(which, values, len(held)) for values in (parts, marks, parts * is_newest)])
+    scores, having = (np.bincount(which, values, len(held)) for values in (parts, marks))
     if among is not None:  # before the best are taken, or a filter would leave few of them
         usable = np.append(among, -1)[np.searchsorted(among, held)] == held
-        held, columns = held[usable], columns[:, usable]
-    best = np.argsort(-columns[0], kind="stable")[:most]
-    scores, having, of_newest = columns[:, best]
+        held, scores, having = held[usable], scores[usable], having[usable]
+    best = np.argsort(-scores, kind="stable")[:most]
     scale, missing = float(rarity.sum()), unseen * math.log(2 * count + 1)
     return Lexical(
         held[best],
-        (scores / (scale or 1)).astype(np.float32),
-        having.astype(np.uint32),
+        (scores[best] / (scale or 1)).astype(np.float32),
+        having[best].astype(np.uint32),
         rarity[: len(MARKS)].astype(np.float32),
         missing / ((scale + missing) or 1),
-        (of_newest / (scale or 1)).astype(np.float32),
     )
 
 
@@ -94,9 +89,7 @@ def hash_words(text: str, most: int | None = None) -> npt.NDArray[np.uint32]:
     return np.array([zlib.crc32(word.encode("utf-8", "replace")) for word in words(text)[:most]], np.uint32)
 
 
-def search_words(
-    query: str, ids: Ids, passages: Sequence[npt.NDArray[np.uint32]], newest: str | None = None
-) -> Lexical:
+def search_words(query: str, ids: Ids, passages: Sequence[npt.NDArray[np.uint32]]) -> Lexical:
     """Search passages without an index, given as their ids and hashed words; see `Journal.search_text`."""
     asked = np.unique(hash_words(query, MAX_WORDS))
     lengths = np.array([len(codes) for codes in passages], np.int64)
@@ -110,8 +103,7 @@ def search_words(
     rarest = [term for term in np.argsort(counts, kind="stable").tolist() if counts[term]]
     terms = [Occurrences(ids[rows], np.ones_like(rows), lengths[rows]) for rows in map(having.__getitem__, rarest)]
     mean = float(lengths.sum()) / max(len(ids), 1) or 1.0
-    is_newest = None if newest is None else np.isin(asked[rarest], hash_words(newest)).tolist()
-    return rank_passages(terms, len(ids), mean, unseen=len(asked) - len(rarest), newest=is_newest)
+    return rank_passages(terms, len(ids), mean, unseen=len(asked) - len(rarest))
 
 
 class Waiting:

@@ -61,7 +61,7 @@ STATIC = "static"  # the embedder that stretches are fitted with
 # Features with a weight. For a stretch few, so that they hold for kinds of agents that nobody fitted on; for a question
 # those of a stretch are not computed, and a passage answers it or does not, whatever stands in the rest of its step.
 OF_STRETCH = (
-    "cosine", "bm25", "newest_bm25", "step_cosine", "after_cosine", "recent", "size", "size_bm25",
+    "cosine", "bm25", "step_cosine", "after_cosine", "recent", "size", "size_bm25",
     "introduces", "typed_share", "paths", "call_named",
 )  # fmt: skip
 OF_QUESTION = tuple(

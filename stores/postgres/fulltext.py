@@ -88,9 +88,7 @@ class FullText:
         self._db.head.more_passages -= removed
         self._db.head.more_words -= length
 
-    def search(
-        self, query: str, waiting: Waiting, since: Mark | None, among: Ids | None, newest: str | None
-    ) -> Lexical | None:
+    def search(self, query: str, waiting: Waiting, since: Mark | None, among: Ids | None) -> Lexical | None:
         """Return the passages by BM25; None if the mark is not `since` any more."""
         stems = self.stems_of(query)
         waits = [*waiting.counted_with(dict.fromkeys(stems, 0)).values()]
@@ -100,8 +98,7 @@ class FullText:
         count = head.passages + len(waiting)
         mean = (head.words + waiting.total) / max(count, 1) or 1.0
         found = {stems[nth - 1]: occurrences_of(columns) for nth, *columns in rows if nth > 0}
-        is_newest = self.marks_of(newest, [*found])
-        return rank_passages(waiting.added_to(found), count, mean, among, unseen=unseen_in(rows), newest=is_newest)
+        return rank_passages(waiting.added_to(found), count, mean, among, unseen=unseen_in(rows))
 
     def terms(self, texts: Iterable[str]) -> list[Counter[str]]:
         """Return the terms that the index would have of each text, with their counts."""
@@ -110,10 +107,6 @@ class FullText:
     def stems_of(self, query: str) -> list[str]:
         """Return the stems of a query."""
         return [*dict.fromkeys(self._stems.stem_words(words(query)[:MAX_WORDS]))]
-
-    def marks_of(self, newest: str | None, stems: Sequence[str]) -> list[bool] | None:
-        """Mark those of `stems` that the newest message has; None where there is none."""
-        return None if newest is None else np.isin(stems, self.stems_of(newest)).tolist()
 
     def occurrences(self, stems: Sequence[str], waits: Sequence[int]) -> tuple[str, dict[str, Any]]:
         """Return the statement that finds the passages with stems, of each of which `waits` more wait."""

@@ -138,18 +138,16 @@ class Passages(Database):
 
     # -- full-text search ----------------------------------------------------------------------------------------------
 
-    def search_text(
-        self, query: str, waiting: AnyWaiting | None = None, among: Ids | None = None, newest: str | None = None
-    ) -> Lexical:
+    def search_text(self, query: str, waiting: AnyWaiting | None = None, among: Ids | None = None) -> Lexical:
         """Return passages by BM25, best first.
 
         Passages that are `waiting` are found too, unless another process has stored them since. With `among`, ids in
-        ascending order, no others are found. Words of the `newest` message are scored apart as well.
+        ascending order, no others are found.
         """
         with self.lock, guarded(self.location):
-            since, held = (waiting.since, waiting) if isinstance(waiting, Waiting) else (None, NOTHING)
-            found = self._fulltext.search(query, held, since, among, newest)
-            found = found or self._fulltext.search(query, NOTHING, None, among, newest)
+            since = waiting.since if isinstance(waiting, Waiting) else None
+            found = self._fulltext.search(query, waiting if isinstance(waiting, Waiting) else NOTHING, since, among)
+            found = found or self._fulltext.search(query, NOTHING, None, among)
             assert found is not None, "nothing waits, so no mark is compared"
             return found
 

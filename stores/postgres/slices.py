@@ -112,18 +112,14 @@ class Slices:
         """Return the passages that are sought, all of their steps, and those of the steps before and after."""
         with self._db.lock, guarded(self._db.location):
             condition = (sought.only or Filter()).condition(POSTGRES)
-            stems = self._fulltext.stems_of(sought.topic)
-            head, found = self._db.read_whole(*self._searches(sought, condition, stems))
+            head, found = self._db.read_whole(*self._searches(sought, condition))
             (_, texts, hidden, named, *near), share = found, 1.0
             if condition:
                 share = near.pop(0)[0][0] / max(head.passages, 1)
-            terms = {stems[nth - 1]: occurrences_of(columns) for nth, *columns in texts if nth > 0}
-            is_newest = self._fulltext.marks_of(sought.newest, [*terms])
+            occurrences = [occurrences_of(columns) for nth, *columns in texts if nth > 0]
             among = _among(texts, hidden) if condition or sought.hidden else None
             mean = head.words / max(head.passages, 1) or 1.0
-            lexical = rank_passages(
-                [*terms.values()], head.passages, mean, among, unseen=unseen_in(texts), newest=is_newest
-            )
+            lexical = rank_passages(occurrences, head.passages, mean, among, unseen=unseen_in(texts))
             signals = [lexical.ids.tolist()[: sought.best], *([id for (id,) in rows] for rows in near)]
             best = {id for ids in signals for id in ids[: sought.around]}
             counts = {code: passages for code, passages, _ in named}
@@ -139,10 +135,10 @@ class Slices:
                 seen = self._db.read(_SEEN, (self._db.id, codes.tolist()))
             return Slice(passages, lexical, share, counts, seen)
 
-    def _searches(self, sought: SliceRequest, condition: Condition, stems: Sequence[str]) -> Iterator[tuple[str, Any]]:
+    def _searches(self, sought: SliceRequest, condition: Condition) -> Iterator[tuple[str, Any]]:
         """Yield the statements of the first round trip."""
         yield BREADTH if self.is_indexed else ("SELECT 1", {})
-        yield self._lexical(stems, condition)
+        yield self._lexical(sought.topic, condition)
         yield _HIDDEN, {"ns": self._db.id, "hidden": list(sought.hidden)}
         yield _NAMED, {"ns": self._db.id, "codes": sought.named.tolist(), "most": sought.most_named}
         place = self._db.id, halves(sought.vectors), sought.vectors.shape[1]
@@ -154,8 +150,9 @@ class Slices:
         if sought.spans:
             yield search.nearest(*place, within_spans(condition, sought.spans), sought.hidden, sought.best, False)
 
-    def _lexical(self, stems: Sequence[str], condition: Condition) -> tuple[str, Any]:
+    def _lexical(self, topic: str, condition: Condition) -> tuple[str, Any]:
         """Return the statement that finds the occurrences of the words, and which of them are within a filter."""
+        stems = self._fulltext.stems_of(topic)
         sql, values = self._fulltext.occurrences(stems, [0] * len(stems))
         if not condition:
             return sql, values

@@ -128,22 +128,17 @@ class FullText:
                 return True
         return False
 
-    def search(
-        self, query: str, waiting: Waiting = NOTHING, among: Ids | None = None, newest: str | None = None
-    ) -> Lexical:
+    def search(self, query: str, waiting: Waiting = NOTHING, among: Ids | None = None) -> Lexical:
         """Return the passages that share terms with `query`, best first (`tinymem.stores.bm25`).
 
         Passages that are `waiting` are searched as if they were in the index. With `among`, ids in ascending order, no
-        others are found. Terms of the `newest` message are scored apart as well.
+        others are found.
         """
         self._refresh()
         count = self._lengths.count + len(waiting)
         mean = (self._lengths.total + waiting.total) / max(count, 1) or 1.0  # 0 where the index is damaged
         rarest, unseen = self._rarest(words(query)[:MAX_WORDS], waiting)
-        said = None if newest is None else self._stems.stem_words(words(newest)[:MAX_WORDS])
-        is_newest = None if said is None else [stem in said for stem in rarest]
-        terms = waiting.added_to(self._occurrences(rarest))
-        return rank_passages(terms, count, mean, among, unseen=unseen, newest=is_newest)
+        return rank_passages(waiting.added_to(self._occurrences(rarest)), count, mean, among, unseen=unseen)
 
     def _refresh(self) -> None:
         """Bring what is remembered up to date with the index, or forget it."""

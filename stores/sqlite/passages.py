@@ -89,18 +89,16 @@ class Passages(Database):
 
     # -- full-text search -------------------------------------------------------------------------------------------
 
-    def search_text(
-        self, query: str, waiting: AnyWaiting | None = None, among: Ids | None = None, newest: str | None = None
-    ) -> Lexical:
+    def search_text(self, query: str, waiting: AnyWaiting | None = None, among: Ids | None = None) -> Lexical:
         """Return passages by BM25, best first.
 
         Passages that are `waiting` are found too, unless another process has stored them since. With `among`, ids in
-        ascending order, no others are found. Words of the `newest` message are scored apart as well.
+        ascending order, no others are found.
         """
         with self.snapshot():
             is_current = isinstance(waiting, Waiting) and waiting.since == self.mark
             try:
-                return self._fulltext.search(query, waiting if is_current else NOTHING, among, newest)  # type: ignore[arg-type]
+                return self._fulltext.search(query, waiting if is_current else NOTHING, among)  # type: ignore[arg-type]
             except (TypeError, ValueError, IndexError, MemoryError) as error:  # FTS5's tables contradict each other
                 raise self.damaged(f"in the full text, {error}") from error
 

@@ -47,8 +47,7 @@ def hits(**scores: float) -> Lexical:
 def lexical_of(ids: Sequence[int], scores: Sequence[float]) -> Lexical:
     """What a search for one term found."""
     terms = np.ones(len(ids), np.uint32)
-    columns = np.array(ids, np.int64), np.array(scores, np.float32), terms
-    return Lexical(*columns, np.ones(1, np.float32), 0.0, np.zeros(len(ids), np.float32))
+    return Lexical(np.array(ids, np.int64), np.array(scores, np.float32), terms, np.ones(1, np.float32), 0.0)
 
 
 NO_HITS = lexical_of([], [])

@@ -95,8 +95,7 @@ def reference(query: Query, found: Candidates, catalog: Catalog) -> list[dict[st
     def best(signal: Any, step: int | None) -> float:
         return 0.0 if step is None else max(float(signal[row]) for row in rows_of[step])
 
-    signals = (found.cosine, found.bm25, found.newest)
-    cosine, bm25, newest = (np.maximum(signal / max(1e-6, *signal.tolist()), -1) for signal in signals)
+    cosine, bm25 = (np.maximum(signal / max(1e-6, *signal.tolist()), -1) for signal in (found.cosine, found.bm25))
     ordered = sorted(found.cosine[rows].tolist())
     tenth, rest = divmod((len(ordered) - 1) / 10, 1)
     near = 0.0
@@ -165,7 +164,6 @@ def reference(query: Query, found: Candidates, catalog: Catalog) -> list[dict[st
             "cosine": close[row], "bm25": float(bm25[row]),
             "coverage": 0.0 if query.is_stretch else covered(row),
             "step_cosine": best(cosine, step),
-            "newest_bm25": float(newest[row]),
             "before_bm25": best(bm25, before),
             "after_cosine": best(cosine, after), "after_bm25": best(bm25, after),
             "answers": best(bm25, before) if before and catalog.asks[rows_of[before][0]] else 0.0,
@@ -231,9 +229,8 @@ def test_each_column_is_what_slow_arithmetic_gives(data: st.DataObject) -> None:
     bm25 = (dice.random(count) * dice.integers(0, 2, count)).astype(np.float32)
     rows = np.flatnonzero(dice.integers(0, 4, count))
     terms, rarity = dice.integers(0, 8, count).astype(np.uint32), dice.random(3).astype(np.float32)
-    newest = (bm25 * dice.random(count)).astype(np.float32)
     stated = (dice.random(count) * dice.integers(0, 2, count)).astype(np.float32)
-    found = Candidates(rows, catalog.vectors @ vectors[0], bm25, terms, rarity, float(dice.random()), newest, stated)
+    found = Candidates(rows, catalog.vectors @ vectors[0], bm25, terms, rarity, float(dice.random()), stated)
     matrix = features(query, found, catalog)
     expected = reference(query, found, catalog)
     assert matrix.shape == (len(rows), len(NAMES))
@@ -244,7 +241,7 @@ def test_each_column_is_what_slow_arithmetic_gives(data: st.DataObject) -> None:
 def candidates(rows: Ids, cosine: Vectors) -> Candidates:
     """Candidates that no word has found."""
     nothing = np.zeros(len(cosine), np.float32)
-    return Candidates(rows, cosine, nothing, nothing.astype(np.uint32), nothing[:0], 0.0, nothing, nothing)
+    return Candidates(rows, cosine, nothing, nothing.astype(np.uint32), nothing[:0], 0.0, nothing)
 
 
 def test_no_candidates_are_an_empty_matrix() -> None:

@@ -96,7 +96,7 @@ def question() -> Query:
 def candidates(rows: Ids, count: int) -> Candidates:
     """Candidates that no word has found."""
     nothing = np.zeros(count, np.float32)
-    return Candidates(rows, nothing, nothing, nothing.astype(np.uint32), nothing[:0], 0.0, nothing, nothing)
+    return Candidates(rows, nothing, nothing, nothing.astype(np.uint32), nothing[:0], 0.0, nothing)
 
 
 def test_of_two_equally_good_passages_the_shorter_comes_first_and_of_equal_ones_the_older() -> None:

@@ -17,7 +17,7 @@ from tinymem import ActionStep, HierarchicalMemory, MessageStep, Step, TaskStep
 from tinymem.embedders.hashing import HashingEmbedder
 from tinymem.recall.query.analysis import analyse
 from tinymem.recall.query.identifiers import hashes, identifiers, read
-from tinymem.recall.query.words import MOST, stretch_of, turns_of
+from tinymem.recall.query.words import MOST, stretch_of, words_of
 from tinymem.steps.ids import utc_now
 from tinymem.window.semantic import default_query
 
@@ -38,7 +38,7 @@ def test_a_short_newest_output_says_what_to_do_next() -> None:
     older = ActionStep("First.", tool_name="ls", observation="short and old")
     for observation, is_read in ((order, True), (listing, False)):
         newest = ActionStep("Next.", tool_name="cat", tool_args={"path": "x"}, observation=observation)
-        words = turns_of(stretch_of([older, newest]))[-1]
+        words = words_of(stretch_of([older, newest]))
         assert (observation.split("\\n")[0] in words) is is_read and "old" not in words
 
 
@@ -49,8 +49,9 @@ def test_of_a_long_task_only_the_beginning_is_asked_beside_what_the_agent_does()
 
 
 def test_outputs_are_left_out_and_all_else_comes_in_order() -> None:
-    assert turns_of(stretch_of(CALLS, "Find the port.")) == [
-        "Find the port.\nI look for it.\nPORT 3", "Now the server.\nprint(\'hello\')", "Is it TLS?\na b.py 7"
+    words = words_of(stretch_of(CALLS, "Find the port."))
+    assert words.split("\n") == [
+        "Find the port.", "I look for it.", "PORT 3", "Now the server.", "print(\'hello\')", "Is it TLS?", "a b.py 7"
     ]  # fmt: skip
 
 
@@ -58,7 +59,7 @@ def test_one_call_makes_a_stretch_and_its_topic_is_what_the_agent_is_after() -> 
     embedder = HashingEmbedder(64)
     text = default_query([TaskStep("Find the port."), CALLS[0]])
     query = analyse(text, embedder, utc_now())
-    assert query.is_stretch and [query.topic] == turns_of(text) and "OUT" not in query.topic
+    assert query.is_stretch and query.topic == words_of(text) and "OUT" not in query.topic
     assert np.allclose(query.vectors, embedder.embed_queries([query.topic]))
     plain = analyse("Which port does the server use?", embedder, utc_now())
     assert not plain.is_stretch
@@ -84,21 +85,21 @@ ARGUMENTS = st.recursive(
 @given(st.dictionaries(st.text(min_size=1, max_size=8), ARGUMENTS, min_size=1, max_size=4), st.integers(0, 200))
 def test_arguments_that_are_cut_off_lose_only_their_end(arguments: dict[str, Any], cut: int) -> None:
     call = f"f({json.dumps(arguments)})"
-    (whole,) = turns_of(call) or [""]
+    whole = words_of(call)
     assert all(str(value) in whole for value in arguments.values() if isinstance(value, str) and len(whole) < MOST)
-    turns_of(call[: max(3, len(call) - cut)])
+    words_of(call[: max(3, len(call) - cut)])
 
 
 @MODERATE
 @given(histories())
 def test_any_history_is_a_stretch_of_no_more_words(steps: list[Step]) -> None:
     stretch = stretch_of(steps)
-    assert len("\n".join(turns_of(stretch))) <= len(stretch)
+    assert len(words_of(stretch)) <= len(stretch)
 
 
 @pytest.mark.parametrize("piece", ["f({", 'f({"a": "', "x \\n", 'f({"a": 1}) ', 'f({"a": [', " ", 'f({"a" '])
 def test_a_huge_stretch_takes_linear_time(piece: str) -> None:
-    assert grows_linearly(lambda size: turns_of(f'f({{"a": 1, {piece * size}'), 20_000)
+    assert grows_linearly(lambda size: words_of(f'f({{"a": 1, {piece * size}'), 20_000)
 
 
 def test_a_context_asks_for_what_the_agent_is_after() -> None:

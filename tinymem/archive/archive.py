@@ -290,7 +290,7 @@ class Archive:
         They come from the index where the rows are many and the index works, else from an exact search.
         """
         among = None if allowed.all() else catalog.id[allowed]
-        lexical = self.journal.search_text(query.topic, self.queue.waiting, among, query.newest)
+        lexical = self.journal.search_text(query.topic, self.queue.waiting, among)
         if np.count_nonzero(allowed) > self.index.exact_up_to and not self.index.rests:
             self.indexing.wake()
             with self.index.resting_after_failure(), self.index.asking(catalog) as nearest:

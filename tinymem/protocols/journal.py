@@ -240,13 +240,11 @@ class Journal(Protocol):
 
     # -- full-text search ---------------------------------------------------------------------------------------------
 
-    def search_text(
-        self, query: str, waiting: Waiting | None = None, among: Ids | None = None, newest: str | None = None
-    ) -> Lexical:
+    def search_text(self, query: str, waiting: Waiting | None = None, among: Ids | None = None) -> Lexical:
         """Return passages by BM25, best first, on a scale that no query or collection shifts.
 
         Passages that are `waiting` are found too, unless somebody has brought them in meanwhile. With `among`, ids in
-        ascending order, no others are found. Words of the `newest` message of the query are scored apart as well.
+        ascending order, no others are found.
         """
 
     def turn(self, seconds: float) -> AbstractContextManager[bool]:

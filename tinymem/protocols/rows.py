@@ -236,7 +236,6 @@ class SliceRequest:
         around: and of those of them whose steps before and after are wanted too.
         most_named: See `named`.
         is_stretch: True where it counts which passages have an identifier first.
-        newest: The words of the newest message of a stretch, which are scored apart as well.
     """
 
     topic: str
@@ -249,7 +248,6 @@ class SliceRequest:
     around: int = 60
     most_named: int = 500
     is_stretch: bool = False
-    newest: str | None = None
 
 
 class Lexical(NamedTuple):
@@ -263,7 +261,6 @@ class Lexical(NamedTuple):
             uint32.
         rarity: The inverse document frequency of each of these terms, rarest first: `(terms,)`, at most 32.
         unseen: The share of the rarity of all words asked that is of words which stand nowhere, 0 to 1.
-        newest: The part of `scores` that is of the newest message's terms.
     """
 
     ids: Ids
@@ -271,7 +268,6 @@ class Lexical(NamedTuple):
     terms: npt.NDArray[np.uint32]
     rarity: Vectors
     unseen: float
-    newest: Vectors
 
 
 @dataclass(frozen=True)

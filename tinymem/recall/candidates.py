@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -46,7 +45,6 @@ class Candidates:
         terms: A bit for each term of the question that they have, uint32; see `tinymem.protocols.Lexical`.
         rarity: The inverse document frequency of each of these terms.
         unseen: The share of the question's words, by rarity, that stand nowhere in the memory.
-        newest: The part of their BM25 that is of the newest message of a stretch, float32.
         stated: For statements the closeness to the question among themselves, from 1 on down to 0; see `_stated`.
     """
 
@@ -56,7 +54,6 @@ class Candidates:
     terms: npt.NDArray[np.uint32]
     rarity: Vectors
     unseen: float
-    newest: Vectors
     stated: Vectors
 
     def without(self, rows: Ids) -> Candidates:
@@ -97,15 +94,12 @@ def gather(
         compared = allowed if share < FEW and catalog.count > EVERYTHING else slice(None)
         nearest, cosine = None, np.zeros(total, np.float32)
         cosine[compared] = products(query.vectors, catalog.vectors[compared]).max(axis=0)
-    bm25, newest, terms = *np.zeros((2, total), np.float32), np.zeros(total, np.uint32)
+    bm25, terms = np.zeros(total, np.float32), np.zeros(total, np.uint32)
     held, at = _places(lexical.ids, catalog.id)
-    bm25[at], newest[at], terms[at] = lexical.scores[held], lexical.newest[held], lexical.terms[held]
+    bm25[at], terms[at] = lexical.scores[held], lexical.terms[held]
     stated = _stated(query, catalog, allowed)
-    found = partial(
-        Candidates, bm25=bm25, terms=terms, rarity=lexical.rarity, unseen=lexical.unseen, newest=newest, stated=stated
-    )
     if catalog.count <= EVERYTHING:
-        return found(np.flatnonzero(allowed), cosine)
+        return Candidates(np.flatnonzero(allowed), cosine, bm25, terms, lexical.rarity, lexical.unseen, stated)
     chosen: npt.NDArray[np.bool_] = np.zeros(total, np.bool_)
     signals = [(cosine, allowed), (bm25, allowed)]
     if query.spans:
@@ -128,7 +122,7 @@ def gather(
     if (nearest or share < FEW) and len(rows):
         near = _around(rows, catalog.step)
         cosine[near] = products(query.vectors, catalog.vectors[near]).max(axis=0)
-    return found(rows, cosine)
+    return Candidates(rows, cosine, bm25, terms, lexical.rarity, lexical.unseen, stated)
 
 
 def _stated(query: Query, catalog: Catalog, allowed: npt.NDArray[np.bool_]) -> Vectors:

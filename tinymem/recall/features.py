@@ -38,7 +38,6 @@ FEATURES: Mapping[str, Feature] = {
     # 0 where the query is a stretch, which has more words than are marked
     "coverage": Feature("words", "share of the question's words, by rarity, here and in two passages on each side"),
     "step_cosine": Feature("meaning", "cosine of the best passage of the same step"),
-    "newest_bm25": Feature("words", "rare words shared with a stretch's newest message alone; 1 is the best here"),
     "before_bm25": Feature("around", "bm25 of the step before, in the same session"),
     "after_cosine": Feature("around", "cosine of the step after, in the same session"),
     "after_bm25": Feature("around", "bm25 of the step after, in the same session"),
@@ -122,7 +121,7 @@ def features(query: Query, found: Candidates, catalog: Catalog) -> Vectors:
     rows = found.rows
     if not len(rows):
         return np.empty((0, len(NAMES)), np.float32)
-    tops = [max(float(signal.max(initial=0.0)), 1e-6) for signal in (found.cosine, found.bm25, found.newest)]
+    tops = [max(float(signal.max(initial=0.0)), 1e-6) for signal in (found.cosine, found.bm25)]
     floor = 0.0 if query.is_stretch or len(rows) < FEW else float(np.quantile(found.cosine[rows], FAR))
     cosine = np.maximum((found.cosine[rows] - floor) / max(tops[0] - floor, 1e-6), -1)
     bm25 = found.bm25[rows] / tops[1]
@@ -139,8 +138,6 @@ def features(query: Query, found: Candidates, catalog: Catalog) -> Vectors:
         bm25,
         np.zeros(len(rows)) if query.is_stretch else _coverage(found, whole.sessions),
         cosines[0],
-        bm25s[0],
-        found.newest[rows] / tops[2],
         bm25s[1],
         cosines[2],
         bm25s[2],

@@ -62,7 +62,7 @@ def gather_slice(
     """Return the slice of a memory that has the candidates for a question, and the candidates among its rows."""
     sought = SliceRequest(
         query.topic, query.vectors, query.named, query.spans, only, sorted(hidden),
-        NEAREST, AROUND, NAMED, query.is_stretch, query.newest,
+        NEAREST, AROUND, NAMED, query.is_stretch,
     )  # fmt: skip
     found = journal.sliced(sought)
     catalog = _Sliced(outline.dimensions)

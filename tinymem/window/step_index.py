@@ -74,8 +74,7 @@ class StepIndex:
                 rows.append((len(rows) + 1, at, *place, said.vector, *origin, said.identifiers, "", milestone))
         catalog = Catalog(self._embedder.dimensions)
         catalog.extend(rows)
-        texts = [said.words for passages in entries for _, said in passages]
-        lexical = search_words(query.topic, catalog.id, texts, query.newest)
+        lexical = search_words(query.topic, catalog.id, [said.words for passages in entries for _, said in passages])
         return ScoredCandidates.of(
             query, catalog, gather(query, catalog, lexical, np.ones(len(catalog), np.bool_), None)
         )

@@ -14,7 +14,7 @@ from tinymem.protocols import Embedder, Vectors
 from tinymem.recall.passages import cut
 from tinymem.recall.query.dates import Span, spans
 from tinymem.recall.query.identifiers import NONE, Codes, hashes, identifiers, named, read
-from tinymem.recall.query.words import turns_of
+from tinymem.recall.query.words import words_of
 from tinymem.steps.content import clean
 from tinymem.stores.words import CJK, blank_cjk, has_cjk
 
@@ -101,8 +101,6 @@ class Query:
         spans: The spans of time that it names, if it is a question.
         topic: What of the text is compared with passages: a question without question words and names of speakers; of a
             stretch with calls, the words of people and agent and the calls' arguments.
-        newest: The part of the topic that was said or done last in a stretch, all of it without a call; None for a
-            question.
         is_stretch: True for a stretch of the run itself, as the window's newest steps; False for a question.
         embedder: The name of the embedder that made the vectors.
     """
@@ -114,7 +112,6 @@ class Query:
     named: Codes = field(default_factory=lambda: NONE)
     spans: tuple[Span, ...] = ()
     topic: str = ""
-    newest: str | None = None
     is_stretch: bool = False
     embedder: str = ""
 
@@ -171,13 +168,11 @@ def analyse(
     The memory's steps reach from `since` to `until` (seconds), and are said by `speakers`.
     """
     text = clean(text[-LONGEST:])
-    turns = turns_of(text)
-    words = "\n".join(turns)
+    words = words_of(text)
     pieces = [words] if words else [text[start:end] for start, end in cut(text)][-MAX_VECTORS:]
     is_stretch = bool(words) or len(pieces) > 1 or text.strip().count("\n") >= LINES
     topic = words or (text if is_stretch else topic_of(text, speakers))
     vectors = embed_texts(embedder, [topic] if len(pieces) == 1 else [topic, *pieces], asked=True)
     names = identifiers(text)
     codes, dates = (NONE, ()) if is_stretch else (named(names), tuple(spans(blank_cjk(text), now, since, until)))
-    newest = turns[-1] if turns else topic if is_stretch else None
-    return Query(text, vectors, now, read(hashes(names)), codes, dates, topic, newest, is_stretch, embedder.name)
+    return Query(text, vectors, now, read(hashes(names)), codes, dates, topic, is_stretch, embedder.name)

@@ -17,7 +17,7 @@ from typing import Any
 
 from tinymem.steps.step import Part, Step
 
-__all__ = ["stretch_of", "turns_of"]
+__all__ = ["stretch_of", "words_of"]
 
 MOST = 600  # characters of each message, and of the arguments of each call, that say what is wanted
 SHORT = 400  # characters of an output that is read as a message
@@ -33,7 +33,7 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 
 
 def stretch_of(steps: Iterable[Step], task: str = "") -> str:
-    r"""Write steps as a stretch that `turns_of` reads, behind the words of the task.
+    r"""Write steps as a stretch that `words_of` reads, behind the words of the task.
 
     >>> from tinymem import ActionStep
     >>> stretch_of([ActionStep("Where?", tool_name="grep", tool_args={"n": 1}, observation="8443")], "Find it.")
@@ -62,18 +62,15 @@ def _shown(text: str) -> str:
     return text if len(text) <= 2 * SHOWN else f"{text[:SHOWN]}\n{text[-SHOWN:]}"
 
 
-def turns_of(stretch: str) -> list[str]:
-    r"""Return the words of people and agent, and the string arguments of calls, a text for each turn with calls.
+def words_of(stretch: str) -> str:
+    r"""Return the words of people and agent, and the string arguments of calls; "" where there is no call.
 
-    A turn begins with what was said since the calls before; the last one has what comes behind its calls, too. There is
-    none where there is no call.
-
-    >>> turns_of('Where is the port set? grep({"pattern": "PORT"})\n8443 settings.py \nNow the server. open({"n": 1})')
-    ['Where is the port set?\nPORT', 'Now the server.\n1']
+    >>> words_of('Where is the port set? grep({"pattern": "PORT"})\n8443 settings.py \nNow the server. open({"n": 1})')
+    'Where is the port set?\nPORT\nNow the server.\n1'
     """
     if _CALL.search(stretch) is None:
-        return []
-    turns: list[list[str]] = []
+        return ""
+    found: list[str] = []
     said: list[str] = []  # lines since the last call
     owed = 0  # outputs that come before more words
     for line in stretch.split("\n"):
@@ -81,16 +78,15 @@ def turns_of(stretch: str) -> list[str]:
         if call is None:
             said.append(line)
             continue
-        turns.append([_words(owed, [*said, line[: call.start()]])])
+        found.append(_words(owed, [*said, line[: call.start()]]))
         said, owed = [], 0
         while call is not None:
             arguments, end = _arguments(line, call.end())
-            turns[-1].append(arguments)
+            found.append(arguments)
             owed += 1
             call = _CALL.match(line, end + 2) if line[end : end + 2] == ") " else None
-    turns[-1].append(_words(owed, said, is_end=True))
-    texts = ["\n".join(text for text in turn if text.strip()) for turn in turns]
-    return [text for text in texts if text]
+    found.append(_words(owed, said, is_end=True))
+    return "\n".join(text for text in found if text.strip())
 
 
 def _words(owed: int, lines: list[str], is_end: bool = False) -> str:
