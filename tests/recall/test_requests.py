@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tinymem import ActionStep, HierarchicalMemory
-from tinymem.recall.requests import asks_alike, asks_for_another
+from tinymem.recall.query.requests import asks_alike, asks_for_another
 
 MODULES = ("alder", "birch", "cedar", "hazel", "maple", "rowan", "spruce", "willow", "aspen", "beech", "larch")
 ASKED = "I need the ticket of the failed build of module alder."

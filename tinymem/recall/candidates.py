@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from tinymem.protocols import Ids, Lexical, Vectors
-from tinymem.recall.catalog import SAID, Catalog
+from tinymem.recall.catalog import ACT, SAID, Catalog
+from tinymem.recall.opened import Opened
 from tinymem.recall.query.analysis import Query
 from tinymem.recall.query.dates import inside
+from tinymem.recall.query.requests import LEAST_WORDS, asks_alike, asks_for_another, request_words
 
-__all__ = ["Candidates", "gather", "highest", "products"]
+__all__ = ["Candidates", "find_requests", "gather", "highest", "products"]
 
 EVERYTHING = 600  # passages up to which all of a memory are candidates
 NEAREST = 240  # passages by each of the two signals
@@ -31,7 +34,12 @@ LEAST_SHARE = 0.1  # of the passages: where a filter lets through less, an index
 SMALL = 1 << 18  # multiplications up to which OpenBLAS starts no thread
 AT_ONCE = 32  # of the vectors on the left, at most
 
+LONGER = 2  # times as long as the question a request is at most
+LOOKED_AT = 64  # passages that are read at most to find requests, the best by words
+TERMS = 32  # bits for the words of a question
+
 Nearest = Callable[[Vectors, int], tuple[Ids, Vectors]]
+Opening: TypeAlias = Mapping[int, Opened]
 
 
 @dataclass(frozen=True)
@@ -131,11 +139,11 @@ def _stated(query: Query, catalog: Catalog, allowed: npt.NDArray[np.bool_]) -> V
     A statement is what a person or agent says in few words, without asking, among output of tools. A task needs one
     that it shares no word with, as a rule; most of what is close to it in a run are listings and logs. So statements
     are compared among themselves, without what all of them have in common. In a chat nearly everything is one, and says
-    nothing by it.
+    nothing by it; and where only a slice of a memory is at hand, they are not.
     """
     stated, places = np.zeros(len(catalog), np.float32), catalog.places
     is_said = places["kind"] == SAID
-    if query.is_stretch or np.count_nonzero(is_said) > CHAT * len(catalog):
+    if query.is_stretch or catalog.whole is not None or np.count_nonzero(is_said) > CHAT * len(catalog):
         return stated
     is_short = places["end"] - places["start"] <= SHORT
     rows = np.flatnonzero(allowed & is_said & is_short & ~places["asks"])[-NEWEST:]
@@ -211,3 +219,38 @@ def _extent(rows: Ids, steps: Ids) -> tuple[Ids, Ids]:
     """Return the first row and the end of each step of `rows`."""
     wanted = np.unique(steps[rows])
     return np.searchsorted(steps, wanted, "left"), np.searchsorted(steps, wanted, "right")
+
+
+def find_requests(
+    question: str, found: Candidates, catalog: Catalog, hidden: Collection[int], open_steps: Callable[..., Opening]
+) -> Ids:
+    """Return the rows of texts that ask alike: of something else, or among the steps `hidden` of anything.
+
+    What is asked stands in a prompt already, and is hidden like the rest of that. Texts of steps are read by
+    `open_steps`, from their numbers.
+    """
+    if len(request_words(question)) < LEAST_WORDS:
+        return np.empty(0, np.int64)
+    rows = _find_short(found, catalog, LONGER * len(question), hidden)
+    numbers = catalog.step[rows].tolist()
+    opened = open_steps({*numbers})
+    asks: list[bool] = []
+    for number, place in zip(numbers, catalog.places[rows].tolist(), strict=True):
+        said = opened[number].said(*place[:3]).text if number in opened else ""
+        asks.append((asks_alike if number in hidden else asks_for_another)(said, question))
+    return rows[np.array(asks, np.bool_)]
+
+
+def _find_short(found: Candidates, catalog: Catalog, length: int, hidden: Collection[int]) -> Ids:
+    """Return the rows of short texts: questions and the agent's own, best by words, and all that are `hidden`."""
+    rows = found.rows[highest(found.bm25[found.rows], LOOKED_AT)]
+    places = catalog.places[rows]
+    terms = np.unpackbits(found.terms[rows].view(np.uint8)).reshape(-1, TERMS).sum(axis=1)
+    has_most = terms * 2 >= max(len(found.rarity), 1)
+    rows = rows[has_most & ((places["kind"] == ACT) | places["asks"])]  # what people state may contradict the question
+    if hidden:
+        rows = np.union1d(rows, np.flatnonzero(np.isin(catalog.step, [*hidden]))[-LOOKED_AT:])
+    places = catalog.places[rows]
+    is_said = (places["kind"] == SAID) | (places["kind"] == ACT)
+    short: Ids = rows[is_said & (places["end"] - places["start"] <= length)]
+    return short

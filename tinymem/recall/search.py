@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tinymem.recall.candidates import Candidates
+from tinymem.recall.candidates import Candidates, find_requests
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.corrections import places_of, put_corrections, put_newest_first
 from tinymem.recall.diversity import DIVERSITY
@@ -21,7 +21,6 @@ from tinymem.recall.packing import FENCE, UNRELATED, Limits, Newest, RankedPassa
 from tinymem.recall.query.analysis import Query
 from tinymem.recall.query.identifiers import labels
 from tinymem.recall.relevance import WORTH
-from tinymem.recall.requests import find_requests
 from tinymem.recall.results import Excerpt, Explanation, Recall
 from tinymem.recall.slices import Outline
 from tinymem.stores.filter import Filter

@@ -153,7 +153,7 @@ def test_an_add_behind_those_of_others_takes_two_more(open_memory: Open, trips: 
     assert [step.text for step in memory.steps] == [f"{whose} {at}" for at in range(4) for whose in ("other", "own")]
 
 
-def test_a_recall_takes_at_most_eight_round_trips(open_memory: Open, wire: Wire, wired: str) -> None:
+def test_a_recall_takes_few_round_trips(open_memory: Open, wire: Wire, wired: str) -> None:
     memory, other = filled(alone(open_memory(wired, window_tokens=500))), alone(open_memory())
 
     def taken(**more: Any) -> int:
@@ -162,16 +162,16 @@ def test_a_recall_takes_at_most_eight_round_trips(open_memory: Open, wire: Wire,
         return wire.round_trips - before
 
     memory.recall("what", max_tokens=100)
-    assert taken() <= 6
-    assert taken(type="action") <= 6
-    assert taken(since=1_700_000_000) <= 7
+    assert taken() <= 7  # of which one reads what may be a request in the same words,
+    assert taken(type="action") <= 7
+    assert taken(since=1_700_000_000) <= 8
     other.add(MessageStep("user", "Module 77 failed on Windows, too."))
     other.flush()
-    assert taken() <= 8
+    assert taken() <= 9
     memory.context("Which module failed?", max_tokens=2_000)  # reads what the other has added to the window
     before = wire.round_trips
     memory.context("Which module failed?", max_tokens=2_000)
-    assert wire.round_trips - before <= 8
+    assert wire.round_trips - before <= 10
     memory.close()  # before the wire
 
 

