@@ -245,7 +245,7 @@ def test_what_is_embedded_is_still_found_by_its_vectors_where_only_passages_fail
     scored = Search(archive).score(sentences(30)[3], LATER, np.ones(len(archive.catalog), np.bool_))
     assert scored.features[:, 0].max() == 1
     found = Search(archive).recall(QUERY, 300, LATER)
-    assert best_of(found) == KEY_TEXT
+    assert KEY_TEXT in [item.text for item in found.items]
     assert found.note.startswith("the embedder fails; 1 step waits to be embedded: hashing:64 failed on 1 texts")
     archive.close()
 

@@ -65,7 +65,7 @@ def test_it_explains_exactly_what_recall_brings_back(memory: HierarchicalMemory)
 def test_contributions_and_a_constant_make_up_the_score(memory: HierarchicalMemory) -> None:
     memory.add_steps([MessageStep("user", text) for text in sentences(40)])
     explained = memory.explain("Which word is it?", 200)
-    bias = float(load_weights().bias[QUESTION])
+    bias = float(load_weights(memory.stats().embedder).bias[QUESTION])
     for item in [*explained.items, *(one.excerpt for one in explained.left_out)]:
         assert sum(item.why.values()) + bias == pytest.approx(item.score, abs=0.02)
         assert [*item.why.values()] == sorted(item.why.values(), key=lambda value: -abs(value))

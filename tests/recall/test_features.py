@@ -102,7 +102,8 @@ def reference(query: Query, found: Candidates, catalog: Catalog) -> list[dict[st
     if len(rows) >= FEW and not query.is_stretch:
         near = (1 - rest) * ordered[int(tenth)] + rest * ordered[int(tenth) + 1]
     top = max(found.cosine.tolist())
-    close = {row: max(-1.0, (float(found.cosine[row]) - near) / max(1e-6, max(top, 1e-6) - near)) for row in rows}
+    least = -1.0 if query.is_stretch else 0.0
+    close = {row: max(least, (float(found.cosine[row]) - near) / max(1e-6, max(top, 1e-6) - near)) for row in rows}
     base = {row: close[row] + float(bm25[row]) for row in rows}
     words = set(query.text.lower().replace("?", "").split())
     named = {code for name, code in catalog.speakers.names.items() if name.lower() in words}

@@ -32,7 +32,7 @@ QUESTIONS = (  # and a string that the answer must contain
     ("At which byte did reading the items as UTF-8 fail?", "43452"),
     ("Who is the contact person at the Quarry branch?", "Tomasz Lis"),
     ("Under which case number do the auditors hold the loans of 2019?", "GH-5516"),
-    ("What error did the tills get when several of them wrote at once?", "database is locked"),
+    ("Which error did writers get when several tills wrote at once?", "database is locked"),
     ("Which seed made the test of the reservation queue fail?", "seed 12"),
     ("How long does one wait for a reservation with a single copy?", "50.9 days"),
     ("Which free number did the second tool under TL-4937 get?", "TL-5694"),

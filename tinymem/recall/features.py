@@ -123,7 +123,7 @@ def features(query: Query, found: Candidates, catalog: Catalog) -> Vectors:
         return np.empty((0, len(NAMES)), np.float32)
     tops = [max(float(signal.max(initial=0.0)), 1e-6) for signal in (found.cosine, found.bm25)]
     floor = 0.0 if query.is_stretch or len(rows) < FEW else float(np.quantile(found.cosine[rows], FAR))
-    cosine = np.maximum((found.cosine[rows] - floor) / max(tops[0] - floor, 1e-6), -1)
+    cosine = np.maximum((found.cosine[rows] - floor) / max(tops[0] - floor, 1e-6), -1 if query.is_stretch else 0)
     bm25 = found.bm25[rows] / tops[1]
     base = cosine + bm25
     whole = _Rows(catalog)
