@@ -52,7 +52,8 @@ class Candidates:
         bm25: Their BM25, float32.
         terms: A bit for each term of the question that they have, uint32; see `tinymem.protocols.Lexical`.
         rarity: The inverse document frequency of each of these terms.
-        unseen: The share of the question's words, by rarity, that stand in none of the passages that may come back.
+        unseen: The share of the question's words, by rarity, that stand nowhere in the memory; all of them where none
+            stands in a passage that may come back.
         stated: For statements the closeness to the question among themselves, from 1 on down to 0; see `_stated`.
     """
 
@@ -105,7 +106,8 @@ def gather(
     bm25, terms = np.zeros(total, np.float32), np.zeros(total, np.uint32)
     held, at = _places(lexical.ids, catalog.id)
     bm25[at], terms[at] = lexical.scores[held], lexical.terms[held]
-    stated, unseen = _stated(query, catalog, allowed), _unseen(lexical, terms[allowed])
+    stated = _stated(query, catalog, allowed)
+    unseen = lexical.unseen if terms[allowed].any() else 1.0
     if catalog.count <= EVERYTHING:
         return Candidates(np.flatnonzero(allowed), cosine, bm25, terms, lexical.rarity, unseen, stated)
     chosen: npt.NDArray[np.bool_] = np.zeros(total, np.bool_)
@@ -131,16 +133,6 @@ def gather(
         near = _around(rows, catalog.step)
         cosine[near] = products(query.vectors, catalog.vectors[near]).max(axis=0)
     return Candidates(rows, cosine, bm25, terms, lexical.rarity, unseen, stated)
-
-
-def _unseen(lexical: Lexical, terms: npt.NDArray[np.uint32]) -> float:
-    """Return the share of the question's words, by rarity, that stand in none of the passages that may come back.
-
-    The question itself is one of the others, where it stands in the prompt already.
-    """
-    is_there = np.bitwise_or.reduce(terms, initial=0) >> np.arange(len(lexical.rarity), dtype=np.uint32) & 1
-    there = float(is_there @ lexical.rarity) / max(float(lexical.rarity.sum()), 1e-6)
-    return 1 - (1 - lexical.unseen) * there if len(lexical.rarity) else lexical.unseen
 
 
 def _stated(query: Query, catalog: Catalog, allowed: npt.NDArray[np.bool_]) -> Vectors:
