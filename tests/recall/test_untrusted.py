@@ -266,7 +266,7 @@ def test_a_loop_of_1000_rounds_adds_only_what_is_new(tmp_path: Path) -> None:
         for n in range(1_000):
             memory.add_messages([{"role": "user", "content": f"Note {n}: the code of door {n} is {n * 37}."}])
             prompt = memory.context(f"code of door {n // 2}").messages
-            sent = [m for m in prompt if is_block(str(m["content"]), key)]
+            sent = [m for m in prompt if m["role"] == "user" and is_block(str(m["content"]), key)]
             quoted = "".join(str(m["content"]) for m in sent[-1:])
             way: list[dict[str, Any]] = [
                 *sent,  # the prompt is added back as it was sent

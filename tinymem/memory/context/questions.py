@@ -14,10 +14,12 @@ from tinymem.steps.actions import ActionStep
 from tinymem.steps.standins import is_request
 from tinymem.steps.step import Step
 from tinymem.steps.types import TaskStep
+from tinymem.stores.words import words
 from tinymem.window.semantic import QUERY_GROUPS, QUERY_STEPS, default_query
 
 __all__ = ["Questions", "asked_last"]
 
+LEAST_WORDS = 3  # that say something, of an agent that needs something
 LONGEST = 400  # characters of words that are read as a question: longer ones are a stretch by themselves
 
 
@@ -54,4 +56,6 @@ def _words_of_agent(step: Step) -> str:
 
 
 def _announces(said: str) -> bool:
-    return is_announcement(said) or said.rstrip().endswith(":")  # what follows is the act itself
+    """Return whether an agent only says what it does next, or that it goes on, or writes down its act."""
+    is_act = said.rstrip().endswith(":") or "{" in said or "`" in said
+    return is_act or is_announcement(said) or len(words(said)) < LEAST_WORDS

@@ -17,6 +17,7 @@ from tinymem.steps.types import MessageStep
 __all__ = ["NoteTaker", "renew_notes"]
 
 LONGEST_PATH = 1_000  # characters
+AT_ONCE = 100  # steps that are read
 Find = Callable[[str], ToolCall | None]
 
 
@@ -55,7 +56,7 @@ def renew_notes(journal: Journal) -> None:
 
 def _all_notes(journal: Journal) -> Iterator[FileNote]:
     taker, after = NoteTaker(), 0
-    while steps := journal.filed(after):
+    while steps := journal.filed(after, AT_ONCE):
         for filed in steps:
             yield from taker.notes_of(load_step(filed.record))
         after = steps[-1].number

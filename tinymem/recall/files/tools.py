@@ -124,7 +124,7 @@ def _arguments(given: Mapping[str, Any] | str) -> Mapping[str, Any]:
         return {name: to_mutable(value) for name, value in given.items()}
     found = _read_json(given)
     if isinstance(found, dict) and found.keys() == {"input"} and str(found["input"]).startswith("{"):
-        return _arguments(str(found["input"]))
+        found = _read_json(str(found["input"]))
     return found if isinstance(found, dict) else {"input": found}
 
 
