@@ -25,6 +25,7 @@ __all__ = [
 ]
 
 FIRST = 4  # letters of a line, which is hardly broken before
+MOST_COMPARED = 50_000_000  # characters that the lines of an edit are looked for in, in sum
 MANY = 8  # copies of a line that go at once, where an edit was made in all places
 # Some lines were shown, all were shown, some were changed, it was made of these, something changed it, it was set back.
 SEEN, READ, EDITED, WROTE, UNKNOWN, RESET = range(6)
@@ -56,13 +57,16 @@ def write(path: str, text: str) -> Act:
 def edit(path: str, old: str, new: str, all_places: bool = False) -> Act:
     """Return the act of putting `new` in the place of `old`, or in `all_places` of it.
 
-    A line that was only broken in two is not gone.
+    A line that was only broken in two is not gone. Of an edit too large to tell, nobody knows what went.
     """
-    before, after = code_lines(old), code_lines(new)
+    lines = old.splitlines()
+    if len(lines) * len(new) > MOST_COMPARED:
+        return unknown(path)
+    before, after, folded = code_lines(old), code_lines(new), " ".join(new.split())
     more = Counter(before)
     more.subtract(after)
-    for line in map(str.strip, old.splitlines()):
-        if line[:FIRST] in new and line not in new and " ".join(line.split()) in " ".join(new.split()):
+    for line in map(str.strip, lines):
+        if line[:FIRST] in new and line not in new and " ".join(line.split()) in folded:
             more.subtract(code_lines(line))
     gone = [code for code, count in more.items() for _ in range(count)]
     lines = [code for code, count in more.items() for _ in range(-count)]

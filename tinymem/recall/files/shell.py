@@ -14,6 +14,7 @@ from tinymem.recall.files.patches import acts_of_patch
 
 __all__ = ["acts_of_command", "acts_of_search", "may_concern_files"]
 
+MOST_TEXTS = 32  # here-documents in a command: of one with more nobody knows what it did
 LONGEST = 6_000  # characters of a command, without the texts in it
 _WORTH = re.compile(r"\b(?:cat|bat|nl|less|more|head|tail|sed|awk|e?grep|rg|ag|rm|mv|cp|tee|patch|git|perl|dd|fmt)\b|>|"
                     r"\b(?:format|fix|write|prettier|black|ruff|isort|gofmt|rustfmt|biome|apply_patch)\b")  # fmt: skip
@@ -49,6 +50,8 @@ def may_concern_files(command: str) -> bool:
 
 def acts_of_command(command: str, output: str, folder: str = "", is_cut: bool = False) -> list[Act]:
     """Return what a command did to files, and showed of them in its `output`, which may be cut."""
+    if command.count("<<") > MOST_TEXTS:
+        return [unknown("")]
     acts: list[Act] = []
     shown: list[str] = []
     searches, others = False, 0

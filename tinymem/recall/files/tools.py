@@ -81,7 +81,7 @@ _CUT = re.compile(
     r"truncated|clipped|elided|omitted|more lines|lines (?:hidden|skipped)|too (?:long|large)|partial|unchanged since|"
     r"use (?:offset|view_range)|showing lines"
 )
-_NUMBERED = re.compile(r"(?m)^\s*L?(\d{1,6})(?:→|[\t|:-])")
+_NUMBERED = re.compile(r"(?m)^[ \t]*L?(\d{1,6})(?:→|[\t|:-])")
 _JSON = json.JSONDecoder(strict=False)
 _BAD_ESCAPE = re.compile(r'(\\)(?![\\"/bfnrtu])(?<!\\\\)')  # models write some
 MOST_LINES = 2_000  # that tools show of a file at once
