@@ -158,3 +158,14 @@ def own_tool() -> Iterator[None]:
 @pytest.mark.usefixtures("own_tool")
 def test_a_tool_with_a_name_of_its_own_is_added_to_the_table() -> None:
     assert acts_of(ToolCall("fetch_note", {"note": "/w/app.py"}, "c", OLD)) == act("/w/app.py", READ, codes(OLD))
+
+
+def test_a_huge_call_says_what_is_sure_in_linear_time() -> None:
+    """Each of these took from seconds to minutes."""
+    old, new = ("\n".join(f"{word} {n} of a long file" for n in range(20_000)) for word in ("line", "row"))
+    edited = ToolCall("Edit", {"file_path": "/a", "old_string": old, "new_string": new}, observation="ok")
+    assert acts_of(edited) == act("/a", UNKNOWN)
+    texts = ToolCall("bash", {"command": "cat <<EOF > /a\n" * 20_000}, observation="ok")
+    assert acts_of(texts) == act("", UNKNOWN)
+    blank = ToolCall("Read", {"file_path": "/a"}, observation=(" " * 1_000 + "\n") * 2_000)
+    assert acts_of(blank) == act("/a", READ)
