@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
+import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from functools import partial
 from pathlib import Path
+from random import Random
 from zlib import crc32
 
 import pytest
@@ -128,3 +131,28 @@ def test_what_an_earlier_version_wrote_gets_its_notes_by_rebuild(tmp_path: Path)
     for folder in ("old", "new"):
         with open_memory(tmp_path / folder) as memory:
             assert "[changed by #2]" in memory.recall(ASKED, 300).text
+
+
+def test_many_threads_ask_while_files_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    monkeypatch.setattr("tinymem.recall.files.changes.KEPT", 200)
+    paths = [f"/w/settings{n}.py" for n in range(400)]
+    with open_memory(tmp_path) as memory:
+        steps = memory.archive([act("Read", f"1\t{OLD}", file_path=path) for path in paths])
+        changes = memory.long_term.changes
+
+        def work(thread: int) -> None:
+            dice = Random(thread)
+            for n in range(200):
+                if thread == 0 and n % 4 == 0:
+                    memory.archive([act("Edit", file_path=dice.choice(paths), old_string=OLD, new_string=f"{OLD}{n}")])
+                step = dice.choice(steps)
+                changes.follow()
+                changes.since(step, step.parts(), 1, 0, len(OLD))
+
+        try:
+            with ThreadPoolExecutor(8) as pool:
+                assert [*pool.map(work, range(8))] == [None] * 8
+        finally:
+            sys.setswitchinterval(interval)

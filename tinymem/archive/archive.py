@@ -261,7 +261,7 @@ class Archive:
         self._catalog, self._rewrites, self._corrections = None, None, None
         self.queue.drop_waiting()
         self.opened.clear()
-        self.changes.clear()
+        self.changes = Changes(self.journal)
         self._rewrites = self.journal.setting(REWRITES)
 
     def has_words(self, words: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from threading import RLock
 from typing import NamedTuple, TypeAlias
 
 from tinymem.protocols import FileNote, Journal
@@ -39,14 +40,16 @@ NOTHING = Change()
 
 
 class Changes:
-    """The changes of the files that steps show, as a journal has them; what was read is kept for the next recall."""
+    """The changes of the files that steps show, as a journal has them; what was read is kept for the next recall.
+
+    Any number of threads may ask. After a `forget` others have to be made, since these know of what is gone.
+    """
 
     def __init__(self, journal: Journal) -> None:
-        self._journal = journal
-        self.clear()
+        self._journal, self._lock = journal, RLock()
+        self._clear()
 
-    def clear(self) -> None:
-        """Keep nothing, since steps were forgotten."""
+    def _clear(self) -> None:
         self._is_behind = True
         self._until = 0  # the last step whose notes are here, of the files that are
         self._expected: frozenset[int] = frozenset()
@@ -64,14 +67,15 @@ class Changes:
         if (last := self._journal.next_number() - 1) == self._until:
             return
         if len(self._touched) > KEPT:
-            self.clear()
+            self._clear()
         notes = self._journal.file_notes_after(self._until) if self._notes else []
         self._take({path: [*self._notes.get(path, ()), *new] for path, new in _by_path(notes).items()})
         self._until = last
 
     def expect(self, steps: Iterable[Step]) -> None:
         """Note steps that may be asked for next, to read what is to be known of all of them at once."""
-        self._expected |= {step.step_number or 0 for step in steps if _may_touch(step)}
+        with self._lock:
+            self._expected |= {step.step_number or 0 for step in steps if _may_touch(step)}
 
     def _read(self, number: int) -> None:
         expected, self._expected = self._expected | {number}, frozenset()
@@ -98,16 +102,17 @@ class Changes:
             return NOTHING
         if number not in self._touched and not _may_touch(step):
             return NOTHING
-        if self._is_behind:
-            self._follow()
-        if number not in self._touched:
-            self._read(number)
-        if not (touched := self._touched.get(number)):
-            return NOTHING
-        key = number, place, start, end
-        if key not in self._found:
-            self._found[key] = self._find(number, step, parts, place, start, end, touched)
-        return self._found[key]
+        with self._lock:
+            if self._is_behind:
+                self._follow()
+            if number not in self._touched:
+                self._read(number)
+            if not (touched := self._touched.get(number)):
+                return NOTHING
+            key = number, place, start, end
+            if key not in self._found:
+                self._found[key] = self._find(number, step, parts, place, start, end, touched)
+            return self._found[key]
 
     def marks_of(self, step: Step) -> list[str]:
         """Return what says which later steps changed lines that a step shows."""
