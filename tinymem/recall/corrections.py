@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.opened import Fetch, OpenedSteps
 from tinymem.recall.packing import Place, RankedPassage
 from tinymem.recall.relevance import price_of
 from tinymem.recall.supersession import Statement, has_other_value, newest_statements
-from tinymem.stores.filter import Filter
 
 __all__ = ["newest_corrections", "places_of", "put_corrections", "put_newest_first"]
 
@@ -35,18 +35,18 @@ def newest_corrections(pairs: Iterable[tuple[int, int]]) -> dict[int, int]:
     return found
 
 
-def places_of(catalog: Catalog, only: Filter, hidden: Collection[int], number: int) -> list[tuple[int, int, int]]:
-    """Return the places of the passages of a step that may come back: part, start and end."""
-    rows = np.flatnonzero((catalog.step == number) & catalog.allowed(only, hidden))
-    return [(int(place["part"]), int(place["start"]), int(place["end"])) for place in catalog.places[rows]]
+def places_of(catalog: Catalog, allowed: npt.NDArray[np.bool_], number: int) -> list[tuple[int, int, int]]:
+    """Return the places of the `allowed` passages of a step: part, start and end."""
+    first, end = np.searchsorted(catalog.step, (number, number + 1)).tolist()
+    places = catalog.places[first:end][allowed[first:end]]
+    return [(int(place["part"]), int(place["start"]), int(place["end"])) for place in places]
 
 
 def put_corrections(
     ranked: Sequence[RankedPassage],
     corrections: Mapping[int, int],
     catalog: Catalog,
-    only: Filter,
-    hidden: Collection[int] = (),
+    allowed: npt.NDArray[np.bool_],
 ) -> Sequence[RankedPassage]:
     """Put what corrects a step in the place of its passages, where it may come back; the better of its places counts.
 
@@ -54,19 +54,17 @@ def put_corrections(
         ranked: Passages, best first.
         corrections: The number of the newest correction of each corrected step.
         catalog: The arrays over the passages.
-        only: Accepts what may come back.
-        hidden: Numbers of steps that may not.
+        allowed: Rows that may come back: `(len(catalog),)`.
     """
     if not any(one.number in corrections for one in ranked):
         return ranked
-    allowed = catalog.allowed(only, hidden)
     found: dict[tuple[int, ...], RankedPassage] = {}
     for one in ranked:
         if (new := corrections.get(one.number)) is not None:
-            rows = np.flatnonzero((catalog.step == new) & allowed)
-            if not len(rows):
+            places = places_of(catalog, allowed, new)
+            if not places:
                 continue
-            part, start, end = (int(catalog.places[rows[0]][name]) for name in ("part", "start", "end"))
+            part, start, end = places[0]
             one = one._replace(number=new, part=part, start=start, end=end)
         found.setdefault(one[:4], one)
     return [*found.values()]

@@ -80,7 +80,7 @@ class Search:
 
         With `ids`, every excerpt begins with the number of its step. At most `k` passages come back, each at least of
         `min_relevance`; where it is None, what is not worth its tokens to a question is left out. What lies in the
-        excerpts `shown` does not come back, and counts among the `k`.
+        excerpts `shown` does not come back.
         """
         limits = Limits(diversity, min_relevance, k, ids, shown=shown)
         return self._explained(text, budget, now, limits, hidden, only).recalled
@@ -156,10 +156,9 @@ class Search:
                     open_steps = partial(past.opened.of, fetch=past.fetch)
                     found = found.without(find_requests(query.text, found, catalog, hidden, open_steps))
                 scored = ScoredCandidates.of(query, catalog, found, self._fusion)
-                current = partial(
-                    put_corrections, corrections=corrections, catalog=scored.catalog, only=only, hidden=hidden
-                )
-                newest = partial(places_of, scored.catalog, only, hidden)
+                allowed = allowed if len(allowed) == len(catalog) else catalog.allowed(only, hidden)
+                current = partial(put_corrections, corrections=corrections, catalog=catalog, allowed=allowed)
+                newest = partial(places_of, catalog, allowed)
                 packed = self._packed(scored, text, budget, limits, current, newest)
                 packed = packed and replace(packed, corrections=corrections)
         with self._held():
