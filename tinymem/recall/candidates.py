@@ -251,8 +251,9 @@ def _find_short(found: Candidates, catalog: Catalog, length: int, hidden: Collec
     has_most = terms * 2 >= max(len(found.rarity), 1)
     rows = rows[has_most & ((places["kind"] == ACT) | places["asks"])]  # what people state may contradict the question
     if hidden:
-        newest = sorted(hidden)[-LOOKED_AT:]
-        spans = zip(*np.searchsorted(catalog.step, (newest, np.add(newest, 1))).tolist(), strict=True)
+        newest = np.array(sorted(hidden)[-LOOKED_AT:], np.int64)
+        begins, ends = (np.searchsorted(catalog.step, steps).tolist() for steps in (newest, newest + 1))
+        spans = zip(begins, ends, strict=True)
         rows = np.union1d(rows, np.concatenate([np.arange(*span) for span in spans])[-LOOKED_AT:])
     places = catalog.places[rows]
     is_said = (places["kind"] == SAID) | (places["kind"] == ACT)

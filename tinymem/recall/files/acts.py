@@ -69,9 +69,9 @@ def edit(path: str, old: str, new: str, all_places: bool = False) -> Act:
         if line[:FIRST] in new and line not in new and " ".join(line.split()) in folded:
             more.subtract(code_lines(line))
     gone = [code for code, count in more.items() for _ in range(count)]
-    lines = [code for code, count in more.items() for _ in range(-count)]
+    come = [code for code, count in more.items() for _ in range(-count)]
     left = [*{*gone}.intersection(after)]  # fewer copies than before
-    return Act(path, EDITED, (*lines, *left), (*gone, *left) * (MANY if all_places else 1))
+    return Act(path, EDITED, (*come, *left), (*gone, *left) * (MANY if all_places else 1))
 
 
 def unknown(path: str) -> Act:
