@@ -296,3 +296,12 @@ def test_steps_without_passages_do_not_come_between_their_neighbours(tmp_path: P
     assert column["answers"][1] == column["before_bm25"][1] == column["bm25"][0] > 0
     assert column["milestone"].tolist() == [0, 0, 1]
     assert column["reply"].tolist() == [0, 0, 1]
+
+
+@pytest.mark.parametrize(("question", "named"), [("Where does Mohammed live?", [1, 0]), ("Where is Monika?", [0, 0])])
+def test_a_speaker_is_known_by_a_name_that_is_spelled_otherwise(
+    tmp_path: Path, question: str, named: list[int]
+) -> None:
+    steps = [said("I live in Lyon.", 1, speaker="Muhammad Khan"), said("Monday suits me.", 2, speaker="Bo")]
+    matrix, _ = matrix_of(tmp_path, steps, question, EMBEDDERS[0])
+    assert matrix[:, NAMES.index("speaker")].tolist() == named

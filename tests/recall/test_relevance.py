@@ -69,8 +69,17 @@ def test_the_rarer_the_words_that_it_shares_the_likelier_is_a_passage() -> None:
 
 
 def test_each_signal_speaks_for_the_memory_or_against_it() -> None:
-    signals = Signals(score=-1.0, cosine=0.4, unseen=0.2, coverage=0.5, speaker=0.0, passages=500)
-    for better in ({"score": 1.0}, {"cosine": 0.8}, {"unseen": 0.0}, {"coverage": 1}, {"speaker": 1}, {"passages": 5}):
+    signals = Signals(score=-1.0, cosine=0.4, unseen=0.2, strange=1.0, coverage=0.5, speaker=0.0, passages=500)
+    better_ones = {
+        "score": 1.0,
+        "cosine": 0.8,
+        "unseen": 0.0,
+        "strange": 0.0,
+        "coverage": 1,
+        "speaker": 1,
+        "passages": 5,
+    }
+    for better in ({name: value} for name, value in better_ones.items()):
         assert gate("static").odds(Signals(**{**signals._asdict(), **better})) > gate("static").odds(signals), better
     assert gate("openai:any").odds(signals) == gate("other").odds(signals._replace(cosine=0.9))
 
@@ -90,6 +99,13 @@ def test_a_question_about_something_else_brings_little_and_no_block(chat: Hierar
         assert "log-odds -" in str(chat.explain(question))
     own = chat.recall("Where is the staging server?")
     assert own.is_relevant and own.note == "" and CHAT[0] in own.text
+
+
+def test_a_name_that_is_nowhere_speaks_against_what_is_asked(chat: HierarchicalMemory) -> None:
+    chat.add_messages([{"role": "user", "content": "My sister Melanie went camping in the hills with her dog."}])
+    chat.add_messages([{"role": "user", "content": f"Meeting {day} was about the budget."} for day in range(60)])
+    odds = [chat.explain(f"When did my sister {name} go camping?").odds for name in ("Melanie", "Rosalind")]
+    assert odds[0] > 0 and odds[0] - odds[1] > 1
 
 
 def test_a_small_memory_brings_back_what_is_asked_for(chat: HierarchicalMemory) -> None:

@@ -12,6 +12,7 @@ import logging
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -289,6 +290,13 @@ class Archive:
 
         They come from the index where the rows are many and the index works, else from an exact search.
         """
+        found = self._gather(query, catalog, allowed)
+        if not query.names:
+            return found
+        names = self.journal.search_text(" ".join(query.names), self.queue.waiting)
+        return replace(found, is_strange=names.unseen > 0)
+
+    def _gather(self, query: Query, catalog: Catalog, allowed: npt.NDArray[np.bool_]) -> Candidates:
         among = None if allowed.all() else catalog.id[allowed]
         lexical = self.journal.search_text(query.topic, self.queue.waiting, among)
         if np.count_nonzero(allowed) > self.index.exact_up_to and not self.index.rests:

@@ -54,6 +54,7 @@ class Candidates:
         rarity: The inverse document frequency of each of these terms.
         unseen: The share of the question's words, by rarity, that stand nowhere in the memory; all of them where none
             stands in a passage that may come back.
+        is_strange: Whether the question has a name that stands nowhere in the memory.
         stated: For statements the closeness to the question among themselves, from 1 on down to 0; see `_stated`.
     """
 
@@ -64,6 +65,7 @@ class Candidates:
     rarity: Vectors
     unseen: float
     stated: Vectors
+    is_strange: bool = False
 
     def without(self, rows: Ids) -> Candidates:
         """Return the others, as if these passages had nothing of the question."""

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from tinymem.protocols import Ids, Vectors
 from tinymem.recall.candidates import Candidates
 from tinymem.recall.catalog import ACT, SAID, Catalog
-from tinymem.recall.query.analysis import Query, names_inside
+from tinymem.recall.query.analysis import ASKING, Query, names_inside, spelled_alike
 from tinymem.recall.query.dates import DAY, closeness
 from tinymem.recall.query.identifiers import NUMBER, PATH, classes
 from tinymem.stores.words import has_cjk
@@ -274,6 +274,8 @@ def _is_speaker_named(query: Query, speakers: Mapping[str, int], here: npt.NDArr
     """Return 1 for each passage whose speaker's name, or a part of it, is in the question; else 0."""
     text, unspaced = query.text, has_cjk(query.text)
     asked = set(re.findall(r"\w+", text.lower()))
+    capitalised = {word.lower() for word in re.findall(r"\b[^\W\d_a-z]\w{4,}", text)}
+    asked |= set(spelled_alike(capitalised - ASKING, speakers).values())
     named = [
         code
         for name, code in speakers.items()

@@ -152,7 +152,8 @@ class ScoredCandidates:
         coverage /= max(1 - self.found.unseen, 1e-6)
         cosine = float(self.found.cosine[self.rows].max())
         score = float(self.scores.max())
-        return Signals(score, cosine, self.found.unseen, coverage, speaker, self.catalog.count)
+        strange = float(self.found.is_strange)
+        return Signals(score, cosine, self.found.unseen, strange, coverage, speaker, self.catalog.count)
 
     @cached_property
     def odds(self) -> float:

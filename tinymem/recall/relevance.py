@@ -71,6 +71,7 @@ class Signals(NamedTuple):
         score: The best score.
         cosine: The highest cosine.
         unseen: The share of the question's words, by rarity, that stand nowhere in the memory.
+        strange: 1 where one of its names stands nowhere and is no speaker's, else 0.
         coverage: The largest share of the others that stand in one place.
         speaker: 1 where the question names somebody who speaks in the memory, else 0.
         passages: The number of passages.
@@ -79,12 +80,13 @@ class Signals(NamedTuple):
     score: float
     cosine: float
     unseen: float
+    strange: float
     coverage: float
     speaker: float
     passages: int
 
     def __str__(self) -> str:
-        named = ", somebody here is named" if self.speaker else ""
+        named = ", a name that is nowhere" if self.strange else ", somebody here is named" if self.speaker else ""
         return (
             f"best score {self.score:+.2f}, highest cosine {self.cosine:.2f}, {self.unseen:.0%} of the words unknown, "
             f"{self.coverage:.0%} of the others together{named}, {self.passages:,} passages"
@@ -98,6 +100,7 @@ class Gate:
     score: float
     cosine: float
     unseen: float
+    strange: float
     coverage: float
     speaker: float
     passages: float

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Sequence, Set
-from dataclasses import dataclass, field
+from collections.abc import Collection, Container, Iterable, Sequence, Set
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from difflib import get_close_matches
 
 import numpy as np
 
 from tinymem.errors import EmbedderError, TinymemError, safe_summary
 from tinymem.protocols import Embedder, Vectors
 from tinymem.recall.passages import cut
-from tinymem.recall.query.dates import Span, spans
+from tinymem.recall.query.dates import MONTHS, WEEKDAYS, Span, spans
 from tinymem.recall.query.identifiers import NONE, Codes, hashes, identifiers, named, read
 from tinymem.recall.query.words import words_of
 from tinymem.steps.content import clean
 from tinymem.stores.words import CJK, blank_cjk, has_cjk
 
-__all__ = ["Blind", "Query", "analyse", "embed_texts", "names_inside", "topic_of"]
+__all__ = ["Blind", "Query", "analyse", "embed_texts", "find_names", "names_inside", "spelled_alike", "topic_of"]
 
 LINES = 3  # line breaks from which on a text is no plain question
 LONGEST = 100_000  # characters of a query that are read, from its end
+LONGEST_QUESTION = 2_000  # characters of a question in which names are looked for
+MOST_SPEAKERS = 100  # among whose names one that is spelled otherwise is looked for,
+LONG = 5  # letters from which on it is,
+ALIKE = 0.7  # and the share of its letters that are the same, in this order
 MAX_VECTORS = 4  # passages of a long query that are embedded, from its end: the newest counts most
 
 
@@ -37,6 +42,8 @@ _WORD = re.compile(r"\w")
 _NAME = re.compile(r"\w{3,}")
 _UNSPACED = re.compile(rf"[{CJK}]{{2,}}")
 _OWN = re.compile(r"['’]s?$")
+_ENGLISH = re.compile(r"\b(?:what|when|where|who|whom|whose|which|why|how|did|does|the)\b", re.IGNORECASE)
+_CAPITALISED = re.compile(r"(?<!^)(?<![.?!:\n\"“] )\b[A-Z][^\W\d_]{2,}")  # but for a sentence's first word
 
 
 def topic_of(question: str, speakers: Iterable[str] = ()) -> str:
@@ -61,6 +68,22 @@ def topic_of(question: str, speakers: Iterable[str] = ()) -> str:
     return topic if _WORD.search(topic) else question
 
 
+def find_names(question: str, speakers: Iterable[str] = ()) -> tuple[str, ...]:
+    """Return the capitalised words of an English question, in small letters, but for months, days and `speakers`.
+
+    In other languages more than names are capitalised, or less.
+
+    >>> find_names("When did Muhammad show Melanie the Eiffel Tower in May?", ["Mohammed Ali"])
+    ('melanie', 'eiffel', 'tower')
+    """
+    if not _ENGLISH.search(question):
+        return ()
+    found = dict.fromkeys(word.lower() for word in _CAPITALISED.findall(question[:LONGEST_QUESTION]))
+    found = dict.fromkeys(word for word in found if word not in WEEKDAYS and word[:3] not in MONTHS)
+    speaking = _speaking(found.keys(), speakers)
+    return tuple(word for word in found if word not in speaking)
+
+
 def names_inside(text: str, name: str) -> list[str]:
     """Return the parts of a name that stand in `text` and are written there without spaces around, as in Chinese.
 
@@ -75,8 +98,27 @@ def _speaking(words: Set[str], speakers: Iterable[str]) -> Container[str]:
     words = {word for word in words if _NAME.fullmatch(word)}
     if not words:
         return words
+    speakers = [*speakers]
     names = "\n".join(speakers).lower()
-    return {word for word in words if word in names and re.search(rf"\b{word}\b", names)}
+    exact = {word for word in words if word in names and re.search(rf"\b{word}\b", names)}
+    return exact | spelled_alike(words - exact, speakers).keys()
+
+
+def spelled_alike(words: Iterable[str], speakers: Collection[str]) -> dict[str, str]:
+    """Return for words, in small letters, the parts of speakers' names that are spelled much like them.
+
+    >>> spelled_alike(["mohammed", "monday"], ["Muhammad Khan"])
+    {'mohammed': 'muhammad'}
+    """
+    if len(speakers) > MOST_SPEAKERS:  # among many names some is always alike
+        return {}
+    parts = {part for name in speakers for part in _NAME.findall(name.lower()) if len(part) >= LONG}
+    found = {}
+    for word in words:
+        near = [part for part in parts if part[0] == word[0]] if len(word) >= LONG else []
+        if close := get_close_matches(word, near, 1, ALIKE):
+            found[word] = close[0]
+    return found
 
 
 def _word(piece: str) -> str:
@@ -99,6 +141,7 @@ class Query:
         identifiers: Hashes of the identifiers in the text.
         named: Hashes of those of a question that name one thing.
         spans: The spans of time that it names, if it is a question.
+        names: The names in a question, but for those of speakers; see `find_names`.
         topic: What of the text is compared with passages: a question without question words and names of speakers; of a
             stretch with calls, the words of people and agent and the calls' arguments.
         is_stretch: True for a stretch of the run itself, as the window's newest steps; False for a question.
@@ -111,6 +154,7 @@ class Query:
     identifiers: Codes = field(default_factory=lambda: NONE)
     named: Codes = field(default_factory=lambda: NONE)
     spans: tuple[Span, ...] = ()
+    names: tuple[str, ...] = ()
     topic: str = ""
     is_stretch: bool = False
     embedder: str = ""
@@ -174,5 +218,8 @@ def analyse(
     topic = words or (text if is_stretch else topic_of(text, speakers))
     vectors = embed_texts(embedder, [topic] if len(pieces) == 1 else [topic, *pieces], asked=True)
     names = identifiers(text)
-    codes, dates = (NONE, ()) if is_stretch else (named(names), tuple(spans(blank_cjk(text), now, since, until)))
-    return Query(text, vectors, now, read(hashes(names)), codes, dates, topic, is_stretch, embedder.name)
+    query = Query(text, vectors, now, read(hashes(names)), topic=topic, is_stretch=is_stretch, embedder=embedder.name)
+    if is_stretch:
+        return query
+    dates = tuple(spans(blank_cjk(text), now, since, until))
+    return replace(query, named=named(names), spans=dates, names=find_names(text, speakers))
