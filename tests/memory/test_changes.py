@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import sys
 from collections.abc import Iterator
@@ -59,6 +60,20 @@ def test_a_line_that_an_edit_took_away_is_left_out_and_a_mark_says_by_which_step
     found = memory.recall(ASKED, 300)
     assert shown(memory) in found.text and found.tokens == counter_from(None).count(found.text) <= 300
     assert {mark for item in found for _, _, mark in item.gone} == {"changed by #2"}
+
+
+def test_lines_of_which_a_part_was_replaced_in_all_places_are_left_out(memory: HierarchicalMemory) -> None:
+    memory.archive([act("Edit", old_string="QUARANTINE_B", new_string="ISOLATION_B", replace_all=True)])
+    assert shown(memory) == f"1\t{LINES[0]}\n[changed by #2]\n3\t{LINES[2]}\n4\t{LINES[3]}"
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_lines_in_a_result_of_json_are_lines_too(tmp_path: Path, nested: bool) -> None:
+    result = json.dumps({"path": FILE, "content": "\n".join(LINES)})
+    with open_memory(tmp_path) as memory:
+        memory.archive([act("read_file", json.dumps({"result": result}) if nested else result), edit(OLD, NEW)])
+        said = shown(memory)
+        assert OLD.split('"')[1] not in said and "[changed by #2]" in said and LINES[2] in said
 
 
 def test_a_step_that_is_opened_is_shown_as_it_was_with_a_note(memory: HierarchicalMemory) -> None:
@@ -123,7 +138,7 @@ def test_what_an_earlier_version_wrote_gets_its_notes_by_rebuild(tmp_path: Path)
     with open_memory(tmp_path / "old") as memory:
         memory.add_steps([read(*LINES), edit(OLD, NEW)])
     with closing(sqlite3.connect(tmp_path / "old" / "default" / "journal.db")) as db:
-        assert db.execute("DELETE FROM files").rowcount == 2
+        assert db.execute("DELETE FROM files").rowcount == 3
         db.commit()
     rebuild(tmp_path / "old", store="exact")
     export_memory(tmp_path / "old", tmp_path / "out.jsonl")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
 
-from tinymem.recall.files.acts import EDITED, READ, RESET, SEEN, UNKNOWN, WROTE, Act
+from tinymem.recall.files.acts import EDITED, READ, REPLACED, RESET, SEEN, UNKNOWN, WROTE, Act
 from tinymem.recall.files.lines import code_lines
 from tinymem.recall.files.tools import FILE_TOOLS, FileTool, acts_of
 from tinymem.steps.actions import ToolCall
@@ -58,6 +59,19 @@ CALLS: dict[str, tuple[str, Mapping[str, Any] | str, str, list[Act]]] = {
     ),
     "exec_command": (
         "exec_command", {"cmd": "rg -n limit app.py", "workdir": "/w"}, f"2:{OLD}", act("/w/app.py", SEEN, codes(OLD)),
+    ),
+    # servers that put JSON in strings of JSON
+    "blocks": (
+        "read_file", {"path": "/w/app.py"}, json.dumps([{"type": "text", "text": f"{KEPT}\n{OLD}"}]),
+        act("/w/app.py", READ, BOTH),
+    ),
+    "twice": (
+        "read_file", {"params": json.dumps({"path": "/w/app.py"})},
+        json.dumps({"content": json.dumps({"content": f"{KEPT}\n{OLD}"})}), act("/w/app.py", READ, BOTH),
+    ),
+    "an error": ("write_file", {"path": "/a", "content": OLD}, json.dumps({"error": "disk full"}), act("/a", SEEN)),
+    "edits as text": (
+        "edit_file", {"path": "/w/app.py", "edits": json.dumps([{"oldText": OLD, "newText": NEW}])}, "ok", EDIT,
     ),
     # Gemini CLI
     "read_file": ("read_file", {"absolute_path": "/w/app.py"}, f"{KEPT}\n{OLD}", act("/w/app.py", READ, BOTH)),
@@ -125,7 +139,19 @@ CALLS: dict[str, tuple[str, Mapping[str, Any] | str, str, list[Act]]] = {
 @pytest.mark.parametrize("case", CALLS)
 def test_a_call_says_what_it_did_to_files(case: str) -> None:
     name, arguments, result, expected = CALLS[case]
-    assert acts_of(ToolCall(name, arguments, "c", result)) == expected
+    found = acts_of(ToolCall(name, arguments, "c", result))
+    assert [act for act in found if act.kind != REPLACED] == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "is_sure"),
+    [("Edit", {}, True), ("edit_file", {}, False), ("edit_file", {"replace_all": True}, True)],
+)
+def test_what_an_edit_does_inside_of_lines_is_sure_where_all_places_changed(
+    name: str, more: dict[str, object], is_sure: bool
+) -> None:
+    found = acts_of(ToolCall(name, {"path": "/a", "old_string": "limit", "new_string": "most", **more}, "c", "ok"))
+    assert [act.kind for act in found] == [EDITED] + [REPLACED] * is_sure
 
 
 def test_a_call_without_a_result_names_its_files_and_claims_nothing() -> None:
@@ -144,7 +170,7 @@ def test_odd_commands_do_no_harm(command: str) -> None:
 
 def test_a_line_that_was_only_broken_in_two_or_stays_is_not_gone() -> None:
     old, new = f"alpha beta gamma delta\n{OLD}", f"alpha beta\ngamma delta\n{OLD}\n{OLD}"
-    (found,) = acts_of(ToolCall("Edit", {"path": "a.py", "old_string": old, "new_string": new}, "c", "ok"))
+    (found,) = acts_of(ToolCall("edit_file", {"path": "a.py", "old_string": old, "new_string": new}, "c", "ok"))
     assert found.gone == ()
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from tinymem.recall.files.lines import code_lines
 from tinymem.recall.files.notes import NoteTaker
+from tinymem.recall.files.pieces import lines_with
 from tinymem.recall.files.versions import Version
 from tinymem.steps.actions import ActionStep, ToolCall
 from tinymem.steps.types import MessageStep
@@ -48,6 +49,23 @@ class FileModel:
         self.shown.update(new)
         self.call("Edit", {"old_string": old, "new_string": "\n".join(new)})
 
+    def replace(self, old: str, new: str) -> None:
+        text = "\n".join(self.lines)
+        if old not in text:
+            return
+        self.lines = text.replace(old, new).split("\n")
+        self.call("Edit", {"old_string": old, "new_string": new, "replace_all": True})
+
+    def standing(self) -> set[str]:
+        """Return the lines that were shown and that nothing says are gone."""
+        version = self.version()
+        pieces = {*version.pieces()}
+        lines = sorted(self.shown)
+        places = lines_with(lines, pieces)
+        having = [{piece for piece in pieces if at in places[piece]} for at in range(len(lines))]
+        known = zip(lines, having, strict=True)
+        return {line for line, inside in known if version.gone_since(code_lines(line)[0], inside) is None}
+
     def version(self) -> Version:
         taker = NoteTaker()
         return Version([note for step in self.steps for note in taker.notes_of(step)])
@@ -64,16 +82,50 @@ def test_replayed_edits_give_the_file_that_the_last_whole_read_shows(
         file.edit(first, first + count, new)
         if looks:
             file.read(first, first + 2)
-    version = file.version()
-    standing = {line for line in file.shown if version.gone_since(*code_lines(line)) is None}
-    assert standing == set(file.lines) & file.shown
+    assert file.standing() == set(file.lines) & file.shown
     file.read()
-    assert {line for line in file.shown if file.version().gone_since(*code_lines(line)) is None} == set(file.lines)
+    assert file.standing() == set(file.lines)
+
+
+PIECES = ["statement", "state", "number 1", "number 2", "1", "number", "this file", "of this file, and no other", ""]
+PIECE = st.sampled_from(PIECES)
+
+
+@settings(max_examples=150)
+@given(TEXTS, st.lists(st.tuples(PIECE, PIECE, st.integers(0, 7), TEXTS, st.booleans()), max_size=8))
+def test_replayed_edits_inside_of_lines_never_take_away_what_stands(
+    begin: list[str], changes: list[tuple[str, str, int, list[str], bool]]
+) -> None:
+    file = FileModel(begin)
+    file.read()
+    for old, new, first, lines, looks in changes:
+        if old and old not in new:
+            file.replace(old, new)
+        else:
+            file.edit(first, first + 1, lines)
+        if looks:
+            file.read(first, first + 2)
+    assert file.standing() >= set(file.lines) & file.shown
+    file.read()
+    file.read()  # what is about another text counts once it comes again
+    assert file.standing() == set(file.lines)
 
 
 def since(file: FileModel, line: str) -> int | None:
-    note = file.version().gone_since(*code_lines(line))
+    note = file.version().gone_since(code_lines(line)[0])
     return None if note is None else note.step
+
+
+def test_a_name_that_is_replaced_in_all_places_takes_each_line_with_it_until_it_comes_back() -> None:
+    file = FileModel(WORDS[:2])
+    file.read()
+    file.replace("statement", "sentence")
+    assert file.standing() == set()
+    file.replace("sentence", "statement")
+    assert file.standing() == {*WORDS[:2]}
+    file.replace("statement", "statements")
+    file.replace("statements", "statement")
+    assert file.standing() == {*WORDS[:2]}
 
 
 def test_of_two_copies_of_a_line_one_is_left() -> None:

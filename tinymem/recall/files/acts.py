@@ -8,10 +8,12 @@ from collections import Counter
 from typing import NamedTuple
 
 from tinymem.recall.files.lines import code_lines, shown_codes
+from tinymem.recall.files.pieces import LONGEST, Replacement, piece_of
 
 __all__ = [
     "EDITED",
     "READ",
+    "REPLACED",
     "RESET",
     "SEEN",
     "UNKNOWN",
@@ -20,15 +22,18 @@ __all__ = [
     "edit",
     "full_path",
     "read",
+    "replacement",
     "unknown",
     "write",
 ]
 
 FIRST = 4  # letters of a line, which is hardly broken before
 MOST_COMPARED = 50_000_000  # characters that the lines of an edit are looked for in, in sum
+MOST_PIECES = 8  # of lines in a text that an edit put in; with more, any line may be one of them
 MANY = 8  # copies of a line that go at once, where an edit was made in all places
-# Some lines were shown, all were shown, some were changed, it was made of these, something changed it, it was set back.
-SEEN, READ, EDITED, WROTE, UNKNOWN, RESET = range(6)
+# Some lines were shown, all were shown, some were changed, it was made of these, something changed it, it was set back,
+# a piece of lines was replaced in all of them.
+SEEN, READ, EDITED, WROTE, UNKNOWN, RESET, REPLACED = range(7)
 _DRIVE = re.compile(r"([A-Za-z]):(?=/)")
 
 
@@ -36,6 +41,7 @@ class Act(NamedTuple):
     """An act of a call on the file at `path`: "" stands for all files, a folder for all in it.
 
     `lines` are codes of lines that stand in it afterwards, all of them for READ and WROTE; `gone`, of those that went.
+    For REPLACED they are a packed `Replacement`.
     """
 
     path: str
@@ -72,6 +78,18 @@ def edit(path: str, old: str, new: str, all_places: bool = False) -> Act:
     come = [code for code, count in more.items() for _ in range(-count)]
     left = [*{*gone}.intersection(after)]  # fewer copies than before
     return Act(path, EDITED, (*come, *left), (*gone, *left) * (MANY if all_places else 1))
+
+
+def replacement(path: str, old: str, new: str, is_once: bool) -> list[Act]:
+    """Return the act of putting `new` in the place of `old` in all lines that have it, or where it stands once."""
+    if not old.strip() or "\n" in old or old.strip() == new.strip() or len(old) > LONGEST:
+        return []
+    lines = new.split("\n")
+    made = {lines[0], lines[-1], *(line for line in lines if old in line)}
+    if len(made) > MOST_PIECES or max(map(len, made)) > LONGEST:
+        made = {""}
+    pieces = sorted(map(piece_of, made))
+    return [Act(path, REPLACED, *Replacement(piece_of(old), (*pieces,), old in new, is_once).pack())]
 
 
 def unknown(path: str) -> Act:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from threading import RLock
 from typing import NamedTuple, TypeAlias
 
 from tinymem.protocols import FileNote, Journal
 from tinymem.recall.files.acts import READ
 from tinymem.recall.files.lines import lines_in_json, lines_in_text
+from tinymem.recall.files.pieces import Piece, lines_with
+from tinymem.recall.files.results import text_of_result
 from tinymem.recall.files.tools import may_touch
 from tinymem.recall.files.versions import Version
 from tinymem.steps.actions import ActionStep
@@ -132,10 +134,15 @@ class Changes:
         )
         is_call = parts[place].kind == "call"  # it shows what it took away itself, too
         spans, newest, gone, said = list[Span](), 0, 0, 0
-        for line in (lines_in_json if is_call else lines_in_text)(text, start, end):
+        is_json = is_call or text_of_result(text) is not text
+        lines = [*(lines_in_json if is_json else lines_in_text)(text, start, end)]
+        pieces = {piece for version in own.values() for piece in version.pieces()}
+        places = lines_with([line.text for line in lines], pieces) if pieces else {}
+        for at, line in enumerate(lines):
             first, last = max(line.start, start), min(line.end, end)
             said += last - first
-            note = _gone_since(line.code, number, own.values(), () if is_call else others.values())
+            inside = {piece for piece, having in places.items() if at in having}
+            note = _gone_since(line.code, number, own.values(), () if is_call else others.values(), inside)
             if note is None or note.step < number or (note.step == number and not is_call):
                 continue
             gone, newest = gone + last - first, max(newest, note.step)
@@ -151,13 +158,15 @@ class Changes:
         return self._versions[path]
 
 
-def _gone_since(code: int, step: int, own: Iterable[Version], others: Iterable[Version]) -> FileNote | None:
+def _gone_since(
+    code: int, step: int, own: Iterable[Version], others: Iterable[Version], inside: Collection[Piece]
+) -> FileNote | None:
     """Return the note since which a line is gone from all files of its call; None where it stands, or may stand.
 
     Parallel calls may have come with each other's results: then an edit of one of the `others` tells.
     """
     known = [version for version in own if version.knows(code)]
-    sinces = [version.gone_since(code) for version in known]
+    sinces = [version.gone_since(code, inside) for version in known]
     if sinces and None not in sinces:
         return max(filter(None, sinces))
     if all(version.is_only_in(code, step) for version in known):

@@ -9,7 +9,16 @@ from struct import pack, unpack
 from typing import NamedTuple
 from zlib import crc32
 
-__all__ = ["ShownLine", "code_lines", "lines_in_json", "lines_in_text", "pack_codes", "shown_codes", "unpack_codes"]
+__all__ = [
+    "ShownLine",
+    "code_lines",
+    "lines_in_json",
+    "lines_in_text",
+    "pack_codes",
+    "shown_codes",
+    "unpack_codes",
+    "without_number",
+]
 
 SHORTEST = 12  # characters of a line that says something
 # What `cat -n`, grep and their like put before a line: its number, or the path and the number
@@ -17,15 +26,20 @@ _NUMBER = r"[^\S\n]*(?:(?:[A-Za-z]:)?[^\s:]+:(?=\d))?L?\d{1,6}(?:→|[\t:|-])"
 _NUMBERED = re.compile(f"(?m)^{_NUMBER}.*$")
 # A line behind that, its indent, and the signs of a patch
 _LINE = re.compile(rf"(?m)^(?:{_NUMBER})?(?:[^\S\n]|[+-])*(?![\s+-])([^\n]+)")
+_NUMBER_AT_START = re.compile(_NUMBER)
 _JSON_LINE = re.compile(r'\\n|((?:[^"\\]|\\[^n])+)')  # up to a quote or an escaped line feed
+_NESTED_LINE = re.compile(r'\\{1,2}n|((?:[^"\\]|\\{3}["\\]|\\{1,2}[^n"\\])+)')  # in JSON in a string of JSON
+_NESTS = re.compile(r'"\s*(?:[{\[]\s*)+\\"')  # a string that begins as JSON
+EDGE = 2_000  # characters in which JSON shows that it has JSON in it
 
 
 class ShownLine(NamedTuple):
-    """A line as it stands in a text, from `start` to `end`, and its code."""
+    """A line as it stands in a text, from `start` to `end`, its code, and what it says."""
 
     start: int
     end: int
     code: int
+    text: str
 
 
 def code_lines(text: str) -> list[int]:
@@ -46,22 +60,32 @@ def lines_in_text(text: str, start: int, end: int) -> Iterator[ShownLine]:
         if found.start() >= end:
             break
         for code in code_lines(found[0]):
-            yield ShownLine(found.start(), found.end(), code)
+            yield ShownLine(found.start(), found.end(), code, found[0])
 
 
 def lines_in_json(text: str, start: int, end: int) -> Iterator[ShownLine]:
-    """Yield the lines of the strings of JSON that reach into `[start, end)`."""
-    for found in _JSON_LINE.finditer(text):
+    """Yield the lines of the strings of JSON that reach into `[start, end)`, and of strings that are JSON again."""
+    is_nested = _NESTS.search(text, 0, EDGE) is not None
+    for found in (_NESTED_LINE if is_nested else _JSON_LINE).finditer(text):
         if found.start() >= end:
             break
         if found.end() <= start or found[1] is None:
             continue
         try:
-            said = json.loads(f'"{found[1]}"', strict=False) if "\\" in found[1] else found[1]
+            said = _unescaped(_unescaped(found[1]) if is_nested else found[1])
         except ValueError:
             continue
         for code in code_lines(said.replace("\n", " ")):
-            yield ShownLine(found.start(), found.end(), code)
+            yield ShownLine(found.start(), found.end(), code, said)
+
+
+def _unescaped(text: str) -> str:
+    return str(json.loads(f'"{text}"', strict=False)) if "\\" in text else text
+
+
+def without_number(line: str) -> str:
+    """Return a line without the number or path that a tool put before it."""
+    return _NUMBER_AT_START.sub("", line, count=1) if _NUMBER_AT_START.match(line) else line
 
 
 def pack_codes(codes: Sequence[int]) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -10,8 +9,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from tinymem.recall.files.acts import SEEN, Act, edit, full_path, read, unknown, write
+from tinymem.recall.files.acts import SEEN, Act, edit, full_path, read, replacement, unknown, write
 from tinymem.recall.files.patches import acts_of_patch
+from tinymem.recall.files.results import READER, text_of_result
 from tinymem.recall.files.shell import acts_of_command, acts_of_search, may_concern_files
 from tinymem.steps.actions import ToolCall
 from tinymem.steps.content import as_text, to_mutable
@@ -30,6 +30,7 @@ class FileTool:
         new: The one with what it puts there.
         content: The one with all of a new file, or with a patch.
         command: The one with a shell's command.
+        is_strict: An edit is refused where its old text stands in several places, unless all of them are meant.
     """
 
     does: str
@@ -38,11 +39,13 @@ class FileTool:
     new: str = ""
     content: str = ""
     command: str = ""
+    is_strict: bool = False
 
 
+_STRICT = {"edit", "multiedit", "replace", "strreplace", "strreplaceeditor", "strreplacebasededittool", "texteditor"}
 # By names in small letters, without what a server puts before them, hyphens and underlines. Add your own.
 FILE_TOOLS: dict[str, FileTool] = {
-    name: FileTool(does)
+    name: FileTool(does, is_strict=name in _STRICT)
     for does, names in {
         "read": "read readfile readtextfile view viewfile openfile cat",
         "search": "grep searchfilecontent greptool grepsearch ripgrep searchfiles",
@@ -70,6 +73,7 @@ _USUAL = {
 _RANGE = ("offset", "limit", "start_line", "end_line", "view_range", "line_range", "lines", "head", "tail", "pages",
           "start_line_one_indexed", "startLine", "endLine", "range")  # fmt: skip
 _ALL = ("replace_all", "replaceAll", "expected_replacements")
+_WRAPPERS = {"input", "arguments", "params", "args", "request", "kwargs", "parameters"}  # alone, they hold the rest
 # How the result of a call that did nothing begins, and what it says
 _FAILURES = ("<tool_use_error>", "error", "failed", "no replacement", "no changes", "no match", "no such", "no file",
              "could not", "cannot", "invalid", "unable", "string to replace not", "string not", "the user doesn't want",
@@ -82,7 +86,6 @@ _CUT = re.compile(
     r"use (?:offset|view_range)|showing lines"
 )
 _NUMBERED = re.compile(r"(?m)^[ \t]*L?(\d{1,6})(?:→|[\t|:-])")
-_JSON = json.JSONDecoder(strict=False)
 _BAD_ESCAPE = re.compile(r'(\\)(?![\\"/bfnrtu])(?<!\\\\)')  # models write some
 MOST_LINES = 2_000  # that tools show of a file at once
 EDGE = 400  # characters at the ends of a result that say if it was cut
@@ -94,11 +97,11 @@ def acts_of(call: ToolCall) -> list[Act]:
         return []
     tool = FILE_TOOLS[_plain(call.name)]
     arguments = _arguments(call.arguments)
-    result = _result(as_text(call.observation)) if call.observation is not None else ""
+    result = text_of_result(as_text(call.observation)) if call.observation is not None else ""
     does = str(arguments.get("command", "")) if tool.does == "edit" else tool.does
     acts = _ACTS.get(does, _ACTS[tool.does])(tool, arguments, result)
     if not call.answered or call.error is not None or (tool.does != "run" and _has_failed(result)):
-        return [Act(act.path, SEEN) for act in acts]
+        return [Act(path, SEEN) for path in dict.fromkeys(act.path for act in acts)]
     return acts
 
 
@@ -120,31 +123,27 @@ def _plain(name: str) -> str:
 
 def _arguments(given: Mapping[str, Any] | str) -> Mapping[str, Any]:
     """Return arguments as a mapping; what is no JSON object, as the "input" that it is."""
+    found = _as_given(given)
+    inner = next(iter(found.values())) if len(found) == 1 and not _WRAPPERS.isdisjoint(found) else None
+    if isinstance(inner, str) and inner.lstrip().startswith("{"):
+        inner = _read_json(inner)
+    return inner if isinstance(inner, dict) else found
+
+
+def _as_given(given: Mapping[str, Any] | str) -> Mapping[str, Any]:
     if not isinstance(given, str):
         return {name: to_mutable(value) for name, value in given.items()}
     found = _read_json(given)
-    if isinstance(found, dict) and found.keys() == {"input"} and str(found["input"]).startswith("{"):
-        found = _read_json(str(found["input"]))
     return found if isinstance(found, dict) else {"input": found}
 
 
 def _read_json(text: str) -> Any:
     """Read JSON, of which models escape some characters that need it not; what is none is the "input"."""
     with suppress(ValueError, RecursionError):
-        return _JSON.decode(text)
+        return READER.decode(text)
     with suppress(ValueError, RecursionError):
-        return _JSON.decode(_BAD_ESCAPE.sub(r"\1\1", text))
+        return READER.decode(_BAD_ESCAPE.sub(r"\1\1", text))
     return {"input": text}
-
-
-def _result(text: str) -> str:
-    """Return the text of a result, out of the JSON that some shells put around it."""
-    if text.startswith('{"output":'):
-        try:
-            return str(json.loads(text)["output"])
-        except (ValueError, KeyError, TypeError, RecursionError):
-            return text
-    return text
 
 
 def _argument(tool: FileTool, arguments: Mapping[str, Any], role: str) -> Any:
@@ -186,6 +185,7 @@ def _search(tool: FileTool, arguments: Mapping[str, Any], result: str) -> list[A
 
 def _edit(tool: FileTool, arguments: Mapping[str, Any], result: str) -> list[Act]:
     path, edits = _path(tool, arguments), arguments.get("edits")
+    edits = _read_json(edits) if isinstance(edits, str) else edits
     acts: list[Act] = []
     for each in edits if isinstance(edits, list) else [arguments]:
         if not isinstance(each, dict):
@@ -194,8 +194,11 @@ def _edit(tool: FileTool, arguments: Mapping[str, Any], result: str) -> list[Act
         old, new = _text(tool, each, "old"), _text(tool, each, "new")
         if old is None and new is not None and arguments.get("command") == "insert":
             old = ""
-        change = unknown(where) if old is None else edit(where, old, new or "", any(map(each.get, _ALL)))
+        is_all = any(map(each.get, _ALL))
+        change = unknown(where) if old is None else edit(where, old, new or "", is_all)
         acts.append(change)
+        if old is not None and (is_all or tool.is_strict):
+            acts += replacement(where, old, new or "", is_once=not is_all)
     return [act for act in acts if act.path]
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Set
+from collections.abc import Collection, Iterable, Set
 
 from tinymem.protocols import FileNote
-from tinymem.recall.files.acts import EDITED, READ, RESET, SEEN, WROTE
+from tinymem.recall.files.acts import EDITED, READ, REPLACED, RESET, SEEN, WROTE
 from tinymem.recall.files.lines import unpack_codes
+from tinymem.recall.files.pieces import Piece, Replacement
 
 __all__ = ["Version"]
 
@@ -21,6 +22,8 @@ class Version:
     def __init__(self, notes: Iterable[FileNote]) -> None:
         self._last: dict[int, int] = {}  # by line: the place of the last note that shows it,
         self._gone: dict[int, int] = {}  # and of the last one that takes it away
+        self._replaced: list[tuple[int, Replacement]] = []  # with the places of their notes
+        self._is_whole = False  # whether the last edit was of lines that are known
         self._whole: list[int] = []  # places of the notes that say what all lines are
         self._notes = [*notes]
         self._copies: Counter[int] = Counter()  # of each line, as far as they are known
@@ -31,13 +34,20 @@ class Version:
 
     def _take(self, place: int, note: FileNote) -> None:
         lines, copies = unpack_codes(note.lines), self._copies
+        if note.kind == REPLACED:
+            change = Replacement.unpack(lines, unpack_codes(note.gone))
+            if not (change.is_once and self._is_whole):
+                self._replaced.append((place, change))
+            return
         if note.kind == READ and self._is_another(lines):
             return
         if note.kind in (READ, WROTE):
             self._whole.append(place)
             self._copies = Counter(lines)
         elif note.kind == EDITED:
-            for code, count in Counter(unpack_codes(note.gone)).items():
+            went = Counter(unpack_codes(note.gone))
+            self._is_whole = any(copies[code] > 0 for code in went)
+            for code, count in went.items():
                 if copies[code] <= count:
                     self._gone[code] = place
                 copies[code] = max(0, copies[code] - count)
@@ -78,9 +88,23 @@ class Version:
         """Return whether a line stands, or stood, in the file."""
         return code in self._last or code in self._gone
 
-    def gone_since(self, code: int) -> FileNote | None:
-        """Return the note since which a line is gone; None where it stands there, or that is not sure."""
+    def pieces(self) -> Iterable[Piece]:
+        """Yield the pieces that may stand in lines, for `gone_since`."""
+        for _, change in self._replaced:
+            yield change.old
+            yield from change.new
+
+    def gone_since(self, code: int, inside: Collection[Piece] = ()) -> FileNote | None:
+        """Return the note since which a line is gone; None where it stands there, or that is not sure.
+
+        `inside` are those of the `pieces` that stand in it.
+        """
         last, gone = self._last.get(code, -1), self._gone.get(code, -1)
+        for place, change in self._replaced:
+            if place > last and change.takes(inside):
+                gone = max(gone, place)
+            elif place > last and change.may_make(inside):
+                last = place
         if gone > last and gone >= self._sure:
             return self._notes[gone]
         at = bisect_left(self._whole, max(last + 1, self._sure))
