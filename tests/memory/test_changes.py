@@ -111,6 +111,18 @@ def test_what_may_have_been_set_back_is_not_claimed_to_be_gone(memory: Hierarchi
     assert "changed" not in memory.recall(ASKED, 300).text
 
 
+def test_a_file_that_something_else_may_have_changed_is_as_of_the_step_that_shows_it(
+    memory: HierarchicalMemory,
+) -> None:
+    assert "as of" not in memory.recall(ASKED, 300).text
+    memory.archive([act("bash", command="npm run format")])
+    found = memory.recall(ASKED, 300)
+    assert f"{LINES[3]} (as of #1)" in found.text and found.tokens == counter_from(None).count(found.text)
+    assert {item.as_of for item in found if OLD in item.text} == {1}
+    memory.archive([read(*LINES)])
+    assert "as of" not in memory.recall(ASKED, 300).text
+
+
 def test_a_result_that_comes_later_belongs_to_its_call(tmp_path: Path) -> None:
     with open_memory(tmp_path) as memory:
         memory.add(ActionStep("", [ToolCall("Read", {"file_path": FILE}, "c1")]))

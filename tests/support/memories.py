@@ -21,7 +21,7 @@ from tinymem.messages.tokens import default_counter
 from tinymem.protocols import Embedder, Journal, Mark, PassageRow, StepRow, Vectors, VectorStore
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.passages import passages_of
-from tinymem.recall.render import block, format_mark, header, line
+from tinymem.recall.render import block, header, line
 from tinymem.recall.results import Excerpt
 from tinymem.steps.serialization import dump_step, load_step
 from tinymem.steps.types import ActionStep, MessageStep, Step
@@ -218,7 +218,7 @@ def passage_rows(vectors: Vectors, steps: Sequence[int] | None = None, **more: A
 def line_of(excerpt: Excerpt, is_named: bool = False) -> str:
     """An excerpt as it stands in a block; with its number where a mark names it."""
     shown = line(excerpt.step, excerpt.step.parts()[excerpt.part], excerpt.start, excerpt.end, is_named)
-    return shown + format_mark(excerpt.times, excerpt.varied, excerpt.newer)
+    return shown + excerpt.mark
 
 
 def block_of(excerpts: Iterable[Excerpt], key: bytes) -> str:

@@ -73,6 +73,7 @@ class RankedPassage(NamedTuple):
     relevance: float = 0.0
     is_relevant: bool = True
     newer: int | None = None  # the number of a later step that says otherwise, as far as words tell
+    as_of: int | None = None  # its own number, where something may have changed its file since, nobody knows how
 
 
 @dataclass(frozen=True)
@@ -178,9 +179,9 @@ class _Packer:
 
     def _mark(self, at: RankedPassage, said: Utterance) -> str:
         """Return what stands behind a passage, as far as that is known."""
-        if at.newer is None and (not said.words or self.repetitions.sayings is None):
+        if at.newer is None and at.as_of is None and (not said.words or self.repetitions.sayings is None):
             return ""
-        return format_mark(*self.repetitions.times(said), at.newer)
+        return format_mark(*self.repetitions.times(said), at.newer, at.as_of)
 
     def _mark_cost(self, at: RankedPassage, said: Utterance) -> int:
         return self.counter.count(mark) if (mark := self._mark(at, said)) else 0
@@ -212,7 +213,7 @@ class _Packer:
             opened = self.steps[at.number]
             change = self.changes.since(opened.step, opened.parts, at.part, at.start, at.end)
             if not change.is_all:
-                return at, change.spans
+                return at._replace(as_of=at.number) if change.is_unsure else at, change.spans
             self.steps |= self.known.of([change.step], self.fetch)
             if (newer := self._alike(at, change.step)) is None or self._is_shown(newer):
                 return None, ()
@@ -236,7 +237,7 @@ class _Packer:
         for run in _unite(self.chosen):
             first, opened = run[0].at, run[0].opened
             shown = opened.line(first.part, first.start, run[-1].at.end, numbered or first.number in named, _gone(run))
-            lines.append((opened.header, shown + self._mark(first, run[0].said) if len(run) == 1 else shown))
+            lines.append((opened.header, shown + format_mark(*self._times(run), first.newer, _as_of(run))))
         text = block(lines, key)
         return text, self.counter.count(text)
 
@@ -259,6 +260,7 @@ class _Packer:
             varied=varied,
             newer=first.newer,
             gone=_gone(run),
+            as_of=_as_of(run),
         )
 
     def _times(self, run: Sequence[_Chosen]) -> tuple[int, bool]:
@@ -362,6 +364,11 @@ def block_of(items: Iterable[Excerpt], key: bytes) -> str:
 def _gone(run: Sequence[_Chosen]) -> Gone:
     """Return the lines that are gone of passages that adjoin."""
     return tuple(span for c in run for span in c.gone)
+
+
+def _as_of(run: Sequence[_Chosen]) -> int | None:
+    """Return the step as of which passages that adjoin are known."""
+    return next((c.at.as_of for c in run if c.at.as_of is not None), None)
 
 
 def _unite(chosen: Sequence[_Chosen]) -> list[list[_Chosen]]:

@@ -179,19 +179,22 @@ def speaker_key(step: Step, part: Part) -> str:
     return f"{step.speaker} {part.kind} {tool}"
 
 
-def format_mark(times: int, varied: bool, newer: int | None = None) -> str:
+def format_mark(times: int, varied: bool, newer: int | None = None, as_of: int | None = None) -> str:
     """Return what stands behind a text, in the memory's own words.
 
     That is how often it was said, `varied` if the others have other numbers, and what is `newer`, the number of a later
-    step that says otherwise, as far as words tell.
+    step that says otherwise, as far as words tell. What is `as_of` a step may have changed since, nobody knows how.
 
     >>> format_mark(1, False), format_mark(12, False), format_mark(12, True)
     ('', ' (said 12 times)', ' (said 12 times, with other numbers)')
     >>> format_mark(1, False, newer=212)
     ' (perhaps outdated by #212)'
+    >>> format_mark(1, False, as_of=57)
+    ' (as of #57)'
     """
     said = f" (said {times} times{', with other numbers' if varied else ''})" if times > 1 else ""
-    return said if newer is None else f"{said} (perhaps outdated by #{newer})"
+    said += "" if newer is None else f" (perhaps outdated by #{newer})"
+    return said if as_of is None else f"{said} (as of #{as_of})"
 
 
 def one_line(text: str) -> str:

@@ -62,6 +62,8 @@ class Excerpt:
         varied: True if the numbers in it were others at other times.
         newer: The number of a later step that says otherwise, as far as words tell: that stands behind it in the block.
         gone: The lines that are gone: start and end of each run of them in the part, and the mark in its place.
+        as_of: The number of the step itself, where something changed its file since and nobody knows how, as a
+            formatter or a checkout: that stands behind it in the block.
     """
 
     step: Step
@@ -77,11 +79,12 @@ class Excerpt:
     varied: bool = False
     newer: int | None = None
     gone: tuple[Span, ...] = ()
+    as_of: int | None = None
 
     @property
     def mark(self) -> str:
         """The memory's own words that stand behind it."""
-        return format_mark(self.times, self.varied, self.newer)
+        return format_mark(self.times, self.varied, self.newer, self.as_of)
 
     def __repr__(self) -> str:
         words = one_line(self.text[:REPR_LENGTH])

@@ -205,11 +205,11 @@ class Prompts:
 
 
 def _excerpt(step: Step, part: int, start: int, end: int, tokens: int, marks: Any, gone: Any) -> Excerpt:
-    """Return an excerpt again: how often it was said, if in other ways, what is newer, and the lines that are gone."""
-    times, varied, newer = marks
+    """Return an excerpt again, with its marks and the lines that are gone."""
+    times, varied, newer, as_of = marks
     spans = tuple((int(first), int(last), str(mark)) for first, last, mark in gone)
     text = without_gone(step.parts()[part].text, start, end, spans)
-    return Excerpt(step, part, start, end, text, tokens, 0, 0, {}, times, varied, newer, spans)
+    return Excerpt(step, part, start, end, text, tokens, 0, 0, {}, times, varied, newer, spans, as_of)
 
 
 def _has_record(part: Part) -> bool:
@@ -222,11 +222,12 @@ def _record(part: Part) -> Any:
         return part.group.first
     if part.kind == "note":
         return "note"
-    spans = [
-        (one.step.step_number, one.part, one.start, one.end, one.tokens, (one.times, one.varied, one.newer), one.gone)
-        for one in part.recalled
-    ]
-    return [_digest(str((part.message or {}).get("content"))), spans]
+    return [_digest(str((part.message or {}).get("content"))), [*map(_place, part.recalled)]]
+
+
+def _place(one: Excerpt) -> Any:
+    marks = one.times, one.varied, one.newer, one.as_of
+    return one.step.step_number, one.part, one.start, one.end, one.tokens, marks, one.gone
 
 
 def _digest(text: str) -> str:

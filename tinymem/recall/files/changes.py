@@ -30,12 +30,14 @@ _NOTHING = re.compile(r"(?:\s|\\[ntr]|[^\w\s\"\\])*")  # between two lines: noth
 class Change(NamedTuple):
     """Changes of a passage: the `spans` that are gone, and the number of the newest step that took some away.
 
-    `is_all` where so little is left that it says nothing.
+    `is_all` where so little is left that it says nothing; `is_unsure` where something may have changed most of the
+    lines, nobody knows how.
     """
 
     spans: tuple[Span, ...] = ()
     step: int = 0
     is_all: bool = False
+    is_unsure: bool = False
 
 
 NOTHING = Change()
@@ -133,7 +135,7 @@ class Changes:
             {path: self._version(path) for at, path in touched if (at == call) is is_own} for is_own in (True, False)
         )
         is_call = parts[place].kind == "call"  # it shows what it took away itself, too
-        spans, newest, gone, said = list[Span](), 0, 0, 0
+        spans, newest, gone, said, unsure = list[Span](), 0, 0, 0, 0
         is_json = is_call or text_of_result(text) is not text
         lines = [*(lines_in_json if is_json else lines_in_text)(text, start, end)]
         pieces = {piece for version in own.values() for piece in version.pieces()}
@@ -144,12 +146,14 @@ class Changes:
             inside = {piece for piece, having in places.items() if at in having}
             note = _gone_since(line.code, number, own.values(), () if is_call else others.values(), inside)
             if note is None or note.step < number or (note.step == number and not is_call):
+                is_unsure = any(version.may_have_lost(line.code) for version in own.values())
+                unsure += is_unsure * (last - first)
                 continue
             gone, newest = gone + last - first, max(newest, note.step)
             if spans and _NOTHING.fullmatch(text, spans[-1][1], first):
                 first = spans.pop()[0]
             spans.append((first, last, mark_of(note)))
-        return Change((*spans,), newest, said - gone < LEAST * said)
+        return Change((*spans,), newest, said - gone < LEAST * said, 2 * unsure > said - gone)
 
     def _version(self, path: str) -> Version:
         if path not in self._versions:

@@ -29,6 +29,7 @@ class Version:
         self._copies: Counter[int] = Counter()  # of each line, as far as they are known
         self._doubted: Set[int] = frozenset()
         self._sure = 0  # the place from which on it is known what stands there
+        self._unknown = -1  # the place of the last note that says that nobody knows
         for place, note in enumerate(self._notes):
             self._take(place, note)
 
@@ -56,6 +57,7 @@ class Version:
             copies.update({code: max(0, count - copies[code]) for code, count in Counter(lines).items()})
         else:
             copies.clear()
+            self._unknown = place
             self._sure = place + 1 if note.kind == RESET else self._sure
         self._last.update(dict.fromkeys(lines, place))
 
@@ -87,6 +89,10 @@ class Version:
     def knows(self, code: int) -> bool:
         """Return whether a line stands, or stood, in the file."""
         return code in self._last or code in self._gone
+
+    def may_have_lost(self, code: int) -> bool:
+        """Return whether something changed the file, nobody knows how, since a line was shown."""
+        return self._last.get(code, self._unknown) < self._unknown
 
     def pieces(self) -> Iterable[Piece]:
         """Yield the pieces that may stand in lines, for `gone_since`."""
