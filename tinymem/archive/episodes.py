@@ -16,7 +16,7 @@ import logging
 import threading
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
 
@@ -25,6 +25,7 @@ from tinymem.errors import ClosedError, TinymemError, safe_summary, warn_hourly
 from tinymem.messages.fitting import fitted
 from tinymem.protocols import StepOutline, Summarizer, SummaryRow
 from tinymem.protocols.settings import REWRITES
+from tinymem.recall.files.summaries import with_marks
 from tinymem.recall.render import quoted, without_echoes
 from tinymem.steps.content import clean
 from tinymem.steps.display import one_line
@@ -141,6 +142,10 @@ class Episodes:
     def known(self) -> list[Episode]:
         """Return the episodes that are summarised by now."""
         return list(self._now().episodes(1))
+
+    def current(self, episode: Episode) -> Episode:
+        """Return an episode with marks in its summary behind lines of files that are gone since."""
+        return replace(episode, summary=with_marks(episode.summary, self._archive.changes, self._archive.fetch))
 
     def open(self, episode: Episode) -> list[Step]:
         """Return the steps that an episode covers, whole and in order."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tinymem.archive.archive import Archive
+from tinymem.recall.files.links import count_gone
 
 __all__ = ["Stats", "stats_of"]
 
@@ -18,7 +19,8 @@ class Stats:
     the window, nor in a small memory whose store is in memory. `embedder_state` is "ready", or what is wrong with the
     embedder since it was last needed; `store_state` is "ready", or why the store could not be written when it was last
     tried. `recalls` counts the blocks that were recalled, into prompts too, `recalls_used` those of which the agent
-    used something (see `tinymem.memory.inspection.receipts`), and `recalled_tokens` the tokens of all.
+    used something (see `tinymem.memory.inspection.receipts`), and `recalled_tokens` the tokens of all. `stale_lines`
+    are the lines of files that steps show and that stand there no more, as far as calls tell.
     """
 
     namespace: str
@@ -39,6 +41,7 @@ class Stats:
     recalls: int
     recalls_used: int
     recalled_tokens: int
+    stale_lines: int = 0
 
 
 def stats_of(archive: Archive, namespace: str, store: str, recalls: Mapping[str, int]) -> Stats:
@@ -56,6 +59,7 @@ def stats_of(archive: Archive, namespace: str, store: str, recalls: Mapping[str,
         store=store,
         store_state=archive.index.fault or "ready",
         bytes_on_disk=sum(file.stat().st_size for file in files) + (archive.journal.size() if archive.is_shared else 0),
+        stale_lines=count_gone(archive.journal.file_notes_after(0)),
         **counts,
         **recalls,
     )

@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 
 from tinymem.protocols import TokenCounter
 from tinymem.recall.diversity import DIVERSITY, SHORT, Repetitions, Utterance
-from tinymem.recall.files.changes import Changes
+from tinymem.recall.files.changes import NOTHING, Change, Changes
 from tinymem.recall.opened import Fetch, Gone, Opened, OpenedSteps
 from tinymem.recall.render import block, format_mark, header, line, speaker_key
 from tinymem.recall.results import Excerpt, FeatureShares, LeftOut, Recall
@@ -210,8 +210,7 @@ class _Packer:
         if self.changes is None:
             return at, ()
         for _ in range(ROUNDS):
-            opened = self.steps[at.number]
-            change = self.changes.since(opened.step, opened.parts, at.part, at.start, at.end)
+            change = self._change(at)
             if not change.is_all:
                 return at._replace(as_of=at.number) if change.is_unsure else at, change.spans
             self.steps |= self.known.of([change.step], self.fetch)
@@ -219,6 +218,13 @@ class _Packer:
                 return None, ()
             at = newer
         return None, ()
+
+    def _change(self, at: RankedPassage) -> Change:
+        """Return what changed since of what a passage shows."""
+        opened = self.steps[at.number]
+        if self.changes is None:
+            return NOTHING
+        return self.changes.since(opened.step, opened.parts, at.part, at.start, at.end)
 
     def _alike(self, at: RankedPassage, number: int) -> RankedPassage | None:
         """Return the passage of a step that shares most words with another one; None if there is none to choose."""
@@ -275,7 +281,9 @@ class _Packer:
                 continue
             said = opened.said(at.part, at.start, at.end)
             tokens = opened.cost(at.part, at.start, at.end, labelled=True) + opened.header_cost
-            excerpt = self.excerpt([_Chosen(i, at, opened, said, tokens)])
+            gone = self._change(at).spans
+            shown = opened.said(at.part, at.start, at.end, gone)
+            excerpt = self.excerpt([_Chosen(i, at, opened, shown, tokens, gone)])
             better = self._find_better(said) if i in self.repeated else None
             yield LeftOut(excerpt, i + 1, self._reason(i, last), better)
 

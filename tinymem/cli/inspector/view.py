@@ -18,6 +18,7 @@ from tinymem.memory.inspection.timeline import Timeline, TimelineStep, version_o
 from tinymem.memory.scratchpad import AgentMemory
 from tinymem.protocols.settings import SCRATCHPAD
 from tinymem.recall.features import FEATURES
+from tinymem.recall.files.links import links_of
 from tinymem.steps.checks import check_non_negative_int, check_str, check_strings
 from tinymem.steps.content import as_text, to_mutable
 from tinymem.steps.terminal import first_words, pluralize
@@ -37,6 +38,7 @@ LIMITS = {"session", "type", "tier", "find"}  # of a timeline
 SLICE = 500  # steps or episodes of one answer at most
 SEGMENTS = 240  # bars of the overview
 NEXT_BEST = 12  # passages that just missed
+MOST_LINKS = 50  # of a step to those that changed what it shows, and that show what it changed
 LONGEST_TEXT = 200_000  # characters of a part that are shown
 QUESTION = 240  # cells of a question that the page proposes
 
@@ -131,9 +133,10 @@ class View:
                 {"kind": part.kind, "text": part.text[:LONGEST_TEXT], "cut": max(0, len(part.text) - LONGEST_TEXT)}
                 for part in step.parts()
             ]
-            newer = self.memory.long_term.corrections.get(step.step_number or 0)
-            more = {"parts": parts, "metadata": to_mutable(step.metadata), "corrected_by": newer}
-            yield {**_line(line), "speaker": step.speaker, **more}
+            number, past = step.step_number or 0, self.memory.long_term
+            links = links_of(number, past.journal.file_notes([number]))[:MOST_LINKS]
+            more = {"parts": parts, "metadata": to_mutable(step.metadata), "links": [link._asdict() for link in links]}
+            yield {**_line(line), "speaker": step.speaker, "corrected_by": past.corrections.get(number), **more}
 
     # -- recall, and the context --------------------------------------------------------------------------------------
 
@@ -249,7 +252,8 @@ class View:
     def _episode(self, episode: Episode) -> Record:
         archived, counter = archived_tokens(self.memory, episode), self.memory.long_term.counter
         sizes = {"steps": len(archived), "tokens": sum(archived), "summary_tokens": counter.count(str(episode))}
-        return {name: getattr(episode, name) for name in ("first", "last", "session", "summary")} | sizes
+        shown = self.memory.medium_term.current(episode)
+        return {name: getattr(shown, name) for name in ("first", "last", "session", "summary")} | sizes
 
 
 class Views:

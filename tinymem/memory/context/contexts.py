@@ -177,6 +177,7 @@ def episodes_block(episodes: Episodes, archive: Archive, tokens: int) -> Block:
     """Make the block of episodes: the whole history, what is old in outline."""
     old = archive.corrections
     shown = [one for one in episodes.within(tokens - FENCE) if not any(one.first <= n <= one.last for n in old)]
+    shown = [*map(episodes.current, shown)]
     while shown:
         body = "\n".join(map(str, shown))
         text = fenced("episodes", "summaries of earlier steps, by their numbers", body, archive.key)

@@ -19,7 +19,7 @@ from tinymem.steps.step import Part, Step
 from tinymem.steps.types import MessageStep
 from tinymem.stores.filter import folders_of
 
-__all__ = ["Change", "Changes", "Span", "mark_of"]
+__all__ = ["NOTHING", "Change", "Changes", "Span", "mark_of", "notes_by_path"]
 
 Span: TypeAlias = tuple[int, int, str]  # of lines that are gone: start, end, and what says so
 KEPT = 5_000  # steps of which is kept what they touch
@@ -73,7 +73,7 @@ class Changes:
         if len(self._touched) > KEPT:
             self._clear()
         notes = self._journal.file_notes_after(self._until) if self._notes else []
-        self._take({path: [*self._notes.get(path, ()), *new] for path, new in _by_path(notes).items()})
+        self._take({path: [*self._notes.get(path, ()), *new] for path, new in notes_by_path(notes).items()})
         self._until = last
 
     def expect(self, steps: Iterable[Step]) -> None:
@@ -88,7 +88,7 @@ class Changes:
         for note in notes:
             if note.step in touched:
                 touched[note.step].append((note.call, note.path))
-        self._take(_by_path(note for note in notes if note.step <= self._until))
+        self._take(notes_by_path(note for note in notes if note.step <= self._until))
         self._touched |= touched
 
     def _take(self, notes: Mapping[str, list[FileNote]]) -> None:
@@ -178,7 +178,8 @@ def _gone_since(
     return None
 
 
-def _by_path(notes: Iterable[FileNote]) -> dict[str, list[FileNote]]:
+def notes_by_path(notes: Iterable[FileNote]) -> dict[str, list[FileNote]]:
+    """Return notes by the paths of their files."""
     found: dict[str, list[FileNote]] = {}
     for note in notes:
         found.setdefault(note.path, []).append(note)

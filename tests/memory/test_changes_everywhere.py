@@ -1,0 +1,99 @@
+"""A line that stands in its file no more is shown with a mark or not at all, by whatever way a memory is asked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tinymem import ActionStep, FinalAnswerStep, HierarchicalMemory, MessageStep, ToolCall
+from tinymem.cli.inspector.view import View
+from tinymem.memory.context.context import Shares
+from tinymem.runs.hooks.answers import Answers, Asked
+from tinymem.upkeep import export_memory, import_memory
+
+open_memory = partial(HierarchicalMemory, store="exact", embedder="hashing:64")
+FILE = "/w/settings.py"
+OLD, NEW = "QUARANTINE_DAYS = 90 # as the auditors ask", "QUARANTINE_DAYS = 30 # as the auditors ask"
+LINES = ["import quarantine_policy", "QUARANTINE_BUCKET = 'cellar-cobalt'", OLD, "QUARANTINE_OWNER = 'nora'"]
+ASKED = "quarantine bucket days owner policy"
+SHARES = Shares(window=0.3, episodes=0.4)
+SENT = [{"role": "user", "content": f"{ASKED} in {FILE}?"}]
+PROMPT = f"What is the {ASKED} in {FILE}?"
+
+
+def act(name: str, result: str, **arguments: object) -> ActionStep:
+    return ActionStep("", [ToolCall(name, {"file_path": FILE, **arguments}, observation=result)])
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[HierarchicalMemory]:
+    """A memory of a file that was read, then edited, then left."""
+    with open_memory(tmp_path / "memory", shares=SHARES) as opened:
+        opened.archive(
+            [
+                act("Read", "\n".join(f"{n}\t{line}" for n, line in enumerate(LINES, 1))),
+                FinalAnswerStep("The quarantine settings were read."),
+                act("Edit", "ok", old_string=OLD, new_string=NEW),
+                *(MessageStep("user", f"Shelf {n} has {n * 7} jars of jam.") for n in range(30)),
+            ]
+        )
+        opened.flush()
+        yield opened
+
+
+def hook(memory: HierarchicalMemory) -> str:
+    event = {"hook_event_name": "UserPromptSubmit", "prompt": PROMPT, "session_id": "s"}
+    answers = Answers(lambda namespace, create: memory)
+    return answers.answer(Asked("prompt", event, memory.namespace, ()))
+
+
+def imported(memory: HierarchicalMemory) -> str:
+    folder = Path(str(memory.path)).parent
+    export_memory(folder / "memory", folder / "out.jsonl")
+    import_memory(folder / "copy", folder / "out.jsonl", embedder="hashing:64")
+    with open_memory(folder / "copy") as copy:
+        return copy.recall(ASKED, 300).text
+
+
+WAYS: dict[str, Callable[[HierarchicalMemory], str]] = {
+    "recall": lambda memory: memory.recall(ASKED, 300, min_relevance=0).text,
+    "items": lambda memory: "\n".join(item.text for item in memory.recall(ASKED, 300, min_relevance=0)),
+    "explain": lambda memory: str(memory.explain(ASKED, 60)),
+    "open": lambda memory: memory.open(1),
+    "context": lambda memory: json.dumps(memory.context(ASKED, max_tokens=1_000).messages),
+    "a session's context": lambda memory: json.dumps(memory.context(session="s", max_tokens=1_000).messages),
+    "fit": lambda memory: json.dumps(memory.fit(SENT, session="s", max_tokens=1_000).messages),
+    "hook": hook,
+    "an export": imported,
+    "the inspector's recall": lambda memory: json.dumps(View(memory).recall(ASKED, 300)),
+    "the inspector's episodes": lambda memory: json.dumps(View(memory).episodes(0, 9)),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_line_that_is_gone_has_a_mark_or_is_not_shown(memory: HierarchicalMemory, way: str) -> None:
+    shown = WAYS[way](memory)
+    assert "quarantine" in shown
+    assert "= 90" not in shown or "changed by #3" in shown
+
+
+def test_a_summary_that_quotes_a_line_that_is_gone_says_so(memory: HierarchicalMemory) -> None:
+    (episode, *_) = memory.medium_term
+    assert OLD in episode.summary
+    shown = memory.medium_term.current(episode).summary.splitlines()
+    assert [line.endswith("(changed by #3)") for line in shown] == [OLD in line for line in shown]
+    said = json.dumps(memory.context(ASKED, max_tokens=1_000).messages)
+    assert "<episodes-" in said and OLD in said
+
+
+def test_the_numbers_of_a_memory_have_its_stale_lines_and_a_step_says_which_one_changed_it(
+    memory: HierarchicalMemory,
+) -> None:
+    assert memory.stats().stale_lines == 1
+    for number in (1, 3):
+        links = View(memory).step(number)["links"]
+        assert links == [{"old": 1, "new": 3, "path": FILE, "lines": 1}]
