@@ -134,8 +134,7 @@ def _session_line(session: str | None, rows: Sequence[Tally]) -> SessionLine:
 
 def episode_line(memory: HierarchicalMemory, episode: Episode) -> EpisodeLine:
     """Return an episode in short."""
-    summary = memory.medium_term.current(episode).summary
-    tokens, words = archived_tokens(memory, episode), first_words(summary, WORDS)
+    tokens, words = archived_tokens(memory, episode), first_words(episode.summary, WORDS)
     return EpisodeLine(episode.first, episode.last, episode.session, len(tokens), sum(tokens), words)
 
 
