@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from tinymem.recall.files.lines import code_lines, shown_codes
@@ -68,12 +69,11 @@ def edit(path: str, old: str, new: str, all_places: bool = False) -> Act:
     lines = old.splitlines()
     if len(lines) * len(new) > MOST_COMPARED:
         return unknown(path)
-    before, after, folded = code_lines(old), code_lines(new), " ".join(new.split())
+    before, after = code_lines(old), code_lines(new)
     more = Counter(before)
     more.subtract(after)
-    for line in map(str.strip, lines):
-        if line[:FIRST] in new and line not in new and " ".join(line.split()) in folded:
-            more.subtract(code_lines(line))
+    for line in _broken_lines(lines, new):
+        more.subtract(code_lines(line))
     gone = [code for code, count in more.items() for _ in range(count)]
     come = [code for code, count in more.items() for _ in range(-count)]
     left = [*{*gone}.intersection(after)]  # fewer copies than before
@@ -90,6 +90,16 @@ def replacement(path: str, old: str, new: str, is_once: bool) -> list[Act]:
         made = {""}
     pieces = sorted(map(piece_of, made))
     return [Act(path, REPLACED, *Replacement(piece_of(old), (*pieces,), old in new, is_once).pack())]
+
+
+def _broken_lines(lines: Iterable[str], new: str) -> Iterator[str]:
+    """Yield those of some lines whose words all stand in a `new` text, but on several lines of it."""
+    words = new.split()
+    folded, known, whole = " ".join(words), {*words}, {*map(str.strip, new.splitlines())}
+    for line in (line for line in map(str.strip, lines) if line not in whole):  # few
+        said = line.split()
+        if known.issuperset(said[1:-1]) and line[:FIRST] in new and line not in new and " ".join(said) in folded:
+            yield line
 
 
 def unknown(path: str) -> Act:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from struct import pack, unpack
 from typing import NamedTuple
 from zlib import crc32
@@ -27,6 +27,10 @@ _NUMBERED = re.compile(f"(?m)^{_NUMBER}.*$")
 # A line behind that, its indent, and the signs of a patch
 _LINE = re.compile(rf"(?m)^(?:{_NUMBER})?(?:[^\S\n]|[+-])*(?![\s+-])([^\n]+)")
 _NUMBER_AT_START = re.compile(_NUMBER)
+# What a text has where one of its lines may have a number
+_FIRST_NUMBER = re.compile(r"\n[^\S\n]*L?\d{1,6}(?:→|[\t:|-])")
+_NUMBER_BEHIND_PATH = re.compile(r":\d{1,6}(?:→|[\t:|-])")
+_SIGNS = "+-" + "".join(filter(str.isspace, map(chr, range(0x3001)))).replace("\n", "")
 _JSON_LINE = re.compile(r'\\n|((?:[^"\\]|\\[^n])+)')  # up to a quote or an escaped line feed
 _NESTED_LINE = re.compile(r'\\{1,2}n|((?:[^"\\]|\\{3}["\\]|\\{1,2}[^n"\\])+)')  # in JSON in a string of JSON
 _NESTS = re.compile(r'"\s*(?:[{\[]\s*)+\\"')  # a string that begins as JSON
@@ -44,8 +48,12 @@ class ShownLine(NamedTuple):
 
 def code_lines(text: str) -> list[int]:
     """Return the codes of the lines of `text`, in order, without those that say nothing."""
-    lines = map(str.rstrip, _LINE.findall(text))
-    return [crc32(line.encode("utf-8", "replace")) for line in lines if len(line) >= SHORTEST]
+    if _FIRST_NUMBER.search(f"\n{text}") or _NUMBER_BEHIND_PATH.search(text):
+        lines: Iterable[str] = _LINE.findall(text)
+    else:  # in a sixth of the time
+        lines = (line.lstrip(_SIGNS) for line in text.split("\n"))
+    said = map(str.rstrip, lines)
+    return [crc32(line.encode("utf-8", "replace")) for line in said if len(line) >= SHORTEST]
 
 
 def shown_codes(result: str) -> tuple[int, ...]:
