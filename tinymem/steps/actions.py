@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from types import NoneType
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
@@ -88,7 +89,7 @@ class ToolCall(Recorded):
         """True once a result is there."""
         return self.observation is not None or self.error is not None
 
-    @property
+    @cached_property
     def arguments_json(self) -> str:
         """The arguments as JSON text."""
         return self.arguments if isinstance(self.arguments, str) else to_json(self.arguments)

@@ -57,6 +57,7 @@ REPR_LENGTH = 60  # characters of a text that a step's repr shows
 LONGEST_NAME = 1_000  # characters of an id, a session, a speaker: each passage of the step repeats them
 
 
+@dataclass(frozen=True)
 class Recorded:
     """A part of a step that is saved as a mapping of its fields, less those that are None."""
 
@@ -285,7 +286,8 @@ def _plain(value: Any) -> Any:
     if isinstance(value, datetime):
         return value.isoformat()
     if isinstance(value, Recorded):
-        return {k: _plain(v) for k, v in vars(value).items() if v is not None}
+        values = [(f.name, getattr(value, f.name)) for f in dataclasses.fields(value)]
+        return {name: _plain(held) for name, held in values if held is not None}
     if isinstance(value, Mapping):
         return {str(k): _plain(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
