@@ -42,7 +42,7 @@ class Occurrences(NamedTuple):
     lengths: Ids
 
 
-NOWHERE = Occurrences(*np.zeros((3, 0), np.int64))
+NOWHERE = Occurrences(*np.zeros((3, 0), np.int32))
 
 
 def rank_passages(
@@ -68,7 +68,11 @@ def rank_passages(
     rarity = np.maximum(1e-6, np.log((np.maximum(count - sizes, 0) + 0.5) / (sizes + 0.5)))
     parts = np.repeat(rarity, sizes) * (times * (K1 + 1) / (times + K1 * (1 - B + B * lengths / mean)))
     marks = np.repeat(np.append(MARKS, np.zeros(len(sizes)))[: len(sizes)], sizes)
-    held, which = np.unique(ids, return_inverse=True)
+    order = np.argsort(ids, kind="stable")  # of lists that ascend: it takes a sixth of the time of np.unique
+    ordered, is_first = ids[order], np.ones(len(ids), np.bool_)
+    is_first[1:] = ordered[1:] != ordered[:-1]
+    held, which = ordered[is_first].astype(np.int64), np.empty(len(ids), np.int64)
+    which[order] = np.cumsum(is_first) - 1
     scores, having = (np.bincount(which, values, len(held)) for values in (parts, marks))
     if among is not None:  # before the best are taken, or a filter would leave few of them
         usable = np.append(among, -1)[np.searchsorted(among, held)] == held

@@ -56,13 +56,18 @@ class Stems:
         new = [word for word in asked if word not in self._known]
         if len(self._known) + len(new) > REMEMBERED:
             self._known, new = {}, asked
-        self._db.execute(CLEAR)
-        self._db.executemany(PUT, enumerate(new))
-        self._known.update((word, []) for word in new)
-        for term, doc in self._db.execute("SELECT term, doc FROM temp.asked_terms ORDER BY doc"):
-            self._known[new[doc]].append(term)
+        if new:
+            self._learn(new)
         stems: dict[str, str] = {}
         for word in asked:
             for stem in self._known[word]:
                 stems.setdefault(stem, word)
         return stems
+
+    def _learn(self, new: Sequence[str]) -> None:
+        """Note the stems of words that were not asked for before."""
+        self._db.execute(CLEAR)
+        self._db.executemany(PUT, enumerate(new))
+        self._known.update((word, []) for word in new)
+        for term, doc in self._db.execute("SELECT term, doc FROM temp.asked_terms ORDER BY doc"):
+            self._known[new[doc]].append(term)
