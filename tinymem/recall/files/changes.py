@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import chain
 from threading import RLock
 from typing import NamedTuple, TypeAlias
 
@@ -60,6 +61,7 @@ class Changes:
         self._touched: dict[int, list[tuple[int, str]]] = {}  # by step: calls and the paths that they touch
         self._notes: dict[str, list[FileNote]] = {}
         self._versions: dict[str, Version] = {}
+        self._inside: dict[str, set[str]] = {}  # by file and folder: the paths whose versions have notes of it
         self._found: dict[tuple[int, int, int, int], Change] = {}
 
     def follow(self) -> None:
@@ -79,7 +81,8 @@ class Changes:
     def expect(self, steps: Iterable[Step]) -> None:
         """Note steps that may be asked for next, to read what is to be known of all of them at once."""
         with self._lock:
-            self._expected |= {step.step_number or 0 for step in steps if _may_touch(step)}
+            unread = (step for step in steps if step.step_number not in self._touched)
+            self._expected |= {step.step_number or 0 for step in unread if _may_touch(step)}
 
     def _read(self, number: int) -> None:
         expected, self._expected = self._expected | {number}, frozenset()
@@ -95,9 +98,10 @@ class Changes:
         """Put these notes in the place of those of the same paths."""
         new = {path: some for path, some in notes.items() if self._notes.get(path) != some}
         self._notes |= new
-        kept = {path: version for path, version in self._versions.items() if new.keys().isdisjoint(folders_of([path]))}
+        for path in chain.from_iterable(self._inside.pop(path, ()) for path in new):
+            self._versions.pop(path, None)
         if new:
-            self._versions, self._found = kept, {}
+            self._found = {}
 
     def since(self, step: Step, parts: Sequence[Part], place: int, start: int, end: int) -> Change:
         """Return what changed since of `[start, end)` in the part at a `place` of the `parts` of a step."""
@@ -157,8 +161,11 @@ class Changes:
 
     def _version(self, path: str) -> Version:
         if path not in self._versions:
-            notes = (note for name in folders_of([path]) for note in self._notes.get(name, ()))
+            names = folders_of([path])
+            notes = (note for name in names for note in self._notes.get(name, ()))
             self._versions[path] = Version(sorted(notes))
+            for name in names:
+                self._inside.setdefault(name, set()).add(path)
         return self._versions[path]
 
 
