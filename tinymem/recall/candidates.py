@@ -145,12 +145,15 @@ def _stated(query: Query, catalog: Catalog, allowed: npt.NDArray[np.bool_]) -> V
     are compared among themselves, without what all of them have in common. In a chat nearly everything is one, and says
     nothing by it; and where only a slice of a memory is at hand, they are not.
     """
-    stated, places = np.zeros(len(catalog), np.float32), catalog.places
-    is_said = places["kind"] == SAID
-    if query.is_stretch or catalog.whole is not None or np.count_nonzero(is_said) > CHAT * len(catalog):
+    stated = np.zeros(len(catalog), np.float32)
+    if query.is_stretch or catalog.whole is not None:
         return stated
-    is_short = places["end"] - places["start"] <= SHORT
-    rows = np.flatnonzero(allowed & is_said & is_short & ~places["asks"])[-NEWEST:]
+    said = np.flatnonzero(catalog.kind == SAID)
+    if len(said) > CHAT * len(catalog):
+        return stated
+    said = said[allowed[said]]
+    is_short = catalog.end[said] - catalog.start[said] <= SHORT
+    rows = said[is_short & ~catalog.asks[said]][-NEWEST:]
     if len(rows):
         vectors = catalog.vectors[rows]
         closest = products(query.vectors - vectors.mean(axis=0), vectors).max(axis=0)

@@ -11,7 +11,7 @@ from tinymem.recall.catalog import Catalog
 from tinymem.recall.opened import Fetch, OpenedSteps
 from tinymem.recall.packing import Place, RankedPassage
 from tinymem.recall.relevance import price_of
-from tinymem.recall.supersession import Statement, has_other_value, newest_statements
+from tinymem.recall.supersession import LONGEST, Statement, has_other_value, newest_statements
 
 __all__ = ["newest_corrections", "places_of", "put_corrections", "put_newest_first"]
 
@@ -101,5 +101,6 @@ def _statements(ranked: Sequence[RankedPassage], opened: OpenedSteps, fetch: Fet
     """Return the passages that are statements and may come back."""
     related = [one for one in ranked if one.is_relevant]
     steps = opened.of({one.number for one in related}, fetch)
-    said = [(steps[one.number].statement(one.part), one[:4]) for one in related if one.number in steps]
+    short = [one for one in related if one.end <= LONGEST and one.number in steps]  # others are of longer texts
+    said = [(steps[one.number].statement(one.part), one[:4]) for one in short]
     return {statement: place for statement, place in said if statement is not None}

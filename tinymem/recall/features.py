@@ -122,7 +122,7 @@ def features(query: Query, found: Candidates, catalog: Catalog) -> Vectors:
     if not len(rows):
         return np.empty((0, len(NAMES)), np.float32)
     tops = [max(float(signal.max(initial=0.0)), 1e-6) for signal in (found.cosine, found.bm25)]
-    floor = 0.0 if query.is_stretch or len(rows) < FEW else float(np.quantile(found.cosine[rows], FAR))
+    floor = 0.0 if query.is_stretch or len(rows) < FEW else _cosine_of_far(found.cosine[rows])
     cosine = np.maximum((found.cosine[rows] - floor) / max(tops[0] - floor, 1e-6), -1 if query.is_stretch else 0)
     bm25 = found.bm25[rows] / tops[1]
     base = cosine + bm25
@@ -160,6 +160,14 @@ def features(query: Query, found: Candidates, catalog: Catalog) -> Vectors:
         size * bm25s[0],
     ]
     return np.stack(columns, axis=1).astype(np.float32)
+
+
+def _cosine_of_far(cosines: Vectors) -> float:
+    """Return the cosine below which FAR of them are: `np.quantile`, which takes three times as long."""
+    place = FAR * (len(cosines) - 1)
+    below = int(place)
+    low, high = np.partition(cosines, (below, below + 1))[below : below + 2].tolist()
+    return float(low + (high - low) * (place - below))
 
 
 def _coverage(found: Candidates, sessions: Ids) -> Vectors:
@@ -259,14 +267,14 @@ def _rarity_of_named(query: Query, catalog: Catalog, rows: Ids, at: Ids, here: n
 
 def _mean_of_best(base: Vectors, groups: Ids) -> Vectors:
     """Return for each candidate the mean of `base` over the three best of its group."""
-    _, group = np.unique(groups, return_inverse=True)
-    order = np.lexsort((-base, group))
-    starts = np.flatnonzero(np.diff(group[order], prepend=-1))
-    rank = np.arange(len(base)) - np.repeat(starts, np.diff(np.append(starts, len(base))))
+    order = np.lexsort((-base, groups))
+    is_first = np.diff(groups[order], prepend=groups[order[0]] - 1) != 0
+    starts, group = np.flatnonzero(is_first), np.cumsum(is_first) - 1
+    is_best = np.arange(len(base)) - starts[group] < 3
     total = np.zeros(len(starts), np.float32)
-    best = order[rank < 3]
-    np.add.at(total, group[best], base[best] / 3)
-    means: Vectors = total[group]
+    np.add.at(total, group[is_best], base[order[is_best]] / 3)
+    means = np.empty(len(base), np.float32)
+    means[order] = total[group]
     return means
 
 

@@ -16,6 +16,7 @@ import re
 from dataclasses import dataclass
 from functools import cached_property, partial
 from importlib import resources
+from itertools import repeat
 
 import numpy as np
 import numpy.typing as npt
@@ -183,7 +184,7 @@ class ScoredCandidates:
         best = places[order]
         columns = (catalog.step[rows[order]], best["part"], best["start"], best["end"], scores[order])
         why = self.fusion.contributions  # of the features alone, so that what comes back holds no catalog
-        whys = [partial(why, self.features[i], int(self.kinds[i])) for i in order.tolist()]
+        whys = map(partial, repeat(why), self.features[order], self.kinds[order].tolist())
         enough = self._mark_worthy() if least is None else relevance >= least
         shown = relevance[order].tolist(), enough[order].tolist()
         return [*map(RankedPassage, *(column.tolist() for column in columns), whys, *shown)]
