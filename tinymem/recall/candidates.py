@@ -15,9 +15,11 @@ from tinymem.recall.catalog import ACT, SAID, Catalog
 from tinymem.recall.opened import Opened
 from tinymem.recall.query.analysis import Query
 from tinymem.recall.query.dates import inside
+from tinymem.recall.query.identifiers import Codes
 from tinymem.recall.query.requests import LEAST_WORDS, asks_alike, asks_for_another, request_words
+from tinymem.stores.bm25 import highest
 
-__all__ = ["Candidates", "find_requests", "gather", "highest", "products"]
+__all__ = ["Candidates", "find_requests", "gather", "products"]
 
 EVERYTHING = 600  # passages up to which all of a memory are candidates
 NEAREST = 240  # passages by each of the two signals
@@ -56,6 +58,7 @@ class Candidates:
             stands in a passage that may come back.
         is_strange: Whether the question has a name that stands nowhere in the memory.
         stated: For statements the closeness to the question among themselves, from 1 on down to 0; see `_stated`.
+        named: The rows with an identifier of the question, and which one that is; None where they were not looked up.
     """
 
     rows: Ids
@@ -66,6 +69,7 @@ class Candidates:
     unseen: float
     stated: Vectors
     is_strange: bool = False
+    named: tuple[Ids, Codes] | None = None
 
     def without(self, rows: Ids) -> Candidates:
         """Return the others, as if these passages had nothing of the question."""
@@ -110,8 +114,9 @@ def gather(
     bm25[at], terms[at] = lexical.scores[held], lexical.terms[held]
     stated = _stated(query, catalog, allowed)
     unseen = lexical.unseen if terms[allowed].any() else 1.0
+    naming = catalog.rows_with(query.named) if len(query.named) else None
     if catalog.count <= EVERYTHING:
-        return Candidates(np.flatnonzero(allowed), cosine, bm25, terms, lexical.rarity, unseen, stated)
+        return Candidates(np.flatnonzero(allowed), cosine, bm25, terms, lexical.rarity, unseen, stated, named=naming)
     chosen: npt.NDArray[np.bool_] = np.zeros(total, np.bool_)
     signals = [(cosine, allowed), (bm25, allowed)]
     if query.spans:
@@ -119,8 +124,8 @@ def gather(
         signals.append((cosine, dated))
         if nearest and np.count_nonzero(dated) <= DATED:  # an index knows nothing of time
             cosine[dated] = products(query.vectors, catalog.vectors[dated]).max(axis=0)
-    if len(query.named):
-        named, _ = catalog.rows_with(query.named)
+    if naming is not None:
+        named, _ = naming
         if (len(named) if catalog.frequency is None else sum(catalog.frequency.values())) <= NAMED:
             chosen[named] = True
             _mark_around(chosen, named, catalog.step)
@@ -134,7 +139,7 @@ def gather(
     if (nearest or share < FEW) and len(rows):
         near = _around(rows, catalog.step)
         cosine[near] = products(query.vectors, catalog.vectors[near]).max(axis=0)
-    return Candidates(rows, cosine, bm25, terms, lexical.rarity, unseen, stated)
+    return Candidates(rows, cosine, bm25, terms, lexical.rarity, unseen, stated, named=naming)
 
 
 def _stated(query: Query, catalog: Catalog, allowed: npt.NDArray[np.bool_]) -> Vectors:
@@ -191,16 +196,6 @@ def _places(ids: Ids, known: Ids) -> tuple[npt.NDArray[np.bool_], Ids]:
     at = np.minimum(np.searchsorted(known, ids), len(known) - 1)
     held = known[at] == ids
     return held, at[held]
-
-
-def highest(signal: Vectors, k: int) -> Ids:
-    """Return rows of the `k` highest values, best first; ties by row, so that every run gives the same answer."""
-    if len(signal) > k:
-        kth = -np.partition(-signal, k - 1)[k - 1]
-        rows = np.flatnonzero(signal >= kth)
-    else:
-        rows = np.arange(len(signal))
-    return rows[np.argsort(-signal[rows], kind="stable")][:k]
 
 
 def _mark_around(chosen: npt.NDArray[np.bool_], rows: Ids, steps: Ids) -> None:

@@ -153,7 +153,7 @@ def features(query: Query, found: Candidates, catalog: Catalog) -> Vectors:
         here["rule"] & (found.stated[rows] > 0),
         *_identifier_features(query, catalog, rows),
         _is_call_named(query, catalog, whole, at, here),
-        _rarity_of_named(query, catalog, rows, at, here),
+        _rarity_of_named(query, found, catalog, at, here),
         np.where(here["kind"] == SAID, np.log(whole.ends(at) - at), 0),
         calls,
         size,
@@ -242,21 +242,23 @@ CALLED = 0.8  # of what an identifier in a call is worth to the call's result, w
 ASKED = 0.5  # and to the call itself, or to a question that names it
 
 
-def _rarity_of_named(query: Query, catalog: Catalog, rows: Ids, at: Ids, here: npt.NDArray[np.void]) -> Vectors:
-    """Sum the rarity of the question's identifiers that each passage of `rows` holds; `at` are the places of its steps.
+def _rarity_of_named(
+    query: Query, candidates: Candidates, catalog: Catalog, at: Ids, here: npt.NDArray[np.void]
+) -> Vectors:
+    """Sum the rarity of the question's identifiers that each candidate holds; `at` are the places of its steps.
 
     The rarity of an identifier in df of n passages is ln((n + 1) / (df + 0.5)) / ln(n + 1): about 1 in one passage
     only, and 0 in all of them.
     """
     found = np.zeros(len(catalog), np.float32)
     if not len(query.named):
-        return found[rows]
-    held, codes = catalog.rows_with(query.named)
+        return found[candidates.rows]
+    held, codes = candidates.named or catalog.rows_with(query.named)
     known, which, counts = np.unique(codes, return_inverse=True, return_counts=True)
     frequency = catalog.frequencies(known, counts)
     rarity = np.log((catalog.count + 1) / (frequency + 0.5)) / np.log(catalog.count + 1)
     np.add.at(found, held, np.maximum(rarity, 0)[which].astype(np.float32))
-    own = found[rows]
+    own = found[candidates.rows]
     of_step = np.zeros(int(at.max()) + 1, np.float32)
     np.maximum.at(of_step, at, own)
     kind = here["kind"]
