@@ -291,7 +291,7 @@ class Archive:
         They come from the index where the rows are many and the index works, else from an exact search.
         """
         found = self._gather(query, catalog, allowed)
-        if not query.names:
+        if not query.names or not found.unseen:
             return found
         names = self.journal.search_text(" ".join(query.names), self.queue.waiting)
         return replace(found, is_strange=names.unseen > 0)
