@@ -134,6 +134,46 @@ def test_a_result_that_comes_later_belongs_to_its_call(tmp_path: Path) -> None:
         assert "[changed by #4]" in shown(memory, step=2)
 
 
+def bash(command: str, result: str) -> ActionStep:
+    return ActionStep("", [ToolCall("Bash", {"command": command}, observation=result)])
+
+
+FAILURE = bash("cd /w && uv run pytest till -q", "Exit code 1\nE  database of the till is locked\n1 failed in 2.1s")
+LATER = "later: #2 uv run pytest till -x passed"
+
+
+def test_a_failure_says_what_passed_later_once_inside_the_budget(tmp_path: Path) -> None:
+    with open_memory(tmp_path) as memory:
+        memory.archive([FAILURE])
+        assert "later" not in memory.recall("database of the till is locked", 300).text
+        memory.archive([bash("cd /w && uv run pytest till -x", "3 passed in 2.0s")])
+        for budget in range(60, 200):
+            found = memory.recall("database of the till is locked", budget, min_relevance=0)
+            assert found.tokens == counter_from(None).count(found.text) <= budget
+        assert f"#1 Bash:\n[{LATER}]\nExit code 1\n" in found.text and found.text.count("[later") == 1
+        assert f", {LATER}]\n" in memory.open(1) and memory.stats().stale_lines == 0
+        assert next(item.text for item in found if item.gone).startswith(f"[{LATER}]\nExit code 1")
+
+
+def test_of_a_long_failure_one_mark_stands_before_what_adjoins(tmp_path: Path) -> None:
+    lines = "\n".join(f"E  the till is locked, try {n}: {Random(n).random()}" for n in range(60))
+    with open_memory(tmp_path) as memory:
+        memory.archive([bash("pytest till", f"Exit code 1\n{lines}"), bash("pytest till", "3 passed")])
+        found = memory.recall("the till is locked", 4_000, min_relevance=0)
+        assert found.tokens == counter_from(None).count(found.text) and found.text.count("[later") == 1
+        (item,) = (item for item in found if item.gone)
+        assert item.text == f"[later: #2 pytest till passed]\nExit code 1\n{lines}"
+
+
+def test_what_passed_is_no_longer_named_once_it_is_forgotten(tmp_path: Path) -> None:
+    with open_memory(tmp_path) as memory:
+        passed = memory.archive([FAILURE, bash("cd /w && uv run pytest till --quiet", "3 passed")])[1]
+        assert "[later" in memory.recall("database of the till is locked", 300).text
+        memory.forget(passed.id)
+        assert "[later" not in memory.recall("database of the till is locked", 300).text
+        assert not any(texts_in(tmp_path, b"--quiet").values())
+
+
 def hashes_in(folder: Path, line: str) -> list[str]:
     return texts_in(folder, crc32(line.encode()).to_bytes(4, "little")).popitem()[1]
 

@@ -65,7 +65,7 @@ class Reading:
             raise InputError(f"start must be below {len(step.text)}, which is how many characters the step has")
         number, who = f"#{step.step_number}", one_line(step.speaker or step.type)
         newer = self._archive.corrections.get(step.step_number or 0)
-        changed = [f"in part {mark}" for mark in self._archive.changes.marks_of(step)]
+        changed = self._archive.changes.marks_of(step)
         notes = ", ".join(["", *changed, *([f"corrected by #{newer}"] if newer else [])])
         return render_part(
             step.text,

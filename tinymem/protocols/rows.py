@@ -49,7 +49,8 @@ class StepRow:
 class FileNote(NamedTuple):
     """A note of what a step did to a file: `kind`, hashes of lines in it and of lines that are gone, 4 bytes each.
 
-    `place` counts the notes of a step, `call` is the place of the call that did it; see `tinymem.recall.files`.
+    `place` counts the notes of a step, `call` is the place of the call that did it; see `tinymem.recall.files`. A note
+    of how a command ended has the hash of its end for a path and, where it passed, its text for lines.
     """
 
     step: int

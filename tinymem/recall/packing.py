@@ -17,7 +17,7 @@ from tinymem.protocols import TokenCounter
 from tinymem.recall.diversity import DIVERSITY, SHORT, Repetitions, Utterance
 from tinymem.recall.files.changes import NOTHING, Change, Changes
 from tinymem.recall.opened import Fetch, Gone, Opened, OpenedSteps
-from tinymem.recall.render import block, format_mark, header, line, speaker_key
+from tinymem.recall.render import block, format_mark, header, line, speaker_key, without_gone
 from tinymem.recall.results import Excerpt, FeatureShares, LeftOut, Recall
 
 __all__ = [
@@ -160,7 +160,7 @@ class _Packer:
             if gone or current is not at:
                 if current is None or (cost := self._cost(current, headers, labelled, gone)) > left:
                     self.repetitions.give_back(said)
-                    self.outdated.add(i)
+                    self.outdated |= {i} if current is None else set()
                     continue
                 at, opened = current, self.steps[current.number]
                 said = opened.said(at.part, at.start, at.end, gone)
@@ -257,7 +257,7 @@ class _Packer:
             part=first.part,
             start=first.start,
             end=last.end,
-            text="".join(c.said.text for c in run),
+            text=without_gone(run[0].opened.parts[first.part].text, first.start, last.end, _gone(run)),
             tokens=sum(c.tokens for c in run) + self._mark_cost(first, run[0].said),
             score=best.score,
             relevance=best.relevance,
@@ -370,8 +370,9 @@ def block_of(items: Iterable[Excerpt], key: bytes) -> str:
 
 
 def _gone(run: Sequence[_Chosen]) -> Gone:
-    """Return the lines that are gone of passages that adjoin."""
-    return tuple(span for c in run for span in c.gone)
+    """Return the lines that are gone of passages that adjoin; what stands before all of them once."""
+    before = run[0].gone[:1]
+    return tuple(span for c in run for span in c.gone if span[0] < span[1] or (span,) == before)
 
 
 def _as_of(run: Sequence[_Chosen]) -> int | None:

@@ -113,14 +113,16 @@ def header(step: Step) -> str:
 
 
 def without_gone(text: str, start: int, end: int, gone: Sequence[Span] = ()) -> str:
-    r"""Return `text[start:end]`, cleaned, with a mark in the place of lines that are gone.
+    r"""Return `text[start:end]`, cleaned, with a mark in the place of lines that are gone, or in a line before others.
 
     >>> without_gone("a = 1\nb = 2\nc = 3", 0, 17, [(6, 11, "changed by #7")])
     'a = 1\n[changed by #7]\nc = 3'
+    >>> without_gone("1 failed", 0, 8, [(0, 0, "later: #9 pytest passed")])
+    '[later: #9 pytest passed]\n1 failed'
     """
     shown = []
     for first, last, mark in gone:
-        shown += [clean(text[start:first]), f"[{mark}]"]
+        shown += [clean(text[start:first]), f"[{mark}]" if first < last else f"[{mark}]\n"]
         start = last
     return "".join([*shown, clean(text[start:end])])
 

@@ -46,7 +46,8 @@ class FeatureShares(Mapping[str, float]):
 class Excerpt:
     """A slice of a past step: `text` is `step.parts()[part].text[start:end]`, control characters as U+FFFD.
 
-    In the place of lines that stand in their file no more is a mark, as `[changed by #212]`.
+    In the place of lines that stand in their file no more is a mark, as `[changed by #212]`; before the result of a
+    command that failed, what passed later, as `[later: #88 pytest passed]`.
 
     Attributes:
         step: The step that it is of.
@@ -61,7 +62,8 @@ class Excerpt:
         times: How often it was said, of all that bears on the question; from 2 on, that stands behind it in the block.
         varied: True if the numbers in it were others at other times.
         newer: The number of a later step that says otherwise, as far as words tell: that stands behind it in the block.
-        gone: The lines that are gone: start and end of each run of them in the part, and the mark in its place.
+        gone: The lines that are gone: start and end of each run of them in the part, and the mark in its place. Where
+            both are `start`, nothing is gone, and the mark stands before all.
         as_of: The number of the step itself, where something changed its file since and nobody knows how, as a
             formatter or a checkout: that stands behind it in the block.
     """

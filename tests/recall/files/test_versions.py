@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tinymem.recall.files.commands import RUN
 from tinymem.recall.files.lines import code_lines
 from tinymem.recall.files.notes import NoteTaker
 from tinymem.recall.files.pieces import lines_with
@@ -68,7 +69,8 @@ class FileModel:
 
     def version(self) -> Version:
         taker = NoteTaker()
-        return Version([note for step in self.steps for note in taker.notes_of(step)])
+        notes = [note for step in self.steps for note in taker.notes_of(step)]
+        return Version(note for note in notes if not note.path.startswith(RUN))
 
 
 @settings(max_examples=150)

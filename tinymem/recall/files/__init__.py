@@ -1,1 +1,1 @@
-"""Versions of files: what the calls of an agent did to them, and which lines stand there no more."""
+"""Files and commands, as calls of an agent left them: lines that stand there no more, failures that passed later."""

@@ -1,4 +1,4 @@
-"""Changes since: which lines of a passage stand in its file no more, and by which step they went."""
+"""Changes since: which lines of a passage stand in its file no more, and which command failed that passed later."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from typing import NamedTuple, TypeAlias
 
 from tinymem.protocols import FileNote, Journal
 from tinymem.recall.files.acts import READ
+from tinymem.recall.files.commands import RUN, mark_of_pass
 from tinymem.recall.files.lines import lines_in_json, lines_in_text
 from tinymem.recall.files.pieces import Piece, lines_with
 from tinymem.recall.files.results import text_of_result
-from tinymem.recall.files.tools import may_touch
+from tinymem.recall.files.tools import may_have_failed, may_touch
 from tinymem.recall.files.versions import Version
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.step import Part, Step
@@ -22,14 +23,18 @@ from tinymem.stores.filter import folders_of
 
 __all__ = ["NOTHING", "Change", "Changes", "Span", "mark_of", "notes_by_path"]
 
-Span: TypeAlias = tuple[int, int, str]  # of lines that are gone: start, end, and what says so
+# Of lines that are gone: start, end, and what says so; what passed later is said before a passage, in the place of none
+Span: TypeAlias = tuple[int, int, str]
 KEPT = 5_000  # steps of which is kept what they touch
+SHOWING = ("call", "observation", "error")  # kinds of parts that show files and failures
 LEAST = 0.2  # share of a passage's lines that must stand for the rest to say something
 _NOTHING = re.compile(r"(?:\s|\\[ntr]|[^\w\s\"\\])*")  # between two lines: nothing that says something
 
 
 class Change(NamedTuple):
     """Changes of a passage: the `spans` that are gone, and the number of the newest step that took some away.
+
+    Before the first of them is what passed since, where the passage is of a command that failed.
 
     `is_all` where so little is left that it says nothing; `is_unsure` where something may have changed most of the
     lines, nobody knows how.
@@ -106,7 +111,7 @@ class Changes:
     def since(self, step: Step, parts: Sequence[Part], place: int, start: int, end: int) -> Change:
         """Return what changed since of `[start, end)` in the part at a `place` of the `parts` of a step."""
         number = step.step_number or 0
-        if parts[place].kind not in ("call", "observation"):
+        if parts[place].kind not in SHOWING:
             return NOTHING
         if number not in self._touched and not _may_touch(step):
             return NOTHING
@@ -123,22 +128,35 @@ class Changes:
             return self._found[key]
 
     def marks_of(self, step: Step) -> list[str]:
-        """Return what says which later steps changed lines that a step shows."""
+        """Return what says which later steps changed lines that a step shows, and which passed where it failed."""
         self.follow()
         parts = step.parts()
         changes = [self.since(step, parts, place, 0, len(part.text)) for place, part in enumerate(parts)]
-        marks = dict.fromkeys(mark for change in changes for _, _, mark in change.spans)
+        spans = [span for change in changes for span in change.spans]
+        marks = dict.fromkeys(f"in part {mark}" if first < last else mark for first, last, mark in spans)
         return [mark for mark in marks if not mark.endswith(f"#{step.step_number}")]
 
     def _find(
         self, number: int, step: Step, parts: Sequence[Part], place: int, start: int, end: int,
         touched: Sequence[tuple[int, str]],
     ) -> Change:  # fmt: skip
-        call, text = _call_of(step, parts, place), parts[place].text
+        call = _call_of(step, parts, place)
+        files = [(at, path) for at, path in touched if not path.startswith(RUN)]
+        change = self._find_gone(number, call, parts[place], start, end, files) if files else NOTHING
+        if parts[place].kind == "call":
+            return change
+        ends = [self._notes.get(path, []) for at, path in touched if at == call and path.startswith(RUN)]
+        later = next(filter(None, (mark_of_pass(notes, number) for notes in ends)), "")
+        return change._replace(spans=((start, start, later), *change.spans)) if later else change
+
+    def _find_gone(
+        self, number: int, call: int, part: Part, start: int, end: int, files: Sequence[tuple[int, str]]
+    ) -> Change:
+        text = part.text
         own, others = (
-            {path: self._version(path) for at, path in touched if (at == call) is is_own} for is_own in (True, False)
+            {path: self._version(path) for at, path in files if (at == call) is is_own} for is_own in (True, False)
         )
-        is_call = parts[place].kind == "call"  # it shows what it took away itself, too
+        is_call = part.kind == "call"  # it shows what it took away itself, too
         spans, newest, gone, said, unsure = list[Span](), 0, 0, 0, 0
         is_json = is_call or text_of_result(text) is not text
         lines = [*(lines_in_json if is_json else lines_in_text)(text, start, end)]
@@ -200,7 +218,7 @@ def mark_of(note: FileNote) -> str:
 
 def _may_touch(step: Step) -> bool:
     if isinstance(step, ActionStep):
-        return any(map(may_touch, step.tool_calls))
+        return any(may_touch(call) or may_have_failed(call) for call in step.tool_calls)
     return isinstance(step, MessageStep) and bool(step.tool_call_id)
 
 
@@ -212,6 +230,6 @@ def _call_of(step: Step, parts: Sequence[Part], place: int) -> int:
     if part.kind == "call":
         return sum(one.kind == "call" for one in parts[:place])
     results = step.results
-    if part.kind != "observation" or part.message > len(results):
+    if part.kind not in SHOWING or part.message > len(results):
         return -1
     return next(at for at, call in enumerate(step.tool_calls) if call is results[part.message - 1])

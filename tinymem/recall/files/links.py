@@ -9,6 +9,7 @@ from typing import NamedTuple
 from tinymem.protocols import FileNote
 from tinymem.recall.files.acts import REPLACED
 from tinymem.recall.files.changes import notes_by_path
+from tinymem.recall.files.commands import RUN
 from tinymem.recall.files.lines import unpack_codes
 from tinymem.recall.files.versions import Version
 from tinymem.stores.filter import folders_of
@@ -51,6 +52,6 @@ def _versions(notes: Iterable[FileNote]) -> Iterator[tuple[str, list[FileNote], 
     by_path = notes_by_path(notes)
     for path, some in by_path.items():
         shown = [note for note in some if note.lines and note.kind != REPLACED]
-        if shown:
+        if shown and not path.startswith(RUN):
             every = (note for name in folders_of([path]) for note in by_path.get(name, ()))
             yield path, shown, Version(sorted(every))

@@ -1,4 +1,4 @@
-"""Notes of what steps did to files, for the journal."""
+"""Notes for the journal: of what steps did to files, and of how commands ended."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from tinymem.protocols import FileNote, Journal
+from tinymem.recall.files.commands import FAILURES, path_of_run
 from tinymem.recall.files.lines import pack_codes
-from tinymem.recall.files.tools import acts_of
+from tinymem.recall.files.tools import acts_of, runs_of_call
 from tinymem.steps.actions import ActionStep, ToolCall
 from tinymem.steps.content import clean
 from tinymem.steps.serialization import load_step
@@ -36,6 +37,10 @@ class NoteTaker:
                 if len(path := clean(act.path)) <= LONGEST_PATH:
                     lines, gone = pack_codes(act.lines), pack_codes(act.gone)
                     notes.append(FileNote(number, len(notes), at, path, act.kind, lines, gone))
+            for run in runs_of_call(call):
+                shown = b"" if run.outcome in FAILURES else run.text.encode("utf-8", "replace")
+                path = path_of_run(run, step.session)
+                notes.append(FileNote(number, len(notes), at, path, run.outcome, shown, b""))
         return notes
 
     def _calls(self, step: Step) -> tuple[ToolCall, ...]:

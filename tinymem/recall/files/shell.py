@@ -6,13 +6,14 @@ import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import groupby
 
 from tinymem.recall.files.acts import RESET, SEEN, UNKNOWN, Act, full_path, read, unknown, write
 from tinymem.recall.files.lines import code_lines
 from tinymem.recall.files.patches import acts_of_patch
 
-__all__ = ["acts_of_command", "acts_of_search", "may_concern_files"]
+__all__ = ["LONGEST", "OPEN", "Command", "acts_of_command", "acts_of_search", "commands_of", "may_concern_files"]
 
 MOST_TEXTS = 32  # here-documents in a command: of one with more nobody knows what it did
 LONGEST = 6_000  # characters of a command, without the texts in it
@@ -33,14 +34,22 @@ _BRINGS = {"pull", "merge", "rebase", "cherry-pick", "apply", "am"}
 _HARMLESS = {"-b", "-B", "-c", "list", "show", "--abort", "--stat", "--check", "--soft"}
 _SHOW = {"cat", "bat", "nl", "less", "more", "head", "tail"}
 _ENDS = set("&|;\n()")
+OPEN = "'"  # the ending of a command whose quote is not closed
 
 
 @dataclass
-class _Command:
+class Command:
+    """A simple command of a line: its words, the files that its output goes to, the text that it is given."""
+
     words: list[str] = field(default_factory=list)
     targets: list[tuple[str, str]] = field(default_factory=list)
     text: str | None = None  # of a here-document
-    is_piped: bool = False
+    ending: str = ""  # what stands behind it
+
+    @property
+    def is_piped(self) -> bool:
+        """True if its output goes to another command."""
+        return "|" in self.ending.replace("||", "")
 
 
 def may_concern_files(command: str) -> bool:
@@ -55,7 +64,7 @@ def acts_of_command(command: str, output: str, folder: str = "", is_cut: bool = 
     acts: list[Act] = []
     shown: list[str] = []
     searches, others = False, 0
-    commands = [*_commands(command)]
+    commands = commands_of(command)
     for each in commands:
         words = each.words
         while words and ("=" in words[0].split("/")[0] or words[0] in ("sudo", "time", "then", "do", "else", "{", "!")):
@@ -105,7 +114,7 @@ def _base(folder: str, path: str) -> str:
     return "/".join(parts[: parts.index(first)]) if first in parts and first else folder
 
 
-def _redirected(command: _Command, program: str, rest: list[str], folder: str) -> list[Act]:
+def _redirected(command: Command, program: str, rest: list[str], folder: str) -> list[Act]:
     """Return what the output of a command does to the files that it goes to."""
     targets = [(sign, full_path(path, folder)) for sign, path in command.targets if not path.startswith("/dev/")]
     if program == "tee":
@@ -122,7 +131,7 @@ def _redirected(command: _Command, program: str, rest: list[str], folder: str) -
     return acts
 
 
-def _changes(program: str, rest: list[str], paths: list[str], folder: str, command: _Command) -> list[Act]:
+def _changes(program: str, rest: list[str], paths: list[str], folder: str, command: Command) -> list[Act]:
     """Return what a command that shows no file does to files."""
     verb = next((word for word in rest if not word.startswith("-")), "")
     if program == "git" and verb in _RESETS | _BRINGS and not _HARMLESS.intersection(rest):
@@ -141,12 +150,18 @@ def _changes(program: str, rest: list[str], paths: list[str], folder: str, comma
     return []
 
 
-def _commands(line: str) -> Iterator[_Command]:
-    """Yield the simple commands of a line."""
+@lru_cache(maxsize=1)  # asked for what it did to files, and for how it ended
+def commands_of(line: str) -> tuple[Command, ...]:
+    """Return the simple commands of a line."""
+    return (*_commands_in(line),)
+
+
+def _commands_in(line: str) -> Iterator[Command]:
     texts = [found[4] for found in _HEREDOC.finditer(line)]
     lexer = shlex.shlex(_HEREDOC.sub(r"<<HERE\3", line)[:LONGEST], posix=True, punctuation_chars="&|;<>()\n")
     lexer.whitespace, lexer.commenters = " \t\r", ""
-    command, sign = _Command(), ""
+    lexer.wordchars += ":#@,+%"
+    command, sign = Command(), ""
     try:
         for word in lexer:
             if sign:
@@ -160,11 +175,11 @@ def _commands(line: str) -> Iterator[_Command]:
                     command.words.pop()
                 sign = word
             elif word and _ENDS.issuperset(word):
-                command.is_piped = "|" in word.replace("||", "")
+                command.ending = word.strip() or ";"
                 yield command
-                command = _Command()
+                command = Command()
             else:
                 command.words.append(word)
     except ValueError:  # a quote that is not closed
-        pass
+        command.ending = OPEN
     yield command

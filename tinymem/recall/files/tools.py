@@ -10,13 +10,14 @@ from functools import lru_cache
 from typing import Any
 
 from tinymem.recall.files.acts import SEEN, Act, edit, full_path, read, replacement, unknown, write
+from tinymem.recall.files.commands import Run, has_failed, runs_of
 from tinymem.recall.files.patches import acts_of_patch
 from tinymem.recall.files.results import READER, text_of_result
 from tinymem.recall.files.shell import acts_of_command, acts_of_search, may_concern_files
 from tinymem.steps.actions import ToolCall
 from tinymem.steps.content import as_text, to_mutable
 
-__all__ = ["FILE_TOOLS", "FileTool", "acts_of", "may_touch"]
+__all__ = ["FILE_TOOLS", "FileTool", "acts_of", "may_have_failed", "may_touch", "runs_of_call"]
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,7 @@ _CUT = re.compile(
 _NUMBERED = re.compile(r"(?m)^[ \t]*L?(\d{1,6})(?:→|[\t|:-])")
 _BAD_ESCAPE = re.compile(r'(\\)(?![\\"/bfnrtu])(?<!\\\\)')  # models write some
 MOST_LINES = 2_000  # that tools show of a file at once
+SHORT = 100  # characters of JSON behind a result that have its exit code
 EDGE = 400  # characters at the ends of a result that say if it was cut
 
 
@@ -103,6 +105,24 @@ def acts_of(call: ToolCall) -> list[Act]:
     if not call.answered or call.error is not None or (tool.does != "run" and _has_failed(result)):
         return [Act(path, SEEN) for path in dict.fromkeys(act.path for act in acts)]
     return acts
+
+
+def runs_of_call(call: ToolCall) -> list[Run]:
+    """Return the commands that a call of a shell ran, and how they ended."""
+    tool = FILE_TOOLS.get(_plain(call.name))
+    if tool is None or tool.does != "run" or not call.answered:
+        return []
+    arguments = _arguments(call.arguments)
+    line, folder = _line(_argument(tool, arguments, "command")), _path(tool, arguments, "folder")
+    result = "\n".join(filter(None, (call.error, _with_code(call))))
+    return runs_of(line, folder, result, call.error is not None)
+
+
+def may_have_failed(call: ToolCall) -> bool:
+    """Return False where a call surely ran no command that failed."""
+    tool = FILE_TOOLS.get(_plain(call.name))
+    is_shell = tool is not None and tool.does == "run"
+    return is_shell and (call.error is not None or has_failed(as_text(call.observation)))
 
 
 def _has_failed(result: str) -> bool:
@@ -144,6 +164,13 @@ def _read_json(text: str) -> Any:
     with suppress(ValueError, RecursionError):
         return READER.decode(_BAD_ESCAPE.sub(r"\1\1", text))
     return {"input": text}
+
+
+def _with_code(call: ToolCall) -> str:
+    """Return the text of a result; behind it, where it stood in JSON, the end of that, which has the exit code."""
+    text = as_text(call.observation)
+    shown = text_of_result(text)
+    return text if shown == text else f"{shown}\n{text[-SHORT:]}"
 
 
 def _argument(tool: FileTool, arguments: Mapping[str, Any], role: str) -> Any:
@@ -223,11 +250,16 @@ def _move(tool: FileTool, arguments: Mapping[str, Any], result: str) -> list[Act
 
 def _run(tool: FileTool, arguments: Mapping[str, Any], result: str) -> list[Act]:
     command, folder = _argument(tool, arguments, "command"), _path(tool, arguments, "folder")
+    if isinstance(command, (list, tuple)) and command[:1] == ["apply_patch"]:
+        return acts_of_patch("\n".join(map(str, command[1:])), folder)
+    return acts_of_command(_line(command), result, folder, _is_cut(result))
+
+
+def _line(command: object) -> str:
+    """Return a shell's command as its line: some tools take the words of one that runs a shell."""
     if isinstance(command, (list, tuple)):
-        if command[:1] == ["apply_patch"]:
-            return acts_of_patch("\n".join(map(str, command[1:])), folder)
-        command = " ".join(map(str, command[2:] if len(command) > 2 and str(command[1]).startswith("-") else command))
-    return acts_of_command(command, result, folder, _is_cut(result)) if isinstance(command, str) else []
+        return " ".join(map(str, command[2:] if len(command) > 2 and str(command[1]).startswith("-") else command))
+    return command if isinstance(command, str) else ""
 
 
 _Reader = Callable[[FileTool, Mapping[str, Any], str], list[Act]]

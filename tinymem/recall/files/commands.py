@@ -1,0 +1,267 @@
+"""Commands that fail and pass: what a command was run for, and how it ended.
+
+Two runs are for the same end if their program, its targets and their folder are the same: `pytest tests -q` and
+`uv run python -m pytest tests/`. Nothing is said of a run of which it is not sure how it ended.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from hashlib import blake2b
+from itertools import takewhile
+from typing import NamedTuple
+
+from tinymem.protocols import FileNote
+from tinymem.recall.files.acts import full_path
+from tinymem.recall.files.shell import LONGEST, OPEN, commands_of
+from tinymem.steps.content import clean
+
+__all__ = ["FAILED", "FAILED_IN_WORDS", "FAILURES", "PASSED", "QUIET", "RUN", "Run", "has_failed", "mark_of_pass",
+           "path_of_run", "runs_of"]  # fmt: skip
+
+# How a run ended: its exit code says that it failed, or its words alone do; either says that it passed; or nothing is
+# said, which is good news where a shell gives the exit code of what fails
+FAILED, FAILED_IN_WORDS, PASSED, QUIET = range(16, 20)
+FAILURES = (FAILED, FAILED_IN_WORDS)
+RUN = "run://"  # how the path of a note of a run begins, and no other
+MOST_SHOWN = 60  # characters of a command
+MOST_RUNS = 6  # commands in a line
+HASH = 8  # bytes of the hash of an end
+HEAD, TAIL = 400, 3_000  # characters of a result that are looked at
+
+# Exit codes where Claude Code, Codex and mini-swe-agent put them, and where pi, OpenHands and Gemini CLI do
+_CODE_BEFORE = re.compile(
+    r"\A\s*(?:Error: )?(?:Exit code:? (-?\d+)|<returncode>(-?\d+)</returncode>)|(?m:^Process exited with code (\d+)$)"
+)
+_CODE_BEHIND = re.compile(
+    r"(?:command (?:completed|finished|exited) with (?:exit )?code (-?\d+)\.?\]?|"
+    r"^Exit Code: (-?\d+)(?:\n(?:Signal|Background PIDs|Process Group PGID): .*)*|"
+    r"<returncode>(-?\d+)</returncode>|\"exit_code\": ?(-?\d+)[^{]{0,60}\}+)\s*\Z",
+    re.IGNORECASE | re.MULTILINE,
+)
+_NOT_RUN = re.compile(  # or nobody waited for its end
+    r"doesn't want to|was rejected|interrupted by|permission to use|requires approval|<tool_use_error>|"
+    r"running in (?:the )?background|moved to background|background PIDs: \d|process running with session",
+    re.IGNORECASE,
+)
+_BAD = re.compile(
+    r"(?<![\d.,/])[1-9][\d,]* (?:tests? |examples? |suites? )?(?:fail(?:ed|ing|ures?)?|errors?)\b|\bFAIL(?:ED|URE)?\b"
+)
+_ERROR = re.compile(  # that may have been handled
+    r"Traceback \(most recent call last\)|\berror TS\d|\bnpm (?:ERR!|error)|command not found|No module named|"
+    r"^[ \t]*(?:\[?ERROR\]?|fatal|panic|\w*[Ee]rror|\w+Exception)(?:\[\w+\])?:(?! \(none\))|[Bb]uild failed|"
+    r"Segmentation fault|^make: \*\*\*|[✗✘✖❌]|No such file or directory|\bexit(?:ed)?(?: code| status)?[ :=]+[1-9]",
+    re.MULTILINE,
+)
+_GOOD = re.compile(
+    r"(?<![\d.,/])[1-9][\d,]* (?:tests? )?pass(?:ed|ing)?\b|(?<![\d.,])0 (?:failures|errors|fail(?:ed)?)\b|"
+    r"^OK(?: \(.*\))?$|no issues found|All checks passed|\bbuilt in \d|^ok  \t|BUILD SUCCESS|Build succeeded|"
+    r"Successfully (?:installed|built)|^added \d+ packages|test result: ok|^ *Finished [`\w]|"
+    r"\bexit(?:ed)?(?: code| status)?[ :=]+0$",
+    re.MULTILINE,
+)
+_SIGNS = (  # of which all bad words have one
+    "fail", "error", "exception", "traceback", "not found", "no such", "no module", "npm err", "make: ***",
+    "exit", "fatal", "panic", "segmentation", "✗", "✘", "✖", "❌")  # fmt: skip
+_FIRST_WORD = re.compile(r"(?:^|[;&|\n])[ \t]*([^\s;&|]*)")
+_FLOW = frozenset("for while until if case function ! { [[ do then else elif select".split())  # noqa: SIM905
+_OTHERS = frozenset(  # what shows and arranges, and is run for the sake of something else
+    """
+    [ [[ ag alias awk basename bat cat cd chmod chown clear comm cp curl cut date declare df diff dirname du echo egrep
+    exit export false fd file find free grep head hexdump history id jq kill less ln locate ls lsof md5 md5sum mkdir
+    more mv netstat nl od pgrep pkill popd printenv printf ps pushd pwd read readlink realpath rg rm rmdir sed seq set
+    sha256sum shopt sleep sort source ss stat strings tail tee test top touch tr tree true type ulimit umask uname uniq
+    unset wait watch wc wget whereis which whoami xargs xxd yes . :
+    """.split()  # noqa: SIM905
+)
+_GIT = frozenset(
+    "add am apply checkout cherry-pick clone commit fetch merge pull push rebase stash switch tag".split()  # noqa: SIM905
+)
+_LEADING = frozenset("sudo time nohup command exec env winpty".split())  # noqa: SIM905
+_RUNNERS = {
+    *(f"{name} run" for name in ("uv", "poetry", "pipenv", "rye", "hatch", "pdm")),
+    *(f"{name} exec" for name in ("pnpm", "yarn", "npm", "bundle", "mise")),
+}
+# Options that change how a command tells of its work, or how hard it tries, and not what the work is
+_TELLING = re.compile(
+    r"-(?:[vqsxlyuU]+|r[aAfsN]|j\d*)|--(?:verbose|quiet|silent|tb|no-header|no-summary|durations|colou?rs?|no-colou?r|"
+    r"maxfail|yes|exitfirst|showlocals|full-trace|capture|progress|no-progress|pretty|no-cov|reporter|retries|jobs|"
+    r"workers|bail|loglevel|foreground-scripts|timeout|disable-warnings|no-audit|no-fund|force|legacy-peer-deps|"
+    r"prefer-offline|no-cache-dir|force-with-lease|stacktrace|verbosity|parallel|keepdb|max-cases|seed|trace|"
+    r"set-upstream|no-verify|break-system-packages|user|upgrade|no-build-isolation)(?:=.*)?"
+)
+_WITH_VALUE = ("-n", "-p", "-W", "--tb", "--maxfail", "--timeout", "--durations", "--color", "--capture")  # of pytest
+_UNSURE = re.compile(rf"[(){OPEN}]|(?<![&|])&(?!&)|;;")  # endings of jobs, branches and open quotes
+_VERSION = re.compile(r"(python|pip|py|node)[\d.]*(?:\.exe)?")
+_ASSIGNMENT = re.compile(r"\w+=")
+_UNSAFE = re.compile(r"[^\w ./@:=+,%~*'\"&-]+")
+
+
+class Run(NamedTuple):
+    """A run of a command: the end that it was for, in a form to compare, how it ended, and itself in a line to show."""
+
+    end: str
+    outcome: int
+    text: str
+
+
+def has_failed(result: str) -> bool:
+    """Return whether a shell's result may be that of a command that failed."""
+    said = _edges(result)
+    return bool(_exit_code(said)) or _is_bad(said) or _has_error(said)
+
+
+def runs_of(line: str, folder: str, result: str, is_error: bool = False) -> list[Run]:
+    """Return the runs in a shell's line of which it is sure how they ended: all of them together, and each."""
+    if len(line) > LONGEST or _OTHERS.issuperset(filter(None, _FIRST_WORD.findall(line))):
+        return []
+    runs, is_last, is_theirs = _runs_in(line, folder)
+    said = _edges(result)
+    if not 0 < len(runs) <= MOST_RUNS or _NOT_RUN.search(said):
+        return []
+    if (outcome := _outcome(said, is_error, len(runs), is_last, is_theirs)) is None:
+        return []
+    whole = Run(" && ".join(end for end, _ in runs), outcome, _shown(" && ".join(text for _, text in runs)))
+    if len(runs) == 1 or outcome == FAILED:  # and nobody knows of which
+        return [whole]
+    return [whole, *(Run(end, outcome, _shown(text)) for end, text in runs)]
+
+
+def path_of_run(run: Run, session: str | None) -> str:
+    """Return what stands for the path in a note of a run: the same for the same end in the same session."""
+    end = f"{clean(session or '')}\0{run.end}"
+    return RUN + blake2b(end.encode("utf-8", "replace"), digest_size=HASH).hexdigest()
+
+
+def mark_of_pass(notes: Sequence[FileNote], step: int) -> str:
+    """Return what says which run passed after one in a `step` failed, of the notes for one end; "" for none.
+
+    There is none where the newest run failed again.
+    """
+    is_failure = any(note.step == step and note.kind in FAILURES for note in notes)
+    later = [note for note in notes if note.step > step]
+    if not is_failure or not later or later[-1].kind in FAILURES:
+        return ""
+    passing = (PASSED, QUIET) if any(note.kind == FAILED for note in notes) else (PASSED,)
+    passed = next((note for note in later if note.kind in passing), None)
+    return "" if passed is None else f"later: #{passed.step} {passed.lines.decode('utf-8', 'replace')} passed"
+
+
+def _edges(text: str) -> str:
+    return text if len(text) <= HEAD + TAIL else f"{text[:HEAD]}\n{text[-TAIL:]}"
+
+
+def _exit_code(said: str) -> int | None:
+    found = _CODE_BEFORE.search(said[:HEAD]) or _CODE_BEHIND.search(said[-HEAD:])
+    return None if found is None else int(next(filter(None, found.groups())))
+
+
+def _is_bad(said: str) -> bool:
+    lower = said.lower()
+    return ("fail" in lower or "error" in lower) and _BAD.search(said) is not None
+
+
+def _has_error(said: str) -> bool:
+    lower = said.lower()
+    return any(sign in lower for sign in _SIGNS) and _ERROR.search(said) is not None
+
+
+def _outcome(said: str, is_error: bool, count: int, is_last: bool, is_theirs: bool) -> int | None:
+    """Return how some runs ended together; None where that is not sure.
+
+    An exit code that `is_theirs` says that all passed; that some failed only if they are what is run last.
+    """
+    code = _exit_code(said)
+    is_bad = _is_bad(said) or (_has_error(said) and _GOOD.search(said) is None)
+    if is_theirs and (code or (is_error and code is None)):
+        return FAILED if is_last or is_bad else None
+    if is_bad:
+        return FAILED_IN_WORDS if count == 1 and not (is_theirs and code == 0) else None
+    if is_theirs and code == 0:
+        return PASSED
+    if count == 1 and not is_error and _GOOD.search(said) is not None:
+        return PASSED
+    return QUIET if is_theirs and code is None else None
+
+
+def _runs_in(line: str, folder: str) -> tuple[list[tuple[str, str]], bool, bool]:
+    """Return the ends and texts of the runs in a line, if the last is what is run last, and if its exit code is theirs.
+
+    Of a line with loops, branches or jobs, whose parts may run or not, nothing is known.
+    """
+    runs: list[tuple[str, str]] = []
+    is_last, is_theirs = False, True
+    every = commands_of(line)
+    commands = [each for each in every if each.words and not each.words[0].startswith("#")]
+    if any(_UNSURE.search(each.ending) for each in every) or any(each.words[0] in _FLOW for each in commands):
+        return [], False, False
+    for each in commands:
+        words = [*takewhile(_is_no_comment, filter(str.strip, each.words))]
+        if words[:1] == ["cd"]:
+            folder = full_path(words[1], folder) if len(words) > 1 else folder
+        run = _run(words, each.text or "", folder)
+        is_last = run is not None
+        runs += [run] if run is not None else []
+        is_theirs = is_theirs and (not runs or each.ending == "&&" or each is commands[-1])
+    return runs, is_last, is_theirs
+
+
+def _is_no_comment(word: str) -> bool:
+    return not word.startswith("#")
+
+
+def _run(words: Sequence[str], text: str, folder: str) -> tuple[str, str] | None:
+    """Return the end of a command and its text; None for what is run for the sake of something else."""
+    rest = _without_runners(words)
+    if not rest:
+        return None
+    program = rest[0].rsplit("/", 1)[-1]
+    if (versioned := _VERSION.fullmatch(program)) is not None:
+        program = versioned[1]
+    verb = next((word for word in rest[1:] if not word.startswith("-")), "")
+    if program in _OTHERS or (program == "git" and verb not in _GIT):
+        return None
+    ends = [program.replace("docker-compose", "docker compose"), *_targets(program, rest[1:])]
+    return f"{folder}$ {' '.join([*ends, text])}", " ".join(words)
+
+
+def _without_runners(words: Sequence[str]) -> Sequence[str]:
+    """Return the words of a command without what only says how it is run."""
+    while words:
+        if _ASSIGNMENT.match(words[0]) or words[0] in _LEADING:
+            words = words[1:]
+        elif words[0] == "timeout":
+            words = words[next((at + 1 for at, word in enumerate(words) if word[:1].isdecimal()), 1) :]
+        elif " ".join(words[:2]) in _RUNNERS or _runs_module(words):
+            words = words[2:]
+        elif words[0] in ("npx", "bunx", "pnpx", "uvx"):
+            words = words[1:]
+        else:
+            return words
+        while words and words[0].startswith("-"):
+            words = words[1:]
+    return words
+
+
+def _runs_module(words: Sequence[str]) -> bool:
+    return words[1:2] == ["-m"] and _VERSION.fullmatch(words[0].rsplit("/", 1)[-1]) is not None
+
+
+def _targets(program: str, words: Sequence[str]) -> Iterator[str]:
+    """Yield the words that say what a program works on, and the options that choose among it."""
+    with_value = _WITH_VALUE if program == "pytest" else ()
+    before = ""
+    for word in words:
+        is_value = before in with_value or (word.isdecimal() and _TELLING.fullmatch(before) is not None)
+        before = "" if is_value else word
+        plain = word.removeprefix("./").rstrip("/")
+        says_nothing = plain in ("", ".", "--", "run") or word in with_value or _TELLING.fullmatch(word)
+        if not is_value and not says_nothing:
+            yield plain
+
+
+def _shown(text: str) -> str:
+    """Return a command in one short line, without what could be read as the end of a mark, or as another one."""
+    line = " ".join(_UNSAFE.sub("…", clean(text[: 4 * MOST_SHOWN])).split())
+    return line if len(line) <= MOST_SHOWN else f"{line[: MOST_SHOWN - 1].rstrip()}…"
