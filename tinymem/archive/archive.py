@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -128,8 +128,7 @@ class Archive:
                 rows.append(row_of(step, cost, end, window, taker.notes_of(step)))
                 end += cost
             self.journal.add(rows)
-        if any(map(corrected_ids, steps)):
-            self._corrections = None
+        self.note_corrections(steps)
         self.indexing.note_call(sum(tokens))
         return positions
 
@@ -180,6 +179,11 @@ class Archive:
         if self._corrections is None:
             self._corrections = newest_corrections(self.journal.corrections())
         return self._corrections
+
+    def note_corrections(self, steps: Iterable[Step]) -> None:
+        """Take in the corrections among steps that were just written, here or elsewhere."""
+        if any(map(corrected_ids, steps)):
+            self._corrections = None
 
     def holds(self, catalog: Catalog) -> bool:
         """Return whether the catalog is the one that this process uses."""

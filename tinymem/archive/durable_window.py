@@ -116,8 +116,7 @@ class DurableWindow(StepCollection):
         if not again and self._journal.version() == self._version:
             return
         again = again or self._version < 0
-        if again:
-            self._version = -1  # until all of it is read
+        self._version = -1 if again else self._version  # until all of it is read
         with self._journal.snapshot():
             # the rows first: a server gives them with the state at once
             rows = self._journal.window(0 if again else self._window.next_number - 1)
@@ -129,6 +128,7 @@ class DurableWindow(StepCollection):
         gone = shown.keys() - {row.id for row in rows} if again else set()
         fresh = [row for row in rows if row.id not in shown or row.view != self._views.get(row.id)]
         steps = {row.id: self._read(row) for row in fresh}
+        self._archive.note_corrections(steps.values())
         self._see(Change(taken=gone, back=steps), {row.id: row.view for row in fresh})
         self.positions.update((row.id, row.position) for row in (rows if again else fresh))
         has_news = calls != self._calls or self._version < 0

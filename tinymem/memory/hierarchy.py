@@ -404,6 +404,7 @@ class HierarchicalMemory(StepCollection):
 
         The step stays in the history, and so do copies of its claim by the same speaker in its session, corrected with
         it. The correction is a milestone, in the window if the step is; once it is forgotten, they are recalled again.
+        Where the step stands in a prompt, so does the correction, right behind it.
 
         Args:
             id: The step's id or its number. If it was corrected before, that correction is corrected too.
@@ -424,7 +425,7 @@ class HierarchicalMemory(StepCollection):
         """
         with self._lock.while_open():
             step = self.apply_redaction(correction_of(self.get(id), correction, self.long_term, self._search))
-            is_in_window = any(one.id in corrected_ids(step) for one in self.short_term.steps)
+            is_in_window = any(one.id in corrected_ids(step) for one in self.steps)
         return self.add(step) if is_in_window else self.archive([step])[0]
 
     # -- the window ---------------------------------------------------------------------------------------------------
@@ -525,7 +526,7 @@ class HierarchicalMemory(StepCollection):
         when = utc_now() if now is None else to_utc("now", now)
         name = None if session is None else self._filters.name("session", session)
         context = self._contexts.of_window(asked, budget, when, style, self.shares, name)
-        self.receipts.note(context.recalled, when, asked, name)
+        self.receipts.note(context.recalled, when, asked, name, context.corrections)
         return context
 
     @traced("search_memory")
@@ -610,7 +611,7 @@ class HierarchicalMemory(StepCollection):
             if archive:
                 with self._lock:
                     self._fitting.keep(history)
-        self.receipts.note(context.recalled, about.when, asked, about.session)
+        self.receipts.note(context.recalled, about.when, asked, about.session, context.corrections)
         self._upkeep.finish()
         return context
 

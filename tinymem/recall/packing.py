@@ -364,7 +364,8 @@ def block_of(items: Iterable[Excerpt], key: bytes) -> str:
     items, lines = [*items], []
     named = {one.newer for one in items}
     for one in items:
-        shown = line(one.step, one.step.parts()[one.part], one.start, one.end, one.step.step_number in named, one.gone)
+        is_named = one.step.step_number in named or bool(one.corrects)
+        shown = line(one.step, one.step.parts()[one.part], one.start, one.end, is_named, one.gone)
         lines.append((header(one.step), shown + one.mark))
     return block(lines, key)
 

@@ -66,6 +66,7 @@ class Excerpt:
             both are `start`, nothing is gone, and the mark stands before all.
         as_of: The number of the step itself, where something changed its file since and nobody knows how, as a
             formatter or a checkout: that stands behind it in the block.
+        corrects: The numbers of the steps that it corrects, where it stands behind them in a prompt.
     """
 
     step: Step
@@ -82,11 +83,12 @@ class Excerpt:
     newer: int | None = None
     gone: tuple[Span, ...] = ()
     as_of: int | None = None
+    corrects: tuple[int, ...] = ()
 
     @property
     def mark(self) -> str:
         """The memory's own words that stand behind it."""
-        return format_mark(self.times, self.varied, self.newer, self.as_of)
+        return format_mark(self.times, self.varied, self.newer, self.as_of, self.corrects)
 
     def __repr__(self) -> str:
         words = one_line(self.text[:REPR_LENGTH])
@@ -188,6 +190,7 @@ class Explanation(Shown):
         odds: The log-odds that it does, by these signals; below 0 the answer is no.
         corrections: The numbers of the steps that are corrected, each with that of its newest correction.
         also: The explanations of a prompt's other queries, in the order in which they had what was left of the tokens.
+        in_window: What stands in a prompt's window behind the steps that it corrects.
     """
 
     query: str
@@ -198,6 +201,7 @@ class Explanation(Shown):
     odds: float = 0.0
     corrections: Mapping[int, int] = field(default_factory=dict)
     also: tuple[Explanation, ...] = ()
+    in_window: tuple[Excerpt, ...] = ()
 
     @property
     def items(self) -> tuple[Excerpt, ...]:
@@ -216,6 +220,8 @@ class Explanation(Shown):
             if stale := [f"#{old}" for old, new in sorted(self.corrections.items()) if new == number]:
                 verb = "is" if len(stale) == 1 else "are"
                 yield [(f"{', '.join(stale)} {verb} corrected by #{number}", "yellow")]
+        for item in self.in_window:
+            yield [(f"in the window: #{item.step.step_number}{item.mark}", "yellow")]
         common = self._common_features()
         if self.items:
             yield []

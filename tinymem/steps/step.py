@@ -223,6 +223,11 @@ class Step:
         """Make a copy in which no text has over `max_length` characters: head and tail stay, with a mark between."""
         return self._map_text(lambda text: shorten(text, max_length))
 
+    def with_note(self: StepT, note: str) -> StepT:
+        """Return a copy with a line of its own behind the first text that is not empty."""
+        lines = [f"\n{note}"]
+        return self._map_text(lambda text: text + lines.pop() if lines and text.strip() else text)
+
     def _map_text(self: StepT, change: TextChange) -> StepT:
         raise NotImplementedError
 

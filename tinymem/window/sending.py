@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -12,6 +12,7 @@ from tinymem.messages.sendable import raw_calls
 from tinymem.messages.tokens import PER_REPLY, Prices, count_message
 from tinymem.messages.validity import CallIds, valid
 from tinymem.protocols import TokenCounter
+from tinymem.recall.results import Excerpt
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.checks import check_strings
 from tinymem.steps.content import to_mutable
@@ -19,25 +20,46 @@ from tinymem.steps.step import Message, Step, Style, are_same
 from tinymem.steps.types import MessageStep
 from tinymem.window.strategy import Group
 
-__all__ = ["MessageRenderer", "RenderedGroup", "copies"]
+__all__ = ["MessageRenderer", "Note", "RenderedGroup", "copies"]
 
 _SOURCE = "\0source"  # a key under which messages carry their source through the repair
 
 
 @dataclass(frozen=True)
+class Note:
+    """A message of the memory behind a group: its tokens, and the excerpts in it."""
+
+    message: Message
+    tokens: int
+    excerpts: tuple[Excerpt, ...] = field(compare=False)
+
+    @property
+    def numbers(self) -> set[int]:
+        """The numbers of the steps that stand whole in it."""
+        whole = [one.step for one in self.excerpts if len(one.step.text) <= one.end]
+        return {step.step_number or 0 for step in whole}
+
+
+@dataclass(frozen=True)
 class RenderedGroup:
-    """A group, its messages as they are sent, and their tokens."""
+    """A group, its messages as they are sent, and their tokens, with those of the note behind it."""
 
     group: Group
     messages: list[Message]
     tokens: int
     ids: tuple[tuple[str, str], ...] = field(default=(), repr=False)  # of its calls: in the steps, and as sent
     sources: tuple[tuple[int, int] | None, ...] = field(default=(), repr=False)  # of its messages: step, place in it
+    note: Note | None = None
 
     @cached_property
     def first(self) -> str:
         """The id of its first step, which tells groups apart."""
         return self.group[0].id
+
+    def with_note(self, note: Note) -> RenderedGroup:
+        """Return the group with a note behind it."""
+        messages, sources = [*self.messages, note.message], (*self.sources, None)
+        return replace(self, messages=messages, tokens=self.tokens + note.tokens, sources=sources, note=note)
 
 
 class MessageRenderer:
@@ -114,7 +136,8 @@ class MessageRenderer:
     def instead(self, sent: RenderedGroup, group: Group) -> RenderedGroup:
         """Render the steps of `group`, shortened ones for example, in the place of `sent`."""
         names = iter([name for _, name in sent.ids])
-        return self._made(group, lambda given: next(names), sent.ids)
+        made = self._made(group, lambda given: next(names), sent.ids)
+        return made if sent.note is None else made.with_note(sent.note)
 
     def like(self, beside: Callable[[Step, int], int], format: str) -> MessageRenderer:
         """Return another one of the same style, counter and extra keys, for another window."""

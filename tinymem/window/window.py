@@ -19,7 +19,7 @@ from tinymem.steps.collection import StepCollection, Steps
 from tinymem.steps.content import Content
 from tinymem.steps.standins import newest_of, rank
 from tinymem.steps.step import STEP_TYPES, Message, Step, StepT, Style, are_same
-from tinymem.steps.types import ActionStep, MessageStep, SystemPromptStep
+from tinymem.steps.types import CORRECTS, ActionStep, MessageStep, SystemPromptStep, corrected_ids
 from tinymem.window.outcome import Outcomes, steps_of
 from tinymem.window.strategy import Pruner, PruneReport, check_report
 
@@ -109,7 +109,7 @@ class Window(StepCollection):
         """Work out what `strategy` makes of the window.
 
         Args:
-            strategy: Gets the steps, and returns those that stay.
+            strategy: Gets the steps, those marked that others correct, and returns those that stay.
             added: Steps that come into the window with this change.
             kept: Makes of a step that the strategy wrote what may be kept of it.
 
@@ -120,7 +120,11 @@ class Window(StepCollection):
             InputError: The strategy returned anything but steps. What it raises comes out too.
         """
         before = (*self.shown.values(), *added)
-        returned = self.ask(lambda steps: steps_of(strategy(steps)), list(before))
+        given = mark_corrected(before)
+        pairs = zip(given, before, strict=True)
+        originals = {id(marked): step for marked, step in pairs if marked is not step}
+        chosen = self.ask(lambda steps: steps_of(strategy(steps)), given.copy())
+        returned = [originals.get(id(step), step) for step in chosen] if originals else chosen
         after = self._outcomes(before, returned, strategy)
         if are_same(before, after):  # as on most adds
             return Change(added, report=PruneReport(kept=len(after)))
@@ -248,6 +252,23 @@ def check_step(step: Step, held: Container[str]) -> None:
             f"step {step.id} is held already: a step is added once, "
             "step.evolve(id=tinymem.steps.new_id()) makes another"
         )
+
+
+def mark_corrected(steps: Sequence[Step]) -> list[Step]:
+    r"""Return steps, with the number of the newest one that corrects it behind the first text of each.
+
+    >>> old = MessageStep("user", "It is 80.", step_number=1)
+    >>> new = MessageStep("user", "It is 81.", step_number=2, metadata={"corrects": [old.id]})
+    >>> [step.text for step in mark_corrected([old, new])]
+    ['It is 80.\n(corrected by #2)', 'It is 81.']
+    """
+    corrections = [step for step in steps if CORRECTS in step.metadata]
+    newer = {id: step.step_number or 0 for step in corrections for id in corrected_ids(step)}
+    if not newer:
+        return [*steps]
+    numbers = [newer.get(step.id, 0) for step in steps]
+    pairs = zip(steps, numbers, strict=True)
+    return [step.with_note(f"(corrected by #{new})") if new > (step.step_number or 0) else step for step, new in pairs]
 
 
 def note_calls(step: Step, waiting: dict[str, int]) -> None:

@@ -127,7 +127,7 @@ class View:
 
     def whole(self, first: int, stop: int) -> Iterator[Record]:
         """Yield the steps with numbers from `first` up to `stop`, whole but for what is longer than a page can show."""
-        timeline = self._timeline()
+        timeline, corrections = self._timeline(), self.memory.long_term.corrections
         for line, step in timeline.steps(timeline.place(first), timeline.place(stop)):
             parts = [
                 {"kind": part.kind, "text": part.text[:LONGEST_TEXT], "cut": max(0, len(part.text) - LONGEST_TEXT)}
@@ -136,7 +136,9 @@ class View:
             number, past = step.step_number or 0, self.memory.long_term
             links = links_of(number, past.journal.file_notes([number]))[:MOST_LINKS]
             more = {"parts": parts, "metadata": to_mutable(step.metadata), "links": [link._asdict() for link in links]}
-            yield {**_line(line), "speaker": step.speaker, "corrected_by": past.corrections.get(number), **more}
+            corrects = [old for old, new in corrections.items() if new == number]
+            more |= {"corrected_by": corrections.get(number), "corrects": corrects}
+            yield {**_line(line), "speaker": step.speaker, **more}
 
     # -- recall, and the context --------------------------------------------------------------------------------------
 

@@ -90,11 +90,23 @@ class Part:
         return shortened_ids(self.group, self.whole)
 
     def follow(self, groups: Mapping[str, RenderedGroup]) -> Part:
-        """Return the part with the group as the window has it now, by its first step, where it is sent the same."""
+        """Return the part with the group as the window has it now, by its first step, where it is sent the same.
+
+        One of which a step was corrected since gets a note behind it.
+        """
         now = groups.get(self.group.first) if self.group else None
-        if now is None or now is self.group or self.cut or (self.group and now.messages != self.group.messages):
+        if now is None or self.group is None or now is self.group or self.cut:
             return self
-        return replace(self, group=now, whole=now)
+        if now.note != self.group.note:
+            return replace(self, group=now, whole=now, tokens=now.tokens)
+        return replace(self, group=now, whole=now) if now.messages == self.group.messages else self
+
+    def is_outdated(self, window: Window, groups: Mapping[str, RenderedGroup]) -> bool:
+        """Return whether it cannot be sent as it was, since a step of it was corrected."""
+        if any(one.step.step_number in window.corrections for one in self.recalled):
+            return True
+        now = groups.get(self.group.first) if self.group and self.cut else None
+        return now is not None and self.group is not None and now.note != self.group.note
 
     def entries(self, given: Given | None, partial: Collection[str]) -> list[Entry]:
         """Return its messages as entries; those of the steps in `partial` are not whole."""
@@ -109,7 +121,8 @@ class Part:
             why = ", ".join(f"{name} {value:+.2f}" for name, value in list(one.why.items())[:3])
             yield Item("recall", one.step, one.tokens, one.score, why)
         if self.group is not None:
-            yield from (Item(self.tier, step, 0 if at else self.tokens) for at, step in enumerate(self.group.group))
+            for at, step in enumerate(self.group.group):
+                yield Item(self.tier, step, 0 if at else self.tokens, why=_corrected_by(self.group, step))
         elif not self.recalled:  # the steps share what the block costs by their length
             length = sum(len(step.text) for step in self.steps) or 1
             yield from (Item(self.tier, step, self.tokens * len(step.text) // length) for step in self.steps)
@@ -119,12 +132,14 @@ class Part:
 class Prompt:
     """A prompt as it is sent: its parts, of which the first `stable` do not depend on what is asked.
 
-    `recalled` is what recall gave when it was made.
+    `recalled` is what recall gave when it was made, `corrections` what corrects its steps and did not stand in the
+    prompt before.
     """
 
     parts: tuple[Part, ...]
     stable: int
     recalled: Recall
+    corrections: tuple[Excerpt, ...] = ()
 
     @property
     def tokens(self) -> int:
@@ -143,7 +158,8 @@ class Prompt:
         stable = sum(map(len, each[: self.stable]))
         messages = [one.message for one in entries]
         items = partial(_report, self.parts, window.steps)
-        return Context(messages, self.tokens, budget, self.recalled, entries, stable, report=items)
+        about = self.recalled, entries, stable
+        return Context(messages, self.tokens, budget, *about, report=items, corrections=self.corrections)
 
 
 def assemble(
@@ -197,7 +213,7 @@ def assemble(
     if opening:
         at = next((i for i, part in enumerate(stable) if part.role not in PROMPTS), len(stable))
         stable.insert(at, Part("note", opening, "", message=dict(NOTE)))
-    return Prompt((*stable, *changing), len(stable), recalled)
+    return Prompt((*stable, *changing), len(stable), recalled, _corrections((*stable, *changing)))
 
 
 def extend(last: Prompt, window: Window, budget: int, blocks: Blocks, shares: Shares, most: int) -> Prompt | None:
@@ -212,6 +228,10 @@ def extend(last: Prompt, window: Window, budget: int, blocks: Blocks, shares: Sh
         or must be shown and were not.
     """
     groups = {one.first: one for one in window.groups}
+    if any(part.is_outdated(window, groups) for part in last.parts):
+        return None
+    before = last.parts
+    last = replace(last, parts=(*(part.follow(groups) for part in before),))
     sent = {part.whole.first: part.whole for part in last.parts if part.whole}
     stays = [at for at, one in enumerate(window.groups) if one.first in sent]
     if not stays or (window.given is not None and sent.keys() - groups.keys()):
@@ -224,13 +244,13 @@ def extend(last: Prompt, window: Window, budget: int, blocks: Blocks, shares: Sh
     added = [_group(one, one, window.fixed) for one in new]
     left = budget - last.tokens - _tokens(added)
     pad = _block("scratchpad", blocks.scratchpad, min(left, int(shares.scratchpad * budget)), window.sending)
-    before = [part.message for part in last.parts if part.kind == "scratchpad"]
-    if left < 0 or (before and not pad):
+    padded = [part.message for part in last.parts if part.kind == "scratchpad"]
+    if left < 0 or (padded and not pad):
         return None
     has_news = bool(added) or blocks.is_asked
     if has_news and left < LEAST_BLOCK <= most:  # the next prompt would be over the budget anyway
         return None
-    pad = pad if [part.message for part in pad] != before[-1:] else []
+    pad = pad if [part.message for part in pad] != padded[-1:] else []
     left -= _tokens(pad)
     recalled = Recall("", 0, ())
     if has_news and most >= LEAST_BLOCK:
@@ -241,8 +261,8 @@ def extend(last: Prompt, window: Window, budget: int, blocks: Blocks, shares: Sh
         if recalled.tokens > left - overhead:  # it has no room here
             return None
     block = _recalled(recalled, window.sending)
-    parts = (*(part.follow(groups) for part in last.parts), *added[:-1], *pad, *block, *added[-1:])
-    return Prompt(parts, len(parts), recalled)
+    parts = (*last.parts, *added[:-1], *pad, *block, *added[-1:])
+    return Prompt(parts, len(parts), recalled, _corrections(parts, before))
 
 
 def _are_same(sent: RenderedGroup, group: RenderedGroup) -> bool:
@@ -261,6 +281,13 @@ def _recalled(recalled: Recall, sending: MessageRenderer) -> list[Part]:
     steps = {item.step.id: item.step for item in recalled.items}
     tokens = count_message(message, sending.counter)
     return [Part("recalled", tokens, "recall", message=message, steps=(*steps.values(),), recalled=recalled.items)]
+
+
+def _corrections(parts: Iterable[Part], before: Iterable[Part] = ()) -> tuple[Excerpt, ...]:
+    """Return what stands in the notes of these parts, and not in those of the parts before."""
+    sent = [part.group.note for part in before if part.group]
+    notes = [part.group.note for part in parts if part.group]
+    return tuple(excerpt for note in notes if note and note not in sent for excerpt in note.excerpts)
 
 
 def _tokens(parts: Iterable[Part]) -> int:
@@ -291,10 +318,11 @@ def _note(parts: Sequence[Part], note: int, room: int) -> int:
 
 def _numbers_shown(sent: Iterable[RenderedGroup], cut: Collection[str], given: Given | None) -> set[int]:
     """Return the numbers of the steps that are shown with all that was said in them."""
+    noted = {number for one in sent if one.note for number in one.note.numbers}
     there = [step for one in sent for step in one.group if step.is_sent and step.id not in cut]
     if given is not None:
-        return {number for step in there for number in given.numbers(step)}
-    return {step.step_number for step in there if step.step_number is not None}
+        return noted | {number for step in there for number in given.numbers(step)}
+    return noted | {step.step_number for step in there if step.step_number is not None}
 
 
 def _fixed_cost(fixed: Sequence[RenderedGroup], budget: int) -> int:
@@ -332,6 +360,9 @@ def entries_of(
     entries: list[Entry] = []
     for message, own, source in zip(one.messages, to_mutable(one.messages), one.sources, strict=True):
         if source is None:
+            if one.note is not None and message is one.note.message:
+                entries.append(Entry(own, "recalled", None, tuple(excerpt.step for excerpt in one.note.excerpts)))
+                continue
             entries.append(Entry(own, "placeholder" if own["role"] == "tool" else "moved", None, tuple(one.group)))
             continue
         step, place = one.group[source[0]], source[1]
@@ -341,6 +372,13 @@ def entries_of(
         native = step.overlay[place].get("set", {}).get(NATIVE) if place < len(step.overlay) else None
         entries.append(Entry(own, "message", index, (step,), is_cut, native and to_mutable(native)))
     return entries
+
+
+def _corrected_by(one: RenderedGroup, step: Step) -> str:
+    """Return what says by which step one of a group was corrected, if a note behind it does."""
+    excerpts = one.note.excerpts if one.note else ()
+    newer = [excerpt.step.step_number for excerpt in excerpts if step.step_number in excerpt.corrects]
+    return f"corrected by #{newer[0]}" if newer else ""
 
 
 def _report(parts: Iterable[Part], steps: Sequence[Step]) -> tuple[Item, ...]:

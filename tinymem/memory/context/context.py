@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 from tinymem.errors import InputError
 from tinymem.messages.formats import Conversation, write_messages
-from tinymem.recall import Recall
+from tinymem.recall import Excerpt, Recall
 from tinymem.steps.step import Message, Step
 from tinymem.steps.terminal import Column, Table, first_words, pluralize, safe, wrap_to_cells
 
@@ -101,6 +101,7 @@ class Context:
         stable: The number of messages at the beginning that stay the same from call to call, until the window jumps.
         conversation: What `fit` was given, for `to`.
         report: Makes `items`.
+        corrections: What corrects steps of the window, each behind these, as far as the prompt before did not have it.
     """
 
     messages: list[Message]
@@ -111,6 +112,7 @@ class Context:
     stable: int = 0
     conversation: Conversation | None = field(default=None, repr=False, compare=False)
     report: Callable[[], tuple[Item, ...]] = field(default=tuple, repr=False, compare=False)
+    corrections: tuple[Excerpt, ...] = field(default=(), repr=False)
 
     @cached_property
     def items(self) -> tuple[Item, ...]:

@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING
 from tinymem.archive.archive import Archive
 from tinymem.archive.durable_window import DurableWindow
 from tinymem.archive.episodes import Episodes
+from tinymem.errors import BudgetError
 from tinymem.memory.context.assembly import LEAST_BLOCK, Blocks, assemble
 from tinymem.memory.context.context import Block, Context, Shares
+from tinymem.memory.context.corrected import with_corrections
 from tinymem.memory.context.history import History
 from tinymem.memory.context.prompts import Prompts
 from tinymem.memory.context.questions import Questions
 from tinymem.memory.context.sessions import Sessions
-from tinymem.memory.context.window import positions_of, window_of
+from tinymem.memory.context.window import Window, positions_of, window_of
 from tinymem.memory.scratchpad import AgentMemory
 from tinymem.recall import Excerpt, Recall
 from tinymem.recall.packing import block_of, in_order_of_time
@@ -88,11 +90,15 @@ class Contexts:
         sending = self._sending[style]
         window = window_of(steps, sending, positions_of(sending(steps)) if has_others else positions, partial)
         blocks = Blocks(recall, self._episodes, self._scratchpad, query is not None)
-        if session is None or not self.prompts.goes_on:
-            prompt = assemble(window, budget, blocks, shares, whole)
-        else:
-            prompt = self.prompts.follow((session, style, ""), window, budget, blocks, shares, whole)
-        return prompt.context(window, budget)
+
+        def made(window: Window) -> Context:
+            if session is None or not self.prompts.goes_on:
+                prompt = assemble(window, budget, blocks, shares, whole)
+            else:
+                prompt = self.prompts.follow((session, style, ""), window, budget, blocks, shares, whole)
+            return prompt.context(window, budget)
+
+        return _with_or_without(made, with_corrections(window, self._archive), window)
 
     def of_history(
         self,
@@ -110,12 +116,17 @@ class Contexts:
         recall = self._recall(questions, when, only, without)
         window = history.window(budget, self._sending[style])
         blocks = Blocks(recall, scratchpad=self._scratchpad, is_asked=query is not None)
-        if self.prompts.goes_on:
-            key = history.session, style, window.sending.format or ""
-            prompt = self.prompts.follow(key, window, budget, blocks, shares, WHOLE, only)
-        else:
-            prompt = assemble(window, budget, blocks, shares, WHOLE)
-        return replace(prompt.context(window, budget), conversation=history.conversation)
+
+        def made(window: Window) -> Context:
+            if self.prompts.goes_on:
+                key = history.session, style, window.sending.format or ""
+                prompt = self.prompts.follow(key, window, budget, blocks, shares, WHOLE, only)
+            else:
+                prompt = assemble(window, budget, blocks, shares, WHOLE)
+            return prompt.context(window, budget)
+
+        context = _with_or_without(made, with_corrections(window, self._archive, only, without), window)
+        return replace(context, conversation=history.conversation)
 
     def with_search(self, search: ExplainedSearch) -> Contexts:
         """Return contexts of the same parts that find by another search, and whose sessions had none yet."""
@@ -171,6 +182,16 @@ class Contexts:
         text = block_of(items, self._archive.key)
         needed = self._archive.counter.count(text)
         return replace(found, text=text, tokens=needed, items=tuple(items)) if needed <= tokens else found
+
+
+def _with_or_without(made: Callable[[Window], Context], corrected: Window, plain: Window) -> Context:
+    """Make a context of a corrected window; of the plain one where that alone fits the budget."""
+    try:
+        return made(corrected)
+    except BudgetError:
+        if corrected is plain:
+            raise
+        return made(plain)
 
 
 def episodes_block(episodes: Episodes, archive: Archive, tokens: int) -> Block:

@@ -6,7 +6,7 @@ A group is shortened to a number of tokens by cutting its texts; files that are 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, count
 from typing import Any, Protocol
 
@@ -57,6 +57,7 @@ class Window:
         partial: The ids of steps that the groups do not show whole; what they lack may be recalled.
         given: The messages that the window was made of, where the caller has them; the newest group is then always in.
         request: The first step of the group with the newest request, which is shown however old it is.
+        corrections: The number of the newest correction of each corrected step of the memory.
     """
 
     sending: MessageRenderer
@@ -67,6 +68,7 @@ class Window:
     partial: Collection[str] = ()
     given: Given | None = None
     request: str | None = None
+    corrections: Mapping[int, int] = field(default_factory=dict)
 
 
 def window_of(

@@ -79,10 +79,10 @@ class Explainer:
         search = ExplainedSearch(self._search, count, only)
         contexts = self._contexts.with_search(search)
         if history is None:
-            contexts.of_window(asked, budget, about.when, "auto", shares, name)
+            context = contexts.of_window(asked, budget, about.when, "auto", shares, name)
         else:
-            contexts.of_history(history, asked, budget, about.when, "auto", shares, only)
-        return search.explanation(budget)
+            context = contexts.of_history(history, asked, budget, about.when, "auto", shares, only)
+        return replace(search.explanation(budget), in_window=context.corrections)
 
 
 class ExplainedSearch:

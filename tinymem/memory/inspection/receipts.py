@@ -28,7 +28,7 @@ from tinymem.steps.terminal import pluralize
 if TYPE_CHECKING:
     from tinymem.archive.archive import Archive
     from tinymem.archive.callbacks import Callbacks
-    from tinymem.recall.results import Recall
+    from tinymem.recall.results import Excerpt, Recall
 
 __all__ = ["Receipt", "ReceiptItem", "Receipts", "Totals"]
 
@@ -41,6 +41,7 @@ AT_ONCE = 16  # that are written at once, behind an add: as many may be lost wit
 RARELY = 128  # and that a memory which is only asked holds: to write, it may have to wait for others who write
 MOST = 1_000  # that wait for a journal that cannot be written
 LOOKED_AT = 4_000  # characters of what the agent says at once
+FIGURES = 7  # of an item that are written; what it corrects is asked for
 BEFORE = 8  # steps before of the same session, in which nobody else may have said it
 OWN = frozenset(  # parts that are the agent's words
     {"thought", "announcement", "call", "code", "signal", "planning", "reply", "final_answer"}
@@ -58,6 +59,7 @@ class ReceiptItem(NamedTuple):
         rank: Its place by score, 1 for the best.
         tokens: Its tokens in the block.
         used: True if the agent used it.
+        corrects: The numbers of the steps that its step corrects.
     """
 
     number: int
@@ -67,6 +69,7 @@ class ReceiptItem(NamedTuple):
     rank: int
     tokens: int
     used: bool = False
+    corrects: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -136,7 +139,14 @@ class Receipts:
         self._read: tuple[str | None, list[Receipt]] = None, []
         self._texts: dict[str, tuple[str, list[str]]] = {}  # the question and the excerpts, by the receipt's id
 
-    def note(self, recall: Recall, when: datetime, query: str | None = None, session: str | None = None) -> None:
+    def note(
+        self,
+        recall: Recall,
+        when: datetime,
+        query: str | None = None,
+        session: str | None = None,
+        corrections: Sequence[Excerpt] = (),
+    ) -> None:
         """Note a block that was recalled, and tell the callbacks.
 
         Args:
@@ -144,15 +154,16 @@ class Receipts:
             when: When it was recalled.
             query: The question: what it names is nothing that the agent has from the block.
             session: The session that may use it; any unless given.
+            corrections: What came into the window of the prompt behind the steps that it corrects.
         """
-        if self.is_on and recall.items:
-            receipt = _receipt(recall, when, self._hash(session))
+        if self.is_on and (recall.items or corrections):
+            receipt = _receipt(recall, when, self._hash(session), corrections)
             best = sorted(receipt.items, key=lambda item: item.rank)
             about = {"steps": [item.number for item in best], "tokens": [item.tokens for item in best]}
             add_event("tinymem.recalled", {f"tinymem.{name}": values for name, values in about.items()})
             with self._lock:
                 self._new = (*self._new[-MOST:], receipt)
-                self._texts[receipt.id] = query or "", [one.text for one in recall.items]
+                self._texts[receipt.id] = query or "", [one.text for one in (*recall.items, *corrections)]
                 while len(self._texts) > 2 * PENDING:  # the oldest: those of other processes are in between
                     self._texts.pop(next(iter(self._texts)))
                 is_full = len(self._new) >= RARELY
@@ -166,7 +177,8 @@ class Receipts:
 
     def newest(self, limit: int = 20) -> list[Receipt]:
         """Return the newest receipts, the newest first; 16 are kept."""
-        return self._merged()[1][::-1][: max(limit, 0)]
+        pairs = self._archive.journal.corrections()
+        return [_naming(receipt, pairs) for receipt in self._merged()[1][::-1][: max(limit, 0)]]
 
     def keep(self) -> None:
         """Write down what is new. Where that cannot be, it waits for the next time."""
@@ -257,14 +269,22 @@ class Receipts:
         return "" if session is None else hashlib.blake2b(session.encode(), key=key, digest_size=8).hexdigest()
 
 
-def _receipt(recall: Recall, when: datetime, session: str) -> Receipt:
+def _receipt(recall: Recall, when: datetime, session: str, corrections: Sequence[Excerpt]) -> Receipt:
     ranked = sorted(range(len(recall.items)), key=lambda at: -recall.items[at].score)
     rank = {at: place for place, at in enumerate(ranked, 1)}
     items = (
-        ReceiptItem(one.step.step_number or 0, one.part, one.start, one.end, rank[at], one.tokens)
-        for at, one in enumerate(recall.items)
+        ReceiptItem(one.step.step_number or 0, one.part, one.start, one.end, rank.get(at, at + 1), one.tokens)
+        for at, one in enumerate((*recall.items, *corrections))
     )
-    return Receipt(when, recall.tokens, tuple(items), session)
+    tokens = recall.tokens + sum(one.tokens for one in corrections)
+    return Receipt(when, tokens, tuple(items), session)
+
+
+def _naming(receipt: Receipt, pairs: Sequence[tuple[int, int]]) -> Receipt:
+    """Return a receipt whose items name what they correct, of pairs of corrected steps and their corrections."""
+    corrects = ([old for old, new in pairs if new == item.number] for item in receipt.items)
+    items = (item._replace(corrects=(*old,)) for item, old in zip(receipt.items, corrects, strict=True))
+    return replace(receipt, items=(*items,))
 
 
 def _used(receipt: Receipt, used: Collection[Place]) -> Receipt:
@@ -292,13 +312,15 @@ def _names_in(text: str) -> Names:
 
 
 def _dumped(totals: Totals, receipts: Sequence[Receipt]) -> str:
-    records = [[one.id, one.time.isoformat(), one.session, one.tokens, *chain(*one.items)] for one in receipts]
+    records = [
+        [one.id, one.time.isoformat(), one.session, one.tokens, *chain(*(item[:FIGURES] for item in one.items))]
+        for one in receipts
+    ]
     return json.dumps({"totals": vars(totals), "receipts": records})
 
 
 def _items(figures: Sequence[int]) -> tuple[ReceiptItem, ...]:
-    size = len(ReceiptItem._fields)
-    return tuple(map(ReceiptItem._make, zip(*(figures[at::size] for at in range(size)), strict=True)))
+    return tuple(ReceiptItem(*item) for item in zip(*(figures[at::FIGURES] for at in range(FIGURES)), strict=True))
 
 
 def _parsed(raw: str | None) -> tuple[Totals, list[Receipt]]:

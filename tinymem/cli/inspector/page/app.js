@@ -778,6 +778,7 @@ const detail = {
         ),
       ),
       step.corrected_by ? h("p.small", {}, `corrected by #${step.corrected_by}: recall brings that instead`) : null,
+      step.corrects.length ? h("p.small", {}, `corrects ${step.corrects.map((old) => `#${old}`).join(", ")}`) : null,
       step.links?.length
         ? h("section", {}, h("h3", {}, "changed lines"), step.links.map((link) => changeOf(step.number, link)))
         : null,
@@ -983,7 +984,7 @@ function receipt(one) {
       h(
         "button.chip",
         {title: many(item.tokens, "token"), onclick: () => detail.open(item.number)},
-        `#${item.number}${item.used ? " ✓" : ""}`,
+        `#${item.number}${item.corrects.map((old) => `, corrects #${old}`).join("")}${item.used ? " ✓" : ""}`,
       ),
     ),
   );
