@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -72,6 +73,9 @@ def recall(
     min_relevance: Annotated[
         float | None, typer.Option(min=0, max=1, help="The least relevance; 0 fills the budget.")
     ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Compare lines of files with those below the current folder.")
+    ] = False,
 ) -> None:
     """Print the excerpts that answer a question, as they would stand in a prompt.
 
@@ -83,6 +87,7 @@ def recall(
     if diversity is not None:
         options["diversity"] = diversity
     with target.open_to_search() as memory:
+        memory.long_term.tree = Path.cwd() if check else None
         begin = time.perf_counter()
         found = memory.recall(asked, max_tokens, **options)
         milliseconds = (time.perf_counter() - begin) * 1000

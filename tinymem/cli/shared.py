@@ -162,7 +162,8 @@ def excerpt_record(item: Excerpt) -> dict[str, Any]:
     where = {"step": step.step_number, "id": step.id, "type": step.type, "session": step.session}
     when = {"timestamp": None if is_undated(step) else step.timestamp.isoformat()}
     what = {
-        name: getattr(item, name) for name in ("part", "start", "end", "tokens", "score", "relevance", "text", "times")
+        name: getattr(item, name)
+        for name in ("part", "start", "end", "tokens", "score", "relevance", "text", "times", "mark")
     }
     return where | when | what | {"why": dict(item.why)}
 

@@ -16,6 +16,7 @@ from typing import NamedTuple, TypeAlias
 from tinymem.protocols import TokenCounter
 from tinymem.recall.diversity import DIVERSITY, SHORT, Repetitions, Utterance
 from tinymem.recall.files.changes import NOTHING, Change, Changes
+from tinymem.recall.files.tree import ComparedChanges
 from tinymem.recall.opened import Fetch, Gone, Opened, OpenedSteps
 from tinymem.recall.render import block, format_mark, header, line, speaker_key, without_gone
 from tinymem.recall.results import Excerpt, FeatureShares, LeftOut, Recall
@@ -97,7 +98,7 @@ class _Packer:
     every: Every
     asked: str
     shown: Sequence[Excerpt]
-    changes: Changes | None
+    changes: Changes | ComparedChanges | None
     newest: Newest
     chosen: list[_Chosen] = field(default_factory=list)
     taken: set[int] = field(default_factory=set)
@@ -313,7 +314,7 @@ def pack(
     opened: OpenedSteps | None = None,
     every: Every | None = None,
     asked: str = "",
-    changes: Changes | None = None,
+    changes: Changes | ComparedChanges | None = None,
     newest: Newest = lambda number: (),
 ) -> tuple[Recall, tuple[LeftOut, ...]]:
     """Pack the best of `ranked` (best first) into one block of at most `budget` tokens, without repetitions.

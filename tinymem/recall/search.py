@@ -16,6 +16,7 @@ from tinymem.recall.candidates import Candidates, find_requests
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.corrections import places_of, put_corrections, put_newest_first
 from tinymem.recall.diversity import DIVERSITY
+from tinymem.recall.files.tree import ComparedChanges, WorkingTree
 from tinymem.recall.fusion import Fusion, ScoredCandidates
 from tinymem.recall.packing import FENCE, UNRELATED, Limits, Newest, RankedPassage, pack
 from tinymem.recall.query.analysis import Query
@@ -185,10 +186,11 @@ class Search:
 
         room = budget if is_relevant else min(budget, LITTLE)
         past.changes.follow()
+        changes = past.changes if past.tree is None else ComparedChanges(past.changes, WorkingTree(past.tree))
         with past.checking_parts():
             ranked = put_newest_first(ranked, room, past.opened, past.fetch)
             recalled, left_out = pack(
-                ranked, past.fetch, past.counter, room, past.key, limits, past.opened, every, text, past.changes, newest
+                ranked, past.fetch, past.counter, room, past.key, limits, past.opened, every, text, changes, newest
             )
         if not note and not scored.query.is_stretch:
             asked = [*labels(text[:LABELLED]).items()][:MOST_NAMES]

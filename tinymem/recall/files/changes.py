@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from threading import RLock
 from typing import NamedTuple, TypeAlias
@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeAlias
 from tinymem.protocols import FileNote, Journal
 from tinymem.recall.files.acts import READ
 from tinymem.recall.files.commands import RUN, mark_of_pass
-from tinymem.recall.files.lines import lines_in_json, lines_in_text
+from tinymem.recall.files.lines import ShownLine, lines_in_json, lines_in_text
 from tinymem.recall.files.pieces import Piece, lines_with
 from tinymem.recall.files.results import text_of_result
 from tinymem.recall.files.tools import may_have_failed, may_touch
@@ -21,7 +21,7 @@ from tinymem.steps.step import Part, Step
 from tinymem.steps.types import MessageStep
 from tinymem.stores.filter import folders_of
 
-__all__ = ["NOTHING", "Change", "Changes", "Span", "mark_of", "notes_by_path"]
+__all__ = ["NOTHING", "Change", "Changes", "Span", "joined", "lines_of_part", "mark_of", "notes_by_path"]
 
 # Of lines that are gone: start, end, and what says so; what passed later is said before a passage, in the place of none
 Span: TypeAlias = tuple[int, int, str]
@@ -158,8 +158,7 @@ class Changes:
         )
         is_call = part.kind == "call"  # it shows what it took away itself, too
         spans, newest, gone, said, unsure = list[Span](), 0, 0, 0, 0
-        is_json = is_call or text_of_result(text) is not text
-        lines = [*(lines_in_json if is_json else lines_in_text)(text, start, end)]
+        lines = lines_of_part(part, start, end)
         pieces = {piece for version in own.values() for piece in version.pieces()}
         places = lines_with([line.text for line in lines], pieces) if pieces else {}
         for at, line in enumerate(lines):
@@ -172,10 +171,17 @@ class Changes:
                 unsure += is_unsure * (last - first)
                 continue
             gone, newest = gone + last - first, max(newest, note.step)
-            if spans and _NOTHING.fullmatch(text, spans[-1][1], first):
-                first = spans.pop()[0]
             spans.append((first, last, mark_of(note)))
-        return Change((*spans,), newest, said - gone < LEAST * said, 2 * unsure > said - gone)
+        return Change((*joined(spans, text),), newest, said - gone < LEAST * said, 2 * unsure > said - gone)
+
+    def versions_of(self, step: Step, parts: Sequence[Part], place: int) -> dict[str, Version]:
+        """Return by their paths the files that the part at a `place` of a step shows, once `since` was asked of it."""
+        with self._lock:
+            touched = self._touched.get(step.step_number or 0) or []
+            if not touched or parts[place].kind not in ("call", "observation"):
+                return {}
+            call = _call_of(step, parts, place)
+            return {path: self._version(path) for at, path in touched if at == call and path}
 
     def _version(self, path: str) -> Version:
         if path not in self._versions:
@@ -185,6 +191,12 @@ class Changes:
             for name in names:
                 self._inside.setdefault(name, set()).add(path)
         return self._versions[path]
+
+
+def lines_of_part(part: Part, start: int, end: int) -> list[ShownLine]:
+    """Return the lines of files that reach into `[start, end)` of a call or of its result."""
+    is_json = part.kind == "call" or text_of_result(part.text) is not part.text
+    return [*(lines_in_json if is_json else lines_in_text)(part.text, start, end)]
 
 
 def _gone_since(
@@ -201,6 +213,19 @@ def _gone_since(
     if all(version.is_only_in(code, step) for version in known):
         return next(filter(None, (version.gone_unseen(code, step) for version in others)), None)
     return None
+
+
+def joined(spans: Iterable[Span], text: str) -> Iterator[Span]:
+    """Yield the spans of a text, in order, those with nothing between them as one: it has the mark of the last."""
+    last: Span | None = None
+    for span in spans:
+        if last is not None and _NOTHING.fullmatch(text, last[1], span[0]):
+            span = last[0], *span[1:]
+        elif last is not None:
+            yield last
+        last = span
+    if last is not None:
+        yield last
 
 
 def notes_by_path(notes: Iterable[FileNote]) -> dict[str, list[FileNote]]:

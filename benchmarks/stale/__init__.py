@@ -1,0 +1,1 @@
+"""The share of recalled text that holds no more: lines of files that were edited since, and facts that changed."""
