@@ -16,6 +16,7 @@ from tinymem.steps.checks import check_choice, check_non_negative_int
 from tinymem.steps.standins import newest_of, newest_request
 from tinymem.steps.step import Step, Style
 from tinymem.steps.types import TaskStep
+from tinymem.window.changes import WindowChanges
 from tinymem.window.excerpts import fit_steps
 from tinymem.window.filling import Filling
 from tinymem.window.step_index import StepIndex
@@ -48,7 +49,8 @@ def semantic_pruning(
     request if it takes at most half of what they leave; the newest `keep_recent` groups (a call and its results, or one
     message) stay whole, the very last whatever it costs, the others while they take no more than half of what is left;
     a last group that is itself too long is shortened. The rest, up to `low_water` tokens, goes to passages that are
-    most relevant to `query` for their tokens. The memory archives the original of a shortened step.
+    most relevant to `query` for their tokens. The memory archives the original of a shortened step. A line of a file
+    that a later step of the window took away is left out of them, or a mark stands in its place.
 
     Passages are scored as `recall` scores them (cosine, BM25, structure, in a linear fusion with published weights) and
     taken greedily by relevance over a power of their cost. Facility location and maximal marginal relevance, which
@@ -110,6 +112,9 @@ class SemanticPruning:
     tasks: Tasks
     shorten: bool
 
+    def __post_init__(self) -> None:
+        self.changes = WindowChanges(self.price.count)
+
     def __call__(self, steps: Sequence[Step]) -> list[Step]:
         """Return the new window; see `semantic_pruning`."""
         costs = self.price(steps)
@@ -123,7 +128,8 @@ class SemanticPruning:
         if candidates and used < self.target and text.strip():
             listed = [step for group in candidates for step in group]
             found = self.index.score(listed, text)
-            kept += Filling(candidates, found, self.price, costs, self.target - used, self.shorten).fill()
+            filled = Filling(candidates, found, self.price, costs, self.target - used, self.shorten).fill()
+            kept += self.changes.apply(steps, filled) if self.shorten else filled
         return in_order(steps, [*kept, *recent])
 
     def _recent(self, others: Sequence[Group], costs: Mapping[str, int], used: int) -> tuple[list[Group], int]:

@@ -61,7 +61,7 @@ class FileModel:
         """Return the lines that were shown and that nothing says are gone."""
         version = self.version()
         pieces = {*version.pieces()}
-        lines = sorted(self.shown)
+        lines = [line for line in sorted(self.shown) if code_lines(line)]
         places = lines_with(lines, pieces)
         having = [{piece for piece in pieces if at in places[piece]} for at in range(len(lines))]
         known = zip(lines, having, strict=True)
@@ -107,10 +107,10 @@ def test_replayed_edits_inside_of_lines_never_take_away_what_stands(
             file.edit(first, first + 1, lines)
         if looks:
             file.read(first, first + 2)
-    assert file.standing() >= set(file.lines) & file.shown
+    assert file.standing() >= {line for line in file.lines if code_lines(line)} & file.shown
     file.read()
     file.read()  # what is about another text counts once it comes again
-    assert file.standing() == set(file.lines)
+    assert file.standing() == {line for line in file.lines if code_lines(line)}
 
 
 def since(file: FileModel, line: str) -> int | None:

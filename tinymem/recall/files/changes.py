@@ -6,9 +6,9 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from threading import RLock
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
-from tinymem.protocols import FileNote, Journal
+from tinymem.protocols import FileNote
 from tinymem.recall.files.acts import READ
 from tinymem.recall.files.commands import RUN, mark_of_pass
 from tinymem.recall.files.lines import ShownLine, lines_in_json, lines_in_text
@@ -49,13 +49,29 @@ class Change(NamedTuple):
 NOTHING = Change()
 
 
+class NoteSource(Protocol):
+    """The notes of files, as a journal has them."""
+
+    def next_number(self) -> int:
+        """Return the number of the next step."""
+        ...
+
+    def file_notes(self, numbers: Sequence[int]) -> list[FileNote]:
+        """Return the notes of the files that these steps touched, of all steps."""
+        ...
+
+    def file_notes_after(self, number: int) -> list[FileNote]:
+        """Return the notes of all steps with higher numbers."""
+        ...
+
+
 class Changes:
     """The changes of the files that steps show, as a journal has them; what was read is kept for the next recall.
 
     Any number of threads may ask. After a `forget` others have to be made, since these know of what is gone.
     """
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: NoteSource) -> None:
         self._journal, self._lock = journal, RLock()
         self._clear()
 

@@ -83,8 +83,8 @@ _FAILURES = ("<tool_use_error>", "error", "failed", "no replacement", "no change
 _REFUSALS = ("was rejected", "not found in", "does not exist", "did not match", "did not appear", "did not find",
              "multiple occurrences", "interrupted by", "[request interrupted")  # fmt: skip
 _CUT = re.compile(
-    r"truncated|clipped|elided|omitted|more lines|lines (?:hidden|skipped)|too (?:long|large)|partial|unchanged since|"
-    r"use (?:offset|view_range)|showing lines"
+    r"truncated|clipped|elided|omitted|left out\]|more lines|lines (?:hidden|skipped)|too (?:long|large)|partial|"
+    r"unchanged since|use (?:offset|view_range)|showing lines"
 )
 _NUMBERED = re.compile(r"(?m)^[ \t]*L?(\d{1,6})(?:→|[\t|:-])")
 _BAD_ESCAPE = re.compile(r'(\\)(?![\\"/bfnrtu])(?<!\\\\)')  # models write some
