@@ -87,6 +87,11 @@ class Tinymem:
         self.units: list[Unit] = []
         self._places: dict[str, list[int]] = {}  # step id -> places of the units that it holds, message by message
 
+    @property
+    def memory(self) -> HierarchicalMemory:
+        """The memory that is measured."""
+        return self._memory
+
     def add(self, units: Sequence[Unit]) -> None:
         """Take in the next units."""
         steps = self._add_run(units) if self._agent_run else self._memory.add_steps([as_step(unit) for unit in units])

@@ -82,7 +82,7 @@ class Archive:
         self._rewrites: str | None = None  # the number of the journal's rewrites that the catalog has followed
         self._is_mapped, self.opened, self.changes = False, OpenedSteps(counter), Changes(self.journal)
         self._corrections: Mapping[int, int] | None = None  # until they are asked for
-        self.tree: Path | None = None  # a folder with the files that steps are about, with which recalls compare them
+        self.tree: str | Path | None = None  # a folder with the files that recalls are compared with
         self._files = CatalogFiles(folder / CATALOG)
         try:
             self.queue = EmbeddingQueue(self.journal, embedder, folder)

@@ -179,6 +179,8 @@ class Changes:
         places = lines_with([line.text for line in lines], pieces) if pieces else {}
         for at, line in enumerate(lines):
             first, last = max(line.start, start), min(line.end, end)
+            if text[first:last].isspace():  # the indent of a line that the next passage has
+                continue
             said += last - first
             inside = {piece for piece, having in places.items() if at in having}
             note = _gone_since(line.code, number, own.values(), () if is_call else others.values(), inside)
