@@ -28,7 +28,7 @@ PROGRAM = "benchmarks.stale"
 RESULTS = Path(__file__).parents[1] / "results" / "stale.summary.json"
 PAGE = Path(__file__).parents[1] / "tables" / "stale.md"
 MARKS = "<!-- stale: python -m benchmarks.stale --write -->", "<!-- end of stale -->"
-DIGITS = 4
+DIGITS = 6
 LINES = {
     "unmarked": "texts with an unmarked stale line",
     "stale": "stale tokens of 1,000",
