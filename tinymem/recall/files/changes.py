@@ -199,7 +199,8 @@ class Changes:
             if not touched or parts[place].kind not in ("call", "observation"):
                 return {}
             call = _call_of(step, parts, place)
-            return {path: self._version(path) for at, path in touched if at == call and path}
+            files = {path for at, path in touched if at == call and path and not path.startswith(RUN)}
+            return {path: self._version(path) for path in sorted(files)}
 
     def _version(self, path: str) -> Version:
         if path not in self._versions:
@@ -234,10 +235,13 @@ def _gone_since(
 
 
 def joined(spans: Iterable[Span], text: str) -> Iterator[Span]:
-    """Yield the spans of a text, in order, those with nothing between them as one: it has the mark of the last."""
+    """Yield the spans of a text, in order, those with nothing between them as one: it has the mark of the last.
+
+    An empty one says what passed later, and stays.
+    """
     last: Span | None = None
     for span in spans:
-        if last is not None and _NOTHING.fullmatch(text, last[1], span[0]):
+        if last is not None and last[0] < last[1] and _NOTHING.fullmatch(text, last[1], span[0]):
             span = last[0], *span[1:]
         elif last is not None:
             yield last
