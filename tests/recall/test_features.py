@@ -152,10 +152,8 @@ def reference(query: Query, found: Candidates, catalog: Catalog) -> list[dict[st
         step = int(catalog.step[row])
         before, after = beside(step, -1), beside(step, 1)
         that_day = sorted((base[other] for other in rows if days[other] == days[row]), reverse=True)
-        same = sum(
-            (catalog.step[other], catalog.part[other]) == (step, catalog.part[row]) for other in range(len(catalog))
-        )
-        size = math.log(min(same, 32)) if catalog.kind[row] != ACT else 0.0
+        of_text = [other for other in rows_of[step] if catalog.part[other] == catalog.part[row]]
+        size = math.log(min(len(of_text), 32)) if catalog.kind[row] != ACT else 0.0
         others = [
             r for r in range(row, len(catalog)) if (catalog.step[r], catalog.part[r]) != (step, catalog.part[row])
         ]
@@ -164,7 +162,6 @@ def reference(query: Query, found: Candidates, catalog: Catalog) -> list[dict[st
         expected.append({
             "cosine": close[row], "bm25": float(bm25[row]),
             "coverage": 0.0 if query.is_stretch else covered(row),
-            "step_cosine": best(cosine, step),
             "before_bm25": best(bm25, before),
             "after_cosine": best(cosine, after), "after_bm25": best(bm25, after),
             "answers": best(bm25, before) if before and catalog.asks[rows_of[before][0]] else 0.0,
@@ -182,10 +179,10 @@ def reference(query: Query, found: Candidates, catalog: Catalog) -> list[dict[st
             "paths": math.log(1 + sum(name % 4 == PATH for name in names[row])) if query.is_stretch else 0.0,
             "call_named": float(call_named(row)),
             "named": called(row),
-            "slices": math.log(len(rows_of[step])) if catalog.kind[row] == SAID else 0.0,
             "call": float(catalog.kind[row] == ACT and not is_thought),
             "size": size,
-            "size_bm25": size * best(bm25, step),
+            "text_bm25": float(bm25[of_text].max()),
+            "size_bm25": size * float(bm25[of_text].max()),
         })  # fmt: skip
     return expected
 

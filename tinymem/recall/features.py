@@ -37,7 +37,6 @@ FEATURES: Mapping[str, Feature] = {
     "bm25": Feature("words", "rare words shared with the question; 1 is the best in this memory"),
     # 0 where the query is a stretch, which has more words than are marked
     "coverage": Feature("words", "share of the question's words, by rarity, here and in two passages on each side"),
-    "step_cosine": Feature("meaning", "cosine of the best passage of the same step"),
     "before_bm25": Feature("around", "bm25 of the step before, in the same session"),
     "after_cosine": Feature("around", "cosine of the step after, in the same session"),
     "after_bm25": Feature("around", "bm25 of the step after, in the same session"),
@@ -60,13 +59,12 @@ FEATURES: Mapping[str, Feature] = {
     "paths": Feature("identifiers", "ln(1 + paths that stand here)"),
     "call_named": Feature("identifiers", "1 for what a call gave back that has an identifier of the stretch"),
     "named": Feature("identifiers", "rare identifiers of the question that stand here"),
-    # a long log of a tool may well have the answer in one passage
-    "slices": Feature("who and when", "ln(passages of the step), of what was said"),
     # a call says that something was looked for, its result says what was found
     "call": Feature("who and when", "1 for a call of a tool, or code"),
     # of a long listing few passages are what is wanted, however close the listing is
     "size": Feature("around", "ln(passages of the same text, up to 32), but for what the agent did"),
-    "size_bm25": Feature("around", "bm25 of the best passage of the same step, times size"),
+    "text_bm25": Feature("around", "bm25 of the best passage of the same text"),
+    "size_bm25": Feature("around", "text_bm25, times size"),
 }
 NAMES = tuple(FEATURES)
 
@@ -130,18 +128,18 @@ def features(query: Query, found: Candidates, catalog: Catalog) -> Vectors:
     here, times = whole.places[rows], catalog.time[rows]
     at = whole.of(rows)
     before, after = whole.before(at), whole.after(at)
-    cosines, bm25s = whole.best(np.stack([at, before, after]), [found.cosine, found.bm25])
+    cosines, bm25s = whole.best(np.stack([before, after]), [found.cosine, found.bm25])
     cosines, bm25s = np.maximum(cosines / tops[0], -1), bm25s / tops[1]
-    calls, size = _calls_and_sizes(whole, rows, at)
+    calls, size, best = _texts(whole, rows, at, found.bm25)
+    best /= tops[1]
     columns = [
         cosine,
         bm25,
         np.zeros(len(rows)) if query.is_stretch else _coverage(found, whole.sessions),
-        cosines[0],
+        bm25s[0],
+        cosines[1],
         bm25s[1],
-        cosines[2],
-        bm25s[2],
-        np.where((before >= 0) & whole.places["asks"][before], bm25s[1], 0),
+        np.where((before >= 0) & whole.places["asks"][before], bm25s[0], 0),
         _is_speaker_named(query, catalog.speakers.names, here),
         here["reply"] & ((before < 0) | (whole.places["kind"][before] == SAID)),
         here["announces"],
@@ -154,10 +152,10 @@ def features(query: Query, found: Candidates, catalog: Catalog) -> Vectors:
         *_identifier_features(query, catalog, rows),
         _is_call_named(query, catalog, whole, at, here),
         _rarity_of_named(query, found, catalog, at, here),
-        np.where(here["kind"] == SAID, np.log(whole.ends(at) - at), 0),
         calls,
         size,
-        size * bm25s[0],
+        best,
+        size * best,
     ]
     return np.stack(columns, axis=1).astype(np.float32)
 
@@ -185,11 +183,12 @@ def _coverage(found: Candidates, sessions: Ids) -> Vectors:
     return covered
 
 
-def _calls_and_sizes(whole: _Rows, rows: Ids, at: Ids) -> tuple[npt.NDArray[np.bool_], Vectors]:
-    """Mark calls among `rows`, and return ln(passages of the text that each is of); 0 for what the agent did.
+def _texts(whole: _Rows, rows: Ids, at: Ids, bm25: Vectors) -> tuple[npt.NDArray[np.bool_], Vectors, Vectors]:
+    """Return for the text that each of `rows` is of: whether it is a call, ln(its passages), and its best `bm25`.
 
     A call is what the agent did, but for a thought: that is the first text of its step, and a call comes behind it.
-    `at` are the steps of `rows`; no other steps are looked at, or this would take as long as the memory is large.
+    What the agent did counts as one passage. `at` are the steps of `rows`; no other steps are looked at, or this would
+    take as long as the memory is large.
     """
     every, _ = whole.spread(np.unique(at))
     steps, part, kind = whole.steps[every], whole.places["part"][every], whole.places["kind"][every]
@@ -199,9 +198,10 @@ def _calls_and_sizes(whole: _Rows, rows: Ids, at: Ids) -> tuple[npt.NDArray[np.b
     end, is_act = ends[of_row], kind[place] == ACT
     behind = np.minimum(end, len(every) - 1)
     is_followed = (end == behind) & (steps[behind] == steps[place]) & (kind[behind] == ACT)
-    lengths = np.minimum(np.diff(ends, prepend=0)[of_row], LONGEST)
-    sizes: Vectors = np.where(is_act, 0, np.log(lengths)).astype(np.float32)
-    return is_act & ~((part[place] == 0) & is_followed), sizes
+    lengths = np.diff(ends, prepend=0)
+    sizes: Vectors = np.where(is_act, 0, np.log(np.minimum(lengths[of_row], LONGEST))).astype(np.float32)
+    best: Vectors = np.maximum.reduceat(bm25[every], ends - lengths)[of_row]
+    return is_act & ~((part[place] == 0) & is_followed), sizes, best
 
 
 def _identifier_features(query: Query, catalog: Catalog, rows: Ids) -> Iterator[Vectors]:
