@@ -15,8 +15,8 @@ row; one with an argument, such as openai:NAME, has a say in that row only. Stre
 "static" only, and so is what counts who speaks and when: the other rows take these weights, of all haystacks.
 
 What is known beforehand is not left to the data: evidence never speaks against a passage (but in a stretch, where a
-passage is weighed against the rest of its text, that of the best there may); what an agent did is weighed as what its tools
-gave back, but for a bias; and biases are moved so that evidence has a mean score of 0.
+passage is weighed against the rest of its text, that of the best there may); what an agent did is weighed as what its
+tools gave back, but for a bias; and biases are moved so that evidence has a mean score of 0.
 
 The published weights are fitted on all haystacks. What they are worth is measured in two folds: weights that are fitted
 on every other haystack of each file are asked for the rest, and the other way round. A file with one haystack is held

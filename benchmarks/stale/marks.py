@@ -2,9 +2,9 @@
 
     python -m benchmarks.stale.marks --data FILE... [--count 20] [--seed 1]
 
-Each file's haystacks are taken in whole, and their queries asked in 4,096 tokens. Of all marks that stand in the blocks,
-some are drawn: lines that are gone from a file, and statements that a later one takes back. Each is printed with the
-step that the mark names.
+Each file's haystacks are taken in whole, and their queries asked in 4,096 tokens. Of all marks that stand in the
+blocks, some are drawn: lines that are gone from a file, and statements that a later one takes back. Each is printed
+with the step that the mark names.
 """
 
 from __future__ import annotations
