@@ -75,9 +75,8 @@ class ToolCall(Recorded):
                 f"a call's name and id must be strings, not {describe_type(self.name)} and {describe_type(self.id)}"
             )
         if not isinstance(self.arguments, (str, Mapping)):
-            raise StepError(
-                f"arguments of {self.name} must be a mapping or JSON text, not {type(self.arguments).__name__}"
-            )
+            given = type(self.arguments).__name__
+            raise StepError(f"arguments of {self.name} must be a mapping or JSON text, not {given}")
         check_texts(self, "error")
         if not isinstance(self.arguments, str):
             object.__setattr__(self, "arguments", freeze(self.arguments))
