@@ -75,6 +75,8 @@ WAYS: dict[str, Callable[[HierarchicalMemory], str]] = {
     "context": lambda memory: json.dumps(memory.context(ASKED, max_tokens=1_000).messages),
     "a session's context": lambda memory: json.dumps(memory.context(session="s", max_tokens=1_000).messages),
     "fit": lambda memory: json.dumps(memory.fit(SENT, session="s", max_tokens=1_000).messages),
+    "the model's own search": lambda memory: str(memory.tools()[0].call(query=ASKED)),
+    "the model's own reading": lambda memory: str(memory.tools()[1].call(id="#1")),
     "hook": hook,
     "an export": imported,
     "the inspector's recall": lambda memory: json.dumps(View(memory).recall(ASKED, 300)),
