@@ -17,6 +17,7 @@ import pytest
 from memories import texts_in
 
 from tinymem import ActionStep, HierarchicalMemory, MessageStep, ToolCall
+from tinymem.errors import InputError
 from tinymem.messages.tokens import counter_from
 from tinymem.upkeep import export_memory, import_memory, rebuild
 
@@ -223,3 +224,17 @@ def test_many_threads_ask_while_files_change(tmp_path: Path, monkeypatch: pytest
                 assert [*pool.map(work, range(8))] == [None] * 8
         finally:
             sys.setswitchinterval(interval)
+
+
+def test_what_held_at_a_moment_comes_back_without_marks_of_later(tmp_path: Path) -> None:
+    with open_memory(tmp_path) as memory:
+        for hour, step in enumerate((read(*LINES), edit(OLD, NEW), edit(NEW, NEW.replace("attic", "barn")))):
+            memory.archive([step.evolve(timestamp=f"2025-03-01T{hour:02}:00:00Z")])
+        noted = {
+            hour: memory.recall(ASKED, as_of=f"2025-03-01T{hour:02}:30:00Z", min_relevance=0).text for hour in range(3)
+        }
+        assert OLD in noted[0] and "changed by" not in noted[0]
+        assert OLD not in noted[1] and "[changed by #2]" in noted[1] and NEW.split()[-1][1:-1] in noted[1]
+        assert "[changed by #3]" in noted[2]
+        with pytest.raises(InputError, match="not both"):
+            memory.recall(ASKED, until="2025-03-01", as_of="2025-03-01")

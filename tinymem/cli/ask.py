@@ -73,6 +73,9 @@ def recall(
     min_relevance: Annotated[
         float | None, typer.Option(min=0, max=1, help="The least relevance; 0 fills the budget.")
     ] = None,
+    as_of: Annotated[
+        str | None, typer.Option("--as-of", metavar="TIME", help="What held then: nothing later, and no mark of it.")
+    ] = None,
     check: Annotated[
         bool, typer.Option("--check", help="Compare lines of files with those below the current folder.")
     ] = False,
@@ -84,6 +87,7 @@ def recall(
     asked = " ".join(question)
     options = _filters(since, until, session, speaker, tool, type, where)
     options |= {"now": parse_time("now", now), "k": k, "min_relevance": min_relevance}
+    options["as_of"] = parse_time("as-of", as_of)
     if diversity is not None:
         options["diversity"] = diversity
     with target.open_to_search() as memory:

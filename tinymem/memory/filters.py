@@ -8,7 +8,7 @@ from typing import Any
 from tinymem.archive.rows import LONGEST_LABEL, label_of
 from tinymem.errors import InputError, safe_repr
 from tinymem.protocols import Journal
-from tinymem.steps.checks import check_choice, check_str
+from tinymem.steps.checks import check_choice, check_str, to_utc
 from tinymem.steps.content import clean
 from tinymem.steps.redaction import Redact, redact_json
 from tinymem.steps.types import STEP_TYPES
@@ -36,15 +36,21 @@ class Filters:
     def make(self, *, where: Mapping[str, Any] | None = None, **limits: Any) -> Filter:
         """Make a Filter of metadata, `where`, and its other fields; `sessions` is another name of `session`.
 
+        A moment `as_of` which something is asked is the last one, as `until`.
+
         Raises:
             InputError: A filter cannot be applied.
         """
         given: dict[str, Any] = {}
+        if limits.get("as_of") is not None and limits.get("until") is not None:
+            raise InputError("give until or as_of, not both")
         for name, value in limits.items():
             if value is None:
                 continue
             if name in ("since", "until", "before"):
                 given[name] = value
+            elif name == "as_of":
+                given["until"] = to_utc(name, value)
             else:
                 field = "session" if name == "sessions" else name
                 given[field] = value if name == "type" else self.name(name, value)

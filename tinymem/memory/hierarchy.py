@@ -626,6 +626,7 @@ class HierarchicalMemory(StepCollection):
         now: Time | None = None,
         since: Time | None = None,
         until: Time | None = None,
+        as_of: Time | None = None,
         session: str | None = None,
         speaker: str | None = None,
         tool: str | None = None,
@@ -648,6 +649,7 @@ class HierarchicalMemory(StepCollection):
             now: When it is asked, and what dates in the query are reckoned from.
             since: Only steps of this moment or later.
             until: Only steps of this moment or earlier.
+            as_of: What held at this moment: `until` then, and no mark of what changed after it.
             session: Only steps of this session; `"team/*"` means all sessions that begin with `team/`.
             speaker: Only steps said by this speaker.
             tool: Only steps that call this tool.
@@ -663,13 +665,12 @@ class HierarchicalMemory(StepCollection):
 
         >>> with HierarchicalMemory() as memory:
         ...     step = memory.add_message("user", "The staging server is at 10.0.0.7.")
-        ...     step = memory.add_message("user", "Lunch is at noon.")
         ...     [item.text for item in memory.recall("Where is the staging server?", k=1).items]
         ['The staging server is at 10.0.0.7.']
         """
         limits = {"since": since, "until": until, "session": session, "speaker": speaker, "tool": tool, "type": type}
         with self._lock.while_open():
-            only = self._filters.make(**limits, where=where)
+            only = self._filters.make(**limits, as_of=as_of, where=where)
             when = utc_now() if now is None else to_utc("now", now)
             budget = check_token_budget("max_tokens", max_tokens)
             check_instance("ids", ids, bool)
@@ -678,9 +679,8 @@ class HierarchicalMemory(StepCollection):
             hidden = check_numbers("without", without)
             least = None if min_relevance is None else check_number("min_relevance", min_relevance, 0, 1)
         asked = check_str("query", query)
-        found = self._search.recall(
-            asked, budget, when, hidden=hidden, only=only, diversity=diversity, ids=ids, k=k, min_relevance=least
-        )
+        more = {"diversity": diversity, "ids": ids, "k": k, "min_relevance": least, "as_of": as_of and only.until}
+        found = self._search.recall(asked, budget, when, hidden=hidden, only=only, **more)
         self.receipts.note(found, when, asked)
         return found
 

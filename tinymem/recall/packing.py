@@ -10,6 +10,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import count, islice
 from typing import NamedTuple, TypeAlias
 
@@ -52,6 +53,7 @@ class Limits:
         ids: Every excerpt begins with the number of its step.
         left_out: The number of passages to name that were not chosen.
         shown: Excerpts that stand in front of the model already; what lies in one does not come back.
+        as_of: The moment whose knowledge counts: what a later step changed has no mark.
     """
 
     diversity: float = DIVERSITY
@@ -60,6 +62,7 @@ class Limits:
     ids: bool = False
     left_out: int = 0
     shown: Sequence[Excerpt] = ()
+    as_of: datetime | None = None
 
 
 class RankedPassage(NamedTuple):

@@ -15,14 +15,14 @@ import numpy.typing as npt
 from tinymem.recall.candidates import Candidates, find_requests
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.corrections import places_of, put_corrections, put_newest_first
-from tinymem.recall.diversity import DIVERSITY
+from tinymem.recall.files.changes import Changes, NotesUntil
 from tinymem.recall.files.tree import ComparedChanges, WorkingTree
 from tinymem.recall.fusion import Fusion, ScoredCandidates
 from tinymem.recall.packing import FENCE, UNRELATED, Limits, Newest, RankedPassage, pack
 from tinymem.recall.query.analysis import Query
 from tinymem.recall.query.identifiers import labels
 from tinymem.recall.relevance import WORTH
-from tinymem.recall.results import Excerpt, Explanation, Recall
+from tinymem.recall.results import Explanation, Recall
 from tinymem.recall.slices import Outline
 from tinymem.stores.filter import Filter
 from tinymem.stores.locks import release_when_interrupted
@@ -71,20 +71,14 @@ class Search:
         *,
         hidden: Collection[int] = (),
         only: Filter | None = None,
-        diversity: float = DIVERSITY,
-        ids: bool = False,
-        k: int | None = None,
-        min_relevance: float | None = None,
-        shown: Sequence[Excerpt] = (),
+        **limits: Any,
     ) -> Recall:
         """Return what bears on `text`, in at most `budget` tokens, without the steps `hidden` (numbers).
 
-        With `ids`, every excerpt begins with the number of its step. At most `k` passages come back, each at least of
-        `min_relevance`; where it is None, what is not worth its tokens to a question is left out. What lies in the
-        excerpts `shown` does not come back.
+        `limits` are those of `Limits`. Where `min_relevance` is None, what is not worth its tokens to a question is
+        left out.
         """
-        limits = Limits(diversity, min_relevance, k, ids, shown=shown)
-        return self._explained(text, budget, now, limits, hidden, only).recalled
+        return self._explained(text, budget, now, Limits(**limits), hidden, only).recalled
 
     def explain(
         self,
@@ -186,7 +180,12 @@ class Search:
 
         room = budget if is_relevant else min(budget, LITTLE)
         past.changes.follow()
-        changes = past.changes if past.tree is None else ComparedChanges(past.changes, WorkingTree(past.tree))
+        changes: Changes | ComparedChanges = past.changes
+        if limits.as_of is not None:
+            then = catalog.step[catalog.time <= limits.as_of.timestamp()]
+            changes = Changes(NotesUntil(past.journal, int(then.max(initial=0))))
+        elif past.tree is not None:
+            changes = ComparedChanges(past.changes, WorkingTree(past.tree))
         with past.checking_parts():
             ranked = put_newest_first(ranked, room, past.opened, past.fetch)
             recalled, left_out = pack(

@@ -21,7 +21,7 @@ from tinymem.steps.step import Part, Step
 from tinymem.steps.types import MessageStep
 from tinymem.stores.filter import folders_of
 
-__all__ = ["NOTHING", "Change", "Changes", "Span", "joined", "lines_of_part", "mark_of", "notes_by_path"]
+__all__ = ["NOTHING", "Change", "Changes", "NotesUntil", "Span", "joined", "lines_of_part", "mark_of", "notes_by_path"]
 
 # Of lines that are gone: start, end, and what says so; what passed later is said before a passage, in the place of none
 Span: TypeAlias = tuple[int, int, str]
@@ -63,6 +63,25 @@ class NoteSource(Protocol):
     def file_notes_after(self, number: int) -> list[FileNote]:
         """Return the notes of all steps with higher numbers."""
         ...
+
+
+class NotesUntil:
+    """The notes of a journal up to the step with the number `last`, for what held then."""
+
+    def __init__(self, notes: NoteSource, last: int) -> None:
+        self._notes, self._last = notes, last
+
+    def next_number(self) -> int:
+        """Return the number behind the last one."""
+        return self._last + 1
+
+    def file_notes(self, numbers: Sequence[int]) -> list[FileNote]:
+        """Return the notes up to then of the files that these steps touched."""
+        return [note for note in self._notes.file_notes(numbers) if note.step <= self._last]
+
+    def file_notes_after(self, number: int) -> list[FileNote]:
+        """Return the notes up to then of steps with higher numbers."""
+        return [note for note in self._notes.file_notes_after(number) if note.step <= self._last]
 
 
 class Changes:
