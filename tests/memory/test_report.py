@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta, timezone
 from functools import partial
 from pathlib import Path
+from threading import get_ident
 from typing import Any
 
 import pytest
@@ -233,9 +234,14 @@ def test_nothing_is_embedded_and_little_is_read_of_a_long_memory(tmp_path: Path)
         memory.long_term.indexing.in_background = False  # or it would embed what waits
         memory.add_steps(chatter(40, 500))
         before = memory.stats()
-        reads: list[str] = []
+        reads, here = list[str](), get_ident()
         embedder.refuses = True
-        sqlite(memory.long_term.journal)._db.set_trace_callback(reads.append)
+
+        def note(statement: str) -> None:
+            if get_ident() == here:  # the background reads, too
+                reads.append(statement)
+
+        sqlite(memory.long_term.journal)._db.set_trace_callback(note)
         report, picture = debug_memory(memory), draw_memory(memory, 80)
         sqlite(memory.long_term.journal)._db.set_trace_callback(None)
         embedder.refuses = False
