@@ -1,6 +1,6 @@
 """Chroma as the index: embedded in this process, with its files in one folder, or on a server.
 
-Chroma holds ids, vectors and small metadata, and text only with `documents=True`. This module works around its faults.
+Chroma holds ids, vectors and small metadata, and no text. This module works around its faults.
 Two processes in one folder corrupt each other's index without an error, so the folder is locked. Chroma hangs after a
 fork, so a child gets an error. The default distance is not the cosine. Deleted vectors stay in the files, so `clear`
 deletes the files, and `remove` overwrites single vectors. Stray memory gets into new files, so they are cleaned.
@@ -45,8 +45,6 @@ class ChromaStore:
         path: A folder. Chroma runs in this process, and keeps its files there.
         client: Any Chroma client instead (`HttpClient`, `EphemeralClient`, `CloudClient`). The caller closes it.
         collection: The name of the collection.
-        adopt: Accept a collection that tinymem did not make. It must have the cosine space and integers as ids. From
-            then on it belongs to tinymem: ids are overwritten, and `clear` drops it.
 
     Raises:
         StorageError: Chroma fails, another store, here or in another process, has the folder open, or tinymem did not
@@ -55,12 +53,12 @@ class ChromaStore:
 
     Beside each vector stands metadata, by which `collection.get(where={"session": "s1"})` and `query` filter: step (its
     number), type, time (seconds since 1970) and milestone, and where the step has them session, speaker and tool (the
-    names of several, separated by ", "). With `documents`, the texts of the passages stand there too.
+    names of several, separated by ", ").
 
-    `forget` removes metadata and texts as it removes vectors. A store named `"chroma"` overwrites them in its files.
-    With documents, and in a store that was given as an object, Chroma's files are deleted, and made again of what is
-    left in the background. That holds for a folder without other collections; elsewhere, as on a server, only the
-    collection is dropped, and what Chroma leaves in its files then is legible there: give such a one no documents.
+    `forget` removes metadata as it removes vectors. A store named `"chroma"` overwrites them in its files. Of a store
+    that was given as an object the files are deleted, and made again of what is left in the background. That holds for
+    a folder without other collections; elsewhere, as on a server, only the collection is dropped, and Chroma may keep
+    parts of it in its files.
 
     >>> embedded = ChromaStore("./memory/chroma")  # doctest: +SKIP
     >>> served = ChromaStore(client=chromadb.HttpClient("localhost", 8000), collection="bot")  # doctest: +SKIP
@@ -72,14 +70,12 @@ class ChromaStore:
         *,
         client: ClientAPI | None = None,
         collection: str = "tinymem",
-        adopt: bool = False,
-        documents: bool = False,
     ) -> None:
         if (path is None) == (client is None):
             raise InputError("ChromaStore needs either a path or a client")
         self._folder = None if path is None else Path(path).resolve()
         self._unused = None if self._folder is None else Unused(self._folder)
-        self._client, self._title, self._adopt, self.documents = client, collection, adopt, documents
+        self._client, self._title = client, collection
         self._owns_client = client is None
         self._name = "chroma"
         self._pid = os.getpid()
@@ -122,14 +118,8 @@ class ChromaStore:
         """The name of the store: `"chroma"`, or `"chroma:http://host:8000"`."""
         return self._name
 
-    def upsert(
-        self,
-        ids: Sequence[int],
-        vectors: Vectors,
-        metadata: Sequence[Metadata] | None = None,
-        documents: Sequence[str] | None = None,
-    ) -> None:
-        """Add vectors `(n, dimensions)` under `ids`, or replace those that are there, metadata and texts too.
+    def upsert(self, ids: Sequence[int], vectors: Vectors, metadata: Sequence[Metadata] | None = None) -> None:
+        """Add vectors `(n, dimensions)` under `ids`, or replace those that are there, with their metadata.
 
         The first vectors decide the dimensions. If an id occurs twice, its last vector counts. Speed is 2,000 to 4,000
         vectors a second.
@@ -144,11 +134,10 @@ class ChromaStore:
         _check_finite(rows)
         last = {str(int(key)): number for number, key in enumerate(ids)}
         keys, chosen = list(last), list(last.values())
-        beside = [None if more is None else [more[at] for at in chosen] for more in (metadata, documents)]
         with self._exclusive(), _translate_errors("add vectors"):
             for part in self._parts(len(last)):
-                metadatas, texts = (None if more is None else more[part] for more in beside)
-                held.upsert(ids=keys[part], embeddings=rows[chosen][part], metadatas=metadatas, documents=texts)
+                beside = None if metadata is None else [metadata[number] for number in chosen[part]]
+                held.upsert(ids=keys[part], embeddings=rows[chosen[part]], metadatas=beside)
         self._make_private()
 
     def query(self, vector: Vectors, k: int) -> tuple[Ids, Vectors]:
@@ -251,8 +240,8 @@ class ChromaStore:
         Chroma itself would leave the vectors there. This neither starts it nor reads the vectors of others.
 
         Returns:
-            False if nothing else helps than `clear`: on a server, with documents, after a change of Chroma's files,
-            or where so much was removed that the index is better made again.
+            False if nothing else helps than `clear`: on a server, where an older tinymem left texts, after a change of
+            Chroma's files, or where so much was removed that the index is better made again.
 
         Raises:
             StorageError: A store has the folder open.
@@ -281,7 +270,7 @@ class ChromaStore:
             if self._folder is not None:
                 check(self._folder)
                 self._client = _embedded_client(self._folder)
-            self._collection = _collection(self._get_client(), self._title, self._adopt)
+            self._collection = _collection(self._get_client(), self._title)
         self._make_private()
 
     def _make_private(self) -> None:
@@ -342,7 +331,7 @@ def _translate_errors(doing: str) -> Iterator[None]:
         raise StorageError(f"Chroma could not {doing}: {error}") from error
 
 
-def _collection(client: ClientAPI, title: str, adopt: bool) -> Any:
+def _collection(client: ClientAPI, title: str) -> Any:
     from chromadb.errors import NotFoundError
 
     try:
@@ -351,9 +340,9 @@ def _collection(client: ClientAPI, title: str, adopt: bool) -> Any:
         made: Any = {"hnsw": HNSW}
         return client.create_collection(title, configuration=made, metadata={MARK: FORMAT}, embedding_function=None)
     mark = (found.metadata or {}).get(MARK)
-    if mark is None and not adopt:
-        raise StorageError(f"the collection {title!r} was not made by tinymem: choose another name, or pass adopt=True")
-    if mark is not None and mark != FORMAT:
+    if mark is None:
+        raise StorageError(f"the collection {title!r} was not made by tinymem: choose another name")
+    if mark != FORMAT:
         raise FormatError(
             f"the collection {title!r} has format {mark}, and this tinymem knows {FORMAT}: update tinymem"
         )

@@ -83,18 +83,21 @@ def test_a_milestone_that_is_set_later_is_one_in_chroma_too(tmp_path: Path) -> N
     assert doctor(tmp_path).sound
 
 
-def test_documents_are_in_chroma_where_that_is_wanted_and_gone_when_forgotten(tmp_path: Path) -> None:
-    folder = tmp_path / "chroma"
-    with open_memory(tmp_path / "memory", store=ChromaStore(folder, documents=True)) as memory:
+def test_texts_that_an_older_version_left_in_chroma_go_with_the_first_that_is_forgotten(tmp_path: Path) -> None:
+    folder = tmp_path / "default" / "index"
+    with open_memory(tmp_path) as memory:
         memory.add(MessageStep("user", "zyxqvortex wobbulating", id="secret", session="cellar-talk"))
         memory.add_steps(lots(100))
-        memory.flush()
-        assert all(texts_in(folder, b"zyxqvortex", b"cellar-talk", b"lot 7 holds 49 crates").values())
+    with closing(ChromaStore(folder)) as store:
+        held = store._get_collection()
+        rows = held.get(include=["embeddings"])
+        texts = ["zyxqvortex wobbulating", *[f"lot {number}" for number in range(1, len(rows["ids"]))]]
+        held.upsert(ids=rows["ids"], embeddings=rows["embeddings"], documents=texts)
+    assert any(texts_in(folder, b"zyxqvortex").values())
+    with open_memory(tmp_path) as memory:
         memory.forget(["secret"])
         assert not any(texts_in(tmp_path, b"zyxqvortex", b"qvort", b"cellar-talk").values())
-        memory.flush()
-        assert not any(texts_in(tmp_path, b"zyxqvortex", b"qvort", b"cellar-talk").values())
-    assert sorted(collection_in(folder).get()["documents"]) == sorted(step.text for step in lots(100))
+    assert collection_in(folder).get()["documents"] in (None, [None] * 100)
 
 
 # the thread

@@ -168,8 +168,9 @@ def _no_database(folder: Path) -> None:
 
 
 def _texts(folder: Path) -> None:
-    with closing(ChromaStore(folder, documents=True)) as store:
-        store.upsert([1], vectors(1), documents=["in full text"])
+    """Add a text, as a tinymem before 0.1 could."""
+    with closing(ChromaStore(folder)) as store:
+        store._get_collection().upsert(ids=["1"], embeddings=vectors(1), documents=["in full text"])
 
 
 @pytest.mark.slow

@@ -185,7 +185,7 @@ class Index:
             return len(rows)
 
     def _write(self, store: VectorStore, rows: Sequence[EmbeddedPassage]) -> None:
-        store.upsert([row.id for row in rows], vectors_of(rows), **upsert_options(store, self._journal, rows))
+        store.upsert([row.id for row in rows], vectors_of(rows), **upsert_options(store, rows))
 
     def outdate(self, ids: Sequence[int]) -> None:
         """Have what stands beside these vectors written again."""
