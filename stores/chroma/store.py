@@ -34,6 +34,7 @@ __all__ = ["ChromaStore"]
 # Chroma's defaults (100, 100, 16) miss 3 of 100 neighbours, and 16 of 10,000 vectors do not find themselves. With these
 # values it is 1 and 2. An ef_construction of 200 finds .5 more of 100 neighbours, and takes 1.6 times as long to build.
 HNSW = {"space": "cosine", "ef_construction": 100, "ef_search": 200, "max_neighbors": 32}
+COLLECTION = "tinymem"  # the name of the one in a folder
 ENDING = 5.0  # seconds that the process of a program that was killed may go on
 _DECIMALS = 6  # Chroma's float32 distances are good to about six decimals, and equal vectors must tie
 
@@ -43,13 +44,14 @@ class ChromaStore:
 
     Args:
         path: A folder. Chroma runs in this process, and keeps its files there.
-        client: Any Chroma client instead (`HttpClient`, `EphemeralClient`, `CloudClient`). The caller closes it.
-        collection: The name of the collection.
+        server: The URL of a server that keeps the vectors instead. Each `path` has a collection of its own there, whose
+            name is in the file `collection.txt`.
 
     Raises:
-        StorageError: Chroma fails, another store, here or in another process, has the folder open, or tinymem did not
-            make the collection.
-        InputError: Neither `path` nor `client` is given, or both are.
+        StorageError: Chroma fails, another store, here or in another process, has the folder open, tinymem did not
+            make the collection, or the server does not answer within 5 seconds, or later takes more than 30 for a
+            request.
+        InputError: `server` is not the URL of a server.
 
     Beside each vector stands metadata, by which `collection.get(where={"session": "s1"})` and `query` filter: step (its
     number), type, time (seconds since 1970) and milestone, and where the step has them session, speaker and tool (the
@@ -61,23 +63,13 @@ class ChromaStore:
     parts of it in its files.
 
     >>> embedded = ChromaStore("./memory/chroma")  # doctest: +SKIP
-    >>> served = ChromaStore(client=chromadb.HttpClient("localhost", 8000), collection="bot")  # doctest: +SKIP
+    >>> served = ChromaStore("./memory/chroma", "http://localhost:8000")  # doctest: +SKIP
     """
 
-    def __init__(
-        self,
-        path: Path | str | None = None,
-        *,
-        client: ClientAPI | None = None,
-        collection: str = "tinymem",
-    ) -> None:
-        if (path is None) == (client is None):
-            raise InputError("ChromaStore needs either a path or a client")
-        self._folder = None if path is None else Path(path).resolve()
-        self._unused = None if self._folder is None else Unused(self._folder)
-        self._client, self._title = client, collection
-        self._owns_client = client is None
-        self._name = "chroma"
+    def __init__(self, path: Path | str, server: str = "") -> None:
+        self._folder, self._server, self._title = Path(path).resolve(), server, COLLECTION
+        self._unused = None if server else Unused(self._folder)
+        self._client: ClientAPI | None = None
         self._pid = os.getpid()
         leave_to_parent(self)
         self._guard = threading.RLock()
@@ -94,29 +86,14 @@ class ChromaStore:
     def from_name(cls, argument: str, path: Path) -> ChromaStore:
         """Return the store named `"chroma"`, with its files in `path`, or `"chroma:http://host:8000"`, on a server.
 
-        On a server each `path` has a collection of its own; its name is in the file `collection.txt` there. For a
-        server that asks for credentials, make a client and pass `ChromaStore(client=...)`.
-
-        Raises:
-            StorageError: The server does not answer within 5 seconds, or later takes more than 30 for a request.
-            InputError: `argument` is not the URL of a server.
+        A server that asks for a token gets the one in the environment, as `docs/stores.md` shows.
         """
-        if not argument:
-            return cls(path)
-        with _translate_errors(f"reach {argument}"):
-            client = connect(argument)
-        try:
-            store = cls(client=client, collection=collection_of(path))
-        except BaseException:
-            disconnect(client)
-            raise
-        store._owns_client, store._name = True, f"chroma:{argument}"
-        return store
+        return cls(path, argument)
 
     @property
     def name(self) -> str:
         """The name of the store: `"chroma"`, or `"chroma:http://host:8000"`."""
-        return self._name
+        return f"chroma:{self._server}" if self._server else "chroma"
 
     def upsert(self, ids: Sequence[int], vectors: Vectors, metadata: Sequence[Metadata] | None = None) -> None:
         """Add vectors `(n, dimensions)` under `ids`, or replace those that are there, with their metadata.
@@ -191,7 +168,7 @@ class ChromaStore:
         with self._guard:
             self._get_collection()
             with _translate_errors("clear the collection"):
-                if self._folder is None or self._get_client().count_collections() > 1:
+                if self._server or self._get_client().count_collections() > 1:
                     self._get_client().delete_collection(self._title)
                 else:
                     self._disconnect()
@@ -259,19 +236,27 @@ class ChromaStore:
             lock.release()
 
     def _open(self) -> None:
-        if self._folder is not None:
-            make_private_folder(self._folder)
-            self._files = self._files or NewFiles(self._folder)
-            self._lock = self._lock or lock_folder(self._folder)
-            if not (self._folder / DATABASE).exists():
-                wipe(self._folder)  # leftovers of a `clear` that was killed halfway
-        hint = f"{self._folder} (if its files are damaged, delete it: the index is rebuilt from the journal)"
-        with _translate_errors(f"open {hint if self._folder else self._title}"):
-            if self._folder is not None:
+        if self._server:
+            with _translate_errors(f"reach {self._server}"):
+                self._client = self._client or connect(self._server)
+            place = self._title = collection_of(self._folder)
+        else:
+            self._take_folder()
+            place = f"{self._folder} (if its files are damaged, delete it: the index is rebuilt from the journal)"
+        with _translate_errors(f"open {place}"):
+            if not self._server:
                 check(self._folder)
                 self._client = _embedded_client(self._folder)
             self._collection = _collection(self._get_client(), self._title)
         self._make_private()
+
+    def _take_folder(self) -> None:
+        """Lock the folder, and remove what a `clear` that was killed halfway left there."""
+        make_private_folder(self._folder)
+        self._files = self._files or NewFiles(self._folder)
+        self._lock = self._lock or lock_folder(self._folder)
+        if not (self._folder / DATABASE).exists():
+            wipe(self._folder)
 
     def _make_private(self) -> None:
         """Make new files readable to this user only, since Chroma creates them with the umask's mode."""
@@ -305,7 +290,7 @@ class ChromaStore:
                 self._unused.clean()
 
     def _disconnect(self) -> None:
-        if self._owns_client and self._client is not None:
+        if self._client is not None:
             disconnect(self._client)
         self._client, self._collection = None, None
 

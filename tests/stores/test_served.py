@@ -190,20 +190,22 @@ def test_a_server_that_hangs_costs_its_time_out_once(
 @pytest.mark.slow
 def test_a_collection_of_somebody_else_is_refused_and_stays_as_it_was(server: ChromaServer, tmp_path: Path) -> None:
     client = client_of(server)
+    title = f"tinymem-{'0' * 32}"
     theirs = client.create_collection(
-        "theirs", configuration={"hnsw": {"space": "cosine"}}, metadata={"owner": "them"}, embedding_function=None
+        title, configuration={"hnsw": {"space": "cosine"}}, metadata={"owner": "them"}, embedding_function=None
     )
     theirs.add(ids=["1", "2"], embeddings=unit_vectors(2, 256))
     before = theirs.get(include=["embeddings"])["embeddings"].tolist()
-    with pytest.raises(StorageError, match="'theirs' was not made by tinymem"):
-        opened(tmp_path, ChromaStore(client=client, collection="theirs"))
+    (tmp_path / "collection.txt").write_text(title)
+    with pytest.raises(StorageError, match=f"'{title}' was not made by tinymem"):
+        ChromaStore(tmp_path, server.url)
     with opened(tmp_path, f"chroma:{server.url}") as memory:  # on the same server, under a name of its own
         fill(memory)
         memory.forget(ids=[memory.get(1).id])
         memory.flush()
         assert count(memory) == 120
     assert theirs.get(include=["embeddings"])["embeddings"].tolist() == before
-    assert client.get_collection("theirs", embedding_function=None).metadata == {"owner": "them"}
+    assert client.get_collection(title, embedding_function=None).metadata == {"owner": "them"}
     chroma_server.disconnect(client)
 
 

@@ -36,7 +36,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield started.url
 
 
-KINDS = ["exact", "chroma", "chroma on disk", "chroma in memory", "chroma server", "usearch", "usearch, short tail"]
+KINDS = ["exact", "chroma", "chroma on disk", "chroma server", "usearch", "usearch, short tail"]
 
 
 @pytest.fixture(params=KINDS)
@@ -52,10 +52,6 @@ def open_store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pyte
     if request.param == "chroma server":
         url = request.getfixturevalue("server")
         return lambda: ChromaStore.from_name(url, tmp_path)
-    if request.param == "chroma in memory":  # all ephemeral clients share one store: the collection must be unique
-        return lambda: ChromaStore(
-            client=chromadb.EphemeralClient(PLAIN), collection=f"c-{tmp_path.name}-{os.getpid()}"
-        )
     return ExactStore if request.param == "exact" else lambda: ChromaStore(tmp_path / "chroma")
 
 
@@ -322,16 +318,20 @@ def test_chroma_files_that_were_cut_short_are_a_storage_error_and_not_a_crash(tm
         ChromaStore(tmp_path)
 
 
-def test_closing_leaves_the_client_of_the_caller_open(tmp_path: Path) -> None:
-    client: Any = chromadb.PersistentClient(str(tmp_path), settings=PLAIN)
-    ChromaStore(client=client).close()
-    assert client.get_collection("tinymem", embedding_function=None).count() == 0
-    client.close()
-
-
 def test_no_server_is_a_storage_error(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match=r"http://127\.0\.0\.1:9"):
         ChromaStore.from_name("http://127.0.0.1:9", tmp_path)
+
+
+def test_a_server_gets_the_token_of_the_environment(
+    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CHROMA_CLIENT_AUTH_PROVIDER", "chromadb.auth.token_authn.TokenAuthClientProvider")
+    monkeypatch.setenv("CHROMA_CLIENT_AUTH_CREDENTIALS", "sk-loopback")
+    store = ChromaStore.from_name(server, tmp_path)
+    sent: Any = store._get_client()
+    assert sent._server._session.headers["Authorization"] == "Bearer sk-loopback"
+    store.close()
 
 
 @pytest.mark.parametrize("argument", ["localhost:8000", "ftp://host", "http://", "http://host/path"])
