@@ -1,7 +1,8 @@
 """Locks that survive forks and interrupts: no child frees what its parent holds, no Ctrl-C leaves a lock behind.
 
-The reference counting at a fork must stay. A child with an ordinary reference to its parent's Chroma frees it when it
-ends, and waits for ever for threads that it does not have (tests/reliability/test_processes.py hangs).
+The reference counting at a fork must stay: a child frees what it has ordinary references to when it ends. With its
+parent's SQLite connection that deletes the log of other processes, and with it steps that they added; with its parent's
+Chroma it waits for ever for threads that it does not have (both in tests/reliability/test_processes.py).
 """
 
 from __future__ import annotations
@@ -63,10 +64,7 @@ class _InheritedLock(ProcessLock):
 
 
 def leave_to_parent(thing: object) -> None:
-    """Prevent forked children from freeing `thing`, even at their end.
-
-    Closing an SQLite connection in a child can harm the parent's file, and Chroma waits there for missing threads.
-    """
+    """Prevent forked children from freeing `thing`, even at their end."""
     _LEFT.add(thing)
 
 
@@ -93,12 +91,6 @@ def _inherit() -> None:
     for lock in list(_LOCKS):
         lock.__class__ = _InheritedLock
     _LOCKS.clear()
-    _never_free()
-
-
-def _never_free() -> None:
-    if not _LEFT:
-        return
     import ctypes
 
     for thing in list(_LEFT):

@@ -101,7 +101,9 @@ import os, sys, time
 from tinymem import HierarchicalMemory, MessageStep
 from tinymem.errors import StorageError
 from tinymem.recall.search import Search
-memory = HierarchicalMemory(sys.argv[1], embedder="hashing:64", store=sys.argv[2], max_tokens=400)
+from tinymem.stores import ChromaStore
+store = ChromaStore(sys.argv[1] + "-index") if sys.argv[2] == "chroma in this process" else sys.argv[2]
+memory = HierarchicalMemory(sys.argv[1], embedder="hashing:64", store=store, max_tokens=400)
 memory.add_steps([MessageStep("user", f"lot {i}") for i in range(40)])
 memory.long_term.index.exact_up_to = 0
 memory.long_term.queue.embed_pending()
@@ -137,13 +139,47 @@ forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this syst
 
 @pytest.mark.slow
 @forks
-@pytest.mark.parametrize("store", ["exact", pytest.param("chroma", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("store", ["exact", "chroma", "chroma in this process"])
 def test_a_forked_child_is_told_to_open_the_memory_itself_and_the_parent_goes_on(tmp_path: Path, store: str) -> None:
     said = ended(python(FORKED, tmp_path, store)).splitlines()
     assert said == ["True"] * 13 + ["41", "0", "42 True", "True False"]
     with open_memory(tmp_path) as memory:
         assert memory.stats().steps == 42
-    assert doctor(tmp_path).sound
+    assert doctor(tmp_path, store="chroma" if store == "chroma" else "exact").sound
+
+
+OUTLIVING = """
+import os, sys
+from tinymem import HierarchicalMemory, MessageStep
+memory = HierarchicalMemory(sys.argv[1], embedder="hashing:64", store="exact", max_tokens=400)
+memory.add(MessageStep("user", "from the parent"))
+if not (child := os.fork()):
+    sys.stdin.read(1)
+    sys.exit(0)
+memory.close()
+print("closed", flush=True)
+os.waitpid(child, 0)
+"""
+
+KILLED = """
+import os, signal, sys
+from tinymem import HierarchicalMemory, MessageStep
+memory = HierarchicalMemory(sys.argv[1], embedder="hashing:64", store="exact", max_tokens=400)
+memory.add(MessageStep("user", "from another process"))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@forks
+def test_a_child_that_outlives_its_parents_memory_takes_no_step_of_others_with_it(tmp_path: Path) -> None:
+    parent = python(OUTLIVING, tmp_path)
+    assert parent.stdout and parent.stdout.readline() == "closed\n"
+    other = python(KILLED, tmp_path)
+    other.communicate(timeout=600)
+    assert other.returncode == -signal.SIGKILL, "its step is in SQLite's log, which nobody has emptied"
+    ended(parent, "go")
+    with open_memory(tmp_path, store="exact") as memory:
+        assert [step.text for step in memory.history(None)] == ["from the parent", "from another process"]
 
 
 FORKING = """
