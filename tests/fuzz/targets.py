@@ -27,7 +27,6 @@ from tinymem.recall.query.dates import spans
 from tinymem.runs.readers import read_runs
 from tinymem.steps.serialization import dump_step, load_step
 from tinymem.steps.types import STEP_TYPES
-from tinymem.steps.values import decode, encode
 from tinymem.upkeep import import_memory
 
 __all__ = ["TARGETS", "made_of"]
@@ -56,10 +55,7 @@ EXPORT_WORDS = (
     "tinymem_export", "embedder", "fingerprint", "next_number", "steps", "step", "tokens", "position", "window", "view",
     "milestone", "vectors", "episode", "level", "first", "last", "open_calls", "episodes", "end", "AAAA", *STEP_WORDS,
 )  # fmt: skip
-VALUE_WORDS = (
-    "$type", "value", "tuple", "set", "frozenset", "dict", "int", "float", "bytes", "datetime", "date", "str", "0x1",
-    "x", "__x__", "type", "repr",
-)  # fmt: skip
+VALUE_WORDS = ("$type", "value", "x", "__x__", "type", "repr")
 
 
 class _Choices:
@@ -191,13 +187,6 @@ def _changed_export(data: bytes) -> bytes:
     return "\n".join(lines).encode()
 
 
-def _read_value(data: bytes) -> None:
-    """A value as JSON."""
-    value = decode(made_of(data, VALUE_WORDS))
-    line = json.dumps(encode(value))
-    assert json.dumps(encode(decode(json.loads(line)))) == line
-
-
 def _read_working(data: bytes) -> None:
     """A step of a working memory, and what another kept in its metadata."""
     words = (*STEP_WORDS, "step_number", "thought", "action", "result", "execution_status", "execution_time", "tool")
@@ -269,7 +258,6 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "messages": _guarded(_read_messages),
     "readers": _guarded(_read_file),
     "scratchpad": _guarded(_read_scratchpad),
-    "values": _guarded(_read_value),
     "export": _guarded(_read_export),
     "working": _guarded(_read_working),
     "recall": _guarded(_ask),

@@ -324,10 +324,10 @@ def test_what_on_change_raises_is_raised_and_the_update_stays() -> None:
 # -- over a restart
 
 
-@pytest.mark.parametrize("text", ["plain", "a\x00b\ud800", "\ud83d\ude00", "שלום\u202e", "👩‍👩‍👧", ""])
+@pytest.mark.parametrize("text", ["plain", "a\x00b\ud800", "😀", "שלום\u202e", "👩‍👩‍👧", ""])
 def test_what_can_be_saved_comes_back_as_it_was(text: str) -> None:
     memory = filled()
-    memory.store("mixed", {"size": (2, 3), "seen": {1}, "raw": b"\xff", text: text, "none": None})
+    memory.store("mixed", {"size": [2, 3], text: text, "none": None})
     memory.observe(text)
     again = AgentMemory.load(memory.dump())
     assert again.variables == memory.variables
@@ -341,16 +341,18 @@ def test_what_cannot_be_saved_is_named_until_it_is_stored_again() -> None:
     memory = AgentMemory()
     memory.store("df", Frame())
     memory.store("rude", Rude())
+    memory.store("seen", {1})
     memory.store("n", 1)
-    assert memory.unsaved == {"df": ("Frame", "a 0  1"), "rude": ("Rude", "<Rude, whose repr raises ValueError>")}
+    rude = ("Rude", "<Rude, whose repr raises ValueError>")
+    assert memory.unsaved == {"df": ("Frame", "a 0  1"), "rude": rude, "seen": ("set", "{1}")}
     assert "Not kept" not in memory.to_context()  # they are still there
     for _ in range(2):  # over a second restart too
         memory = AgentMemory.load(memory.dump())
-        assert "\n- Not kept over the restart: df (Frame), rude (Rude)" in memory.to_context()
+        assert "\n- Not kept over the restart: df (Frame), rude (Rude), seen (set)" in memory.to_context()
         assert memory.unsaved["df"] == ("Frame", "a 0  1") and memory.variables == {"n": 1}
     memory.store("df", Frame())
-    assert "Not kept over the restart: rude (Rude)" in memory.to_context()
-    memory.variables["rude"] = 3
+    assert "Not kept over the restart: rude (Rude), seen (set)" in memory.to_context()
+    memory.variables.update(rude=3, seen=[1])
     assert "Not kept" not in memory.to_context() and memory.unsaved.keys() == {"df"}
 
 
@@ -390,7 +392,6 @@ DUMPED = json.loads(filled().dump())
         ("[]", "format None"),
         (json.dumps({**DUMPED, "format": 2}), "format 2 .* upgrade"),
         (json.dumps({**DUMPED, "variables": [1]}), "variables must be an object, not a list of length 1"),
-        (json.dumps({**DUMPED, "variables": {"a": {"$type": "frame", "value": 1}}}), "variables.a: 'frame'"),
         (json.dumps({**DUMPED, "observations": "text"}), "observations must be a list of strings, not a str of length"),
         (json.dumps({**DUMPED, "failed_approaches": [3]}), "failed_approaches must be a list of strings"),
         (json.dumps({**DUMPED, "unsaved": {"df": {"type": "Frame"}}}), "unsaved.df must have the texts type and repr"),

@@ -92,10 +92,10 @@ def test_local_variables_are_kept_or_else_their_short_reprs() -> None:
             raise ValueError
 
     cut = "[" + "1, " * 33 + "…"
-    kept = {"rows": [1] * 1_000, "name": "Ann", "size": (3, 1)}
-    assert FULL.local_variables == {**kept, "all": cut, "read": "<built-in function len>"}
+    kept = {"rows": [1] * 1_000, "name": "Ann"}
+    assert FULL.local_variables == {**kept, "size": [3, 1], "all": cut, "read": "<built-in function len>"}
     assert [*FULL.local_variables] == ["rows", "name", "size", "all", "read"]
-    assert FULL.local_reprs == {**FULL.local_variables, "rows": cut, "name": "'Ann'", "size": "(3, 1)"}
+    assert FULL.local_reprs == {**FULL.local_variables, "rows": cut, "name": "'Ann'", "size": "[3, 1]"}
     assert "raises ValueError" in ExecutionResult(local_variables={"rude": Rude()}).local_variables["rude"]
 
 
@@ -119,6 +119,12 @@ def test_what_a_result_leaves_open_is_none_and_what_it_adds_is_kept() -> None:
     held = memory.add({"action": "look()", "result": {**given_result, "host": "node-7", "more": {"port": 80}}})
     assert execution_result(held) == ExecutionResult(more={"host": "node-7", "port": 80})
     assert memory.format_history() == "success on node-7"
+
+
+def test_what_json_does_not_hold_is_kept_by_its_repr() -> None:
+    held = working().add({"action": "look()", "result": {"result": {3, 1}, "when": b"\xff"}})
+    assert held.observation == "{1, 3}"
+    assert execution_result(held) == ExecutionResult(result="{1, 3}", more={"when": "b'\\xff'"})
 
 
 def test_a_result_cannot_be_changed_from_outside() -> None:
@@ -169,20 +175,17 @@ def bad(**changes: Any) -> dict[str, Any]:
         (bad(action={"tool": "a", "arguments": {"x": object()}}), "cannot be saved"),
         (bad(step_number=-1), "step_number must be a whole number of 0 or more, not -1"),
         (bad(result=3), "result must be an ExecutionResult, a dict of its fields or a text, not int"),
-        (bad(result={"host": object()}), r"ExecutionResult.more\['host'\]: a value of type object cannot be saved"),
         (bad(result={"more": 3}), "ExecutionResult.more must be a mapping"),
         (bad(result={3: 3}), "ExecutionResult.result must be a mapping of names to values"),
         (bad(result={"execution_time": -1}), "execution_time must be a number of 0 or more"),
         (bad(result={"error": ValueError()}), "error must be a string, not ValueError"),
         (bad(result={"next_step": 1}), "next_step must be a string"),
         (bad(result={"execution_status": 0}), "execution_status must be a string"),
-        (bad(result={"result": object()}), "ExecutionResult.result: a value of type object cannot be saved"),
         (bad(result={"local_variables": ["a"]}), "local_variables must be a mapping"),
         (bad(result={"local_variables": {1: 2}}), "local_variables must be a mapping"),
         (ActionStep("a", metadata={"execution_result": 3}), "metadata.execution_result of step"),
         (ActionStep("a", metadata={"execution_result": {"time": 3}}), "has no field 'time'"),
         (ActionStep("a", metadata={"execution_result": {"local_reprs": 3}}), "local_reprs must be a mapping"),
-        (ActionStep("a", metadata={"execution_result": {"more": {"a": {"$type": 3}}}}), r"more\['a'\]: "),
         (ActionStep("a", metadata={"other": {1, 2}}), "cannot be saved"),
     ],
 )
@@ -231,9 +234,9 @@ def test_the_history_shows_all_that_a_step_says() -> None:
     memory = working()
     memory.add({"thought": "Read.", "action": "rows = read()\nlen(rows)", "result": FULL})
     assert memory.format_history() == (
-        "Step 1 (timeout, 2.50 s)\nThought: Read.\nAction: rows = read()\n    len(rows)\nResult: {'rows': (3, 1)}\n"
+        "Step 1 (timeout, 2.50 s)\nThought: Read.\nAction: rows = read()\n    len(rows)\nResult: {'rows': [3, 1]}\n"
         "Error: took too long\nTask status: blocked\nVariables: rows = [" + "1, " * 33 + "…, name = 'Ann', "
-        "size = (3, 1), all = [" + "1, " * 33 + "…, read = <built-in function len>\n"
+        "size = [3, 1], all = [" + "1, " * 33 + "…, read = <built-in function len>\n"
         "Next step: Read a part."
     )
 

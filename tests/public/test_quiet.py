@@ -38,7 +38,6 @@ from tinymem.errors import EmbedderError, FormatError, StorageError, safe_summar
 from tinymem.memory import execution_result
 from tinymem.messages import steps_from_messages
 from tinymem.recall.search import Search
-from tinymem.steps.values import decode
 
 CANARY = "canary7391"
 S = f"the word is {CANARY}"
@@ -178,7 +177,6 @@ REFUSED: list[Bad] = [
     lambda memory: WorkingMemory(4_000, S, S).add({"step_number": S, "thought": S}),
     lambda memory: WorkingMemory(4_000, S, S).add({"thought": S, "result": {"execution_time": S}}),
     lambda memory: WorkingMemory(4_000, S, S).add({"thought": S, "result": {"local_variables": [S]}}),
-    lambda memory: WorkingMemory(4_000, S, S).add({"thought": S, "result": {S: object()}}),
     lambda memory: WorkingMemory(4_000, S, S).add({S: S}),
     lambda memory: AgentMemory({word: S}),
     lambda memory: AgentMemory(observations=word),
@@ -186,7 +184,6 @@ REFUSED: list[Bad] = [
     lambda memory: AgentMemory.load(json.dumps({"format": 1, "variables": [S]})),
     lambda memory: AgentMemory.load(json.dumps({"format": 1, "variables": {}, "observations": S})),
     lambda memory: AgentMemory.load(f"{{{S}"),
-    lambda memory: decode({"$type": "int", "value": S}),
     lambda memory: semantic_pruning("hashing:64", 100, query=[S])([]),  # type: ignore[arg-type]
     lambda memory: ConversationMemory(memory=memory).add_message("user", held),
     lambda memory: ConversationMemory(memory=memory).add_message(S, S),

@@ -12,15 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from tinymem.archive.scratchpad_format import (
-    Saved,
-    Unsaved,
-    as_text,
-    classify_values,
-    read_dump,
-    redact_dump,
-    write_dump,
-)
+from tinymem.archive.scratchpad_format import Saved, Unsaved, as_text, classify_values, read_dump, write_dump
 from tinymem.errors import InputError, describe_type, new_log_key, safe_repr, safe_traceback, warn_hourly
 from tinymem.messages.fitting import longest
 from tinymem.messages.tokens import counter_from
@@ -229,8 +221,8 @@ class AgentMemory:
     def dump(self) -> str:
         """Write everything as ASCII JSON, for `load`.
 
-        Values of None, bool, int, float, str, bytes, datetime, date, list, tuple, set, frozenset and dict, nested too,
-        are kept exactly (an object held twice comes back as two); any other is named under `unsaved`.
+        Values that JSON holds come back equal, but a tuple as a list: None, bool, int, float, str, list, tuple, and
+        dict with keys of str, inside each other. Any other is named under `unsaved`, with its repr.
         """
         return write_dump(self._state())
 
@@ -239,12 +231,12 @@ class AgentMemory:
         """Read the scratchpad whose `dump` gave `text`; `options` are those of the class. This archives nothing.
 
         >>> memory = AgentMemory()
-        >>> memory.store("size", (2, 3)); memory.store("total", sum)
+        >>> memory.store("size", [2, 3]); memory.store("total", sum)
         >>> print(AgentMemory.load(memory.dump()).to_context())
         ## Working Memory
         <BLANKLINE>
         ### Stored Values
-        - size: (2, 3)
+        - size: [2, 3]
         - Not kept over the restart: total (builtin_function_or_method)
 
         Raises:
@@ -285,7 +277,7 @@ class KeptScratchpad:
 
     def keep(self) -> None:
         """Write down what changed; values are held by reference, so that needs no update."""
-        text = redact_dump(self.memory.dump(), self._redact)
+        text = write_dump(self.memory._state(), self._redact)
         if text != self._kept:
             self._journal.keep({SCRATCHPAD: text})
             self._kept = text

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from typing import Any, TypeAlias, cast
 
-from tinymem.errors import FormatError, InputError
+from tinymem.errors import InputError
 from tinymem.steps.content import to_json
 from tinymem.steps.standins import marks_of
 from tinymem.steps.step import StepT
 from tinymem.steps.types import Step
-from tinymem.steps.values import TAG, decode, encode
 
 __all__ = ["Redact", "redact_from", "redact_json", "redact_step"]
 
@@ -136,20 +134,9 @@ def _content(value: Any, redact: Redact) -> Any:
 
 
 def redact_json(value: Any, redact: Redact) -> Any:
-    """Texts wherever they are, keys and bytes that are texts too; containers keep their types.
-
-    What `tinymem.steps.values` wrote is read for it: texts may be hidden there, as bytes are in base64.
-    """
+    """Texts wherever they are in a JSON value, keys too."""
     if isinstance(value, str):
         return redact(value) if value.strip() else value
-    if isinstance(value, bytes):
-        return redact(value.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
     if isinstance(value, Mapping):
-        if TAG in value:
-            with suppress(FormatError):
-                read = decode(dict(value))
-                return value if (changed := redact_json(read, redact)) == read else encode(changed)
         return {redact_json(key, redact): redact_json(item, redact) for key, item in value.items()}
-    if type(value) in (list, tuple, set, frozenset):
-        return type(value)(redact_json(item, redact) for item in value)
-    return value
+    return [redact_json(item, redact) for item in value] if isinstance(value, list) else value

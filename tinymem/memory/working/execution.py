@@ -1,4 +1,4 @@
-"""ExecutionResult, and the steps of a task: made from plain dicts, their results kept in them without loss."""
+"""ExecutionResult, and the steps of a task: made from plain dicts, their results kept in them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from tinymem.errors import FormatError, InputError, StepError, describe_type, safe_repr
+from tinymem.errors import InputError, StepError, describe_type, safe_repr
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.checks import check_non_negative_int, check_number, check_str
 from tinymem.steps.content import Content, as_text
-from tinymem.steps.display import short_repr
-from tinymem.steps.values import decode, encode
+from tinymem.steps.display import SHOWN, short_repr
+from tinymem.steps.values import to_plain
 
 __all__ = ["ExecutionResult", "as_action", "execution_result", "iteration_of"]
 
@@ -46,10 +46,10 @@ class _Repr(str):
 class ExecutionResult:
     """The result of an action: how the execution went, the state of the task, and the next step.
 
-    `result` is a text, or any value that `AgentMemory.dump` keeps; the step has it as its observation, and `error` as
-    its error. `execution_time` is in seconds. `local_variables` (name to value) are kept if `AgentMemory.dump` keeps
-    them and their repr has at most 10,000 characters; others are replaced by the first 100 characters of their repr.
-    `more` holds further values by name.
+    `result` is a text or another value; the step has it as its observation, and `error` as its error. `execution_time`
+    is in seconds. `local_variables` and `more` hold values by name. Values that JSON holds are copied (a tuple as a
+    list); any other is replaced by the first 100 characters of its repr, a `result` by the first 100,000. So are
+    `local_variables` whose repr has over 10,000 characters.
 
     >>> ran = ExecutionResult(result="12 passed", execution_time=0.8, local_variables={"n": 12, "run": print})
     >>> ran.local_variables
@@ -78,21 +78,18 @@ class ExecutionResult:
             check_number("ExecutionResult.execution_time", self.execution_time)
         _check_names("local_variables", self.local_variables)
         _check_names("more", self.more)
-        object.__setattr__(self, "result", _copy("result", self.result))
+        object.__setattr__(self, "result", _plain_or_repr(self.result, RESULT_SHOWN))
         object.__setattr__(self, "local_variables", _kept_variables(self.local_variables))
-        object.__setattr__(
-            self, "more", {name: _copy(f"more[{safe_repr(name)}]", it) for name, it in self.more.items()}
-        )
+        object.__setattr__(self, "more", {name: _plain_or_repr(value) for name, value in self.more.items()})
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields that are not at their defaults, as JSON values."""
         defaults: dict[str, Any] = {f.name: f.default for f in dataclasses.fields(self)}
         defaults |= {"local_variables": {}, "more": {}, REPRS: {}}
         reprs = {name: str(value) for name, value in self.local_variables.items() if isinstance(value, _Repr)}
-        values = {name: encode(value) for name, value in self.local_variables.items() if name not in reprs}
-        more = {name: encode(value) for name, value in self.more.items()}
+        values = {name: value for name, value in self.local_variables.items() if name not in reprs}
         plain = {name: getattr(self, name, None) for name in defaults}
-        plain |= {"result": encode(self.result), "local_variables": values, "more": more, REPRS: reprs}
+        plain |= {"local_variables": values, REPRS: reprs}
         return {name: value for name, value in plain.items() if value != defaults[name]}
 
     @staticmethod
@@ -102,12 +99,9 @@ class ExecutionResult:
         reprs = fields.pop(REPRS, {})
         if not isinstance(reprs, Mapping) or not all(isinstance(text, str) for text in reprs.values()):
             raise StepError(f"{REPRS} must be a mapping of names to reprs, not {describe_type(reprs)}")
-        fields["result"] = _decoded("result", fields.get("result"))
-        for name in ("local_variables", "more"):
-            values = fields.get(name, {})
-            _check_names(name, values)
-            fields[name] = {key: _decoded(f"{name}[{safe_repr(key)}]", value) for key, value in values.items()}
-        fields["local_variables"].update((name, _Repr(text)) for name, text in reprs.items())
+        values = fields.get("local_variables", {})
+        _check_names("local_variables", values)
+        fields["local_variables"] = {**values, **{name: _Repr(text) for name, text in reprs.items()}}
         return ExecutionResult(**fields)
 
     @property
@@ -141,7 +135,7 @@ def execution_result(step: ActionStep) -> ExecutionResult:
     kept = step.metadata.get(RECORD, {"execution_status": "error"} if step.error is not None else {})
     if not isinstance(kept, Mapping):
         raise StepError(f"metadata.{RECORD} of step {step.id} must be a mapping, not {describe_type(kept)}")
-    return ExecutionResult.from_dict({"result": encode(_plain(step.observation)), "error": step.error, **kept})
+    return ExecutionResult.from_dict({"result": _said(step.observation), "error": step.error, **kept})
 
 
 @_errors_of_steps()
@@ -185,14 +179,14 @@ def _record_of(step: ActionStep, result: ExecutionResult | None) -> dict[str, An
     """Return metadata with the part of the result that `step` itself does not have."""
     if result is None:
         return {}
-    said = {"result": encode(_plain(step.observation)), "error": step.error}
-    given = {"result": encode(result.result), "error": result.error}
+    said = {"result": _said(step.observation), "error": step.error}
+    given = {"result": result.result, "error": result.error}
     differing = {name: value for name, value in given.items() if value != said[name]}
     return {RECORD: {**{k: v for k, v in result.to_dict().items() if k not in given}, **differing}}
 
 
-def _plain(observation: Content | None) -> Any:
-    """Return an observation as a value; parts become their text, since content need not be JSON."""
+def _said(observation: Content | None) -> str | None:
+    """Return an observation as a text, since content need not be JSON."""
     return observation if observation is None else as_text(observation)
 
 
@@ -227,19 +221,12 @@ def _text_or_none(name: str, value: Any) -> str | None:
     return text
 
 
-def _copy(name: str, value: Any) -> Any:
-    """Copy a value, so that the result cannot be changed from outside."""
+def _plain_or_repr(value: Any, shown: int = SHOWN) -> Any:
+    """Copy a value, so that the result cannot be changed from outside; what JSON does not hold becomes its repr."""
     try:
-        return decode(encode(value))
-    except InputError as error:
-        raise StepError(f"ExecutionResult.{name}: {error}; give its repr instead") from error
-
-
-def _decoded(name: str, value: Any) -> Any:
-    try:
-        return decode(value)
-    except FormatError as error:
-        raise StepError(f"{name}: {error}") from error
+        return to_plain(value)
+    except InputError:
+        return short_repr(value, shown)
 
 
 def _check_names(name: str, values: Any) -> None:
@@ -259,5 +246,5 @@ def _value_or_repr(value: Any) -> Any:
         return value
     if len(short_repr(value, KEPT)) <= KEPT:  # reads no more than that of a long value
         with suppress(InputError):
-            return decode(encode(value))
+            return to_plain(value)
     return _Repr(short_repr(value))
