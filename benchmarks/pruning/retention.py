@@ -21,19 +21,23 @@ from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 from typing import Any, TypeAlias
-from unittest.mock import patch
 
-import tinymem.upkeep.usefulness
 from benchmarks.harness.data import Haystack, Query, read_haystacks, sha256
 from benchmarks.harness.methods import as_message, as_step, loaded
 from benchmarks.harness.scoring import mean
 from benchmarks.harness.summary import circumstances, write_summary
 from benchmarks.recall.run import budgets, progress
 from tinymem import HierarchicalMemory, Step, TinymemError, count_tokens
-from tinymem.archive.archive import Archive
 from tinymem.messages import groups, messages_from_steps
 from tinymem.messages import steps_from_messages as run_steps
-from tinymem.upkeep.retention import Group, drop_least_useful, take_first, useful_groups
+from tinymem.upkeep.retention import (
+    Group,
+    Removable,
+    oldest_first,
+    removable_groups,
+    shortest_first,
+    take_first,
+)
 
 __all__ = ["BENCHMARK", "WAYS", "main", "measure"]
 
@@ -43,7 +47,7 @@ WINDOW = 2_000  # newest tokens of a run: nothing in them is evidence
 SEEDS = 10  # of the random orders that the figures are means of
 
 Cost: TypeAlias = Callable[[Group], int]
-Order: TypeAlias = Callable[[Archive, Sequence[Group], Cost], Iterator[list[Group]]]  # groups by age -> orders
+Order: TypeAlias = Callable[[Sequence[Removable], str], Iterator[list[Group]]]  # groups by age, kind of limit -> orders
 
 
 @dataclass(frozen=True)
@@ -69,39 +73,39 @@ class Tally:
         return {"evidence": round(mean(self.evidence), 4), **needles}
 
 
-def oldest(archive: Archive, by_age: Sequence[Group], cost: Cost) -> Iterator[list[Group]]:
+def oldest(some: Sequence[Removable], kind: str) -> Iterator[list[Group]]:
     """Remove the oldest groups first."""
-    yield list(by_age)
+    yield [group.rows for group in some]
 
 
-def at_random(archive: Archive, by_age: Sequence[Group], cost: Cost) -> Iterator[list[Group]]:
+def at_random(some: Sequence[Removable], kind: str) -> Iterator[list[Group]]:
     """Remove groups in random order, once for each seed."""
     for seed in range(SEEDS):
-        yield random.Random(seed).sample(by_age, len(by_age))
+        yield [group.rows for group in random.Random(seed).sample(some, len(some))]
 
 
-def shortest(archive: Archive, by_age: Sequence[Group], cost: Cost) -> Iterator[list[Group]]:
-    """Remove the groups with the fewest tokens first."""
-    yield sorted(by_age, key=lambda rows: sum(row.tokens for row in rows))
+def shortest(some: Sequence[Removable], kind: str) -> Iterator[list[Group]]:
+    """Remove the groups with the fewest tokens first, whoever says them."""
+    yield shortest_first([group._replace(is_answer=False) for group in some])
 
 
-def useful(archive: Archive, by_age: Sequence[Group], cost: Cost) -> Iterator[list[Group]]:
-    """Remove the least useful groups first, as tinymem does."""
-    yield list(drop_least_useful(useful_groups(archive), cost))
+def longest(some: Sequence[Removable], kind: str) -> Iterator[list[Group]]:
+    """Remove the groups with the most tokens first."""
+    (order,) = shortest(some, kind)
+    yield order[::-1]
 
 
-def by_words(archive: Archive, by_age: Sequence[Group], cost: Cost) -> Iterator[list[Group]]:
-    """Remove the least useful groups first, with the same weight for all speakers and for questions."""
-    with patch.multiple(tinymem.upkeep.usefulness, ASSISTANT=1.0, QUESTION=1.0):
-        yield list(drop_least_useful(useful_groups(archive), cost))
+def as_tinymem(some: Sequence[Removable], kind: str) -> Iterator[list[Group]]:
+    """Remove an assistant's words first, then the shortest over a number of steps, and the oldest over bytes."""
+    yield shortest_first(some) if kind == "steps" else oldest_first(some)
 
 
 WAYS: dict[str, Order] = {
     "oldest first": oldest,
     "random": at_random,
     "shortest first": shortest,
-    "least useful first": useful,
-    "least useful first, by words alone": by_words,
+    "longest first": longest,
+    "tinymem": as_tinymem,
 }
 
 
@@ -165,12 +169,12 @@ def keep_shares(one: Case, shares: Sequence[int], embedder: str, tallies: dict[t
     ):
         memory.archive(one.steps)
         memory.long_term.queue.embed_pending()
-        by_age = [rows for _, rows in useful_groups(memory.long_term)]
+        some = removable_groups(memory.long_term)
         weights = memory.long_term.journal.weights()
         costs: dict[str, Cost] = {"steps": len, "bytes": lambda rows: sum(weights[row.number] for row in rows)}
         for (kind, cost), (way, order) in product(costs.items(), WAYS.items()):
-            total = sum(map(cost, by_age))
-            for going, share in product(order(memory.long_term, by_age, cost), shares):
+            total = sum(cost(group.rows) for group in some)
+            for going, share in product(order(some, kind), shares):
                 excess = total * (100 - share) / 100
                 gone = {row.id for rows in take_first(going, excess, (), cost) for row in rows}
                 note(tallies[kind, way, share], one, gone)

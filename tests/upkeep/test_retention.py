@@ -30,7 +30,6 @@ from tinymem import (
 from tinymem.errors import InputError
 from tinymem.messages import groups
 from tinymem.upkeep import RetentionReport
-from tinymem.upkeep.usefulness import usefulness
 
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
 DAY = timedelta(days=1)
@@ -109,6 +108,23 @@ def test_a_dry_run_tells_what_would_go(tmp_path: Path) -> None:
             assert report.bytes_before == report.bytes_after
 
 
+def test_an_assistants_words_go_first_then_the_shortest_or_over_bytes_the_oldest(tmp_path: Path) -> None:
+    with open_memory(tmp_path) as memory:
+        memory.archive(
+            [
+                said("The gate is B42, at the far end of the hall.", id="long"),
+                MessageStep("assistant", "Thank you! I have noted that your gate is B42, at the end.", id="answer"),
+                said("Seat 17C.", id="short"),
+                ActionStep("Look.", [ToolCall("look", {}, "The gate is closed.")], id="call"),
+            ]
+        )
+        by_number = [gone(memory.retain(Retention(max_steps=most), dry_run=True)) for most in (3, 2)]
+        assert by_number == [[("answer", "max_steps")], [("answer", "max_steps"), ("short", "max_steps")]]
+        sizes = [memory.long_term.journal.size() * part // 10 for part in (9, 6)]
+        by_bytes = [gone(memory.retain(Retention(max_bytes=most), dry_run=True)) for most in sizes]
+        assert by_bytes == [[("answer", "max_bytes")], [("long", "max_bytes"), ("answer", "max_bytes")]]
+
+
 # exempt
 
 
@@ -157,7 +173,7 @@ def test_a_call_goes_with_its_results_or_stays_with_them(tmp_path: Path, monkeyp
 
 @settings(MODERATE, max_examples=30)
 @given(st.data())
-def test_only_whole_groups_go_and_of_those_the_least_useful(
+def test_only_whole_groups_go_and_of_those_an_assistants_words_and_the_shortest(
     tmp_path_factory: pytest.TempPathFactory, data: Any
 ) -> None:
     folder = tmp_path_factory.mktemp("memory")
@@ -169,19 +185,24 @@ def test_only_whole_groups_go_and_of_those_the_least_useful(
             steps.append(ActionStep("Act.", [ToolCall("f", {}, f"{at}-{n}") for n in range(calls)], pinned=pinned))
             steps += [MessageStep("tool", "Done.", f"{at}-{n}") for n in range(calls) if data.draw(st.booleans())]
         else:
-            steps.append(said(data.draw(st.sampled_from(["Hm.", "Gate B42.", "Gate B43?"])), pinned=pinned))
+            role = data.draw(st.sampled_from(["user", "assistant"]))
+            steps.append(MessageStep(role, data.draw(st.sampled_from(["Hm.", "Gate B42.", "No."])), pinned=pinned))
     most = data.draw(st.integers(0, len(steps)))
     whole = groups(steps)
-    useful = [useful / len(group) for useful, group in zip(usefulness(whole), whole, strict=True)]
-    gone, excess = set[str](), len(steps) - most
-    for at in sorted(range(len(whole)), key=useful.__getitem__):
-        if excess > 0 and not any(step.pinned for step in whole[at]):
-            gone |= {step.id for step in whole[at]}
-            excess -= len(whole[at])
-    expected = [step.id for step in steps if step.id in gone]
     with pytest.MonkeyPatch.context() as patched, open_memory(folder) as memory:
         patched.setattr("tinymem.upkeep.retention.AT_ONCE", data.draw(st.integers(1, 5)))
         memory.archive(steps)
+        tokens = {row.id: row.tokens for row in memory.long_term.journal.rows()}
+
+        def rank(group: list[Step]) -> tuple[bool, int]:
+            return getattr(group[0], "role", "") != "assistant", sum(tokens[step.id] for step in group)
+
+        gone, excess = set[str](), len(steps) - most
+        for group in sorted(whole, key=rank):
+            if excess > 0 and not any(step.pinned for step in group):
+                gone |= {step.id for step in group}
+                excess -= len(group)
+        expected = [step.id for step in steps if step.id in gone]
         assert [one.id for one in memory.retain(Retention(max_steps=most)).removed] == expected
         assert held(memory) == [step.id for step in steps if step.id not in gone]
 

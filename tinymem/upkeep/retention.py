@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta, timezone
 from functools import cache
 from itertools import chain
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from tinymem.archive.archive import Archive
 from tinymem.errors import InputError
@@ -18,9 +18,8 @@ from tinymem.protocols import StepRow
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.checks import check_non_negative_int
 from tinymem.steps.step import Step
-from tinymem.steps.types import FILE
+from tinymem.steps.types import FILE, MessageStep
 from tinymem.stores.filter import Filter
-from tinymem.upkeep.usefulness import usefulness
 
 __all__ = ["Retention", "RetentionReport", "Retired", "retain"]
 
@@ -35,10 +34,9 @@ class Retention:
 
     `max_age` limits the age of a step by its timestamp, `max_steps` the number of steps, window included, and
     `max_bytes` the size of the journal's file (an index beside it takes about as much as the vectors in it). All steps
-    over `max_age` are removed. Over the other limits, the steps that are least useful for their share of the limit are
-    removed first, and of equals the oldest: repetitions, words that many steps have, questions, and an assistant's
-    words without a tool call. `tinymem.upkeep.usefulness.usefulness` computes this; for `max_bytes` it is divided by
-    the bytes of a step. A call is removed together with its results.
+    over `max_age` are removed. Over the other limits, an assistant's words without a tool call are removed first, since
+    they can be said again; then over `max_steps` the steps with the fewest tokens, and over `max_bytes` the oldest. Of
+    equals the oldest is removed first. A call is removed together with its results.
 
     The window, pinned steps, milestones (final answers, and steps marked as one) and the newest version of each file of
     a memory tool are exempt. They count, but stay even if they alone are over a limit.
@@ -57,6 +55,13 @@ class Retention:
         for name in ("max_steps", "max_bytes"):
             if getattr(self, name) is not None:
                 check_non_negative_int(name, getattr(self, name))
+
+
+class Removable(NamedTuple):
+    """A group that is not exempt; `is_answer` where it is an assistant's words without a tool call."""
+
+    rows: Group
+    is_answer: bool
 
 
 @dataclass(frozen=True)
@@ -120,11 +125,11 @@ def _over(archive: Archive, retention: Retention, now: datetime) -> list[Retired
 
     if retention.max_age is not None and (oldest := _ago(now, retention.max_age)) is not None:
         take("max_age", _from_before(archive, oldest))
-    reckoned = cache(lambda: useful_groups(archive))  # once, and only if it is needed
+    listed = cache(lambda: removable_groups(archive))  # once, and only if it is needed
     if retention.max_steps is not None:
         excess = journal.counts()["steps"] - len(found) - retention.max_steps
         if excess > 0:
-            take("max_steps", take_first(drop_least_useful(reckoned(), len), excess, found, len))
+            take("max_steps", take_first(shortest_first(listed()), excess, found, len))
     if retention.max_bytes is not None and (size := journal.size()) > retention.max_bytes:
         weights = journal.weights()
         share = (size - retention.max_bytes) / size
@@ -133,7 +138,7 @@ def _over(archive: Archive, retention: Retention, now: datetime) -> list[Retired
             return sum(weights.get(row.number, 1) for row in rows)  # 1: it was added or removed a moment ago
 
         heavy = share * sum(weights.values()) - weight(found.values())
-        take("max_bytes", take_first(drop_least_useful(reckoned(), weight), heavy, found, weight))
+        take("max_bytes", take_first(oldest_first(listed()), heavy, found, weight))
     return [*found.values()]
 
 
@@ -156,26 +161,26 @@ def _from_before(archive: Archive, oldest: datetime) -> Iterator[Group]:
                 yield rows
 
 
-def useful_groups(archive: Archive) -> list[tuple[float, Group]]:
-    """Return the groups that are not exempt, in the order in which they were added, and the usefulness of each.
-
-    Exempt groups count for it too: the words of a pinned step are not lost with another step that repeats them.
-    """
-    found: list[Group | None] = []
+def removable_groups(archive: Archive) -> list[Removable]:
+    """Return the groups that are not exempt, in the order in which they were added."""
     corrected = _corrected(archive)
-
-    def read() -> Iterator[Sequence[Step]]:
-        for group, rows in _groups(archive):
-            is_exempt = _is_exempt(group, rows, corrected)
-            found.append(None if is_exempt else [replace(row, record="", view=None) for row in rows])
-            yield group
-
-    return [(useful, rows) for useful, rows in zip(usefulness(read()), found, strict=True) if rows is not None]
+    found: list[Removable] = []
+    for group, rows in _groups(archive):
+        if not _is_exempt(group, rows, corrected):
+            bare = [replace(row, record="", view=None) for row in rows]
+            found.append(Removable(bare, isinstance(group[0], MessageStep) and group[0].role == "assistant"))
+    return found
 
 
-def drop_least_useful(some: Iterable[tuple[float, Group]], cost: Callable[[Group], int]) -> Iterator[Group]:
-    """Return the groups by usefulness for their `cost`, the least useful first, and of equals the oldest."""
-    return (rows for _, rows in sorted(some, key=lambda one: one[0] / cost(one[1])))
+def shortest_first(some: Iterable[Removable]) -> list[Group]:
+    """Put an assistant's words first, each kind by its tokens."""
+    order = sorted(some, key=lambda group: (not group.is_answer, sum(row.tokens for row in group.rows)))
+    return [group.rows for group in order]
+
+
+def oldest_first(some: Iterable[Removable]) -> list[Group]:
+    """Put an assistant's words first, each kind in the order in which it was added."""
+    return [group.rows for group in sorted(some, key=lambda group: not group.is_answer)]
 
 
 def take_first(
