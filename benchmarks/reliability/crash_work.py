@@ -154,7 +154,7 @@ def _export(worker: Worker) -> None:
     worker.add(worker.steps(3))
     place = worker.folder.with_name(f"export-{worker.id()}.jsonl")
     worker.tell("exporting", place.name, len(worker.held))
-    worker.memory.export(place, vectors=worker.dice.randrange(2) == 0)
+    worker.memory.export(place)
     worker.tell("exported", place.name)
 
 

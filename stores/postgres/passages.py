@@ -107,11 +107,6 @@ class Passages(Database):
         sql = "SELECT id, step, part, start, finish FROM passages WHERE namespace = %s AND step = %s ORDER BY id"
         return list(map(Place._make, self.read(sql, (self.id, number))))
 
-    def vectors(self, number: int) -> list[bytes]:
-        """Return the vectors of a step's passages, in order."""
-        sql = "SELECT vector FROM passages WHERE namespace = %s AND step = %s ORDER BY id"
-        return [vector for (vector,) in self.read(sql, (self.id, number))]
-
     def last_passage(self) -> int:
         """Return the id of the newest passage; 0 if there is none."""
         version = self._seen_version()

@@ -70,10 +70,6 @@ class Passages(Database):
         sql = "SELECT id, step, part, start, end FROM passages WHERE step = ? ORDER BY id"
         return list(map(Place._make, self._read(sql, (number,), (int,) * 5)))
 
-    def vectors(self, number: int) -> list[bytes]:
-        """Return the vectors of a step's passages, in order."""
-        return [vector for (vector,) in self._read("SELECT vector FROM passages WHERE step = ? ORDER BY id", (number,))]
-
     def last_passage(self) -> int:
         """Return the id of the newest passage; 0 if there is none."""
         return self._number("SELECT max(id) FROM passages")

@@ -61,11 +61,11 @@ def test_a_memory_goes_to_a_file_and_back(tinymem: Run, memory: Path) -> None:
 def test_an_export_is_piped_into_an_import_of_another_process(tmp_path: Path, memory: Path) -> None:
     command = [sys.executable, "-m", "tinymem.cli"]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    with subprocess.Popen([*command, "export", "--vectors"], env=environment, stdout=subprocess.PIPE) as export:
+    with subprocess.Popen([*command, "export"], env=environment, stdout=subprocess.PIPE) as export:
         into = [*command, "import", "/dev/stdin", "--path", "other", "--json"]
         done = subprocess.run(into, env=environment, stdin=export.stdout, capture_output=True, check=True, timeout=600)
     came = json.loads(done.stdout)
-    assert (came["steps"], came["scratchpad"], came["embedded"]) == (43, True, 0)
+    assert (came["steps"], came["scratchpad"]) == (43, True) and came["embedded"] >= 43
 
 
 def test_an_export_asks_before_it_overwrites(

@@ -238,7 +238,7 @@ def _export() -> tuple[str, ...]:
     with HierarchicalMemory(_folder() / "exported", **OPTIONS) as memory:
         memory.add_steps([*_steps()][:6])
         memory.scratchpad.observe("the valve is shut")
-        memory.export(file := _folder() / "whole.jsonl", vectors=True)
+        memory.export(file := _folder() / "whole.jsonl")
     return tuple(file.read_text().splitlines())
 
 

@@ -73,7 +73,8 @@ def memory(tmp_path: Path) -> Path:
         memory.mark("ladder", False)
         memory.mark(3)
         memory.short_term.prune(prune_old_observations(keep_last_n=0, max_length=100))
-        memory.scratchpad.store("sizes", (1, {2.5, "\ud800"}))
+        memory.scratchpad.store("sizes", (1, [2.5, "\ud800"], {3}))
+        memory.scratchpad.store("size", (1, ["\ud800"]))
         memory.scratchpad.observe("It rains.")
         memory.medium_term.settle()
         assert {row.level for row in memory.long_term.journal.summaries()} == {1, 2}
@@ -104,18 +105,17 @@ def text_of(lines: Sequence[Any]) -> str:
 # there and back
 
 
-@pytest.mark.parametrize("vectors", [False, True])
-def test_an_import_exported_again_gives_the_same_bytes(tmp_path: Path, memory: Path, vectors: bool) -> None:
-    text = exported(memory, vectors=vectors)
+def test_an_import_exported_again_gives_the_same_bytes(tmp_path: Path, memory: Path) -> None:
+    text = exported(memory)
     with open_memory(memory) as opened:
         passages = opened.stats().passages
     came = take_in(memory, written(tmp_path, text), namespace="copy")
     assert came.steps == len([line for line in lines_of(text) if "step" in line]) == 4 * EPISODES + 1
     assert (came.episodes, came.scratchpad) == (text.count('{"episode"'), True) and came.episodes >= EPISODES
-    assert came.embedded == (0 if vectors else passages)
-    assert exported(memory, "copy", vectors=vectors) == text
+    assert came.embedded == passages
+    assert exported(memory, "copy") == text
     take_in(tmp_path / "another", written(tmp_path, text))
-    assert exported(tmp_path / "another", vectors=vectors) == text
+    assert exported(tmp_path / "another") == text
 
 
 def test_what_came_in_is_the_memory_that_went_out(tmp_path: Path, memory: Path) -> None:
@@ -124,7 +124,7 @@ def test_what_came_in_is_the_memory_that_went_out(tmp_path: Path, memory: Path) 
         assert other.short_term.steps == one.short_term.steps
         assert other.short_term.open_calls == one.short_term.open_calls
         assert other.long_term.journal.rows() == one.long_term.journal.rows()
-        assert other.scratchpad.dump() == one.scratchpad.dump() and other.scratchpad.recall("sizes")[0] == 1
+        assert other.scratchpad.dump() == one.scratchpad.dump() and other.scratchpad.recall("size") == [1, ["\ud800"]]
         assert list(other.medium_term) == list(one.medium_term)
         assert {**vars(other.stats()), "bytes_on_disk": 0} == {**vars(one.stats()), "bytes_on_disk": 0}
         for question in ("gauge 7 of pump 3", "Where is the ladder?"):
@@ -175,8 +175,7 @@ def test_a_memory_writes_itself_while_it_is_open(tmp_path: Path) -> None:
 
 def test_with_another_embedder_only_the_first_line_differs(tmp_path: Path, memory: Path) -> None:
     text = exported(memory)
-    came = take_in(tmp_path / "copy", written(tmp_path, exported(memory, vectors=True)), embedder="hashing:32")
-    assert came.embedded > came.steps, "vectors of another embedder are of no use"
+    take_in(tmp_path / "copy", written(tmp_path, text), embedder="hashing:32")
     first, _, rest = exported(tmp_path / "copy").partition("\n")
     assert rest == text.partition("\n")[2]
     changed = {"embedder": "hashing:32", "fingerprint": "hashing/crc32/32/1"}
@@ -209,39 +208,18 @@ def test_an_export_may_be_compressed(tmp_path: Path, memory: Path) -> None:
 
 
 @settings(MODERATE)
-@given(st.lists(st.tuples(steps(), st.booleans(), st.booleans()), max_size=4), st.booleans())
+@given(st.lists(st.tuples(steps(), st.booleans(), st.booleans()), max_size=4))
 def test_any_steps_go_there_and_back(
-    tmp_path_factory: pytest.TempPathFactory, drawn: list[tuple[Step, bool, bool]], vectors: bool
+    tmp_path_factory: pytest.TempPathFactory, drawn: list[tuple[Step, bool, bool]]
 ) -> None:
     folder = tmp_path_factory.mktemp("memories")
     with open_memory(folder) as memory:
         for number, (step, window, milestone) in enumerate(drawn, 1):
             memory.long_term.write([step.evolve(step_number=number)], window=window)
             memory.long_term.set_milestones([number], milestone)
-    text = exported(folder, vectors=vectors)
-    came = take_in(folder, written(folder, text), namespace="copy")
-    assert came.steps == len(drawn) and (not vectors or came.embedded == 0)
-    assert exported(folder, "copy", vectors=vectors) == text
-
-
-def test_steps_that_wait_have_no_vectors_yet_and_are_embedded_by_the_import(tmp_path: Path) -> None:
-    with open_memory(tmp_path / "memory") as memory:
-        memory.archive([said(text) for text in sentences(600)])
-        memory.long_term.queue.embed_pending()
-        memory.add(said("The last one waits."))
-        text = exported(tmp_path / "memory", vectors=True)
-    lines = lines_of(text)
-    assert ["vectors" in line for line in lines if "step" in line] == [True] * 600 + [False]
-    del lines[300]["vectors"]  # and so does one in the middle
-    came = take_in(tmp_path / "copy", written(tmp_path, text_of(lines)))
-    assert came.embedded == 302
-    with open_memory(tmp_path / "memory") as one, open_memory(tmp_path / "copy") as other:
-        # How many fit beside them depends on the tokens of the fences, whose keys differ.
-        best, same = (memory.recall("The last one", 100, now=LATER).items[-1] for memory in (one, other))
-        assert best == same and best.text == "The last one waits."
-        assert [row[1:9] for row in other.long_term.journal.passages()] == [
-            row[1:9] for row in one.long_term.journal.passages()
-        ]
+    text = exported(folder)
+    assert take_in(folder, written(folder, text), namespace="copy").steps == len(drawn)
+    assert exported(folder, "copy") == text
 
 
 def test_what_is_added_meanwhile_is_not_in_the_export(tmp_path: Path) -> None:
@@ -281,7 +259,7 @@ def test_a_namespace_that_is_in_use_is_refused(tmp_path: Path, memory: Path) -> 
 
 @pytest.fixture(scope="module")
 def good(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
-    """The lines of an export of a small memory, with vectors: header, four steps, an episode, scratchpad, end."""
+    """The lines of an export of a small memory: header, four steps, an episode, scratchpad, end."""
     folder = tmp_path_factory.mktemp("good")
     with open_memory(folder, max_tokens=300) as memory:
         memory.archive([*run(1)[1:2], *run(1)[3:]])
@@ -289,7 +267,7 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
         memory.short_term.prune(lambda steps: [steps[0].evolve(task="Short."), *steps[1:]])
         memory.scratchpad.store("size", (1, 2))
         list(memory.medium_term)
-    lines = lines_of(exported(folder, vectors=True))
+    lines = lines_of(exported(folder))
     assert [next(iter(line)) for line in lines] == ["tinymem_export", *["step"] * 4, "episode", "scratchpad", "end"]
     return lines
 
@@ -335,11 +313,6 @@ WRONG: dict[str, tuple[int, Callable[[Any], Any], str]] = {
     "overlays": (4, lambda s: s["step"].update(overlay=[{}, {}]), "line 5: "),
     "view of another": (3, lambda s: s["view"].update(id="other"), "line 4: a view must be of a step in the window"),
     "view outside": (3, lambda s: s.pop("window") and None, "line 4: a view must be of a step in the window"),
-    "vectors": (1, lambda s: s.update(vectors="AA=="), "line 2: vectors must be a list"),
-    "a vector": (1, lambda s: s.update(vectors=[["AA=="]]), "line 2: a vector must be a text"),
-    "base64": (1, lambda s: s["vectors"].__setitem__(0, "é"), "line 2: "),
-    "dimensions": (2, lambda s: s["vectors"].__setitem__(0, "AAAA" * 8), "line 3: vectors of hashing:64 have 64"),
-    "infinite": (2, lambda s: s["vectors"].__setitem__(0, "AHwA" * 40 + "fAB8fAAA"), "line 3: vectors must be"),
     "level": (5, lambda e: e["episode"].update(level=65), "line 6: level of the episode must be .* from 1 to 64"),
     "backwards": (5, lambda e: e["episode"].update(last=0), "line 6: last of the episode must be"),
     "beyond": (5, lambda e: e["episode"].update(last=5), "line 6: the episode of steps 1 to 5 covers steps"),
@@ -383,12 +356,12 @@ def test_a_file_that_is_no_export_makes_nothing(tmp_path: Path, text: bytes, err
     assert not (tmp_path / "memory").exists()
 
 
-def test_an_export_of_the_format_before_has_vectors_with_token_ids(tmp_path: Path, good: list[Any]) -> None:
+@pytest.mark.parametrize("vectors", [["AAAA"], [["AAAA", "BQAGAA=="]], "no vectors"])
+def test_an_older_export_comes_without_its_vectors(tmp_path: Path, good: list[Any], vectors: Any) -> None:
     before = changed(good, 0, lambda header: header.update(tinymem_export=1))
-    for line in before[1:5]:
-        line["vectors"] = [[vector, "BQAGAA=="] for vector in line["vectors"]]
-    assert take_in(tmp_path / "memory", written(tmp_path, text_of(before))).embedded == 0
-    assert lines_of(exported(tmp_path / "memory", vectors=True)) == good
+    before[1]["vectors"] = vectors
+    assert take_in(tmp_path / "memory", written(tmp_path, text_of(before))).embedded >= 4
+    assert lines_of(exported(tmp_path / "memory")) == good
 
 
 def test_a_newer_format_is_refused_by_its_number(tmp_path: Path, good: list[Any]) -> None:
@@ -502,8 +475,7 @@ class Failing(HashingEmbedder):
 
 
 def test_when_the_embedder_fails_the_steps_are_in_and_wait(tmp_path: Path, good: list[Any]) -> None:
-    bare = [{name: value for name, value in line.items() if name != "vectors"} for line in good]
-    path = written(tmp_path, text_of(bare))
+    path = written(tmp_path, text_of(good))
     with pytest.raises(EmbedderError, match="RuntimeError"):
         import_memory(tmp_path / "memory", path, embedder=Failing(64))
     with open_memory(tmp_path / "memory") as memory:

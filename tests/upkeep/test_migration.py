@@ -35,8 +35,8 @@ def filled(path: str | Path, namespace: str, steps: int = 30) -> None:
         memory.flush()
 
 
-def exported(path: str | Path, namespace: str, file: Path, vectors: bool) -> bytes:
-    export_memory(path, file, namespace=namespace, vectors=vectors)
+def exported(path: str | Path, namespace: str, file: Path) -> bytes:
+    export_memory(path, file, namespace=namespace)
     return file.read_bytes()
 
 
@@ -57,8 +57,7 @@ def test_a_memory_goes_to_a_database_and_back(postgres: PostgresServer, tmp_path
     assert there[0].passages >= 32
     assert [done for done, _ in seen] == sorted(done for done, _ in seen)
     assert seen[-1][0] == seen[-1][1]
-    for vectors in (True, False):
-        assert len({exported(place, namespace, tmp_path / "file", vectors) for place in places}) == 1
+    assert len({exported(place, namespace, tmp_path / "file") for place in places}) == 1
     texts = []
     for place in places:
         with HierarchicalMemory(place, namespace=namespace, window_tokens=300, create=False) as memory:
@@ -90,7 +89,7 @@ def test_an_interrupted_copy_goes_on(
     with pytest.raises(StorageError, match="not whole yet: run the same"):
         HierarchicalMemory(target, namespace=namespace)
     migrate(source, target, namespace=namespace)
-    assert len({exported(place, namespace, tmp_path / "file", True) for place in places}) == 1
+    assert len({exported(place, namespace, tmp_path / "file") for place in places}) == 1
 
 
 KILLED = """
@@ -131,10 +130,10 @@ def test_a_copy_that_is_killed_early_goes_on(
 def test_what_is_there_is_not_touched(postgres: PostgresServer, tmp_path: Path, namespace: str) -> None:
     for place in (tmp_path / "one", tmp_path / "two"):
         filled(place, namespace, 3)
-    before = exported(tmp_path / "two", namespace, tmp_path / "file", True)
+    before = exported(tmp_path / "two", namespace, tmp_path / "file")
     with pytest.raises(InputError, match="is in use"):
         migrate(tmp_path / "one", tmp_path / "two")
-    assert exported(tmp_path / "two", namespace, tmp_path / "file", True) == before
+    assert exported(tmp_path / "two", namespace, tmp_path / "file") == before
 
 
 def test_a_copy_that_was_changed_is_found(tmp_path: Path, namespace: str) -> None:

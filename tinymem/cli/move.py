@@ -31,9 +31,6 @@ def export(
     file: Annotated[Path, typer.Argument(metavar="[FILE|-]", help="The file to write; - is standard output.")] = Path(
         "-"
     ),
-    vectors: Annotated[
-        bool, typer.Option("--vectors", help="Write the vectors too, so that an import embeds nothing.")
-    ] = False,
     force: Annotated[bool, typer.Option("--force", "-f", help="Overwrite a file without asking.")] = False,
     format: Annotated[Format, typer.Option(help="The memory, for `import`; or its sessions as ATIF trajectories.")] = (
         Format.tinymem
@@ -58,7 +55,7 @@ def export(
         _export_trajectories(target, to)
         return
     with show_progress(sys.stderr, "exporting", "steps") as progress:
-        done = export_memory(target.place, to, namespace=target.namespace, vectors=vectors, progress=progress)
+        done = export_memory(target.place, to, namespace=target.namespace, progress=progress)
     say(f"Exported {pluralize(done.steps, 'step')} and {pluralize(done.episodes, 'episode')}.", err=True)
 
 

@@ -829,12 +829,11 @@ class HierarchicalMemory(StepCollection):
         self.medium_term.settle()
         self.long_term.indexing.flush(check_callable("progress", progress) or no_progress)
 
-    def export(self, file: str | Path | TextIO, *, vectors: bool = False, progress: Progress | None = None) -> Exported:
+    def export(self, file: str | Path | TextIO, *, progress: Progress | None = None) -> Exported:
         """Write all that the memory holds as lines of JSON, which `tinymem.import_memory` reads.
 
         Args:
             file: A path or a text stream.
-            vectors: Write vectors too, so that an import with the same embedder embeds nothing.
             progress: Called with the number of steps that are written, and of all.
 
         Raises:
@@ -842,7 +841,7 @@ class HierarchicalMemory(StepCollection):
         """
         with self._lock.while_open():
             self._scratchpad.keep()
-        return export_journal(self.long_term.journal, file, vectors, progress)
+        return export_journal(self.long_term.journal, file, progress)
 
     @traced("delete_memory")
     def forget(

@@ -223,9 +223,6 @@ class Journal(Protocol):
     def places(self, number: int) -> list[Place]:
         """Return the places of a step's passages, in order."""
 
-    def vectors(self, number: int) -> list[bytes]:
-        """Return the vectors of a step's passages (float16, little-endian), in order."""
-
     def last_passage(self) -> int:
         """Return the id of the newest passage; 0 if there is none."""
 

@@ -13,33 +13,29 @@
     {"end":{"steps":3,"episodes":1}}
 
 `tokens` is what a step costs when sent, `position` what all before it did; `archived` is the time when it left the
-window, in seconds. Links are those of `tinymem.messages.recognition`. With vectors, a step has
-`"vectors":["...","..."]`, the vector of each of its passages (float16, little-endian) in base64; in format 1, a vector
-is the first of a pair, whose second is not used. All is ASCII. Not in it are the key of the fences, passages and terms
-(they are made of the steps), and whatever else a memory can do without.
+window, in seconds. Links are those of `tinymem.messages.recognition`. All is ASCII. Not in it are the key of the
+fences, passages, their vectors and terms (they are made of the steps), and whatever else a memory can do without. In
+older files a step may have `"vectors"`, which are not read.
 """
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
-
-import numpy as np
 
 from tinymem.archive.rows import row_of
 from tinymem.archive.scratchpad_format import read_dump
 from tinymem.archive.window_rows import MOST_CALLS
 from tinymem.errors import FormatError, InputError, describe_type, safe_repr
 from tinymem.messages.tokens import EstimatingCounter, count_message
-from tinymem.protocols import LinkRow, StepRow, SummaryRow, Vectors
+from tinymem.protocols import LinkRow, StepRow, SummaryRow
 from tinymem.steps.content import check_content, clean
 from tinymem.steps.serialization import dump_step
 from tinymem.steps.types import ROLES, Step
 
-__all__ = ["FORMAT", "Episodes", "Header", "StepLine", "calls_line", "end_line", "episode_line", "header_line",
+__all__ = ["FORMAT", "Episodes", "Header", "calls_line", "end_line", "episode_line", "header_line",
            "links_line", "read_calls", "read_end", "read_header", "read_links", "read_step",
            "scratchpad_line", "scratchpad_of", "step_line"]  # fmt: skip
 
@@ -59,15 +55,6 @@ class Header:
     steps: int
 
 
-@dataclass(frozen=True)
-class StepLine:
-    """A step as the journal keeps it, and the vectors of its passages; None if there are none."""
-
-    row: StepRow
-    step: Step
-    vectors: Vectors | None = None
-
-
 def _line(value: Any) -> str:
     """A value as a line of compact ASCII JSON."""
     return json.dumps(value, separators=(",", ":")) + "\n"
@@ -81,15 +68,13 @@ def header_line(header: Header) -> str:
     return _line({"tinymem_export": FORMAT, **vars(header)})
 
 
-def step_line(row: StepRow, vectors: Sequence[bytes] | None = None) -> str:
-    """Return the line of a step, with its vectors if given; JSON of the journal is copied as it is."""
+def step_line(row: StepRow) -> str:
+    """Return the line of a step; JSON of the journal is copied as it is."""
     more = [f'"tokens":{row.tokens}', f'"position":{row.position}']
     more += [f'"archived":{row.archived!r}'] * (row.archived is not None)
     more += ['"window":true'] * bool(row.window) + ['"milestone":true'] * bool(row.milestone)
     if row.view is not None:
         more.append(f'"view":{row.view}')
-    if vectors is not None:
-        more.append(f'"vectors":{_line([base64.b64encode(one).decode() for one in vectors]).rstrip()}')
     return f'{{"step":{row.record},{",".join(more)}}}\n'
 
 
@@ -135,8 +120,11 @@ def read_header(value: Any) -> Header:
     return Header(embedder, fields.text("fingerprint") or "", *numbers)
 
 
-def read_step(value: Mapping[str, Any]) -> StepLine:
-    """Return the step of a line, every field checked, so that a memory with it can be opened, searched and sent."""
+def read_step(value: Mapping[str, Any]) -> StepRow:
+    """Return the step of a line, every field checked, so that a memory with it can be opened, searched and sent.
+
+    Vectors, which older files have, are not read.
+    """
     fields = _Fields(
         value, "the line", "step", "tokens", "position", "archived", "window", "milestone", "view", "vectors"
     )
@@ -148,8 +136,7 @@ def read_step(value: Mapping[str, Any]) -> StepLine:
             raise InputError("a view must be of a step in the window, and have its id and number")
         row = replace(row, view=dump_step(shown))
     row = replace(row, archived=_time(value.get("archived"), row.window))
-    vectors = None if value.get("vectors") is None else _vectors(value["vectors"])
-    return StepLine(replace(row, milestone=fields.flag("milestone")), step, vectors)
+    return replace(row, milestone=fields.flag("milestone"))
 
 
 def _time(value: Any, window: bool) -> float | None:
@@ -185,18 +172,6 @@ def _check_messages(step: Step) -> None:
         if not isinstance(message.get("tool_call_id"), (str, type(None))):
             raise InputError("tool_call_id must be a string")
         count_message(message, EstimatingCounter())
-
-
-def _vectors(value: Any) -> Vectors:
-    if not isinstance(value, list):
-        raise InputError("vectors must be a list")
-    coded = [one[0] if isinstance(one, list) and len(one) == 2 else one for one in value]  # a pair in format 1
-    if not all(isinstance(one, str) for one in coded):
-        raise InputError("a vector must be a text, in base64")
-    halves = [np.frombuffer(base64.b64decode(one, validate=True), "<f2") for one in coded]
-    if len({len(half) for half in halves}) > 1 or not all(np.isfinite(half).all() for half in halves):
-        raise InputError("vectors must be of one length, and finite")
-    return np.array(halves, np.float32) if halves else np.empty((0, 0), np.float32)
 
 
 class Episodes:

@@ -10,15 +10,12 @@ from pathlib import Path
 from typing import TextIO
 
 from tinymem.archive.folders import open_namespace_journal, to_place
-from tinymem.archive.rows import fence_key
 from tinymem.errors import FormatError, InputError, StepError, StorageError, safe_repr
 from tinymem.protocols import Journal, StepRow
 from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME, OPEN_CALLS, SCRATCHPAD
-from tinymem.recall.render import own_blocks
 from tinymem.steps.checks import check_callable
 from tinymem.steps.progress import Progress, no_progress
 from tinymem.steps.serialization import load_step
-from tinymem.steps.step import Step
 from tinymem.stores.files import open_private
 from tinymem.upkeep.export_format import (
     Header,
@@ -49,21 +46,19 @@ def export_memory(
     file: str | Path | TextIO,
     *,
     namespace: str = "default",
-    vectors: bool = False,
     progress: Progress | None = None,
 ) -> Exported:
     """Write the memory at `path` to `file`, a path or a text stream, as lines of ASCII JSON.
 
     The file has all that was added: steps with their numbers, the window, milestones, summaries of episodes and the
-    scratchpad. Derived data is left out, except the vectors if `vectors`; an import with the same embedder then embeds
-    nothing. The key of the fences is never exported. No embedder is needed. Other processes may go on adding: the file
-    has the memory as it was at the beginning. Only a small part of it is held at once.
+    scratchpad. Derived data is left out, vectors too: an import embeds. The key of the fences is never exported. No
+    embedder is needed. Other processes may go on adding: the file has the memory as it was at the beginning. Only a
+    small part of it is held at once.
 
     Args:
         path: The memory's folder, or its address in a database.
         file: A path, whose file is replaced, or a text stream.
         namespace: The namespace that is written.
-        vectors: Write the vectors, too.
         progress: Called with the number of steps that are written, and of all.
 
     Returns:
@@ -87,17 +82,15 @@ def export_memory(
     """
     _, journal = open_namespace_journal(to_place(path), namespace)
     with closing(journal):
-        return export_journal(journal, file, vectors, progress)
+        return export_journal(journal, file, progress)
 
 
-def export_journal(
-    journal: Journal, file: str | Path | TextIO, vectors: bool = False, progress: Progress | None = None
-) -> Exported:
+def export_journal(journal: Journal, file: str | Path | TextIO, progress: Progress | None = None) -> Exported:
     """Write the present contents of a journal; see `export_memory`."""
     advance = check_callable("progress", progress) or no_progress
     with journal.reading() as held, open_export(file) as stream:
         counts = held.counts()["steps"], len(held.summaries())
-        for done, line in enumerate(lines_of(held, counts, vectors)):
+        for done, line in enumerate(lines_of(held, counts)):
             stream.write(line)
             if done % AT_ONCE == 0:
                 advance(min(done, counts[0]), counts[0])
@@ -123,18 +116,15 @@ def open_export(file: str | Path | TextIO) -> Iterator[TextIO]:
         raise StorageError(f"{file} cannot be written: {reason}; choose another, or make room") from error
 
 
-def lines_of(journal: Journal, counts: tuple[int, int], vectors: bool = False) -> Iterator[str]:
+def lines_of(journal: Journal, counts: tuple[int, int]) -> Iterator[str]:
     """Yield all lines, in order; `counts` are those of steps and summaries."""
     fingerprint = journal.setting(EMBEDDER) or ""
     yield header_line(Header(journal.setting(EMBEDDER_NAME), fingerprint, journal.next_number(), counts[0]))
-    key = fence_key(journal)
-    after, made = 0, journal.mark.step if vectors else 0
+    after = 0
     while rows := journal.rows(after, AT_ONCE):
         for row in rows:
-            step = _checked(journal, row)
-            # An import has another key, so it makes other passages of a step that quotes the memory's own fences.
-            own = row.number < made and not any(own_blocks(part.text, key) for part in step.parts())
-            yield step_line(row, journal.vectors(row.number) if own else None)
+            _check(journal, row)
+            yield step_line(row)
         after = rows[-1].number
     last = ""
     while links := journal.links(last, AT_ONCE):
@@ -148,11 +138,11 @@ def lines_of(journal: Journal, counts: tuple[int, int], vectors: bool = False) -
     yield end_line(*counts)
 
 
-def _checked(journal: Journal, row: StepRow) -> Step:
-    """Return the step of a row; FormatError for a damaged record, since its line would be damaged too."""
+def _check(journal: Journal, row: StepRow) -> None:
+    """Raise FormatError for a damaged record, since its line would be damaged too."""
     try:
         if row.view is not None:
             load_step(row.view)
-        return load_step(row.record)
+        load_step(row.record)
     except (StepError, FormatError) as error:
         raise FormatError(f"{journal.location} is damaged: step {row.number}: {error}") from error

@@ -9,17 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from tinymem.archive.archive import Archive
 from tinymem.archive.embedding import BATCH
 from tinymem.archive.folders import namespace_folder, open_shared_journal, to_place
 from tinymem.errors import FormatError, InputError
 from tinymem.messages.tokens import counter_from
-from tinymem.protocols import Embedder, Embeds, Mark, PassageRow, Vectors
+from tinymem.protocols import Embedder, Embeds
 from tinymem.protocols.settings import OPEN_CALLS, SCRATCHPAD
 from tinymem.recall.files.notes import renew_notes
-from tinymem.recall.passages import passages_of
 from tinymem.registry import embedder_from
 from tinymem.steps.checks import check_callable, to_path
 from tinymem.steps.progress import Progress, no_progress
@@ -27,7 +24,6 @@ from tinymem.stores.exact import ExactStore
 from tinymem.upkeep.export_format import (
     Episodes,
     Header,
-    StepLine,
     read_calls,
     read_end,
     read_header,
@@ -65,9 +61,9 @@ def import_memory(
 
     The file is imported in one transaction: in whole or, if anything is wrong or the process is killed, not at all.
     Then its steps are embedded; if that is interrupted, it continues when the memory is opened again. An export of the
-    new memory has the same bytes, except for another embedder in the first line. Vectors in the file are used if its
-    fingerprint is that of `embedder`. The default embedder is the one that the namespace remembers, and "static" for a
-    new namespace, whatever the file says.
+    new memory has the same bytes, except for another embedder in the first line. Vectors, which older files may have,
+    are not read. The default embedder is the one that the namespace remembers, and "static" for a new namespace,
+    whatever the file says.
 
     Args:
         path: The memory's folder, made if there is none, or its address in a database.
@@ -132,7 +128,7 @@ def _place(place: str) -> Iterator[None]:
 
 
 def _embed(archive: Archive, came: _Import, progress: Progress) -> int:
-    """Embed the steps without vectors, and return the number of their passages."""
+    """Embed the steps, and return the number of their passages."""
     span = max(came.last, 1)
 
     def advance(step: int) -> None:
@@ -156,7 +152,6 @@ class _Import:
         self.scratchpad = self._ended = False
         self._journal, self._header = journal, header
         self._summaries = Episodes()
-        self._made = _Made(archive) if header.fingerprint == archive.queue.embedder.fingerprint else None
 
     def read(self, lines: Iterator[tuple[int, Any]], file: Path, progress: Progress) -> None:
         """Write all lines."""
@@ -188,14 +183,11 @@ class _Import:
         takes[kinds[0]](value)
 
     def _step(self, value: Mapping[str, Any]) -> None:
-        line = read_step(value)
-        number = line.row.number
-        if number <= self.last:
-            raise InputError(f"the number {number} is not above the one before it")
-        self._journal.add([line.row])
-        if self._made is not None and not self._made.take(line):
-            self._made = None  # later steps must be embedded after it
-        self.steps, self.last = self.steps + 1, number
+        row = read_step(value)
+        if row.number <= self.last:
+            raise InputError(f"the number {row.number} is not above the one before it")
+        self._journal.add([row])
+        self.steps, self.last = self.steps + 1, row.number
 
     def _links(self, value: Mapping[str, Any]) -> None:
         self._journal.put_links(read_links(value))
@@ -231,39 +223,3 @@ class _Import:
             raise InputError(f"next_number must be above {self.last}, the number of the last step")
         self._journal.go_on_from(self._header.next_number)
         renew_notes(self._journal)
-        if self._made is not None:
-            self._made.write()
-
-
-class _Made:
-    """A writer of the vectors that come with the steps, for as long as every step has its own."""
-
-    def __init__(self, archive: Archive) -> None:
-        self._archive = archive
-        self._until = archive.journal.mark
-        self._passages: list[tuple[int, PassageRow]] = []
-        self._vectors: list[Vectors] = []
-
-    def take(self, line: StepLine) -> bool:
-        """Add a step's vectors; if none fit its passages, write the earlier ones and return False."""
-        passages = passages_of(line.step, self._archive.key)
-        if line.vectors is None or len(line.vectors) != len(passages):
-            self.write()
-            return False
-        embedder = self._archive.queue.embedder
-        dimensions = embedder.dimensions
-        if len(passages) and line.vectors.shape[1] != dimensions:
-            raise InputError(f"vectors of {embedder.name} have {dimensions} dimensions, not {line.vectors.shape[1]}")
-        self._passages += [(line.row.number, passage) for passage in passages]
-        self._vectors += [*line.vectors]
-        self._until = Mark(line.row.number + 1, 0)
-        if len(self._passages) >= BATCH:
-            self.write()
-        return True
-
-    def write(self) -> None:
-        """Write the added vectors."""
-        journal, dimensions = self._archive.journal, self._archive.queue.embedder.dimensions
-        vectors = np.array(self._vectors, np.float32).reshape(len(self._vectors), dimensions)
-        journal.put_passages(journal.mark, self._until, self._passages, vectors)
-        self._passages, self._vectors = [], []
