@@ -65,7 +65,7 @@ FAR, GENERAL, NONSENSE = "far", "general", "nonsense"
 NEEDS, NOTHING, PASTED = "needs", "nothing", "pasted"  # prompts; a pasted error is read as a stretch, and needs nothing
 SAY = {OWN: 0.5, FOREIGN: 0.5, SMALL: 0.125, SMALL_FOREIGN: 0.5, NEEDS: 6.0, NOTHING: 6.0, PASTED: 0.25}
 SAY_OF_GATE = {OWN: 1.0, FOREIGN: 0.25, SMALL: 0.25, SMALL_FOREIGN: 0.25, FAR: 0.5, GENERAL: 0.15, NONSENSE: 0.1}
-CAUTION = {"static": 2.1, "other": 3.0}  # log-odds below which the gate closes
+CAUTION = {"static": 3.0, "other": 3.6}  # log-odds below which the gate closes
 ASKED_FAR = 40  # questions of other files that are asked in a haystack
 GENERAL_ONES = (
     "what is the capital of France", "who wrote Hamlet", "how many legs has a spider", "how do vaccines work",
