@@ -132,7 +132,7 @@ def _of_notes(memory: HierarchicalMemory, expected: Expected) -> Iterator[str]:
     if notes not in (expected.notes, [*expected.notes, under_way]):
         yield f"the scratchpad has {notes[-3:]}, not {expected.notes[-3:]}"
     newest = memory.scratchpad.recall("newest")
-    if newest is not None and newest != {"note": newest["note"], "words": ("pump", 7.5)}:
+    if newest is not None and newest != {"note": newest["note"], "words": ["pump", 7.5]}:
         yield f"a value of the scratchpad is {newest}"
 
 

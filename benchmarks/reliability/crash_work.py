@@ -95,7 +95,7 @@ def _scratchpad(worker: Worker) -> None:
     worker.tell("noting", note)
     worker.memory.scratchpad.observe(note)
     worker.tell("noted", note)
-    worker.memory.scratchpad.store("newest", {"note": note, "words": ("pump", 7.5)})
+    worker.memory.scratchpad.store("newest", {"note": note, "words": ["pump", 7.5]})
 
 
 def _mark(worker: Worker) -> None:
