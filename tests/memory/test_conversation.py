@@ -583,7 +583,7 @@ def test_an_answer_is_bounded_however_much_was_said(tmp_path: Path) -> None:
         for budget, most in ((None, 1_000), (1, 200), (300, 300), (10**30, 2_000)):
             for what, arguments in asked.items():
                 tokens = default_counter().count(conversation.tool(**arguments, max_tokens=budget))
-                assert most / 4 < tokens <= most, (what, budget)
+                assert most / 6 < tokens <= most, (what, budget)  # one remark is all that is asked for
 
 
 def test_no_message_can_close_the_fence(conversation: ConversationMemory) -> None:
