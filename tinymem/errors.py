@@ -14,6 +14,7 @@
     │   ├── ReadOnlyError              the memory may only be read, and a call would write
     │   └── EmbedderMismatchError      written with another embedder; `.stored`, `.given`
     ├── EmbedderError                  an embedder failed, or gave vectors of the wrong shape
+    ├── PruneError                     a strategy failed behind an add: what was added is in the memory
     └── MissingExtraError (ImportError)  an optional dependency is not installed; the message ends in the line to run
 
 InputError and BudgetError are mistakes of the caller; the others come from the machine. Each message carries the
@@ -44,6 +45,7 @@ __all__ = [
     "MessageError",
     "MissingExtraError",
     "NotAMemoryError",
+    "PruneError",
     "ReadOnlyError",
     "StepError",
     "StorageError",
@@ -156,6 +158,16 @@ class EmbedderMismatchError(StorageError):
 
 class EmbedderError(TinymemError):
     """An embedder failed, or gave vectors of the wrong shape."""
+
+
+class PruneError(TinymemError):
+    """A strategy failed behind an add, or its outcome could not be written: what was added is in the memory."""
+
+    def __init__(self, strategy: str, problem: str) -> None:
+        super().__init__(
+            f"what was added is in the memory, but pruning its window with {strategy} failed ({problem}): the next add "
+            "tries again"
+        )
 
 
 class MissingExtraError(TinymemError, ImportError):

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from memories import LATER, fill, numbered_texts, open_archive, python, said, sentences, sqlite, texts_in
+from memories import LATER, fill, numbered_texts, open_archive, python, said, sentences, sqlite, texts_in, write
 from work import grows_linearly
 
 import tinymem.archive.embedding
@@ -222,18 +222,18 @@ def test_passages_are_those_of_the_steps_in_order_in_whatever_batches(
 
 def test_positions_count_the_tokens_of_all_that_was_written(tmp_path: Path) -> None:
     archive = open_archive(tmp_path)
-    first = archive.write([said("one two three", 1), said("four", 2)])
+    first = write(archive, [said("one two three", 1), said("four", 2)])
     assert first["id-000001"] == 0
     assert 0 < first["id-000002"] < 10
     end = archive.journal.end()
     with pytest.raises(InputError):
-        archive.write([said("five", 3), said("again", 4, id="id-000001")])
-    assert archive.write([said("five", 3)]) == {"id-000003": end}
+        write(archive, [said("five", 3), said("again", 4, id="id-000001")])
+    assert write(archive, [said("five", 3)]) == {"id-000003": end}
     archive.close()
     archive = open_archive(tmp_path)
-    assert archive.write([said("six", 4)])["id-000004"] == archive.journal.rows(3)[0].position > end
+    assert write(archive, [said("six", 4)])["id-000004"] == archive.journal.rows(3)[0].position > end
     archive.forget([4])
-    assert archive.write([said("seven", 5)])["id-000005"] == archive.journal.rows(4)[0].position
+    assert write(archive, [said("seven", 5)])["id-000005"] == archive.journal.rows(4)[0].position
     assert [row.position for row in archive.journal.rows()] == sorted(row.position for row in archive.journal.rows())
     archive.close()
 

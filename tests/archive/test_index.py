@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from memories import LATER, fill, numbered_texts, open_archive, python, said, sentences, texts_in
+from memories import LATER, fill, numbered_texts, open_archive, python, said, sentences, texts_in, write
 from test_archive import QUERY, TEXTS, CountingEmbedder, numbers
 
 import tinymem.archive.indexing.index
@@ -154,12 +154,12 @@ def test_a_store_in_memory_is_filled_from_half_of_exact_up_to_on(tmp_path: Path)
     store = ExactStore()
     archive = open_archive(tmp_path, HashingEmbedder(64), lambda: store, exact_up_to=200, in_memory=True)
     archive.indexing.in_background = True
-    archive.write([said(text, at) for at, text in enumerate(sentences(99), 1)], window=False)
+    write(archive, [said(text, at) for at, text in enumerate(sentences(99), 1)], window=False)
     archive.queue.embed_pending()
     assert not archive.indexing.waits_for_index
     archive.indexing.flush()
     assert store.count() == 0
-    archive.write([said("One more.", 100)], window=False)
+    write(archive, [said("One more.", 100)], window=False)
     archive.queue.embed_pending()
     archive.indexing.flush()
     assert store.count() == 100

@@ -18,6 +18,7 @@ from memories import python, texts_in
 
 from tinymem import (
     ActionStep,
+    Callbacks,
     FinalAnswerStep,
     HierarchicalMemory,
     MessageStep,
@@ -37,6 +38,7 @@ from tinymem.errors import (
     InputError,
     MessageError,
     MissingExtraError,
+    PruneError,
     StepError,
 )
 from tinymem.messages import problems
@@ -308,20 +310,32 @@ def test_restoring_brings_nothing_back_that_was_forgotten(tmp_path: Path) -> Non
         assert memory.context("").messages == [m for step in (added[0], *added[2:]) for m in step.to_messages()]
 
 
-def test_a_strategy_that_fails_refuses_the_step_and_loses_nothing(tmp_path: Path) -> None:
-    def broken(steps: Sequence[Step]) -> list[Step]:
-        if len(steps) > 3:
-            raise RuntimeError("no idea")
-        return list(steps)
+@pytest.mark.parametrize("outcome", [RuntimeError("no idea"), InputError("no idea"), ["no step"]])
+def test_where_a_strategy_fails_the_step_is_in_and_the_error_says_so(tmp_path: Path, outcome: Any) -> None:
+    def broken(steps: Sequence[Step]) -> Any:
+        if len(steps) > 3 and isinstance(outcome, Exception):
+            raise outcome
+        return list(steps) if len(steps) <= 3 else outcome
 
-    with open_memory(tmp_path, prune_strategy=broken) as memory:
+    told: list[Step] = []
+    adds: list[Callable[[HierarchicalMemory], object]] = [
+        lambda memory: memory.add(said("The fourth.", id="4")),
+        lambda memory: memory.add_message("user", "The fifth."),
+        lambda memory: memory.add_steps([said("The sixth.", id="4")], on_conflict="replace"),
+        lambda memory: memory.add_messages([{"role": "user", "content": "The seventh."}], on_conflict="skip"),
+    ]
+    with open_memory(tmp_path, prune_strategy=broken, callbacks=Callbacks(on_step=told.append)) as memory:
         memory.add_steps(talk(3))
-        as_before = unchanged(memory)
-        with pytest.raises(RuntimeError, match="no idea"):
-            memory.add(said("One more."))
-        assert as_before()
-    with open_memory(tmp_path) as memory:
-        assert memory.add(said("One more.")).step_number == 4
+        for add in adds:
+            with pytest.raises(PruneError, match=r"what was added is in the memory.*broken failed") as caught:
+                add(memory)
+            assert "The f" not in str(caught.value)
+        shown = ["The fifth.", "The sixth.", "The seventh."]
+        assert [step.text for step in memory.steps[3:]] == shown and memory.stats().steps == 6
+        assert [step.text for step in told[3:]] == ["The fourth.", *shown]
+    with open_memory(tmp_path, prune_strategy=keep_last_n_steps(2)) as memory:
+        assert memory.add(said("One more.")).step_number == 8
+        assert [step.text for step in memory.steps] == ["The seventh.", "One more."]
 
 
 def test_pinned_steps_over_the_window_warn_and_adding_goes_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -494,7 +508,7 @@ def test_a_closed_memory_says_so_and_closes_twice(tmp_path: Path) -> None:
         lambda: memory.add(said("y")),
         lambda: memory.add_messages([]),
         lambda: memory.add_messages([{"role": "user", "content": "y"}]),
-        lambda: memory.short_term.add(said("y")),
+        lambda: memory.short_term.add_steps([said("y")]),
         memory.context,
         lambda: memory.recall("x"),
         lambda: memory.get(step.id),
@@ -597,7 +611,7 @@ def test_eight_threads_may_add_and_recall_at_once(tmp_path: Path) -> None:
                     context = memory.context(f"box w{worker}n{i // 2}")
                     assert context.tokens <= 600 and problems(context.messages) == []
                     memory.recall(f"box w{worker}n0", 200)
-                    memory.short_term.add(said(f"Worker {worker} swept, too."))
+                    memory.short_term.add_steps([said(f"Worker {worker} swept, too.")])
                     memory.stats()
 
         with ThreadPoolExecutor(8) as pool:

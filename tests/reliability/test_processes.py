@@ -113,7 +113,7 @@ if not (child := os.fork()):
     uses = [
         lambda: memory.add(MessageStep("user", "child")), lambda: memory.add_messages([]), memory.context,
         lambda: memory.recall("lot"), memory.stats, lambda: memory.get(step.id), lambda: memory.forget(step.id),
-        lambda: memory.short_term.add(MessageStep("user", "child")), lambda: memory.short_term.steps,
+        lambda: memory.short_term.add_steps([MessageStep("user", "child")]), lambda: memory.short_term.steps,
         lambda: memory.archive([MessageStep("user", "child")]), lambda: memory.mark(step.id),
         lambda: Search(memory.long_term).recall("lot", 100, step.timestamp), lambda: memory.long_term.journal.rows(),
     ]

@@ -154,7 +154,7 @@ def test_what_the_callable_raises_refuses_the_add(tmp_path: Path) -> None:
             lambda: memory.add_steps([MessageStep("user", "Good."), bad]),
             lambda: memory.archive([bad]),
             lambda: memory.add_messages([{"role": "user", "content": "forbidden"}]),
-            lambda: memory.short_term.add(bad),
+            lambda: memory.short_term.add_steps([bad]),
             lambda: memory.scratchpad.observe("forbidden"),
         ]
         for call in calls:

@@ -106,8 +106,13 @@ def fill(archive: Archive, steps: Iterable[Step]) -> list[Step]:
     """Number the steps, write them, and give them back."""
     first = archive.journal.next_number()
     numbered = [step.evolve(step_number=first + at) for at, step in enumerate(steps)]
-    archive.write(numbered)
+    write(archive, numbered)
     return numbered
+
+
+def write(archive: Archive, steps: Sequence[Step], window: bool = True) -> dict[str, int]:
+    """Write numbered steps, and return their positions by id."""
+    return archive.write(steps, window, [archive.prices.count(step) for step in steps])
 
 
 def numbered_texts(texts: Sequence[str], **more: Any) -> list[Step]:

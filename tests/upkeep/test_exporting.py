@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from memories import LATER, python, said, sentences, sqlite
+from memories import LATER, python, said, sentences, sqlite, write
 from strategies import MODERATE, THOROUGH, json_values, steps
 
 import tinymem.upkeep.importing
@@ -215,7 +215,7 @@ def test_any_steps_go_there_and_back(
     folder = tmp_path_factory.mktemp("memories")
     with open_memory(folder) as memory:
         for number, (step, window, milestone) in enumerate(drawn, 1):
-            memory.long_term.write([step.evolve(step_number=number)], window=window)
+            write(memory.long_term, [step.evolve(step_number=number)], window=window)
             memory.long_term.set_milestones([number], milestone)
     text = exported(folder)
     assert take_in(folder, written(folder, text), namespace="copy").steps == len(drawn)

@@ -23,9 +23,11 @@ from tinymem.archive.embedding import EmbeddingQueue, checked_embedder
 from tinymem.archive.folders import INDEX
 from tinymem.archive.indexing.index import EXACT_UP_TO, Index
 from tinymem.archive.indexing.indexing import Indexing
-from tinymem.archive.rows import row_of, step_of, tokens_of
+from tinymem.archive.rows import row_of, step_of
 from tinymem.archive.window_rows import read_calls
 from tinymem.errors import EmbedderMismatchError, StorageError, is_unwritable
+from tinymem.messages.chains import NATIVE
+from tinymem.messages.tokens import Prices
 from tinymem.protocols import Embedder, Journal, Slicing, TokenCounter, VectorStore
 from tinymem.protocols.settings import OPEN_CALLS, REWRITES, UNSCRUBBED
 from tinymem.recall.candidates import Candidates, gather
@@ -77,6 +79,7 @@ class Archive:
     ) -> None:
         embedder = checked_embedder(folder, embedder, journal)
         self.folder, self.counter, self.is_shared = folder, counter, journal is not None
+        self.prices = Prices(counter, "auto", {NATIVE})  # of steps as they are sent
         self.journal = journal or open_journal(folder, create)
         self._catalog: Catalog | None = None
         self._rewrites: str | None = None  # the number of the journal's rewrites that the catalog has followed
@@ -104,31 +107,25 @@ class Archive:
 
     # -- in -----------------------------------------------------------------------------------------------------------
 
-    def tokens_of(self, steps: Sequence[Step]) -> list[int]:
-        """Count the tokens of each step as it is sent."""
-        return tokens_of(steps, self.counter)
-
-    def write(self, steps: Sequence[Step], window: bool = True, tokens: Sequence[int] | None = None) -> dict[str, int]:
-        """Write numbered steps to the journal, all or none.
+    def write(self, steps: Sequence[Step], window: bool, tokens: Sequence[int]) -> dict[str, int]:
+        """Write numbered steps to the journal, all or none, in a transaction of the caller.
 
         Args:
             steps: The steps, with their numbers.
             window: Whether the window shows them.
-            tokens: The tokens of each step, if they were counted before.
+            tokens: The tokens of each step.
 
         Returns:
             The position of each step, by its id: the tokens of all steps before it.
         """
         positions: dict[str, int] = {}
         rows, taker = [], NoteTaker(self._find_call)
-        tokens = self.tokens_of(steps) if tokens is None else tokens
-        with self.journal.together():
-            end = self.journal.end()
-            for step, cost in zip(steps, tokens, strict=True):
-                positions[step.id] = end
-                rows.append(row_of(step, cost, end, window, taker.notes_of(step)))
-                end += cost
-            self.journal.add(rows)
+        end = self.journal.end()
+        for step, cost in zip(steps, tokens, strict=True):
+            positions[step.id] = end
+            rows.append(row_of(step, cost, end, window, taker.notes_of(step)))
+            end += cost
+        self.journal.add(rows)
         self.note_corrections(steps)
         self.indexing.note_call(sum(tokens))
         return positions

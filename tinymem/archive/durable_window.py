@@ -2,7 +2,8 @@
 
 The journal decides, and numbers the steps that are added. Before a process reads or changes its window, it applies the
 changes that other processes have written to the journal. A change is worked out, written to the journal, and only then
-shown and passed to callbacks.
+shown and passed to callbacks. A step is committed first; then the strategy says what stays, and a second transaction
+takes out what is still in. A process that is killed between the two leaves a long window, which the next add prunes.
 """
 
 from __future__ import annotations
@@ -10,15 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 from tinymem.archive.archive import Archive
 from tinymem.archive.callbacks import Callbacks
-from tinymem.archive.window_rows import dump_calls, put_links, read_calls
-from tinymem.errors import InputError
+from tinymem.archive.rows import shown_step
+from tinymem.archive.window_rows import Links, keep_calls, put_links, read_calls
+from tinymem.errors import InputError, PruneError, describe_callable, safe_summary
 from tinymem.messages.formats import chat_messages
-from tinymem.messages.recognition import Arrival, Linked, Node, arrivals
-from tinymem.protocols import StepRow
+from tinymem.messages.recognition import Arrival, Node, arrivals
 from tinymem.protocols.settings import CLEARED, OPEN_CALLS, WINDOW_CHANGES
 from tinymem.steps.checks import Time, check_choice, check_iterable
 from tinymem.steps.collection import StepCollection
@@ -31,7 +32,7 @@ from tinymem.steps.types import SystemPromptStep
 from tinymem.stores.locks import ProcessLock, release_when_interrupted
 from tinymem.window.manager import OnConflict
 from tinymem.window.strategy import Pruner, PruneReport, check_report, check_strategy
-from tinymem.window.window import Change, Window, note_calls, render_window, steps_of_session
+from tinymem.window.window import Change, Window, render_window, steps_of_session
 
 __all__ = ["DurableWindow"]
 
@@ -127,18 +128,13 @@ class DurableWindow(StepCollection):
         shown = self._window.shown
         gone = shown.keys() - {row.id for row in rows} if again else set()
         fresh = [row for row in rows if row.id not in shown or row.view != self._views.get(row.id)]
-        steps = {row.id: self._read(row) for row in fresh}
+        steps = {row.id: shown_step(self._journal, row) for row in fresh}
         self._archive.note_corrections(steps.values())
         self._see(Change(taken=gone, back=steps), {row.id: row.view for row in fresh})
         self.positions.update((row.id, row.position) for row in (rows if again else fresh))
         has_news = calls != self._calls or self._version < 0
         self._window.follow(following, read_calls(self._journal, calls, self.steps) if has_news else None)
         self._version, self._changes, self._calls = version, changes, calls
-
-    def _read(self, row: StepRow) -> Step:
-        if (step := self._archive.load(row.view or row.record)).id != row.id:
-            raise self._journal.damaged(f"step {row.number} has the id of another step")
-        return step
 
     def _see(self, change: Change, views: Mapping[str, str | None]) -> None:
         """Show a change that is on disk; `views` has the JSON of each shortened step, and None for a whole one."""
@@ -163,12 +159,8 @@ class DurableWindow(StepCollection):
                 self._version = -1  # so that all of it is read again
                 raise
 
-    def add(self, step: StepT) -> StepT:
-        """Add a step; see `add_steps`."""
-        return cast(StepT, self.add_steps([step])[0])
-
     def add_steps(self, steps: Sequence[Step]) -> list[Step]:
-        """Add steps, and let the strategy choose what stays: all of them, or none when one is refused.
+        """Add steps, all of them or none when one is refused, and let the strategy choose what stays.
 
         Returns:
             The steps with their numbers.
@@ -176,30 +168,26 @@ class DurableWindow(StepCollection):
         Raises:
             InputError: One is no step, or is in the memory already.
             MessageError: One is a tool's result that answers no open call.
+            PruneError: The steps are in, but the strategy failed.
         """
-        with self.adding(steps) as added:
-            return added
-
-    @contextmanager
-    def adding(self, steps: Sequence[Step]) -> Iterator[list[Step]]:
-        """Add steps as `add_steps` does, and hold the lock until the block is left."""
         with self._changing():
-            added = self._add(steps)
-            self._tell_news()
-            yield added
+            return self._add(steps)
 
     def add_replacements(self, steps: Sequence[Step]) -> list[Step]:
-        """Add steps in the transaction in which others were deleted; callbacks hear of it with the next change."""
+        """Add steps in the transaction in which others were deleted; a call of `add_steps` behind it prunes."""
         self.catch_up(again=True)
-        return self._add(steps)
+        return self._write_new(self._check_new(steps))
 
     def begin_with(self, prompt: SystemPromptStep) -> None:
         """Add a system prompt unless the window shows the same; processes that begin at once add it once."""
-        with self._changing(), nullcontext() if self._journal.is_read_only else self._journal.together():
-            self.catch_up()
-            shared = newest_of(steps_of_session(self.steps, None), SystemPromptStep)
-            if shared is None or shared.content != self.apply_redaction(prompt).content:
-                self._add([prompt])
+        with self._changing():
+            with nullcontext() if self._journal.is_read_only else self._journal.together():
+                self.catch_up()
+                shared = newest_of(steps_of_session(self.steps, None), SystemPromptStep)
+                if shared is not None and shared.content == self.apply_redaction(prompt).content:
+                    return
+                self._write_new(self._check_new([prompt]))
+            self._keep_short()
 
     def add_message(self, role: str, content: Content | None, **more: Any) -> Step:
         """Add one chat message, and return its step; arguments and errors are those of `MemoryManager.add_message`."""
@@ -232,12 +220,27 @@ class DurableWindow(StepCollection):
                     if not self.linked([one.step.id for one in new]):
                         raise
 
-    def _add(self, steps: Iterable[Step], links: Mapping[str, Sequence[Linked]] | None = None) -> list[Step]:
-        """Check and number steps, which came as messages with these links by id, prune, write, and show."""
-        new = self._window.number([self.apply_redaction(step) for step in check_iterable("steps", steps)])
-        if not new and not self._window.shown:
-            return []
-        return self._carry_out(self._window.prune(self._strategy, new, self.apply_redaction), links or {})
+    def _add(self, steps: Iterable[Step], links: Links | None = None) -> list[Step]:
+        """Check steps, which came as messages if they have links by id, and write and show them; then prune."""
+        new = self._check_new(steps)
+        added = self._write_new(new, links) if new else []
+        self._keep_short()
+        return added
+
+    def _check_new(self, steps: Iterable[Step]) -> list[Step]:
+        """Return steps as they are kept; InputError unless they can be added to the window."""
+        new = [self.apply_redaction(step) for step in check_iterable("steps", steps)]
+        self._window.check_new(new)
+        return new
+
+    def _keep_short(self) -> None:
+        """Prune by the memory's own strategy; PruneError, once the callbacks know what was added, when that fails."""
+        try:
+            if self._window.shown:
+                self._carry_out(self._window.prune(self._strategy, kept=self.apply_redaction))
+        except Exception as error:
+            self._tell_news()
+            raise PruneError(describe_callable(self._strategy), safe_summary(error)) from error
 
     def prune(self, strategy: Pruner | None = None) -> PruneReport:
         """Let `strategy`, or the memory's own, choose what stays; what left is in the report.
@@ -286,39 +289,52 @@ class DurableWindow(StepCollection):
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
-    def _carry_out(self, change: Change, links: Mapping[str, Sequence[Linked]] | None = None) -> list[Step]:
-        """Write a change to the journal, show it, and note it for the callbacks; return the steps that it adds."""
+    def _write_new(self, steps: Sequence[Step], links: Links | None = None, shown: bool = True) -> list[Step]:
+        """Write steps under the next numbers, and show them unless they go to the archive alone.
+
+        Those that came as messages have links by id. Calls and results of others count only where they are `shown`.
+        """
+        # Counted before the transaction makes other processes wait.
+        tokens = [self._archive.prices.count(step) for step in steps]
+        with self._journal.together():
+            if self._journal.version() != self._version:  # nobody else can write until the transaction ends
+                self.catch_up()
+                self._window.check_new(steps)
+                if not shown and self.linked([message.link for each in (links or {}).values() for message in each]):
+                    raise InputError("some of these messages are in the memory already")
+            first = self._window.next_number
+            new = [step.evolve(step_number=first + place) for place, step in enumerate(steps)]
+            positions = self._archive.write(new, shown, tokens)
+            if links:
+                put_links(self._journal, new, links)
+            change = Change(new) if shown or links else Change()
+            calls = keep_calls(self._journal, self._calls, self._window.open_calls, change)
+        self._calls = calls
+        if shown:
+            self._window.show(change)
+            self._archive.prices.note(new, tokens)
+            self.positions.update(positions)
+            self._news.append((change, []))
+        else:
+            open_calls = read_calls(self._journal, calls or "{}", ()) if links else None
+            self._window.follow(first + len(new), open_calls)
+        return new
+
+    def _carry_out(self, change: Change) -> None:
+        """Write a change of the window to the journal, show it, and note it for the callbacks."""
         if not change:
-            return []
-        tokens = self._archive.tokens_of(change.added)  # counted before the transaction makes other processes wait
-        positions: dict[str, int] = {}
-        with self._journal.together() if change.added or change.lapsed else nullcontext():
-            first = self._following(change.added) if change.added or change.lapsed else 0
-            if change.added:
-                change = change.numbered(first)
-                positions = self._archive.write(change.added, tokens=tokens)
-                put_links(self._journal, change.added, links or {})
+            return
+        with self._journal.together() if change.lapsed else nullcontext():
+            if change.lapsed:
+                self.catch_up()
             change, views, left = self._write(change)
-            calls = self._write_calls(change)
+            calls = keep_calls(self._journal, self._calls, self._window.open_calls, change)
         self._see(change, views)
         self._calls = calls
-        self.positions.update((id, position) for id, position in positions.items() if id in self._window.shown)
         if change.back:
             self.positions.update((row.id, row.position) for row in self._journal.window())
         self.needs_indexing = self.needs_indexing or bool(left)
         self._news.append((change, left))
-        return list(change.added)
-
-    def _following(self, steps: Sequence[Step]) -> int:
-        """Return the number of the next step, inside the transaction that writes `steps`.
-
-        If another process has written since `_changing` caught up, catch up and check the steps again.
-        """
-        following, calls = self._journal.next_number(), self._journal.setting(OPEN_CALLS) or ""
-        if following != self._window.next_number or calls != self._calls:
-            self.catch_up()
-            self._window.check_new(steps)
-        return following
 
     def _write(self, change: Change) -> tuple[Change, dict[str, str | None], list[int]]:
         """Write the window as it is after a change.
@@ -329,7 +345,7 @@ class DurableWindow(StepCollection):
         """
         if not (change.taken or change.put or change.back):
             return change, {}, []
-        numbers = {step.id: step.step_number or 0 for step in (*self._window.shown.values(), *change.added)}
+        numbers = {step.id: step.step_number or 0 for step in self._window.shown.values()}
         whole = self._archive.fetch([step.step_number or 0 for step in (*change.put.values(), *change.back.values())])
         # A step that has left the window is not replaced, and a forgotten step does not come back.
         put = {i: s for i, s in change.put.items() if i in numbers and s.step_number in whole}
@@ -342,20 +358,11 @@ class DurableWindow(StepCollection):
             left = sorted(self._journal.set_window(gone, shown, still))
         return replace(change, put=put, back=back), views, left
 
-    def _write_calls(self, change: Change) -> str:
-        """Write the open calls after a change, if they differ from before, and return their JSON."""
-        if not change.added and not change.lapsed:
-            return self._calls
-        text = dump_calls(self._window.open_calls, change)
-        if text == (self._calls or "{}"):
-            return self._calls
-        self._journal.keep({OPEN_CALLS: text})
-        return text
-
     def _tell_news(self) -> None:
         while self._news:
             change, left = self._news.pop(0)
-            self._callbacks.added(change.added)
+            if change.added:
+                self._callbacks.added(change.added)
             if change.report is not None and change.report.changed:
                 self._callbacks.pruned(change.report)
             if left and self._callbacks.wants_archived:
@@ -363,7 +370,7 @@ class DurableWindow(StepCollection):
 
     def archive(self, steps: Sequence[Step]) -> list[Step]:
         """Write steps that the window never shows, and return them with their numbers; errors as in `add_steps`."""
-        Window().number(steps)  # as strict as the window would be
+        Window().check_new(steps)  # as strict as the window would be
         with self._changing():
             return self._archive_all([self.apply_redaction(step) for step in steps])
 
@@ -379,22 +386,10 @@ class DurableWindow(StepCollection):
                     if not self.linked([each.link for one in new for each in one.links]):
                         raise
 
-    def _archive_all(self, steps: Sequence[Step], links: Mapping[str, Sequence[Linked]] | None = None) -> list[Step]:
+    def _archive_all(self, steps: Sequence[Step], links: Links | None = None) -> list[Step]:
         """Write steps, which came as messages if they have links by id."""
-        tokens = self._archive.tokens_of(steps)
-        with self._journal.together():
-            first = self._following(())
-            if known := self.linked([one.link for each in (links or {}).values() for one in each]):
-                raise InputError(f"{len(known)} of these messages are in the memory already")
-            new = [step.evolve(step_number=first + at) for at, step in enumerate(steps)]
-            self._archive.write(new, False, tokens)
-            put_links(self._journal, new, links or {})
-            calls = self._write_calls(Change(new)) if links else self._calls
-        open_calls = dict(self._window.open_calls)
-        for step in new if links else ():
-            note_calls(step, open_calls)
-        self._window.follow(first + len(new), open_calls)
-        self._calls, self.needs_indexing = calls, True
+        new = self._write_new(steps, links, shown=False)
+        self.needs_indexing = True
         self._callbacks.archived(new)
         self._callbacks.added(new)
         return new

@@ -6,9 +6,7 @@ import json
 from collections.abc import Sequence
 
 from tinymem.errors import FormatError, StepError, describe_type
-from tinymem.messages.chains import NATIVE
-from tinymem.messages.tokens import count_message
-from tinymem.protocols import FileNote, Journal, StepRow, TokenCounter
+from tinymem.protocols import FileNote, Journal, StepRow
 from tinymem.protocols.settings import FENCE_KEY
 from tinymem.steps.content import clean
 from tinymem.steps.ids import utc_now
@@ -16,7 +14,7 @@ from tinymem.steps.serialization import dump_step, load_step
 from tinymem.steps.step import Step
 from tinymem.steps.types import CORRECTS, corrected_ids, is_milestone
 
-__all__ = ["LONGEST_LABEL", "fence_key", "label_of", "labels_of", "row_of", "step_of", "tokens_of"]
+__all__ = ["LONGEST_LABEL", "fence_key", "label_of", "labels_of", "row_of", "shown_step", "step_of"]
 
 LONGEST_LABEL = 1_000  # characters of a text in metadata that can be asked for
 KEY_BYTES = 16
@@ -39,11 +37,12 @@ def step_of(journal: Journal, record: str) -> Step:
         raise journal.damaged(error) from error
 
 
-def tokens_of(steps: Sequence[Step], counter: TokenCounter) -> list[int]:
-    """Count the tokens of each step as it is sent."""
-    rendered = (step.to_messages() for step in steps)
-    sent = ([{k: v for k, v in one.items() if k != NATIVE} for one in messages] for messages in rendered)
-    return [sum(count_message(message, counter) for message in messages) for messages in sent]
+def shown_step(journal: Journal, row: StepRow) -> Step:
+    """Return the step of a row as the window shows it; FormatError if the row is damaged."""
+    step = step_of(journal, row.view or row.record)
+    if step.id != row.id:
+        raise journal.damaged(f"step {row.number} has the id of another step")
+    return step
 
 
 def labels_of(step: Step) -> list[tuple[str, str]]:

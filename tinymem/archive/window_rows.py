@@ -4,26 +4,36 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 from tinymem.errors import describe_type
 from tinymem.messages.answers import open_calls
 from tinymem.messages.recognition import Linked
 from tinymem.protocols import Journal, LinkRow
+from tinymem.protocols.settings import OPEN_CALLS
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.step import Step
 from tinymem.window.window import Change, note_calls
 
-__all__ = ["MOST_CALLS", "dump_calls", "put_links", "read_calls"]
+__all__ = ["MOST_CALLS", "Links", "keep_calls", "put_links", "read_calls"]
+
+Links: TypeAlias = Mapping[str, Sequence[Linked]]  # of steps that came as messages, by their ids
 
 MOST_CALLS = 256  # calls without a result that are kept, the newest
 
 
-def dump_calls(calls: Mapping[str, int], change: Change) -> str:
-    """Return the open `calls` as they are after a change, as JSON."""
+def keep_calls(journal: Journal, kept: str, calls: Mapping[str, int], change: Change) -> str:
+    """Keep the open `calls` as they are after a change, if they differ from the text that is kept; return the text."""
+    if not change.added and not change.lapsed:
+        return kept
     after = {id: number for id, number in calls.items() if id not in change.lapsed}
     for step in change.added:
         note_calls(step, after)
-    return json.dumps(dict([*after.items()][-MOST_CALLS:]))
+    text = json.dumps(dict([*after.items()][-MOST_CALLS:]))
+    if text == (kept or "{}"):
+        return kept
+    journal.keep({OPEN_CALLS: text})
+    return text
 
 
 def read_calls(journal: Journal, kept: str, steps: Sequence[Step]) -> dict[str, int]:
@@ -40,7 +50,7 @@ def read_calls(journal: Journal, kept: str, steps: Sequence[Step]) -> dict[str, 
         raise journal.damaged(f"{describe_type(kept)} is not a list of open calls") from error
 
 
-def put_links(journal: Journal, steps: Sequence[Step], links: Mapping[str, Sequence[Linked]]) -> None:
+def put_links(journal: Journal, steps: Sequence[Step], links: Links) -> None:
     """Keep the links of steps that came as messages, by the steps' ids, in the transaction that writes them."""
     rows: list[LinkRow] = []
     for step in steps:

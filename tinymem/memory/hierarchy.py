@@ -28,7 +28,7 @@ from tinymem.memory.reading import Reading
 from tinymem.memory.scratchpad import AgentMemory, KeptScratchpad
 from tinymem.memory.tools import MemoryTool, memory_tools
 from tinymem.memory.tracing import traced
-from tinymem.memory.upkeep import Add, Upkeep
+from tinymem.memory.upkeep import Upkeep
 from tinymem.messages.formats import chat_messages
 from tinymem.messages.tokens import count_tokens, counter_from
 from tinymem.protocols import Embedder, Embeds, Summarizer, Summarizes, TokenCounter, VectorStore
@@ -156,7 +156,6 @@ class HierarchicalMemory(StepCollection):
         keys, cache = check_strings("extra_keys", extra_keys), check_number("cache", cache, 0, 1)
         if prune_strategy is not None:
             check_strategy("prune_strategy", prune_strategy)
-        strategy = prune_strategy or default_strategy(self.window_tokens, counter)
         prompt = (
             None if system_prompt is None else SystemPromptStep(check_content(system_prompt, "system_prompt") or "")
         )
@@ -173,7 +172,8 @@ class HierarchicalMemory(StepCollection):
             archive = Archive(place.folder, embedder, opener, counter, create=create, journal=place.journal, **kind)
             try:
                 check_name(archive.journal, namespace)
-                strategy = with_fallback(strategy, self.window_tokens, counter, place.folder)
+                default = default_strategy(self.window_tokens, archive.prices, place.folder)
+                strategy = default if prune_strategy is None else with_fallback(prune_strategy, default, place.folder)
                 self.receipts = Receipts(archive, replace(callbacks, where=place.logged))
                 window = DurableWindow(archive, strategy, self.receipts.callbacks, redact)
                 episodes = Episodes(archive, summarizer)
@@ -207,10 +207,9 @@ class HierarchicalMemory(StepCollection):
             The copy that is held, with its number.
 
         Raises:
-            InputError: It is no step, or is in the memory already.
-            MessageError: It is a tool's result whose call is not open.
-
-        The memory is then as it was.
+            InputError: It is no step, or is in the memory already; nothing has changed.
+            MessageError: It is a tool's result whose call is not open; nothing has changed.
+            PruneError: The step is in, but the strategy failed.
         """
         return cast(StepT, self.add_steps([step])[0])
 
@@ -236,22 +235,22 @@ class HierarchicalMemory(StepCollection):
         """
         check_choice("on_conflict", on_conflict, "error", "skip", "replace")
         if on_conflict != "error":
-            return self._add_resolving(steps, on_conflict, self.short_term.add_steps, self.short_term.add_replacements)
-        self._lock.check_open()
-        with self.short_term.adding(steps) as added:  # checked, written to the journal, and in the window
+            return self._add_resolving(steps, on_conflict)
+        with self._lock.while_open():
+            added = self.short_term.add_steps(steps)  # checked, written to the journal, and in the window
             self._upkeep.settle(len(added))
         self._upkeep.finish()
         return added
 
-    def _add_resolving(
-        self, steps: Sequence[Step], on_conflict: Conflict, add: Add, add_replacements: Add
-    ) -> list[Step]:
-        """Add steps of which some may be there; `add_replacements` adds in the transaction that forgets these."""
+    def _add_resolving(self, steps: Sequence[Step], on_conflict: Conflict, shown: bool = True) -> list[Step]:
+        """Add steps of which some may be there; only to the archive unless they are to be `shown` in the window."""
         with self._lock.while_open():
-            added, is_replaced = self._upkeep.add_resolving(steps, on_conflict == "replace", add, add_replacements)
+            added, is_replaced = self._upkeep.add_resolving(steps, on_conflict == "replace", shown)
             self._upkeep.settle(len(added))
         if is_replaced:
             self.long_term.purge()
+            if shown:
+                self.short_term.add_steps([])  # which prunes
         self._upkeep.finish()
         return added
 
@@ -328,7 +327,7 @@ class HierarchicalMemory(StepCollection):
         given = check_steps("steps", steps)
         check_choice("on_conflict", on_conflict, "error", "skip", "replace")
         if on_conflict != "error":
-            return self._add_resolving(given, on_conflict, self.short_term.archive, self.short_term.archive)
+            return self._add_resolving(given, on_conflict, shown=False)
         with self._lock.while_open():
             added = self.short_term.archive(given)
             self._upkeep.settle(len(added))

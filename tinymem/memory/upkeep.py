@@ -6,7 +6,6 @@ import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import TypeAlias
 
 from tinymem.archive.archive import Archive
 from tinymem.archive.durable_window import DurableWindow
@@ -18,8 +17,6 @@ from tinymem.steps.step import Step
 from tinymem.upkeep.retention import Retention, RetentionReport, retain
 
 __all__ = ["Upkeep"]
-
-Add: TypeAlias = Callable[[Sequence[Step]], list[Step]]
 
 logger = logging.getLogger(__name__)
 
@@ -35,18 +32,18 @@ class Upkeep:
         self._until_look = 0  # steps that may be added until the retention is looked at
         self._is_purged = True  # false while the index may have vectors of steps that went by the retention
 
-    def add_resolving(
-        self, steps: Sequence[Step], replaces: bool, add: Add, add_replacements: Add
-    ) -> tuple[list[Step], bool]:
+    def add_resolving(self, steps: Sequence[Step], replaces: bool, shown: bool) -> tuple[list[Step], bool]:
         """Add steps of which some may be in the memory: those are left out, or with `replaces` forgotten.
 
-        The forgotten ones go in the transaction in which `add_replacements` adds the others; the index has their
-        vectors until the archive's `purge`.
+        The forgotten ones go in the transaction that adds the others, which prunes nothing; the index has their vectors
+        until the archive's `purge`. Steps that are not to be `shown` go to the archive alone.
 
         Returns:
             The steps that were added, and True where others were forgotten for them.
         """
         given, journal = list(check_iterable("steps", steps)), self._archive.journal
+        add = self._window.add_steps if shown else self._window.archive
+        add_replacements = self._window.add_replacements if shown else self._window.archive
         ids = [step.id for step in given if isinstance(step, Step)]
         added: list[Step] = []
         while True:

@@ -10,7 +10,7 @@ import functools
 import logging
 import lzma
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from importlib import resources
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
@@ -309,24 +309,36 @@ class Prices:
     """Tokens of each step, counted once as long as the step stays in the window.
 
     A shortened step has the id of its original, so the cache compares objects; it holds the steps of the newest window
-    only.
+    only, and those that were noted last. The keys `left_out` of messages cost nothing.
     """
 
-    def __init__(self, counter: TokenCounter, style: Style) -> None:
-        self._counter, self._style = counter, style
+    def __init__(self, counter: TokenCounter, style: Style, left_out: Collection[str] = ()) -> None:
+        self._counter, self._style, self._left_out = counter, style, left_out
+        self._noted: dict[str, tuple[Step, int]] = {}
         self._last: tuple[list[Step], dict[str, int]] = [], {}  # the newest window, and its tokens
 
     def __call__(self, steps: Sequence[Step]) -> dict[str, int]:
         """Count the tokens of each of `steps`, by id."""
         last, costs = self._last
         if are_same(last, steps[: len(last)]):  # nothing but new steps, as on most adds
-            costs = costs | {step.id: self.count(step) for step in steps[len(last) :]}
+            costs = costs | {step.id: self._price(step) for step in steps[len(last) :]}
         else:
             known = {step.id: step for step in last}
-            costs = {step.id: costs[step.id] if known.get(step.id) is step else self.count(step) for step in steps}
+            costs = {step.id: costs[step.id] if known.get(step.id) is step else self._price(step) for step in steps}
         self._last = list(steps), costs  # one assignment: threads that share a strategy see the old or the new one
         return costs
 
+    def note(self, steps: Sequence[Step], tokens: Sequence[int]) -> None:
+        """Note the tokens of steps that were counted before they got their numbers, in the place of the last ones."""
+        self._noted = {step.id: (step, cost) for step, cost in zip(steps, tokens, strict=True)}
+
+    def _price(self, step: Step) -> int:
+        noted, cost = self._noted.get(step.id, (None, 0))
+        return cost if noted is step else self.count(step)
+
     def count(self, step: Step) -> int:
         """Count the tokens of `step` as it is sent, overhead included."""
-        return sum(count_message(message, self._counter) for message in step.to_messages(style=self._style))
+        messages = step.to_messages(style=self._style)
+        if self._left_out:
+            messages = [{key: message[key] for key in message.keys() - self._left_out} for message in messages]
+        return sum(count_message(message, self._counter) for message in messages)

@@ -8,7 +8,7 @@ the journal first. Nothing here calls its owner.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, TypeGuard, TypeVar
 
 from tinymem.errors import InputError, describe_type
@@ -46,21 +46,6 @@ class Change:
 
     def __bool__(self) -> bool:
         return bool(self.added or self.taken or self.put or self.back or self.lapsed)
-
-    def numbered(self, first: int) -> Change:
-        """Return the change with the numbers from `first` on for the steps that it adds."""
-        numbers = {step.id: first + at for at, step in enumerate(self.added)}
-
-        def number(step: Step) -> Step:
-            own = numbers.get(step.id, step.step_number)
-            return step if step.step_number == own else step.evolve(step_number=own)
-
-        report = self.report
-        if report is not None:
-            removed, shortened = (tuple(map(number, steps)) for steps in (report.removed, report.shortened))
-            report = replace(report, removed=removed, shortened=shortened)
-        put = {id: number(step) for id, step in self.put.items()}
-        return replace(self, added=[*map(number, self.added)], put=put, report=report)
 
 
 class Window(StepCollection):
@@ -121,13 +106,13 @@ class Window(StepCollection):
         """
         before = (*self.shown.values(), *added)
         given = mark_corrected(before)
+        chosen = self.ask(lambda steps: steps_of(strategy(steps)), given.copy())
+        if are_same(given, chosen):  # as on most adds
+            return Change(added, report=PruneReport(kept=len(before)))
         pairs = zip(given, before, strict=True)
         originals = {id(marked): step for marked, step in pairs if marked is not step}
-        chosen = self.ask(lambda steps: steps_of(strategy(steps)), given.copy())
         returned = [originals.get(id(step), step) for step in chosen] if originals else chosen
         after = self._outcomes(before, returned, strategy)
-        if are_same(before, after):  # as on most adds
-            return Change(added, report=PruneReport(kept=len(after)))
         stays = {step.id: step for step in after}
         removed = [step for step in before if step.id not in stays]
         shortened = [s for s in before if s.id in stays and s is not stays[s.id] and s != stays[s.id]]

@@ -43,7 +43,7 @@ class Sessions:
         if name is None or len(own) == len(shown):
             return shown, False
         stays = {step.id for step in own}
-        room = sum(self._archive.tokens_of([step for step in shown if step.id not in stays]))
+        room = sum(self._archive.prices.count(step) for step in shown if step.id not in stays)
         found = {step.step_number: step for step in [*self._earlier(name, own, room), *own]}
         return [found[number] for number in sorted(found, key=lambda number: number or 0)], True
 
