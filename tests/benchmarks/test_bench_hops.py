@@ -10,10 +10,12 @@ from benchmarks.speed.hops import main, passage
 from tinymem import HierarchicalMemory, MessageStep
 
 
-def test_an_add_takes_the_lock_and_reads_the_version_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_add_takes_the_lock_and_reads_the_version_once_for_the_step_and_once_to_prune(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     main(["--json"])
     added = json.loads(capsys.readouterr().out)["add"]
-    assert (added["locks"], added["version_reads"]) == (1, 1)
+    assert (added["locks"], added["version_reads"]) == (2, 2)
 
 
 def test_a_recall_reads_the_version_once_and_a_context_once_for_the_window_and_once_for_the_passages(
