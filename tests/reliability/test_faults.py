@@ -19,11 +19,15 @@ from memories import START
 import tinymem.archive.indexing.index
 import tinymem.archive.indexing.indexing
 from tinymem import ActionStep, FinalAnswerStep, HierarchicalMemory, MessageStep, TaskStep, ToolCall
-from tinymem.errors import FormatError, InputError, StorageError
+from tinymem.errors import FormatError, InputError, PruneError, StorageError, TinymemError
 from tinymem.stores.sqlite.journal import SqliteJournal
 from tinymem.upkeep import doctor
 
 PAGE = 4_096
+UNWRITTEN = StorageError, PruneError  # the latter where a step is in, and the window could not be pruned
+    StorageError,
+    PruneError,
+)  # the latter where the step could be written, and not what it takes out of the window
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact", max_tokens=600)
 Memory = HierarchicalMemory
 
@@ -53,13 +57,13 @@ USES: dict[str, Callable[[Memory], Any]] = {
 }
 
 
-def used(memory: Memory) -> list[StorageError]:
+def used(memory: Memory) -> list[TinymemError]:
     """The errors of using a memory in all ways, of which each must be ours and about the file."""
-    errors: list[StorageError] = []
+    errors: list[TinymemError] = []
     for name, use in USES.items():
         try:
             use(memory)
-        except StorageError as error:
+        except UNWRITTEN as error:
             assert ".db" in str(error) or "Chroma could not" in str(error), (name, error)
             errors.append(error)
         except InputError as error:
@@ -108,7 +112,7 @@ def test_without_space_every_error_says_so_and_nothing_is_lost(
         memory = open_memory(tmp_path / "memory", store=store)
         memory.long_term.index.exact_up_to = 0
         added: list[int] = []
-        with pytest.raises(StorageError, match=r"journal\.db: .*(free some disk space|check the disk)"):
+        with pytest.raises(UNWRITTEN, match=r"journal\.db: .*(free some disk space|check the disk)"):
             for at in range(5_000):
                 step = MessageStep("user", f"mark{at} pump {at} {'and more ' * 50}", session=f"s{at // 9}")
                 added.append(memory.add(step).step_number or 0)
@@ -133,7 +137,7 @@ def test_a_full_disk_is_read_and_closed_without_what_waits(tmp_path: Path, monke
         with suppress(OSError), open(tmp_path / "filler", "wb", buffering=0) as filler:
             while filler.write(bytes(4_096)):
                 pass
-        with pytest.raises(StorageError, match="free some disk space"):
+        with pytest.raises(UNWRITTEN, match="free some disk space"):
             for at in range(5_000):
                 memory.add(MessageStep("user", f"more{at} {'and more ' * 50}"))
         assert "mark9 pump" in memory.recall("mark9 pump", 500).text
