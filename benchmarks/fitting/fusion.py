@@ -90,7 +90,7 @@ class Settings:
     # The weights below are set, because the data has too little to fit them on. Setting them costs nothing in
     # cross-validation.
     milestone: float = 0.5  # few questions are about final answers
-    recent: float = 0.12  # the needles of the runs are near; an agent needs what is a hundred steps back, too
+    recent: float = 0.08  # the needles of the runs are near; an agent needs what is a hundred steps back, too
     named: float = 8.0  # few questions name a rare identifier
     stated: float = 1.5  # few are asked of an agent's memory for what people said there, and in other words,
     rule: float = 2.0  # and hardly any for a rule
