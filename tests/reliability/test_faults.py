@@ -25,9 +25,6 @@ from tinymem.upkeep import doctor
 
 PAGE = 4_096
 UNWRITTEN = StorageError, PruneError  # the latter where a step is in, and the window could not be pruned
-    StorageError,
-    PruneError,
-)  # the latter where the step could be written, and not what it takes out of the window
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact", max_tokens=600)
 Memory = HierarchicalMemory
 
