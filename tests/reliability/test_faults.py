@@ -237,7 +237,7 @@ def damages(whole: bytes, count: int, seed: int) -> Iterator[bytes]:
 
 
 def check_damaged(whole: bytes, folder: Path, count: int, seed: int) -> None:
-    errors: list[StorageError] = []
+    errors: list[TinymemError] = []
     for damaged in damages(whole, count, seed):
         path = placed(folder, damaged)
         try:
