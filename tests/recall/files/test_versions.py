@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tinymem.recall.files import versions
 from tinymem.recall.files.commands import RUN
 from tinymem.recall.files.lines import code_lines
 from tinymem.recall.files.notes import NoteTaker
-from tinymem.recall.files.pieces import lines_with
+from tinymem.recall.files.pieces import pieces_in_lines
 from tinymem.recall.files.versions import Version
 from tinymem.steps.actions import ActionStep, ToolCall
 from tinymem.steps.types import MessageStep
@@ -62,10 +64,10 @@ class FileModel:
         version = self.version()
         pieces = {*version.pieces()}
         lines = [line for line in sorted(self.shown) if code_lines(line)]
-        places = lines_with(lines, pieces)
-        having = [{piece for piece in pieces if at in places[piece]} for at in range(len(lines))]
-        known = zip(lines, having, strict=True)
-        return {line for line, inside in known if version.gone_since(code_lines(line)[0], inside) is None}
+        inside = pieces_in_lines(lines, pieces)
+        codes = [code_lines(line)[0] for line in lines]
+        gone = [version.gone_since(code, inside.get(at, ())) for at, code in enumerate(codes)]
+        return {line for line, note in zip(lines, gone, strict=True) if note is None}
 
     def version(self) -> Version:
         taker = NoteTaker()
@@ -173,3 +175,14 @@ def test_a_result_that_comes_in_a_step_of_its_own_belongs_to_its_call() -> None:
     came = MessageStep("tool", f"{WORDS[0]}\n{WORDS[1]}", "c1", step_number=2)
     notes = [*taker.notes_of(made), *taker.notes_of(came)]
     assert [(note.step, note.path, len(note.lines)) for note in notes] == [(1, "/w/a.py", 0), (2, "/w/a.py", 8)]
+
+
+def test_more_replacements_than_are_compared_claim_nothing_that_is_not_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(versions, "MOST_REPLACED", 2)
+    file = FileModel([f"value {number} of this file" for number in range(6)])
+    file.read()
+    for number in range(6):
+        file.replace(f"value {number}", f"number {number}")
+    assert file.standing() & {"value 4 of this file", "value 5 of this file"} == set()
+    file.replace("number 0", "value 0")  # in the place of one that was shown
+    assert "value 0 of this file" in file.standing()

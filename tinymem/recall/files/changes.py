@@ -12,7 +12,7 @@ from tinymem.protocols import FileNote
 from tinymem.recall.files.acts import READ
 from tinymem.recall.files.commands import RUN, mark_of_pass
 from tinymem.recall.files.lines import ShownLine, lines_in_json, lines_in_text
-from tinymem.recall.files.pieces import Piece, lines_with
+from tinymem.recall.files.pieces import Piece, pieces_in_lines
 from tinymem.recall.files.results import text_of_result
 from tinymem.recall.files.tools import may_have_failed, may_touch
 from tinymem.recall.files.versions import Version
@@ -195,14 +195,13 @@ class Changes:
         spans, newest, gone, said, unsure = list[Span](), 0, 0, 0, 0
         lines = lines_of_part(part, start, end)
         pieces = {piece for version in own.values() for piece in version.pieces()}
-        places = lines_with([line.text for line in lines], pieces) if pieces else {}
+        inside = pieces_in_lines([line.text for line in lines], pieces) if pieces else {}
         for at, line in enumerate(lines):
             first, last = max(line.start, start), min(line.end, end)
             if text[first:last].isspace():  # the indent of a line that the next passage has
                 continue
             said += last - first
-            inside = {piece for piece, having in places.items() if at in having}
-            note = _gone_since(line.code, number, own.values(), () if is_call else others.values(), inside)
+            note = _gone_since(line.code, number, own.values(), () if is_call else others.values(), inside.get(at, ()))
             if note is None or note.step < number or (note.step == number and not is_call):
                 is_unsure = any(version.may_have_lost(line.code) for version in own.values())
                 unsure += is_unsure * (last - first)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from tinymem.recall.files.lines import without_number
 
-__all__ = ["LONGEST", "Piece", "Replacement", "lines_with", "piece_of"]
+__all__ = ["LONGEST", "Piece", "Replacement", "piece_of", "pieces_in_lines"]
 
 LONGEST = 1_000  # characters of a piece
 BASE = np.uint64(0x9E3779B97F4A7C15)  # odd, so that each of its powers has an inverse
@@ -61,20 +61,19 @@ def piece_of(text: str) -> Piece:
     return len(text), hashed & HALF, hashed >> 32
 
 
-def lines_with(lines: Sequence[str], pieces: Iterable[Piece]) -> dict[Piece, frozenset[int]]:
-    """Return, by piece, the places of the `lines` that have it in them."""
+def pieces_in_lines(lines: Sequence[str], pieces: Iterable[Piece]) -> dict[int, set[Piece]]:
+    """Return, by the places of `lines`, the pieces that stand in them."""
     bare = [without_number(line) for line in lines]
     starts = np.cumsum([0, *(len(line) + 1 for line in bare)])
     points = _points("\n".join(bare))
     sums, powers = _sums(points), _powers(len(points) + 1)
-    found: dict[Piece, frozenset[int]] = {}
+    found: dict[int, set[Piece]] = {}
     for piece in {*pieces}:
         length, low, high = piece
-        last = len(sums) - length
-        hashed = np.uint64(high << 32 | low)
-        is_there = sums[length:] - sums[: max(last, 0)] == hashed * powers[: max(last, 0)]
-        places = np.searchsorted(starts, np.flatnonzero(is_there), side="right") - 1
-        found[piece] = frozenset(places.tolist())
+        last = max(len(sums) - length, 0)
+        is_there = sums[length:] - sums[:last] == np.uint64(high << 32 | low) * powers[:last]
+        for place in np.searchsorted(starts, np.flatnonzero(is_there), side="right").tolist():
+            found.setdefault(place - 1, set()).add(piece)
     return found
 
 

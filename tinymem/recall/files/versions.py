@@ -13,6 +13,7 @@ from tinymem.recall.files.pieces import Piece, Replacement
 
 __all__ = ["Version"]
 
+MOST_REPLACED = 200  # newest replacements of pieces that lines are compared with; after older ones any line may stand
 ALIKE = 0.3  # share of its lines that a file keeps between two reads, or somebody else has rewritten it
 
 
@@ -32,6 +33,10 @@ class Version:
         self._unknown = -1  # the place of the last note that says that nobody knows
         for place, note in enumerate(self._notes):
             self._take(place, note)
+        older, self._replaced = self._replaced[:-MOST_REPLACED], self._replaced[-MOST_REPLACED:]
+        self._compared_since = older[-1][0] if older else -1
+        remade = [place for place, change in self._replaced if change.may_make(())]
+        self._remade = remade[-1] if remade else self._compared_since  # the last place where any line may have come
 
     def _take(self, place: int, note: FileNote) -> None:
         lines, copies = unpack_codes(note.lines), self._copies
@@ -106,7 +111,8 @@ class Version:
         `inside` are those of the `pieces` that stand in it.
         """
         last, gone = self._last.get(code, -1), self._gone.get(code, -1)
-        for place, change in self._replaced:
+        last = max(last, self._compared_since if inside else self._remade)
+        for place, change in self._replaced if inside else ():
             if place > last and change.takes(inside):
                 gone = max(gone, place)
             elif place > last and change.may_make(inside):
