@@ -678,7 +678,8 @@ class HierarchicalMemory(StepCollection):
             hidden = check_numbers("without", without)
             least = None if min_relevance is None else check_number("min_relevance", min_relevance, 0, 1)
         asked = check_str("query", query)
-        more = {"diversity": diversity, "ids": ids, "k": k, "min_relevance": least, "as_of": as_of and only.until}
+        then = None if as_of is None else only.until
+        more = {"diversity": diversity, "ids": ids, "k": k, "min_relevance": least, "as_of": then}
         found = self._search.recall(asked, budget, when, hidden=hidden, only=only, **more)
         self.receipts.note(found, when, asked)
         return found

@@ -11,7 +11,7 @@ import hashlib
 import json
 import secrets
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -177,8 +177,10 @@ class Receipts:
 
     def newest(self, limit: int = 20) -> list[Receipt]:
         """Return the newest receipts, the newest first; 16 are kept."""
-        pairs = self._archive.journal.corrections()
-        return [_naming(receipt, pairs) for receipt in self._merged()[1][::-1][: max(limit, 0)]]
+        corrected: dict[int, tuple[int, ...]] = {}
+        for old, new in self._archive.journal.corrections():
+            corrected[new] = (*corrected.get(new, ()), old)
+        return [_naming(receipt, corrected) for receipt in self._merged()[1][::-1][: max(limit, 0)]]
 
     def keep(self) -> None:
         """Write down what is new. Where that cannot be, it waits for the next time."""
@@ -280,10 +282,9 @@ def _receipt(recall: Recall, when: datetime, session: str, corrections: Sequence
     return Receipt(when, tokens, tuple(items), session)
 
 
-def _naming(receipt: Receipt, pairs: Sequence[tuple[int, int]]) -> Receipt:
-    """Return a receipt whose items name what they correct, of pairs of corrected steps and their corrections."""
-    corrects = ([old for old, new in pairs if new == item.number] for item in receipt.items)
-    items = (item._replace(corrects=(*old,)) for item, old in zip(receipt.items, corrects, strict=True))
+def _naming(receipt: Receipt, corrected: Mapping[int, tuple[int, ...]]) -> Receipt:
+    """Return a receipt whose items name what they correct: the `corrected` steps by the number of the correction."""
+    items = [item._replace(corrects=corrected.get(item.number, ())) for item in receipt.items]
     return replace(receipt, items=(*items,))
 
 
