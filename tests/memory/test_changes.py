@@ -238,3 +238,11 @@ def test_what_held_at_a_moment_comes_back_without_marks_of_later(tmp_path: Path)
         assert "[changed by #3]" in noted[2] and not memory.recall(ASKED, as_of=0).items
         with pytest.raises(InputError, match="not both"):
             memory.recall(ASKED, until="2025-03-01", as_of="2025-03-01")
+
+
+def test_the_command_of_a_mark_is_redacted(tmp_path: Path) -> None:
+    runs = [bash("deploy --key k-77120 west", result) for result in ("Exit code 1\nboom", "1 passed")]
+    with open_memory(tmp_path, redact=lambda text: text.replace("k-77120", "KEY")) as memory:
+        memory.archive(runs)
+        assert "[later: #2 deploy --key KEY west passed]" in memory.recall("deploy west", min_relevance=0).text
+    assert not any(texts_in(tmp_path, b"k-77120").values())
