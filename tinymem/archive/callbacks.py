@@ -34,7 +34,6 @@ class Callbacks:
         on_recall: Called with each recall.
         on_step: Called with each added step: one function, several, or one for each type of step.
         where: The memory that a failure is logged for; HierarchicalMemory sets it.
-        watch: Called with all that was added; HierarchicalMemory sets it.
 
     Raises:
         InputError: A callback cannot be called.
@@ -48,7 +47,6 @@ class Callbacks:
     on_recall: Callable[[Recall], object] | None = None
     on_step: StepCallbacks = ()
     where: str = field(default_factory=new_log_key, repr=False, compare=False)
-    watch: Callable[[Sequence[Step]], object] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for name in ("on_prune", "on_archive", "on_recall"):
@@ -72,9 +70,8 @@ class Callbacks:
 
     def added(self, steps: Sequence[Step]) -> None:
         """Call `on_step` with each of these steps, which are on disk by now."""
-        self._call("watch", self.watch, steps)
-        by_type = self._by_type() if self.on_step else ()
-        for step in steps if by_type else ():
+        by_type = self._by_type() if self.on_step else []
+        for step in steps:
             for kind, callback in by_type:
                 if isinstance(step, kind):
                     self._call("on_step", callback, step)

@@ -174,8 +174,9 @@ class HierarchicalMemory(StepCollection):
                 check_name(archive.journal, namespace)
                 default = default_strategy(self.window_tokens, archive.prices, place.folder)
                 strategy = default if prune_strategy is None else with_fallback(prune_strategy, default, place.folder)
-                self.receipts = Receipts(archive, replace(callbacks, where=place.logged))
-                window = DurableWindow(archive, strategy, self.receipts.callbacks, redact)
+                callbacks = replace(callbacks, where=place.logged)
+                self.receipts = Receipts(archive, callbacks)
+                window = DurableWindow(archive, strategy, callbacks, redact)
                 episodes = Episodes(archive, summarizer)
                 self.short_term, self.medium_term, self.long_term = window, episodes, archive
                 self._lock = window.lock

@@ -12,8 +12,7 @@ https://github.com/open-telemetry/semantic-conventions-genai/blob/main/docs/gen-
 
 Attributes: `gen_ai.operation.name`, `gen_ai.memory.store.id` (the namespace), `gen_ai.memory.record.count` (steps added
 or forgotten, excerpts recalled), and `error.type` (a class). A recall has an event `tinymem.recalled`, with the numbers
-and the tokens of its steps, best first, and an add the event `tinymem.used` for each excerpt that the agent used in it.
-No query, no text of a step and no message of an error.
+and the tokens of its steps, best first. No query, no text of a step and no message of an error.
 
 Nothing is imported here: a program that sets a provider has imported OpenTelemetry, and no other pays for it.
 """

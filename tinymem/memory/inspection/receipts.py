@@ -35,14 +35,14 @@ __all__ = ["Receipt", "ReceiptItem", "Receipts", "Totals"]
 Place: TypeAlias = tuple[str, int]  # of an excerpt: the id of its receipt, and which one it is there
 Names: TypeAlias = frozenset[str]
 
-KEPT = 16  # receipts that are kept,
-PENDING = 4  # and the newest of them, which are looked at when the agent says something
-AT_ONCE = 16  # that are written at once, behind an add: as many may be lost with a killed process,
-RARELY = 128  # and that a memory which is only asked holds: to write, it may have to wait for others who write
+KEPT = 16  # receipts that are kept
+MOST_UNWRITTEN = 64  # receipts that wait to be written: as many may be lost with a killed process
 MOST = 1_000  # that wait for a journal that cannot be written
-LOOKED_AT = 4_000  # characters of what the agent says at once
-FIGURES = 7  # of an item that are written; what it corrects is asked for
-BEFORE = 8  # steps before of the same session, in which nobody else may have said it
+LATER = 4  # blocks that may be used at a time, the newest ones
+NEXT_STEPS = 16  # after a block, in which the agent may use it
+STEPS_BEFORE = 8  # a block, in which nobody else may have said it
+LOOKED_AT = 4_000  # characters of what the agent says in a step
+FIGURES = 6  # of an item that are written; what is used and what it corrects is asked for
 OWN = frozenset(  # parts that are the agent's words
     {"thought", "announcement", "call", "code", "signal", "planning", "reply", "final_answer"}
 )
@@ -80,6 +80,7 @@ class Receipt:
         time: When it was recalled.
         tokens: Its tokens.
         items: Its excerpts, in the order in which they stand in it.
+        after: The number of the newest step when it was recalled.
         session: A keyed hash of the session that may use it, so that its name can be forgotten; "" for any.
         id: Its own name.
     """
@@ -87,6 +88,7 @@ class Receipt:
     time: datetime
     tokens: int
     items: tuple[ReceiptItem, ...]
+    after: int = field(default=0, repr=False)
     session: str = field(default="", repr=False)
     id: str = field(default_factory=lambda: secrets.token_hex(4), repr=False)
 
@@ -112,12 +114,13 @@ class Totals:
 class Receipts:
     """The receipts of a memory. Any number of threads and processes may write and read them.
 
+    What was used is worked out when somebody asks, and when a receipt is so old that only its sums are kept.
+
     Args:
         archive: The memory's archive.
         callbacks: The callbacks of the memory's user.
 
     Attributes:
-        callbacks: The same, which tell the receipts what was added too.
         is_on: Set it to False where people look at a memory, and no agent.
 
     >>> from tinymem import HierarchicalMemory
@@ -130,14 +133,11 @@ class Receipts:
     """
 
     def __init__(self, archive: Archive, callbacks: Callbacks) -> None:
-        self._archive = archive
-        self.callbacks = replace(callbacks, watch=self._watch)
+        self._archive, self._callbacks = archive, callbacks
         self.is_on = True
         self._lock = threading.Lock()  # never held while the journal is asked
-        self._new: tuple[Receipt, ...] = ()  # not written yet, the newest last
-        self._used: frozenset[Place] = frozenset()  # used, and not written yet
-        self._read: tuple[str | None, list[Receipt]] = None, []
-        self._texts: dict[str, tuple[str, list[str]]] = {}  # the question and the excerpts, by the receipt's id
+        self._new: list[Receipt] = []  # not written yet, the newest last
+        self._asked: dict[str, Names] = {}  # what the questions of this process named, by the receipt's id
 
     def note(
         self,
@@ -157,129 +157,117 @@ class Receipts:
             corrections: What came into the window of the prompt behind the steps that it corrects.
         """
         if self.is_on and (recall.items or corrections):
-            receipt = _receipt(recall, when, self._hash(session), corrections)
-            best = sorted(receipt.items, key=lambda item: item.rank)
-            about = {"steps": [item.number for item in best], "tokens": [item.tokens for item in best]}
-            add_event("tinymem.recalled", {f"tinymem.{name}": values for name, values in about.items()})
-            with self._lock:
-                self._new = (*self._new[-MOST:], receipt)
-                self._texts[receipt.id] = query or "", [one.text for one in (*recall.items, *corrections)]
-                while len(self._texts) > 2 * PENDING:  # the oldest: those of other processes are in between
-                    self._texts.pop(next(iter(self._texts)))
-                is_full = len(self._new) >= RARELY
-            if is_full:
-                self.keep()
-        self.callbacks.recalled(recall)
+            items = _items_of(recall, corrections)
+            tokens = recall.tokens + sum(excerpt.tokens for excerpt in corrections)
+            newest = self._archive.journal.next_number() - 1
+            self._hold(Receipt(when, tokens, items, newest, self._hash(session)), query or "")
+        self._callbacks.recalled(recall)
 
     def totals(self) -> Totals:
         """Return the sums over all blocks that were ever recalled."""
-        return self._merged()[0]
+        totals, receipts = self._read(self._new)
+        return replace(totals, recalls_used=totals.recalls_used + _count_used(receipts))
 
     def newest(self, limit: int = 20) -> list[Receipt]:
         """Return the newest receipts, the newest first; 16 are kept."""
         corrected: dict[int, tuple[int, ...]] = {}
         for old, new in self._archive.journal.corrections():
             corrected[new] = (*corrected.get(new, ()), old)
-        return [_naming(receipt, corrected) for receipt in self._merged()[1][::-1][: max(limit, 0)]]
+        receipts = self._read(self._new)[1][-KEPT:]
+        return [_naming(receipt, corrected) for receipt in receipts[::-1][: max(limit, 0)]]
 
     def keep(self) -> None:
         """Write down what is new. Where that cannot be, it waits for the next time."""
-        if not (self._new or self._used):
+        if not self._new:
             return
         with suppress(StorageError), self._archive.journal.together():
             with self._lock:
-                new, used = self._new, self._used
-            self._archive.journal.keep({RECEIPTS: _dumped(*self._merged(new, used))})
+                new = [*self._new]
+            totals, receipts = self._read(new)
+            used = totals.recalls_used + _count_used(receipts[:-KEPT])
+            written = _dumped(replace(totals, recalls_used=used), receipts[-KEPT:])
+            self._archive.journal.keep({RECEIPTS: written})
             with self._lock:
-                self._new, self._used = self._new[len(new) :], self._used - used
+                self._new = self._new[len(new) :]
 
-    def _merged(
-        self, new: Sequence[Receipt] | None = None, used: Collection[Place] | None = None
-    ) -> tuple[Totals, list[Receipt]]:
-        """Return the receipts of all processes, with those of this one that are not written yet."""
-        new, used = self._new if new is None else new, self._used if used is None else used
+    def _hold(self, receipt: Receipt, query: str) -> None:
+        """Hold a receipt until there are enough to be written, since that may have to wait for others who write."""
+        best = sorted(receipt.items, key=lambda item: item.rank)
+        about = {"steps": [item.number for item in best], "tokens": [item.tokens for item in best]}
+        add_event("tinymem.recalled", {f"tinymem.{name}": values for name, values in about.items()})
+        with self._lock:
+            self._new = [*self._new[-MOST:], receipt]
+            self._asked[receipt.id] = _names_in(query)
+            while len(self._asked) > KEPT + MOST_UNWRITTEN:  # the oldest: those of other processes are in between
+                self._asked.pop(next(iter(self._asked)))
+        if len(self._new) >= MOST_UNWRITTEN:
+            self.keep()
+
+    def _read(self, new: Sequence[Receipt]) -> tuple[Totals, list[Receipt]]:
+        """Return the sums and the receipts of all processes, with these `new` ones, and with what was used of them.
+
+        Of those that are returned, the sums have the uses of none.
+        """
         totals, written = _parsed(self._archive.journal.setting(RECEIPTS))
-        before, marked = [*written, *new], {id for id, _ in used}
-        now = [_used(one, used) if one.id in marked else one for one in before]
-        first_used = len(marked - {one.id for one in before if one.used})
-        tokens = sum(one.tokens for one in new)
-        sums = totals.recalls + len(new), totals.recalls_used + first_used, totals.recalled_tokens + tokens
-        return Totals(*sums), now[-KEPT:]
+        recalls = totals.recalls + len(new)
+        tokens = totals.recalled_tokens + sum(receipt.tokens for receipt in new)
+        receipts = [*written, *new]
+        used = self._find_used(receipts)
+        return Totals(recalls, totals.recalls_used, tokens), [_mark_used(receipt, used) for receipt in receipts]
 
     # -- what the agent says ------------------------------------------------------------------------------------------
 
-    def _watch(self, steps: Sequence[Step]) -> None:
-        """Mark what the agent uses in its own words in these steps, which were added."""
-        for step in steps:
-            if (said := _words(step, own=True)) and (receipts := self._pending()):
-                self._mark(step, _names_in(said[:LOOKED_AT]), receipts)
-        if len(self._new) >= AT_ONCE:
-            self.keep()
+    def _find_used(self, receipts: Sequence[Receipt]) -> set[Place]:
+        """Return the excerpts that the agent used in its own words, in the steps that came after them."""
+        numbers = set[int]()
+        for receipt in receipts:
+            numbers.update(range(max(1, receipt.after - STEPS_BEFORE), receipt.after + NEXT_STEPS + 1))
+            numbers.update(item.number for item in receipt.items)
+        steps = self._archive.fetch(sorted(numbers))
+        used = set[Place]()
+        for number, step in sorted(steps.items()):
+            usable = [receipt for receipt in receipts if 0 < number - receipt.after <= NEXT_STEPS]
+            if usable and (said := _words(step, own=True)):
+                names = _names_in(said[:LOOKED_AT])
+                used |= self._find_used_by(step, names, usable[: -LATER - 1 : -1], steps)
+        return used
 
-    def _pending(self) -> list[Receipt]:
-        """Return the receipts that may still be used, of all processes, the newest first."""
-        raw = self._archive.journal.setting(RECEIPTS)
-        if raw != self._read[0]:
-            self._read = raw, _parsed(raw)[1]
-        with self._lock:
-            return [*reversed(self._new), *reversed(self._read[1])][:PENDING]
-
-    def _mark(self, step: Step, names: Names, receipts: Sequence[Receipt]) -> None:
-        """Mark the newest excerpt that has a name, for each of these that nobody else had said before."""
-        session, said = self._hash(step.session), None
-        for one in receipts:
-            if one.session not in ("", session) or step.timestamp < one.time:
+    def _find_used_by(
+        self, step: Step, names: Names, receipts: Sequence[Receipt], steps: Mapping[int, Step]
+    ) -> set[Place]:
+        """Return the newest excerpt that has a name, for each of these `names` that nobody else had said before."""
+        session, used = self._hash(step.session), set[Place]()
+        for receipt in receipts:
+            if receipt.session not in ("", session) or step.timestamp < receipt.time:
                 continue
-            query, texts = self._texts_of(one)
-            for at, text in enumerate(texts):
-                lowered = text.lower()
-                found = {name for name in names if name in lowered}
-                if not found or not (found := found & _names_in(text) - _names_in(query)):
-                    continue
+            asked = self._asked.get(receipt.id, frozenset())
+            for place, item in enumerate(receipt.items):
+                found = names & _names_in(_text_of(item, steps)) - asked
                 names -= found
-                if one.items[at].used or (one.id, at) in self._used:
-                    continue
-                said = self._said_before(step) if said is None else said
-                if any(_is_new(name, one.time, said) for name in found):
-                    add_event("tinymem.used", {"tinymem.steps": [one.items[at].number]})
-                    with self._lock:
-                        self._used |= {(one.id, at)}
-
-    def _texts_of(self, one: Receipt) -> tuple[str, list[str]]:
-        """Return the question and the excerpts of a receipt; of another process's, the excerpts alone."""
-        if one.id not in self._texts:
-            steps = self._archive.fetch([item.number for item in one.items])
-            with self._archive.checking_parts():
-                self._texts[one.id] = (
-                    "",
-                    [
-                        steps[item.number].parts()[item.part].text[item.start : item.end]
-                        if item.number in steps
-                        else ""
-                        for item in one.items
-                    ],
-                )
-        return self._texts[one.id]
-
-    def _said_before(self, step: Step) -> list[tuple[Step, str]]:
-        last = step.step_number or 0
-        before = self._archive.fetch(range(max(1, last - BEFORE), last)).values()
-        return [(one, one.text.lower()) for one in before if one.session == step.session]
+                if any(_is_new(name, step, receipt, steps) for name in found):
+                    used.add((receipt.id, place))
+        return used
 
     def _hash(self, session: str | None) -> str:
         key = self._archive.key[: hashlib.blake2b.MAX_KEY_SIZE]
         return "" if session is None else hashlib.blake2b(session.encode(), key=key, digest_size=8).hexdigest()
 
 
-def _receipt(recall: Recall, when: datetime, session: str, corrections: Sequence[Excerpt]) -> Receipt:
-    ranked = sorted(range(len(recall.items)), key=lambda at: -recall.items[at].score)
-    rank = {at: place for place, at in enumerate(ranked, 1)}
-    items = (
-        ReceiptItem(one.step.step_number or 0, one.part, one.start, one.end, rank.get(at, at + 1), one.tokens)
-        for at, one in enumerate((*recall.items, *corrections))
-    )
-    tokens = recall.tokens + sum(one.tokens for one in corrections)
-    return Receipt(when, tokens, tuple(items), session)
+def _items_of(recall: Recall, corrections: Sequence[Excerpt]) -> tuple[ReceiptItem, ...]:
+    ranked = sorted(range(len(recall.items)), key=lambda place: -recall.items[place].score)
+    rank = {place: number for number, place in enumerate(ranked, 1)}
+    items = []
+    for place, excerpt in enumerate((*recall.items, *corrections)):
+        number = excerpt.step.step_number or 0
+        spot = rank.get(place, place + 1)
+        items.append(ReceiptItem(number, excerpt.part, excerpt.start, excerpt.end, spot, excerpt.tokens))
+    return tuple(items)
+
+
+def _text_of(item: ReceiptItem, steps: Mapping[int, Step]) -> str:
+    """Return the text of an excerpt; "" where its step is gone, or is another one by now."""
+    parts = steps[item.number].parts() if item.number in steps else []
+    return parts[item.part].text[item.start : item.end] if item.part < len(parts) else ""
 
 
 def _naming(receipt: Receipt, corrected: Mapping[int, tuple[int, ...]]) -> Receipt:
@@ -288,16 +276,26 @@ def _naming(receipt: Receipt, corrected: Mapping[int, tuple[int, ...]]) -> Recei
     return replace(receipt, items=(*items,))
 
 
-def _used(receipt: Receipt, used: Collection[Place]) -> Receipt:
-    items = (item._replace(used=item.used or (receipt.id, at) in used) for at, item in enumerate(receipt.items))
+def _mark_used(receipt: Receipt, used: Collection[Place]) -> Receipt:
+    items = [item._replace(used=(receipt.id, place) in used) for place, item in enumerate(receipt.items)]
     return replace(receipt, items=tuple(items))
 
 
-def _is_new(name: str, since: datetime, said: Sequence[tuple[Step, str]]) -> bool:
-    """Return whether a name stands in none of these steps, but for what the agent said since the block came."""
-    return not any(
-        step.timestamp < since or name in _words(step, own=False).lower() for step, text in said if name in text
-    )
+def _count_used(receipts: Sequence[Receipt]) -> int:
+    return sum(receipt.used for receipt in receipts)
+
+
+def _is_new(name: str, said_in: Step, receipt: Receipt, steps: Mapping[int, Step]) -> bool:
+    """Return whether nobody had said a name shortly before, but for the agent since the block came."""
+    last = said_in.step_number or 0
+    for number in range(receipt.after - STEPS_BEFORE, last):
+        step = steps.get(number)
+        if step is None or step.session != said_in.session:
+            continue
+        words = step.text if number <= receipt.after else _words(step, own=False)
+        if name in words.lower():
+            return False
+    return True
 
 
 def _words(step: Step, own: bool) -> str:
@@ -313,25 +311,23 @@ def _names_in(text: str) -> Names:
 
 
 def _dumped(totals: Totals, receipts: Sequence[Receipt]) -> str:
-    records = [
-        [one.id, one.time.isoformat(), one.session, one.tokens, *chain(*(item[:FIGURES] for item in one.items))]
-        for one in receipts
-    ]
-    return json.dumps({"totals": vars(totals), "receipts": records})
-
-
-def _items(figures: Sequence[int]) -> tuple[ReceiptItem, ...]:
-    return tuple(ReceiptItem(*item) for item in zip(*(figures[at::FIGURES] for at in range(FIGURES)), strict=True))
+    records = []
+    for receipt in receipts:
+        figures = chain.from_iterable(item[:FIGURES] for item in receipt.items)
+        time = receipt.time.isoformat()
+        records.append([receipt.id, time, receipt.session, receipt.tokens, receipt.after, *figures])
+    return json.dumps({"totals": vars(totals), "blocks": records})
 
 
 def _parsed(raw: str | None) -> tuple[Totals, list[Receipt]]:
     """Read what was written; what is damaged counts as nothing, since these are only statistics."""
+    receipts = []
     try:
         state: dict[str, Any] = json.loads(raw or "{}")
-        receipts = [
-            Receipt(datetime.fromisoformat(time), tokens, _items(figures), session, id)
-            for id, time, session, tokens, *figures in state.get("receipts", ())
-        ]
+        for id, time, session, tokens, after, *figures in state.get("blocks", ()):
+            rows = zip(*(figures[place::FIGURES] for place in range(FIGURES)), strict=True)
+            items = tuple(ReceiptItem(*row) for row in rows)
+            receipts.append(Receipt(datetime.fromisoformat(time), tokens, items, after, session, id))
         return Totals(**state.get("totals", {})), receipts
     except (ValueError, TypeError, AttributeError):
         return Totals(), []
