@@ -32,7 +32,7 @@ NOW = BEGIN + timedelta(days=40)
 BUDGETS = (150, 600)
 VARIES = re.compile(
     r"(?<=recalled-)\d+|(?<=episodes-)\d+|(?<=scratchpad-)\d+|"
-    r"[\d.]+ ms|(?<=milliseconds\": )[\d.]+|[\d.]+ [kKM]i?B|[\d,]+ bytes"
+    r"[\d.]+ ms|(?<=milliseconds\": )[\d.]+|[\d.]+ [kKM]i?B|[\d,]+ bytes|(?<=bytes on disk)[ \d,]+"
 )
 PEOPLE = ("Ana", "Ben", "Carol")
 TOPICS = ("oven", "choir", "server", "garden", "ferry", "invoice", "piano", "lease")
