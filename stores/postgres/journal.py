@@ -13,7 +13,7 @@ import psycopg
 
 from tinymem.errors import StorageError
 from tinymem.protocols import FiledStep, Place, Slice, SliceRequest, Survey, TermCheck, VectorCheck
-from tinymem.protocols.settings import FORGOTTEN, PROMPTS, REWRITES, UNSPLIT, WINDOW_CHANGES
+from tinymem.protocols.settings import FORGOTTEN, REWRITES, UNSPLIT, WINDOW_CHANGES
 from tinymem.stores.postgres.passages import Passages
 from tinymem.stores.postgres.server.errors import guarded, is_lost
 from tinymem.stores.postgres.slices import Slices
@@ -123,7 +123,7 @@ class PostgresJournal(Steps, Passages):
             self._identifiers.find_first(*counted)
             self.write(_COVERING, self.id, numbers)
             self.head.last, self.head.end = (self.read(_END, (self.id,)) or [(0, 0)])[0]
-            self.keep({FORGOTTEN: " ".join([self.setting(FORGOTTEN) or "", *map(str, gone)]).strip(), PROMPTS: ""})
+            self.keep({FORGOTTEN: " ".join([self.setting(FORGOTTEN) or "", *map(str, gone)]).strip()})
             self._count_up(WINDOW_CHANGES)
             self._count_up(REWRITES)
         return True

@@ -13,7 +13,7 @@ import numpy as np
 
 from tinymem.errors import StorageError
 from tinymem.protocols import FiledStep, Place, TermCheck, VectorCheck
-from tinymem.protocols.settings import FORGOTTEN, PROMPTS, REWRITES, UNSCRUBBED, UNSPLIT, WINDOW_CHANGES
+from tinymem.protocols.settings import FORGOTTEN, REWRITES, UNSCRUBBED, UNSPLIT, WINDOW_CHANGES
 from tinymem.stores.sqlite.database import guarded
 from tinymem.stores.sqlite.lengths import Lengths
 from tinymem.stores.sqlite.passages import Passages
@@ -80,7 +80,7 @@ class SqliteJournal(Steps, Passages):
             self._fulltext.purge()
             gone = " ".join(str(id) for some in ids.values() for id in some)
             gone = f"{self.setting(FORGOTTEN) or ''} {gone}".strip()
-            self.keep({FORGOTTEN: gone, PROMPTS: "", UNSCRUBBED: "1"})  # prompts name sessions, and none goes on
+            self.keep({FORGOTTEN: gone, UNSCRUBBED: "1"})
             self._count_up(WINDOW_CHANGES)
             self._count_up(REWRITES)
         if not self._db.in_transaction:

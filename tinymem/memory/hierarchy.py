@@ -959,7 +959,6 @@ class HierarchicalMemory(StepCollection):
                 self._lock.is_closed = True
                 try:
                     self._scratchpad.keep()
-                    self._contexts.prompts.keep()
                     self.receipts.keep()
                 finally:
                     if self._place.remove is not None:  # what is gone in a moment

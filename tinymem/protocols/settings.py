@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 __all__ = ["CLEARED", "EMBEDDER", "EMBEDDER_CHANGES", "EMBEDDER_NAME", "FENCE_KEY", "FILLED", "FORGOTTEN",
-           "INDEX_FAULT", "INDEX_REQUEST", "MARK", "MOVING", "NAMESPACE", "OPEN_CALLS", "OUTDATED", "PROMPTS",
+           "INDEX_FAULT", "INDEX_REQUEST", "MARK", "MOVING", "NAMESPACE", "OPEN_CALLS", "OUTDATED",
            "RECEIPTS", "REINDEXING", "REWRITES", "SCRATCHPAD", "TRANSCRIPT", "UNENDED", "UNSCRUBBED", "UNSPLIT",
            "WATERMARK", "WINDOW_CHANGES"]  # fmt: skip
 
@@ -30,7 +30,6 @@ MOVING = "moving"  # while the journal is made as a copy of another one, which i
 NAMESPACE = "namespace"  # the name of the namespace that the journal belongs to
 OPEN_CALLS = "open_calls"  # calls without a result: the number of the step, by call id, as JSON
 OUTDATED = "index_outdated"  # ids of passages whose metadata in the vector store has changed
-PROMPTS = "prompts"  # the last prompts of sessions, without their texts, as JSON
 RECEIPTS = "receipts"  # the blocks that were recalled, without their texts, and their sums, as JSON
 SCRATCHPAD = "scratchpad"  # the scratchpad, as JSON
 TRANSCRIPT = "transcript "  # and a hash of a file's path: how far the session file was read, as JSON
