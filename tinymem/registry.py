@@ -15,7 +15,6 @@ with an entry point, a callable that takes what stands behind the colon::
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -35,7 +34,6 @@ __all__ = [
     "embedder_names",
     "erase_store",
     "is_in_memory",
-    "remove_from_store",
     "store_from",
     "store_names",
     "summarizer_from",
@@ -113,28 +111,9 @@ def erase_store(name: str, path: Path) -> bool:
         InputError: No adapter has that name.
         StorageError: The files are in use.
     """
-    erase, argument = _of_class(name, "erase")
-    return erase is not None and bool(erase(argument, path))
-
-
-def remove_from_store(name: str, path: Path, ids: Sequence[int]) -> bool:
-    """Remove these ids from the files of the store `name` in the folder `path`, so that nothing of them is left there.
-
-    Returns:
-        False if the adapter cannot do so, and the store has to be cleared.
-
-    Raises:
-        InputError: No adapter has that name.
-        StorageError: The files are in use.
-    """
-    remove, argument = _of_class(name, "remove")
-    return remove is not None and bool(remove(argument, path, ids))
-
-
-def _of_class(name: str, function: str) -> tuple[Callable[..., object] | None, str]:
-    """Return a static method of the class that makes the store `name`, and the argument in that name."""
     load, argument = _resolve(STORES, "store", name)
-    return getattr(getattr(load, "__self__", None), function, None), argument  # from_name is a method of it
+    erase = getattr(getattr(load, "__self__", None), "erase", None)  # from_name is a method of the adapter's class
+    return erase is not None and bool(erase(argument, path))
 
 
 def is_in_memory(spec: str | VectorStore) -> bool:

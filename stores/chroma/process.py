@@ -42,6 +42,9 @@ ANSWERS_WITHIN = (30.0, 60.0, 120.0, 240.0)  # seconds; more after each kill: a 
 ENDS_WITHIN = 10.0  # seconds
 RUN = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from tinymem.stores.chroma.worker import main; main()"
 COMMAND = ("-I", "-c", RUN)  # isolated, since nothing in the current folder or the environment may get in the way
+# Chroma writes uninitialised memory into new files. With this the C library gives out zeros, and overwrites what is
+# given back, so that no vector of another namespace gets there.
+CLEAN_MEMORY = {"MALLOC_PERTURB_": "255"}
 
 
 class _EndedError(StorageError):
@@ -108,13 +111,13 @@ class ChromaProcess:
 
     @staticmethod
     def erase(argument: str, path: Path) -> bool:
-        """Delete the files of the store without opening them; False for a server, which has none there."""
-        return ChromaStore.erase(argument, path)
+        """Delete the files of the store without opening them; False for a server, which has none there.
 
-    @staticmethod
-    def remove(argument: str, path: Path, ids: Sequence[int]) -> bool:
-        """Remove ids from the files of the store without opening them; False where it has to be cleared."""
-        return ChromaStore.remove(argument, path, ids)
+        The process ends, since it may hold their vectors in its memory; the next call starts another.
+        """
+        with _chroma.lock:
+            _chroma.end()
+        return ChromaStore.erase(argument, path)
 
     def _ask(self, method: str, *arguments: object) -> Any:
         """Return what the store's method returns; another process opens the store again after the end of one."""
@@ -168,8 +171,9 @@ class _Chroma:
         try:
             # A session of its own, so that Ctrl-C does not reach it; unbuffered, so that a fork copies nothing unsent
             self._process = subprocess.Popen(
-                command, bufsize=0, stdin=pipe, stdout=pipe, stderr=nowhere, start_new_session=True
-            )
+                command, bufsize=0, stdin=pipe, stdout=pipe, stderr=nowhere, start_new_session=True,
+                env={**os.environ, **CLEAN_MEMORY},
+            )  # fmt: skip
         except OSError as error:
             raise StorageError(f"Chroma's process could not be started: {error}") from error
         assert self._process.stdin is not None

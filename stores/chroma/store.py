@@ -3,7 +3,7 @@
 Chroma holds ids, vectors and small metadata, and no text. This module works around its faults.
 Two processes in one folder corrupt each other's index without an error, so the folder is locked. Chroma hangs after a
 fork, so a child gets an error. The default distance is not the cosine. Deleted vectors stay in the files, so `clear`
-deletes the files, and `remove` overwrites single vectors. Stray memory gets into new files, so they are cleaned.
+deletes the files.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +19,7 @@ import numpy as np
 
 from tinymem.errors import ClosedError, FormatError, InputError, StorageError, TinymemError
 from tinymem.protocols import Ids, Metadata, Vectors
-from tinymem.stores.chroma.files import DATABASE, FORMAT, MARK, Unused, check, wipe
-from tinymem.stores.chroma.removal import remove
+from tinymem.stores.chroma.files import DATABASE, FORMAT, MARK, check, wipe
 from tinymem.stores.chroma.server import collection_of, connect, disconnect
 from tinymem.stores.files import NewFiles, lock_folder, make_private_folder
 from tinymem.stores.locks import leave_to_parent
@@ -57,10 +56,10 @@ class ChromaStore:
     number), type, time (seconds since 1970) and milestone, and where the step has them session, speaker and tool (the
     names of several, separated by ", ").
 
-    `forget` removes metadata as it removes vectors. A store named `"chroma"` overwrites them in its files. Of a store
-    that was given as an object the files are deleted, and made again of what is left in the background. That holds for
-    a folder without other collections; elsewhere, as on a server, only the collection is dropped, and Chroma may keep
-    parts of it in its files.
+    `forget` deletes the files, and they are made again of what is left in the background. That holds for a folder
+    without other collections; elsewhere, as on a server, only the collection is dropped, and Chroma may keep parts of
+    it in its files. Chroma also writes stray memory of its process into new files: in your own process that may be
+    vectors that were just forgotten, so a memory that forgets is better opened with the name `"chroma"`.
 
     >>> embedded = ChromaStore("./memory/chroma")  # doctest: +SKIP
     >>> served = ChromaStore("./memory/chroma", "http://localhost:8000")  # doctest: +SKIP
@@ -68,7 +67,6 @@ class ChromaStore:
 
     def __init__(self, path: Path | str, server: str = "") -> None:
         self._folder, self._server, self._title = Path(path).resolve(), server, COLLECTION
-        self._unused = None if server else Unused(self._folder)
         self._client: ClientAPI | None = None
         self._pid = os.getpid()
         leave_to_parent(self)
@@ -183,9 +181,6 @@ class ChromaStore:
         with self._guard:
             self._disconnect()
             if self._lock is not None:
-                if self._unused is not None:
-                    with suppress(OSError):
-                        self._unused.clean()
                 self._lock.release()
                 self._lock = None
 
@@ -209,31 +204,6 @@ class ChromaStore:
             finally:
                 lock.release()
         return not argument
-
-    @staticmethod
-    def remove(argument: str, path: Path, ids: Sequence[int]) -> bool:
-        """Remove `ids`, and all beside them, from the files of the store `argument` (see `from_name`) in `path`.
-
-        Chroma itself would leave the vectors there. This neither starts it nor reads the vectors of others.
-
-        Returns:
-            False if nothing else helps than `clear`: on a server, where an older tinymem left texts, after a change of
-            Chroma's files, or where so much was removed that the index is better made again.
-
-        Raises:
-            StorageError: A store has the folder open.
-        """
-        folder = path.resolve()
-        if argument or not folder.is_dir():
-            return not argument
-        lock = lock_folder(folder)
-        try:
-            Unused(folder).clean()  # a process that was killed has not
-            return remove(folder, ids)
-        except OSError as error:
-            raise StorageError(f"the index in {folder} cannot be cleaned: {error}") from error
-        finally:
-            lock.release()
 
     def _open(self) -> None:
         if self._server:
@@ -280,14 +250,12 @@ class ChromaStore:
 
     @contextmanager
     def _exclusive(self) -> Iterator[None]:
-        """Let one thread at a time use an embedded Chroma, and clean its files afterwards: any call may write them."""
-        if self._unused is None:
+        """Let one thread at a time use an embedded Chroma."""
+        if self._server:
             yield
             return
         with self._guard:
             yield
-            with _translate_errors("clean its files"):
-                self._unused.clean()
 
     def _disconnect(self) -> None:
         if self._client is not None:

@@ -151,6 +151,9 @@ class PostgresJournal(Steps, Passages):
         """Do nothing: what was removed is gone from every query, and the server's files are not ours to write again."""
         self._check_open()
 
+    def finish_scrub(self) -> None:
+        """Do nothing: `tinymem scrub` does it for all namespaces."""
+
     def compact(self) -> None:
         """Do nothing: the server's autovacuum gives room to new rows."""
         self._check_open()

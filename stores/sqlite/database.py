@@ -18,7 +18,6 @@ from tinymem.stores.locks import ProcessLock, leave_to_parent
 from tinymem.stores.sqlite.fulltext import FullText
 from tinymem.stores.sqlite.reading import FileState, is_read_only, open_to_read, state_of
 from tinymem.stores.sqlite.schema import FORMAT, check_format, make_tables, version_of
-from tinymem.stores.sqlite.scrubbing import handles
 
 __all__ = ["RECOVERY", "Database", "damaged", "guarded", "open_connection"]
 
@@ -133,8 +132,7 @@ class Database:
             self._db, self._unchanging = _open_to_read(path, timeout)
         else:
             self._db = open_connection(path, create, timeout)
-        self._timeout, self._handle = timeout, handles.add(path)
-        self._is_open = True
+        self._timeout = timeout
         leave_to_parent(self)
         try:
             with guarded(path):
@@ -157,9 +155,6 @@ class Database:
         if not self._lock.inherited:
             with self._lock:
                 self._db.close()
-                if self._is_open:
-                    self._is_open = False
-                    handles.release(self._handle)
 
     def _check_writable(self) -> None:
         if self.is_read_only:

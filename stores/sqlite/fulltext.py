@@ -38,14 +38,8 @@ CREATE VIRTUAL TABLE IF NOT EXISTS temp.occurrences USING fts5vocab('main', 'ful
 """
 COUNT = "SELECT count(*) FROM (SELECT 1 FROM fulltext WHERE fulltext MATCH ? LIMIT ?)"
 OCCURRENCES = "SELECT group_concat(doc) FROM temp.occurrences WHERE term = ?"
-OPTIMIZE = "INSERT INTO fulltext(fulltext) VALUES ('optimize')"
-BEGINNING_WITH = "SELECT term FROM vocabulary WHERE term >= ? AND term < ?"
-HIGHEST = "\U0010ffff"  # the character behind all others
 VERSION = "PRAGMA data_version"  # changes when another connection has written
-SECURE = (
-    3,
-    42,
-)  # the SQLite that can remove terms where they lie; the index is then of a format that older ones refuse
+SECURE_DELETE = (3, 42)  # the SQLite that can remove terms where they lie; older ones refuse such an index
 MOST_FRESH = 64  # passages that are noted in what is remembered; after more, nothing is remembered
 MOST_REMEMBERED = 1_000_000  # passages of stems that are remembered, in sum: 8 bytes each
 
@@ -56,12 +50,10 @@ class FullText:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._db = connection
         self._db.executescript(SCHEMA)
-        self._removed: set[str] = set()  # terms of passages that were removed since the last `purge`
-        self._removes_in_place = self._setting("secure-delete") > 0
-        if self._setting("version") > 4 and sqlite3.sqlite_version_info < SECURE:
+        if self._setting("version") > 4 and sqlite3.sqlite_version_info < SECURE_DELETE:
             raise FormatError(
                 f"a newer SQLite has removed words here, and SQLite {sqlite3.sqlite_version} cannot read what it left: "
-                f"use a Python whose sqlite3.sqlite_version is {'.'.join(map(str, SECURE))} or newer"
+                f"use a Python whose sqlite3.sqlite_version is {'.'.join(map(str, SECURE_DELETE))} or newer"
             )
         self._stems = Stems(connection)
         self._lengths = Lengths(connection)
@@ -88,14 +80,14 @@ class FullText:
             self._fresh.update(added)
 
     def remove(self, passages: Iterable[tuple[int, str]], unsplit: int = 0) -> None:
-        """Remove passages; their texts must be those that were added, `unsplit` up to this id."""
+        """Remove passages; their texts must be those that were added, `unsplit` up to this id.
+
+        Their terms stay on disk, marked as removed, until `purge`.
+        """
         self._forget()
-        if sqlite3.sqlite_version_info >= SECURE and not self._removes_in_place:
-            self._db.execute("INSERT INTO fulltext(fulltext, rank) VALUES ('secure-delete', 1)")
-            self._removes_in_place = True
-        rows = [("delete", i, to_index_text(t, unsplit=i <= unsplit)) for i, t in passages]
-        if self._removes_in_place:
-            self._removed.update(*self._stems.count_indexed([text for _, _, text in rows]))
+        if self._setting("secure-delete"):  # as an earlier tinymem set it: `purge` needs the marks
+            self._db.execute("INSERT INTO fulltext(fulltext, rank) VALUES ('secure-delete', 0)")
+        rows = [("delete", id, to_index_text(text, unsplit=id <= unsplit)) for id, text in passages]
         self._db.executemany("INSERT INTO fulltext(fulltext, rowid, terms) VALUES (?, ?, ?)", rows)
 
     def clear(self) -> None:
@@ -104,29 +96,8 @@ class FullText:
         self._db.execute("INSERT INTO fulltext(fulltext) VALUES ('delete-all')")
 
     def purge(self) -> None:
-        """Remove what is left of the terms of removed passages from disk.
-
-        An older SQLite has only marked them as removed, and a newer one leaves a term where it divides two pages. Then
-        the index is merged into one segment, which takes a second for 100,000 passages.
-        """
-        if not self._removes_in_place:
-            self._db.execute(OPTIMIZE)
-        elif self._divides_pages(self._removed):
-            self._db.execute("INSERT INTO fulltext(rowid, terms) VALUES (-1, 'a')")  # one segment is not merged
-            self._db.execute(OPTIMIZE)
-            self._db.execute("INSERT INTO fulltext(fulltext, rowid, terms) VALUES ('delete', -1, 'a')")
-        self._removed = set()
-
-    def _divides_pages(self, removed: Iterable[str]) -> bool:
-        """Return whether one of these terms, or the beginning of one, divides pages, and no other term begins so."""
-        dividers = {term[1:] for (term,) in self._db.execute("SELECT term FROM fulltext_idx")}
-        begun = {whole[:end] for term in removed for whole in [term.encode()] for end in range(1, len(whole) + 1)}
-        for divider in dividers & begun:
-            first = divider.decode("utf-8", "ignore")  # it may end inside a letter
-            terms = self._db.execute(BEGINNING_WITH, (first, f"{first}{HIGHEST}"))
-            if not any(term.encode().startswith(divider) for (term,) in terms):
-                return True
-        return False
+        """Write the index again without the terms of removed passages: a second for 100,000 passages."""
+        self._db.execute("INSERT INTO fulltext(fulltext) VALUES ('optimize')")
 
     def search(self, query: str, waiting: Waiting = NOTHING, among: Ids | None = None) -> Lexical:
         """Return the passages that share terms with `query`, best first (`tinymem.stores.bm25`).

@@ -18,14 +18,12 @@ from tinymem.stores.sqlite.database import guarded
 from tinymem.stores.sqlite.lengths import Lengths
 from tinymem.stores.sqlite.passages import Passages
 from tinymem.stores.sqlite.reading import copy_of
-from tinymem.stores.sqlite.scrubbing import scrub_in_place
 from tinymem.stores.sqlite.steps import Steps
 
 __all__ = ["SqliteJournal"]
 
 CHECK_TERMS = "INSERT INTO fulltext(fulltext) VALUES ('integrity-check')"
 FAULTS = 3  # faults of the file that are named
-FREE = 0.25  # share of free pages from which on the file is written again, so that it becomes smaller
 
 _WEIGHTS = """
 SELECT number, length(record) + ifnull(length(view), 0) + ifnull(derived, 0) FROM steps LEFT JOIN (
@@ -59,8 +57,7 @@ class SqliteJournal(Steps, Passages):
     def delete(self, passages_of: Mapping[int, Sequence[str]]) -> bool:
         """Remove steps for good, and the summaries that cover them; False if a number of passages does not match.
 
-        Freed pages are overwritten, terms merged away and the write-ahead log emptied, so nothing is left in the file.
-        Inside `together`, the caller scrubs the file afterwards.
+        Then the file is written again without them. Inside `together`, the caller scrubs it afterwards.
         """
         sql = "SELECT id FROM passages WHERE step = ? ORDER BY id"
         with self._transaction() as db:
@@ -77,12 +74,12 @@ class SqliteJournal(Steps, Passages):
                 db.execute("DELETE FROM labels WHERE step = ?", (number,))
                 db.execute("DELETE FROM files WHERE step = ?", (number,))
                 db.execute("DELETE FROM summaries WHERE first <= ?1 AND last >= ?1", (number,))
-            self._fulltext.purge()
             gone = " ".join(str(id) for some in ids.values() for id in some)
             gone = f"{self.setting(FORGOTTEN) or ''} {gone}".strip()
-            self.keep({FORGOTTEN: gone, UNSCRUBBED: "1"})
             self._count_up(WINDOW_CHANGES)
             self._count_up(REWRITES)
+            unscrubbed = self.setting(REWRITES) or ""
+            self.keep({FORGOTTEN: gone, UNSCRUBBED: unscrubbed})
         if not self._db.in_transaction:
             self.scrub("the steps are deleted", "their text stays")
         return True
@@ -102,29 +99,30 @@ class SqliteJournal(Steps, Passages):
             )
 
     def _scrub(self) -> bool:
-        with self._lock, guarded(self.path):
-            free, pages = (self._number(f"PRAGMA {name}") for name in ("freelist_count", "page_count"))
-            if free > FREE * pages or not scrub_in_place(self.path, self._handle, self._timeout):
-                self._db.execute("VACUUM")
-            busy = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+        until = self.setting(UNSCRUBBED)
+        with self._lock:
+            with self._transaction():
+                self._fulltext.purge()
+            self.compact()
+            with guarded(self.path):
+                busy = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
         if busy:
             return False
-        with suppress(StorageError):  # or it is done once more
-            self.keep({UNSCRUBBED: ""})
+        with suppress(StorageError), self._transaction():  # or it is done once more
+            if self.setting(UNSCRUBBED) == until:  # nobody has removed more meanwhile
+                self.keep({UNSCRUBBED: ""})
         return True
 
     def finish_scrub(self) -> None:
-        """Do what an earlier `scrub` could not, unless there is still no space, or somebody reads at this moment."""
+        """Do what waits to be scrubbed, unless there is no space, or somebody reads or writes at this moment."""
         if self.is_read_only or not self.setting(UNSCRUBBED):
             return
-        timeout, self._timeout = self._timeout, 0
-        try:
-            self._db.execute("PRAGMA busy_timeout=0")
-            with suppress(StorageError):
+        with self._lock, suppress(StorageError):
+            try:
+                self._db.execute("PRAGMA busy_timeout=0")
                 self._scrub()
-        finally:
-            self._timeout = timeout
-            self._db.execute(f"PRAGMA busy_timeout={int(1_000 * timeout)}")
+            finally:
+                self._db.execute(f"PRAGMA busy_timeout={int(1_000 * self._timeout)}")
 
     def compact(self) -> None:
         """Give the room of removed rows back; this writes the whole file again."""

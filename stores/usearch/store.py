@@ -13,7 +13,7 @@ import logging
 import os
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,7 +38,6 @@ os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # before onnxruntime is imp
 
 TAIL = 16_384  # vectors that are searched exactly, in 2 to 3 ms; of 256 dimensions they take 16 MB
 CONNECTIVITY, ADDED, SEARCHED = 32, 100, 200  # of the HNSW graph: M, ef_construction and ef_search
-MOST_VOID = 0.25  # of the graph's vectors; where more are overwritten, it is better made again
 GRAPH, GRAPH_IDS, TAIL_FILE = "graph.usearch", "graph.ids", "tail.vectors"
 GRAPH_HEADER = 8  # bytes of usearch's file before the vectors, which stand in the order of their keys
 TAIL_HEADER = 8  # bytes: how many dimensions the records have
@@ -195,26 +194,6 @@ class UsearchStore:
             finally:
                 lock.release()
         return True
-
-    @staticmethod
-    def remove(argument: str, path: Path, ids: Sequence[int]) -> bool:
-        """Remove `ids` so that nothing of them is left in the files of the folder `path`.
-
-        Returns:
-            False if a file is damaged, or so much was removed that the index is better made again.
-
-        Raises:
-            StorageError: A store has the folder open.
-        """
-        if not path.is_dir():
-            return True
-        try:
-            store = UsearchStore(path)
-        except FormatError:
-            return False
-        with closing(store):
-            store.delete(ids)
-            return store._void <= MOST_VOID * len(store._graph_ids)
 
     @contextmanager
     def _use(self, dimensions: int = 0, *, changes: bool = False) -> Iterator[None]:

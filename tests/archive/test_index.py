@@ -518,6 +518,7 @@ def test_a_memory_that_needs_no_index_now_forgets_in_the_files_of_the_one_it_had
     assert all(texts_in(tmp_path, *blobs).values())
     archive.forget([121])
     assert not any(texts_in(tmp_path, *blobs, b"kumquat").values())
+    archive.index.follow()
     assert archive.index.store.count() == len(archive.catalog) == watermark(archive) - 1
     assert numbers(archive)
     archive.close()

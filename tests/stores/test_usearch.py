@@ -49,8 +49,8 @@ def test_of_a_removed_vector_nothing_is_left_in_a_file(folder: Path) -> None:
     store = UsearchStore(folder)
     store.upsert(range(20), vectors)
     store.upsert([7], vectors[8:9])  # the vector that is replaced goes too
+    store.delete([3, 4])
     store.close()
-    assert UsearchStore.remove("", folder, [3, 4])
     left = b"".join(file.read_bytes() for file in folder.iterdir())
     assert [n for n in range(20) if any(vectors[n].astype(t).tobytes() in left for t in (np.float16, np.float32))] == [
         n for n in range(20) if n not in (3, 4, 7)
@@ -59,7 +59,6 @@ def test_of_a_removed_vector_nothing_is_left_in_a_file(folder: Path) -> None:
     assert sorted(store.ids()) == [n for n in range(20) if n not in (3, 4)]
     assert store.query(vectors[8], 2)[0].tolist() == [7, 8]
     store.close()
-    assert UsearchStore.remove("", folder, range(20)) is (usearch.TAIL > 6)  # a graph of holes is better made again
     assert UsearchStore.erase("", folder)
     assert [file.name for file in folder.iterdir()] == ["tinymem.lock"]
 
@@ -137,16 +136,11 @@ def test_a_file_that_was_cut_short_is_a_format_error(
     os.truncate(tmp_path / name, (tmp_path / name).stat().st_size // 2)
     with pytest.raises(FormatError, match="the index is made again"):
         UsearchStore(tmp_path)
-    assert not UsearchStore.remove("", tmp_path, [1])
 
 
 def test_one_store_at_a_time_has_a_folder(tmp_path: Path) -> None:
     store = UsearchStore(tmp_path)
-    for use in (
-        UsearchStore,
-        lambda path: UsearchStore.erase("", path),
-        lambda path: UsearchStore.remove("", path, []),
-    ):
+    for use in (UsearchStore, lambda path: UsearchStore.erase("", path)):
         with pytest.raises(StorageError, match="another store"):
             use(tmp_path)
     store.close()

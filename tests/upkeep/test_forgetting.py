@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -16,6 +17,7 @@ from memories import LATER, START, python, said, sentences, texts_in
 
 from tinymem import ActionStep, HierarchicalMemory, MessageStep, Step, ToolCall, keep_last_n_steps
 from tinymem.errors import InputError, NotAMemoryError, StorageError
+from tinymem.stores import ChromaStore
 from tinymem.upkeep.retention import Retention
 
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
@@ -134,9 +136,8 @@ def test_where_the_store_from_before_stays_in_use_an_error_says_what_is_left(
 ) -> None:
     monkeypatch.setattr("tinymem.archive.indexing.index.HANDED_OVER", 0.1)
     with_an_index(tmp_path)
-    with open_memory(tmp_path, embedder="static", store="chroma") as other:
-        other.long_term.indexing.in_background = False  # or it would close what is idle
-        assert other.long_term.index.store.count()
+    with closing(ChromaStore(tmp_path / "default" / "index")) as other:
+        assert other.count()
         with open_memory(tmp_path, embedder="static", store="exact") as memory:
             with pytest.raises(StorageError, match=r"the index still has their vectors.*another process"):
                 memory.forget(["secret-0"])

@@ -29,7 +29,7 @@ from tinymem.errors import EmbedderMismatchError, StorageError, is_unwritable
 from tinymem.messages.chains import NATIVE
 from tinymem.messages.tokens import Prices
 from tinymem.protocols import Embedder, Journal, Slicing, TokenCounter, VectorStore
-from tinymem.protocols.settings import OPEN_CALLS, REWRITES, UNSCRUBBED
+from tinymem.protocols.settings import FORGOTTEN, OPEN_CALLS, REWRITES, UNSCRUBBED
 from tinymem.recall.candidates import Candidates, gather
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.corrections import newest_corrections
@@ -311,16 +311,17 @@ class Archive:
 
     # -- away ---------------------------------------------------------------------------------------------------------
 
-    def forget(self, numbers: Sequence[int], instead: Callable[[], object] | None = None) -> None:
-        """Remove steps for good: texts, vectors and terms, from the journal and from the index's files.
-
-        `instead` writes to the journal in the same transaction, for example what takes their place.
-        """
-        self.delete(numbers, instead)
+    def forget(self, numbers: Sequence[int]) -> None:
+        """Remove steps for good: texts, vectors and terms, from the journal and from the index's files."""
+        self.delete(numbers)
         self.purge()
 
     def delete(self, numbers: Sequence[int], instead: Callable[[], object] | None = None) -> None:
-        """Remove steps from the journal, as `forget` does; `purge` removes their vectors from the index."""
+        """Remove steps from the journal, as `forget` does; `purge` removes their vectors from the index.
+
+        With `instead`, which writes in the same transaction what takes their place, the background scrubs the journal
+        in a quiet moment.
+        """
         # The journal notes what its deletion leaves in the index, so that a crash in between leaves no vector for long.
         try:
             before: object = None
@@ -368,10 +369,13 @@ class Archive:
         if instead is None:
             return self.journal.delete(passages)
         with self.journal.together():
+            replaced = [place.id for number in numbers for place in self.journal.places(number)]
+            forgotten = self.journal.setting(FORGOTTEN) or ""
             if not self.journal.delete(passages):
                 return False
+            self.journal.keep({FORGOTTEN: forgotten})
+            self.index.outdate(replaced)
             instead()
-        self.journal.scrub("the steps are replaced", "the text of those before stays")
         return True
 
     def close(self) -> None:

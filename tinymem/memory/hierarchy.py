@@ -249,7 +249,7 @@ class HierarchicalMemory(StepCollection):
             added, is_replaced = self._upkeep.add_resolving(steps, on_conflict == "replace", shown)
             self._upkeep.settle(len(added))
         if is_replaced:
-            self.long_term.purge()
+            self.long_term.indexing.wake()
             if shown:
                 self.short_term.add_steps([])  # which prunes
         self._upkeep.finish()

@@ -295,6 +295,9 @@ class Journal(Protocol):
         Raises StorageError while somebody else reads: it says what was `done`, and that `what` is still there.
         """
 
+    def finish_scrub(self) -> None:
+        """Scrub what waits for it, if there is anything, unless somebody reads or writes at this moment."""
+
     def compact(self) -> None:
         """Give the room of removed rows back to the disk, where that takes a call."""
 

@@ -22,10 +22,10 @@ from tinymem.runs.exports.chatgpt import CHATGPT
 from tinymem.runs.exports.claude import CLAUDE, read_memories, read_projects
 from tinymem.runs.exports.cursor import read_cursor
 from tinymem.runs.exports.slack import Names, read_channel
-from tinymem.stores.unused import MAGIC
 
 __all__ = ["conversations_in", "is_export"]
 
+SQLITE = b"SQLite format 3\0"  # the first bytes of a database
 LARGEST = 1 << 30  # bytes of one file
 ALWAYS, RATIO = 16 << 20, 40  # bytes that a file of an archive may become, and how many times its own more
 MOST = 100_000  # files
@@ -44,8 +44,8 @@ def is_export(path: Path) -> bool:
         if path.is_fifo():  # what is read of it is gone
             return False
         with path.open("rb") as stream:
-            begin = stream.read(len(MAGIC))
-        return begin == MAGIC or (begin[:2] == b"PK" and zipfile.is_zipfile(path))
+            begin = stream.read(len(SQLITE))
+        return begin == SQLITE or (begin[:2] == b"PK" and zipfile.is_zipfile(path))
     except DAMAGE:  # ValueError: a path with NUL
         return False
 

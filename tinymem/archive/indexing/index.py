@@ -20,7 +20,7 @@ import numpy as np
 
 from tinymem.archive.indexing.background import SHORTLY, IndexLock, is_background, is_held
 from tinymem.archive.indexing.records import upsert_options, vectors_of
-from tinymem.errors import ClosedError, InputError, ReadOnlyError, StorageError, TinymemError, safe_repr
+from tinymem.errors import ClosedError, ReadOnlyError, StorageError, TinymemError, safe_repr
 from tinymem.protocols import EmbeddedPassage, Ids, Journal, Vectors, VectorStore
 from tinymem.protocols.settings import (
     EMBEDDER_CHANGES,
@@ -33,7 +33,7 @@ from tinymem.protocols.settings import (
 )
 from tinymem.recall.candidates import Nearest, products
 from tinymem.recall.catalog import Catalog
-from tinymem.registry import erase_store, remove_from_store, store_from
+from tinymem.registry import erase_store, store_from
 
 __all__ = ["BATCH", "EXACT_UP_TO", "Index"]
 
@@ -198,6 +198,7 @@ class Index:
             return
         ids = sorted({int(id) for id in outdated.split() if id.isdecimal()})
         found = [row for id in ids for row in self._journal.passages(id - 1, 1) if row.id == id]
+        store.delete(sorted({*ids} - {row.id for row in found}))  # of what was replaced
         for at in range(0, len(found), BATCH):
             self._write(store, found[at : at + BATCH])
         with self._journal.together():
@@ -276,31 +277,18 @@ class Index:
     # -- away ---------------------------------------------------------------------------------------------------------
 
     def forget(self) -> None:
-        """Remove the vectors of deleted passages from the files of all stores that this journal ever had.
+        """Delete the files of all stores that this journal ever had, if passages were deleted since they were filled.
 
-        Where a store cannot remove single vectors, it is cleared, and filled again by the background. Raises
-        StorageError where that cannot be; then whatever process next fills the index begins with it.
+        The background fills the store again. Raises StorageError where that cannot be; then whatever process next fills
+        the index begins with it.
         """
         with self.alone:
             if not (ids := self._forgotten):
                 return
-            if self._in_memory is not None and self._store is not None:
-                self._store.delete(ids)
-            if filled := self._filled:
-                self.rest()
-                if not self._reopens or not all(
-                    self._once_free(partial(self._remove_from, name, ids)) for name in filled
-                ):
-                    self.clear()
+            self.clear()
             with self._journal.together():
                 rest = sorted({*self._forgotten} - {*ids})  # of another process, meanwhile
                 self._journal.keep({FORGOTTEN: " ".join(map(str, rest))})
-
-    def _remove_from(self, name: str, ids: Sequence[int]) -> bool:
-        try:
-            return remove_from_store(name, self._folder, ids)
-        except InputError:  # an adapter that is not installed any more; clearing says so
-            return False
 
     @property
     def _forgotten(self) -> list[int]:
@@ -316,13 +304,15 @@ class Index:
             filled = self._filled
             if self._store is None and not filled:
                 return
-            store = self._once_free(lambda: self.store)  # first: where another process has it, nothing may be written
-            for name in filled:
-                if name != store.name:
-                    self._clear_other(name)
+            self.rest()
             # before it is cleared, so that after a crash it is filled again
             self._journal.keep({WATERMARK: "0", OUTDATED: ""})
-            store.clear()
+            if self._store is not None or not self._reopens:
+                store = self._once_free(lambda: self.store)
+                store.clear()
+                filled = [name for name in filled if name != store.name]
+            for name in filled:
+                self._once_free(partial(self._clear_other, name))
             self._move_to(0)
 
     def _once_free(self, use: Callable[[], T]) -> T:
@@ -361,6 +351,8 @@ class Index:
                 with closing(store_from(name, self._folder)) as store:
                     store.clear()
         except TinymemError as error:
+            if is_held(error):
+                raise
             raise StorageError(
                 f"the store {name} also holds vectors of this memory and cannot be cleared: {error}; "
                 "open the memory with that store, and try again"

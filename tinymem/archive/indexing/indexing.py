@@ -16,6 +16,7 @@ from tinymem.archive.indexing.background import background, is_held
 from tinymem.archive.indexing.index import BATCH, Index
 from tinymem.errors import StorageError, safe_summary, warn_hourly
 from tinymem.protocols import Journal
+from tinymem.protocols.settings import UNSCRUBBED
 from tinymem.steps.progress import Progress, no_progress
 
 __all__ = ["Indexing"]
@@ -32,6 +33,7 @@ HELD, LONGEST_HELD = 1.0, 30.0  # seconds until a store is tried again that anot
 MOST_BEHIND = 4_000  # passages that may wait for the store while somebody calls
 MOST_NEW = 4  # times WAITING: the most tokens that wait to be embedded; then adding steps embeds a batch of them
 MOST_WAITING = 20_000  # passages that may wait for the store; then adding steps waits for it,
+SCRUB_REST = 20  # times as long as writing the journal's file again took, it is not written again
 PACE = 1.0  # but not longer than so many seconds each time
 
 
@@ -55,7 +57,7 @@ class Indexing:
         self._keeps_pace = True
         self._is_flooded = False  # callers embed what they add, so the background may as well index it meanwhile
         self._held_for = HELD
-        self._called_at = 0.0
+        self._called_at = self._scrub_at = 0.0
 
     def begin(self, summarise: Callable[[], object]) -> None:
         """Leave what waits, and will wait, to the background; `summarise` makes the summaries of what was archived.
@@ -147,9 +149,21 @@ class Indexing:
             return 0.0 if self.waits_for_index else QUIET if self._embeds_soon else LOOK
         if now - index.used_at > LINGER and now - index.asked_at > ASKED:
             index.rest()
+        if self._journal.setting(UNSCRUBBED):
+            return self._scrub()
         if self._journal.any_archived() and self._journal.waiting_tokens():
             return QUIET if self._embeds_soon else IDLE
         return LOOK if index.is_open else None
+
+    def _scrub(self) -> float:
+        """Leave nothing in the journal's file of what was replaced, if nobody calls; the seconds until then."""
+        now = time.monotonic()
+        wait = max(self._called_at + IDLE, self._scrub_at) - now
+        if wait > 0:
+            return wait
+        self._journal.finish_scrub()
+        self._scrub_at = time.monotonic() + SCRUB_REST * (time.monotonic() - now)
+        return IDLE
 
     def keep_pace(self) -> None:
         """Embed a batch, or wait a moment, where steps come faster than the background can embed or index them."""
@@ -202,6 +216,7 @@ class Indexing:
         was_in_background, self.in_background = self.in_background, False
         background.dismiss(self)
         self._queue.catch_up()
+        self._journal.finish_scrub()
         if not was_in_background:
             return
         self._summarise()
