@@ -6,18 +6,15 @@ further slice of its long texts costs only itself. The ranking goes by estimates
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-import numpy.typing as npt
-
 from tinymem.messages.tokens import Prices
-from tinymem.protocols import Vectors
 from tinymem.recall.diversity import SHORT, Utterance, UtteranceCounts
 from tinymem.recall.fusion import ScoredCandidates
 from tinymem.recall.render import speaker_key
 from tinymem.steps.actions import ActionStep
-from tinymem.steps.step import Part, Step
+from tinymem.steps.step import Step
 from tinymem.window.excerpts import Slice, excerpt, long_texts, replace_texts
 from tinymem.window.strategy import Group
 
@@ -29,6 +26,46 @@ LOOKED_AT = 100  # the most relevant passages, which are those that count
 ARGUMENTS = 100  # characters of each text in the arguments of a call, where what was found is not in the call
 MARK = 6  # tokens of a mark, about
 MISSES = 24  # passages in a row that did not fit, after which the window counts as full
+
+
+class _Source:
+    """A step of the candidates, in the group with this number, and what of it may be left out."""
+
+    def __init__(self, group: int, step: Step, cost: int, shorten: bool) -> None:
+        self.group, self.step, self.parts = group, step, step.parts()
+        self.long_texts = long_texts(step) if shorten else []
+        self.brief = _with_brief_calls(step) if shorten else step
+        left_out = sum(map(len, self.long_texts)) + _size_of_calls(step) - _size_of_calls(self.brief)
+        share = 1 - left_out / (sum(len(part.text) for part in self.parts) + 1)
+        self.least_cost = max(8.0, cost * share) + MARK
+
+    def shortened(self, chosen: Sequence[_Candidate]) -> Step:
+        """Return the step with what was chosen of its long texts, and its whole call if that was chosen."""
+        chosen = [candidate for candidate in chosen if candidate.source is self]
+        shown = self.step if any(candidate.is_in_call for candidate in chosen) else self.brief
+        texts: dict[str, str] = {}
+        for text in self.long_texts:
+            texts[text] = excerpt(text, [candidate.span for candidate in chosen if candidate.part.text == text])
+        return replace_texts(shown, texts)
+
+
+class _Candidate:
+    """A passage that may be shown: a `span` of a part of a step; `cost` is its own beside its group."""
+
+    def __init__(self, source: _Source, place: int, span: Slice, score: float) -> None:
+        self.source, self.part, self.span, self.score = source, source.parts[place], span, score
+        self.is_in_call = self.part.kind == "call" and source.brief is not source.step
+        self.cost = 0.0
+        if self.is_in_call:
+            self.cost = len(self.part.text) / 4 + MARK
+        elif self.part.text in source.long_texts:
+            self.cost = (span[1] - span[0]) / 4 + MARK
+
+    def utterance(self) -> Utterance:
+        """Return what it says: short ones are told apart by their speakers too."""
+        start, end = self.span
+        speaker = speaker_key(self.source.step, self.part) if end - start < SHORT else ""
+        return Utterance.of(self.part.text[start:end], speaker)
 
 
 class Filling:
@@ -52,98 +89,80 @@ class Filling:
         room: int,
         shorten: bool,
     ) -> None:
-        self._groups, self._price, self._room = groups, price, room
-        self._scores, self._asked = found.scores, found.query.text
-        steps = [(at, step) for at, group in enumerate(groups) for step in group]
-        parts = [step.parts() for _, step in steps]
-        self._long = {step.id: long_texts(step) if shorten else [] for _, step in steps}
-        self._brief = {step.id: _with_brief_calls(step) if shorten else step for _, step in steps}
-        catalog, rows = found.catalog, found.rows
-        places = catalog.step[rows], catalog.part[rows], catalog.start[rows], catalog.end[rows]
-        self._group = np.array([at for at, _ in steps])[places[0]]  # of each passage: its group, its step,
-        self._step = [steps[at][1] for at in places[0].tolist()]
-        self._part: list[Part] = [parts[at][part] for at, part in zip(*(p.tolist() for p in places[:2]), strict=True)]
-        self._slice: list[Slice] = list(zip(*(p.tolist() for p in places[2:]), strict=True))
-        whose = list(zip(self._part, self._step, strict=True))
-        self._is_long = [part.text in self._long[step.id] for part, step in whose]  # shown in slices, or in a call
-        self._in_call = np.array([p.kind == "call" and self._brief[s.id] is not s for p, s in whose], np.bool_)
-        self._is_apart = self._in_call | np.array(self._is_long, np.bool_)
-        sizes = np.where(self._in_call, [len(part.text) for part in self._part], places[3] - places[2])
-        self._slice_price = np.where(self._is_apart, sizes / 4 + MARK, 0)
-        self._group_price = np.zeros(len(groups))
-        for (at, step), texts in zip(steps, parts, strict=True):  # with long texts left out, and calls brief
-            gone = sum(map(len, self._long[step.id])) + _size_of_calls(step) - _size_of_calls(self._brief[step.id])
-            share = 1 - gone / (sum(len(part.text) for part in texts) + 1)
-            self._group_price[at] += max(8.0, costs[step.id] * share) + MARK
-        self._slices: dict[tuple[str, str], list[Slice]] = {}  # that are shown of long texts, by step id and text
-        self._whole: frozenset[str] = frozenset()  # ids of the steps whose calls are shown with all their arguments
-        self._shown: dict[int, tuple[Group, int]] = {}  # open groups: their steps as shown, and the tokens of these
+        self._found, self._price, self._room = found, price, room
+        self._groups: list[list[_Source]] = []
+        for number, group in enumerate(groups):
+            self._groups.append([_Source(number, step, costs[step.id], shorten) for step in group])
+        self._group_costs = [sum(source.least_cost for source in group) for group in self._groups]
+        self._chosen: dict[int, list[_Candidate]] = {}  # of open groups, by their numbers, as the next two
+        self._shown: dict[int, Group] = {}
+        self._tokens: dict[int, int] = {}
 
     def fill(self) -> list[Group]:
         """Open groups and add slices, the most relevant for the cost first, while they fit; return these groups."""
-        relevance = self._relevance()
-        left: npt.NDArray[np.bool_] = np.ones(len(self._group), np.bool_)
+        waiting = _most_relevant(self._candidates(), self._found.query.text)
+        best_score = max((candidate.score for candidate in waiting), default=0.0)
         misses = 0
-        while left.any() and misses < MISSES:
-            is_open = np.isin(self._group, list(self._shown))
-            price = self._slice_price + np.where(is_open, 0, self._group_price[self._group])
-            value = np.where(left, relevance / np.maximum(price, 1) ** EXPONENT, 0)
-            best = int(value.argmax())
-            if value[best] <= 0:
-                break
-            left[best] = False
-            if price[best] > 2 * self._room + MARK or not self._show(best):
+        while waiting and misses < MISSES:
+            costs = list(map(self._cost, waiting))
+            values = [
+                _value(candidate.score - best_score, cost) for candidate, cost in zip(waiting, costs, strict=True)
+            ]
+            place = values.index(max(values))
+            candidate = waiting.pop(place)
+            if costs[place] > 2 * self._room + MARK or not self._show(candidate):
                 misses += 1
                 continue
             misses = 0
-            left[(self._group == self._group[best]) & ~self._is_apart] = False
-        return [group for group, _ in self._shown.values()]
+            number = candidate.source.group
+            waiting = [other for other in waiting if other.cost or other.source.group != number]
+        return [*self._shown.values()]
 
-    def _relevance(self) -> Vectors:
-        """Return the relevance of each passage: `(n,)`, at most 1; 0 for all but the best, and for repetitions.
-
-        Of passages that say the same, the best counts, or the newest of these: long ones word for word, short ones as
-        `UtteranceCounts` has them.
-        """
-        scores = self._scores.copy()
-        said = [
-            Utterance.of(part.text[start:end], speaker_key(step, part) if end - start < SHORT else "")
-            for step, part, (start, end) in zip(self._step, self._part, self._slice, strict=True)
+    def _candidates(self) -> list[_Candidate]:
+        sources = [source for group in self._groups for source in group]
+        catalog, rows = self._found.catalog, self._found.rows
+        columns = [column[rows].tolist() for column in (catalog.step, catalog.part, catalog.start, catalog.end)]
+        rows_of_columns = zip(*columns, self._found.scores.tolist(), strict=True)
+        return [
+            _Candidate(sources[place], part, (start, end), score) for place, part, start, end, score in rows_of_columns
         ]
-        sayings = UtteranceCounts(said, self._asked)
-        known: set[object] = set()
-        for row in np.lexsort((-np.arange(len(scores)), -scores)).tolist():
-            same = sayings.of(said[row]) if said[row].words else said[row].text
-            if same in known:
-                scores[row] = -np.inf
-            known.add(same)
-        counts = np.argsort(np.argsort(-scores, kind="stable")) < LOOKED_AT
-        relevance: Vectors = np.where(counts, np.exp((scores - scores.max(initial=-np.inf)) / WIDTH), 0)
-        return relevance
 
-    def _show(self, row: int) -> bool:
-        """Show the passage `row` with its group, if there is room; otherwise change nothing and return False."""
-        at, shown, whole = int(self._group[row]), self._step[row].id, self._whole
-        slices = dict(self._slices)
-        if self._is_long[row]:
-            key = shown, self._part[row].text
-            slices[key] = [*slices.get(key, []), self._slice[row]]
-        if self._in_call[row]:
-            whole = whole | {shown}
-        group = [
-            replace_texts(
-                step if step.id in whole else self._brief[step.id],
-                {text: excerpt(text, slices.get((step.id, text), [])) for text in self._long[step.id]},
-            )
-            for step in self._groups[at]
-        ]
-        tokens = sum(self._price.count(step) for step in group)
-        more = tokens - (self._shown[at][1] if at in self._shown else 0)
+    def _cost(self, candidate: _Candidate) -> float:
+        """Estimate the tokens of a passage, with its group where that is not open yet."""
+        number = candidate.source.group
+        return candidate.cost + (0 if number in self._shown else self._group_costs[number])
+
+    def _show(self, candidate: _Candidate) -> bool:
+        """Show a passage with its group, if there is room; otherwise change nothing and return False."""
+        number = candidate.source.group
+        chosen = [*self._chosen.get(number, []), candidate]
+        group = [source.shortened(chosen) for source in self._groups[number]]
+        tokens = sum(map(self._price.count, group))
+        more = tokens - self._tokens.get(number, 0)
         if more > self._room:
             return False
-        self._slices, self._whole, self._shown[at] = slices, whole, (group, tokens)
+        self._chosen[number], self._shown[number], self._tokens[number] = chosen, group, tokens
         self._room -= more
         return True
+
+
+def _most_relevant(found: Sequence[_Candidate], asked: str) -> list[_Candidate]:
+    """Return the best passages, in their order; of those that say the same the best, or the newest of these."""
+    said = [candidate.utterance() for candidate in found]
+    sayings = UtteranceCounts(said, asked)
+    known: set[object] = set()
+    chosen: list[int] = []
+    for place in sorted(range(len(found)), key=lambda place: (-found[place].score, -place)):
+        same = sayings.of(said[place]) if said[place].words else said[place].text
+        if same not in known:
+            chosen.append(place)
+        known.add(same)
+    return [found[place] for place in sorted(chosen[:LOOKED_AT])]
+
+
+def _value(behind: float, cost: float) -> float:
+    """Return the relevance of a passage that is so far behind the best, for its cost."""
+    return math.exp(behind / WIDTH) / math.pow(max(1.0, cost), EXPONENT)
 
 
 def _with_brief_calls(step: Step) -> Step:

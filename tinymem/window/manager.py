@@ -223,7 +223,7 @@ class MemoryManager(StepCollection):
         """Let `strategy`, or the memory's own, choose what stays; what left is in the report.
 
         What it returned is made into a window: system prompt, current task and pinned steps stay, calls keep their
-        results, and a new step takes the place of what was taken out before it. Raises InputError when it returned
+        results, and a new step stands for what was taken out. Raises InputError when it returned
         anything but steps, and whatever it or `on_prune` raises; the window is then as it was.
         """
         with self._changing():

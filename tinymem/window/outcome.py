@@ -1,21 +1,21 @@
 """The outcome of a strategy: a valid window made of the steps that it returned, so that nothing is lost.
 
 A strategy may return any iterable of steps. Order is restored, a duplicate is dropped, a call and its results stay if
-one of them stays, and system prompt, current task and pinned steps are put back. A new step replaces the steps that
-were removed before it (`tinymem.steps.standins`); if none were, it is left out.
+one of them stays, and system prompt, current task and pinned steps are put back. A new step stands where it was
+returned, and covers what was removed (`tinymem.steps.standins`): several share it in their order. Where nothing was
+removed, it is left out.
 """
 
 from __future__ import annotations
 
 import logging
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 
 from tinymem.errors import InputError, describe_callable, describe_type
 from tinymem.messages.conversion import groups
 from tinymem.steps.actions import ActionStep
-from tinymem.steps.standins import COVERS, REVISION, SEEN, covers_of, is_stand_in, rank, sources_of
+from tinymem.steps.standins import COVERS, REVISION, SEEN, covers_of, rank, sources_of
 from tinymem.steps.step import Step, are_same
 from tinymem.steps.types import MessageStep, SummaryStep
 from tinymem.window.strategy import critical
@@ -36,12 +36,11 @@ class Outcomes:
     def __call__(self, before: Sequence[Step], returned: object, strategy: Callable[..., object]) -> list[Step]:
         """Return the window that `strategy` makes of `before`; InputError unless it returns steps."""
         outcome = _Outcome(before, steps_of(returned))
-        for kind in WORTH_SAYING:
-            if kind in outcome.repairs and (key := (describe_callable(strategy), kind)) not in self._said:
-                self._said.add(key)
-                logger.warning(
-                    "the strategy %s %s (this is said once)", describe_callable(strategy), outcome.repairs[kind]
-                )
+        name = describe_callable(strategy)
+        for kind, said in outcome.repairs.items():
+            if kind in WORTH_SAYING and (name, kind) not in self._said:
+                self._said.add((name, kind))
+                logger.warning("the strategy %s %s (this is said once)", name, said)
         return outcome.window
 
 
@@ -66,147 +65,114 @@ def check_window(before: Sequence[Step], after: object) -> None:
         raise InputError(f"the strategy {said}")
 
 
-@dataclass
-class _New:
-    """A step that is new to the window.
-
-    `following` is the place of the step that the strategy returned after it, `own` that of the step with its id.
-    """
-
-    step: Step
-    following: int
-    own: int | None = None
-
-
-@dataclass
 class _Outcome:
-    """The `window` that was made of `before` and what a strategy `returned`, and the `repairs` of it, by kind."""
+    """The `window` that was made of steps and of what a strategy `returned` for them, and the `repairs`, by kind."""
 
-    before: Sequence[Step]
-    returned: list[Step]
-    window: list[Step] = field(init=False)
-    repairs: dict[str, str] = field(init=False, default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.window = self.returned
-        if are_same(self.before, self.returned):
+    def __init__(self, before: Sequence[Step], returned: list[Step]) -> None:
+        self.repairs: dict[str, str] = {}
+        self.window = returned
+        if are_same(before, returned):
             return  # nothing changed, as on most adds
+        self._before = before
+        self._places = {step.id: place for place, step in enumerate(before)}
         self._kept: dict[int, Step] = {}  # by place
-        self._places = {step.id: at for at, step in enumerate(self.before)}
-        new = self._classify()
+        self._new: list[tuple[int, Step]] = []  # each with the place of the step that was returned after it
+        self._sort_out(returned)
         self._put_back()
-        gone = [at for at in range(len(self.before)) if at not in self._kept]
-        shown = self._kept | self._stand_ins(gone, self._place(new, gone))
-        self.window = [shown[at] for at in sorted(shown)]
+        shown = self._kept | self._stand_ins()
+        self.window = [shown[place] for place in sorted(shown)]
 
     def _note_repair(self, kind: str, said: str) -> None:
         self.repairs.setdefault(kind, said)
 
-    def _classify(self) -> list[_New]:
-        """Note the kept steps, and return the new ones in the order of their return."""
-        once = {step.id: step for step in reversed(self.returned)}
-        if len(once) < len(self.returned):
+    def _sort_out(self, returned: list[Step]) -> None:
+        """Find the steps that are kept, as they were or with shorter texts, and those that are new."""
+        by_id = {step.id: step for step in reversed(returned)}
+        if len(by_id) < len(returned):
             self._note_repair("twice", "returned a step twice")
-        new: list[_New] = []
-        following = len(self.before)
-        for step in once.values():  # from the last to the first
-            if (at := self._places.get(step.id)) is None:
-                new.append(_New(step, following))
+        following = len(self._before)
+        for step in by_id.values():  # from the last to the first
+            place = self._places.get(step.id)
+            if place is None:
+                self._new.append((following, step))
                 continue
-            if at > following:
+            if place > following:
                 self._note_repair("order", f"returned step {step.id} after a step that came later")
-            following, old = at, self.before[at]
-            version = step if step is old else self._numbered(old, step)
-            if version is not old and _shape(version) != _shape(old):
-                new.append(_New(version, at, at))
-            else:
-                self._kept[at] = old if version == old else _with_rank(old, version)
-        return new[::-1]
+            following = place
+            self._take_version(place, step)
+        self._new.reverse()
 
-    def _numbered(self, old: Step, new: Step) -> Step:
-        """`new` with the number and the pin of `old`, whose id it has."""
-        if (new.step_number, new.pinned) == (old.step_number, old.pinned):
-            return new
-        self._note_repair("changed", f"changed more of step {old.id} than its texts: its number and pin stay")
-        return new.evolve(step_number=old.step_number, pinned=old.pinned)
+    def _take_version(self, place: int, step: Step) -> None:
+        """Keep a step in the version that came back; one with other calls, results or covers is new."""
+        old = self._before[place]
+        if (old.step_number, old.pinned) != (step.step_number, step.pinned):
+            self._note_repair("changed", f"changed more of step {old.id} than its texts: its number and pin stay")
+            step = step.evolve(step_number=old.step_number, pinned=old.pinned)
+        if step is not old and _shape(step) != _shape(old):
+            self._new.append((place + 1, step))
+        else:
+            self._kept[place] = old if step == old else _with_rank(old, step)
 
     def _put_back(self) -> None:
         """Keep the steps that must stay, and the whole of every group that keeps a step."""
-        must = {step.id for step in critical(self.before, "current")}
-        for at, step in enumerate(self.before):
-            if step.id in must and at not in self._kept:
-                self._kept[at] = step
+        for step in critical(self._before, "current"):
+            if self._places[step.id] not in self._kept:
+                self._kept[self._places[step.id]] = step
                 self._note_repair("lost", f"took out what must stay, {type(step).__name__} {step.id}: it is put back")
-        for group in groups(self.before):
+        for group in groups(self._before):
             missing = [step for step in group if self._places[step.id] not in self._kept]
             if 0 < len(missing) < len(group):
-                self._kept |= {self._places[step.id]: step for step in missing}
+                self._kept.update((self._places[step.id], step) for step in missing)
                 self._note_repair("split", f"split a call from its results: step {missing[0].id} is put back")
 
-    def _place(self, new: list[_New], gone: list[int]) -> dict[int, Step]:
-        """Return the new steps by their places, which are among those that are `gone`."""
-        free = list(gone)
-        placed: dict[int, Step] = {}
-        others: list[_New] = []
-        for one in new:
-            if one.own is None:
-                others.append(one)
-            elif one.own in free:
-                free.remove(one.own)
-                placed[one.own] = one.step
-            else:
-                self._note_repair("changed", f"changed more of step {one.step.id} than its texts: it stays as it was")
-        if len(others) > len(free):
-            surplus = len(others) - len(free)
-            self._note_repair(
-                "added", f"returned {surplus} new steps for which nothing was taken out: add steps to the memory"
-            )
-        for one in reversed(others[: len(free)]):
-            at = bisect_left(free, one.following) - 1
-            if at < 0:  # nothing is gone before it: the end of the first stretch that is
-                at = next(i for i, place in enumerate(free) if place + 1 not in free[i + 1 : i + 2])
-            placed[free.pop(at)] = one.step
-        return placed
-
-    def _stand_ins(self, gone: Sequence[int], placed: dict[int, Step]) -> dict[int, Step]:
-        """The `placed` steps as stand-ins for what is `gone`."""
-        if not placed:
-            return {}
-        away = _ids_of(self.before[at] for at in gone)
-        seen = list(dict.fromkeys(id for step in self.before for id in (*sources_of(step), step.id)))
+    def _stand_ins(self) -> dict[int, Step]:
+        """Return the new steps by their places. Together they cover all that was removed."""
+        gone = [place for place in range(len(self._before)) if place not in self._kept]
+        placed = self._place([*gone])
+        removed = _ids_of([self._before[place] for place in gone])
+        seen = dict.fromkeys(id for step in self._before for id in (*sources_of(step), step.id))
         found: dict[int, Step] = {}
-        start = 0
-        for at in sorted(placed):
-            end = bisect_left(gone, at) + 1
-            found[at] = self._stand_in(placed[at], at, _ids_of(self.before[i] for i in gone[start:end]), away, seen)
-            start = end
+        covered = 0  # of those that are gone, by a new step before
+        for number, place in enumerate(sorted(placed), 1):
+            end = bisect_right(gone, place) if number < len(placed) else len(gone)
+            covers = _ids_of([self._before[index] for index in gone[covered:end]])
+            covered = end
+            found[place] = _stand_in(placed[place], self._before[place], covers, removed, seen)
         return found
 
-    def _stand_in(self, step: Step, at: int, gap: dict[str, None], away: dict[str, None], seen: Sequence[str]) -> Step:
-        """Return `step` as a stand-in at the place of `before[at]`.
-
-        It covers the ids in `gap`, or those of its own ids that are `away`.
-        """
-        old = self.before[at]
-        own = _ids_of([old])
-        if is_stand_in(step) and step.id == old.id and away.keys() >= {*covers_of(step)} >= own.keys():
-            return _with_rank(old, step)  # as our own strategies make them
-        named = {*step.covers} & away.keys() if isinstance(step, SummaryStep) else set()
-        covers = [id for id in away if id in named or id in own] if named else list(gap)
-        if isinstance(step, SummaryStep):
-            if step.covers and named != {*step.covers}:
-                self._note_repair(
-                    "covers", f"returned a summary of what was not taken out, in the place of step {old.id}"
-                )
-            step = step.evolve(covers=covers)
-        metadata = {key: value for key, value in step.metadata.items() if key not in (COVERS, SEEN, REVISION)}
-        metadata |= {} if isinstance(step, SummaryStep) else {COVERS: covers}
-        metadata[SEEN] = [id for id in seen if id not in {*covers}]
-        place = {"id": old.id, "step_number": old.step_number, "session": step.session or old.session}
-        return _with_rank(old, step.evolve(**place, pinned=False, metadata=metadata))
+    def _place(self, free: list[int]) -> dict[int, Step]:
+        """Return the new steps by their places: each at the last free one before what was returned after it."""
+        new: list[tuple[int, Step]] = []
+        for following, step in self._new:
+            if self._places.get(step.id) in self._kept:
+                self._note_repair("changed", f"changed more of step {step.id} than its texts: it stays as it was")
+            else:
+                new.append((following, step))
+        if len(new) > len(free):
+            surplus = f"{len(new) - len(free)} new steps for which nothing was taken out"
+            self._note_repair("added", f"returned {surplus}: add steps to the memory")
+        placed: dict[int, Step] = {}
+        for following, step in reversed(new[: len(free)]):
+            place = bisect_left(free, following) - 1  # the last of all, where none is before it
+            placed[free.pop(place)] = step
+        return placed
 
 
-def _ids_of(steps: Iterable[Step]) -> dict[str, None]:
+def _stand_in(step: Step, old: Step, covers: dict[str, None], removed: dict[str, None], seen: dict[str, None]) -> Step:
+    """Return a new step as a stand-in for the steps that it covers, under the id and number of `old`, one of them."""
+    if step.id == old.id and removed.keys() >= {*covers_of(step)} >= {*covers_of(old), old.id}:
+        return _with_rank(old, step)  # as our own strategies make them
+    metadata = {key: value for key, value in step.metadata.items() if key not in (COVERS, SEEN, REVISION)}
+    metadata[SEEN] = [id for id in seen if id not in covers]
+    if isinstance(step, SummaryStep):
+        step = step.evolve(covers=[*covers])
+    else:
+        metadata[COVERS] = [*covers]
+    place = {"id": old.id, "step_number": old.step_number, "session": step.session or old.session}
+    return _with_rank(old, step.evolve(**place, pinned=False, metadata=metadata))
+
+
+def _ids_of(steps: Sequence[Step]) -> dict[str, None]:
     """Ids of the steps, and of what they stand for, in order."""
     return dict.fromkeys(id for step in steps for id in (*covers_of(step), step.id))
 
