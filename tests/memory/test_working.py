@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import signal
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import jinja2
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +17,7 @@ from memories import python
 from strategies import MODERATE, actions, texts
 
 from tinymem import ActionStep, HierarchicalMemory, Step, TaskStep, ToolCall, WorkingMemory, count_tokens
-from tinymem.errors import BudgetError, ClosedError, InputError, MissingExtraError, StepError
+from tinymem.errors import BudgetError, ClosedError, InputError, StepError
 from tinymem.memory import ExecutionResult, execution_result
 from tinymem.messages import problems
 from tinymem.messages.tokens import EstimatingCounter, default_counter
@@ -94,8 +93,6 @@ def test_local_variables_are_kept_or_else_their_short_reprs() -> None:
     cut = "[" + "1, " * 33 + "…"
     kept = {"rows": [1] * 1_000, "name": "Ann"}
     assert FULL.local_variables == {**kept, "size": [3, 1], "all": cut, "read": "<built-in function len>"}
-    assert [*FULL.local_variables] == ["rows", "name", "size", "all", "read"]
-    assert FULL.local_reprs == {**FULL.local_variables, "rows": cut, "name": "'Ann'", "size": "[3, 1]"}
     assert "raises ValueError" in ExecutionResult(local_variables={"rude": Rude()}).local_variables["rude"]
 
 
@@ -115,7 +112,7 @@ def test_no_more_of_a_local_variable_is_read_than_is_kept() -> None:
 
 def test_what_a_result_leaves_open_is_none_and_what_it_adds_is_kept() -> None:
     given_result = {"execution_status": "success", "task_status": None, "next_step": None, "local_variables": None}
-    memory = working(renderer="{{ result.execution_status }} on {{ result.more.host }}")
+    memory = working(renderer=Template("{result.execution_status} on {result.more[host]}"))
     held = memory.add({"action": "look()", "result": {**given_result, "host": "node-7", "more": {"port": 80}}})
     assert execution_result(held) == ExecutionResult(more={"host": "node-7", "port": 80})
     assert memory.format_history() == "success on node-7"
@@ -184,8 +181,7 @@ def bad(**changes: Any) -> dict[str, Any]:
         (bad(result={"local_variables": ["a"]}), "local_variables must be a mapping"),
         (bad(result={"local_variables": {1: 2}}), "local_variables must be a mapping"),
         (ActionStep("a", metadata={"execution_result": 3}), "metadata.execution_result of step"),
-        (ActionStep("a", metadata={"execution_result": {"time": 3}}), "has no field 'time'"),
-        (ActionStep("a", metadata={"execution_result": {"local_reprs": 3}}), "local_reprs must be a mapping"),
+        (ActionStep("a", metadata={"execution_result": {"more": 3}}), "ExecutionResult.more must be a mapping"),
         (ActionStep("a", metadata={"other": {1, 2}}), "cannot be saved"),
     ],
 )
@@ -235,10 +231,12 @@ def test_the_history_shows_all_that_a_step_says() -> None:
     memory.add({"thought": "Read.", "action": "rows = read()\nlen(rows)", "result": FULL})
     assert memory.format_history() == (
         "Step 1 (timeout, 2.50 s)\nThought: Read.\nAction: rows = read()\n    len(rows)\nResult: {'rows': [3, 1]}\n"
-        "Error: took too long\nTask status: blocked\nVariables: rows = [" + "1, " * 33 + "…, name = 'Ann', "
-        "size = [3, 1], all = [" + "1, " * 33 + "…, read = <built-in function len>\n"
-        "Next step: Read a part."
-    )
+        "Error: took too long\nTask status: blocked\nVariables: all = '["
+        + "1, " * 33
+        + "…, rows = ["
+        + "1, " * 33
+        + "…, name = 'Ann', size = [3, 1], read = '<built-in function len>'\nNext step: Read a part."
+    ).replace("1, 1, …, rows", "1, 1,…, rows")
 
 
 def test_the_newest_are_shown_in_order() -> None:
@@ -332,62 +330,35 @@ def test_renderer_errors_are_not_swallowed() -> None:
 # -- templates
 
 
-TEMPLATE = "{{ step_number }}. {{ thought }} | {{ action }} | {{ result.result }} {{ result.execution_status }}"
+@dataclass
+class Template:
+    """A template as those of Jinja2 are: values by name go into a text."""
+
+    text: str
+
+    def render(self, values: Mapping[str, Any]) -> str:
+        return self.text.format(**values)
 
 
-@pytest.mark.parametrize("renderer", [TEMPLATE, jinja2.Template(TEMPLATE)])
-def test_a_template_renders_steps(renderer: Any) -> None:
-    memory = working(2, renderer=renderer)
-    assert memory.format_history() == (
+def test_a_template_renders_steps() -> None:
+    template = Template("{step_number}. {thought} | {action} | {result.result} {result.execution_status}")
+    assert working(2, renderer=template).format_history() == (
         "1. thought 1 | look(1) | saw 1 success\n\n2. thought 2 | look(2) | saw 2 success"
     )
 
 
-def test_what_steps_say_is_never_read_as_a_template_nor_escaped() -> None:
-    memory = working(renderer="{{ thought }}: {{ result.result }}")
-    memory.add({"thought": "{{ 7 * 7 }}", "result": "{% raise %} <b> & {{ step }}"})
-    assert memory.format_history() == "{{ 7 * 7 }}: {% raise %} <b> & {{ step }}"
+def test_what_steps_say_is_never_read_as_a_template() -> None:
+    memory = working(renderer=Template("{thought}: {result.result}"))
+    memory.add({"thought": "{7 * 7}", "result": "{raise} <b> & \x1b[2J{step}"})
+    assert memory.format_history() == "{7 * 7}: {raise} <b> & \ufffd[2J{step}"
 
 
-@pytest.mark.parametrize(
-    ("template", "named"),
-    [
-        ("{{ thought.__class__.__mro__ }}", "unsafe"),
-        ("{{ step.metadata.update({'a': 1}) }}", "unsafe|not safely callable"),
-        ("{{ thougt }}", "'thougt' is undefined"),
-    ],
-)
-def test_a_template_that_fails_is_an_error(template: str, named: str) -> None:
-    with pytest.raises(InputError, match=named):
-        working(1, renderer=template).format_history()
-
-
-def test_a_malformed_template_is_found_at_once() -> None:
-    with pytest.raises(InputError, match="line 2"):
-        working(renderer="\n{% for %}")
-
-
-def test_without_jinja2_a_template_says_what_to_install() -> None:
-    program = """
-import importlib.util
-real = importlib.util.find_spec
-importlib.util.find_spec = lambda name, *more: None if name == "jinja2" else real(name, *more)
-import sys
-sys.modules["jinja2"] = None
-from tinymem import WorkingMemory
-from tinymem.errors import MissingExtraError
-memory = WorkingMemory(4_000, "You write Python.", "Count.")
-memory.add({"thought": "a"})
-print(memory.format_history())
-try:
-    WorkingMemory(renderer="{{ thought }}")
-except MissingExtraError as error:
-    print(error)
-"""
-    out, _ = python(program).communicate(timeout=600)
-    assert out.startswith("Step 1 (success)\nThought: a\n")
-    assert out.strip().endswith("pip install 'tinymem-agents[jinja2]'")
-    assert issubclass(MissingExtraError, ImportError)
+def test_a_template_that_fails_fails_and_a_text_is_none() -> None:
+    with pytest.raises(KeyError, match="thougt"):
+        working(1, renderer=Template("{thougt}")).format_history()
+    unknown: Any = "{thought}"
+    with pytest.raises(InputError, match="a template with `render` or None, not a str of length 9"):
+        working(renderer=unknown)
 
 
 # -- the context
@@ -554,12 +525,3 @@ def test_a_killed_process_loses_no_step_that_was_added(tmp_path: Path) -> None:
         working = WorkingMemory(memory=memory)
         assert [one.thought for one in working.steps] == [f"number {at + 1}" for at in range(len(working))]
         assert told <= len(working) <= told + 1 and told > 60
-
-
-@pytest.mark.slow
-def test_importing_it_does_not_import_jinja2() -> None:
-    program = (
-        "import sys; from tinymem import WorkingMemory; WorkingMemory(9, 'a', 'b'); print('jinja2' in sys.modules)"
-    )
-    assert python(program).communicate(timeout=600)[0] == "False\n"
-    assert sys.modules["jinja2"] is jinja2

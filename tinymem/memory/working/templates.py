@@ -1,23 +1,27 @@
-"""Renderers of a step in the history: the default, a callable of the user, or a Jinja2 template."""
+"""Renderers of a step in the history: the default, a callable of the user, or a template, as those of Jinja2."""
 
 from __future__ import annotations
 
-import importlib.util
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, TypeAlias
 
-from tinymem.errors import InputError, MissingExtraError
+from tinymem.errors import InputError, safe_repr
 from tinymem.memory.working.execution import execution_result, iteration_of
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.content import clean
-from tinymem.steps.display import hanging
-
-if TYPE_CHECKING:
-    from jinja2 import Template
+from tinymem.steps.display import hanging, short_repr
 
 __all__ = ["Renderer", "render_step", "renderer_from"]
 
-Renderer: TypeAlias = "Callable[[ActionStep], str] | str | Template"
+
+class Renders(Protocol):
+    """A template: anything with `render`, which fills values in by name."""
+
+    def render(self, values: Mapping[str, Any], /) -> str:
+        """Return the text."""
+
+
+Renderer: TypeAlias = Callable[[ActionStep], str] | Renders
 
 _LABELS = {
     "thought": "Thought", "signal": "Signal", "code": "Action", "call": "Action", "observation": "Result",
@@ -34,36 +38,31 @@ def render_step(step: ActionStep) -> str:
     Action: len(rows)
     Result: 3
     """
-    result = execution_result(step)
-    time = "" if result.execution_time is None else f", {result.execution_time:.2f} s"
-    variables = ", ".join(f"{name} = {shown}" for name, shown in result.local_reprs.items())
-    paragraphs = [(_LABELS[part.kind], part.text) for part in step.parts()]
-    paragraphs += [("Task status", "" if result.task_status == "inprogress" else result.task_status)]
-    paragraphs += [("Variables", variables), ("Next step", result.next_step or "")]
-    number = iteration_of(step)
+    result, number = execution_result(step), iteration_of(step)
     head = "Step" if number is None else f"Step {number}"
+    time = "" if result.execution_time is None else f", {result.execution_time:.2f} s"
+    paragraphs = [(_LABELS[part.kind], part.text) for part in step.parts()]
+    if result.task_status != "inprogress":
+        paragraphs.append(("Task status", result.task_status))
+    variables = [f"{name} = {short_repr(value)}" for name, value in result.local_variables.items()]
+    paragraphs += [("Variables", ", ".join(variables)), ("Next step", result.next_step or "")]
     lines = [f"{label}: {hanging(text)}" for label, text in paragraphs if text]
     return "\n".join([f"{head} ({hanging(result.execution_status)}{time})", *lines])
 
 
 def renderer_from(renderer: Renderer | None) -> Callable[[ActionStep], str]:
-    """Return the function that renders a step; see `WorkingMemory`.
-
-    Raises:
-        InputError: It is no renderer, or no valid template.
-        MissingExtraError: It is a template, and Jinja2 is not installed.
-    """
+    """Return the function that renders a step; see `WorkingMemory`. Raises InputError for anything else."""
     if renderer is None:
         return render_step
-    if isinstance(renderer, str) or hasattr(renderer, "render"):
-        if importlib.util.find_spec("jinja2") is None:
-            raise MissingExtraError("a template for the history", "jinja2")
-        return _fill(_compile(renderer) if isinstance(renderer, str) else renderer)
-    if not callable(renderer):
-        raise InputError(f"renderer must be a callable, a template or None, not {renderer!r:.80}")
+    fill = getattr(renderer, "render", None)
+    if fill is None and not callable(renderer):
+        raise InputError(
+            f"renderer must be a callable, a template with `render` or None, not {safe_repr(renderer)}: "
+            "jinja2.Template(text) makes one of a text"
+        )
 
     def render(step: ActionStep) -> str:
-        text = renderer(step)
+        text = fill(_values_of(step)) if callable(fill) else renderer(step)
         if not isinstance(text, str):
             raise InputError(f"the renderer must return a string, not {type(text).__name__}, for step {step.id}")
         return clean(text)
@@ -71,34 +70,13 @@ def renderer_from(renderer: Renderer | None) -> Callable[[ActionStep], str]:
     return render
 
 
-def _compile(source: str) -> Any:
-    """Compile the template in a sandbox: it can neither reach beyond its values nor change them."""
-    from jinja2 import StrictUndefined, TemplateSyntaxError
-    from jinja2.sandbox import ImmutableSandboxedEnvironment
-
-    environment = ImmutableSandboxedEnvironment(undefined=StrictUndefined, autoescape=False)
-    try:
-        return environment.from_string(source)
-    except TemplateSyntaxError as error:
-        raise InputError(f"the template is wrong in line {error.lineno}: {error.message}") from error
-
-
-def _fill(template: Any) -> Callable[[ActionStep], str]:
-    """Return a renderer that fills in `template`. Texts of steps are values, so never read as templates."""
-    from jinja2 import TemplateError
-
-    def render(step: ActionStep) -> str:
-        acted = [part.text for part in step.parts() if part.kind in ("code", "call")]
-        values = {
-            "step": step,
-            "step_number": iteration_of(step),
-            "thought": next((part.text for part in step.parts() if part.kind == "thought"), ""),
-            "action": "\n".join(acted),
-            "result": execution_result(step),
-        }
-        try:
-            return clean(template.render(values))
-        except TemplateError as error:
-            raise InputError(f"the template failed on step {step.id}: {error}") from error
-
-    return render
+def _values_of(step: ActionStep) -> dict[str, Any]:
+    """Return what a template fills in; texts of steps are values, and so never read as templates."""
+    actions = [part.text for part in step.parts() if part.kind in ("code", "call")]
+    return {
+        "step": step,
+        "step_number": iteration_of(step),
+        "thought": "" if step.thought is None else step.thought,
+        "action": "\n".join(actions),
+        "result": execution_result(step),
+    }

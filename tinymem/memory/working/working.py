@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from tinymem.errors import BudgetError, InputError, StepError, safe_repr
@@ -58,14 +59,13 @@ class WorkingMemory:
         max_tokens: The budget of `format_history` and `get_full_context`.
         system_prompt: The system prompt; "" for none.
         task_description: The task in words; "" for none.
-        renderer: Makes the text of a step: a callable, or a Jinja2 template (its source, then run in Jinja2's sandbox,
-            or a Template) with the values `step_number`, `thought`, `action`, `result` (an ExecutionResult) and `step`.
+        renderer: Makes the text of a step: a callable that takes it, or a template, such as one of Jinja2: its `render`
+            gets a dict with `step_number`, `thought`, `action`, `result` (an ExecutionResult) and `step`.
         counter: A TokenCounter, or the name of a tiktoken encoding.
         memory: The HierarchicalMemory that keeps the task.
 
     Raises:
         InputError: An argument makes no sense.
-        MissingExtraError: A template was given, and Jinja2 is not installed.
     """
 
     def __init__(
@@ -248,14 +248,17 @@ class WorkingMemory:
                 fixed["system prompt"] = repair(SystemPromptStep(self._prompt).to_messages())
             if self._task is not None:
                 fixed["current task"] = repair(self._task.to_messages())
-            messages = [message for some in fixed.values() for message in some]
-            costs = {name: sum(count_message(m, self._counter) for m in some) for name, some in fixed.items()}
+            messages = list(chain.from_iterable(fixed.values()))
+            costs = {name: self._tokens(part) for name, part in fixed.items()}
             needed = PER_REPLY + sum(costs.values())
             if needed > self.max_tokens:
                 raise BudgetError(needed, self.max_tokens, {"reply": PER_REPLY, **costs})
             room = self.max_tokens - needed - PER_MESSAGE - self._counter.count("user")
             text = render_history(self._steps, None, room, self._render, self._counter)
             return [*messages, {"role": "user", "content": text}] if text.strip() else messages
+
+    def _tokens(self, messages: Sequence[Message]) -> int:
+        return sum(count_message(message, self._counter) for message in messages)
 
     def __len__(self) -> int:
         return len(self._steps)
