@@ -161,12 +161,14 @@ def test_what_was_forgotten_is_in_no_summary_and_in_no_file(tmp_path: Path) -> N
         secret = MessageStep("user", "The password of vault 9931 is xylophone-77.")
         added = memory.add_steps([*talk(MOST // 2), secret, *talk(FAN * MOST)])
         memory.medium_term.settle()
-        levels = [row.level for row in memory.long_term.journal.summaries()]
-        assert levels == [1] * FAN + [2] and "xylophone" in next(iter(memory.medium_term)).summary
+        assert len(memory.long_term.journal.summaries()) == FAN
+        assert "xylophone" in next(iter(memory.medium_term)).summary
+        assert "xylophone" in told(memory, 100)[0].summary
         assert memory.forget([added[MOST // 2].id]) == 1
         first, *others = memory.medium_term
         assert (first.first, first.last, len(others)) == (1, MOST, FAN - 1)
-        assert [row.level for row in memory.long_term.journal.summaries()] == [1] * FAN + [2], "made again"
+        assert len(memory.long_term.journal.summaries()) == FAN, "made again"
+        assert "xylophone" not in told(memory, 100)[0].summary
         assert "xylophone" not in memory.context("vault", max_tokens=4_000).messages.__repr__()
     assert texts_in(tmp_path, b"xylophone") == {b"xylophone": []}
 
@@ -179,10 +181,11 @@ def test_where_a_whole_episode_was_forgotten_the_outline_stays_in_order(tmp_path
         memory.medium_term.settle()
         assert memory.forget(session="s3") == memory.forget(session=f"s{2 * FAN + 2}") == 2
         assert len(list(memory.medium_term)) == 4 * FAN - 1
-        outline = [(row.first, row.last) for row in memory.long_term.journal.summaries() if row.level == 2]
-        assert outline == [(2 * at * FAN + 1, 2 * (at + 1) * FAN) for at in range(4)]
         short = told(memory, room=sum(len(episode.summary) for episode in memory.medium_term) // 5)
-        assert [(episode.level, episode.first) for episode in short][:2] == [(2, first) for first, _ in outline][:2]
+        episodes = list(memory.medium_term)
+        outlines = {(episodes[at].first, episodes[at + FAN - 1].last) for at in range(0, 3 * FAN, FAN)}
+        assert {(episode.first, episode.last) for episode in short if episode.level == 2} <= outlines
+        assert [episode.first for episode in short] == sorted(episode.first for episode in short) and len(short) > 8
 
 
 # telling them

@@ -77,7 +77,7 @@ def memory(tmp_path: Path) -> Path:
         memory.scratchpad.store("size", (1, ["\ud800"]))
         memory.scratchpad.observe("It rains.")
         memory.medium_term.settle()
-        assert {row.level for row in memory.long_term.journal.summaries()} == {1, 2}
+        assert {row.level for row in memory.long_term.journal.summaries()} == {1}
         assert memory.forget([memory.add(said("The last one.")).id]) == 1
     return tmp_path / "memory"
 
@@ -111,7 +111,7 @@ def test_an_import_exported_again_gives_the_same_bytes(tmp_path: Path, memory: P
         passages = opened.stats().passages
     came = take_in(memory, written(tmp_path, text), namespace="copy")
     assert came.steps == len([line for line in lines_of(text) if "step" in line]) == 4 * EPISODES + 1
-    assert (came.episodes, came.scratchpad) == (text.count('{"episode"'), True) and came.episodes >= EPISODES
+    assert (came.episodes, came.scratchpad) == (text.count('{"episode"'), True) and came.episodes >= EPISODES - 1
     assert came.embedded == passages
     assert exported(memory, "copy") == text
     take_in(tmp_path / "another", written(tmp_path, text))

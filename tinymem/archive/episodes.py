@@ -1,8 +1,9 @@
 """Medium-term memory: episodes, runs of consecutive steps that left the window, each with a summary.
 
 An episode is closed where the session changes, after a final answer, before a new task, or when it has MOST steps or
-MOST_TOKENS tokens; then it is summarised once. FAN consecutive summaries are summarised in their turn, and so on, so
-that a history of any length fits in few tokens: recent episodes in detail, old ones in outline.
+MOST_TOKENS tokens; then it is summarised once. So that a history of any length fits in few tokens, recent episodes are
+told in detail and old ones in outline: lines are picked of FAN consecutive summaries, of FAN such outlines in turn, and
+so on.
 
 Summaries are made in the background, after what was archived was embedded, so that no `add` waits for one. A context
 makes those that are still missing with the extractive summarizer, which takes milliseconds and always gives the same:
@@ -14,11 +15,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from itertools import accumulate
 
 from tinymem.archive.archive import Archive
 from tinymem.errors import ClosedError, TinymemError, safe_summary, warn_hourly
@@ -39,15 +38,15 @@ logger = logging.getLogger(__name__)
 
 MOST, MOST_TOKENS = 40, 8_000  # steps of an episode, and their tokens
 SUMMARY_TOKENS = 80  # of a summary
-FAN = 8  # summaries that one summary of the next level covers
+FAN = 8  # episodes of an outline
 
 
 @dataclass(frozen=True)
 class Episode:
     """The archived steps with numbers from `first` to `last`, and their summary.
 
-    An episode of a higher `level` is made of episodes of the level below. `session` is None if the steps have none, or
-    more than one.
+    An episode of a higher `level` is an outline of episodes of the level below. `session` is None if the steps have
+    none, or more than one.
     """
 
     first: int
@@ -64,64 +63,6 @@ class Episode:
         return f"{steps}{f' ({self.session})' if self.session else ''}:\n{self.summary}"
 
 
-class _Known:
-    """The summaries of a journal, by level and in order, in a state of it: its version, REWRITES and own summaries."""
-
-    def __init__(self, state: tuple[int, str | None, int] = (-1, None, 0), rows: Sequence[SummaryRow] = ()) -> None:
-        self.state, self.rows = state, rows
-        self._levels: dict[int, list[Episode]] = {}
-        self._views: list[_View] = []
-
-    def episodes(self, level: int) -> list[Episode]:
-        """Return the episodes of a level, oldest first."""
-        if level not in self._levels:
-            rows = (row for row in self.rows if row.level == level and row.text)
-            self._levels[level] = [Episode(row.first, row.last, row.session, row.text, level) for row in rows]
-        return self._levels[level]
-
-    def views(self, cost: Callable[[Episode], int]) -> list[_View]:
-        """Return the whole history in episodes of level 1, and then with every further level in place of the finer."""
-        if not self._views:
-            views = [_View(self.episodes(1), cost)]
-            for level in range(2, 1 + max((row.level for row in self.rows), default=1)):
-                views.append(views[-1].under(self.episodes(level), cost))
-            self._views = views
-        return self._views
-
-    @cached_property
-    def spans(self) -> list[tuple[int, int]]:
-        """The steps that the episodes of the first level cover."""
-        return [(row.first, row.last) for row in self.rows if row.level == 1]
-
-
-class _View:
-    """Episodes, the tokens of the first n of them, and the number that are `begins` of a coarser view.
-
-    Each of `begins` is a number of episodes that can be shown instead of the first so many of the finer view.
-    """
-
-    def __init__(self, episodes: list[Episode], cost: Callable[[Episode], int]) -> None:
-        self.episodes, self.costs = episodes, [0, *accumulate(map(cost, episodes))]
-        self.begins: list[tuple[int, int]] = []
-
-    @property
-    def total(self) -> int:
-        return self.costs[-1]
-
-    def under(self, parents: Sequence[Episode], cost: Callable[[Episode], int]) -> _View:
-        """Return the view in which `parents` stand for the episodes that they cover."""
-        shown: list[Episode] = []
-        begins, done = [], 0
-        for parent in parents:
-            start = bisect_left(self.episodes, parent.first, lo=done, key=_last)
-            shown += [*self.episodes[done:start], parent]
-            done = bisect_right(self.episodes, parent.last, lo=start, key=_last)
-            begins.append((len(shown), done))
-        view = _View([*shown, *self.episodes[done:]], cost)
-        view.begins = begins
-        return view
-
-
 class Episodes:
     """The episodes of an archive, oldest first; `summarizer` writes their summaries, and the journal keeps them."""
 
@@ -131,17 +72,33 @@ class Episodes:
         self._summarizer = summarizer or self._extractive
         self._is_quick = isinstance(self._summarizer, ExtractiveSummarizer)
         self._settling = threading.RLock()  # one thread at a time, or one of them would work in vain
+        self._reading = threading.Lock()
+        self._settled: tuple[str | None, int] = (None, 0)  # as of which rewrite all is summarised, up to which step
         self._made = 0  # summaries that this process has stored, which do not change the journal's version
-        self._known = self._settled = _Known()  # as it was read last, and when nothing was missing
+        self._state: tuple[int, str | None, int] = (-1, None, 0)  # of the journal, as of which its rows are known
+        self._known: list[SummaryRow] = []
+        self._outlines: dict[tuple[Episode, ...], Episode] = {}
         self._costs: dict[Episode, int] = {}
 
     def __iter__(self) -> Iterator[Episode]:
         self.settle()
-        return iter(self._known.episodes(1))
+        return iter(self.known())
 
     def known(self) -> list[Episode]:
         """Return the episodes that are summarised by now."""
-        return list(self._now().episodes(1))
+        return [Episode(row.first, row.last, row.session, row.text) for row in self._rows() if row.text]
+
+    def _rows(self) -> list[SummaryRow]:
+        """Return the summaries as they are now; another thread or process may make some, or forget steps."""
+        journal = self._archive.journal
+        state = journal.version(), journal.setting(REWRITES), self._made
+        with self._reading:
+            if state[1] != self._state[1]:  # what was forgotten is in some of them
+                self._outlines, self._costs = {}, {}
+            if state != self._state:
+                self._known = [row for row in journal.summaries() if row.level == 1]
+                self._state = state
+            return self._known
 
     def current(self, episode: Episode) -> Episode:
         """Return an episode with marks in its summary behind lines of files that are gone since."""
@@ -174,68 +131,52 @@ class Episodes:
 
     def settle(self) -> int:
         """Summarise the closed episodes that have no summary yet, and return the number of new summaries."""
+        journal = self._archive.journal
+        if journal.is_read_only:  # a summary that cannot be kept would be made with each question
+            return 0
         with self._settling:
             before = self._made
-            if self._settle():
-                self._settled = self._known
+            rewrites = journal.setting(REWRITES)  # before any step is read, for who forgets it then
+            settled_at, last = self._settled
+            for run in self._closed_runs(last if settled_at == rewrites else 0):
+                if not self._summarize(run, rewrites):
+                    return self._made - before  # the next call goes on
+            self._settled = rewrites, max((row.last for row in self._rows()), default=0)
             return self._made - before
 
-    def _settle(self) -> bool:
-        """Make what summaries are missing; False if another process interferes."""
-        known = self._now()
-        if self._archive.journal.is_read_only:  # a summary that cannot be kept would be made with each question
-            return False
-        rewrites = known.state[1]  # before any step is read, for who forgets it then
-        for run in self._closed(known):
-            steps = list(self._archive.fetch([row.number for row in run]).values())
-            session = _shared([row.session for row in run])
-            if steps and not self._keep(1, run[0].number, run[-1].number, session, steps, rewrites):
-                return False
-        while self._known is not self._settled and (orphans := _orphans(self._known.rows)):
-            level, children = orphans
-            steps = [SummaryStep(child.text) for child in children]
-            session = _shared([child.session for child in children])
-            if not self._keep(level + 1, children[0].first, children[-1].last, session, steps, rewrites):
-                return False
-        return True
-
-    def _closed(self, known: _Known) -> list[list[StepOutline]]:
-        """Return the closed runs of archived steps that are in no episode yet.
+    def _closed_runs(self, after: int) -> list[list[StepOutline]]:
+        """Return the closed runs of archived steps behind this one that are in no episode yet.
 
         A run is closed once a step behind it is archived, so that it is the same whenever this is asked.
         """
-        ranges, covered = known.spans, self._settled.spans
-        is_whole = known is self._settled or ranges[: len(covered)] == covered  # or some were forgotten
-        after = covered[-1][1] if covered and is_whole else 0  # up to there, all is in an episode, or cannot be
+        covered = self._rows()
         runs: list[list[StepOutline]] = []
         run: list[StepOutline] = []
-        held, ends = 0, False  # how many of the ranges end before the step at hand; the run ends where one is archived
+        has_ended = False
         for row in self._archive.journal.outline(after):
-            while held < len(ranges) and ranges[held][1] < row.number:
-                held += 1
-            inside = held < len(ranges) and ranges[held][0] <= row.number
-            ends = bool(run) and (ends or inside or _begins_episode(row, run))
-            if ends and (inside or not row.window):
+            before = bisect_right(covered, row.number, key=_first)
+            is_covered = before > 0 and row.number <= covered[before - 1].last
+            has_ended = bool(run) and (has_ended or is_covered or _begins_episode(row, run))
+            if has_ended and (is_covered or not row.window):
                 runs.append(run)
-                run, ends = [], False
-            if not inside and not row.window:
+                run, has_ended = [], False
+            if not is_covered and not row.window:
                 run.append(row)
         if run and run[-1].type == "final_answer":
             runs.append(run)
         return runs
 
-    def _keep(
-        self, level: int, first: int, last: int, session: str | None, steps: Sequence[Step], rewrites: str | None
-    ) -> bool:
-        """Store a summary; return False if another process was first, or has forgotten steps since."""
-        known, journal = self._known, self._archive.journal
-        row = SummaryRow(level, first, last, session, self._summary(steps))
+    def _summarize(self, run: Sequence[StepOutline], rewrites: str | None) -> bool:
+        """Store the summary of a run; return False if another process was first, or has forgotten steps since."""
+        journal = self._archive.journal
+        steps = list(self._archive.fetch([row.number for row in run]).values())
+        if not steps:
+            return True
+        row = SummaryRow(1, run[0].number, run[-1].number, run[0].session, self._summary(steps))
         with journal.together():
             if journal.setting(REWRITES) != rewrites or journal.put_summaries([row]) != 1:
                 return False
         self._made += 1
-        rows = sorted([*known.rows, row], key=lambda row: (row.level, row.first))
-        self._known = _Known((*known.state[:2], self._made), rows)
         return True
 
     def _summary(self, steps: Sequence[Step]) -> str:
@@ -249,19 +190,6 @@ class Episodes:
             found = self._extractive.summarize(steps, SUMMARY_TOKENS)
         return fitted(found, SUMMARY_TOKENS, self._archive.counter)
 
-    def _now(self) -> _Known:
-        """Return the summaries as they are now; another thread or process may make some, or forget steps."""
-        state = self._archive.journal.version(), self._archive.journal.setting(REWRITES), self._made
-        known = self._known
-        if known.state != state:
-            known = self._known = _Known(state, self._archive.journal.summaries())
-        return known
-
-    def _cost(self, episode: Episode) -> int:
-        if episode not in self._costs:
-            self._costs[episode] = self._archive.counter.count(f"{episode}\n")
-        return self._costs[episode]
-
     # -- choosing -----------------------------------------------------------------------------------------------------
 
     def within(self, room: int) -> list[Episode]:
@@ -272,48 +200,48 @@ class Episodes:
         """
         if self._is_quick:
             self.catch_up()
-        known = self._known if self._is_quick else self._now()
-        finer, *others = known.views(self._cost)
-        if finer.total <= room:
-            return finer.episodes
-        for coarser in others:
-            for end, covered in coarser.begins:
-                if coarser.costs[end] + finer.total - finer.costs[covered] <= room:
-                    return [*coarser.episodes[:end], *finer.episodes[covered:]]
-            finer = coarser
-        gone = next(at for at, cost in enumerate(finer.costs) if finer.total - cost <= room)
-        return finer.episodes[gone:]
+        shown = self.known()
+        excess = sum(map(self._cost, shown)) - room
+        place = 0  # of the next episodes that an outline may stand for
+        while excess > 0:
+            finer = shown[place : place + FAN]
+            if len(finer) == FAN and finer[0].level == finer[-1].level:
+                outline = self._outline(tuple(finer))
+                shown[place : place + FAN] = [outline]
+                excess -= sum(map(self._cost, finer)) - self._cost(outline)
+                place += 1
+            elif place > 0:
+                place = 0  # outlines of outlines
+            else:
+                excess -= self._cost(shown.pop(0))
+        return shown
 
+    def _outline(self, episodes: tuple[Episode, ...]) -> Episode:
+        if episodes not in self._outlines:
+            steps = [SummaryStep(episode.summary) for episode in episodes]
+            sessions = {episode.session for episode in episodes}
+            self._outlines[episodes] = Episode(
+                episodes[0].first,
+                episodes[-1].last,
+                sessions.pop() if len(sessions) == 1 else None,
+                self._extractive.summarize(steps, SUMMARY_TOKENS),
+                episodes[0].level + 1,
+            )
+        return self._outlines[episodes]
 
-def _orphans(rows: Sequence[SummaryRow]) -> tuple[int, list[SummaryRow]] | None:
-    """Return a level, and consecutive summaries of it that no summary of the next level covers.
-
-    These are FAN summaries, or fewer where forgetting has left them between summaries that are covered.
-    """
-    for level in sorted({row.level for row in rows}):
-        parents = {row.first: row.last for row in rows if row.level == level + 1}
-        covered = 0
-        orphans: list[SummaryRow] = []
-        for row in (row for row in rows if row.level == level):
-            covered = max(covered, parents.get(row.first, 0))
-            if row.first > covered:
-                orphans.append(row)
-            if len(orphans) == FAN or (orphans and row.first <= covered):
-                return level, orphans
-    return None
+    def _cost(self, episode: Episode) -> int:
+        if episode not in self._costs:
+            self._costs[episode] = self._archive.counter.count(f"{episode}\n")
+        return self._costs[episode]
 
 
 def _begins_episode(row: StepOutline, run: Sequence[StepOutline]) -> bool:
     """Return whether a step begins a new episode after the `run` before it."""
     last = run[-1]
     more = 1 if row.window else row.tokens  # a step that is still in the window may not become part of it
-    too_long = len(run) >= MOST or sum(one.tokens for one in run) + more > MOST_TOKENS
+    too_long = len(run) >= MOST or sum(step.tokens for step in run) + more > MOST_TOKENS
     return too_long or row.type == "task" or last.type == "final_answer" or row.session != last.session
 
 
-def _last(episode: Episode) -> int:
-    return episode.last
-
-
-def _shared(sessions: Sequence[str | None]) -> str | None:
-    return sessions[0] if len(set(sessions)) == 1 else None
+def _first(row: SummaryRow) -> int:
+    return row.first

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, cast
 
 from tinymem.errors import InputError, safe_repr
 from tinymem.memory.working.execution import execution_result, iteration_of
@@ -54,7 +54,7 @@ def renderer_from(renderer: Renderer | None) -> Callable[[ActionStep], str]:
     """Return the function that renders a step; see `WorkingMemory`. Raises InputError for anything else."""
     if renderer is None:
         return render_step
-    fill = getattr(renderer, "render", None)
+    fill, call = getattr(renderer, "render", None), cast(Callable[[ActionStep], str], renderer)
     if fill is None and not callable(renderer):
         raise InputError(
             f"renderer must be a callable, a template with `render` or None, not {safe_repr(renderer)}: "
@@ -62,7 +62,7 @@ def renderer_from(renderer: Renderer | None) -> Callable[[ActionStep], str]:
         )
 
     def render(step: ActionStep) -> str:
-        text = fill(_values_of(step)) if callable(fill) else renderer(step)
+        text = call(step) if fill is None else fill(_values_of(step))
         if not isinstance(text, str):
             raise InputError(f"the renderer must return a string, not {type(text).__name__}, for step {step.id}")
         return clean(text)
