@@ -21,7 +21,7 @@ from tinymem.stores.postgres.steps import Steps
 
 __all__ = ["TABLES", "PostgresJournal"]
 
-TABLES = ("steps", "labels", "links", "files", "passages", "terms", "stems", "identifiers", "summaries", "reindexed",
+TABLES = ("steps", "labels", "messages", "files", "passages", "terms", "stems", "identifiers", "summaries", "reindexed",
           "settings", "writers")  # fmt: skip
 
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"

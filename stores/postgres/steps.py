@@ -1,13 +1,13 @@
-"""The records of a journal's steps: the steps themselves, the window, links of their messages, and summaries."""
+"""The records of a journal's steps: the steps themselves, the window, keys of their messages, and summaries."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from tinymem.errors import InputError
-from tinymem.protocols import FileNote, LinkedMessage, LinkRow, StepOutline, StepRow, SummaryRow, Tally
+from tinymem.protocols import FileNote, MessageRow, StepOutline, StepRow, SummaryRow, Tally
 from tinymem.protocols.settings import REWRITES, WINDOW_CHANGES
 from tinymem.stores.filter import POSTGRES, Filter
 from tinymem.stores.postgres.database import Database
@@ -38,17 +38,8 @@ SELECT (SELECT position + tokens FROM steps WHERE namespace = %(ns)s ORDER BY nu
         (SELECT split_part(value, ' ', 1)::bigint FROM settings WHERE namespace = %(ns)s AND key = 'made'), 1)
         ORDER BY number LIMIT 1)
 """)
-_PUT_LINK = Planned("INSERT INTO links VALUES (%s, %s, %s, %s, %s) ON CONFLICT (namespace, link) DO NOTHING")
-_LINKED = (
-    "SELECT id, number, number, true, 1 FROM steps WHERE namespace = %s AND id = ANY(%s::text[]) UNION ALL "
-    "SELECT link, step, place, EXISTS (SELECT 1 FROM steps s WHERE s.namespace = k.namespace AND s.id = k.link), 2 "
-    "FROM links k WHERE namespace = %s AND link = ANY(%s::text[]) ORDER BY 5"
-)
-_ALIKE = (
-    "SELECT a.alike, k.* FROM unnest(%s::text[]) a(alike) CROSS JOIN LATERAL (SELECT link, step, place, EXISTS "
-    "(SELECT 1 FROM steps s WHERE s.namespace = l.namespace AND s.id = l.link) FROM links l "
-    "WHERE l.namespace = %s AND l.alike = a.alike ORDER BY step DESC LIMIT %s) k"
-)
+_PUT_MESSAGE = Planned("INSERT INTO messages VALUES (%s, %s, %s, %s, %s) ON CONFLICT (namespace, said, nth) DO NOTHING")
+_MESSAGES = "SELECT said, nth, step, is_last FROM messages WHERE namespace = %s"
 _SUMMARY = (
     "INSERT INTO summaries SELECT %(ns)s, %(level)s, %(first)s, %(last)s, %(session)s, %(text)s "
     "WHERE %(level)s > 1 OR NOT EXISTS (SELECT 1 FROM summaries WHERE namespace = %(ns)s AND level = 1 "
@@ -57,7 +48,7 @@ _SUMMARY = (
 
 
 class Steps(Database):
-    """The tables `steps`, `labels`, `links`, `files` and `summaries`."""
+    """The tables `steps`, `labels`, `messages`, `files` and `summaries`."""
 
     def add(self, rows: Sequence[StepRow]) -> None:
         """Write steps, all or none; InputError for an id that exists, or a number from before the mark.
@@ -115,16 +106,6 @@ class Steps(Database):
         sql = f"SELECT {_COLUMNS} FROM steps s WHERE {where} ORDER BY number DESC LIMIT %(most)s"
         values = {"ns": self.id, "before": before, "most": limit, **only.values}
         return [StepRow(*row) for row in self.read(sql, values)]
-
-    def newest_of(self, session: str | None) -> str | None:
-        """Return the id of the session's newest step other than a system prompt."""
-        named = "session IS NULL" if session is None else "session = %s"
-        rows = self.read(
-            f"SELECT id FROM steps WHERE namespace = %s AND {named} AND type != 'system_prompt' "
-            "ORDER BY number DESC LIMIT 1",
-            (self.id,) if session is None else (self.id, session),
-        )
-        return rows[0][0] if rows else None
 
     def outline(self, after: int = 0, until: int = _END) -> list[StepOutline]:
         """Return the steps with numbers above `after` and up to `until`, in order, without their texts."""
@@ -235,30 +216,26 @@ class Steps(Database):
 
     # -- messages that come again --------------------------------------------------------------------------------------
 
-    def put_links(self, links: Sequence[LinkRow]) -> None:
-        """Keep links of messages that are not there yet."""
+    def put_messages(self, rows: Sequence[MessageRow]) -> None:
+        """Keep messages that are not there yet."""
         with self._transaction():
-            for row in links:
-                self.write(_PUT_LINK, self.id, *row)
+            for row in rows:
+                self.write(_PUT_MESSAGE, self.id, *row)
 
-    def links(self, after: str = "", limit: int = 1_000) -> list[LinkRow]:
-        """Return up to `limit` links behind one, in their order."""
-        sql = "SELECT link, alike, step, place FROM links WHERE namespace = %s AND link > %s ORDER BY link LIMIT %s"
-        return [LinkRow(*row) for row in self.read(sql, (self.id, after, limit))]
+    def find_messages(self, said: Collection[str], most: int) -> list[MessageRow]:
+        """Return the messages with these hashes that are the `most`-th of their hash at most."""
+        sql = f"{_MESSAGES} AND said = ANY(%s::text[]) AND nth <= %s"
+        return [MessageRow(*row) for row in self.read(sql, (self.id, [*said], most))] if said else []
 
-    def linked(self, links: Sequence[str]) -> list[LinkedMessage]:
-        """Return the messages with these links, by them and by the ids of steps."""
-        if not links:
-            return []
-        found = self.read(_LINKED, (self.id, list(links), self.id, list(links)))
-        return [LinkedMessage(*row[:4]) for row in found]
+    def count_messages(self, said: Collection[str]) -> dict[str, int]:
+        """Return how many messages there are with each of these hashes."""
+        sql = "SELECT said, max(nth) FROM messages WHERE namespace = %s AND said = ANY(%s::text[]) GROUP BY said"
+        return dict(self.read(sql, (self.id, [*said]))) if said else {}
 
-    def find_same_content(self, hashes: Sequence[str], limit: int) -> dict[str, list[LinkedMessage]]:
-        """Return, by hash, up to `limit` messages that say the same, the newest first."""
-        found: dict[str, list[LinkedMessage]] = {}
-        for said, *message in self.read(_ALIKE, (list(dict.fromkeys(hashes)), self.id, limit)) if hashes else ():
-            found.setdefault(said, []).append(LinkedMessage(*message))
-        return found
+    def messages(self, after: tuple[str, int] = ("", 0), limit: int = 1_000) -> list[MessageRow]:
+        """Return up to `limit` messages behind one, in their order."""
+        sql = f"{_MESSAGES} AND (said, nth) > (%s, %s) ORDER BY said, nth LIMIT %s"
+        return [MessageRow(*row) for row in self.read(sql, (self.id, *after, limit))]
 
     # -- files ---------------------------------------------------------------------------------------------------------
 

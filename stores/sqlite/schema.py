@@ -10,7 +10,7 @@ from tinymem.errors import FormatError
 
 __all__ = ["FORMAT", "MIGRATIONS", "Migration", "check_format", "make_tables", "version_of"]
 
-FORMAT = 4
+FORMAT = 5
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS steps (
@@ -28,9 +28,9 @@ CREATE TABLE IF NOT EXISTS summaries (
     level INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL, session TEXT, text TEXT NOT NULL,
     PRIMARY KEY (level, first)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS reindexed (passage INTEGER PRIMARY KEY, vector BLOB NOT NULL);
-CREATE TABLE IF NOT EXISTS links (
-    link TEXT PRIMARY KEY, alike TEXT NOT NULL, step INTEGER NOT NULL, place INTEGER NOT NULL) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS links_alike ON links (alike, step);
+CREATE TABLE IF NOT EXISTS messages (
+    said TEXT NOT NULL, nth INTEGER NOT NULL, step INTEGER NOT NULL, is_last INTEGER NOT NULL,
+    PRIMARY KEY (said, nth)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS labels (
     name TEXT NOT NULL, value TEXT NOT NULL, step INTEGER NOT NULL, PRIMARY KEY (name, value, step)) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS labels_by_step ON labels (step);
@@ -85,6 +85,21 @@ CREATE TABLE files (
     step INTEGER NOT NULL, place INTEGER NOT NULL, call INTEGER NOT NULL, path TEXT NOT NULL, kind INTEGER NOT NULL,
     lines BLOB NOT NULL, gone BLOB NOT NULL, PRIMARY KEY (step, place)) WITHOUT ROWID;
 CREATE INDEX files_by_path ON files (path);
+""",
+    ),
+    Migration(
+        5,
+        "messages that come again are known by what they say and how often; prompts of sessions live in memory",
+        """
+CREATE TABLE messages (
+    said TEXT NOT NULL, nth INTEGER NOT NULL, step INTEGER NOT NULL, is_last INTEGER NOT NULL,
+    PRIMARY KEY (said, nth)) WITHOUT ROWID;
+INSERT INTO messages
+    SELECT said, row_number() OVER (PARTITION BY said ORDER BY step, place, link), step,
+        EXISTS (SELECT 1 FROM steps WHERE id = link)
+    FROM (SELECT CASE alike WHEN '' THEN link ELSE alike END AS said, link, step, place FROM links);
+DROP TABLE links;
+DELETE FROM meta WHERE key = 'prompts';
 """,
     ),
 )

@@ -1,15 +1,14 @@
-"""The records of a journal's steps: the steps themselves, the window, links of their messages, and summaries."""
+"""The records of a journal's steps: the steps themselves, the window, keys of their messages, and summaries."""
 
 from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import starmap
 
 from tinymem.errors import FormatError, InputError
-from tinymem.protocols import FileNote, LinkedMessage, LinkRow, StepOutline, StepRow, SummaryRow, Tally
+from tinymem.protocols import FileNote, MessageRow, StepOutline, StepRow, SummaryRow, Tally
 from tinymem.protocols.settings import REWRITES, WINDOW_CHANGES
 from tinymem.stores.filter import SQLITE, Filter, folders_of
 from tinymem.stores.sqlite.database import Database
@@ -22,15 +21,14 @@ _NAME = (str, type(None))
 _TIME = (int, float, type(None))
 _STEP = (int, str, str, _NAME, _NAME, (int, float), int, int, str, int, _NAME, int, _TIME)  # the types of its columns
 _OUTLINE = (int, str, str, _NAME, int, int)
-_LINKS = "SELECT link, step, place, id IS NOT NULL FROM links LEFT JOIN steps ON id = link"
-_ALIKE = f"{_LINKS} WHERE alike = ? ORDER BY step DESC LIMIT ?"
-_LINK = (str, int, int, int)
+_MESSAGES = "SELECT said, nth, step, is_last FROM messages"
+_MESSAGE = (str, int, int, int)
 _PUT_FILE = "INSERT INTO files VALUES (?, ?, ?, ?, ?, ?, ?)"
 _FILE = (int, int, int, str, int, bytes, bytes)
 
 
 class Steps(Database):
-    """The tables `steps`, `labels`, `links`, `files` and `summaries`."""
+    """The tables `steps`, `labels`, `messages`, `files` and `summaries`."""
 
     def add(self, rows: Sequence[StepRow]) -> None:
         """Write steps, all or none; InputError for an id that exists, or a number from before the mark."""
@@ -79,12 +77,6 @@ class Steps(Database):
         only = Filter(type=type, session=session).condition(SQLITE)
         sql = f"SELECT {_COLUMNS} FROM steps s WHERE number < ?{only.of_steps} ORDER BY number DESC LIMIT ?"
         return [StepRow(*row) for row in self._along(sql, (before, *only.values.values(), limit), _STEP, down=True)]
-
-    def newest_of(self, session: str | None) -> str | None:
-        """Return the id of the session's newest step other than a system prompt."""
-        sql = "SELECT id FROM steps WHERE session IS ? AND type != 'system_prompt' ORDER BY number DESC LIMIT 1"
-        rows = self._read(sql, (session,), (str,))
-        return rows[0][0] if rows else None
 
     def outline(self, after: int = 0, until: int = _END) -> list[StepOutline]:
         """Return the steps with numbers above `after` and up to `until`, in order, without their texts."""
@@ -177,26 +169,29 @@ class Steps(Database):
 
     # -- messages that come again --------------------------------------------------------------------------------------
 
-    def put_links(self, links: Sequence[LinkRow]) -> None:
-        """Keep links of messages that are not there yet."""
+    def put_messages(self, rows: Sequence[MessageRow]) -> None:
+        """Keep messages that are not there yet."""
         with self._transaction() as db:
-            db.executemany("INSERT OR IGNORE INTO links VALUES (?, ?, ?, ?)", links)
+            db.executemany("INSERT OR IGNORE INTO messages VALUES (?, ?, ?, ?)", rows)
 
-    def links(self, after: str = "", limit: int = 1_000) -> list[LinkRow]:
-        """Return up to `limit` links behind one, in their order."""
-        sql = "SELECT link, alike, step, place FROM links WHERE link > ? ORDER BY link LIMIT ?"
-        return [LinkRow(*row) for row in self._along(sql, (after, limit), (str, str, int, int))]
+    def find_messages(self, said: Collection[str], most: int) -> list[MessageRow]:
+        """Return the messages with these hashes that are the `most`-th of their hash at most."""
+        sql = f"{_MESSAGES} WHERE said IN ({{}}) AND nth <= {int(most)}"
+        return [*map(_message, self._each(sql, [*said], _MESSAGE))]
 
-    def linked(self, links: Sequence[str]) -> list[LinkedMessage]:
-        """Return the messages with these links, by them and by the ids of steps."""
-        ids = self._each("SELECT id, number, number, 1 FROM steps WHERE id IN ({})", links, _LINK)
-        kept = self._each(_LINKS + " WHERE link IN ({})", links, _LINK)
-        return [*starmap(_message, ids), *starmap(_message, kept)]
+    def count_messages(self, said: Collection[str]) -> dict[str, int]:
+        """Return how many messages there are with each of these hashes."""
+        sql = "SELECT said, max(nth) FROM messages WHERE said IN ({}) GROUP BY said"
+        return dict(self._each(sql, [*said], (str, int)))
 
-    def find_same_content(self, hashes: Sequence[str], limit: int) -> dict[str, list[LinkedMessage]]:
-        """Return, by hash, up to `limit` messages that say the same, the newest first."""
-        found = {each: self._read(_ALIKE, (each, limit), _LINK) for each in hashes}
-        return {each: [*starmap(_message, rows)] for each, rows in found.items() if rows}
+    def messages(self, after: tuple[str, int] = ("", 0), limit: int = 1_000) -> list[MessageRow]:
+        """Return up to `limit` messages behind one, in their order."""
+        sql = f"{_MESSAGES} WHERE (said, nth) > (?, ?) ORDER BY said, nth LIMIT ?"
+        rows = self._read(sql, (*after, limit), _MESSAGE)
+        places = [after, *(row[:2] for row in rows)]
+        if places != sorted(set(places)):  # a damaged tree may loop
+            raise self.damaged("the keys of its messages are not in order")
+        return [*map(_message, rows)]
 
     # -- files ---------------------------------------------------------------------------------------------------------
 
@@ -236,5 +231,6 @@ class Steps(Database):
             return db.executemany(sql, rows).rowcount
 
 
-def _message(link: str, step: int, place: int, ends: int) -> LinkedMessage:
-    return LinkedMessage(link, step, place, bool(ends))
+def _message(row: tuple[str, int, int, int]) -> MessageRow:
+    said, nth, step, is_last = row
+    return MessageRow(said, nth, step, bool(is_last))

@@ -21,9 +21,9 @@ from tinymem import Context, HierarchicalMemory, MessageStep, count_tokens
 from tinymem.errors import BudgetError, InputError, MessageError
 from tinymem.memory import Shares
 from tinymem.messages import problems
-from tinymem.messages.chains import body_of
 from tinymem.messages.conversion import messages_from_steps
 from tinymem.messages.formats import FORMATS, conversation_from, write_messages
+from tinymem.messages.recognition import body_of
 from tinymem.recall.render import is_block
 from tinymem.steps.step import Style
 
@@ -176,12 +176,12 @@ def test_the_same_words_in_a_growing_history_are_messages_of_their_own(tmp_path:
             assert count(memory) == until
 
 
-def test_words_that_come_again_behind_a_cut_are_new(tmp_path: Path) -> None:
+def test_words_that_a_cut_history_says_again_count_as_those_that_were_cut_off(tmp_path: Path) -> None:
     history = lines("yes", "a", "yes", "b", "c")
     with open_memory(tmp_path) as memory:
         memory.fit(history, session="s")
-        memory.fit([*history[3:], {"role": "user", "content": "yes"}], session="s")
-        assert [message["content"] for message in archived(memory)] == ["yes", "a", "yes", "b", "c", "yes"]
+        memory.fit([*history[3:], {"role": "user", "content": "yes"}, *lines("d")], session="s")
+        assert [message["content"] for message in archived(memory)] == ["yes", "a", "yes", "b", "c", "d"]
 
 
 def test_a_restart_in_the_middle_of_sheets_adds_nothing_twice(tmp_path: Path) -> None:

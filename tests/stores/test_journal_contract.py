@@ -14,7 +14,7 @@ import pytest
 from journal_rows import row
 
 from tinymem.errors import ClosedError, FormatError, InputError, TinymemError
-from tinymem.protocols import FiledStep, FileNote, Journal, LinkedMessage, LinkRow, Mark, PassageRow, SummaryRow
+from tinymem.protocols import FiledStep, FileNote, Journal, Mark, MessageRow, PassageRow, SummaryRow
 from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME, REWRITES, WATERMARK, WINDOW_CHANGES
 from tinymem.stores import journals
 from tinymem.stores.filter import Filter
@@ -114,7 +114,6 @@ def test_finds_steps(open_journal: OpenJournal) -> None:
         journal.add([row(n, type=kind, session="ab"[n % 2]) for n, kind in enumerate(kinds, 1)])
         assert [row.number for row in journal.newest(2, 5, type="message")] == [4, 2]
         assert [row.number for row in journal.newest(9, session="a")] == [4, 2]
-        assert [journal.newest_of(session) for session in ("a", "b", None)] == ["id-4", "id-5", None]
         assert [row.number for row in journal.outline(1, 3)] == [2, 3]
         assert journal.matching(Filter()) == [1, 2, 3, 4, 5]
         assert journal.matching(Filter(type="message", session="a")) == [2, 4]
@@ -191,27 +190,21 @@ def test_notes_when_steps_left(open_journal: OpenJournal) -> None:
         assert [row.archived is None for row in journal.rows()] == [False, True, False]
 
 
-def test_keeps_links(open_journal: OpenJournal) -> None:
-    """Links are kept once, with their steps, and outlive them; what says the same is found, the newest first."""
-    with closing(open_journal("links")) as journal:
+def test_keeps_messages(open_journal: OpenJournal) -> None:
+    """Messages are kept once, with their steps, and outlive them; they are found and counted by what they say."""
+    rows = [MessageRow("a", 1, 1, True), MessageRow("a", 2, 2, False), MessageRow("b", 1, 2, True)]
+    with closing(open_journal("messages")) as journal:
         journal.add([row(1), row(2)])
-        journal.put_links([LinkRow("a", "same", 1, 1), LinkRow("id-1", "other", 1, 1), LinkRow("id-2", "same", 2, 0)])
-        journal.put_links([LinkRow("a", "same", 2, 2)])
-        messages = [("a", 1, 1, False), ("id-1", 1, 1, True), ("id-2", 2, 0, True)]
-        assert _latest(journal.linked(["id-2", "a", "nobody", "id-1"])) == sorted(messages)
-        assert journal.linked([]) == []
-        assert [row.link for row in journal.links()] == ["a", "id-1", "id-2"]
-        assert journal.links("a", 1) == [LinkRow("id-1", "other", 1, 1)]
-        assert journal.find_same_content(["same", "none"], 9) == {"same": [messages[2], messages[0]]}
-        assert journal.find_same_content(["same"], 1) == {"same": [messages[2]]}
+        journal.put_messages(rows)
+        journal.put_messages([MessageRow("a", 1, 2, False)])
+        assert sorted(journal.find_messages(["b", "a", "nobody"], 9)) == rows
+        assert sorted(journal.find_messages({"a", "b"}, 1)) == [rows[0], rows[2]]
+        assert journal.count_messages(["a", "b", "nobody"]) == {"a": 2, "b": 1}
+        assert (journal.find_messages([], 9), journal.count_messages([])) == ([], {})
+        assert journal.messages(limit=2) == rows[:2] and journal.messages(rows[0][:2]) == rows[1:]
         journal.delete({1: []})
-    with closing(open_journal("links")) as journal:
-        assert _latest(journal.linked(["a", "id-1"])) == [("a", 1, 1, False), ("id-1", 1, 1, False)]
-
-
-def _latest(found: Sequence[LinkedMessage]) -> list[LinkedMessage]:
-    """The messages in order; where a link comes as an id too, what was kept of it is the later one."""
-    return sorted({one.link: one for one in found}.values())
+    with closing(open_journal("messages")) as journal:
+        assert journal.messages() == rows
 
 
 def test_keeps_settings(open_journal: OpenJournal) -> None:

@@ -149,13 +149,14 @@ def test_a_history_that_was_fitted_before_is_known_in_the_copy(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    "links", [5, [5], [["a", "b", 1]], [["a", "b", -1, 0]], [["a" * 99, "b", 1, 1]], [[1, "b", 1, 1]]]
+    "messages",
+    [5, [5], [["a", 1, 1]], [["a", 0, 1, True]], [["a" * 99, 1, 1, True]], [[1, 1, 1, True]], [["a", 1, 1, 1]]],
 )
-def test_links_that_make_no_sense_are_refused(tmp_path: Path, links: Any) -> None:
+def test_messages_that_make_no_sense_are_refused(tmp_path: Path, messages: Any) -> None:
     with open_memory(tmp_path / "one") as memory:
         memory.fit([{"role": "user", "content": "a"}], session="s")
     head, step, _, *rest = exported(tmp_path / "one").splitlines(keepends=True)
-    bad = "".join([head, step, json.dumps({"links": links}) + "\n", *rest])
+    bad = "".join([head, step, json.dumps({"messages": messages}) + "\n", *rest])
     with pytest.raises(InputError, match="line 3"):
         take_in(tmp_path / "copy", written(tmp_path, bad))
 

@@ -26,7 +26,7 @@ from tinymem.archive.indexing.indexing import Indexing
 from tinymem.archive.rows import row_of, step_of
 from tinymem.archive.window_rows import read_calls
 from tinymem.errors import EmbedderMismatchError, StorageError, is_unwritable
-from tinymem.messages.chains import NATIVE
+from tinymem.messages.recognition import NATIVE
 from tinymem.messages.tokens import Prices
 from tinymem.protocols import Embedder, Journal, Slicing, TokenCounter, VectorStore
 from tinymem.protocols.settings import FORGOTTEN, OPEN_CALLS, REWRITES, UNSCRUBBED

@@ -8,7 +8,7 @@ takes out what is still in. A process that is killed between the two leaves a lo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
@@ -16,10 +16,10 @@ from typing import Any
 from tinymem.archive.archive import Archive
 from tinymem.archive.callbacks import Callbacks
 from tinymem.archive.rows import shown_step
-from tinymem.archive.window_rows import Links, keep_calls, put_links, read_calls
-from tinymem.errors import InputError, PruneError, describe_callable, safe_summary
+from tinymem.archive.window_rows import keep_calls, read_calls
+from tinymem.errors import PruneError, describe_callable, safe_summary
 from tinymem.messages.formats import chat_messages
-from tinymem.messages.recognition import Arrival, Node, arrivals
+from tinymem.messages.recognition import Arrival, Messages, keys_of
 from tinymem.protocols.settings import CLEARED, OPEN_CALLS, WINDOW_CHANGES
 from tinymem.steps.checks import Time, check_choice, check_iterable
 from tinymem.steps.collection import StepCollection
@@ -89,19 +89,6 @@ class DurableWindow(StepCollection):
     def to_messages(self, summary_mode: bool = False, style: Style = "auto") -> list[Message]:
         """Render the window as chat messages, as `MemoryManager.to_messages` does."""
         return render_window(self.steps, summary_mode, style)
-
-    def linked(self, links: Sequence[str]) -> dict[str, Node]:
-        """Return the messages with these links (see `tinymem.messages.recognition`)."""
-        return {row[0]: Node(*row) for row in self._journal.linked(links)}
-
-    def find_same_content(self, hashes: Sequence[str], limit: int) -> dict[str, list[Node]]:
-        """Return up to `limit` messages, the newest, that say the same."""
-        found = self._journal.find_same_content(hashes, limit)
-        return {said: [Node(*row) for row in rows] for said, rows in found.items()}
-
-    def last_step_id(self, session: str | None) -> str | None:
-        """Return the link that a session goes on behind; None where it begins."""
-        return self._journal.newest_of(session)
 
     def apply_redaction(self, step: StepT) -> StepT:
         """Return the step as `redact` leaves it."""
@@ -191,7 +178,9 @@ class DurableWindow(StepCollection):
 
     def add_message(self, role: str, content: Content | None, **more: Any) -> Step:
         """Add one chat message, and return its step; arguments and errors are those of `MemoryManager.add_message`."""
-        return self._add_new(lambda: [self._window.step_of_message(role, content, **more)])[0]
+        with self._changing():
+            step = self._window.step_of_message(role, content, **more)
+            return self._add_messages([step], is_history=False)[0]
 
     def add_messages(
         self,
@@ -205,33 +194,32 @@ class DurableWindow(StepCollection):
         """Add chat messages, and return their steps; arguments and errors are those of `MemoryManager.add_messages`."""
         check_choice("on_conflict", on_conflict, "add", "skip")
         chat = chat_messages(messages, format)
-        return self._add_new(lambda: self._window.steps_of_messages(chat, session, timestamp), on_conflict == "skip")
+        with self._changing():
+            steps = self._window.steps_of_messages(chat, session, timestamp)
+            return self._add_messages(steps, is_history=on_conflict == "skip")
 
-    def _add_new(self, make: Callable[[], Sequence[Step]], skip: bool = False) -> list[Step]:
+    def _add_messages(self, steps: Sequence[Step], is_history: bool) -> list[Step]:
         """Add steps of one session's messages, under ids that identify them when they are given again."""
-        steps: Sequence[Step] | None = None
-        while True:
-            with self._changing():
-                steps = make() if steps is None else steps
-                new = arrivals(steps, skip, self.apply_redaction, self, self.last_step_id)
-                try:
-                    return self._add([one.step for one in new], {one.step.id: one.links for one in new})
-                except InputError:  # another process may have added one of them since
-                    if not self.linked([one.step.id for one in new]):
-                        raise
-
-    def _add(self, steps: Iterable[Step], links: Links | None = None) -> list[Step]:
-        """Check steps, which came as messages if they have links by id, and write and show them; then prune."""
-        new = self._check_new(steps)
-        added = self._write_new(new, links) if new else []
+        kept = [self.apply_redaction(step) for step in steps]
+        messages = Messages(kept, keys_of(kept), is_history)
+        new = messages.new_in(self._journal)
+        self._window.check_new([arrival.step for arrival in new])
+        added = self._write_new(new, messages) if new else []
         self._keep_short()
         return added
 
-    def _check_new(self, steps: Iterable[Step]) -> list[Step]:
+    def _add(self, steps: Iterable[Step]) -> list[Step]:
+        """Check steps, and write and show them; then prune."""
+        new = self._check_new(steps)
+        added = self._write_new(new) if new else []
+        self._keep_short()
+        return added
+
+    def _check_new(self, steps: Iterable[Step]) -> list[Arrival]:
         """Return steps as they are kept; InputError unless they can be added to the window."""
         new = [self.apply_redaction(step) for step in check_iterable("steps", steps)]
         self._window.check_new(new)
-        return new
+        return [Arrival(step) for step in new]
 
     def _keep_short(self) -> None:
         """Prune by the memory's own strategy; PruneError, once the callbacks know what was added, when that fails."""
@@ -289,36 +277,38 @@ class DurableWindow(StepCollection):
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
-    def _write_new(self, steps: Sequence[Step], links: Links | None = None, shown: bool = True) -> list[Step]:
+    def _write_new(self, new: Sequence[Arrival], messages: Messages | None = None, shown: bool = True) -> list[Step]:
         """Write steps under the next numbers, and show them unless they go to the archive alone.
 
-        Those that came as messages have links by id. Calls and results of others count only where they are `shown`.
+        Those that came as `messages` are looked for again where another process has written since. Calls and results of
+        others count only where they are `shown`.
         """
         # Counted before the transaction makes other processes wait.
-        tokens = [self._archive.prices.count(step) for step in steps]
+        known = {arrival.step.id: self._archive.prices.count(arrival.step) for arrival in new}
         with self._journal.together():
             if self._journal.version() != self._version:  # nobody else can write until the transaction ends
                 self.catch_up()
-                self._window.check_new(steps)
-                if not shown and self.linked([message.link for each in (links or {}).values() for message in each]):
-                    raise InputError("some of these messages are in the memory already")
+                new = new if messages is None else messages.new_in(self._journal)
+                self._window.check_new([arrival.step for arrival in new])
             first = self._window.next_number
-            new = [step.evolve(step_number=first + place) for place, step in enumerate(steps)]
-            positions = self._archive.write(new, shown, tokens)
-            if links:
-                put_links(self._journal, new, links)
-            change = Change(new) if shown or links else Change()
+            steps = [arrival.step.evolve(step_number=number) for number, arrival in enumerate(new, first)]
+            tokens = [known.get(step.id) or self._archive.prices.count(step) for step in steps]
+            positions = self._archive.write(steps, shown, tokens)
+            self._journal.put_messages(
+                [row for number, arrival in enumerate(new, first) for row in arrival.rows(number)]
+            )
+            change = Change(steps) if shown or messages else Change()
             calls = keep_calls(self._journal, self._calls, self._window.open_calls, change)
         self._calls = calls
         if shown:
             self._window.show(change)
-            self._archive.prices.note(new, tokens)
+            self._archive.prices.note(steps, tokens)
             self.positions.update(positions)
             self._news.append((change, []))
         else:
-            open_calls = read_calls(self._journal, calls or "{}", ()) if links else None
-            self._window.follow(first + len(new), open_calls)
-        return new
+            open_calls = read_calls(self._journal, calls or "{}", ()) if messages else None
+            self._window.follow(first + len(steps), open_calls)
+        return steps
 
     def _carry_out(self, change: Change) -> None:
         """Write a change of the window to the journal, show it, and note it for the callbacks."""
@@ -372,24 +362,18 @@ class DurableWindow(StepCollection):
         """Write steps that the window never shows, and return them with their numbers; errors as in `add_steps`."""
         Window().check_new(steps)  # as strict as the window would be
         with self._changing():
-            return self._archive_all([self.apply_redaction(step) for step in steps])
+            return self._archive_all([Arrival(self.apply_redaction(step)) for step in steps])
 
-    def archive_new(self, find: Callable[[], Sequence[Arrival]]) -> list[Step]:
-        """Write what is new of a history as `find` finds it, again if another process has written in between."""
+    def archive_messages(self, messages: Messages) -> list[Step]:
+        """Write what is new of messages, which the window never shows, and return it with its numbers."""
         with self._changing():
-            while True:
-                new = find()
-                links = {one.step.id: one.links for one in new}
-                try:
-                    return self._archive_all([self.apply_redaction(one.step) for one in new], links) if new else []
-                except InputError:
-                    if not self.linked([each.link for one in new for each in one.links]):
-                        raise
+            new = messages.new_in(self._journal)
+            return self._archive_all(new, messages) if new else []
 
-    def _archive_all(self, steps: Sequence[Step], links: Links | None = None) -> list[Step]:
-        """Write steps, which came as messages if they have links by id."""
-        new = self._write_new(steps, links, shown=False)
+    def _archive_all(self, new: Sequence[Arrival], messages: Messages | None = None) -> list[Step]:
+        """Write steps, which the window never shows."""
+        steps = self._write_new(new, messages, shown=False)
         self.needs_indexing = True
-        self._callbacks.archived(new)
-        self._callbacks.added(new)
-        return new
+        self._callbacks.archived(steps)
+        self._callbacks.added(steps)
+        return steps

@@ -1,23 +1,19 @@
-"""The parts of a window that a journal keeps beside its steps: calls that wait for a result, and links of messages."""
+"""The part of a window that a journal keeps beside its steps: calls that wait for a result."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
 
 from tinymem.errors import describe_type
 from tinymem.messages.answers import open_calls
-from tinymem.messages.recognition import Linked
-from tinymem.protocols import Journal, LinkRow
+from tinymem.protocols import Journal
 from tinymem.protocols.settings import OPEN_CALLS
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.step import Step
 from tinymem.window.window import Change, note_calls
 
-__all__ = ["MOST_CALLS", "Links", "keep_calls", "put_links", "read_calls"]
-
-Links: TypeAlias = Mapping[str, Sequence[Linked]]  # of steps that came as messages, by their ids
+__all__ = ["MOST_CALLS", "keep_calls", "read_calls"]
 
 MOST_CALLS = 256  # calls without a result that are kept, the newest
 
@@ -48,14 +44,3 @@ def read_calls(journal: Journal, kept: str, steps: Sequence[Step]) -> dict[str, 
         return {str(id): int(number) for id, number in json.loads(kept).items()}
     except (ValueError, AttributeError, TypeError) as error:
         raise journal.damaged(f"{describe_type(kept)} is not a list of open calls") from error
-
-
-def put_links(journal: Journal, steps: Sequence[Step], links: Links) -> None:
-    """Keep the links of steps that came as messages, by the steps' ids, in the transaction that writes them."""
-    rows: list[LinkRow] = []
-    for step in steps:
-        number = step.step_number or 0
-        for link, said, place in links.get(step.id, ()):
-            rows.append(LinkRow(link, said, number, number if place is None else place))
-    if rows:
-        journal.put_links(rows)

@@ -184,7 +184,7 @@ class HierarchicalMemory(StepCollection):
                 self._filters = Filters(archive.journal, redact)
                 self._reading = Reading(archive, namespace, self._lock.while_open)
                 self._search = Search(archive, held=self._lock.while_open)
-                self._fitting = Fitting(window, archive.key, counter)
+                self._fitting = Fitting(window, archive)
                 parts = window, episodes, archive, self._scratchpad.memory, self._search
                 self._contexts = Contexts(*parts, keys, self._lock.while_open, Prompts(archive, cache))
                 about = self._contexts, self._fitting, self._filters, self._lock.while_open

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
@@ -13,9 +13,8 @@ from tinymem.protocols.rows import (
     FiledStep,
     FileNote,
     Lexical,
-    LinkedMessage,
-    LinkRow,
     Mark,
+    MessageRow,
     PassageRow,
     Place,
     Slice,
@@ -126,9 +125,6 @@ class Journal(Protocol):
         If a type or a session is given, only those of it are returned.
         """
 
-    def newest_of(self, session: str | None) -> str | None:
-        """Return the id of the session's newest step that is no system prompt."""
-
     def outline(self, after: int = 0, until: int = 1 << 62) -> list[StepOutline]:
         """Return the steps with numbers above `after` and up to `until`, in order, without their texts."""
 
@@ -164,20 +160,17 @@ class Journal(Protocol):
 
     # -- messages that come again, see tinymem.messages.recognition ---------------------------------------------------
 
-    def put_links(self, links: Sequence[LinkRow]) -> None:
-        """Keep links of messages that are not there yet; they stay when their step is deleted."""
+    def put_messages(self, rows: Sequence[MessageRow]) -> None:
+        """Keep messages that are not there yet; they stay when their step is deleted."""
 
-    def links(self, after: str = "", limit: int = 1_000) -> list[LinkRow]:
-        """Return up to `limit` links behind one, in their order."""
+    def find_messages(self, said: Collection[str], most: int) -> list[MessageRow]:
+        """Return the messages with these hashes that are the `most`-th of their hash at most, in no order."""
 
-    def linked(self, links: Sequence[str]) -> list[LinkedMessage]:
-        """Return the messages with these links, in no order; the id of a step is a link of it too.
+    def count_messages(self, said: Collection[str]) -> dict[str, int]:
+        """Return how many messages there are with each of these hashes; those with none are left out."""
 
-        Of a link that is both, what was kept comes last.
-        """
-
-    def find_same_content(self, hashes: Sequence[str], limit: int) -> dict[str, list[LinkedMessage]]:
-        """Return, by hash, up to `limit` messages that say the same, the newest first."""
+    def messages(self, after: tuple[str, int] = ("", 0), limit: int = 1_000) -> list[MessageRow]:
+        """Return up to `limit` messages behind one, given by its hash and number, in their order."""
 
     # -- the window ---------------------------------------------------------------------------------------------------
 

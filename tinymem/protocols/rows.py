@@ -14,7 +14,7 @@ from tinymem.protocols.adapters import Ids, Vectors
 if TYPE_CHECKING:
     from tinymem.stores.filter import Filter
 
-__all__ = ["EmbeddedPassage", "FileNote", "FiledStep", "LinkRow", "LinkedMessage", "Mark", "PassageColumns",
+__all__ = ["EmbeddedPassage", "FileNote", "FiledStep", "Mark", "MessageRow", "PassageColumns",
            "PassageRow", "Place", "Slice", "SliceRequest", "StepOutline", "StepRow", "SummaryRow", "Survey", "Tally",
            "TermCheck", "VectorCheck"]  # fmt: skip
 
@@ -62,25 +62,20 @@ class FileNote(NamedTuple):
     gone: bytes
 
 
-class LinkRow(NamedTuple):
-    """A message that came with a history: its link, the hash of what it says, the number of its step, and its place.
+class MessageRow(NamedTuple):
+    """A message that came with a history of its session, see `tinymem.messages.recognition`.
 
-    See `tinymem.messages.recognition`.
+    Attributes:
+        said: A hash of the session and of what it says.
+        nth: The number of times that this was said up to then, from 1.
+        step: The number of the step that holds it.
+        is_last: Whether the step ends with it.
     """
 
-    link: str
-    alike: str
+    said: str
+    nth: int
     step: int
-    place: int
-
-
-class LinkedMessage(NamedTuple):
-    """A message by its link: the number of its step, its place, and if the step ends with it."""
-
-    link: str
-    step: int
-    place: int
-    ends: bool
+    is_last: bool
 
 
 class StepOutline(NamedTuple):

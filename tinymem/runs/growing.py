@@ -42,7 +42,6 @@ class Place:
         offset: The bytes before it.
         lines: The lines before it.
         digest: A hash of the last of these bytes.
-        links: By session, the link of its last message.
         calls: By session, the calls that wait for their results.
         is_named: The file says what its session is.
         parents: The sessions that it comes from.
@@ -58,7 +57,6 @@ class Place:
     offset: int = 0
     lines: int = 0
     digest: str = ""
-    links: Mapping[str, str] = field(default_factory=dict)
     calls: Mapping[str, list[str]] = field(default_factory=dict)
     is_named: bool = False
     parents: Sequence[str] = ()
@@ -78,7 +76,7 @@ class Place:
         found.branches = Branches(0, [*self.left], [*self.begun], dict(self.names), tail)
         return found
 
-    def behind(self, transcript: Transcript, links: Mapping[str, str], read: bytes) -> Place:
+    def behind(self, transcript: Transcript, read: bytes) -> Place:
         """Return the place behind bytes that were read."""
         branches = transcript.branches
         return Place(
@@ -86,7 +84,6 @@ class Place:
             self.offset + len(read),
             self.lines + read.count(b"\n"),
             "",
-            links,
             {name: thread.calls for name, thread in transcript.threads.items()},
             transcript.is_named,
             transcript.parents,
@@ -141,24 +138,22 @@ def _add(memory: HierarchicalMemory, file: Path, place: Place, unread: bytes, do
     """Add the messages in the bytes behind a place, and return the place behind them."""
     transcript = place.transcript()
     runs = [*_runs(file, unread, place.lines, transcript)]
-    begin, links = place, dict(place.links)
+    begin = place
     if transcript.went_back:
         with file.open("rb") as stream:
             unread = stream.read(place.offset + len(unread))
-        begin, links = Place(file.stem), {}
+        begin = Place(file.stem)
         transcript = begin.transcript()
         transcript.branches = Branches(place.lines, [*place.left], [*place.begun])
         runs = [*_runs(file, unread, 0, transcript)]
     try:
         for run in runs:
-            known = memory.short_term.linked([links[run.name]]) if run.name in links else {}
-            link = add_run(memory, run, done, [*known.values()])
-            links |= {run.name: link} if link else {}
+            add_run(memory, run, done)
     finally:
         done.leave_out(transcript.skipped, transcript.damaged)
         for run in runs:
             done.leave_out({MALFORMED: run.skipped.get(MALFORMED, 0)}, run.damaged if MALFORMED in run.skipped else [])
-    return begin.behind(transcript, links, unread)
+    return begin.behind(transcript, unread)
 
 
 def _runs(file: Path, unread: bytes, before: int, transcript: Transcript) -> Iterator[Run]:
@@ -217,9 +212,8 @@ def _kept(memory: HierarchicalMemory, file: Path, stream: BinaryIO) -> tuple[Pla
     except (TypeError, ValueError):  # none, or one of another version
         return None
     stream.seek(max(0, place.offset - KNOWN_BY))
-    before, links = stream.read(min(place.offset, KNOWN_BY)), set(place.links.values())
-    is_same = place.digest == _digest(before) and links == set(memory.short_term.linked([*links]))
-    return (place, before) if is_same else None
+    before = stream.read(min(place.offset, KNOWN_BY))
+    return (place, before) if place.digest == _digest(before) else None
 
 
 def _begin(file: Path, stream: BinaryIO) -> tuple[Place, bytes] | None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tinymem.errors import InputError
-from tinymem.messages.recognition import Arrival, Node, new_of
+from tinymem.messages.recognition import Arrival
 from tinymem.runs.lineage import Lineage, name_run
 from tinymem.runs.readers import Run, read_runs
 from tinymem.steps.progress import Progress, no_progress
@@ -106,25 +106,16 @@ def is_json(line: bytes) -> bool:
         return False
 
 
-def add_run(
-    memory: HierarchicalMemory,
-    run: Run,
-    done: Ingested,
-    before: Sequence[Node] = (),
-    tell: Callable[[], object] = lambda: None,
-) -> str | None:
-    """Add what is new of a run, which goes on behind the messages `before`, and `tell` whenever a batch is safe.
-
-    Returns:
-        The link of its last message.
+def add_run(memory: HierarchicalMemory, run: Run, done: Ingested, tell: Callable[[], object] = lambda: None) -> None:
+    """Add what is new of a run, and `tell` whenever a batch is safe.
 
     Raises:
         InputError: The run ends early; the steps before that were added.
     """
     done.runs += 1
     run = name_run(memory, run)
-    lineage = Lineage(memory, run)
-    new, link = new_of(run.steps, memory.apply_redaction, memory.short_term, before, lineage.mark_known)
+    lineage = Lineage(memory, run, [memory.apply_redaction(step) for step in run.steps])
+    new = lineage.new()
     done.known += max(len(run.steps) - len(new), 0)
     first = 0
     for at in range(0, len(new), BATCH):
@@ -135,16 +126,17 @@ def add_run(
         done.known += len(batch) - len(added)
         tell()
     if rows := [*lineage.rows_of_run(first)]:
-        memory.long_term.journal.put_links(rows)
+        memory.long_term.journal.put_messages(rows)
     if run.fault is not None:
         raise run.fault
-    return link
 
 
 def _add(memory: HierarchicalMemory, new: Sequence[Arrival], lineage: Lineage) -> list[int]:
-    """Add steps, less those that another process adds at the same time, then keep their links; return their numbers."""
-    added = memory.add_steps([one.step for one in new], on_conflict="skip")
-    numbers = {step.id: step.step_number or 0 for step in added}
-    arrived = [(one, numbers[one.step.id]) for one in new if one.step.id in numbers]
-    memory.long_term.journal.put_links([row for one, number in arrived for row in lineage.rows_of(one, number)])
-    return [*numbers.values()]
+    """Add steps, less those that are there already, then keep their messages; return the numbers of what was added."""
+    added = memory.add_steps([arrival.step for arrival in new], on_conflict="skip")
+    journal = memory.long_term.journal
+    held = memory.long_term.fetch(journal.numbers([arrival.step.id for arrival in new]))
+    numbers = {step.id: number for number, step in held.items()}  # another process may have added some, or was killed
+    known = [(arrival, numbers[arrival.step.id]) for arrival in new if arrival.step.id in numbers]
+    journal.put_messages([row for arrival, number in known for row in lineage.rows_of(arrival, number)])
+    return [step.step_number or 0 for step in added]

@@ -1,19 +1,31 @@
 """Lineage of runs: the history that a resumed, forked or copied session repeats, and files that are one run.
 
-The journal's links tell it (see `tinymem.messages.recognition`). Beside the links of its messages, a run of a session
-file has a link of each by what its line is known by, an id or a time, whatever session it comes in. A run that is known
-by its file alone has links by which the file is known again.
+The memory's messages tell it (see `tinymem.messages.recognition`). Beside its own key, a message of a session file is
+kept by what its line is known by, an id or a time, whatever session it comes in. A run that is known by its file alone
+is kept by the name of that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from itertools import takewhile, zip_longest
 from typing import TYPE_CHECKING
 
-from tinymem.messages.chains import bodies_of, first_link, linked
-from tinymem.messages.recognition import Arrival, Node, words
-from tinymem.protocols.rows import LinkRow
+from tinymem.messages.conversion import in_order, message_places
+from tinymem.messages.recognition import (
+    Arrival,
+    MessageKey,
+    arrivals,
+    bodies_of,
+    content_hash,
+    hash_of,
+    keys_in,
+    name_hash,
+    rows_by_key,
+)
+from tinymem.protocols import MessageRow
 from tinymem.runs.readers import Run
 from tinymem.steps.step import Step
 from tinymem.steps.types import SystemPromptStep
@@ -24,78 +36,94 @@ if TYPE_CHECKING:
 
 __all__ = ["Lineage", "name_run"]
 
-AT_ONCE = 256  # links that are looked up together
-FORKS = 64  # of a session, that are looked at
+FORKS = 64  # of a session, that are kept
 
 
 class Lineage:
-    """The messages of a run that stand in the memory already, in this session or in another one."""
+    """The messages of a run that stand in the memory already, in this session or in another one.
 
-    def __init__(self, memory: HierarchicalMemory, run: Run) -> None:
-        self._memory, self._run = memory, run
-        self._links = memory.short_term
-        self._marks: dict[str, str] = {}  # by the link of a message
+    Args:
+        memory: The memory.
+        run: The run.
+        steps: Its steps as they are kept.
+    """
+
+    def __init__(self, memory: HierarchicalMemory, run: Run, steps: Sequence[Step]) -> None:
+        self._memory, self._run, self._steps = memory, run, steps
+        self._journal = memory.long_term.journal
+        self._session = steps[0].session if steps else run.name
+        self._marks: dict[MessageKey, str] = {}
         self._holders: set[int] = set()
         self._begins = False
 
-    def mark_known(self, bodies: Sequence[str], nodes: list[Node]) -> list[Node]:
-        """Return the nodes of the run's messages, with the numbers of the steps that hold those that it repeats."""
-        marks = [""] * len(nodes)
-        for at, (mark, body) in enumerate(zip(self._run.marks, bodies, strict=False)):
-            marks[at] = linked(f"line {mark.encode('ascii', 'backslashreplace').decode()} ", body) if mark else ""
-        self._marks = {node.link: mark for node, mark in zip(nodes, marks, strict=True) if mark}
-        new = [mark for node, mark in zip(nodes, marks, strict=True) if node.number is None and mark]
-        held = {link: node for some in _pieces(new) for link, node in self._links.linked(some).items()}
-        self._begins = bool(nodes) and nodes[0].number is None and not self._run.goes_on
-        shared = self._shared(bodies) if self._begins else []
-        is_known = any(node.number for node in nodes)
-        found: list[Node] = []
-        for at, (node, mark, body) in enumerate(zip(nodes, marks, bodies, strict=True)):
-            number = node.number
-            if number is None and (mark in held or at < len(shared)):
-                number = held[mark].number if mark in held else shared[at]
-                self._holders.add(number or 0)
-            elif number is None and mark and is_known and _is_of_call(body):
-                said = words(self._run.name, body)  # of a memory from before results stood behind their calls
-                number = 0 if self._links.find_same_content([said], 1) else None
-            found.append(node if number is None else node._replace(number=number))
-        return found
+    def new(self) -> list[Arrival]:
+        """Return what is new of the run.
 
-    def rows_of(self, arrival: Arrival, number: int) -> Iterator[LinkRow]:
-        """Give the links of a step that was added."""
-        for link, said, place in arrival.links:
-            yield LinkRow(link, said, number, number if place is None else place)
-            if mark := self._marks.get(link):
-                yield LinkRow(mark, "", number, number)
+        A message is known by its key, or by what its line is known by. In a run that goes on only the line tells, since
+        its messages come behind others.
+        """
+        bodies = [bodies_of(step) for step in self._steps]
+        places = message_places(self._steps, bodies)
+        ordered = in_order(bodies, places)
+        marks = [_line_hash(*pair) for pair in zip_longest(self._run.marks, ordered, fillvalue="")]
+        held = {row.said: row.step for row in self._journal.find_messages({*marks} - {""}, 1)}
+        keys = self._keys_behind(ordered, marks, held) if self._run.goes_on else self._keys(ordered)
+        known = {*rows_by_key(self._journal, keys)}
+        self._begins = bool(keys) and keys[0] not in known and not self._run.goes_on
+        shared = self._shared(ordered) if self._begins else []
+        for place, (key, mark) in enumerate(zip(keys, marks, strict=True)):
+            if key not in known and (mark in held or place < len(shared)):
+                known.add(key)
+                self._holders.add(held[mark] if mark in held else shared[place])
+        self._marks = {key: mark for key, mark in zip(keys, marks, strict=True) if mark}
+        return arrivals(self._steps, [[keys[place] for place in some] for some in places], known)
 
-    def rows_of_run(self, first: int) -> Iterator[LinkRow]:
-        """Give the links that tell whose history the run repeats, and whom it comes from; `first` is its first step."""
-        name = self._run.name
+    def _keys(self, bodies: Sequence[str]) -> list[MessageKey]:
+        return keys_in(self._session, bodies, Counter())
+
+    def _keys_behind(self, bodies: Sequence[str], marks: Sequence[str], held: Collection[str]) -> list[MessageKey]:
+        """Return the keys of messages behind those of the session; the 0th are those that it has already."""
+        hashes = [content_hash(self._session, body) for body in bodies]
+        times = Counter(self._journal.count_messages({*hashes}))
+        keys: list[MessageKey] = []
+        for said, mark in zip(hashes, marks, strict=True):
+            is_new = mark not in held
+            times[said] += is_new
+            keys.append(MessageKey(said, times[said] if is_new else 0))
+        return keys
+
+    def rows_of(self, arrival: Arrival, number: int) -> Iterator[MessageRow]:
+        """Give the messages of a step that was added, and what their lines are known by."""
+        yield from arrival.rows(number)
+        for key in arrival.keys:
+            if mark := self._marks.get(key):
+                yield MessageRow(mark, 1, number, False)
+
+    def rows_of_run(self, first: int) -> Iterator[MessageRow]:
+        """Give the rows that tell whose history the run repeats, and whom it comes from; `first` is its first step."""
         if self._holders:
-            for number in {min(self._holders), max(self._holders)}:
-                yield LinkRow(linked(f"repeats {number} ", first_link(name)), repeated_by(name), number, number)
+            yield from self._not_yet(repeated_by(self._run.name), {min(self._holders), max(self._holders)})
         for parent in self._run.parents if first and self._begins else ():
-            yield LinkRow(linked(f"fork {first} ", first_link(parent)), _forks(parent), first, first)
+            yield from self._not_yet(_forks(parent), {first})
+
+    def _not_yet(self, said: str, numbers: Collection[int]) -> Iterator[MessageRow]:
+        """Give rows of this hash for the steps that have none yet."""
+        kept = [row.step for row in self._journal.find_messages([said], FORKS)]
+        for nth, number in enumerate(sorted({*numbers} - {*kept}), len(kept) + 1):
+            yield MessageRow(said, nth, number, False)
 
     def _shared(self, bodies: Sequence[str]) -> list[int]:
         """Return the numbers of the steps that hold what the run begins with, in a run that it comes from or a fork."""
-        forks = self._links.find_same_content([_forks(self._run.name)], FORKS)
-        numbers = [node.number or 0 for nodes in forks.values() for node in nodes]
+        numbers = [row.step for row in self._journal.find_messages([_forks(self._run.name)], FORKS)]
         steps = self._memory.long_term.fetch(numbers).values() if numbers else ()
         names = [*self._run.parents, *(step.session for step in steps)]
         return max((self._begun(name, bodies) for name in dict.fromkeys(names)), key=len, default=[])
 
     def _begun(self, session: str | None, bodies: Sequence[str]) -> list[int]:
-        """Return the numbers of the steps of a session that begin as the run does."""
-        found: list[int] = []
-        chain = _chain(session, bodies)
-        for some in _pieces(chain):
-            known = self._links.linked(some)
-            for link in some:
-                if link not in known:
-                    return found
-                found.append(known[link].number or 0)
-        return found
+        """Return the numbers of the steps of a session that hold what the run begins with."""
+        keys = keys_in(session, bodies, Counter())
+        steps = rows_by_key(self._journal, keys)
+        return [steps[key].step for key in takewhile(steps.__contains__, keys)]
 
 
 def name_run(memory: HierarchicalMemory, run: Run) -> Run:
@@ -106,52 +134,36 @@ def name_run(memory: HierarchicalMemory, run: Run) -> Run:
     """
     if run.file is None or not run.steps:
         return run
-    links, folder = memory.short_term, run.file.resolve().parent
+    journal, folder = memory.long_term.journal, run.file.resolve().parent
     said = [memory.apply_redaction(step) for step in run.steps if not isinstance(step, SystemPromptStep)]
     bodies = [body for step in said for body in bodies_of(step)]
     name, parts = run.name, [part for part in folder.parts if part != folder.anchor]
     while True:
-        owned = linked("file ", first_link(name))
-        owner = linked(f"{owned} ", linked(str(folder).encode("utf-8", "backslashreplace").hex(), ""))
-        known = links.linked([owned, owner])
-        last, chain = links.last_step_id(name), _chain(name, bodies)
-        is_free = owned not in known and (last is None or not chain or bool(links.linked(chain[:1])))
-        if owner in known or is_free or not parts or _is_same(memory, last, chain):
-            rows = [LinkRow(each, "", 0, 0) for each in (owned, owner) if each not in known]
-            if rows and (owner in known or is_free or not parts):
-                memory.long_term.journal.put_links(rows)
+        owned = hash_of(f"file {name_hash(name)}")
+        owner = hash_of(f"{owned} {hash_of(str(folder).encode('utf-8', 'backslashreplace').hex())}")
+        owners = {row.said for row in journal.find_messages([owned, owner], 1)}
+        keys = keys_in(name, bodies, Counter())
+        rows = journal.rows(0, len(keys) + 2, session=name)
+        stored = {row.id for row in rows if row.type != SystemPromptStep.type}
+        known = rows_by_key(journal, keys)
+        is_free = owned not in owners and (not stored or not keys or keys[0] in known)
+        is_same = bool(keys) and (known.keys() >= {*keys} or stored <= {key.id for key in keys})
+        if owner in owners or is_free or not parts or is_same:
+            if owner in owners or is_free or not parts:
+                journal.put_messages([MessageRow(each, 1, 0, False) for each in (owned, owner)])
             return run if name == run.name else replace(run, name=name, steps=_renamed(run, name))
         name = f"{parts.pop()}/{name}"
-
-
-def _is_same(memory: HierarchicalMemory, last: str | None, chain: Sequence[str]) -> bool:
-    """Return True where one of a stored run and of another one begins as all of the other."""
-    known = [link for some in _pieces(chain) for link in memory.short_term.linked(some)]
-    return bool(chain) and (len(known) == len(chain) or last in chain)
 
 
 def _renamed(run: Run, name: str) -> list[Step]:
     return [step.evolve(session=name) for step in run.steps]
 
 
-def _chain(session: str | None, bodies: Iterable[str]) -> list[str]:
-    head = first_link(session)
-    chain: list[str] = []
-    for body in bodies:
-        head = linked(head, body)
-        chain.append(head)
-    return chain
-
-
-def _pieces(links: Sequence[str]) -> Iterator[Sequence[str]]:
-    return (links[at : at + AT_ONCE] for at in range(0, len(links), AT_ONCE))
+def _line_hash(mark: str, body: str) -> str:
+    """Return the hash of a message by what its line is known by, in whatever session; "" for nothing."""
+    return hash_of(f"line {mark.encode('ascii', 'backslashreplace').decode()} {body}") if mark else ""
 
 
 def _forks(session: str) -> str:
-    """Return what the links of a session's forks are found by."""
-    return linked("forks ", first_link(session))
-
-
-def _is_of_call(body: str) -> bool:
-    """Return True for the body of a call or of a result, whose id no other has."""
-    return '"tool_call' in body
+    """Return the hash by which the first steps of a session's forks are kept."""
+    return hash_of(f"forks {name_hash(session)}")

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from tinymem.errors import InputError
-from tinymem.messages.chains import body_of
 from tinymem.messages.formats import conversation_from
+from tinymem.messages.recognition import body_of
 from tinymem.messages.sendable import name_and_arguments, raw_calls
 from tinymem.runs.branches import Branches, Line
 from tinymem.runs.harness import is_own_tool, own_words, program_line

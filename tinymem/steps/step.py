@@ -83,7 +83,7 @@ class Step:
 
     Attributes:
         id: Unique. A new one sorts by time of creation; a step of chat messages that a memory was given gets one that
-            follows from the history up to it (see `tinymem.messages.chains`).
+            follows from the history up to it (see `tinymem.messages.recognition`).
         timestamp: When it happened: a datetime (kept in UTC; without a time zone it is in UTC), or seconds since 1970.
         session: The conversation or run that it belongs to.
         speaker: The name of who spoke, where roles are not enough.

@@ -6,14 +6,14 @@
     {"step":{...},"tokens":12,"position":0}                          oldest first; `step` as `Step.to_dict` gives it
     {"step":{...},"tokens":9,"position":12,"milestone":true}
     {"step":{...},"tokens":80,"position":21,"window":true,"view":{...}}      in the window, shown shortened
-    {"links":[["4be1...","90aa...",2,2]]}           messages known by their links: hash of their words, step, and place
+    {"messages":[["90aa...",1,2,true]]}     messages by a hash of what they say: how often then, step, if it is its last
     {"episode":{"level":1,"first":1,"last":2,"session":null,"text":"..."}}
     {"open_calls":{"call_7":3}}                              calls without a result yet, and the steps that made them
     {"scratchpad":{...}}
     {"end":{"steps":3,"episodes":1}}
 
 `tokens` is what a step costs when sent, `position` what all before it did; `archived` is the time when it left the
-window, in seconds. Links are those of `tinymem.messages.recognition`. All is ASCII. Not in it are the key of the
+window, in seconds. Messages are those of `tinymem.messages.recognition`. All is ASCII. Not in it are the key of the
 fences, passages, their vectors and terms (they are made of the steps), and whatever else a memory can do without. In
 older files a step may have `"vectors"`, which are not read.
 """
@@ -30,18 +30,18 @@ from tinymem.archive.scratchpad_format import read_dump
 from tinymem.archive.window_rows import MOST_CALLS
 from tinymem.errors import FormatError, InputError, describe_type, safe_repr
 from tinymem.messages.tokens import EstimatingCounter, count_message
-from tinymem.protocols import LinkRow, StepRow, SummaryRow
+from tinymem.protocols import MessageRow, StepRow, SummaryRow
 from tinymem.steps.content import check_content, clean
 from tinymem.steps.serialization import dump_step
 from tinymem.steps.types import ROLES, Step
 
 __all__ = ["FORMAT", "Episodes", "Header", "calls_line", "end_line", "episode_line", "header_line",
-           "links_line", "read_calls", "read_end", "read_header", "read_links", "read_step",
+           "messages_line", "read_calls", "read_end", "read_header", "read_messages", "read_step",
            "scratchpad_line", "scratchpad_of", "step_line"]  # fmt: skip
 
 FORMAT = 2
 MOST = 1 << 53  # the largest number that every JSON reader can hold
-LONGEST_LINK = 64  # characters
+LONGEST_HASH = 64  # characters
 MOST_LEVELS = 64  # of episodes, each of which covers eight of the level below
 
 
@@ -83,9 +83,9 @@ def episode_line(row: SummaryRow) -> str:
     return _line({"episode": row._asdict()})
 
 
-def links_line(rows: Sequence[LinkRow]) -> str:
-    """Return a line of links."""
-    return _line({"links": rows})
+def messages_line(rows: Sequence[MessageRow]) -> str:
+    """Return a line of messages."""
+    return _line({"messages": rows})
 
 
 def calls_line(text: str) -> str:
@@ -193,17 +193,21 @@ class Episodes:
         return row if in_order else None
 
 
-def read_links(value: Mapping[str, Any]) -> list[LinkRow]:
-    """Return the links of a line."""
-    _Fields(value, "the line", "links")
-    rows = value["links"]
+def read_messages(value: Mapping[str, Any]) -> list[MessageRow]:
+    """Return the messages of a line."""
+    _Fields(value, "the line", "messages")
+    rows = value["messages"]
     if not isinstance(rows, list) or not all(isinstance(row, list) and len(row) == 4 for row in rows):
-        raise InputError("links must be a list of lists of four")
-    fields = [_Fields(dict(zip(LinkRow._fields, row, strict=True)), "a link", *LinkRow._fields) for row in rows]
-    texts = [(one.text("link") or "", one.text("alike") or "") for one in fields]
-    if any(len(text) > LONGEST_LINK for pair in texts for text in pair):
-        raise InputError(f"a link has over {LONGEST_LINK} characters")
-    return [LinkRow(*pair, one.number("step"), one.number("place")) for pair, one in zip(texts, fields, strict=True)]
+        raise InputError("messages must be a list of lists of four")
+    return [_message(dict(zip(MessageRow._fields, row, strict=True))) for row in rows]
+
+
+def _message(row: Mapping[str, Any]) -> MessageRow:
+    fields = _Fields(row, "a message", *MessageRow._fields)
+    said = fields.text("said") or ""
+    if len(said) > LONGEST_HASH:
+        raise InputError(f"said of a message has over {LONGEST_HASH} characters")
+    return MessageRow(said, fields.number("nth", least=1), fields.number("step"), fields.flag("is_last"))
 
 
 def read_calls(value: Mapping[str, Any], last: int) -> dict[str, int]:

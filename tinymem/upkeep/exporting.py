@@ -23,7 +23,7 @@ from tinymem.upkeep.export_format import (
     end_line,
     episode_line,
     header_line,
-    links_line,
+    messages_line,
     scratchpad_line,
     step_line,
 )
@@ -126,10 +126,10 @@ def lines_of(journal: Journal, counts: tuple[int, int]) -> Iterator[str]:
             _check(journal, row)
             yield step_line(row)
         after = rows[-1].number
-    last = ""
-    while links := journal.links(last, AT_ONCE):
-        yield links_line(links)
-        last = links[-1].link
+    last = "", 0
+    while messages := journal.messages(last, AT_ONCE):
+        yield messages_line(messages)
+        last = messages[-1][:2]
     yield from map(episode_line, journal.summaries())
     if calls := journal.setting(OPEN_CALLS):
         yield calls_line(calls)

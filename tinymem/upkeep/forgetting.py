@@ -11,7 +11,7 @@ from pathlib import Path
 from tinymem.archive.archive import Archive
 from tinymem.archive.folders import MARKER, folder_name, namespace_folder, to_place
 from tinymem.errors import InputError, NotAMemoryError, StorageError, TinymemError, describe_type, safe_repr
-from tinymem.messages.chains import first_link, linked
+from tinymem.messages.recognition import hash_of, name_hash
 from tinymem.steps.checks import check_str
 from tinymem.stores.filter import Filter
 from tinymem.stores.journals import (
@@ -35,7 +35,7 @@ __all__ = [
 MOST = 1 << 62  # above every number
 NO_LIMITS = Filter()
 _NUMBER = re.compile("[0-9]{1,18}")  # a step's number as text
-MOST_REPEATED = 64  # links to steps of other sessions
+MOST_REPEATED = 64  # steps of other sessions
 AT_ONCE = 500  # steps that are read to see which tools they call
 
 
@@ -63,15 +63,14 @@ def select_steps(archive: Archive, ids: Sequence[str | int], only: Filter) -> li
 
 def sessions_repeated_by(archive: Archive, session: str) -> list[str]:
     """Return the names of the sessions that hold what a session repeats, as one that was resumed or forked does."""
-    said = repeated_by(session)
-    rows = archive.journal.find_same_content([said], MOST_REPEATED).get(said, ())
+    rows = archive.journal.find_messages([repeated_by(session)], MOST_REPEATED)
     names = {step.session for step in archive.fetch([row.step for row in rows]).values()}
     return sorted(name for name in names if name is not None and name != session)
 
 
 def repeated_by(session: str) -> str:
-    """Return what the links to steps of other sessions are found by, which a session repeats."""
-    return linked("repeats ", first_link(session))
+    """Return the hash by which steps of other sessions are kept that a session repeats."""
+    return hash_of(f"repeats {name_hash(session)}")
 
 
 def find_number(archive: Archive, id: str | int) -> int:

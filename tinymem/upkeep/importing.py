@@ -27,7 +27,7 @@ from tinymem.upkeep.export_format import (
     read_calls,
     read_end,
     read_header,
-    read_links,
+    read_messages,
     read_step,
     scratchpad_of,
 )
@@ -174,7 +174,7 @@ class _Import:
             "episode": self._episode,
             "open_calls": self._open_calls,
             "scratchpad": self._scratchpad,
-            "links": self._links,
+            "messages": self._messages,
             "end": self._end,
         }
         kinds = [kind for kind in takes if isinstance(value, dict) and kind in value]
@@ -189,8 +189,8 @@ class _Import:
         self._journal.add([row])
         self.steps, self.last = self.steps + 1, row.number
 
-    def _links(self, value: Mapping[str, Any]) -> None:
-        self._journal.put_links(read_links(value))
+    def _messages(self, value: Mapping[str, Any]) -> None:
+        self._journal.put_messages(read_messages(value))
 
     def _episode(self, value: Mapping[str, Any]) -> None:
         self.episodes += 1

@@ -208,11 +208,11 @@ class _Copy:
             raise StorageError(f"{made.location}: another process writes there: run one of them at a time")
 
     def add_rest(self) -> None:
-        """Copy links, summaries and settings."""
-        held, made, last = self._held, self._made, ""
-        while not self._is_whole and (links := held.links(last)):
-            made.put_links(links)
-            last = links[-1].link
+        """Copy messages, summaries and settings."""
+        held, made, last = self._held, self._made, ("", 0)
+        while not self._is_whole and (messages := held.messages(last)):
+            made.put_messages(messages)
+            last = messages[-1][:2]
         if not self._is_whole:
             made.put_summaries(held.summaries())
             made.keep({name: text for name in (OPEN_CALLS, SCRATCHPAD) if (text := held.setting(name)) is not None})

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from tinymem.errors import BudgetError
 from tinymem.messages.fitting import LEAST, most_characters
-from tinymem.messages.recognition import Linked
 from tinymem.messages.tokens import PER_REPLY, counter_from
 from tinymem.protocols import TokenCounter
 from tinymem.steps.checks import check_choice, check_non_negative_int, check_strings
@@ -97,12 +96,12 @@ class AdaptiveMemoryManager(MemoryManager):
     def _is_full(self, new: Sequence[Step]) -> bool:
         return self._sending.tokens((*self._window.shown.values(), *new)) > self.max_tokens
 
-    def _apply(self, change: Change, links: Mapping[str, Sequence[Linked]] | None = None) -> None:
+    def _apply(self, change: Change) -> None:
         if change.taken or change.put or change.back:  # a user's strategy may make texts longer
             needed = self._sending.tokens([*self._window.after(change).values()])
             if needed > self.max_tokens:
                 raise BudgetError(needed, self.max_tokens, {"reply": PER_REPLY, "window": needed - PER_REPLY})
-        super()._apply(change, links)
+        super()._apply(change)
 
     def _newest(self, steps: Sequence[Step]) -> list[Step]:
         """The strategy: `steps` as they are if they are within `max_tokens`, else pruned to `low_water`."""

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, cast
 
 from tinymem.errors import InputError
 from tinymem.messages.formats import chat_messages
-from tinymem.messages.recognition import Arrival, Linked, LinksOf, Node, arrivals
+from tinymem.messages.recognition import Messages, MessageTable, keys_of
 from tinymem.messages.tokens import Prices, count_tokens, default_counter
 from tinymem.steps.checks import Time, check_callable, check_choice, check_iterable, check_non_negative_int
 from tinymem.steps.collection import StepCollection
@@ -64,7 +64,7 @@ class MemoryManager(StepCollection):
         self._strategy, self._auto_prune_at = prune_strategy, auto_prune_at
         self._on_prune = check_callable("on_prune", on_prune)
         self._lock = threading.RLock()
-        self._window, self._links = Window(), LinksOf()
+        self._window, self._known = Window(), MessageTable()
         if isinstance(system_prompt, (list, tuple)) and any(isinstance(part, Step) for part in system_prompt):
             raise InputError("the first argument is the system prompt: MemoryManager(steps=[...]) takes steps")
         if system_prompt is not None:
@@ -106,21 +106,30 @@ class MemoryManager(StepCollection):
         with self._changing():
             return self._add(steps)
 
-    def _add(self, steps: Iterable[Step], links: Mapping[str, Sequence[Linked]] | None = None) -> list[Step]:
-        """Append steps, which came as messages with these links by id, and prune if the window is full then."""
+    def _add(self, steps: Iterable[Step]) -> list[Step]:
+        """Append steps, and prune if the window is full then."""
         new = self._window.number(steps)
-        self._apply(self._window.prune(self._strategy, new) if self._is_full(new) else Change(new), links)
+        self._apply(self._window.prune(self._strategy, new) if self._is_full(new) else Change(new))
         return new
+
+    def _add_messages(self, steps: Sequence[Step], is_history: bool) -> list[Step]:
+        """Append steps of one session's messages, under ids that identify them when they are given again."""
+        new = Messages(steps, keys_of(steps), is_history).new_in(self._known)
+        first = self._window.next_number
+        try:
+            return self._add([arrival.step for arrival in new])
+        finally:
+            if self._window.next_number > first:  # they are in, even where `on_prune` has raised
+                for number, arrival in enumerate(new, first):
+                    self._known.put_messages(arrival.rows(number))
 
     def _is_full(self, new: Sequence[Step]) -> bool:
         """Return whether adding the steps `new` must prune the window."""
         return self._auto_prune_at is not None and len(self) + len(new) > self._auto_prune_at
 
-    def _apply(self, change: Change, links: Mapping[str, Sequence[Linked]] | None = None) -> None:
+    def _apply(self, change: Change) -> None:
         """Show the steps that a change adds, and the rest of it once `on_prune` has heard of that."""
         self._window.show(Change(change.added))
-        for step in change.added:
-            self._links.put((links or {}).get(step.id, ()), step.step_number or 0)
         if self._on_prune is not None and change.report is not None and change.report.changed:
             self._window.ask(self._on_prune, change.report)
         self._window.show(change)
@@ -155,7 +164,7 @@ class MemoryManager(StepCollection):
                 pinned=pinned,
                 metadata=metadata,
             )
-            return self._add_new(arrivals([step], False, _whole, self, self.last_step_id))[0]
+            return self._add_messages([step], is_history=False)[0]
 
     def add_messages(
         self,
@@ -182,25 +191,7 @@ class MemoryManager(StepCollection):
         chat = chat_messages(messages, format)
         with self._changing():
             steps = self._window.steps_of_messages(chat, session, timestamp)
-            return self._add_new(arrivals(steps, on_conflict == "skip", _whole, self, self.last_step_id))
-
-    def _add_new(self, new: Sequence[Arrival]) -> list[Step]:
-        """Append steps together with their links."""
-        return self._add([one.step for one in new], {one.step.id: one.links for one in new})
-
-    def linked(self, links: Sequence[str]) -> dict[str, Node]:
-        """Return the messages with these links (see `tinymem.messages.recognition`)."""
-        shown = self._window.shown
-        numbers = {each: shown[each].step_number for each in links if each in shown}
-        return {**{each: Node(each, n, n) for each, n in numbers.items()}, **self._links.linked(links)}
-
-    def find_same_content(self, hashes: Sequence[str], limit: int) -> dict[str, list[Node]]:
-        """Return up to `limit` messages, the newest, that say the same."""
-        return self._links.find_same_content(hashes, limit)
-
-    def last_step_id(self, session: str | None) -> str | None:
-        """Return the id of the session's newest step other than a system prompt."""
-        return self._window.heads.get(session)
+            return self._add_messages(steps, is_history=on_conflict == "skip")
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
@@ -285,7 +276,3 @@ class MemoryManager(StepCollection):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {len(self)} steps, {self.action_count} actions>"
-
-
-def _whole(step: Step) -> Step:
-    return step

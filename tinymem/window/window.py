@@ -51,16 +51,14 @@ class Change:
 class Window(StepCollection):
     """The steps that are shown, by id and in the order of their numbers.
 
-    `open_calls` are the calls without a result, be they in the window or not, with the numbers of their steps; `heads`
-    the newest step of each session, be it in the window or not. Only `show` and `follow` change anything; the owner
-    sees to it that one thread at a time does.
+    `open_calls` are the calls without a result, be they in the window or not, with the numbers of their steps.
+    Only `show` and `follow` change anything; the owner sees to it that one thread at a time does.
     """
 
     def __init__(self) -> None:
         self.shown: dict[str, Step] = {}
         self.next_number = 0
         self.open_calls: dict[str, int] = {}
-        self.heads: dict[str | None, str] = {}
         self._outcomes = Outcomes()
         self._is_asking = False
 
@@ -165,8 +163,6 @@ class Window(StepCollection):
         for step in change.added:
             if step.id not in self.shown:
                 self.shown[step.id], self.next_number = step, (step.step_number or 0) + 1
-                if not isinstance(step, SystemPromptStep):
-                    self.heads[step.session] = step.id
                 note_calls(step, self.open_calls)
         if change.taken or change.put or change.back:
             self.shown = self.after(change)

@@ -104,7 +104,7 @@ def test_namespaces_do_not_meet(open_journal: OpenJournal) -> None:
 def test_what_is_forgotten_is_in_no_row(open_journal: OpenJournal, postgres: PostgresServer) -> None:
     journal = open_journal()
     put(journal, ["kumquat marmalade", "pears"])
-    journal.put_links([])
+    journal.put_messages([])
     (stem,) = {journal._fulltext.hash_stem("kumquat")}
     journal.delete({1: ["kumquat marmalade"]})
     with psycopg.connect(postgres.url()) as db:

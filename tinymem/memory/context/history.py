@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
+from operator import attrgetter
 
 from tinymem.memory.context.questions import Questions
 from tinymem.memory.context.window import Window, fit_request
 from tinymem.messages.conversion import groups
 from tinymem.messages.formats.conversation import ItemConversation
-from tinymem.messages.recognition import Node
+from tinymem.messages.recognition import MessageKey
 from tinymem.messages.validity import CallIds
-from tinymem.protocols import TokenCounter
+from tinymem.protocols import MessageRow, TokenCounter
 from tinymem.steps.standins import is_request
-from tinymem.steps.step import Message, Step
-from tinymem.steps.types import ActionStep, MessageStep
+from tinymem.steps.step import Step
+from tinymem.steps.types import ActionStep
 from tinymem.window.semantic import QUERY_STEPS
 from tinymem.window.sending import MessageRenderer, RenderedGroup
 
@@ -28,88 +30,88 @@ class History:
     Attributes:
         session: Its name.
         conversation: Its messages, as they came last.
-        prompts: The prompts at their beginning, each with its step.
+        prompts: The steps of the prompts at their beginning.
         count: How many messages there are behind the prompts.
         own: The places of those behind the prompts that count: the memory added the others.
-        nodes: The places of these in the chain.
-        steps: The steps that they make.
-        ends: How many messages there are up to the last one of these steps, for each step.
+        steps: The steps that these make.
     """
 
     def __init__(self, session: str, counter: TokenCounter) -> None:
         self.session = session
         self.conversation: ItemConversation | None = None
-        self.prompts: list[tuple[Message, Step]] = []
+        self.prompts: list[Step] = []
         self.count = 0
         self.own: list[int] = []
-        self.nodes: list[Node] = []
         self.steps: list[Step] = []
-        self.ends: list[int] = []
         self._counter = counter
-        # by step: where its messages are, and the numbers of the steps that stand whole in them
-        self._places: dict[str, tuple[Sequence[int], set[int]]] = {}
-        self._asked: list[int] = []  # places of the steps that a user said
+        self._ends: list[int] = []  # how many messages there are up to the last one of the steps, for each step
+        self._keys: dict[str, Sequence[MessageKey]] = {}  # by step, of its messages
+        self._places: dict[str, Sequence[int]] = {}  # and their places in `own`
+        self._numbers: dict[str, Collection[int]] = {}  # and the numbers of the steps that stand whole in them
         self._form: tuple[str, str] = "", ""  # of what is rendered: its style, and its provider's format
         self._rendered: RenderedGroups | None = None
 
     def cut(self, count: int) -> int:
-        """Keep what was made of the first messages behind the prompts, less an action that may get more results.
+        """Keep what was made of the first `count` messages behind the prompts, up to the first call without a result.
 
         Returns:
-            How many of them count.
+            How many of the messages that count are kept.
         """
-        del self.own[bisect_left(self.own, count) :]
-        self._drop_behind(len(self.own))
-        while self.steps and isinstance(self.steps[-1], MessageStep) and self.steps[-1].role == "tool":
-            self._drop()
-        if self.steps and isinstance(self.steps[-1], ActionStep):
-            self._drop_behind(self._drop())
-        del self.nodes[len(self.own) :], self._asked[bisect_left(self._asked, len(self.steps)) :]
+        waiting = (self._places[step.id][0] for step in self.steps if _waits(step))
+        end = min(bisect_left(self.own, count), next(waiting, len(self.own)))
+        while self._ends and self._ends[-1] > end:
+            step = self.steps.pop()
+            self._ends.pop()
+            end = min(end, self._places.pop(step.id)[0])
+            del self._keys[step.id], self._numbers[step.id]
+        del self.own[end:]
         if self._rendered:
             self._rendered.cut(len(self.steps))
-        return len(self.own)
+        return end
 
-    def _drop_behind(self, end: int) -> None:
-        """Drop the steps that have messages from `end` on, and those whose messages stand between these."""
-        while self.ends and self.ends[-1] > end:
-            end = min(end, self._drop())
+    def said(self) -> Counter[str]:
+        """Return how often each hash of a message stands in the steps."""
+        return Counter(key.said for keys in self._keys.values() for key in keys)
 
-    def _drop(self) -> int:
-        """Drop the last step, and return the place of its first message."""
-        self.ends.pop()
-        return self._places.pop(self.steps.pop().id)[0][0]
-
-    def append(self, step: Step, places: Sequence[int]) -> None:
-        """Put a step behind the others whose messages have these places."""
-        nodes = [self.nodes[place] for place in places]
-        step = step.evolve(id=nodes[-1].link, step_number=nodes[-1].number or None)
-        if is_request(step):
-            self._asked.append(len(self.steps))
+    def append(
+        self,
+        step: Step,
+        keys: Sequence[MessageKey],
+        places: Sequence[int],
+        known: Mapping[tuple[str, int], MessageRow],
+    ) -> None:
+        """Put a step behind the others, with the keys and places of its messages, some of which are kept."""
+        rows = [known[key] for key in keys if key in known]
+        number = known[keys[-1]].step if keys[-1] in known else None
+        step = step.evolve(id=keys[-1].id, step_number=number or None)
         self.steps.append(step)
-        self.ends.append(max(places[-1] + 1, self.ends[-1] if self.ends else 0))
-        self._places[step.id] = places, _numbers_of_whole(nodes)
+        self._ends.append(max(places[-1] + 1, self._ends[-1] if self._ends else 0))
+        self._keys[step.id], self._places[step.id] = keys, places
+        self._numbers[step.id] = _numbers_of_whole(rows)
 
     # -- as a context asks for it
 
     def inputs(self, step: Step) -> Sequence[int]:
         """Return the indices of a step's messages in the caller's list."""
         if step.id in self._places:
-            return [len(self.prompts) + self.own[place] for place in self._places[step.id][0]]
-        return [at for at, (_, prompt) in enumerate(self.prompts) if prompt.id == step.id]
+            return [len(self.prompts) + self.own[place] for place in self._places[step.id]]
+        return [at for at, prompt in enumerate(self.prompts) if prompt.id == step.id]
 
     def numbers(self, step: Step) -> Collection[int]:
         """Return the numbers of the steps that stand whole in the messages of a step."""
-        return self._places[step.id][1] if step.id in self._places else ()
+        return self._numbers.get(step.id, ())
 
     def questions(self) -> Questions:
         """Return the questions of a context that is given none."""
-        newest = [*(step for _, step in self.prompts), *self.steps[-QUERY_STEPS:]]
-        return Questions.of(newest, None if self._task is None else self.steps[self._task])
+        task = self._task
+        newest = [*self.prompts, *self.steps[-QUERY_STEPS:]]
+        return Questions.of(newest, None if task is None else self.steps[task])
 
     @property
     def _task(self) -> int | None:
         """The place of the newest step that a user said, unless it is the newest of all."""
-        return self._asked[-1] if self._asked and self._asked[-1] < len(self.steps) - 1 else None
+        newest = next((at for at in range(len(self.steps) - 1, -1, -1) if is_request(self.steps[at])), None)
+        return None if newest == len(self.steps) - 1 else newest
 
     def window(self, budget: int, sending: MessageRenderer) -> Window:
         """Return what a context of `budget` tokens may show: prompts, the newest request, and what it has room for.
@@ -120,11 +122,11 @@ class History:
         first = rendered.reach(budget)
         shown = rendered.groups[first:]
         positions = {step.id: rendered.starts[at] for at, one in enumerate(shown, first) for step in one.group}
-        front = [rendered.sending.rendered([step], CallIds()) for _, step in self.prompts]
+        front = [rendered.sending.rendered([step], CallIds()) for step in self.prompts]
         positions |= {one.first: 0 for one in front}
         fixed, partial = {one.first for one in front}, set[str]()
-        if self._task is not None:
-            at = rendered.place_of(self._task)
+        if (task := self._task) is not None:
+            at = rendered.place_of(task)
             whole = rendered.groups[at]
             request, partial = fit_request(whole, budget, rendered.sending)
             fixed.add(request.first)
@@ -132,7 +134,7 @@ class History:
                 front.append(request)
             else:
                 shown[at - first] = request
-        steps = [*(step for _, step in self.prompts), *self.steps]
+        steps = [*self.prompts, *self.steps]
         return Window(rendered.sending, steps, [*front, *shown], fixed, positions, partial, self)
 
     def _as_sent(self, sending: MessageRenderer) -> RenderedGroups:
@@ -151,11 +153,15 @@ class History:
         return self.conversation.tokens_beside(inputs[place], self._counter) if place < len(inputs) else 0
 
 
-def _numbers_of_whole(nodes: Sequence[Node]) -> set[int]:
-    """Return the numbers of the steps that stand whole in these messages."""
-    runs = [(number, [*some]) for number, some in groupby(nodes, lambda node: node.number)]
-    once = [number for number, _ in runs]
-    return {number for number, some in runs if number and some[-1].ends and once.count(number) == 1}
+def _waits(step: Step) -> bool:
+    return isinstance(step, ActionStep) and not all(call.answered for call in step.tool_calls)
+
+
+def _numbers_of_whole(rows: Sequence[MessageRow]) -> Collection[int]:
+    """Return the numbers of the steps that stand whole in a row of messages: from their first to their last one."""
+    runs = [(number, [*some]) for number, some in groupby(rows, attrgetter("step"))]
+    begun = Counter(number for number, _ in runs)
+    return {number for number, some in runs if some[-1].is_last and begun[number] == 1}
 
 
 class RenderedGroups:
@@ -175,43 +181,21 @@ class RenderedGroups:
         self.ends: list[int] = []
         self._ids = CallIds()
 
-    def cut(self, count: int) -> int:
-        """Keep the groups within the first `count` steps, and return how many steps they have."""
+    def cut(self, count: int) -> None:
+        """Keep the groups within the first `count` steps."""
         while self.ends and self.ends[-1] > count:
             self._ids.give_back([name for _, name in self.groups.pop().ids])
             del self.starts[-1], self.ends[-1]
-        return self.ends[-1] if self.ends else 0
 
     def follow(self, steps: Sequence[Step]) -> None:
         """Render the groups of the steps that have come since."""
-        begin = self.ends[-1] if self.ends else 0
-        if begin == len(steps):
-            return
-        end = self.cut(self._begin(steps[begin:], begin))
+        end = self.ends[-1] if self.ends else 0
         tokens = self.starts[-1] + self.groups[-1].tokens if self.groups else 0
         for group in groups(steps[end:]):
             self.groups.append(self.sending.rendered(group, self._ids))
             self.starts.append(tokens)
             self.ends.append(end := end + len(group))
             tokens += self.groups[-1].tokens
-
-    def _begin(self, new: Sequence[Step], begin: int) -> int:
-        """Return the place from which on groups change: that of the first call that new steps answer, or `begin`."""
-        called, answered = set[str](), set[str]()
-        for step in new:
-            if isinstance(step, ActionStep):
-                called |= {call.id for call in step.tool_calls}
-            elif isinstance(step, MessageStep) and step.tool_call_id and step.tool_call_id not in called:
-                answered.add(step.tool_call_id)
-        for at in range(len(self.groups) - 1, -1, -1):
-            if not answered:
-                break
-            actions = (step for step in self.groups[at].group if isinstance(step, ActionStep))
-            waiting = {call.id for step in actions for call in step.tool_calls if not call.answered}
-            if found := answered & waiting:
-                answered -= found
-                begin = self.ends[at] - len(self.groups[at].group)
-        return begin
 
     def place_of(self, step: int) -> int:
         """Return the place of the group of a step, by the step's own place."""

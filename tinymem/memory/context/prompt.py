@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from tinymem.memory.context.context import Context, Entry, Item, Kind
 from tinymem.memory.context.window import Given, Window, shortened_ids
-from tinymem.messages.chains import NATIVE
+from tinymem.messages.recognition import NATIVE
 from tinymem.messages.tokens import PER_REPLY
 from tinymem.recall import Excerpt, Recall
 from tinymem.steps.content import to_mutable

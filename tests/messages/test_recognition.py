@@ -14,8 +14,8 @@ from strategies import chats
 
 from tinymem import HierarchicalMemory, MemoryManager, MessageStep, keep_last_n_steps
 from tinymem.errors import InputError, MessageError
-from tinymem.messages.chains import first_link, link
 from tinymem.messages.conversion import messages_from_steps
+from tinymem.messages.recognition import keys_of, name_hash
 
 Chat = list[dict[str, Any]]
 
@@ -47,16 +47,16 @@ def texts(memory: HierarchicalMemory) -> list[str]:
     return [str(message["content"]) for message in held(memory)]
 
 
-# -- links
+# -- keys
 
 
-def test_a_link_says_where_a_message_stands() -> None:
-    message = {"role": "user", "content": "again"}
-    first = link(first_link("s"), message)
-    assert link(first, message) != first != link(first_link("t"), message)
-    assert link(first_link("s"), message, "Ann") != first == link(first_link("s"), dict(reversed(message.items())))
-    assert re.fullmatch("[0-9a-f]{22}", first)
-    assert first_link(None) != first_link("None")
+def test_a_key_says_who_said_what_in_which_session_and_for_which_time() -> None:
+    steps = [MessageStep("user", "again", session=session) for session in ("s", "s", "t", None)]
+    keys = [key for own in keys_of([*steps, steps[0].evolve(speaker="Ann")]) for key in own]
+    assert [key.nth for key in keys] == [1, 2, 1, 1, 1]
+    assert len({key.said for key in keys}) == 4 and len({key.id for key in keys}) == 5
+    assert all(re.fullmatch("[0-9a-f]{22}", key.id) for key in keys)
+    assert name_hash(None) != name_hash("None")
 
 
 # -- whole histories
