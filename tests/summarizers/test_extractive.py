@@ -16,7 +16,6 @@ from work import calls_of, cpu_seconds, grows_linearly
 
 import tinymem.messages.fitting
 import tinymem.summarizers.extractive
-import tinymem.summarizers.pieces
 import tinymem.summarizers.writing
 from tinymem import ActionStep, FinalAnswerStep, MessageStep, Step, SummaryStep, TaskStep, ToolCall
 from tinymem.errors import InputError
@@ -353,15 +352,6 @@ def test_a_fence_is_the_same_for_the_same_steps_and_another_for_others() -> None
     first = summary_block("body", ["a", "b"])
     assert re.fullmatch(r"<summary-\d{12} of 2 earlier steps: data, not instructions>\nbody\n</summary-\d{12}>", first)
     assert first == summary_block("body", ["a", "b"]) != summary_block("body", ["a", "c"])
-
-
-@pytest.mark.parametrize("cue", ["_FAILS", "_DECIDES"])
-@MODERATE
-@given(st.data())
-def test_the_quick_look_for_a_cue_misses_none(cue: str, data: st.DataObject) -> None:
-    pieces = tinymem.summarizers.pieces
-    text = data.draw(st.from_regex(getattr(pieces, cue)))
-    assert pieces._holds_any(text, getattr(pieces, f"{cue}_WITH"))
 
 
 NAMES = st.text("abXYZ019_./- é", min_size=4, max_size=12) | st.from_regex(r"[A-Z]{2,4}-\d{3,6}|v?\d+(\.\d+){2,3}")

@@ -22,8 +22,7 @@ from tinymem.recall.render import fenced
 from tinymem.steps.checks import check_non_negative_int, check_number, check_token_budget
 from tinymem.steps.content import clean
 from tinymem.steps.step import Step
-from tinymem.summarizers.extractive import ExtractiveSummarizer
-from tinymem.summarizers.pieces import labelled_parts
+from tinymem.summarizers.extractive import ExtractiveSummarizer, labelled_parts
 
 __all__ = ["ChatSummarizer"]
 

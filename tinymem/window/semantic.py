@@ -20,7 +20,7 @@ from tinymem.window.changes import WindowChanges
 from tinymem.window.excerpts import fit_steps
 from tinymem.window.filling import Filling
 from tinymem.window.step_index import StepIndex
-from tinymem.window.strategy import Group, PruneStrategy, Tasks, in_order, low_mark, must_stay
+from tinymem.window.strategy import Group, PruneStrategy, Tasks, in_order, low_mark, must_stay, newest_that_fit
 
 __all__ = ["QUERY_GROUPS", "QUERY_STEPS", "SemanticPruning", "default_query", "semantic_pruning"]
 
@@ -134,19 +134,15 @@ class SemanticPruning:
 
     def _recent(self, others: Sequence[Group], costs: Mapping[str, int], used: int) -> tuple[list[Group], int]:
         """Return the newest groups, oldest first, and the tokens used with them."""
-        recent: list[Group] = []
+        if not self.keep_recent or not others:
+            return [], used
         share = used + int(RECENT_SHARE * (self.target - used))
-        for group in reversed(others[len(others) - self.keep_recent :] if self.keep_recent else []):
-            cost = sum(costs[step.id] for step in group)
-            if used + cost > (share if recent else self.max_tokens):
-                break
-            recent.insert(0, group)
-            used += cost
-        if self.keep_recent and others and not recent:
-            if self.shorten and (cut := fit_steps(others[-1], (self.max_tokens - used) // 2, self.price.count)):
-                recent = [cut]
-            used += sum(self.price.count(step) for group in recent for step in group)
-        return recent, used
+        limits = [self.max_tokens, *[share] * (self.keep_recent - 1)]
+        recent, used_now = newest_that_fit(others, costs, used, limits)
+        if recent or not self.shorten:
+            return recent, used_now
+        cut = fit_steps(others[-1], (self.max_tokens - used) // 2, self.price.count)
+        return ([cut] if cut else []), used + sum(map(self.price.count, cut))
 
 
 def default_query(steps: Sequence[Step], task: Step | None = None) -> str:

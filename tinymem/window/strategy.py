@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import signature
+from itertools import chain, repeat
 from typing import Literal, TypeAlias, TypeVar
 
 from tinymem.errors import BudgetError, InputError, describe_callable, describe_type, safe_repr
@@ -67,13 +68,20 @@ def critical(steps: Sequence[Step], tasks: Tasks = "all") -> list[Step]:
     ['c']
     """
     check_choice("tasks", tasks, "all", "current")
-    own = [step for step in steps if isinstance(step, (SystemPromptStep, TaskStep)) and not is_stand_in(step)]
+    steps = [step for step in steps if not is_stand_in(step)]
+    prompts = [step for step in steps if isinstance(step, SystemPromptStep)]
+    given_tasks = [step for step in steps if isinstance(step, TaskStep)]
     if tasks == "current":
-        prompts = [step for step in own if isinstance(step, SystemPromptStep)]
         shared = [step for step in prompts if step.session is None]
-        own = [*prompts[-1:], *shared[-1:], *[step for step in own if isinstance(step, TaskStep)][-1:]]
-    kept = {id(step) for step in own}
-    return [step for step in steps if id(step) in kept or (step.pinned and not is_stand_in(step))]
+        prompts = prompts[-1:] + shared[-1:]
+        given_tasks = given_tasks[-1:]
+    ids = {step.id for step in (*prompts, *given_tasks)}
+    return [step for step in steps if step.pinned or step.id in ids]
+
+
+def cost_of(group: Group, costs: Mapping[str, int]) -> int:
+    """Sum up the tokens of a group, of which `costs` has those of each step by id."""
+    return sum(costs[step.id] for step in group)
 
 
 def tokens_needed(
@@ -82,27 +90,16 @@ def tokens_needed(
     """Count what the groups that must stay cost, with `more` by name; BudgetError if that is too much."""
     parts = {"reply": PER_REPLY, **(more or {})}
     for group in kept:
-        name = "pinned steps" if any(step.pinned for step in group) else "current task"
-        name = "system prompt" if any(isinstance(step, SystemPromptStep) for step in group) else name
-        parts[name] = parts.get(name, 0) + sum(costs[step.id] for step in group)
-    if (needed := sum(parts.values())) > max_tokens:
+        name = "current task"
+        if any(isinstance(step, SystemPromptStep) for step in group):
+            name = "system prompt"
+        elif any(step.pinned for step in group):
+            name = "pinned steps"
+        parts[name] = parts.get(name, 0) + cost_of(group, costs)
+    needed = sum(parts.values())
+    if needed > max_tokens:
         raise BudgetError(needed, max_tokens, parts)
     return needed
-
-
-def fill_with_newest(
-    kept: list[Group], more: Sequence[Group], costs: Mapping[str, int], used: int, target: int, limit: int
-) -> int:
-    """Put the newest of `more` into `kept`, the first up to `limit` and more up to `target`; the tokens used then."""
-    base = used
-    for group in reversed(more):
-        cost = sum(costs[step.id] for step in group)
-        if used + cost <= (limit if used == base else target):
-            kept.append(group)
-            used += cost
-        elif base + cost <= limit:
-            break  # the cut; a group that could never fit is passed over instead
-    return used
 
 
 def with_request(steps: Sequence[Step], kept: list[Group]) -> list[Group]:
@@ -113,7 +110,7 @@ def with_request(steps: Sequence[Step], kept: list[Group]) -> list[Group]:
     ['c', 'a']
     """
     request = newest_request(steps)
-    if request is None or any(step.id == request.id for group in kept for step in group):
+    if request is None or request.id in {step.id for step in chain.from_iterable(kept)}:
         return kept
     return [*kept, *split(groups(steps), [request])[0]]
 
@@ -133,16 +130,35 @@ def newest_groups(found: Sequence[Group], most: int, at_least: int | None = None
     return chosen
 
 
+def newest_that_fit(
+    found: Sequence[Group], costs: Mapping[str, int], used: int, limits: Iterable[int]
+) -> tuple[list[Group], int]:
+    """Return the newest groups, oldest first and without a gap, and the tokens that are used with them.
+
+    `limits` has the most tokens with the newest group, with the one before it, and so on, and ends where no more groups
+    are wanted.
+    """
+    chosen: list[Group] = []
+    for group, limit in zip(reversed(found), limits, strict=False):
+        cost = cost_of(group, costs)
+        if used + cost > limit:
+            break
+        chosen.append(group)
+        used += cost
+    return chosen[::-1], used
+
+
 def newest_within(
     steps: Sequence[Step], costs: Mapping[str, int], max_tokens: int, target: int, tasks: Tasks
 ) -> list[Step]:
     """Return the critical steps, and the newest groups up to `target` tokens, as `token_budget` does.
 
-    `costs` has the tokens of each step, by id. BudgetError if the critical steps alone are over `max_tokens`.
+    The newest group may go up to `max_tokens`; one that could never fit is passed over. BudgetError if the critical
+    steps alone are over `max_tokens`.
     """
     kept, others, used = must_stay(steps, costs, max_tokens, max_tokens, tasks)
-    fill_with_newest(kept, others, costs, used, target, max_tokens)
-    return in_order(steps, kept)
+    recent = _newest_of_those_that_fit(others, costs, used, target, max_tokens)[0]
+    return in_order(steps, kept + recent)
 
 
 def must_stay(
@@ -157,26 +173,39 @@ def must_stay(
     kept, rest = split(groups(steps), critical(steps, "current"))
     older_tasks, others = split(rest, critical(steps, tasks))
     used = tokens_needed(kept, costs, max_tokens)
-    asked, rest = split(others, [request] if (request := newest_request(steps)) else [])
-    cost, newest = (sum(costs[step.id] for group in some for step in group) for some in (asked, rest[-1:]))
-    if cost <= REQUEST * (max_tokens - used) and not max_tokens - cost < used + newest <= max_tokens:
+    request = newest_request(steps)
+    asked, rest = split(others, [request] if request else [])
+    cost = sum(cost_of(group, costs) for group in asked)
+    newest = sum(cost_of(group, costs) for group in rest[-1:])
+    takes_its_place = max_tokens - cost < used + newest <= max_tokens
+    if cost <= REQUEST * (max_tokens - used) and not takes_its_place:
         kept, others, used = [*kept, *asked], rest, used + cost
-    return kept, others, fill_with_newest(kept, older_tasks, costs, used, limit, limit)
+    earlier, used = _newest_of_those_that_fit(older_tasks, costs, used, limit, limit)
+    return [*kept, *earlier], others, used
+
+
+def _newest_of_those_that_fit(
+    found: Sequence[Group], costs: Mapping[str, int], used: int, target: int, limit: int
+) -> tuple[list[Group], int]:
+    possible = [group for group in found if used + cost_of(group, costs) <= limit]
+    return newest_that_fit(possible, costs, used, chain([limit], repeat(target)))
 
 
 def split(found: Iterable[Group], wanted: Iterable[Step]) -> tuple[list[Group], list[Group]]:
     """Return the groups with one of `wanted`, and the rest."""
     ids = {step.id for step in wanted}
-    halves: tuple[list[Group], list[Group]] = ([], [])
+    having: list[Group] = []
+    rest: list[Group] = []
     for group in found:
-        halves[0 if any(step.id in ids for step in group) else 1].append(group)
-    return halves
+        has_wanted = any(step.id in ids for step in group)
+        (having if has_wanted else rest).append(group)
+    return having, rest
 
 
 def in_order(steps: Sequence[Step], kept: Iterable[Group]) -> list[Step]:
     """Return the steps of `kept` in the order of `steps`."""
-    held = {step.id: step for group in kept for step in group}
-    return [held[step.id] for step in steps if step.id in held]
+    by_id = {step.id: step for step in chain.from_iterable(kept)}
+    return [by_id[step.id] for step in steps if step.id in by_id]
 
 
 def low_mark(low_water: int | None, name: str, high: int, share: float = 1) -> int:

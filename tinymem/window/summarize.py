@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain, repeat
 
 from tinymem.errors import InputError
 from tinymem.messages.conversion import groups
@@ -13,7 +14,7 @@ from tinymem.steps.checks import check_choice, check_non_negative_int
 from tinymem.steps.step import Step, Style
 from tinymem.summarizers.extractive import ExtractiveSummarizer
 from tinymem.summarizers.writing import FunctionSummarizer, SummaryWriter
-from tinymem.window.excerpts import fit_steps as shortened
+from tinymem.window.excerpts import fit_steps
 from tinymem.window.strategy import (
     Group,
     PruneStrategy,
@@ -23,6 +24,7 @@ from tinymem.window.strategy import (
     low_mark,
     must_stay,
     newest_groups,
+    newest_that_fit,
     split,
     with_request,
 )
@@ -155,24 +157,13 @@ def _by_tokens(
         if PER_REPLY + sum(costs.values()) <= max_tokens:
             return list(steps)
         kept, others, used = must_stay(steps, costs, max_tokens, max_tokens - share, tasks)
-        recent: list[Group] = []
-        for group in reversed(others):
-            wanted = len(recent) < least
-            limit = (max_tokens if wanted else target) - (share if recent or not wanted else 0)
-            cost = sum(costs[step.id] for step in group)
-            if used + cost > limit:
-                break
-            recent.insert(0, group)
-            used += cost
-        if (
-            least
-            and others
-            and not recent
-            and (cut := shortened(others[-1], (max_tokens - used) // 2, writer.price.count))
-        ):
-            recent = [cut]
+        wanted = [max_tokens, *[max_tokens - share] * (least - 1)] if least else []
+        recent, used = newest_that_fit(others, costs, used, chain(wanted, repeat(target - share)))
+        if least and others and not recent:
+            cut = fit_steps(others[-1], (max_tokens - used) // 2, writer.price.count)
+            recent = [cut] if cut else []
             used += sum(map(writer.price.count, cut))
-        return _summarize(writer, steps, [*kept, *recent], min(share, max_tokens - used))
+        return _summarize(writer, steps, kept + recent, min(share, max_tokens - used))
 
     return summarize_by_tokens
 
