@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ import tinymem.archive.indexing.indexing
 from tinymem import ActionStep, HierarchicalMemory, MessageStep, Step
 from tinymem.embedders.hashing import HashingEmbedder
 from tinymem.errors import EmbedderMismatchError
+from tinymem.memory import scratchpad
 
 __all__ = ["EMBEDDERS", "TOKENS", "Ledger", "Worker", "opened", "read_ledger", "word"]
 
@@ -34,7 +36,7 @@ def opened(folder: Path, store: str, **more: Any) -> HierarchicalMemory:
         memory = HierarchicalMemory(folder, embedder=EMBEDDERS[1], **more)
     if store == "chroma":
         memory.long_term.index.exact_up_to = 0
-    memory.scratchpad._max_observations = None  # or the oldest notes would become steps that no ledger has
+    scratchpad.MOST_NOTES = sys.maxsize  # or the oldest notes would become steps that no ledger has
     return memory
 
 

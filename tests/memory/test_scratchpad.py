@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import threading
 from collections.abc import Sequence
 from functools import partial
@@ -17,6 +16,7 @@ from strategies import MODERATE, texts
 
 from tinymem import AgentMemory, HierarchicalMemory, ScratchpadStep, Step
 from tinymem.errors import FormatError, InputError
+from tinymem.memory.scratchpad import KeptScratchpad
 from tinymem.messages.tokens import EstimatingCounter, default_counter
 
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
@@ -87,14 +87,6 @@ def test_what_it_starts_with_is_copied_and_in_effect_like_what_is_noted_later() 
     assert (values, seen, failed) == ({"ﬁle": 1}, ["It is CSV."], ("Guessing.",))
 
 
-def test_what_it_starts_with_over_a_bound_is_archived_by_the_next_update() -> None:
-    archived: list[Step] = []
-    memory = AgentMemory(observations=["a", "c"], max_observations=1, archive=archived.extend)
-    assert (memory.observations, archived) == (["a", "c"], [])
-    memory.store("any", "update")
-    assert (memory.observations, [step.text for step in archived]) == (["c"], ["a"])
-
-
 @pytest.mark.parametrize(
     ("given_first", "named"),
     [
@@ -122,11 +114,7 @@ def test_notes_must_be_texts(bad: Any) -> None:
     assert not memory
 
 
-@pytest.mark.parametrize(
-    "options",
-    [{"max_observations": -1}, {"max_failed_approaches": True}, {"archive": 3}, {"on_change": "dump"},
-     {"counter": "no-such-encoding"}],
-)  # fmt: skip
+@pytest.mark.parametrize("options", [{"on_change": "dump"}, {"counter": "no-such-encoding"}])
 def test_senseless_options_are_input_errors(options: dict[str, Any]) -> None:
     with pytest.raises(InputError):
         AgentMemory(**options)
@@ -251,49 +239,49 @@ def test_a_budget_must_be_a_number_of_tokens(bad: Any) -> None:
 # -- bounds
 
 
-def test_the_oldest_beyond_a_bound_are_archived_and_recalled(tmp_path: Path) -> None:
-    with open_memory(tmp_path) as long_term:
-        memory = AgentMemory(max_observations=2, max_failed_approaches=0, archive=long_term.archive)
-        memory.observe("The staging server is at 10.0.0.7.")
+def test_the_oldest_notes_of_a_memory_are_archived_and_recalled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tinymem.memory.scratchpad.MOST_NOTES", 2)
+    with open_memory(tmp_path) as memory:
+        pad = memory.scratchpad
+        pad.observe("The staging server is at 10.0.0.7.")
         for at in range(3):
-            memory.observe(f"lunch {at}")
-        memory.fail("Restarting the router did not help.")
-        assert (memory.observations, memory.failed_approaches) == (["lunch 1", "lunch 2"], [])
-        assert "10.0.0.7" in long_term.recall("Where is the staging server?", 100).text
-        found = [long_term.get(number) for number in (1, 2, 3)]
+            pad.observe(f"lunch {at}")
+            pad.fail(f"Restarting router {at} did not help.")
+        assert pad.observations == ["lunch 1", "lunch 2"] and len(pad.failed_approaches) == 2
+        assert "10.0.0.7" in memory.recall("Where is the staging server?", 100).text
+        found = [memory.get(number) for number in (1, 2, 3)]
     assert [(type(step), step.text, step.metadata) for step in found] == [
         (ScratchpadStep, "The staging server is at 10.0.0.7.", {"kind": "observation"}),
         (ScratchpadStep, "lunch 0", {"kind": "observation"}),
-        (ScratchpadStep, "Restarting the router did not help.", {"kind": "failed_approach"}),
+        (ScratchpadStep, "Restarting router 0 did not help.", {"kind": "failed_approach"}),
     ]
+    with open_memory(tmp_path) as memory:
+        assert memory.scratchpad.observations == ["lunch 1", "lunch 2"]
 
 
-def test_when_the_archive_fails_nothing_is_lost_and_it_is_tried_again(caplog: pytest.LogCaptureFixture) -> None:
-    held: list[str] = []
+def test_when_the_archive_fails_nothing_is_lost_and_it_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("tinymem.memory.scratchpad.MOST_NOTES", 1)
+    archived: list[str] = []
     broken = True
 
-    def archive(steps: Sequence[Step]) -> None:
+    def archiver(steps: Sequence[Step]) -> None:
         if broken:
             raise OSError("disk full")
-        held.extend(step.text for step in steps)
+        archived.extend(step.text for step in steps)
 
-    memory = AgentMemory(max_observations=1, archive=archive)
-    for text in "abc":
-        memory.observe(text)
-    assert (memory.observations, held) == (["a", "b", "c"], [])
-    assert "the archive failed" in caplog.text and "disk full" in caplog.text
-    broken = False
-    memory.store("any", "update")
-    assert (memory.observations, held) == (["c"], ["a", "b"])
-
-
-def test_without_an_archive_what_is_dropped_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG, "tinymem.memory.scratchpad")
-    memory = AgentMemory(max_observations=1)
-    memory.observe("a")
-    assert "dropped" not in caplog.text
-    memory.observe("b")
-    assert memory.observations == ["b"] and "dropped 1 of kind observation" in caplog.text
+    with open_memory(tmp_path) as memory:
+        pad = KeptScratchpad(memory.long_term, archiver).memory
+        for text in "abc":
+            pad.observe(text)
+        assert (pad.observations, archived) == (["a", "b", "c"], [])
+        assert "the archive failed" in caplog.text and "disk full" in caplog.text
+        broken = False
+        pad.store("any", "update")
+        assert (pad.observations, archived) == (["c"], ["a", "b"])
 
 
 # -- told
@@ -374,10 +362,10 @@ def test_names_that_are_no_texts_are_unsaved() -> None:
 
 def test_options_are_given_when_it_is_loaded() -> None:
     changes: list[int] = []
-    memory = AgentMemory.load(filled(observations=5).dump(), max_observations=2, on_change=lambda: changes.append(1))
+    memory = AgentMemory.load(filled(observations=5).dump(), on_change=lambda: changes.append(1))
     assert len(memory.observations) == 5 and changes == []  # reading is no update
     memory.observe("new")
-    assert memory.observations == ["observation 4", "new"] and changes == [1]
+    assert memory.observations[4:] == ["observation 4", "new"] and changes == [1]
 
 
 DUMPED = json.loads(filled().dump())
@@ -408,8 +396,7 @@ def test_a_text_that_is_no_dump_is_a_format_error_that_names_what_is_wrong(text:
 
 @pytest.mark.slow
 def test_threads_lose_no_update() -> None:
-    archived: list[Step] = []
-    memory = AgentMemory(max_observations=10, archive=archived.extend)
+    memory = AgentMemory()
 
     def work(worker: int) -> None:
         for at in range(100):
@@ -422,8 +409,7 @@ def test_threads_lose_no_update() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    kept = [step.text for step in archived] + memory.observations
-    assert sorted(kept) == sorted(f"{worker}: {at}" for worker in range(4) for at in range(100))
+    assert sorted(memory.observations) == sorted(f"{worker}: {at}" for worker in range(4) for at in range(100))
     assert len(memory.variables) == 400
 
 

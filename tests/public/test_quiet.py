@@ -36,6 +36,7 @@ from tinymem.embedders import HashingEmbedder, OpenAIEmbedder
 from tinymem.embedders.client import explained
 from tinymem.errors import EmbedderError, FormatError, StorageError, safe_summary, safe_traceback
 from tinymem.memory import execution_result
+from tinymem.memory.scratchpad import MOST_NOTES, KeptScratchpad
 from tinymem.messages import steps_from_messages
 from tinymem.recall.search import Search
 
@@ -93,9 +94,9 @@ def busy(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             memory.add(TaskStep(S, pinned=True))
             memory.add(MessageStep("user", f"{S} " * 400, pinned=True))
             memory.short_term.prune(careless)
-            for pad in (memory.scratchpad, AgentMemory(max_observations=1, archive=tell)):
-                pad.observe(S)
-                pad.observe(S)
+            for pad in (memory.scratchpad, KeptScratchpad(memory.long_term, tell).memory):
+                for _ in range(MOST_NOTES + 1):
+                    pad.observe(S)
                 pad.store("word", S)
                 pad.fail(S)
             WorkingMemory(4_000, S, S, memory=memory).add({"thought": S, "action": S, "result": S})

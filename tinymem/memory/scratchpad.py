@@ -7,18 +7,17 @@ import logging
 import threading
 import unicodedata
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from tinymem.archive.scratchpad_format import Saved, Unsaved, as_text, classify_values, read_dump, write_dump
-from tinymem.errors import InputError, describe_type, new_log_key, safe_repr, safe_traceback, warn_hourly
-from tinymem.messages.fitting import longest
+from tinymem.errors import InputError, describe_type, safe_repr, safe_traceback, warn_hourly
+from tinymem.messages.fitting import most_characters
 from tinymem.messages.tokens import counter_from
 from tinymem.protocols import TokenCounter
 from tinymem.protocols.settings import SCRATCHPAD
-from tinymem.steps.checks import check_callable, check_non_negative_int, check_str, check_strings, check_token_budget
+from tinymem.steps.checks import check_callable, check_str, check_strings, check_token_budget
 from tinymem.steps.content import shorten
 from tinymem.steps.display import hanging, one_line, short_repr
 from tinymem.steps.redaction import Redact
@@ -28,13 +27,13 @@ from tinymem.steps.types import ScratchpadStep
 if TYPE_CHECKING:  # a scratchpad alone needs no archive
     from tinymem.archive.archive import Archive
 
-__all__ = ["AgentMemory", "Archiver", "KeptScratchpad", "Unsaved"]
+__all__ = ["AgentMemory", "KeptScratchpad", "Unsaved"]
 
 logger = logging.getLogger(__name__)
 
-Archiver: TypeAlias = Callable[[Sequence[Step]], object]
-NOTED = 100  # observations, and failed approaches, of a kept scratchpad; older ones are archived
-OWN_NAMES = ("memory", "store", "recall", "observe", "fail")
+MOST_NOTES = 100  # observations, and failed approaches, of a kept scratchpad; older ones are archived
+FUNCTIONS = ("store", "recall", "observe", "fail")  # that code calls by their names
+TITLES = ("Stored Values", "Observations", "Failed Approaches (avoid these)")
 
 
 class AgentMemory:
@@ -60,14 +59,8 @@ class AgentMemory:
         variables: Values to start with, by name; copied.
         observations: Observations to start with; copied.
         failed_approaches: Failed approaches to start with; copied.
-        max_observations: How many observations may stay; None: no bound. The oldest ones go to `archive`.
-        max_failed_approaches: How many failed approaches may stay, in the same way.
-        archive: A callable that takes a list of ScratchpadSteps, such as `HierarchicalMemory.archive`; their metadata
-            is `{"kind": "observation"}` or `{"kind": "failed_approach"}`. When it raises, the texts stay in the list, a
-            warning is logged, and the next update tries again. Without it they are lost, which is logged at level
-            DEBUG.
         on_change: A callable without arguments, called after every update; the update raises what it raises, and
-            stays in effect. Neither callable may change the scratchpad.
+            stays in effect. It may not change the scratchpad.
         counter: A TokenCounter, or the name of a tiktoken encoding or of a model.
 
     Raises:
@@ -80,27 +73,22 @@ class AgentMemory:
         observations: Iterable[str] | None = None,
         failed_approaches: Iterable[str] | None = None,
         *,
-        max_observations: int | None = None,
-        max_failed_approaches: int | None = None,
-        archive: Archiver | None = None,
         on_change: Callable[[], object] | None = None,
         counter: TokenCounter | str | None = None,
     ) -> None:
-        self.variables: dict[str, Any] = {}
         if variables is not None and not isinstance(variables, Mapping):
             raise InputError(f"variables must be a mapping of names to values, not {describe_type(variables)}")
-        self.variables |= {_check_variable(name): value for name, value in (variables or {}).items()}
-        self.observations: list[str] = check_strings("observations", () if observations is None else observations)
-        self.failed_approaches: list[str] = check_strings(
-            "failed_approaches", () if failed_approaches is None else failed_approaches
-        )
-        self._max_observations = _check_bound("max_observations", max_observations)
-        self._max_failed_approaches = _check_bound("max_failed_approaches", max_failed_approaches)
-        self._archive, self._on_change = check_callable("archive", archive), check_callable("on_change", on_change)
+        self.variables: dict[str, Any] = {}
+        for name, value in (variables or {}).items():
+            self.variables[_check_variable(name)] = value
+        self.observations = [] if observations is None else check_strings("observations", observations)
+        self.failed_approaches: list[str] = []
+        if failed_approaches is not None:
+            self.failed_approaches += check_strings("failed_approaches", failed_approaches)
+        self._on_change = check_callable("on_change", on_change)
         self._counter = counter_from(counter)
         self._lost: dict[str, Unsaved] = {}  # values that a dump could not keep
-        self._where = new_log_key()
-        # Two locks, so that reading never waits for an update whose `archive` or `on_change` waits for the reader.
+        # Two locks, so that reading never waits for an update whose `on_change` waits for the reader.
         self._updating, self._lock = threading.RLock(), threading.RLock()
 
     # -- updates ------------------------------------------------------------------------------------------------------
@@ -132,37 +120,18 @@ class AgentMemory:
     def clear(self) -> None:
         """Empty the scratchpad. Nothing is archived."""
         with self._update():
-            for held in (self.variables, self._lost, self.observations, self.failed_approaches):
-                held.clear()
+            self.variables.clear()
+            self._lost.clear()
+            self.observations.clear()
+            self.failed_approaches.clear()
 
     @contextmanager
     def _update(self) -> Iterator[None]:
         with self._updating:
             with self._lock:
                 yield
-            self._shorten("observation", self.observations, self._max_observations)
-            self._shorten("failed_approach", self.failed_approaches, self._max_failed_approaches)
             if self._on_change is not None:
                 self._on_change()
-
-    def _shorten(self, kind: str, held: list[str], most: int | None) -> None:
-        """Archive the oldest of `held` beyond `most`."""
-        over = [] if most is None else held[: max(0, len(held) - most)]
-        if over and self._archive_texts(kind, over):
-            with self._lock:
-                del held[: len(over)]
-
-    def _archive_texts(self, kind: str, texts: Sequence[str]) -> bool:
-        if self._archive is None:
-            logger.debug("dropped %d of kind %s over the bound: no archive was given", len(texts), kind)
-            return True
-        try:
-            self._archive([ScratchpadStep(as_text(text), metadata={"kind": kind}) for text in texts])
-        except Exception as error:
-            message = "%d of kind %s stay over the bound: the archive failed\n%s"
-            warn_hourly(logger, self._where, message, len(texts), kind, safe_traceback(error))
-            return False
-        return True
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
@@ -176,8 +145,9 @@ class AgentMemory:
 
         The functions change this memory; assigning a name does not.
         """
+        functions = {name: getattr(self, name) for name in FUNCTIONS}
         with self._lock:
-            return {**self.variables, "memory": self, **{name: getattr(self, name) for name in OWN_NAMES[1:]}}
+            return {**self.variables, "memory": self, **functions}
 
     def to_context(self, max_tokens: int | None = None) -> str:
         """Render the scratchpad for a prompt: values, observations and failed approaches under headings; "" when empty.
@@ -194,21 +164,20 @@ class AgentMemory:
         """
         room = None if max_tokens is None else check_token_budget("max_tokens", max_tokens)
         state = self._state()
-        names = (one_line(name)[:100] if isinstance(name, str) else short_repr(name) for name in state.variables)
-        values = [
-            f"{name}: {short_repr(value, mark='...')}"
-            for name, value in zip(names, state.variables.values(), strict=True)
-        ]
+        values: list[str] = []
+        for name, value in state.variables.items():
+            shown = one_line(name)[:100] if isinstance(name, str) else short_repr(name)
+            values.append(f"{shown}: {short_repr(value, mark='...')}")
         if state.lost:
-            lost = ", ".join(f"{one_line(name)} ({what.type})" for name, what in state.lost.items())
-            values.append(f"Not kept over the restart: {lost}")
-        observations, failed = list(map(as_text, state.observations)), list(map(as_text, state.failed_approaches))
-        return _pack(values, observations, failed, room, self._counter)
+            lost = [f"{one_line(name)} ({unsaved.type})" for name, unsaved in state.lost.items()]
+            values.append(f"Not kept over the restart: {', '.join(lost)}")
+        sections = (values, list(map(as_text, state.observations)), list(map(as_text, state.failed_approaches)))
+        return _pack(sections, room, self._counter)
 
     def _state(self) -> Saved:
         """Copy what is held now, the values by reference."""
         with self._lock:
-            lost = {name: what for name, what in self._lost.items() if name not in self.variables}
+            lost = {name: unsaved for name, unsaved in self._lost.items() if name not in self.variables}
             return Saved(dict(self.variables), [*self.observations], [*self.failed_approaches], lost)
 
     # -- over a restart -----------------------------------------------------------------------------------------------
@@ -228,7 +197,7 @@ class AgentMemory:
 
     @classmethod
     def load(cls, text: str, **options: Any) -> AgentMemory:
-        """Read the scratchpad whose `dump` gave `text`; `options` are those of the class. This archives nothing.
+        """Read the scratchpad whose `dump` gave `text`; `options` are those of the class.
 
         >>> memory = AgentMemory()
         >>> memory.store("size", [2, 3]); memory.store("total", sum)
@@ -243,10 +212,8 @@ class AgentMemory:
             FormatError: The text is no dump, or one of a newer version.
         """
         state = read_dump(text)
-        memory = cls(**options)
+        memory = cls(None, state.observations, state.failed_approaches, **options)
         memory.variables.update(state.variables)
-        memory.observations += state.observations
-        memory.failed_approaches += state.failed_approaches
         memory._lost.update(state.lost)
         return memory
 
@@ -264,22 +231,42 @@ class AgentMemory:
 
 
 class KeptScratchpad:
-    """A scratchpad, `memory`, written to the journal at every update and by `keep`, after `redact`."""
+    """A scratchpad, `memory`, written to the journal at every update and by `keep`, after `redact`.
 
-    def __init__(self, archive: Archive, archiver: Archiver, redact: Redact | None = None) -> None:
-        self._journal, self._redact = archive.journal, redact
-        kept = self._journal.setting(SCRATCHPAD)
+    Its oldest notes beyond MOST_NOTES of a kind go to the `archiver` as ScratchpadSteps.
+    """
+
+    def __init__(
+        self, archive: Archive, archiver: Callable[[Sequence[Step]], object], redact: Redact | None = None
+    ) -> None:
+        self._archive, self._archiver, self._redact = archive, archiver, redact
+        kept = archive.journal.setting(SCRATCHPAD)
         self._kept = AgentMemory().dump() if kept is None else kept
-        self.memory = AgentMemory.load(
-            self._kept, max_observations=NOTED, max_failed_approaches=NOTED, archive=archiver, on_change=self.keep,
-            counter=archive.counter,
-        )  # fmt: skip
+        self.memory = AgentMemory.load(self._kept, on_change=self._follow_update, counter=archive.counter)
+
+    def _follow_update(self) -> None:
+        self._archive_oldest("observation", self.memory.observations)
+        self._archive_oldest("failed_approach", self.memory.failed_approaches)
+        self.keep()
+
+    def _archive_oldest(self, kind: str, notes: list[str]) -> None:
+        """Archive the oldest notes beyond the bound; where that fails they stay, and the next update tries again."""
+        oldest = notes[: max(0, len(notes) - MOST_NOTES)]
+        if not oldest:
+            return
+        try:
+            self._archiver([ScratchpadStep(as_text(text), metadata={"kind": kind}) for text in oldest])
+        except Exception as error:
+            message = "%d of kind %s stay over the bound: the archive failed\n%s"
+            warn_hourly(logger, self._archive.folder, message, len(oldest), kind, safe_traceback(error))
+        else:
+            del notes[: len(oldest)]
 
     def keep(self) -> None:
         """Write down what changed; values are held by reference, so that needs no update."""
         text = write_dump(self.memory._state(), self._redact)
         if text != self._kept:
-            self._journal.keep({SCRATCHPAD: text})
+            self._archive.journal.keep({SCRATCHPAD: text})
             self._kept = text
 
 
@@ -289,50 +276,48 @@ def _check_variable(name: str) -> str:
     key = unicodedata.normalize("NFKC", name)
     if not key.isidentifier() or keyword.iskeyword(key):
         raise InputError(f"name must be a Python identifier and no keyword, not {safe_repr(name)}")
-    if key in OWN_NAMES or (key.startswith("__") and key.endswith("__")):
+    if key in ("memory", *FUNCTIONS) or (key.startswith("__") and key.endswith("__")):
         raise InputError(f"the name {safe_repr(key)} is taken by the scratchpad or by Python: choose another")
     return key
 
 
-def _check_bound(name: str, most: int | None) -> int | None:
-    return None if most is None else check_non_negative_int(name, most)
+def _pack(sections: Sequence[Sequence[str]], room: int | None, counter: TokenCounter) -> str:
+    """Render values, observations and failed approaches in at most `room` tokens (None: whole); "" if nothing fits."""
+    whole = _render(sections)
+    if room is None or counter.count(whole) <= room:
+        return whole
+    short = [[_shorten(text, room // 2, counter) for text in texts] for texts in sections]
+    values, observations, failed = map(len, sections)
+    leaving = [1] * (observations - 1) + [0] * values + [2] * (failed - 1)  # the sections that lose their oldest
+    leaving += [1] * min(observations, 1) + [2] * min(failed, 1)  # the newest of either leave last
+
+    def shown(count: int) -> str:
+        return _render(short, [leaving[:count].count(section) for section in range(3)])
+
+    fits = range(len(leaving))
+    return shown(bisect_left(fits, True, key=lambda count: counter.count(shown(count)) <= room))
 
 
-def _pack(
-    values: Sequence[str], observations: Sequence[str], failed: Sequence[str], room: int | None, counter: TokenCounter
-) -> str:
-    """Render the three sections in at most `room` tokens (None: whole); "" when nothing fits.
+def _render(sections: Sequence[Sequence[str]], left_out: Sequence[int] = (0, 0, 0)) -> str:
+    """Render the sections without the oldest texts; "" where nothing is left.
 
     The first line of each text is marked and the others are indented, so that none looks like a heading.
     """
-    titles = ("Stored Values", "Observations", "Failed Approaches (avoid these)")
-    sections = [[f"- {hanging(text)}" for text in texts] for texts in (values, observations, failed)]
-
-    def render(leavers: Sequence[int] = ()) -> str:
-        """Render the sections, without the oldest text of a section for each time that `leavers` names it."""
-        gone, shown = Counter(leavers), ["## Working Memory"]
-        for at, (title, items) in enumerate(zip(titles, sections, strict=True)):
-            note = [f"({gone[at]} older left out)"] if gone[at] else []
-            if items:
-                shown.append("\n".join([f"### {title}", *note, *items[gone[at] :]]))
-        return "\n\n".join(shown) if len(shown) > 1 else ""
-
-    whole = render()
-    if room is None or counter.count(whole) <= room:
-        return whole
-    sections = [
-        [_shorten_item(item, text, room // 2, counter) for item, text in zip(items, texts, strict=True)]
-        for items, texts in zip(sections, (values, observations, failed), strict=True)
-    ]
-    order = [1] * (len(observations) - 1) + [0] * len(values) + [2] * (len(failed) - 1)
-    order += [1] * bool(observations) + [2] * bool(failed)  # the newest of either leave last
-    fits = range(len(order) + 1)
-    leaving = bisect_left(fits, True, key=lambda count: counter.count(render(order[:count])) <= room)
-    return render(order[:leaving]) if leaving in fits else ""
+    shown = ["## Working Memory"]
+    for title, texts, count in zip(TITLES, sections, left_out, strict=True):
+        if not texts:
+            continue
+        note = [f"({count} older left out)"] if count else []
+        items = [f"- {hanging(text)}" for text in texts[count:]]
+        shown.append("\n".join([f"### {title}", *note, *items]))
+    is_empty = sum(left_out) == sum(map(len, sections))
+    return "" if is_empty else "\n\n".join(shown)
 
 
-def _shorten_item(item: str, text: str, room: int, counter: TokenCounter) -> str:
-    """Cut the item of a text to head and tail if it has more than `room` tokens."""
+def _shorten(text: str, room: int, counter: TokenCounter) -> str:
+    """Cut a text to head and tail if it has more than `room` tokens."""
+    item = f"- {hanging(text)}"
     if 4 * len(item) <= room or counter.count(item) <= room:  # no character has more than four tokens
-        return item
-    return longest(lambda length: f"- {hanging(shorten(text, length))}", room, counter) or "- …"
+        return text
+    cut = most_characters(lambda length: counter.count(f"- {hanging(shorten(text, length))}") <= room, room, close=1)
+    return shorten(text, cut) if cut >= 0 else "…"

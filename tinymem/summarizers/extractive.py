@@ -178,7 +178,7 @@ def _parts(step: Step) -> Sequence[Part]:
 
     A summary is without its fence, the result of a final action is the answer, and code in a call stands as written.
     """
-    parts = step.parts()
+    parts: Sequence[Part] = step.parts()
     if isinstance(step, SummaryStep):
         return [replace(part, text=unfenced(part.text)) for part in parts]
     if not isinstance(step, ActionStep):
