@@ -183,10 +183,10 @@ def _parts(step: Step) -> Sequence[Part]:
         return [replace(part, text=unfenced(part.text)) for part in parts]
     if not isinstance(step, ActionStep):
         return parts
-    parts = [replace(part, text=_as_written(part.text)) if part.kind == "call" else part for part in parts]
+    written = [replace(part, text=_as_written(part.text)) if part.kind == "call" else part for part in parts]
     if not step.is_final:
-        return parts
-    return [replace(part, kind="final_answer") if part.kind == "observation" else part for part in parts]
+        return written
+    return [replace(part, kind="final_answer") if part.kind == "observation" else part for part in written]
 
 
 def _as_written(call: str) -> str:

@@ -137,7 +137,7 @@ class SemanticPruning:
         if not self.keep_recent or not others:
             return [], used
         share = used + int(RECENT_SHARE * (self.target - used))
-        limits = [self.max_tokens, *[share] * (self.keep_recent - 1)]
+        limits = [self.max_tokens, *[share] * (min(self.keep_recent, len(others)) - 1)]
         recent, used_now = newest_that_fit(others, costs, used, limits)
         if recent or not self.shorten:
             return recent, used_now

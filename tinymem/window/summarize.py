@@ -157,7 +157,8 @@ def _by_tokens(
         if PER_REPLY + sum(costs.values()) <= max_tokens:
             return list(steps)
         kept, others, used = must_stay(steps, costs, max_tokens, max_tokens - share, tasks)
-        wanted = [max_tokens, *[max_tokens - share] * (least - 1)] if least else []
+        sought = min(least, len(others))
+        wanted = [max_tokens, *[max_tokens - share] * (sought - 1)] if sought else []
         recent, used = newest_that_fit(others, costs, used, chain(wanted, repeat(target - share)))
         if least and others and not recent:
             cut = fit_steps(others[-1], (max_tokens - used) // 2, writer.price.count)
