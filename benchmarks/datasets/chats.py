@@ -54,7 +54,7 @@ def longmemeval(path: Path) -> Iterator[Record]:
         asked = _moment(re.sub(r"\(\w+\) ", "", one["question_date"]), "%Y/%m/%d %H:%M")
         query = {"id": one["question_id"], "text": one["question"], "type": one["question_type"], "timestamp": asked}
         units = [_unit(at, turn["role"], turn["content"], date, s) for at, (turn, date, s) in enumerate(turns)]
-        yield {"id": one["question_id"], "units": units, "queries": [{**query, "gold": gold}]}
+        yield {"id": one["question_id"], "units": units, "queries": [{**query, "gold": gold, **_answer(one)}]}
 
 
 def beam(path: Path) -> Iterator[Record]:
@@ -105,8 +105,14 @@ def _questions(name: str, asked: Sequence[Record], places: Mapping[tuple[int, in
         cited = {(int(n), int(turn)) for text in qa.get("evidence") or () for n, turn in _TURN.findall(text)}
         gold = [places[one] for one in sorted(cited) if one in places]
         if gold:
-            queries.append({"id": f"{name}_qa{at}", "text": qa["question"], "type": kind(qa), "gold": gold})
+            query = {"id": f"{name}_qa{at}", "text": qa["question"], "type": kind(qa), "gold": gold}
+            queries.append({**query, **_answer(qa)})
     return queries
+
+
+def _answer(asked: Record) -> Record:
+    """Return the published answer, where there is one."""
+    return {} if asked.get("answer") is None else {"answer": asked["answer"]}
 
 
 def _sessions(talk: Mapping[str, Any]) -> list[int]:

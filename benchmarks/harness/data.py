@@ -71,7 +71,10 @@ class Question:
 
 @dataclass(frozen=True)
 class Query:
-    """A question with what scoring needs. It is asked when `units[:cutoff]` are in the memory."""
+    """A question with what scoring needs. It is asked when `units[:cutoff]` are in the memory.
+
+    `key` are the values that a right answer has, all of them, and `wrong` those that it has not: what held before.
+    """
 
     id: str
     question: Question
@@ -79,6 +82,8 @@ class Query:
     gold: tuple[str, ...]
     cutoff: int
     needle: str | None = None
+    key: tuple[str, ...] = ()
+    wrong: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -199,7 +204,23 @@ def _query(record: Mapping[str, Any], units: int) -> Query:
         gold=gold,
         cutoff=min(units, int(record.get("cutoff", units))),
         needle=needle,
+        key=_key(record),
+        wrong=_values(record.get("stale")),
     )
+
+
+def _key(record: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the values of a right answer. The needle is one where a person asks for it, who names no cutoff."""
+    answer = record.get("answer")
+    if answer is not None:
+        return tuple(map(str, answer)) if isinstance(answer, list) else (str(answer),)
+    if record.get("newest"):
+        return _values(record["newest"])
+    return (record["needle"],) if record.get("needle") and "cutoff" not in record else ()
+
+
+def _values(found: Sequence[Mapping[str, Any]] | None) -> tuple[str, ...]:
+    return tuple(str(one["value"]) for one in found or ())
 
 
 def _moment(text: str | None) -> datetime | None:

@@ -1,0 +1,198 @@
+"""Answers: the same questions, reader and tokens for several memories, asked of a server that speaks OpenAI's API."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from servers import KEY, Answer, OpenAIServer, chat_answer_with, failure, openai_server
+
+from benchmarks.answers import score
+from benchmarks.answers.readers import reader_from
+from benchmarks.answers.run import main
+from benchmarks.answers.score import f1, is_refusal, is_right, locomo_f1, read_answers
+from benchmarks.harness.summary import read_summary
+from tinymem.errors import InputError
+
+HOUSES = 6
+
+
+def unit(place: int, text: str) -> dict[str, Any]:
+    return {
+        "id": f"u{place}",
+        "speaker": "Ann",
+        "text": text,
+        "timestamp": f"2025-03-01T10:{place:02}:00Z",
+        "session": "s",
+    }
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """Warm houses: one fact each, one that changed, one question without a key and one without an answer."""
+    units = [unit(house, f"The boiler in house {house} was set to {40 + house} degrees.") for house in range(HOUSES)]
+    units.append(unit(HOUSES, "The boiler in house 0 is set to 71 degrees now."))
+    queries: list[dict[str, Any]] = [
+        {"id": f"q{house}", "text": f"How warm is house {house}?", "type": "fact", "gold": [f"u{house}"],
+         "answer": f"{40 + house} degrees"} for house in range(1, HOUSES)
+    ]  # fmt: skip
+    newest, stale = [{"value": "71", "units": ["u6"]}], [{"value": "40", "units": ["u0"]}]
+    queries.append({"id": "changed", "text": "How warm is house 0?", "type": "fact", "gold": ["u6"], "newest": newest,
+                    "stale": stale})  # fmt: skip
+    queries.append({"id": "open", "text": "Who set the boilers?", "type": "fact", "gold": ["u1"]})
+    queries.append({"id": "trap", "text": "How warm is house 99?", "type": "adversarial", "gold": ["u1"]})
+    file = tmp_path / "houses.jsonl"
+    file.write_text(json.dumps({"id": "houses", "units": units, "queries": queries}) + "\n", encoding="utf-8")
+    return file
+
+
+def reads(body: dict[str, Any]) -> Answer:
+    """A reader that finds the newest line about the house it is asked for."""
+    prompt = body["messages"][0]["content"]
+    if "yes or no" in prompt:
+        return chat_answer_with("Yes." if re.search(r"Answer: \d", prompt) else "No.")
+    house = re.findall(r"How warm is house (\d+)", prompt)
+    found = re.findall(rf"house {house[-1]} \w+ set to (\d+) degrees", prompt) if house else []
+    return chat_answer_with(f"{found[-1]} degrees" if found else "unknown")
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenAIServer]:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    with openai_server() as server:
+        server.chat = reads
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        yield server
+
+
+def by_method(out: Path) -> dict[str, Any]:
+    record = read_summary(out)
+    return {group["method"]: group for group in record["groups"]}
+
+
+def test_a_run_keeps_every_prompt_and_can_be_scored_again(
+    data: Path, server: OpenAIServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "answers.jsonl"
+    main(["--data", str(data), "--reader", "openai:m", "--out", str(out), "--methods", "tinymem,recency,whole,none",
+          "--budgets", "64", "--judge", "openai:j", "--price", "1:10", "--parallel", "2"])  # fmt: skip
+    printed = capsys.readouterr().out
+    assert "8 of houses.jsonl; 32 prompts, and as many verdicts: at most" in printed and ", $0." in printed
+    lines = read_answers(out)
+    sent = {request["messages"][0]["content"] for request in server.requests}
+    for line in lines:
+        assert line["prompt"][0] + line["context"] + line["prompt"][1] in sent and line["tokens"] <= max(
+            64, line["budget"]
+        )
+    figures = by_method(out)
+    assert figures["whole"]["asked"] == 7 and figures["whole"]["keyed"] == 6 and figures["whole"]["evidence"] == 1
+    assert figures["whole"]["right"] == 1 and figures["none"]["right"] == 0 and figures["none"]["tokens"] == 0
+    assert figures["none"]["refused"] == 1 and figures["tinymem"]["right"] >= 5 / 6 > figures["recency"]["right"]
+    assert figures["tinymem"]["per_thousand"] > figures["whole"]["per_thousand"]
+    assert len({tuple(line["method"] for line in lines if line["query"] == f"q{house}") for house in range(1, 6)}) > 1
+    again = tmp_path / "again.summary.json"
+    score.main([str(out), "--summary", str(again)])
+    assert read_summary(again)["groups"] == read_summary(out)["groups"]
+    assert capsys.readouterr().out.strip() in printed
+
+
+def test_a_run_that_broke_off_goes_on_and_asks_nothing_twice(data: Path, server: OpenAIServer, tmp_path: Path) -> None:
+    out = tmp_path / "answers.jsonl"
+    command = ["--data", str(data), "--reader", "openai:m", "--out", str(out), "--methods", "whole,none"]
+    server.faults = [lambda body: None] * 3 + [lambda body: failure(400, "broken")]
+    with pytest.raises(SystemExit, match="broken"):
+        main(command)
+    before = len(server.requests)
+    main(command)
+    prompts = [request["messages"][0]["content"] for request in server.requests]
+    assert before == 4 and len(prompts) == 1 + len(set(prompts)) == 1 + len(read_answers(out))
+    main(command)
+    assert len(server.requests) == len(prompts)
+
+
+def test_models_that_refuse_a_parameter_are_asked_without_it(server: OpenAIServer) -> None:
+    def newer(body: dict[str, Any]) -> Answer:
+        if "temperature" in body:
+            return failure(400, "Unsupported value: 'temperature' does not support 0 with this model.")
+        return (
+            failure(400, "Use 'max_completion_tokens' instead.") if "max_tokens" in body else chat_answer_with("8443")
+        )
+
+    server.chat = newer
+    with closing(reader_from("openai:o9", 100)) as reader:
+        assert reader.answer("Which port?", 8) == "8443"
+
+
+def test_memories_and_rankings_of_others_take_part(
+    data: Path, server: OpenAIServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = """
+class Last:
+    def __init__(self): self.said = []
+    def add(self, unit): self.said.append(unit.text)
+    def context(self, question, budget): return "\\n".join(self.said[-2:])
+"""
+    (tmp_path / "mine_to_measure.py").write_text(memory, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    ranking, texts, out = tmp_path / "ranking.jsonl", tmp_path / "texts.jsonl", tmp_path / "answers.jsonl"
+    names = [f"q{house}" for house in range(1, HOUSES)] + ["changed", "trap"]
+    ranked = [{"haystack": "houses", "query": name, "units": ["u6", "u2"]} for name in names]
+    ranking.write_text("".join(json.dumps(line) + "\n" for line in ranked), encoding="utf-8")
+    told = [
+        {"haystack": "houses", "query": name, "budget": 64, "text": "house 3 was set to 43 degrees"} for name in names
+    ]
+    texts.write_text("".join(json.dumps(line) + "\n" for line in told), encoding="utf-8")
+    main(["--data", str(data), "--reader", "openai:m", "--out", str(out), "--budgets", "64", "--methods",
+          f"mine_to_measure:Last,theirs={ranking},peer={texts}"])  # fmt: skip
+    right = {method: 6 * group["right"] for method, group in by_method(out).items()}
+    assert right == {"mine_to_measure:Last": 2, "theirs": 2, "peer": 1}
+
+
+@pytest.mark.parametrize("protocol", ["longmemeval", "locomo"])
+def test_the_papers_ask_in_their_own_words(protocol: str, data: Path, server: OpenAIServer, tmp_path: Path) -> None:
+    out = tmp_path / "answers.jsonl"
+    main(["--data", str(data), "--reader", "openai:m", "--out", str(out), "--methods", "whole", "--protocol", protocol,
+          "--judge", "openai:j"])  # fmt: skip
+    prompts = [request["messages"][0]["content"] for request in server.requests]
+    words = {"longmemeval": "History Chats:", "locomo": "Short answer:"}[protocol]
+    verdict = {"longmemeval": "Answer yes or no only.", "locomo": "Reply yes or no."}[protocol]
+    assert sum(words in prompt for prompt in prompts) == (7 if protocol == "locomo" else 8)
+    assert sum(verdict in prompt for prompt in prompts) == 7
+
+
+@pytest.mark.parametrize(
+    ("answer", "key", "wrong", "right"),
+    [
+        ("It is May 12, 2026.", ["12 May 2026"], [], True),
+        ("the 2nd one costs 1,200 USD", ["1200 USD", "second"], [], False),
+        ("two boats", ["2 boats"], [], True),
+        ("house 14", ["house 1"], [], False),
+        ("It was ice hockey, now pesäpallo", ["pesäpallo"], ["ice hockey"], False),
+        ("2,350 USD", ["2350 USD"], ["350 USD"], True),
+        ("", ["x"], [], False),
+        ("anything", ["!"], [], False),
+    ],
+)
+def test_strings_are_compared_word_by_word(answer: str, key: list[str], wrong: list[str], right: bool) -> None:
+    assert is_right(answer, key, wrong) is right
+
+
+def test_answers_are_scored_as_the_papers_score_them() -> None:
+    assert f1("red boats", "the red boat") == 0.5 and locomo_f1("red boats", "the red boat", "single-hop") == 1
+    assert locomo_f1("pottery, running", "running, swimming", "multi-hop") == 0.5
+    assert locomo_f1("likely yes", "Yes; she said so", "open-domain") == pytest.approx(2 / 3)
+    assert is_refusal("That is not mentioned.") and is_refusal(" ") and not is_refusal("It is not red.")
+
+
+def test_what_is_no_answer_and_no_reader_is_said(tmp_path: Path) -> None:
+    file = tmp_path / "answers.jsonl"
+    file.write_text('{"data": "a"}\n', encoding="utf-8")
+    with pytest.raises(SystemExit, match="line 1: not an answer"):
+        score.main([str(file)])
+    with pytest.raises(InputError, match="a reader is openai:MODEL"):
+        reader_from("gpt", 100)
