@@ -22,7 +22,7 @@ from tinymem.steps.checks import to_utc
 from tinymem.steps.content import clean
 
 if TYPE_CHECKING:
-    from tinymem.recall.catalog import Catalog
+    from tinymem.recall.snapshot import Snapshot
     from tinymem.steps.step import Step
 
 __all__ = ["POSTGRES", "SQLITE", "Condition", "Engine", "Filter", "folders_of", "tool_name"]
@@ -173,7 +173,7 @@ class Filter:
             for column, relation, value in self.limits
         )
 
-    def mask(self, catalog: Catalog) -> npt.NDArray[np.bool_]:
+    def mask(self, catalog: Snapshot) -> npt.NDArray[np.bool_]:
         """Mark the rows of a catalog that are within all limits: `(len(catalog),)`."""
         names = {
             "session": catalog.sessions, "speaker": catalog.speakers, "type": catalog.types, "tools": catalog.toolsets,
@@ -185,9 +185,9 @@ class Filter:
             elif column == "number":
                 mask &= np.isin(catalog.step, np.array(value, np.int64))
             elif relation == "=":
-                mask &= getattr(catalog, column) == names[column].names.get(value, -2)
+                mask &= getattr(catalog, column) == names[column].get(value, -2)
             else:
-                codes = [code for name, code in names[column].names.items() if HOLDS[relation](name, value)]
+                codes = [code for name, code in names[column].items() if HOLDS[relation](name, value)]
                 mask &= np.isin(getattr(catalog, column), codes)
         return mask
 

@@ -25,13 +25,13 @@ from benchmarks.harness.scoring import SLICE, WHOLE
 from tinymem import Step
 from tinymem.protocols import Ids, Vectors
 from tinymem.recall import Recall
-from tinymem.recall.catalog import SAID
 from tinymem.recall.diversity import DIVERSITY
 from tinymem.recall.features import NAMES
 from tinymem.recall.fusion import KIND_NAMES, Fusion, ScoredCandidates
 from tinymem.recall.packing import FENCE, MISSES, SMALLEST, Limits, pack
 from tinymem.recall.relevance import PRICE, Signals
 from tinymem.recall.search import Search
+from tinymem.recall.snapshot import SAID
 
 __all__ = [
     "BUDGETS",
@@ -170,7 +170,7 @@ class Candidates(Tinymem):
     def score(self, question: Question) -> ScoredCandidates:
         """The candidates of a question, as recall scores them."""
         self.archive.queue.embed_pending()
-        catalog = self.archive.catalog
+        catalog = self.archive.current()
         self._place(catalog.step[len(self.places) :], catalog.part[len(self.places) :])
         now = question.now or EPOCH
         return Search(self.archive).score(question.text, now, np.ones(len(catalog), np.bool_))

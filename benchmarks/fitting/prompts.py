@@ -15,9 +15,9 @@ from benchmarks.harness.data import Haystack
 from benchmarks.harness.moments import Prompt, archive, generated, read_moments, recorded, sessions_of
 from tinymem import HierarchicalMemory
 from tinymem.protocols import Vectors
-from tinymem.recall.catalog import SAID
 from tinymem.recall.fusion import ScoredCandidates
 from tinymem.recall.search import Search
+from tinymem.recall.snapshot import SAID
 from tinymem.runs.hooks.talk import is_small_talk
 from tinymem.steps.ids import utc_now
 
@@ -61,7 +61,7 @@ def prompted(path: Path, runs: Sequence[Haystack]) -> Iterator[Prompted]:
 def _asked(memory: HierarchicalMemory, prompt: Prompt) -> tuple[Asked, Vectors]:
     past = memory.long_term
     past.queue.embed_pending()
-    catalog = past.catalog
+    catalog = past.current()
     scored = Search(past).score(prompt.text, utc_now(), np.ones(len(catalog), np.bool_))
     rows = scored.rows
     places = catalog.places[rows]

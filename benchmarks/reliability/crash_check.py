@@ -157,7 +157,7 @@ def _of_passages(memory: HierarchicalMemory, expected: Expected) -> Iterator[str
     vectors = archive.queue.embedder.embed_documents([p.text for _, p in passages]).astype("<f2")
     if b"".join(row.vector for row in rows) != vectors.tobytes():
         yield "vectors are not those of the passages"
-    if len(archive.catalog) != len(rows) or memory.stats().waiting_steps:
+    if len(archive.current()) != len(rows) or memory.stats().waiting_steps:
         yield "something is not embedded"
 
 
@@ -184,7 +184,7 @@ def _of_index(memory: HierarchicalMemory, store: str, expected: Expected, dice: 
     if (indexed := expected.last.of("indexed")) and int(archive.journal.setting(WATERMARK) or 0) < indexed[-1]:
         yield "what was indexed is not any more"
     memory.flush()
-    catalog = archive.catalog
+    catalog = archive.current()
     rows = dice.sample(range(len(catalog)), min(NEIGHBOURS, len(catalog)))
     with archive.index.alone:  # or the background would open it
         archive.index._once_free(archive.index.open)  # the Chroma of a process that was killed ends a moment later

@@ -217,7 +217,7 @@ def check(folder: Path, acknowledged: Sequence[Sequence[Any]]) -> tuple[dict[str
         if [row.number for row in rows if row.window] != [step.step_number for step in memory.short_term.steps]:
             faults.append("the window is not what the journal says")
         faults += unfound(memory, steps)
-        counts = {"steps": len(rows), "passages": len(memory.long_term.catalog)}
+        counts = {"steps": len(rows), "passages": len(memory.long_term.current())}
         counts["in_index"] = memory.long_term.index.store.count()
     faults += [str(finding) for finding in doctor(folder).findings]
     return counts, faults
@@ -225,7 +225,7 @@ def check(folder: Path, acknowledged: Sequence[Sequence[Any]]) -> tuple[dict[str
 
 def unfound(memory: HierarchicalMemory, steps: Mapping[int, Step]) -> list[str]:
     """Steps whose vectors are not those of their texts, and of a sample, those that full-text search does not find."""
-    catalog = memory.long_term.catalog
+    catalog = memory.long_term.current()
     places = list(zip(*(getattr(catalog, name).tolist() for name in ("step", "part", "start", "end")), strict=True))
     faults = [] if len(set(places)) == len(places) else ["passages are there twice"]
     faults += [f"step {number} has no passage" for number in sorted(steps.keys() - set(catalog.step.tolist()))]

@@ -34,8 +34,8 @@ TOGETHER = 1_000  # steps that are added at once
 # The functions of each stage, by module, class where there is one, and name.
 STAGES = {
     "embed the new step": ["archive.embedding:EmbeddingQueue.catch_up"],
-    "extend the catalog": ["archive.archive:Archive.catalog"],
-    "filter": ["recall.catalog:Catalog.allowed"],
+    "extend the snapshot": ["archive.archive:Archive.current"],
+    "filter": ["recall.snapshot:Snapshot.allowed"],
     "analyse the question": ["archive.embedding:analyse"],
     "full-text search": ["stores.sqlite.passages:Passages.search_text"],
     "candidates": ["recall.search:Search._candidates"],

@@ -105,8 +105,8 @@ def speed(folder: Path, url: str, count: int) -> dict[str, Any]:
 def _scored(memory: HierarchicalMemory, text: str) -> tuple[float, float]:
     """Return the seconds from candidates to scores, and of the processor for that here."""
     past, search = memory.long_term, memory._search
-    catalog = past.catalog
-    query = past.queue.question(text, catalog, datetime.now(timezone.utc))()
+    catalog = past.current()
+    query = past.queue.question(text, catalog, datetime.now(timezone.utc))
     start, processor = time.perf_counter(), time.process_time()
     ScoredCandidates.of(query, *search._candidates(query, catalog.allowed(Filter()), catalog))
     return time.perf_counter() - start, time.process_time() - processor

@@ -145,7 +145,7 @@ def test_each_passage_is_embedded_once_in_its_life(tmp_path: Path) -> None:
     archive = open_archive(tmp_path, embedder, "chroma", exact_up_to=0)
     assert 121 in numbers(archive)
     archive.index.follow()
-    assert archive.index.store.count() == len(archive.catalog) == sum(expected.values()) - 2
+    assert archive.index.store.count() == len(archive.current()) == sum(expected.values()) - 2
     fill(archive, [said("One more.")])
     archive.queue.embed_pending()
     assert embedder.documents == expected + Counter(["One more."])
@@ -277,11 +277,11 @@ def test_an_archive_whose_process_was_killed_goes_on_and_holds_everything(tmp_pa
         assert passages_of(archive) == expected_of(archive.fetch(range(1, last + 99)).values())
         for number in (1, 17, last // 2, last):
             (id,) = archive.journal.search_text(f"mark{number}")[0]
-            assert archive.catalog.step[archive.catalog.id == id] == number
+            assert archive.current().step[archive.current().id == id] == number
             assert Search(archive).recall(f"mark{number}", 300, LATER)
-        assert archive.index.store.count() == len(archive.catalog) == archive.journal.counts()["passages"]
-        rows = range(0, len(archive.catalog), 3)
-        found = [archive.index.store.query(archive.catalog.vectors[row], 1)[1][0] for row in rows]
+        assert archive.index.store.count() == len(archive.current()) == archive.journal.counts()["passages"]
+        rows = range(0, len(archive.current()), 3)
+        found = [archive.index.store.query(archive.current().vectors[row], 1)[1][0] for row in rows]
         assert np.mean(np.isclose(found, 1, atol=1e-3)) > 0.95  # HNSW is approximate: some 2 of 1,000 miss themselves
         archive.close()
     assert last > 150
@@ -424,7 +424,7 @@ def test_what_is_forgotten_is_in_no_file_nor_is_its_vector(tmp_path: Path, size:
     secret = [step.step_number or 0 for step in fill(archive, steps)]
     archive.queue.embed_pending()
     archive.index.follow()
-    rows = np.flatnonzero(np.isin(archive.catalog.step, secret))
+    rows = np.flatnonzero(np.isin(archive.current().step, secret))
     assert len(rows) >= 5
     blobs = [row[7] for row in archive.journal.passages() if row[1] in secret]
     halves = [blob[:64] for blob in blobs]
@@ -439,7 +439,7 @@ def test_what_is_forgotten_is_in_no_file_nor_is_its_vector(tmp_path: Path, size:
         assert not any(texts_in(tmp_path, *halves, *singles, *words, *pieces).values())
         assert all(SECRET not in item.text for item in Search(archive).recall(SECRET, 500, LATER).items)
         archive.index.follow()
-        assert archive.index.store.count() == size == len(archive.catalog)
+        assert archive.index.store.count() == size == len(archive.current())
         archive.close()
         archive = open_archive(tmp_path, StaticEmbedder(), "chroma", exact_up_to=0)
     assert Search(archive).recall(sentences(size)[7], 100, LATER)
@@ -654,7 +654,7 @@ def test_vectors_of_any_length_are_kept_as_directions(tmp_path: Path, scale: flo
         archive = open_archive(tmp_path / name, embedder)
         fill(archive, numbered_texts(sentences(30)))
         archive.queue.embed_pending()
-        vectors.append(archive.catalog.vectors.copy())
+        vectors.append(archive.current().vectors.copy())
         archive.close()
     assert np.allclose(vectors[0], vectors[1], atol=1e-3)
 
@@ -668,8 +668,8 @@ def test_vectors_that_overflowed_when_they_were_stored_have_a_direction(tmp_path
     sqlite(archive.journal)._db.execute("UPDATE passages SET vector = ? WHERE step = 4", (wrong.tobytes(),))
     archive.close()
     archive = open_archive(tmp_path)
-    (row,) = np.flatnonzero(archive.catalog.step == 4)
-    assert np.flatnonzero(archive.catalog.vectors[row]).tolist() == [3, 5]
-    assert np.isclose(np.linalg.norm(archive.catalog.vectors[row]), 1)
+    (row,) = np.flatnonzero(archive.current().step == 4)
+    assert np.flatnonzero(archive.current().vectors[row]).tolist() == [3, 5]
+    assert np.isclose(np.linalg.norm(archive.current().vectors[row]), 1)
     assert archive.index.renew() == 30
     archive.close()

@@ -162,7 +162,7 @@ def test_what_one_forgets_is_gone_from_the_other(both: Pair) -> None:
     assert "lot 4 holds" not in other.recall("lot 4", 2_000).text
     assert "lot 28" not in str(other.context("lot 28").messages)
     assert numbers(other) == [28, 30]
-    assert len(other.long_term.catalog) == other.stats().passages == 28
+    assert len(other.long_term.current()) == other.stats().passages == 28
     with pytest.raises(InputError, match="no step 5"):
         other.get(5)
 
@@ -207,11 +207,11 @@ def test_two_stores_in_memory_do_not_count_on_each_other(both: Pair, monkeypatch
 def test_a_mark_of_one_counts_for_the_other(both: Pair) -> None:
     one, other = both
     one.archive(talk(20))
-    assert not other.long_term.catalog.milestone.any()
+    assert not other.long_term.current().milestone.any()
     one.mark(7)
-    assert other.long_term.catalog.step[other.long_term.catalog.milestone].tolist() == []  # as it was loaded
+    assert other.long_term.current().step[other.long_term.current().milestone].tolist() == []  # as it was loaded
     other.recall("lot", 100)
-    assert other.long_term.catalog.step[other.long_term.catalog.milestone].tolist() == [7]
+    assert other.long_term.current().step[other.long_term.current().milestone].tolist() == [7]
 
 
 def test_what_one_shortens_or_puts_back_the_other_shows_so(both: Pair) -> None:

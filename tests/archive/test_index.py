@@ -185,7 +185,7 @@ def test_the_store_is_asked_where_more_passages_are_allowed_than_exact_search_is
 
 @pytest.mark.parametrize("held", [121, 160, 200, PASSAGES])
 def test_what_the_store_lacks_is_searched_exactly_and_merged(archive: Archive, store: Watched, held: int) -> None:
-    catalog = archive.catalog
+    catalog = archive.current()
     store.upsert(catalog.id[:held].tolist(), catalog.vectors[:held])
     archive.journal.keep({"indexed": str(catalog.id[held - 1])})
     assert archive.index.nearest(catalog) is None, "nobody waits for it to be opened"
@@ -284,7 +284,7 @@ def test_the_index_gives_the_same_best_passages_as_exact_search(tmp_path: Path) 
     archive.queue.embed_pending()
     archive.index.follow()
     store = archive.index.store
-    assert store.count() == len(archive.catalog) == 2_500
+    assert store.count() == len(archive.current()) == 2_500
     asked: list[int] = []
 
     class Asked(Watched):
@@ -301,10 +301,10 @@ def test_the_index_gives_the_same_best_passages_as_exact_search(tmp_path: Path) 
     same = hits = 0
     for query in queries:
         vector = archive.queue.embedder.embed_queries([query])[0]
-        best = exact_neighbours(archive.catalog.id.tolist(), archive.catalog.vectors, vector, 20)[0].tolist()
+        best = exact_neighbours(archive.current().id.tolist(), archive.current().vectors, vector, 20)[0].tolist()
         hits += len(set(store.query(vector, 20)[0].tolist()) & set(best))
         one, other = Search(archive).score(query, LATER, everything), Search(indexed).score(query, LATER, everything)
-        assert set(best) <= set(archive.catalog.id[one.rows].tolist()), "the numpy oracle's best are candidates"
+        assert set(best) <= set(archive.current().id[one.rows].tolist()), "the numpy oracle's best are candidates"
         top, top_indexed = ([p.number for p in scored.ranked(1_000)[:20]] for scored in (one, other))
         same += len(set(top) & set(top_indexed))
         assert top[:3] == top_indexed[:3]
@@ -343,7 +343,7 @@ def test_a_crash_between_the_store_and_its_watermark_loses_and_doubles_nothing(
 
     archive = open_archive(tmp_path, embedder, "chroma", exact_up_to=0)
     assert (watermark(archive), archive.index.store.count()) == (moved, moved + 40)
-    catalog = archive.catalog
+    catalog = archive.current()
     nearest = archive.index.nearest(catalog)
     assert (nearest is not None) == (moved > PASSAGES // 2)
     if nearest:
@@ -368,7 +368,7 @@ def test_an_index_whose_files_were_deleted_is_filled_again(tmp_path: Path) -> No
     assert 121 in numbers(archive)
     assert archive.index.store.count() == watermark(archive) == 0
     archive.index.follow()
-    assert archive.index.store.count() == len(archive.catalog)
+    assert archive.index.store.count() == len(archive.current())
     archive.close()
 
 
@@ -382,7 +382,7 @@ def test_another_store_is_filled_from_the_journal(tmp_path: Path) -> None:
         archive = open_archive(tmp_path, None, store, exact_up_to=0)
         assert 121 in numbers(archive)
         archive.index.follow()
-        assert archive.index.store.count() == len(archive.catalog)
+        assert archive.index.store.count() == len(archive.current())
         assert 121 in numbers(archive)
         archive.close()
 
@@ -401,8 +401,8 @@ def test_an_index_that_another_one_holds_is_done_without(tmp_path: Path) -> None
     archive = open_archive(tmp_path, None, "chroma", exact_up_to=0)
     assert 121 in numbers(archive)
     archive.index.follow()
-    assert watermark(archive) == archive.catalog.last_id
-    assert archive.index.store.count() == len(archive.catalog)
+    assert watermark(archive) == archive.current().last_id
+    assert archive.index.store.count() == len(archive.current())
     archive.close()
 
 
@@ -425,7 +425,7 @@ def test_an_index_that_is_complete_but_held_is_done_without(tmp_path: Path, monk
     assert 121 in numbers(archive)
     assert archive.index.lacks
     archive.index.follow()
-    assert archive.index.store.count() == len(archive.catalog) == watermark(archive) - 1
+    assert archive.index.store.count() == len(archive.current()) == watermark(archive) - 1
     assert not archive.index.lacks
     archive.close()
 
@@ -519,7 +519,7 @@ def test_a_memory_that_needs_no_index_now_forgets_in_the_files_of_the_one_it_had
     archive.forget([121])
     assert not any(texts_in(tmp_path, *blobs, b"kumquat").values())
     archive.index.follow()
-    assert archive.index.store.count() == len(archive.catalog) == watermark(archive) - 1
+    assert archive.index.store.count() == len(archive.current()) == watermark(archive) - 1
     assert numbers(archive)
     archive.close()
 
@@ -545,7 +545,7 @@ def test_a_store_that_could_not_be_cleared_is_cleared_before_it_is_next_filled(
     store.fault = lambda: StorageError("the disk is gone")
     with pytest.raises(StorageError, match="the disk is gone"):
         archive.forget([1])
-    assert len(archive.journal.rows()) == len(archive.catalog) == PASSAGES - 1
+    assert len(archive.journal.rows()) == len(archive.current()) == PASSAGES - 1
     assert archive.index.lacks
     store.fault = None
     assert archive.index.follow() == store.count() == PASSAGES - 1

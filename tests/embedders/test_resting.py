@@ -120,7 +120,7 @@ def test_a_run_goes_on_while_the_server_is_down_and_all_is_embedded_once_it_is_b
         assert (stats.waiting_steps, stats.passages, stats.embedder_state) == (0, stats.steps, "ready")
         assert len(server.inputs()) == 61 + 1
         texts = [step.text for step in memory.long_term.fetch(range(stats.steps + 1)).values()]
-        assert np.allclose(memory.long_term.catalog.vectors, HashingEmbedder(64).embed_documents(texts), atol=1e-3)
+        assert np.allclose(memory.long_term.current().vectors, HashingEmbedder(64).embed_documents(texts), atol=1e-3)
 
 
 @pytest.mark.usefixtures("without_rest")
@@ -140,7 +140,7 @@ def test_a_memory_opens_while_the_server_is_down_and_closes_too(port: Port, tmp_
         assert "quince" in memory.recall("quince", 100).text
         stats = memory.stats()
         assert (stats.waiting_steps, stats.embedder_state, stats.embedder) == (0, "ready", "openai:local-model")
-        assert memory.long_term.catalog.vectors.any(axis=1).all()
+        assert memory.long_term.current().vectors.any(axis=1).all()
 
 
 @pytest.mark.usefixtures("without_rest")
@@ -155,7 +155,7 @@ def test_an_empty_memory_opened_while_the_server_was_down_learns_the_length_of_i
         assert best_of(memory.recall(QUERY, 100)) == KEY_TEXT
         port.start()
         assert best_of(memory.recall(QUERY, 100)) == KEY_TEXT
-        assert memory.long_term.catalog.vectors.shape == (6, 64)
+        assert memory.long_term.current().vectors.shape == (6, 64)
 
 
 @pytest.mark.usefixtures("without_rest")
@@ -190,7 +190,7 @@ def test_a_new_memory_opens_while_the_server_is_down_and_learns_of_it_later(port
     port.start()
     with open_memory(tmp_path, embedder=OpenAIEmbedder("local-model", max_retries=0)) as memory:
         assert best_of(memory.recall(QUERY, 100)) == KEY_TEXT
-        assert memory.long_term.catalog.vectors.shape == (12, 64)
+        assert memory.long_term.current().vectors.shape == (12, 64)
     with pytest.raises(EmbedderMismatchError, match=r"local-model/64.*hashing"):
         open_memory(tmp_path, embedder="hashing:64")
     port.stop()
@@ -222,7 +222,7 @@ def test_bm25_of_what_waits_is_that_of_what_is_embedded(tmp_path: Path, embedded
     fill(archive, steps[embedded + 30 :])
     queries = [QUERY, "load config", sentences(embedded + 60, seed=4)[-1], "nothing of the kind", ""]
     archive.queue.catch_up()
-    assert len(archive.catalog) == len(steps) - 1 and archive.journal.counts()["passages"] == embedded
+    assert len(archive.current()) == len(steps) - 1 and archive.journal.counts()["passages"] == embedded
     waiting = [archive.journal.search_text(query, archive.queue.waiting) for query in queries]
     assert [found.ids.tolist() for found in waiting] != [
         archive.journal.search_text(query).ids.tolist() for query in queries
@@ -242,7 +242,7 @@ def test_what_is_embedded_is_still_found_by_its_vectors_where_only_passages_fail
     archive.queue.embed_pending()
     embedder.away = ("passages",)  # as a server that refuses one of the texts
     fill(archive, [said(KEY_TEXT)])
-    scored = Search(archive).score(sentences(30)[3], LATER, np.ones(len(archive.catalog), np.bool_))
+    scored = Search(archive).score(sentences(30)[3], LATER, np.ones(len(archive.current()), np.bool_))
     assert scored.features[:, 0].max() == 1
     found = Search(archive).recall(QUERY, 300, LATER)
     assert KEY_TEXT in [item.text for item in found.items]
@@ -289,10 +289,10 @@ def test_what_another_process_embeds_meanwhile_is_found_by_its_vectors(tmp_path:
     with open_memory(tmp_path, embedder=embedder) as mine, open_memory(tmp_path, embedder="hashing:64") as other:
         mine.add_steps([MessageStep("user", KEY_TEXT), *remarks(40)])
         assert best_of(mine.recall(QUERY, 200)) == KEY_TEXT
-        assert not mine.long_term.catalog.vectors.any()
+        assert not mine.long_term.current().vectors.any()
         assert best_of(other.recall(QUERY, 200)) == KEY_TEXT
         assert best_of(mine.recall(QUERY, 200)) == KEY_TEXT
-        assert mine.long_term.catalog.vectors.any(axis=1).all() and len(mine.long_term.catalog) == 41
+        assert mine.long_term.current().vectors.any(axis=1).all() and len(mine.long_term.current()) == 41
         assert "wait" not in mine.stats().embedder_state
 
 

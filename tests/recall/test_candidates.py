@@ -16,9 +16,9 @@ from strategies import MODERATE
 from tinymem.protocols import Lexical, Vectors
 from tinymem.recall import candidates
 from tinymem.recall.candidates import AROUND, EVERYTHING, NEAREST, Candidates, gather, products
-from tinymem.recall.catalog import Catalog
 from tinymem.recall.query.analysis import Query
 from tinymem.recall.query.dates import Span
+from tinymem.recall.snapshot import Snapshot
 from tinymem.stores.exact import ExactStore
 from tinymem.testing import unit_vectors
 
@@ -35,7 +35,7 @@ def seconds(first: int, end: int) -> Span:
     return START.timestamp() + first, START.timestamp() + end
 
 
-def everything(catalog: Catalog) -> npt.NDArray[np.bool_]:
+def everything(catalog: Snapshot) -> npt.NDArray[np.bool_]:
     return np.ones(len(catalog), np.bool_)
 
 
@@ -53,7 +53,7 @@ def lexical_of(ids: Sequence[int], scores: Sequence[float]) -> Lexical:
 NO_HITS = lexical_of([], [])
 
 
-def index_of(catalog: Catalog) -> ExactStore:
+def index_of(catalog: Snapshot) -> ExactStore:
     store = ExactStore()
     store.upsert(catalog.id.tolist(), catalog.vectors)
     return store

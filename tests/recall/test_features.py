@@ -19,12 +19,12 @@ from tinymem.embedders.hashing import HashingEmbedder
 from tinymem.embedders.static import StaticEmbedder
 from tinymem.protocols import Embedder, Ids, Vectors
 from tinymem.recall.candidates import Candidates
-from tinymem.recall.catalog import ACT, SAID, Catalog
 from tinymem.recall.features import ASKED, CALLED, FEW, NAMES, features
 from tinymem.recall.query.analysis import Query
 from tinymem.recall.query.dates import DAY
 from tinymem.recall.query.identifiers import NUMBER, PATH
 from tinymem.recall.search import Search
+from tinymem.recall.snapshot import ACT, SAID, Snapshot
 from tinymem.steps.step import Step
 from tinymem.steps.types import ActionStep, FinalAnswerStep, MessageStep
 from tinymem.testing import unit_vectors
@@ -32,11 +32,11 @@ from tinymem.testing import unit_vectors
 EMBEDDERS: list[Embedder] = [HashingEmbedder(64), StaticEmbedder()]
 
 
-def matrix_of(folder: Path, steps: Sequence[Step], query: str, embedder: Embedder) -> tuple[Vectors, Catalog]:
+def matrix_of(folder: Path, steps: Sequence[Step], query: str, embedder: Embedder) -> tuple[Vectors, Snapshot]:
     archive = open_archive(folder, embedder)
     fill(archive, steps)
     archive.queue.embed_pending()
-    scored = Search(archive).score(query, LATER, np.ones(len(archive.catalog), np.bool_))
+    scored = Search(archive).score(query, LATER, np.ones(len(archive.current()), np.bool_))
     assert scored.features.shape == (len(scored.rows), len(NAMES))
     assert scored.features.dtype == np.float32
     assert np.isfinite(scored.features).all()
@@ -82,7 +82,7 @@ def test_the_matrix_is_finite_whatever_is_asked_of_whatever_is_held(
 # each column, against slow plain Python
 
 
-def reference(query: Query, found: Candidates, catalog: Catalog) -> list[dict[str, float]]:
+def reference(query: Query, found: Candidates, catalog: Snapshot) -> list[dict[str, float]]:
     rows = found.rows.tolist()
     steps = list(dict.fromkeys(catalog.step.tolist()))
     rows_of = {step: np.flatnonzero(catalog.step == step).tolist() for step in steps}
@@ -106,7 +106,7 @@ def reference(query: Query, found: Candidates, catalog: Catalog) -> list[dict[st
     close = {row: max(least, (float(found.cosine[row]) - near) / max(1e-6, max(top, 1e-6) - near)) for row in rows}
     base = {row: close[row] + float(bm25[row]) for row in rows}
     words = set(query.text.lower().replace("?", "").split())
-    named = {code for name, code in catalog.speakers.names.items() if name.lower() in words}
+    named = {code for name, code in catalog.speakers.items() if name.lower() in words}
     days = (catalog.time // DAY).tolist()
     names = [catalog.identifiers_of(np.array([row]))[0].tolist() for row in range(len(catalog))]
     first = {name: row for row in reversed(range(len(catalog))) for name in names[row]}

@@ -183,6 +183,7 @@ def test_what_was_seen_is_what_a_dictionary_says(passages: list[tuple[list[int],
     seen = Seen(500)
     for start in range(0, len(passages), piece):
         seen.extend(*flat(passages[start : start + piece], start))
+    seen = seen.until(len(passages))
     codes, rows, _ = flat(passages, 0)
     assert seen.introduced(codes, rows).tolist() == [
         first[code] == row for code, row in zip(codes.tolist(), rows.tolist(), strict=True)
@@ -192,14 +193,13 @@ def test_what_was_seen_is_what_a_dictionary_says(passages: list[tuple[list[int],
     assert not seen.introduced(every, np.full(501, 99)).any()
 
 
-def test_rows_of_a_process_that_was_killed_do_not_count() -> None:
-    tables = np.zeros((2, 1_024), np.uint32)
+def test_rows_that_come_later_do_not_count() -> None:
     codes, typed = 4 * np.arange(3, dtype=np.uint32), np.array([True, False, True])
-    Seen(tables=tables).extend(codes, np.array([5, 6, 9]), typed)
-    now = Seen(tables=tables, rows=6)
-    assert now.typed(codes).tolist() == [True, False, False], "row 9 is still to come"
-    Seen(tables=tables).extend(codes, np.array([6, 6, 7]), typed)
-    assert now.introduced(codes, np.array([5, 6, 7])).all(), "the earlier row counts"
+    seen = Seen(500)
+    seen.extend(codes, np.array([5, 6, 9]), typed)
+    assert seen.until(7).typed(codes).tolist() == [True, False, False], "row 9 is still to come"
+    assert seen.until(10).typed(codes).tolist() == [True, False, True]
+    assert seen.until(7).introduced(codes, np.array([5, 6, 6])).tolist() == [True, True, False]
 
 
 def flat(passages: list[tuple[list[int], bool]], start: int) -> tuple[Any, Any, Any]:
@@ -212,8 +212,7 @@ def flat(passages: list[tuple[list[int], bool]], start: int) -> tuple[Any, Any, 
 @pytest.mark.parametrize("room", [0, 512, 513])
 def test_there_is_the_room_that_was_asked_for(room: int) -> None:
     seen = Seen(room)
-    assert seen.has_room(room)
-    assert not seen.has_room(max(2 * room, 1_024))
+    assert max(room, 512) <= seen.tables.shape[1] // 2 < max(2 * room, 1_024)
     codes = 4 * np.arange(room, dtype=np.uint32)
     seen.extend(codes, np.arange(room), np.zeros(room, np.bool_))
     assert seen.introduced(codes, np.arange(room)).all()

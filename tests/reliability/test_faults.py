@@ -126,7 +126,7 @@ def test_without_space_every_error_says_so_and_nothing_is_lost(
 
 
 def test_a_full_disk_is_read_and_closed_without_what_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tinymem.archive.archive, "IN_MEMORY", 50)
+    monkeypatch.setattr("tinymem.archive.snapshots.LEAST", 50)
     with small_disk(tmp_path):
         memory = open_memory(tmp_path / "memory", store="exact")
         memory.add_steps([MessageStep("user", f"mark{at} pump {at}", id=f"id{at}") for at in range(200)])

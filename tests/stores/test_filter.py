@@ -17,7 +17,7 @@ from strategies import MODERATE
 
 from tinymem.errors import InputError
 from tinymem.protocols import Journal
-from tinymem.recall.catalog import Catalog
+from tinymem.recall.snapshot import Snapshot
 from tinymem.steps.actions import ToolCall
 from tinymem.steps.step import Step
 from tinymem.steps.types import ActionStep, MessageStep
@@ -95,7 +95,7 @@ def postgresql(postgres: Any) -> Iterator[Journal]:
         yield filled(journal)
 
 
-def check(only: Filter, journal: Any, catalog: Catalog) -> None:
+def check(only: Filter, journal: Any, catalog: Snapshot) -> None:
     unlabelled, is_shared = replace(only, labels=()), not isinstance(journal, SqliteJournal)
     meant = {number for number, step in STEPS.items() if is_meant(only, step)}
     assert {number for number, step in STEPS.items() if unlabelled.accepts(step)} == meant
@@ -113,10 +113,8 @@ def check(only: Filter, journal: Any, catalog: Catalog) -> None:
     assert journal.matching(only) == sorted(n for n in labelled if is_meant(whoever, STEPS[n]))
 
 
-def catalog_of(journal: Journal) -> Catalog:
-    catalog = Catalog(8)
-    catalog.extend(journal.passages())
-    return catalog
+def catalog_of(journal: Journal) -> Snapshot:
+    return Snapshot(8).with_tail(journal.passages())
 
 
 def test_a_filter_means_the_same_to_steps_catalog_and_sqlite(sqlite: Journal) -> None:

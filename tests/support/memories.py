@@ -19,10 +19,10 @@ from tinymem.archive.archive import Archive
 from tinymem.embedders.hashing import HashingEmbedder
 from tinymem.messages.tokens import default_counter
 from tinymem.protocols import Embedder, Journal, Mark, PassageRow, StepRow, Vectors, VectorStore
-from tinymem.recall.catalog import Catalog
 from tinymem.recall.passages import passages_of
 from tinymem.recall.render import block, header, line
 from tinymem.recall.results import Excerpt
+from tinymem.recall.snapshot import Snapshot
 from tinymem.steps.serialization import dump_step, load_step
 from tinymem.steps.types import ActionStep, MessageStep, Step
 from tinymem.stores.chroma.store import ChromaStore
@@ -186,14 +186,12 @@ def without_privileges() -> Iterator[None]:
         os.seteuid(0)
 
 
-def catalog_of(vectors: Vectors, steps: Sequence[int] | None = None, **more: Any) -> Catalog:
+def catalog_of(vectors: Vectors, steps: Sequence[int] | None = None, **more: Any) -> Snapshot:
     """A catalog of passages with these vectors, each of a step of its own unless `steps` says otherwise.
 
     `more` are columns of `SqliteJournal.passages`, such as `kind`, `session`, `time`, one value for each passage.
     """
-    catalog = Catalog(vectors.shape[1])
-    catalog.extend(passage_rows(vectors, steps, **more))
-    return catalog
+    return Snapshot(vectors.shape[1]).with_tail(passage_rows(vectors, steps, **more))
 
 
 def passage_rows(vectors: Vectors, steps: Sequence[int] | None = None, **more: Any) -> list[tuple[Any, ...]]:

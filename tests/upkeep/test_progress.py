@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
 
 from tinymem import HierarchicalMemory, MessageStep
-from tinymem.archive import archive
-from tinymem.archive.catalog.files import CATALOG
+from tinymem.archive import snapshots
 from tinymem.errors import InputError
 from tinymem.upkeep import Retention, rebuild
 
@@ -64,12 +62,11 @@ def test_a_retention_counts_parts(memory: Path) -> None:
 
 
 def test_the_first_opening_counts_passages(memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archive, "IN_MEMORY", 0)
-    shutil.rmtree(memory / "default" / CATALOG, ignore_errors=True)
+    monkeypatch.setattr(snapshots, "LEAST", 0)
     for wanted in ([(STEPS, STEPS)], []):  # the files are there the second time
         heard = Heard()
         with HierarchicalMemory(memory) as opened:
-            assert len(opened.long_term.read_catalog(heard)) == STEPS
+            assert len(opened.long_term.current(heard)) == STEPS
         assert heard.calls == wanted
 
 

@@ -84,7 +84,7 @@ def test_all_passages_get_the_vectors_of_the_other_embedder_and_nothing_else_cha
         embedder = HashingEmbedder(32)
         assert finds(memory)
         vectors = embedder.embed_documents([LADDER, *TEXTS[1:]])
-        assert np.allclose(memory.long_term.catalog.vectors, vectors, atol=1e-3)
+        assert np.allclose(memory.long_term.current().vectors, vectors, atol=1e-3)
         assert memory.long_term.journal.setting("embedder_name") == NEW
 
 

@@ -18,20 +18,19 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from tinymem.archive.catalog.files import CATALOG, CatalogFiles, OutdatedError
 from tinymem.archive.embedding import EmbeddingQueue, checked_embedder
 from tinymem.archive.folders import INDEX
 from tinymem.archive.indexing.index import EXACT_UP_TO, Index
 from tinymem.archive.indexing.indexing import Indexing
 from tinymem.archive.rows import row_of, step_of
+from tinymem.archive.snapshots import SnapshotFiles, count_rewrites
 from tinymem.archive.window_rows import read_calls
 from tinymem.errors import EmbedderMismatchError, StorageError, is_unwritable
 from tinymem.messages.recognition import NATIVE
 from tinymem.messages.tokens import Prices
 from tinymem.protocols import Embedder, Journal, Slicing, TokenCounter, VectorStore
-from tinymem.protocols.settings import FORGOTTEN, OPEN_CALLS, REWRITES, UNSCRUBBED
+from tinymem.protocols.settings import EMBEDDER, FORGOTTEN, OPEN_CALLS, UNSCRUBBED
 from tinymem.recall.candidates import Candidates, gather
-from tinymem.recall.catalog import Catalog
 from tinymem.recall.corrections import newest_corrections
 from tinymem.recall.files.changes import Changes
 from tinymem.recall.files.notes import NoteTaker
@@ -39,6 +38,7 @@ from tinymem.recall.opened import OpenedSteps
 from tinymem.recall.passages import slices
 from tinymem.recall.query.analysis import Query
 from tinymem.recall.slices import Outline, gather_slice
+from tinymem.recall.snapshot import Snapshot
 from tinymem.steps.actions import ActionStep, ToolCall
 from tinymem.steps.progress import Progress, no_progress
 from tinymem.steps.step import Step
@@ -51,8 +51,8 @@ __all__ = ["Archive"]
 
 logger = logging.getLogger(__name__)
 
+MANY = 1_000  # new passages from which on all are counted, which takes as long as the memory is large
 IN_SLICES = 20_000  # passages from which on a journal that finds candidates by itself does
-IN_MEMORY = 2_000  # passages up to which the catalog is read into memory, and has no files
 
 
 class Archive:
@@ -81,12 +81,10 @@ class Archive:
         self.folder, self.counter, self.is_shared = folder, counter, journal is not None
         self.prices = Prices(counter, "auto", {NATIVE})  # of steps as they are sent
         self.journal = journal or open_journal(folder, create)
-        self._catalog: Catalog | None = None
-        self._rewrites: str | None = None  # the number of the journal's rewrites that the catalog has followed
-        self._is_mapped, self.opened, self.changes = False, OpenedSteps(counter), Changes(self.journal)
+        self.opened, self.changes = OpenedSteps(counter), Changes(self.journal)
         self._corrections: Mapping[int, int] | None = None  # until they are asked for
         self.tree: str | Path | None = None  # a folder with the files that recalls are compared with
-        self._files = CatalogFiles(folder / CATALOG)
+        self.files = SnapshotFiles(folder, self.journal)
         try:
             self.queue = EmbeddingQueue(self.journal, embedder, folder)
             self.index = Index(
@@ -99,8 +97,8 @@ class Archive:
             )
             self.indexing = Indexing(self.journal, self.queue, self.index, folder)
             self.key = self.queue.key
-            self._seen = self.journal.version()
-            self._drop_catalog()
+            self._snapshot = Snapshot(self.queue.dimensions)
+            self._version = self.journal.version()
         except BaseException:
             self.journal.close()
             raise
@@ -142,8 +140,6 @@ class Archive:
         with self.journal.together():
             self.journal.set_milestones(numbers, milestone)
             self.index.outdate([place.id for number in numbers for place in self.journal.places(number)])
-        self._files.set_milestones(self.journal, numbers, milestone)
-        self._drop_catalog()
         self.indexing.wake()
 
     def _texts(self, number: int) -> list[str]:
@@ -156,20 +152,33 @@ class Archive:
 
     # -- out ----------------------------------------------------------------------------------------------------------
 
-    @property
-    def catalog(self) -> Catalog:
-        """The arrays over all embedded passages, as the journal has them now.
+    def current(self, progress: Progress = no_progress) -> Snapshot:
+        """Return the snapshot of all embedded passages, as the journal has them now. It never changes.
 
-        While the embedder fails, passages that wait for it are included, without vectors.
+        While the embedder fails, passages that wait for it are included, without vectors. `progress` hears of passages
+        that are read from the journal, after each batch.
         """
-        return self.read_catalog()
+        with self.journal.snapshot():
+            try:
+                snapshot = self._follow_journal(progress)
+            except (ValueError, TypeError, OverflowError) as error:  # a vector of another length, a text for a number
+                raise self.journal.damaged(error) from error
+            if not self._is_due(snapshot):
+                return snapshot
+            embedder = self.journal.setting(EMBEDDER) or ""
+            snapshot.filed = len(snapshot)  # also where that fails, or each question would try
+        written = self.files.write(snapshot, embedder)
+        if written is None:
+            return snapshot
+        with self.journal.snapshot():  # its lock, since another thread may have gone on meanwhile
+            if self._snapshot.rewrites == written.rewrites and not self.queue.waiting:
+                self._snapshot = written
+        return written
 
-    def read_catalog(self, progress: Progress = no_progress) -> Catalog:
-        """Return the catalog, and report while its files are made: of a large memory that is opened here first."""
-        for use_files in (True, True, True, False):
-            with self.journal.snapshot(), suppress(OutdatedError):
-                return self._follow_journal(use_files, progress)
-        raise AssertionError("no file is used at last, so nothing can be out of date")
+    def _is_due(self, snapshot: Snapshot) -> bool:
+        """Return whether the snapshot is to be written: passages that wait for the embedder stand in no file."""
+        can_write = self.queue.is_known and not self.queue.is_failing and not self.queue.waiting
+        return can_write and self.files.is_due(snapshot)
 
     @property
     def corrections(self) -> Mapping[int, int]:
@@ -183,44 +192,58 @@ class Archive:
         if any(map(corrected_ids, steps)):
             self._corrections = None
 
-    def holds(self, catalog: Catalog) -> bool:
-        """Return whether the catalog is the one that this process uses."""
-        return self._catalog is catalog
+    def _follow_journal(self, progress: Progress) -> Snapshot:
+        """Return the snapshot with what the journal has by now, in a transaction, or nothing of it would be one state.
 
-    @property
-    def rewrites(self) -> str | None:
-        """The count of what was forgotten or marked before the catalog was read; after another, it is out of date."""
-        return self._rewrites
-
-    def _follow_journal(self, use_files: bool, progress: Progress) -> Catalog:
-        """Return the catalog as the snapshot of the journal has it. Raises OutdatedError where its files cannot."""
-        # Within one snapshot, or another process might reindex the journal halfway through.
-        if (version := self.journal.version()) != self._seen:  # another process has written
+        Raises:
+            ValueError, TypeError, OverflowError: The journal is damaged.
+        """
+        rewrites = count_rewrites(self.journal)
+        version = self.journal.version()
+        if version != self._version:  # another process has written
             self.queue.check_embedder()
-            self._seen, self._corrections = version, None
-            if self.journal.setting(REWRITES) != self._rewrites:
+            self._version, self._corrections = version, None
+            if rewrites != self._snapshot.rewrites:
                 self.index.reconsider()
-                self._drop_catalog()
-        if self._catalog is None or self._is_provisional(self._catalog):
-            self._drop_catalog()
+        if rewrites != self._snapshot.rewrites or self._is_provisional(self._snapshot):
+            self._begin_again(rewrites)
         if (outline := self._outline()) is not None:
-            self._catalog, self._is_mapped = outline, False
+            outline.rewrites = rewrites
             return outline
-        try:
-            if use_files and (mapped := self._map_catalog(progress)) is not None:
-                self._catalog, self._is_mapped = mapped, True
-                return mapped
-            catalog, self._catalog = self._catalog, None  # half an extension, which is interrupted, is never read
-            if catalog is None or self._is_mapped or isinstance(catalog, Outline):
-                catalog, self._is_mapped = Catalog(self.queue.dimensions), False
-            while not self.queue.waiting and (rows := self.journal.passages(catalog.last_id)):
-                catalog.extend(rows)
-            if self.queue.is_failing:
-                self.queue.extend_by_waiting(catalog)
-            self._catalog = catalog
-        except (ValueError, TypeError, OverflowError) as error:  # a vector of another length, a text for a number
-            raise self.journal.damaged(error) from error
-        return catalog
+        if not self.queue.waiting:
+            self._snapshot = self._with_new(self._snapshot, progress)
+        if self.queue.is_failing:
+            self._snapshot = self.queue.with_waiting(self._snapshot)
+        return self._snapshot
+
+    def _begin_again(self, rewrites: int) -> None:
+        """Begin with the files of another state of the journal, and drop what was read in the one before."""
+        self.queue.drop_waiting()
+        self.opened.clear()
+        self.changes = Changes(self.journal)
+        self._corrections = None
+        dimensions, found = self.queue.dimensions, None
+        if self.queue.is_known and not self.queue.is_failing:
+            found = self.files.load(rewrites, self.journal.setting(EMBEDDER) or "", dimensions)
+        if found is None:
+            found = Snapshot(dimensions)
+            found.filed = self._snapshot.filed  # who opens the memory next writes it, not everybody who forgets
+        found.rewrites = rewrites
+        self._snapshot = found
+
+    def _with_new(self, snapshot: Snapshot, progress: Progress) -> Snapshot:
+        """Return the snapshot with the passages that came since."""
+        total = 0
+        while rows := self.journal.passages(snapshot.last_id):
+            if not total and len(rows) >= MANY:
+                total = self.journal.counts()["passages"]
+            snapshot = snapshot.with_tail(rows, room=total)
+            progress(len(snapshot), total or len(snapshot))
+        return snapshot
+
+    def is_current(self, snapshot: Snapshot) -> bool:
+        """Return whether nothing was forgotten, or marked, since the snapshot was taken."""
+        return count_rewrites(self.journal) == snapshot.rewrites
 
     def _outline(self) -> Outline | None:
         """Return the outline of a large memory whose journal finds candidates by itself; None for any other."""
@@ -228,13 +251,11 @@ class Archive:
             return None
         if (survey := self.journal.survey(IN_SLICES)) is None:
             return None
-        if self._files.exist:  # of when it was smaller
-            self._files.erase()
         return Outline(survey, self.queue.dimensions)
 
     def slice(
         self, query: Query, outline: Outline, only: Filter, hidden: Collection[int]
-    ) -> tuple[Catalog, Candidates]:
+    ) -> tuple[Snapshot, Candidates]:
         """Return the part of a large memory that has the candidates, and these."""
         assert isinstance(self.journal, Slicing)
         try:
@@ -242,30 +263,11 @@ class Archive:
         except (ValueError, TypeError, OverflowError) as error:  # as when all are read
             raise self.journal.damaged(error) from error
 
-    def _map_catalog(self, progress: Progress) -> Catalog | None:
-        """Return the catalog from its files; None where it must be read into memory.
-
-        That is while it is small, and while the embedder fails, since passages that wait for it are in no file.
-        """
-        if not self.queue.is_known or self.queue.is_failing or self.queue.waiting:
-            return None
-        if not self._files.exist and self.journal.last_passage() <= IN_MEMORY:
-            return None
-        return self._files.catalog(self.journal, self.queue.dimensions, progress)
-
-    def _is_provisional(self, catalog: Catalog) -> bool:
-        """Return whether waiting passages of the catalog were embedded, or it was made without the embedder."""
+    def _is_provisional(self, snapshot: Snapshot) -> bool:
+        """Return whether waiting passages of the snapshot were embedded, or it was made without the embedder."""
         came = self.queue.waiting and self.queue.waiting.since != self.journal.mark
-        guessed = catalog.dimensions != self.queue.dimensions  # before the embedder could be reached
+        guessed = snapshot.dimensions != self.queue.dimensions  # before the embedder could be reached
         return bool(came) or guessed
-
-    def _drop_catalog(self) -> None:
-        """Discard the catalog, so that it is read again, since the passages or vectors in it have changed."""
-        self._catalog, self._rewrites, self._corrections = None, None, None
-        self.queue.drop_waiting()
-        self.opened.clear()
-        self.changes = Changes(self.journal)
-        self._rewrites = self.journal.setting(REWRITES)
 
     def has_words(self, words: str) -> bool:
         """Return whether a passage has one of these words."""
@@ -287,7 +289,7 @@ class Archive:
         except IndexError as error:
             raise self.journal.damaged(f"a passage names a part that its step does not have ({error})") from error
 
-    def candidates(self, query: Query, catalog: Catalog, allowed: npt.NDArray[np.bool_]) -> Candidates:
+    def candidates(self, query: Query, catalog: Snapshot, allowed: npt.NDArray[np.bool_]) -> Candidates:
         """Return the passages worth a close look among the `allowed` rows of the catalog.
 
         They come from the index where the rows are many and the index works, else from an exact search.
@@ -298,7 +300,7 @@ class Archive:
         names = self.journal.search_text(" ".join(query.names), self.queue.waiting)
         return replace(found, is_strange=names.unseen > 0)
 
-    def _gather(self, query: Query, catalog: Catalog, allowed: npt.NDArray[np.bool_]) -> Candidates:
+    def _gather(self, query: Query, catalog: Snapshot, allowed: npt.NDArray[np.bool_]) -> Candidates:
         among = None if allowed.all() else catalog.id[allowed]
         lexical = self.journal.search_text(query.topic, self.queue.waiting, among)
         if np.count_nonzero(allowed) > self.index.exact_up_to and not self.index.rests:
@@ -331,16 +333,14 @@ class Archive:
             is_deleted = False
             with suppress(StorageError):  # this error says more
                 is_deleted = not self.journal.steps(numbers)
-                self._drop_catalog()
-                self._files.forget(self.journal, numbers)
+                self.files.erase()
             if is_deleted and isinstance(error, StorageError) and "deleted" not in str(error):
                 raise StorageError(
                     f"the steps are deleted, but their text may still be in the files: {error}"
                 ) from error
             raise
         try:
-            self._drop_catalog()
-            self._files.forget(self.journal, numbers)
+            self.files.erase()
         except StorageError as error:
             raise StorageError(
                 f"the steps are deleted, but what was made of them may still be here: {error}"

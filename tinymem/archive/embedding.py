@@ -32,10 +32,10 @@ from tinymem.errors import (
 )
 from tinymem.protocols import EmbeddedPassage, Embedder, Journal, Mark, PassageRow, Vectors, Waiting
 from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME, FENCE_KEY, REWRITES, WATERMARK
-from tinymem.recall.catalog import Catalog
 from tinymem.recall.passages import passages_of
 from tinymem.recall.query.analysis import Blind, Query, analyse, embed_texts
 from tinymem.recall.slices import Outline
+from tinymem.recall.snapshot import Snapshot
 from tinymem.registry import DEFAULT_EMBEDDER
 from tinymem.steps.terminal import pluralize
 from tinymem.stores.journals import has_journal
@@ -276,11 +276,11 @@ class EmbeddingQueue:
         message = "%s%s; the memory goes on without vectors, and catches up once it works"
         warn_hourly(logger, self._folder, message, self.trouble, hint)
 
-    def extend_by_waiting(self, catalog: Catalog) -> None:
-        """Append the passages of waiting steps to the catalog, without vectors."""
+    def with_waiting(self, snapshot: Snapshot) -> Snapshot:
+        """Return a snapshot that has the passages of waiting steps, too, without vectors."""
         if not self.waiting:
             self.waiting = self._journal.begin_waiting()
-        nothing = np.zeros(catalog.dimensions, "<f2").tobytes()
+        nothing = np.zeros(snapshot.dimensions, "<f2").tobytes()
         for until, batch in self._new_passages(self.waiting.until):
             texts = [passage.text for _, passage in batch]
             ids = self._journal.wait(self.waiting, until, texts)
@@ -294,7 +294,8 @@ class EmbeddingQueue:
                 place = (id, number, p.part, p.start, p.end, p.kind, p.asks, nothing)
                 who = (step.type, step.session, step.speaker, step.time)
                 rows.append(EmbeddedPassage(*place, *who, p.identifiers, p.tools, step.milestone))
-            catalog.extend(rows)
+            snapshot = snapshot.with_tail(rows)
+        return snapshot
 
     def drop_waiting(self) -> None:
         """Forget the passages of waiting steps, so that they are made again where a catalog needs them."""
@@ -302,29 +303,22 @@ class EmbeddingQueue:
 
     # -- questions ----------------------------------------------------------------------------------------------------
 
-    def question(self, text: str, catalog: Catalog, now: datetime) -> Callable[[], Query]:
-        """Return the analysis of a question. It embeds, and the catalog may change meanwhile.
-
-        If the embedder fails, it logs a warning and uses vectors of zeros.
-        """
+    def question(self, text: str, catalog: Snapshot, now: datetime) -> Query:
+        """Return the analysis of a question. If the embedder fails, it logs a warning and uses vectors of zeros."""
         if isinstance(catalog, Outline):
             known = now, catalog.survey.since, catalog.survey.until, catalog.survey.speakers
         else:
             times = catalog.time
             since, until = (times.min(), times.max()) if len(times) else (0, 0)
-            known = now, since, until, [*catalog.speakers.names]
-        blind = Blind(catalog.dimensions)
-
-        def analysed() -> Query:
-            if self.is_known and not self._questions.is_on:
-                try:
-                    with self._questions.trying():
-                        return analyse(text, self.embedder, *known)
-                except EmbedderError:
-                    self._warn()
-            return analyse(text, blind, *known)
-
-        return analysed
+            known = now, since, until, [*catalog.speakers]
+        is_usable = self.is_known and self.embedder.dimensions == catalog.dimensions
+        if is_usable and not self._questions.is_on:
+            try:
+                with self._questions.trying():
+                    return analyse(text, self.embedder, *known)
+            except EmbedderError:
+                self._warn()
+        return analyse(text, Blind(catalog.dimensions), *known)
 
 
 def _fingerprint(embedder: Embedder) -> str:

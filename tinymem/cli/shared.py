@@ -76,7 +76,7 @@ class Target:
 
         with self.open() as memory:
             with show_progress(sys.stderr, "opening", "passages") as progress:
-                memory.long_term.read_catalog(progress)
+                memory.long_term.current(progress)
             yield memory
 
     def check(self) -> None:

@@ -183,7 +183,7 @@ class HierarchicalMemory(StepCollection):
                 self._scratchpad = KeptScratchpad(archive, self.archive, redact)
                 self._filters = Filters(archive.journal, redact)
                 self._reading = Reading(archive, namespace, self._lock.while_open)
-                self._search = Search(archive, held=self._lock.while_open)
+                self._search = Search(archive)
                 self._fitting = Fitting(window, archive)
                 parts = window, episodes, archive, self._scratchpad.memory, self._search
                 self._contexts = Contexts(*parts, keys, self._lock.while_open, Prompts(archive, cache))

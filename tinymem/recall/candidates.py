@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tinymem.protocols import Ids, Lexical, Vectors
-from tinymem.recall.catalog import ACT, SAID, Catalog
 from tinymem.recall.opened import Opened
 from tinymem.recall.query.analysis import Query
 from tinymem.recall.query.dates import inside
 from tinymem.recall.query.identifiers import Codes
 from tinymem.recall.query.requests import LEAST_WORDS, asks_alike, asks_for_another, request_words
+from tinymem.recall.snapshot import ACT, SAID, Snapshot
 from tinymem.stores.bm25 import highest
 
 __all__ = ["Candidates", "find_requests", "gather", "products"]
@@ -83,7 +83,7 @@ class Candidates:
 
 def gather(
     query: Query,
-    catalog: Catalog,
+    catalog: Snapshot,
     lexical: Lexical,
     allowed: npt.NDArray[np.bool_],
     nearest: Nearest | None,
@@ -142,7 +142,7 @@ def gather(
     return Candidates(rows, cosine, bm25, terms, lexical.rarity, unseen, stated, named=naming)
 
 
-def _stated(query: Query, catalog: Catalog, allowed: npt.NDArray[np.bool_]) -> Vectors:
+def _stated(query: Query, catalog: Snapshot, allowed: npt.NDArray[np.bool_]) -> Vectors:
     """Return 1 for the statement that is closest to a question, and less by rank for the others; 0 for the rest.
 
     A statement is what a person or agent says in few words, without asking, among output of tools. A task needs one
@@ -166,7 +166,7 @@ def _stated(query: Query, catalog: Catalog, allowed: npt.NDArray[np.bool_]) -> V
     return stated
 
 
-def _from_index(query: Query, catalog: Catalog, nearest: Nearest, k: int) -> Vectors:
+def _from_index(query: Query, catalog: Snapshot, nearest: Nearest, k: int) -> Vectors:
     """Return cosines of the `k` passages that the index finds for each of the question's vectors; 0 for the rest."""
     cosine = np.zeros(len(catalog), np.float32)
     for vector in query.vectors:
@@ -224,7 +224,7 @@ def _extent(rows: Ids, steps: Ids) -> tuple[Ids, Ids]:
 
 
 def find_requests(
-    question: str, found: Candidates, catalog: Catalog, hidden: Collection[int], open_steps: Callable[..., Opening]
+    question: str, found: Candidates, catalog: Snapshot, hidden: Collection[int], open_steps: Callable[..., Opening]
 ) -> Ids:
     """Return the rows of texts that ask alike: of something else, or among the steps `hidden` of anything.
 
@@ -243,7 +243,7 @@ def find_requests(
     return rows[np.array(asks, np.bool_)]
 
 
-def _find_short(found: Candidates, catalog: Catalog, length: int, hidden: Collection[int]) -> Ids:
+def _find_short(found: Candidates, catalog: Snapshot, length: int, hidden: Collection[int]) -> Ids:
     """Return the rows of short texts: questions and the agent's own, best by words, and all that are `hidden`."""
     rows = found.rows[highest(found.bm25[found.rows], LOOKED_AT)]
     places = catalog.places[rows]

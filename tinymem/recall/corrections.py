@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from tinymem.recall.catalog import Catalog
 from tinymem.recall.opened import Fetch, OpenedSteps
 from tinymem.recall.packing import Place, RankedPassage
 from tinymem.recall.relevance import price_of
+from tinymem.recall.snapshot import Snapshot
 from tinymem.recall.supersession import LONGEST, Statement, has_other_value, newest_statements
 
 __all__ = ["newest_corrections", "places_of", "put_corrections", "put_newest_first"]
@@ -35,7 +35,7 @@ def newest_corrections(pairs: Iterable[tuple[int, int]]) -> dict[int, int]:
     return found
 
 
-def places_of(catalog: Catalog, allowed: npt.NDArray[np.bool_], number: int) -> list[tuple[int, int, int]]:
+def places_of(catalog: Snapshot, allowed: npt.NDArray[np.bool_], number: int) -> list[tuple[int, int, int]]:
     """Return the places of the `allowed` passages of a step: part, start and end."""
     first, end = np.searchsorted(catalog.step, (number, number + 1)).tolist()
     places = catalog.places[first:end][allowed[first:end]]
@@ -45,7 +45,7 @@ def places_of(catalog: Catalog, allowed: npt.NDArray[np.bool_], number: int) -> 
 def put_corrections(
     ranked: Sequence[RankedPassage],
     corrections: Mapping[int, int],
-    catalog: Catalog,
+    catalog: Snapshot,
     allowed: npt.NDArray[np.bool_],
 ) -> Sequence[RankedPassage]:
     """Put what corrects a step in the place of its passages, where it may come back; the better of its places counts.

@@ -16,10 +16,10 @@ import numpy.typing as npt
 
 from tinymem.protocols import Ids, Vectors
 from tinymem.recall.candidates import Candidates
-from tinymem.recall.catalog import ACT, SAID, Catalog
 from tinymem.recall.query.analysis import ASKING, Query, names_inside, spelled_alike
 from tinymem.recall.query.dates import DAY, closeness
 from tinymem.recall.query.identifiers import NUMBER, PATH, classes
+from tinymem.recall.snapshot import ACT, SAID, Snapshot
 from tinymem.stores.words import has_cjk
 
 __all__ = ["FEATURES", "NAMES", "Feature", "features"]
@@ -77,7 +77,7 @@ FEW = 10  # unless they are fewer than this
 class _Rows:
     """The rows of a catalog, and its steps: a step is known by its first row, and -1 is none."""
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Snapshot) -> None:
         self.steps, self.sessions, self.places = catalog.step, catalog.session, catalog.places
 
     def of(self, rows: Ids) -> Ids:
@@ -114,7 +114,7 @@ class _Rows:
             yield np.append(np.zeros(int(chosen.min() < 0), np.float32), best)[which.reshape(chosen.shape)]
 
 
-def features(query: Query, found: Candidates, catalog: Catalog) -> Vectors:
+def features(query: Query, found: Candidates, catalog: Snapshot) -> Vectors:
     """Compute the feature matrix of `found.rows`: `(len(found.rows), len(NAMES))` float32."""
     rows = found.rows
     if not len(rows):
@@ -140,7 +140,7 @@ def features(query: Query, found: Candidates, catalog: Catalog) -> Vectors:
         cosines[1],
         bm25s[1],
         np.where((before >= 0) & whole.places["asks"][before], bm25s[0], 0),
-        _is_speaker_named(query, catalog.speakers.names, here),
+        _is_speaker_named(query, catalog.speakers, here),
         here["reply"] & ((before < 0) | (whole.places["kind"][before] == SAID)),
         here["announces"],
         -np.log1p(catalog.last_step - catalog.step[rows]),
@@ -204,7 +204,7 @@ def _texts(whole: _Rows, rows: Ids, at: Ids, bm25: Vectors) -> tuple[npt.NDArray
     return is_act & ~((part[place] == 0) & is_followed), sizes, best
 
 
-def _identifier_features(query: Query, catalog: Catalog, rows: Ids) -> Iterator[Vectors]:
+def _identifier_features(query: Query, catalog: Snapshot, rows: Ids) -> Iterator[Vectors]:
     """Yield introduces, typed_share and paths; all are 0 where the query is a question.
 
     An agent copies most of what it types from earlier steps; the identifiers of the stretch itself it can still see.
@@ -224,7 +224,7 @@ def _identifier_features(query: Query, catalog: Catalog, rows: Ids) -> Iterator[
 
 
 def _is_call_named(
-    query: Query, catalog: Catalog, whole: _Rows, at: Ids, here: npt.NDArray[np.void]
+    query: Query, catalog: Snapshot, whole: _Rows, at: Ids, here: npt.NDArray[np.void]
 ) -> npt.NDArray[np.bool_]:
     """Mark what tools gave back in steps, from the rows `at` on, whose acts have an identifier of the stretch."""
     if not query.is_stretch:
@@ -243,7 +243,7 @@ ASKED = 0.5  # and to the call itself, or to a question that names it
 
 
 def _rarity_of_named(
-    query: Query, candidates: Candidates, catalog: Catalog, at: Ids, here: npt.NDArray[np.void]
+    query: Query, candidates: Candidates, catalog: Snapshot, at: Ids, here: npt.NDArray[np.void]
 ) -> Vectors:
     """Sum the rarity of the question's identifiers that each candidate holds; `at` are the places of its steps.
 

@@ -23,15 +23,15 @@ import numpy.typing as npt
 
 from tinymem.protocols import Ids, Vectors
 from tinymem.recall.candidates import Candidates
-from tinymem.recall.catalog import SAID, Catalog
 from tinymem.recall.features import NAMES, features
 from tinymem.recall.packing import RankedPassage
 from tinymem.recall.query.analysis import Query
 from tinymem.recall.relevance import LIKELY, WORTH, Signals, calibration, gate, price_of
+from tinymem.recall.snapshot import SAID, Snapshot
 
 __all__ = ["OTHER", "Fusion", "ScoredCandidates", "load_weights", "name_of_weights"]
 
-KIND_NAMES = ("tool", "act", "said", "question")  # rows of weights: `Catalog.kind` for a stretch, else the last
+KIND_NAMES = ("tool", "act", "said", "question")  # rows of weights: `Snapshot.kind` for a stretch, else the last
 QUESTION = 3
 NAMED = NAMES.index("named")
 STATED = [NAMES.index("stated"), NAMES.index("rule")]
@@ -95,14 +95,14 @@ class ScoredCandidates:
     """
 
     query: Query
-    catalog: Catalog
+    catalog: Snapshot
     found: Candidates
     kinds: npt.NDArray[np.int8]
     features: Vectors
     fusion: Fusion
 
     @classmethod
-    def of(cls, query: Query, catalog: Catalog, found: Candidates, fusion: Fusion | None = None) -> ScoredCandidates:
+    def of(cls, query: Query, catalog: Snapshot, found: Candidates, fusion: Fusion | None = None) -> ScoredCandidates:
         """Return candidates with their features, to be weighed by `fusion`, or its embedder's published weights."""
         kinds = catalog.kind[found.rows]
         if not query.is_stretch:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -13,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from tinymem.recall.candidates import Candidates, find_requests
-from tinymem.recall.catalog import Catalog
 from tinymem.recall.corrections import places_of, put_corrections, put_newest_first
 from tinymem.recall.files.changes import Changes, NotesUntil
 from tinymem.recall.files.tree import ComparedChanges, WorkingTree
@@ -24,6 +22,7 @@ from tinymem.recall.query.identifiers import labels
 from tinymem.recall.relevance import WORTH
 from tinymem.recall.results import Explanation, Recall
 from tinymem.recall.slices import Outline
+from tinymem.recall.snapshot import Snapshot
 from tinymem.stores.filter import Filter
 from tinymem.stores.locks import release_when_interrupted
 
@@ -41,7 +40,7 @@ LABELLED = 1_000  # characters of a question in which labels are looked for,
 MOST_NAMES = 3  # and those that are named where no step has them
 
 
-def unknown_names(only: Filter, catalog: Catalog) -> str:
+def unknown_names(only: Filter, catalog: Snapshot) -> str:
     """Return a note of the names in a filter that no step has; "" where each has some."""
     asked = [(name, value) for name in ("session", "speaker", "tool") if (value := getattr(only, name)) is not None]
     unknown = [f"{name} {value!r}" for name, value in asked if not Filter(**{name: value}).mask(catalog).any()]
@@ -51,17 +50,11 @@ def unknown_names(only: Filter, catalog: Catalog) -> str:
 class Search:
     """Recall over the steps of `past`, ranked by `fusion`: the published weights unless others are given.
 
-    While `held` is, the lock under which others change what is searched, only a view of that is taken: nothing is
-    embedded, scored or packed.
+    A question goes on with the snapshot that it began with, without a lock: many search at once, and while others add.
     """
 
-    def __init__(
-        self,
-        past: Archive,
-        fusion: Fusion | None = None,
-        held: Callable[[], AbstractContextManager[object]] = nullcontext,
-    ) -> None:
-        self._past, self._fusion, self._held = past, fusion, held
+    def __init__(self, past: Archive, fusion: Fusion | None = None) -> None:
+        self._past, self._fusion = past, fusion
 
     def recall(
         self,
@@ -94,25 +87,25 @@ class Search:
         return self._explained(text, budget, now, Limits(left_out=next_best, **limits), hidden, only)
 
     def score(
-        self, text: str, now: datetime, allowed: npt.NDArray[np.bool_], catalog: Catalog | None = None
+        self, text: str, now: datetime, allowed: npt.NDArray[np.bool_], catalog: Snapshot | None = None
     ) -> ScoredCandidates:
         """Return the candidates for `text` among the `allowed` rows of the catalog, with their features and scores.
 
         The `catalog` is that of now, unless the one is given whose rows are allowed: another process may have written
         more since.
         """
-        catalog = self._past.catalog if catalog is None else catalog
-        query = self._past.queue.question(text, catalog, now)()
+        catalog = self._past.current() if catalog is None else catalog
+        query = self._past.queue.question(text, catalog, now)
         return ScoredCandidates.of(query, *self._candidates(query, allowed, catalog), self._fusion)
 
     def _candidates(
         self,
         query: Query,
         allowed: npt.NDArray[np.bool_],
-        catalog: Catalog,
+        catalog: Snapshot,
         only: Filter | None = None,
         hidden: Collection[int] = (),
-    ) -> tuple[Catalog, Candidates]:
+    ) -> tuple[Snapshot, Candidates]:
         """Return the catalog of the candidates for a query, which may be a slice of it, and the candidates."""
         if isinstance(catalog, Outline):
             return self._past.slice(query, catalog, only or Filter(), hidden)
@@ -127,56 +120,41 @@ class Search:
         hidden: Collection[int] = (),
         only: Filter | None = None,
     ) -> Explanation:
-        past = self._past
+        past, only = self._past, only or Filter()
         past.queue.catch_up()
-        only = only or Filter()
-        with self._held():
-            catalog = past.catalog
-            allowed = catalog.allowed(only, hidden)
-            if not text.strip() or not (allowed.any() or isinstance(catalog, Outline)):
-                return Explanation(
-                    text, budget, Recall("", 0, (), past.queue.trouble or unknown_names(only, catalog)), ()
-                )
-            question = past.queue.question(text, catalog, now)
-        query, packed = question(), None
-        with self._held():
-            if not past.holds(catalog) or len(catalog) != len(allowed):  # changed meanwhile
-                catalog = past.catalog
-                allowed = catalog.allowed(only, hidden)
-            catalog, rewrites, corrections = catalog.view(), past.rewrites, past.corrections
-        if query.vectors.shape[1] == catalog.dimensions:
-            with release_when_interrupted():  # and without the lock: many search at once, and while others add
-                catalog, found = self._candidates(query, allowed, catalog, only, hidden)
-                if not query.is_stretch and limits.min_relevance != 0:  # who wants everything gets requests, too
-                    open_steps = partial(past.opened.of, fetch=past.fetch)
-                    found = found.without(find_requests(query.text, found, catalog, hidden, open_steps))
-                scored = ScoredCandidates.of(query, catalog, found, self._fusion)
-                allowed = allowed if len(allowed) == len(catalog) else catalog.allowed(only, hidden)
-                current = partial(put_corrections, corrections=corrections, catalog=catalog, allowed=allowed)
-                newest = partial(places_of, catalog, allowed)
-                packed = self._packed(scored, text, budget, limits, current, newest)
-                packed = packed and replace(packed, corrections=corrections)
-        with self._held():
-            if packed is not None and past.rewrites == rewrites:
-                return packed
-        # something was forgotten meanwhile, here or elsewhere, or all was embedded again
+        snapshot = past.current()
+        allowed = snapshot.allowed(only, hidden)
+        if not text.strip() or not (allowed.any() or isinstance(snapshot, Outline)):
+            note = past.queue.trouble or unknown_names(only, snapshot)
+            return Explanation(text, budget, Recall("", 0, (), note), ())
+        query, corrections = past.queue.question(text, snapshot, now), past.corrections
+        with release_when_interrupted():
+            catalog, found = self._candidates(query, allowed, snapshot, only, hidden)
+            if not query.is_stretch and limits.min_relevance != 0:  # who wants everything gets requests, too
+                open_steps = partial(past.opened.of, fetch=past.fetch)
+                found = found.without(find_requests(query.text, found, catalog, hidden, open_steps))
+            scored = ScoredCandidates.of(query, catalog, found, self._fusion)
+            allowed = allowed if catalog is snapshot else catalog.allowed(only, hidden)
+            current = partial(put_corrections, corrections=corrections, catalog=catalog, allowed=allowed)
+            newest = partial(places_of, catalog, allowed)
+            packed = self._packed(scored, text, budget, limits, current, newest)
+        if past.is_current(snapshot):
+            return replace(packed, corrections=corrections)
+        # something was forgotten meanwhile, here or elsewhere
         return self._explained(text, budget, now, limits, hidden, only)
 
     def _packed(
         self, scored: ScoredCandidates, text: str, budget: int, limits: Limits, current: Current, newest: Newest
-    ) -> Explanation | None:
-        """Pack the best of what was scored, as it was corrected; None where the catalog's files have changed since."""
+    ) -> Explanation:
+        """Pack the best of what was scored, as it was corrected."""
         past, catalog, note = self._past, scored.catalog, self._past.queue.trouble
         # while the embedder fails, words alone say little of what is unrelated
         least = 0 if note and limits.min_relevance is None else limits.min_relevance
         is_relevant = least is not None or scored.odds >= 0
         ranked = current(scored.ranked(budget + sum(one.tokens for one in limits.shown), least))
-        if catalog.is_gone():
-            return None
 
         def every(below: int | None = None) -> Sequence[RankedPassage]:
-            found = current(scored.ranked(None, least, below))
-            return () if catalog.is_gone() else found
+            return current(scored.ranked(None, least, below))
 
         room = budget if is_relevant else min(budget, LITTLE)
         past.changes.follow()

@@ -12,24 +12,20 @@ import numpy.typing as npt
 
 from tinymem.protocols import Ids, Slice, SliceRequest, Slicing, Survey
 from tinymem.recall.candidates import AROUND, NAMED, NEAREST, Candidates, gather
-from tinymem.recall.catalog import Catalog
 from tinymem.recall.query.analysis import Query
 from tinymem.recall.query.identifiers import Codes, Seen
+from tinymem.recall.snapshot import Snapshot
 from tinymem.stores.filter import Filter
 
 __all__ = ["Outline", "gather_slice"]
 
 
-class Outline(Catalog):
+class Outline(Snapshot):
     """A catalog without passages, that knows as much of them as the analysis of a question asks."""
 
     def __init__(self, survey: Survey, dimensions: int) -> None:
         super().__init__(dimensions)
         self.whole, self.last, self.survey = survey.passages, survey.last, survey
-
-    def view(self) -> Outline:
-        """Return itself: it has no passages, so none is added."""
-        return self
 
 
 class _Introduced(Seen):
@@ -49,25 +45,18 @@ class _Introduced(Seen):
         return np.array([code in self._typed for code in codes.tolist()], np.bool_)
 
 
-class _Sliced(Catalog):
-    """A catalog of a slice; it need not note by itself where identifiers come up first."""
-
-    def _note_identifiers(self, new: int) -> None:
-        pass
-
-
 def gather_slice(
     journal: Slicing, query: Query, outline: Outline, only: Filter, hidden: Collection[int]
-) -> tuple[Catalog, Candidates]:
+) -> tuple[Snapshot, Candidates]:
     """Return the slice of a memory that has the candidates for a question, and the candidates among its rows."""
     sought = SliceRequest(
         query.topic, query.vectors, query.named, query.spans, only, sorted(hidden),
         NEAREST, AROUND, NAMED, query.is_stretch,
     )  # fmt: skip
     found = journal.sliced(sought)
-    catalog = _Sliced(outline.dimensions)
+    catalog = Snapshot(outline.dimensions)
     if found.passages is not None:
-        catalog.append(found.passages)
+        catalog = catalog.with_columns(found.passages)
     catalog.whole, catalog.last, catalog.frequency = outline.whole, outline.last, found.named
     catalog.seen = _Introduced(found, catalog.id)
     return catalog, gather(query, catalog, found.lexical, catalog.allowed(only, hidden), None, found.share)

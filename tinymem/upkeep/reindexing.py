@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tinymem.archive.archive import Archive
-from tinymem.archive.catalog.files import CATALOG, CatalogFiles
 from tinymem.archive.embedding import BATCH
 from tinymem.archive.folders import INDEX, open_namespace_journal, to_place
+from tinymem.archive.snapshots import SnapshotFiles
 from tinymem.errors import FormatError, StepError, StorageError
 from tinymem.messages.tokens import counter_from
 from tinymem.protocols import Embedder, Embeds, Journal, Place, VectorStore
@@ -93,19 +93,11 @@ def reindex(
         journal.compact()
         journal.scrub("it is reindexed", "old vectors stay")
         if before != new.fingerprint:
-            _erase_catalog(folder)
+            SnapshotFiles(folder, journal).erase()
         _make_index(folder, new, index, open_namespace_journal(place, namespace)[1] if isinstance(place, str) else None)
         return Reindexed(before, new.fingerprint, journal.counts()["passages"], done)
     finally:
         journal.close()
-
-
-def _erase_catalog(folder: Path) -> None:
-    """Erase the files of the catalog, with their old vectors. Raises StorageError."""
-    try:
-        CatalogFiles(folder / CATALOG).erase()
-    except OSError as error:
-        raise StorageError(f"{folder / CATALOG} keeps old vectors: {error.strerror or error}; delete it") from error
 
 
 def _embed(journal: Journal, embedder: Embedder, progress: Progress) -> int:

@@ -19,10 +19,10 @@ import numpy.typing as npt
 
 from tinymem.protocols import Embedder, PassageRow
 from tinymem.recall.candidates import gather
-from tinymem.recall.catalog import Catalog
 from tinymem.recall.fusion import ScoredCandidates
 from tinymem.recall.passages import passages_of
 from tinymem.recall.query.analysis import analyse, embed_texts
+from tinymem.recall.snapshot import Snapshot
 from tinymem.steps.step import Step
 from tinymem.steps.types import is_milestone
 from tinymem.stores.bm25 import hash_words, search_words
@@ -72,8 +72,7 @@ class StepIndex:
             origin, milestone = (step.type, step.session, step.speaker, 0.0), is_milestone(step)
             for place, said in passages:
                 rows.append((len(rows) + 1, at, *place, said.vector, *origin, said.identifiers, "", milestone))
-        catalog = Catalog(self._embedder.dimensions)
-        catalog.extend(rows)
+        catalog = Snapshot(self._embedder.dimensions).with_tail(rows)
         lexical = search_words(query.topic, catalog.id, [said.words for passages in entries for _, said in passages])
         return ScoredCandidates.of(
             query, catalog, gather(query, catalog, lexical, np.ones(len(catalog), np.bool_), None)

@@ -17,10 +17,9 @@ from memories import sentences
 from postgres_server import PostgresServer
 
 from tinymem import ActionStep, HierarchicalMemory, MessageStep, TaskStep
-from tinymem.archive.catalog.files import CATALOG
 from tinymem.protocols import Mark, PassageRow, SliceRequest
-from tinymem.recall.catalog import ACT, KINDS, Catalog
 from tinymem.recall.slices import Outline
+from tinymem.recall.snapshot import ACT, KINDS, TABLES, Snapshot
 from tinymem.steps.step import Step
 from tinymem.stores.filter import Condition
 from tinymem.testing import unit_vectors
@@ -92,7 +91,7 @@ def found(memory: HierarchicalMemory, **limits: Any) -> list[list[tuple[str, int
 
 
 def is_sliced(memory: HierarchicalMemory) -> bool:
-    return isinstance(memory.long_term.catalog, Outline)
+    return isinstance(memory.long_term.current(), Outline)
 
 
 @pytest.mark.parametrize(
@@ -179,9 +178,9 @@ def test_damaged_statistics_are_found_and_made_again(postgres: PostgresServer, m
 def test_a_host_has_no_arrays_of_a_large_memory(
     memory: HierarchicalMemory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tinymem.archive.archive.IN_MEMORY", 100)
+    monkeypatch.setattr("tinymem.archive.snapshots.LEAST", 100)
     memory.recall("load_config")
-    assert (memory.long_term.folder / CATALOG / "state").exists()
+    assert [*memory.long_term.folder.glob("snapshot-*")]
     monkeypatch.setattr(SLICED, 100)
     memory.recall("load_config")
     memory.flush()
@@ -321,10 +320,10 @@ def test_columns_are_those_of_the_rows(open_journal: OpenJournal) -> None:
     ]
     assert journal.put_passages(journal.mark, Mark(9, 0), passages, unit_vectors(len(passages)))
     sought = SliceRequest("said", unit_vectors(1), np.zeros(0, np.uint32))
-    catalogs = [Catalog(16), Catalog(16)]
-    catalogs[0].extend(journal.passages())
-    catalogs[1].append(journal.sliced(sought).passages)
-    for name, column in catalogs[0].columns.items():
-        assert np.array_equal(column.array, catalogs[1].columns[name].array), name
-    for held in ("sessions", "speakers", "types", "toolsets"):
-        assert getattr(catalogs[0].names, held) == getattr(catalogs[1].names, held)
+    passages = journal.sliced(sought).passages
+    assert passages is not None
+    read, sliced = Snapshot(16).with_tail(journal.passages()), Snapshot(16).with_columns(passages)
+    for name in read.rooms:
+        assert np.array_equal(getattr(read, name), getattr(sliced, name)), name
+    for held in TABLES:
+        assert getattr(read, held) == getattr(sliced, held)

@@ -32,7 +32,7 @@ from tinymem.protocols.settings import (
     WATERMARK,
 )
 from tinymem.recall.candidates import Nearest, products
-from tinymem.recall.catalog import Catalog
+from tinymem.recall.snapshot import Snapshot
 from tinymem.registry import erase_store, store_from
 
 __all__ = ["BATCH", "EXACT_UP_TO", "Index"]
@@ -213,7 +213,7 @@ class Index:
     # -- out ----------------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def asking(self, catalog: Catalog) -> Iterator[Nearest | None]:
+    def asking(self, catalog: Snapshot) -> Iterator[Nearest | None]:
         """Give `nearest`, or None while the store is not open, or another thread is busy with it: nobody waits."""
         self.asked_at = time.monotonic()
         if not self.alone.acquire(blocking=False):
@@ -224,7 +224,7 @@ class Index:
         finally:
             self.alone.release()
 
-    def nearest(self, catalog: Catalog) -> Nearest | None:
+    def nearest(self, catalog: Snapshot) -> Nearest | None:
         """A search of the store, and exactly of what it lacks; None when it is not open, or lacks half and more."""
         if self.rests or self._is_stale or (store := self._store) is None:
             return None

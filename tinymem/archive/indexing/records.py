@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tinymem.protocols import EmbeddedPassage, Metadata, Vectors, VectorStore
-from tinymem.recall.catalog import restore_overflowed
+from tinymem.recall.snapshot import restore_overflowed
 
 __all__ = ["metadata_of", "upsert_options", "vectors_of"]
 

@@ -57,7 +57,7 @@ class View:
         """Make what a page asks for first, and read what its first question needs."""
         self.overview()
         self.segments()
-        self.memory.long_term.read_catalog()
+        self.memory.long_term.current()
 
     def overview(self) -> Record:
         """Return the numbers of the memory: its tiers, its sessions, and what its features mean."""
@@ -97,9 +97,9 @@ class View:
 
     def known(self) -> Record:
         """Return the speakers and tools of the memory, which the page suggests where people filter."""
-        catalog = self.memory.long_term.read_catalog()
-        tools = {tool for together in catalog.toolsets.names for tool in (together or "").splitlines()}
-        return {"speakers": sorted(filter(None, catalog.speakers.names)), "tools": sorted(tools)}
+        catalog = self.memory.long_term.current()
+        tools = {tool for together in catalog.toolsets for tool in (together or "").splitlines()}
+        return {"speakers": sorted(filter(None, catalog.speakers)), "tools": sorted(tools)}
 
     # -- the timeline -------------------------------------------------------------------------------------------------
 

@@ -31,7 +31,6 @@ LEAST_NUMBER = 5  # and of a number
 LEAST_ID = 8  # digits of a number that is an id of something, and so a name
 LEAST_DIGITS = 3  # of a label that can only mean one thing: not GPT-4, covid-19
 LONGEST = 200  # a longer run is no name but data
-LAST = (1 << 32) - 1  # row, as tables count them
 NONE: Codes = np.zeros(0, "<u4")  # no identifiers
 
 _RUN = re.compile(r"\w(?:[\w./-]*\w)?")
@@ -154,14 +153,14 @@ def read(kept: bytes) -> Codes:
 class Seen:
     """The first passage of each identifier, and the first in which the agent typed it, for up to `room` identifiers.
 
-    Each has one slot, by its hash: two that share a slot count as the same, which happens to few. The tables are
-    `(2, slots)`, of rows counted from 1, 0 for none. They may be given, and hold rows from `rows` on, which count as
-    none: those of passages that come later.
+    Each has one slot, by its hash: two that share a slot count as the same, which happens to few. The `tables` are
+    `(2, slots)`, of rows counted from 1, 0 for none; those that are given hold the `rows` of passages, and maybe later
+    ones, which count as none.
     """
 
-    def __init__(self, room: int = 0, tables: Codes | None = None, rows: int | None = None) -> None:
-        self._first, self._typed = np.zeros((2, self.slots(room)), np.uint32) if tables is None else tables
-        self._mask = np.uint32(len(self._first) - 1)
+    def __init__(self, room: int = 0, tables: Codes | None = None, rows: int = 0) -> None:
+        self.tables: Codes = np.zeros((2, self.slots(room)), np.uint32) if tables is None else tables
+        self._mask = np.uint32(self.tables.shape[1] - 1)
         self._rows = rows
 
     @staticmethod
@@ -172,45 +171,24 @@ class Seen:
     def _slots(self, codes: Codes) -> Codes:
         return codes >> np.uint32(2) & self._mask
 
-    def has_room(self, count: int) -> bool:
-        """Return True if there is room for so many identifiers."""
-        return 2 * count <= len(self._first)
-
     def extend(self, codes: Codes, rows: Ids, typed: npt.NDArray[np.bool_]) -> None:
-        """Take in the identifiers of passages `rows`, which ascend; the agent `typed` the marked ones.
-
-        A slot that holds a later row already, of a process that was killed before it had finished, is given the
-        earlier one.
-        """
+        """Take in the identifiers of passages `rows`, which ascend; the agent `typed` the marked ones."""
         slots = self._slots(codes)
-        for table, at, mine in ((self._first, slots, rows), (self._typed, slots[typed], rows[typed])):
-            held = table[at]
-            new = np.flatnonzero((held == 0) | (held > mine + 1))[::-1]
-            table[at[new]] = mine[new] + 1  # of several the last one counts, which is the earliest row
+        for table, place, mine in ((self.tables[0], slots, rows), (self.tables[1], slots[typed], rows[typed])):
+            new = np.flatnonzero(table[place] == 0)[::-1]
+            table[place[new]] = mine[new] + 1  # of several the last one counts, which is the earliest row
 
-    def know(self, rows: int) -> None:
-        """Count the rows before this one, which were taken in, as known."""
-        if self._rows is not None:
-            self._rows = rows
-
-    def shared(self, codes: Codes, every: Codes) -> Ids:
-        """Return the places in `every` of the identifiers that share a slot with one of `codes`."""
-        wanted: npt.NDArray[np.bool_] = np.zeros(len(self._first), np.bool_)
-        wanted[self._slots(codes)] = True
-        return np.flatnonzero(wanted[self._slots(every)])
-
-    def clear(self, codes: Codes) -> None:
-        """Forget these identifiers, and those that share a slot with one of them."""
-        for table in (self._first, self._typed):
-            table[self._slots(codes)] = 0
+    def until(self, rows: int) -> Seen:
+        """Return the same tables, for those who know so many rows; others are noted meanwhile."""
+        return Seen(tables=self.tables, rows=rows)
 
     def introduced(self, codes: Codes, rows: Ids) -> npt.NDArray[np.bool_]:
         """Mark those of `codes` that come up first in their own passage, of `rows`."""
-        introduced: npt.NDArray[np.bool_] = self._first[self._slots(codes)] == rows + 1
+        introduced: npt.NDArray[np.bool_] = self.tables[0][self._slots(codes)] == rows + 1
         return introduced
 
     def typed(self, codes: Codes) -> npt.NDArray[np.bool_]:
         """Mark those of `codes` that the agent typed."""
-        first = self._typed[self._slots(codes)]
-        typed: npt.NDArray[np.bool_] = (first > 0) & (first <= (LAST if self._rows is None else self._rows))
+        first = self.tables[1][self._slots(codes)]
+        typed: npt.NDArray[np.bool_] = (first > 0) & (first <= self._rows)
         return typed

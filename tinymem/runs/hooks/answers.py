@@ -305,7 +305,7 @@ def rules_of(memory: HierarchicalMemory) -> list[Step]:
     """Return the newest steps in which people gave rules, as corrected, newest first and without repetitions."""
     past = memory.long_term
     past.queue.catch_up()
-    catalog = past.catalog
+    catalog = past.current()
     numbers = {past.corrections.get(number, number) for number in catalog.step[catalog.places["rule"]].tolist()}
     steps = past.fetch(sorted(numbers)[-RULES_MOST:])
     by_words = {" ".join(words(step.text)): step for _, step in sorted(steps.items())}

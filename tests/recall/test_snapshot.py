@@ -1,8 +1,9 @@
-"""The catalog: the same arrays, however they came together."""
+"""The snapshot: the same arrays, however they came together, and never changed."""
 
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,48 +11,43 @@ from memories import START, catalog_of, passage_rows
 from strategies import MODERATE
 
 from tinymem.protocols import Vectors
-from tinymem.recall.catalog import SAID, Catalog, Growing
+from tinymem.recall.snapshot import SAID, Room, Snapshot
 from tinymem.testing import unit_vectors
 
+CODES = (4 * np.arange(1, 4, dtype="<u4")).tobytes()  # of three identifiers
 FIELDS = ("id", "step", "part", "start", "end", "kind", "reply", "asks", "milestone", "session", "speaker", "time")
 
 
 @MODERATE
 @given(st.lists(st.lists(st.integers(-(2**40), 2**40), max_size=150), max_size=8))
-def test_a_growing_array_is_what_was_appended(chunks: list[list[int]]) -> None:
-    growing = Growing(np.int64)
+def test_an_array_with_room_is_what_was_appended(chunks: list[list[int]]) -> None:
+    room, before = Room(np.empty(0, np.int64)), list[npt.NDArray[np.int64]]()
     for chunk in chunks:
-        growing.extend(chunk)
-    assert growing.array.tolist() == [value for chunk in chunks for value in chunk]
+        room = room.followed(room.used, np.array(chunk, np.int64))
+        before.append(room.data[: room.used])
+    every = [value for chunk in chunks for value in chunk]
+    for array in before:
+        assert array.tolist() == every[: len(array)], "what is appended later changes nothing"
 
 
-@MODERATE
-@given(st.lists(st.integers(0, 90), max_size=6))
-def test_a_growing_matrix_is_what_was_appended(sizes: list[int]) -> None:
-    growing, rows = Growing(np.float32, 3), np.random.default_rng(0).normal(size=(sum(sizes), 3)).astype(np.float32)
-    for start, size in zip(np.cumsum([0, *sizes]), sizes, strict=False):
-        growing.extend(rows[start : start + size])
-    assert growing.array.shape == rows.shape
-    assert np.array_equal(growing.array, rows)
+def test_two_that_go_on_from_one_snapshot_share_no_rows() -> None:
+    rows = passage_rows(unit_vectors(3, 4), session=["a", "b", "c"], identifiers=[CODES[:4], CODES[4:8], CODES[8:]])
+    first = Snapshot(4).with_tail(rows[:1])
+    second, third = first.with_tail(rows[1:2]), first.with_tail(rows[2:])
+    assert [len(first), second.id.tolist(), third.id.tolist()] == [1, [1, 2], [1, 3]]
+    assert [*first.sessions] == ["a"] and [*second.sessions] == ["a", "b"] and [*third.sessions] == ["a", "c"]
+    codes = np.frombuffer(CODES, "<u4")
+    assert third.seen.introduced(codes, np.array([0, 1, 1])).tolist() == [True, False, True]
+    assert second.seen.introduced(codes, np.array([0, 1, 1])).tolist() == [True, True, False]
 
 
-def test_an_array_over_what_cannot_be_written_is_copied_when_it_grows() -> None:
-    data = np.arange(10)
-    data.flags.writeable = False
-    growing = Growing.over(data, 4)
-    assert growing.array.tolist() == [0, 1, 2, 3] and growing.array.base is data
-    growing.extend([7, 8])
-    assert growing.array.tolist() == [0, 1, 2, 3, 7, 8] and data.tolist() == [*range(10)]
-
-
-def test_what_follows_a_catalog_must_come_behind_it() -> None:
-    catalog = catalog_of(unit_vectors(3, 4), session=["a", None, "b"])
-    piece = catalog.following()
+def test_what_follows_a_snapshot_must_come_behind_it() -> None:
+    snapshot = catalog_of(unit_vectors(3, 4), session=["a", None, "b"])
     with pytest.raises(ValueError, match="passage 3 is out of order"):
-        piece.extend(passage_rows(unit_vectors(1, 4), id=[3]))
-    piece = catalog.following()
-    piece.extend(passage_rows(unit_vectors(2, 4), [3, 4], id=[4, 5], session=["b", "c"]))
-    assert piece.session.tolist() == [1, 2] and piece.last_id == 5 and len(catalog) == 3
+        snapshot.with_tail(passage_rows(unit_vectors(1, 4), id=[3]))
+    longer = snapshot.with_tail(passage_rows(unit_vectors(2, 4), [3, 4], id=[4, 5], session=["b", "c"]))
+    assert longer.session[3:].tolist() == [1, 2] and longer.last_id == 5 and len(snapshot) == 3
+    assert longer.rooms["id"] is snapshot.rooms["id"], "nothing is copied where there is room"
 
 
 KINDS = ("message", "reply", "observation", "error", "thought", "code", "call", "final_answer")
@@ -76,11 +72,10 @@ def some_rows(count: int) -> tuple[Vectors, dict[str, list[object]]]:
 def test_rows_loaded_in_pieces_are_the_rows_loaded_at_once(size: int) -> None:
     vectors, columns = some_rows(200)
     rows = passage_rows(vectors, None, **columns)
-    at_once, piecewise = Catalog(4), Catalog(4)
-    at_once.extend(rows)
+    at_once, piecewise = Snapshot(4).with_tail(rows), Snapshot(4)
     for start in range(0, len(rows), size):
-        piecewise.extend(rows[start : start + size])
-    piecewise.extend([])
+        piecewise = piecewise.with_tail(rows[start : start + size])
+    assert piecewise.with_tail([]) is piecewise
     assert len(piecewise) == 200
     for name in FIELDS:
         assert np.array_equal(getattr(piecewise, name), getattr(at_once, name)), name
@@ -90,10 +85,9 @@ def test_rows_loaded_in_pieces_are_the_rows_loaded_at_once(size: int) -> None:
     grown, grown_lengths = piecewise.identifiers_of(np.arange(200))
     assert np.array_equal(grown, codes) and np.array_equal(grown_lengths, lengths)
     for seen in (piecewise.seen, at_once.seen):
-        assert seen.has_room(len(codes))
         assert np.array_equal(seen.introduced(codes, of_row), at_once.seen.introduced(codes, of_row))
         assert np.array_equal(seen.typed(codes), at_once.seen.typed(codes))
-    assert piecewise.sessions.names == at_once.sessions.names == {"a": 0, "b": 1, "": 2}
+    assert piecewise.sessions == at_once.sessions == {"a": 0, "b": 1, "": 2}
 
 
 def test_each_row_is_what_the_journal_has() -> None:
@@ -112,16 +106,11 @@ def test_each_row_is_what_the_journal_has() -> None:
     assert catalog.last_id == 24
 
 
-def test_an_empty_catalog_has_empty_arrays() -> None:
-    catalog = Catalog(4)
+def test_an_empty_snapshot_has_empty_arrays() -> None:
+    catalog = Snapshot(4)
     assert (len(catalog), catalog.last_id, catalog.vectors.shape) == (0, 0, (0, 4))
     assert all(len(getattr(catalog, name)) == 0 for name in FIELDS)
     assert [len(part) for part in catalog.identifiers_of(np.array([], np.int64))] == [0, 0]
-
-
-def test_what_a_catalog_does_not_have_is_an_attribute_error() -> None:
-    with pytest.raises(AttributeError, match="nonsense"):
-        _ = Catalog(4).nonsense
 
 
 @MODERATE

@@ -1,0 +1,292 @@
+"""The snapshot: arrays over all passages, as of one state of the journal. Nothing in them ever changes.
+
+Row i of every array is the same passage. Rows are in the order of the journal, which is the order of time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tinymem.errors import describe_type
+from tinymem.protocols import Ids, PassageColumns, Vectors
+from tinymem.recall.query.identifiers import Codes, Seen, read
+from tinymem.stores.filter import Filter
+
+__all__ = ["COLUMNS", "KINDS", "TABLES", "Room", "Snapshot", "restore_overflowed"]
+
+# Weights depend on the kind of a passage: a tool's output, an act of the agent, or something said.
+KINDS = {
+    "observation": 0, "error": 0,
+    "thought": 1, "announcement": 1, "call": 1, "code": 1, "signal": 1, "planning": 1, "scratchpad": 1,
+}  # fmt: skip
+ACT, SAID = 1, 2
+READ_BATCH = 16_384  # passages whose identifiers are noted at once
+LEAST_ROOM = 64  # rows of a new array
+EARLIEST, LATEST = -62_135_596_800, 253_402_300_800  # the years 1 to 9999, in rounded seconds since 1970
+
+
+# The fields that recall looks up for some passages only; those that it searches stand in columns of their own.
+PLACE = np.dtype(
+    [(name, "<i8") for name in ("part", "start", "end", "speaker", "type", "tools")]
+    + [("kind", "i1"), ("reply", "?"), ("announces", "?"), ("asks", "?"), ("milestone", "?")]
+    + [("rule", "?")],
+    align=True,
+)
+COLUMNS: dict[str, npt.DTypeLike] = {
+    "vectors": "<f4", "id": "<i8", "step": "<i8", "session": "<i8", "time": "<f8", "places": PLACE,
+    "identifiers": "<u4", "identifier_ends": "<i8",
+}  # fmt: skip
+TABLES = ("sessions", "speakers", "types", "toolsets")  # the names that stand in columns as small integers
+
+
+@dataclass
+class Room:
+    """An array with room behind its first `used` rows, so that most times a longer one takes no copy."""
+
+    data: npt.NDArray[Any]
+    used: int = 0
+
+    def followed(self, used: int, rows: npt.NDArray[Any], least: int = LEAST_ROOM) -> Room:
+        """Return the room with `rows` behind its first `used`: this one, unless others stand there or it is full.
+
+        A new one has room for `least` rows.
+        """
+        end = used + len(rows)
+        room = self
+        if used < self.used or end > len(self.data):
+            data = np.empty((max(end, 2 * used, least), *self.data.shape[1:]), self.data.dtype)
+            data[:used] = self.data[:used]
+            room = Room(data)
+        room.used = end  # first, so that rows that an interrupt leaves half written are not taken for free ones
+        room.data[used:end] = rows
+        return room
+
+
+def restore_overflowed(vectors: Vectors) -> None:
+    """Give back a direction to vectors that were too large for half precision, and so have infinite components.
+
+    Beside these the other components count for little. Since then vectors are of length 1 before they are stored.
+    """
+    overflowed = np.isinf(vectors)
+    if overflowed.any():
+        rows = overflowed.any(axis=1) & ~np.isnan(vectors).any(axis=1)
+        vectors[rows] = np.where(overflowed[rows], np.sign(vectors[rows]), 0)
+
+
+def _codes(table: Mapping[str, int], names: Sequence[str | None]) -> Ids:
+    """Return the integers of names, of which few differ; -1 for None."""
+    return _each({name: -1 if name is None else table[name] for name in dict.fromkeys(names)}, names)
+
+
+def _each(values: Mapping[Any, int], keys: Sequence[Any]) -> Ids:
+    """Return the values of `keys`."""
+    return np.fromiter(map(values.__getitem__, keys), np.int64, len(keys))
+
+
+def _named(codes: Mapping[str, int], names: Iterable[str | None]) -> Mapping[str, int]:
+    """Return the integers of names, with new ones for those that have none; ValueError for what is no name."""
+    new = [name for name in dict.fromkeys(names) if name is not None and name not in codes]
+    for name in new:
+        if not isinstance(name, str):
+            raise ValueError(f"{describe_type(name)} is not a name")
+    return {**codes, **{name: len(codes) + place for place, name in enumerate(new)}} if new else codes
+
+
+class Snapshot:
+    """Arrays over passages. `with_tail` returns a longer one, which shares the arrays of this one where it can.
+
+    Identifiers stand in a column of their own, one passage after the other, and their ends in another. One thread at a
+    time may make a snapshot longer; those who have it read on meanwhile.
+
+    Attributes:
+        dimensions: The length of the vectors.
+        rooms: The columns, with room behind them, by their names in COLUMNS.
+        sessions, speakers, types, toolsets: The integers that stand in columns for names; a toolset has the names of
+            the tools that a step calls together, a line each.
+        seen: Where identifiers come up first.
+        rewrites: How often steps of the journal had been forgotten or marked when the passages were read.
+        filed: The passages that are in files, or were to be.
+    """
+
+    vectors: Vectors  # (n, dimensions), each of length 1 or 0
+    id: Ids
+    step: Ids
+    session: Ids
+    time: npt.NDArray[np.float64]
+    places: npt.NDArray[np.void]
+    identifiers: Codes
+    identifier_ends: Ids
+    # fields of `places`
+    part: Ids
+    start: Ids
+    end: Ids
+    speaker: Ids
+    type: Ids
+    tools: Ids
+    kind: npt.NDArray[np.int8]
+    reply: npt.NDArray[np.bool_]
+    announces: npt.NDArray[np.bool_]
+    asks: npt.NDArray[np.bool_]
+    milestone: npt.NDArray[np.bool_]
+    rule: npt.NDArray[np.bool_]
+
+    def __init__(self, dimensions: int) -> None:
+        self.dimensions = dimensions
+        self.sessions: Mapping[str, int] = {}
+        self.speakers: Mapping[str, int] = {}
+        self.types: Mapping[str, int] = {}
+        self.toolsets: Mapping[str, int] = {}
+        self.seen = Seen()
+        self.rewrites = -1
+        self.filed = 0
+        self.whole: int | None = None  # the passages of the memory, where this is a slice of them, its last step,
+        self.last: int | None = None
+        self.frequency: Mapping[int, int] | None = None  # and how many have each identifier of the question
+        empty = {name: np.empty(0, dtype) for name, dtype in COLUMNS.items()}
+        empty["vectors"] = np.empty((0, dimensions), np.float32)
+        self.fill({name: Room(array) for name, array in empty.items()})
+
+    def fill(self, rooms: Mapping[str, Room]) -> None:
+        """Take the rows of `rooms` as those of a new snapshot."""
+        self.rooms = rooms
+        arrays = {name: room.data[: room.used] for name, room in rooms.items()}
+        places = arrays["places"]
+        vars(self).update(arrays, **{name: places[name] for name in PLACE.names or ()})
+
+    def __len__(self) -> int:
+        return len(self.id)
+
+    @property
+    def count(self) -> int:
+        """The number of all passages of the memory."""
+        return len(self) if self.whole is None else self.whole
+
+    @property
+    def last_step(self) -> int:
+        """The number of the newest step of the memory."""
+        return int(self.step[-1]) if self.last is None else self.last
+
+    def frequencies(self, codes: Codes, counts: Ids) -> Ids:
+        """Return the number of all passages with each of these identifiers; `counts` have it here."""
+        if self.frequency is None:
+            return counts
+        return np.array([self.frequency.get(code, 0) for code in codes.tolist()], np.int64)
+
+    @property
+    def last_id(self) -> int:
+        """The id of the newest passage; 0 if there is none."""
+        return int(self.id[-1]) if len(self) else 0
+
+    def allowed(self, only: Filter, hidden: Collection[int] = ()) -> npt.NDArray[np.bool_]:
+        """Mark the rows that may be recalled: `(len(self),)`; those of `hidden` steps (numbers) may not."""
+        allowed = only.mask(self)
+        numbers = np.array(sorted(hidden), np.int64)
+        firsts, ends = (np.searchsorted(self.step, numbers, side) for side in ("left", "right"))
+        for first, end in zip(firsts.tolist(), ends.tolist(), strict=True):
+            allowed[first:end] = False
+        return allowed
+
+    def with_tail(self, rows: Sequence[Any], room: int = 0) -> Snapshot:
+        """Return a snapshot with passages, as `Journal.passages` returns them, behind those that are here.
+
+        Where arrays are moved, they get `room` for so many passages.
+
+        Raises:
+            ValueError, TypeError, OverflowError: A row is not a passage, or does not come after the last one.
+        """
+        return self.with_columns(PassageColumns.of(rows), room) if rows else self
+
+    def with_columns(self, new: PassageColumns, room: int = 0) -> Snapshot:
+        """Return a snapshot with passages that are columns already; errors as in `with_tail`."""
+        self._check(new)
+        longer = copy(self)
+        longer.sessions = _named(self.sessions, new.session)
+        longer.speakers = _named(self.speakers, new.speaker)
+        longer.types = _named(self.types, new.type)
+        longer.toolsets = _named(self.toolsets, new.tools)
+        codes = read(new.identifiers)
+        ends = len(self.identifiers) + np.cumsum(new.identifier_bytes // codes.itemsize)
+        added: dict[str, npt.NDArray[Any]] = {
+            "vectors": _unit_vectors(new), "id": new.id, "step": new.steps[new.at], "time": new.time[new.at],
+            "session": _codes(longer.sessions, new.session)[new.at],
+            "places": longer._places_of(new), "identifiers": codes, "identifier_ends": ends,
+        }  # fmt: skip
+        rooms = {}
+        for name, column in self.rooms.items():
+            rooms[name] = column.followed(len(getattr(self, name)), added[name], max(room, LEAST_ROOM))
+        longer.fill(rooms)
+        # the same identifiers always have tables of the same size, and with these the same that share a slot
+        is_moved = rooms["identifiers"] is not self.rooms["identifiers"]
+        if is_moved or Seen.slots(len(longer.identifiers)) != self.seen.tables.shape[1]:
+            longer.seen = longer.note_identifiers(Seen(len(longer.identifiers)))
+        else:
+            longer.seen = longer.note_identifiers(self.seen, len(self))
+        return longer
+
+    def _places_of(self, new: PassageColumns) -> npt.NDArray[np.void]:
+        kinds = dict.fromkeys(new.kind)
+        places = np.zeros(len(new.id), PLACE)
+        places["part"] = new.part
+        places["start"] = new.start
+        places["end"] = new.end
+        places["asks"] = new.asks
+        places["milestone"] = new.milestone[new.at]
+        places["kind"] = _each({kind: KINDS.get(kind, SAID) for kind in kinds}, new.kind)
+        places["reply"] = _each({kind: kind in ("reply", "final_answer") for kind in kinds}, new.kind)
+        places["announces"] = _each({kind: kind == "announcement" for kind in kinds}, new.kind)
+        places["rule"] = _each({kind: kind == "rule" for kind in kinds}, new.kind)
+        places["speaker"] = _codes(self.speakers, new.speaker)[new.at]
+        places["type"] = _codes(self.types, new.type)[new.at]
+        places["tools"] = _codes(self.toolsets, new.tools)
+        return places
+
+    def _check(self, new: PassageColumns) -> None:
+        """Raise ValueError unless ids and steps are in order, and vectors, places and times are possible."""
+        if new.vectors.shape[1:] != (self.dimensions,):
+            raise ValueError(f"the vectors of the passages from {new.id[:1]} on are of another length")
+        step, time = new.steps[new.at].astype(np.float64), new.time[new.at]
+        last = self.step[-1] if len(self) else 0
+        ordered = np.diff(new.id, prepend=self.last_id) > 0
+        ordered &= np.diff(step, prepend=last) >= 0
+        within = (new.part >= 0) & (new.start >= 0) & (new.start <= new.end) & (time >= EARLIEST) & (time <= LATEST)
+        if len(wrong := np.flatnonzero(~(ordered & within))):
+            raise ValueError(f"passage {new.id[wrong[0]]} is out of order or has an impossible place")
+
+    def note_identifiers(self, seen: Seen, known: int = 0) -> Seen:
+        """Return `seen`, which knows the identifiers of so many rows, with those of all rows here."""
+        for first in range(known, len(self), READ_BATCH):
+            rows = np.arange(first, min(first + READ_BATCH, len(self)))
+            codes, lengths = self.identifiers_of(rows)
+            seen.extend(codes, np.repeat(rows, lengths), np.repeat(self.kind[rows] == ACT, lengths))
+        return seen.until(len(self))
+
+    def identifiers_of(self, rows: Ids) -> tuple[Codes, Ids]:
+        """Return the hashed identifiers of passages `rows`, one passage after the other, and the count of each."""
+        ends = self.identifier_ends
+        starts = np.where(rows > 0, ends[rows - 1], 0)
+        lengths = ends[rows] - starts
+        where = np.repeat(starts - np.concatenate([[0], np.cumsum(lengths)[:-1]]), lengths) + np.arange(lengths.sum())
+        return self.identifiers[where], lengths
+
+    def rows_with(self, codes: Codes) -> tuple[Ids, Codes]:
+        """Return the rows that hold one of these identifiers, a row once for each, and which one it is."""
+        every = self.identifiers
+        places = np.flatnonzero(np.isin(every, codes))
+        return np.searchsorted(self.identifier_ends, places, "right"), every[places]
+
+
+def _unit_vectors(new: PassageColumns) -> Vectors:
+    """Return the vectors of passages, each of length 1 or 0; ValueError for one that is not finite."""
+    vectors = new.vectors.astype(np.float32)
+    restore_overflowed(vectors)
+    if not np.isfinite(vectors).all():
+        raise ValueError(f"a vector of the passages {new.id[0]} to {new.id[-1]} is not finite")
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)  # about 1, since half precision rounds
+    vectors /= np.where(lengths == 0, 1, lengths)
+    return vectors
