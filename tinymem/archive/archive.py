@@ -216,14 +216,14 @@ class Archive:
             self._snapshot = self.queue.with_waiting(self._snapshot)
         return self._snapshot
 
-    def _begin_again(self, rewrites: int) -> None:
-        """Begin with the files of another state of the journal, and drop what was read in the one before."""
+    def _begin_again(self, rewrites: int, found: Snapshot | None = None) -> None:
+        """Begin with what was found, or the files, of another state of the journal, and drop what was read before."""
         self.queue.drop_waiting()
         self.opened.clear()
         self.changes = Changes(self.journal)
         self._corrections = None
-        dimensions, found = self.queue.dimensions, None
-        if self.queue.is_known and not self.queue.is_failing:
+        dimensions = self.queue.dimensions
+        if found is None and self.queue.is_known and not self.queue.is_failing:
             found = self.files.load(rewrites, self.journal.setting(EMBEDDER) or "", dimensions)
         if found is None:
             found = Snapshot(dimensions)
@@ -339,12 +339,20 @@ class Archive:
                     f"the steps are deleted, but their text may still be in the files: {error}"
                 ) from error
             raise
+        self._take_out(numbers)
         try:
             self.files.erase()
         except StorageError as error:
             raise StorageError(
                 f"the steps are deleted, but what was made of them may still be here: {error}"
             ) from error
+
+    def _take_out(self, numbers: Sequence[int]) -> None:
+        """Take steps that were just deleted out of the snapshot, which saves reading all others again."""
+        with self.journal.snapshot():
+            rewrites = count_rewrites(self.journal)
+            if rewrites == self._snapshot.rewrites + 1 and not self.queue.waiting:
+                self._begin_again(rewrites, self._snapshot.without(numbers))
 
     def purge(self) -> None:
         """Remove the vectors of deleted steps from the index's files, and what was left of them in the journal's.
