@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tinymem.archive.archive import Archive
-from tinymem.recall.files.links import count_gone
+from tinymem.recall.files.versions import count_gone
 
 __all__ = ["Stats", "stats_of"]
 

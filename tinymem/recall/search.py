@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from tinymem.recall.candidates import Candidates, find_requests
 from tinymem.recall.corrections import places_of, put_corrections, put_newest_first
-from tinymem.recall.files.changes import Changes, NotesUntil
+from tinymem.recall.files.changes import Changes
 from tinymem.recall.files.tree import ComparedChanges, WorkingTree
 from tinymem.recall.fusion import Fusion, ScoredCandidates
 from tinymem.recall.packing import FENCE, UNRELATED, Limits, Newest, RankedPassage, pack
@@ -161,7 +161,7 @@ class Search:
         changes: Changes | ComparedChanges = past.changes
         if limits.as_of is not None:
             then = catalog.step[catalog.time <= limits.as_of.timestamp()]
-            changes = Changes(NotesUntil(past.journal, int(then.max(initial=0))))
+            changes = Changes(past.journal, int(then.max(initial=0)))
         elif past.tree is not None:
             changes = ComparedChanges(past.changes, WorkingTree(past.tree))
         with past.checking_parts():

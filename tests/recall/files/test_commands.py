@@ -10,7 +10,7 @@ import pytest
 from tinymem.protocols import FileNote
 from tinymem.recall.files.commands import FAILED, FAILED_IN_WORDS, PASSED, QUIET, mark_of_pass, runs_of
 from tinymem.recall.files.notes import NoteTaker
-from tinymem.recall.files.tools import FILE_TOOLS, may_have_failed, runs_of_call
+from tinymem.recall.files.tools import FILE_TOOLS, runs_of_call
 from tinymem.steps.actions import ActionStep, ToolCall
 
 PYTEST = "pytest tests"
@@ -47,8 +47,8 @@ SHELLS: dict[str, tuple[str, Mapping[str, Any], str, str, int]] = {
 def test_the_exit_codes_of_the_shells_of_agents_are_read(agent: str) -> None:
     name, arguments, bad, good, outcome = SHELLS[agent]
     failed, passed = (ToolCall(name, arguments, observation=result) for result in (bad, good))
-    assert [run.outcome for run in runs_of_call(failed)] == [FAILED] and may_have_failed(failed)
-    assert [run.outcome for run in runs_of_call(passed)] == [outcome] and not may_have_failed(passed)
+    assert [run.outcome for run in runs_of_call(failed)] == [FAILED]
+    assert [run.outcome for run in runs_of_call(passed)] == [outcome]
     assert runs_of_call(failed)[0].end == runs_of_call(passed)[0].end
 
 

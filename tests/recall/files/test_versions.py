@@ -12,7 +12,6 @@ from tinymem.recall.files import versions
 from tinymem.recall.files.commands import RUN
 from tinymem.recall.files.lines import code_lines
 from tinymem.recall.files.notes import NoteTaker
-from tinymem.recall.files.pieces import pieces_in_lines
 from tinymem.recall.files.versions import Version
 from tinymem.steps.actions import ActionStep, ToolCall
 from tinymem.steps.types import MessageStep
@@ -62,12 +61,7 @@ class FileModel:
     def standing(self) -> set[str]:
         """Return the lines that were shown and that nothing says are gone."""
         version = self.version()
-        pieces = {*version.pieces()}
-        lines = [line for line in sorted(self.shown) if code_lines(line)]
-        inside = pieces_in_lines(lines, pieces)
-        codes = [code_lines(line)[0] for line in lines]
-        gone = [version.gone_since(code, inside.get(at, ())) for at, code in enumerate(codes)]
-        return {line for line, note in zip(lines, gone, strict=True) if note is None}
+        return {line for line in self.shown for code in code_lines(line) if version.gone_since(code, line) is None}
 
     def version(self) -> Version:
         taker = NoteTaker()

@@ -18,7 +18,7 @@ from tinymem.memory.inspection.timeline import Timeline, TimelineStep, version_o
 from tinymem.memory.scratchpad import AgentMemory
 from tinymem.protocols.settings import SCRATCHPAD
 from tinymem.recall.features import FEATURES
-from tinymem.recall.files.links import links_of
+from tinymem.recall.files.versions import links_of
 from tinymem.steps.checks import check_non_negative_int, check_str, check_strings
 from tinymem.steps.content import as_text, to_mutable
 from tinymem.steps.terminal import first_words, pluralize

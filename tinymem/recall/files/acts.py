@@ -1,48 +1,35 @@
-"""An act on a file, as a call or a command did it."""
+"""An act on a file, as a call, a command or a patch did it."""
 
 from __future__ import annotations
 
 import posixpath
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from tinymem.recall.files.lines import code_lines, shown_codes
-from tinymem.recall.files.pieces import LONGEST, Replacement, piece_of
 
 __all__ = [
-    "EDITED",
-    "READ",
-    "REPLACED",
-    "RESET",
-    "SEEN",
-    "UNKNOWN",
-    "WROTE",
-    "Act",
-    "edit",
-    "full_path",
-    "read",
-    "replacement",
-    "unknown",
-    "write",
-]
+    "EDITED", "READ", "REPLACED", "RESET", "SEEN", "UNKNOWN", "WROTE", "Act", "acts_of_patch", "edit", "full_path",
+    "read", "replacement", "unknown", "write",
+]  # fmt: skip
 
-FIRST = 4  # letters of a line, which is hardly broken before
-MOST_COMPARED = 50_000_000  # characters that the lines of an edit are looked for in, in sum
-MOST_PIECES = 8  # of lines in a text that an edit put in; with more, any line may be one of them
+LONGEST = 1_000  # characters of a piece of a line, and of a line that it makes
+MOST_MADE = 8  # lines that an edit of a piece made; of more, any line may be one of them
 MANY = 8  # copies of a line that go at once, where an edit was made in all places
-# Some lines were shown, all were shown, some were changed, it was made of these, something changed it, it was set back,
-# a piece of lines was replaced in all of them.
-SEEN, READ, EDITED, WROTE, UNKNOWN, RESET, REPLACED = range(7)
+# Some lines were shown, all were shown, some were changed, it was made of these, something changed it, it was set back
+SEEN, READ, EDITED, WROTE, UNKNOWN, RESET = range(6)
+REPLACED = 7  # a piece of lines was replaced in all of them; what an earlier version noted of that as 6 is left out
 _DRIVE = re.compile(r"([A-Za-z]):(?=/)")
+_PATCHED = re.compile(r"(?m)^(?:\*\*\* (Add|Update|Delete) File: |(?:--- \S.*\n)?(\+\+\+) (?:b/)?)(.+?)(?:\t.*)?$")
+_MOVED = re.compile(r"(?m)^\*\*\* Move to: (.+)$")
 
 
 class Act(NamedTuple):
     """An act of a call on the file at `path`: "" stands for all files, a folder for all in it.
 
     `lines` are codes of lines that stand in it afterwards, all of them for READ and WROTE; `gone`, of those that went.
-    For REPLACED they are a packed `Replacement`.
+    For REPLACED they are the characters of the lines that were made and of the piece that went.
     """
 
     path: str
@@ -61,23 +48,18 @@ def write(path: str, text: str) -> Act:
     return Act(path, WROTE, tuple(code_lines(text)))
 
 
-def edit(path: str, old: str, new: str, all_places: bool = False) -> Act:
-    """Return the act of putting `new` in the place of `old`, or in `all_places` of it.
+def unknown(path: str) -> Act:
+    """Return an act after which nobody knows what stands in a file."""
+    return Act(path, UNKNOWN)
 
-    A line that was only broken in two is not gone. Of an edit too large to tell, nobody knows what went.
-    """
-    lines = old.splitlines()
-    if len(lines) * len(new) > MOST_COMPARED:
-        return unknown(path)
-    before, after = code_lines(old), code_lines(new)
-    more = Counter(before)
-    more.subtract(after)
-    for line in _broken_lines(lines, new):
-        more.subtract(code_lines(line))
-    gone = [code for code, count in more.items() for _ in range(count)]
-    come = [code for code, count in more.items() for _ in range(-count)]
-    left = [*{*gone}.intersection(after)]  # fewer copies than before
-    return Act(path, EDITED, (*come, *left), (*gone, *left) * (MANY if all_places else 1))
+
+def edit(path: str, old: str, new: str, all_places: bool = False) -> Act:
+    """Return the act of putting `new` in the place of `old`, or in `all_places` of it."""
+    before, after = Counter(code_lines(old)), Counter(code_lines(new))
+    come = [*(after - before).elements()]
+    gone = [*(before - after).elements()]
+    fewer = [code for code in {*gone} if code in after]  # copies than before
+    return Act(path, EDITED, (*come, *fewer), (*gone, *fewer) * (MANY if all_places else 1))
 
 
 def replacement(path: str, old: str, new: str, is_once: bool) -> list[Act]:
@@ -86,25 +68,30 @@ def replacement(path: str, old: str, new: str, is_once: bool) -> list[Act]:
         return []
     lines = new.split("\n")
     made = {lines[0], lines[-1], *(line for line in lines if old in line)}
-    if len(made) > MOST_PIECES or max(map(len, made)) > LONGEST:
+    if len(made) > MOST_MADE or max(map(len, made)) > LONGEST:
         made = {""}
-    pieces = sorted(map(piece_of, made))
-    return [Act(path, REPLACED, *Replacement(piece_of(old), (*pieces,), old in new, is_once).pack())]
+    return [Act(path, REPLACED, (*map(ord, "\n".join(sorted(made))),), (is_once, old in new, *map(ord, old)))]
 
 
-def _broken_lines(lines: Iterable[str], new: str) -> Iterator[str]:
-    """Yield those of some lines whose words all stand in a `new` text, but on several lines of it."""
-    words = new.split()
-    folded, known, whole = " ".join(words), {*words}, {*map(str.strip, new.splitlines())}
-    for line in (line for line in map(str.strip, lines) if line not in whole):  # few
-        said = line.split()
-        if known.issuperset(said[1:-1]) and line[:FIRST] in new and line not in new and " ".join(said) in folded:
-            yield line
+def acts_of_patch(patch: str, folder: str = "") -> list[Act]:
+    """Return what a patch, of Codex or a unified diff, does to each of its files."""
+    acts = []
+    files = [*_PATCHED.finditer(patch)]
+    ends = [*(match.start() for match in files[1:]), len(patch)]
+    for match, end in zip(files, ends, strict=True):
+        path, hunks = full_path(match[3], folder), patch[match.end() : end]
+        moved = _MOVED.search(hunks)
+        if match[1] in ("Add", "Delete"):
+            acts.append(write(path, _lines_with("+", hunks)))
+        elif moved is not None:
+            acts += [unknown(path), unknown(full_path(moved[1], folder))]
+        else:
+            acts.append(edit(path, _lines_with("- ", hunks), _lines_with("+ ", hunks)))
+    return acts
 
 
-def unknown(path: str) -> Act:
-    """Return an act after which nobody knows what stands in a file."""
-    return Act(path, UNKNOWN)
+def _lines_with(signs: str, hunks: str) -> str:
+    return "\n".join(line[1:] for line in hunks.splitlines() if line.startswith((*signs,)))
 
 
 def full_path(path: str, folder: str = "") -> str:

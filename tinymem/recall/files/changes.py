@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Iterable, Mapping, Sequence
 from threading import RLock
 from typing import NamedTuple, Protocol, TypeAlias
 
 from tinymem.protocols import FileNote
 from tinymem.recall.files.acts import READ
 from tinymem.recall.files.commands import RUN, mark_of_pass
-from tinymem.recall.files.lines import ShownLine, lines_in_json, lines_in_text
-from tinymem.recall.files.pieces import Piece, pieces_in_lines
-from tinymem.recall.files.results import text_of_result
-from tinymem.recall.files.tools import may_have_failed, may_touch
-from tinymem.recall.files.versions import Version
+from tinymem.recall.files.lines import ShownLine, lines_in_json, lines_in_text, text_of_result
+from tinymem.recall.files.tools import is_file_tool
+from tinymem.recall.files.versions import Version, notes_by_path, version_of
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.step import Part, Step
 from tinymem.steps.types import MessageStep
 from tinymem.stores.filter import folders_of
 
-__all__ = ["NOTHING", "Change", "Changes", "NotesUntil", "Span", "joined", "lines_of_part", "mark_of", "notes_by_path"]
+__all__ = ["NOTHING", "Change", "Changes", "Span", "joined"]
 
 # Of lines that are gone: start, end, and what says so; what passed later is said before a passage, in the place of none
 Span: TypeAlias = tuple[int, int, str]
@@ -65,102 +62,83 @@ class NoteSource(Protocol):
         ...
 
 
-class NotesUntil:
-    """The notes of a journal up to the step with the number `last`, for what held then."""
-
-    def __init__(self, notes: NoteSource, last: int) -> None:
-        self._notes, self._last = notes, last
-
-    def next_number(self) -> int:
-        """Return the number behind the last one."""
-        return self._last + 1
-
-    def file_notes(self, numbers: Sequence[int]) -> list[FileNote]:
-        """Return the notes up to then of the files that these steps touched."""
-        return [note for note in self._notes.file_notes(numbers) if note.step <= self._last]
-
-    def file_notes_after(self, number: int) -> list[FileNote]:
-        """Return the notes up to then of steps with higher numbers."""
-        return [note for note in self._notes.file_notes_after(number) if note.step <= self._last]
-
-
 class Changes:
     """The changes of the files that steps show, as a journal has them; what was read is kept for the next recall.
 
-    Any number of threads may ask. After a `forget` others have to be made, since these know of what is gone.
+    With a `last` step, they are those up to it. Any number of threads may ask. After a `forget` others have to be made,
+    since these know of what is gone.
     """
 
-    def __init__(self, journal: NoteSource) -> None:
-        self._journal, self._lock = journal, RLock()
+    def __init__(self, journal: NoteSource, last: int | None = None) -> None:
+        self._journal, self._last = journal, last
+        self._lock = RLock()
         self._clear()
 
     def _clear(self) -> None:
         self._is_behind = True
         self._until = 0  # the last step whose notes are here, of the files that are
-        self._expected: frozenset[int] = frozenset()
+        self._expected: set[int] = set()
         self._touched: dict[int, list[tuple[int, str]]] = {}  # by step: calls and the paths that they touch
         self._notes: dict[str, list[FileNote]] = {}
         self._versions: dict[str, Version] = {}
-        self._inside: dict[str, set[str]] = {}  # by file and folder: the paths whose versions have notes of it
         self._found: dict[tuple[int, int, int, int], Change] = {}
+        self._json: dict[tuple[int, int], list[ShownLine] | None] = {}  # of parts that are JSON
 
     def follow(self) -> None:
         """Take in what was done since, once something of it is asked for."""
         self._is_behind = True
 
     def _follow(self) -> None:
-        self._is_behind = False
-        if (last := self._journal.next_number() - 1) == self._until:
-            return
+        newest = self._journal.next_number() - 1 if self._last is None else self._last
         if len(self._touched) > KEPT:
             self._clear()
-        notes = self._journal.file_notes_after(self._until) if self._notes else []
-        self._take({path: [*self._notes.get(path, ()), *new] for path, new in notes_by_path(notes).items()})
-        self._until = last
+        self._is_behind = False
+        self._json = {}
+        if newest != self._until:
+            notes = self._journal.file_notes_after(self._until) if self._notes else []
+            self._take({path: [*self._notes.get(path, ()), *new] for path, new in notes_by_path(notes).items()})
+            self._until = newest
 
     def expect(self, steps: Iterable[Step]) -> None:
         """Note steps that may be asked for next, to read what is to be known of all of them at once."""
         with self._lock:
-            unread = (step for step in steps if step.step_number not in self._touched)
-            self._expected |= {step.step_number or 0 for step in unread if _may_touch(step)}
+            self._expected.update(step.step_number or 0 for step in steps if _may_touch(step))
 
-    def _read(self, number: int) -> None:
-        expected, self._expected = self._expected | {number}, frozenset()
-        touched: dict[int, list[tuple[int, str]]] = {new: [] for new in expected if new not in self._touched}
+    def _read(self) -> None:
+        """Read the notes of the files that the expected steps touched."""
+        touched: dict[int, list[tuple[int, str]]] = {number: [] for number in self._expected - self._touched.keys()}
         notes = self._journal.file_notes([*touched])
         for note in notes:
             if note.step in touched:
                 touched[note.step].append((note.call, note.path))
         self._take(notes_by_path(note for note in notes if note.step <= self._until))
         self._touched |= touched
+        self._expected = set()
 
     def _take(self, notes: Mapping[str, list[FileNote]]) -> None:
         """Put these notes in the place of those of the same paths."""
-        new = {path: some for path, some in notes.items() if self._notes.get(path) != some}
-        self._notes |= new
-        for path in chain.from_iterable(self._inside.pop(path, ()) for path in new):
-            self._versions.pop(path, None)
+        new = {path: theirs for path, theirs in notes.items() if self._notes.get(path) != theirs}
         if new:
+            self._notes |= new
+            for path in [path for path in self._versions if not new.keys().isdisjoint(folders_of([path]))]:
+                del self._versions[path]
             self._found = {}
 
     def since(self, step: Step, parts: Sequence[Part], place: int, start: int, end: int) -> Change:
         """Return what changed since of `[start, end)` in the part at a `place` of the `parts` of a step."""
+        if parts[place].kind not in SHOWING or not _may_touch(step):
+            return NOTHING
         number = step.step_number or 0
-        if parts[place].kind not in SHOWING:
-            return NOTHING
-        if number not in self._touched and not _may_touch(step):
-            return NOTHING
+        key = number, place, start, end
         with self._lock:
             if self._is_behind:
                 self._follow()
             if number not in self._touched:
-                self._read(number)
-            if not (touched := self._touched.get(number)):
-                return NOTHING
-            key = number, place, start, end
-            if key not in self._found:
-                self._found[key] = self._find(number, step, parts, place, start, end, touched)
-            return self._found[key]
+                self._expected.add(number)
+                self._read()
+            if self._touched[number] and key not in self._found:
+                self._found[key] = self._find(step, parts, place, start, end)
+            return self._found.get(key, NOTHING)
 
     def marks_of(self, step: Step) -> list[str]:
         """Return what says which later steps changed lines that a step shows, and which passed where it failed."""
@@ -171,119 +149,102 @@ class Changes:
         marks = dict.fromkeys(f"in part {mark}" if first < last else mark for first, last, mark in spans)
         return [mark for mark in marks if not mark.endswith(f"#{step.step_number}")]
 
-    def _find(
-        self, number: int, step: Step, parts: Sequence[Part], place: int, start: int, end: int,
-        touched: Sequence[tuple[int, str]],
-    ) -> Change:  # fmt: skip
-        call = _call_of(step, parts, place)
-        files = [(at, path) for at, path in touched if not path.startswith(RUN)]
-        change = self._find_gone(number, call, parts[place], start, end, files) if files else NOTHING
+    def _find(self, step: Step, parts: Sequence[Part], place: int, start: int, end: int) -> Change:
+        change = self._find_gone(step, parts, place, start, end)
         if parts[place].kind == "call":
             return change
-        ends = [self._notes.get(path, []) for at, path in touched if at == call and path.startswith(RUN)]
-        later = next(filter(None, (mark_of_pass(notes, number) for notes in ends)), "")
-        return change._replace(spans=((start, start, later), *change.spans)) if later else change
+        number, call = step.step_number or 0, _call_of(step, parts, place)
+        for its_call, path in self._touched[number]:
+            later = mark_of_pass(self._notes.get(path, ()), number) if its_call == call else ""
+            if later:
+                return change._replace(spans=((start, start, later), *change.spans))
+        return change
 
-    def _find_gone(
-        self, number: int, call: int, part: Part, start: int, end: int, files: Sequence[tuple[int, str]]
-    ) -> Change:
-        text = part.text
-        own, others = (
-            {path: self._version(path) for at, path in files if (at == call) is is_own} for is_own in (True, False)
-        )
-        is_call = part.kind == "call"  # it shows what it took away itself, too
-        spans, newest, gone, said, unsure = list[Span](), 0, 0, 0, 0
-        lines = lines_of_part(part, start, end)
-        pieces = {piece for version in own.values() for piece in version.pieces()}
-        inside = pieces_in_lines([line.text for line in lines], pieces) if pieces else {}
-        for at, line in enumerate(lines):
+    def _find_gone(self, step: Step, parts: Sequence[Part], place: int, start: int, end: int) -> Change:
+        number, text = step.step_number or 0, parts[place].text
+        is_call = parts[place].kind == "call"  # it shows what it took away itself, too
+        versions = [*self.versions_of(step, parts, place).values()]
+        others = [] if is_call else [*self.versions_of(step, parts, place, of_others=True).values()]
+        if not versions and not others:
+            return NOTHING
+        spans: list[Span] = []
+        newest = gone = said = unsure = 0
+        for line in self.lines_of(step, parts, place, start, end):
             first, last = max(line.start, start), min(line.end, end)
             if text[first:last].isspace():  # the indent of a line that the next passage has
                 continue
             said += last - first
-            note = _gone_since(line.code, number, own.values(), () if is_call else others.values(), inside.get(at, ()))
-            if note is None or note.step < number or (note.step == number and not is_call):
-                is_unsure = any(version.may_have_lost(line.code) for version in own.values())
-                unsure += is_unsure * (last - first)
-                continue
-            gone, newest = gone + last - first, max(newest, note.step)
-            spans.append((first, last, mark_of(note)))
-        return Change((*joined(spans, text),), newest, said - gone < LEAST * said, 2 * unsure > said - gone)
+            note = _gone_since(line, number, versions, others)
+            if note is not None and note.step + is_call > number:
+                gone += last - first
+                newest = max(newest, note.step)
+                spans.append((first, last, _mark_of(note)))
+            elif any(version.may_have_lost(line.code) for version in versions):
+                unsure += last - first
+        stands = said - gone
+        return Change((*joined(spans, text),), newest, stands < LEAST * said, 2 * unsure > stands)
 
-    def versions_of(self, step: Step, parts: Sequence[Part], place: int) -> dict[str, Version]:
-        """Return by their paths the files that the part at a `place` of a step shows, once `since` was asked of it."""
+    def versions_of(self, step: Step, parts: Sequence[Part], place: int, of_others: bool = False) -> dict[str, Version]:
+        """Return by path the files of the call that a part belongs to, or `of_others`, once `since` was asked of it."""
         with self._lock:
-            touched = self._touched.get(step.step_number or 0) or []
-            if not touched or parts[place].kind not in ("call", "observation"):
-                return {}
             call = _call_of(step, parts, place)
-            files = {path for at, path in touched if at == call and path and not path.startswith(RUN)}
-            return {path: self._version(path) for path in sorted(files)}
+            touched = self._touched.get(step.step_number or 0, ())
+            paths = [path for its_call, path in touched if (its_call != call) is of_others]
+            return {path: self._version(path) for path in paths if not path.startswith(RUN)}
 
     def _version(self, path: str) -> Version:
         if path not in self._versions:
-            names = folders_of([path])
-            notes = (note for name in names for note in self._notes.get(name, ()))
-            self._versions[path] = Version(sorted(notes))
-            for name in names:
-                self._inside.setdefault(name, set()).add(path)
+            self._versions[path] = version_of(path, self._notes)
         return self._versions[path]
 
+    def lines_of(self, step: Step, parts: Sequence[Part], place: int, start: int, end: int) -> list[ShownLine]:
+        """Return the lines of files that reach into `[start, end)` of a part, whose JSON is read once."""
+        part, key = parts[place], (step.step_number or 0, place)
+        with self._lock:
+            if key not in self._json:
+                is_json = part.kind == "call" or text_of_result(part.text) is not part.text
+                self._json[key] = [*lines_in_json(part.text)] if is_json else None
+            lines = self._json[key]
+        if lines is None:
+            return [*lines_in_text(part.text, start, end)]
+        return [line for line in lines if line.start < end and line.end > start]
 
-def lines_of_part(part: Part, start: int, end: int) -> list[ShownLine]:
-    """Return the lines of files that reach into `[start, end)` of a call or of its result."""
-    is_json = part.kind == "call" or text_of_result(part.text) is not part.text
-    return [*(lines_in_json if is_json else lines_in_text)(part.text, start, end)]
 
-
-def _gone_since(
-    code: int, step: int, own: Iterable[Version], others: Iterable[Version], inside: Collection[Piece]
-) -> FileNote | None:
+def _gone_since(line: ShownLine, step: int, versions: Iterable[Version], others: Iterable[Version]) -> FileNote | None:
     """Return the note since which a line is gone from all files of its call; None where it stands, or may stand.
 
     Parallel calls may have come with each other's results: then an edit of one of the `others` tells.
     """
-    known = [version for version in own if version.knows(code)]
-    sinces = [version.gone_since(code, inside) for version in known]
+    known = [version for version in versions if version.knows(line.code)]
+    sinces = [version.gone_since(line.code, line.text) for version in known]
     if sinces and None not in sinces:
         return max(filter(None, sinces))
-    if all(version.is_only_in(code, step) for version in known):
-        return next(filter(None, (version.gone_unseen(code, step) for version in others)), None)
+    if all(version.is_only_in(line.code, step) for version in known):
+        return next(filter(None, (version.gone_unseen(line.code, step) for version in others)), None)
     return None
 
 
-def joined(spans: Iterable[Span], text: str) -> Iterator[Span]:
-    """Yield the spans of a text, in order, those with nothing between them as one: it has the mark of the last.
+def joined(spans: Iterable[Span], text: str) -> list[Span]:
+    """Return the spans of a text, in order, those with nothing between them as one: it has the mark of the last.
 
     An empty one says what passed later, and stays.
     """
-    last: Span | None = None
-    for span in spans:
-        if last is not None and last[0] < last[1] and _NOTHING.fullmatch(text, last[1], span[0]):
-            span = last[0], *span[1:]
-        elif last is not None:
-            yield last
-        last = span
-    if last is not None:
-        yield last
-
-
-def notes_by_path(notes: Iterable[FileNote]) -> dict[str, list[FileNote]]:
-    """Return notes by the paths of their files."""
-    found: dict[str, list[FileNote]] = {}
-    for note in notes:
-        found.setdefault(note.path, []).append(note)
+    found: list[Span] = []
+    for first, last, mark in spans:
+        if found and found[-1][0] < found[-1][1] and _NOTHING.fullmatch(text, found[-1][1], first):
+            first, _, _ = found.pop()
+        found.append((first, last, mark))
     return found
 
 
-def mark_of(note: FileNote) -> str:
+def _mark_of(note: FileNote) -> str:
     """Return what stands in the place of lines that are gone since a note."""
     return f"changed since, see #{note.step}" if note.kind == READ else f"changed by #{note.step}"
 
 
 def _may_touch(step: Step) -> bool:
     if isinstance(step, ActionStep):
-        return any(may_touch(call) or may_have_failed(call) for call in step.tool_calls)
+        return any(is_file_tool(call.name) for call in step.tool_calls)
     return isinstance(step, MessageStep) and bool(step.tool_call_id)
 
 
@@ -293,8 +254,8 @@ def _call_of(step: Step, parts: Sequence[Part], place: int) -> int:
     if not isinstance(step, ActionStep):
         return 0
     if part.kind == "call":
-        return sum(one.kind == "call" for one in parts[:place])
-    results = step.results
-    if part.kind not in SHOWING or part.message > len(results):
+        return sum(earlier.kind == "call" for earlier in parts[:place])
+    if part.message > len(step.results):
         return -1
-    return next(at for at, call in enumerate(step.tool_calls) if call is results[part.message - 1])
+    result = step.results[part.message - 1]
+    return next(place for place, call in enumerate(step.tool_calls) if call is result)

@@ -7,18 +7,18 @@ Two runs are for the same end if their program, its targets and their folder are
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from hashlib import blake2b
 from itertools import takewhile
 from typing import NamedTuple
 
 from tinymem.protocols import FileNote
 from tinymem.recall.files.acts import full_path
-from tinymem.recall.files.shell import LONGEST, OPEN, commands_of
+from tinymem.recall.files.shell import LONGEST, OPEN, PROGRAM_VERSION, commands_of
 from tinymem.steps.content import clean
 
-__all__ = ["FAILED", "FAILED_IN_WORDS", "FAILURES", "PASSED", "QUIET", "RUN", "Run", "has_failed", "mark_of_pass",
-           "path_of_run", "runs_of"]  # fmt: skip
+__all__ = ["FAILED", "FAILED_IN_WORDS", "FAILURES", "PASSED", "QUIET", "RUN", "Run", "mark_of_pass", "path_of_run",
+           "runs_of"]  # fmt: skip
 
 # How a run ended: its exit code says that it failed, or its words alone do; either says that it passed; or nothing is
 # said, which is good news where a shell gives the exit code of what fails
@@ -61,10 +61,6 @@ _GOOD = re.compile(
     r"\bexit(?:ed)?(?: code| status)?[ :=]+0$",
     re.MULTILINE,
 )
-_SIGNS = (  # of which all bad words have one
-    "fail", "error", "exception", "traceback", "not found", "no such", "no module", "npm err", "make: ***",
-    "exit", "fatal", "panic", "segmentation", "✗", "✘", "✖", "❌")  # fmt: skip
-_FIRST_WORD = re.compile(r"(?:^|[;&|\n])[ \t]*([^\s;&|]*)")
 _FLOW = frozenset("for while until if case function ! { [[ do then else elif select".split())  # noqa: SIM905
 _OTHERS = frozenset(  # what shows and arranges, and is run for the sake of something else
     """
@@ -78,11 +74,6 @@ _OTHERS = frozenset(  # what shows and arranges, and is run for the sake of some
 _GIT = frozenset(
     "add am apply checkout cherry-pick clone commit fetch merge pull push rebase stash switch tag".split()  # noqa: SIM905
 )
-_LEADING = frozenset("sudo time nohup command exec env winpty".split())  # noqa: SIM905
-_RUNNERS = {
-    *(f"{name} run" for name in ("uv", "poetry", "pipenv", "rye", "hatch", "pdm")),
-    *(f"{name} exec" for name in ("pnpm", "yarn", "npm", "bundle", "mise")),
-}
 # Options that change how a command tells of its work, or how hard it tries, and not what the work is
 _TELLING = re.compile(
     r"-(?:[vqsxlyuU]+|r[aAfsN]|j\d*)|--(?:verbose|quiet|silent|tb|no-header|no-summary|durations|colou?rs?|no-colou?r|"
@@ -93,8 +84,6 @@ _TELLING = re.compile(
 )
 _WITH_VALUE = ("-n", "-p", "-W", "--tb", "--maxfail", "--timeout", "--durations", "--color", "--capture")  # of pytest
 _UNSURE = re.compile(rf"[(){OPEN}]|(?<![&|])&(?!&)|;;")  # endings of jobs, branches and open quotes
-_VERSION = re.compile(r"(python|pip|py|node)[\d.]*(?:\.exe)?")
-_ASSIGNMENT = re.compile(r"\w+=")
 _UNSAFE = re.compile(r"[^\w ./@:=+,%~*'\"&-]+")
 
 
@@ -106,26 +95,83 @@ class Run(NamedTuple):
     text: str
 
 
-def has_failed(result: str) -> bool:
-    """Return whether a shell's result may be that of a command that failed."""
-    said = _edges(result)
-    return bool(_exit_code(said)) or _is_bad(said) or _has_error(said)
-
-
 def runs_of(line: str, folder: str, result: str, is_error: bool = False) -> list[Run]:
     """Return the runs in a shell's line of which it is sure how they ended: all of them together, and each."""
-    if len(line) > LONGEST or _OTHERS.issuperset(filter(None, _FIRST_WORD.findall(line))):
+    said = result if len(result) <= HEAD + TAIL else f"{result[:HEAD]}\n{result[-TAIL:]}"
+    commands = commands_of(line) if len(line) <= LONGEST else []
+    if any(_UNSURE.search(command.ending) for command in commands) or _NOT_RUN.search(said):
         return []
-    runs, is_last, is_theirs = _runs_in(line, folder)
-    said = _edges(result)
-    if not 0 < len(runs) <= MOST_RUNS or _NOT_RUN.search(said):
+    commands = [command for command in commands if command.words and not command.words[0].startswith("#")]
+    if any(command.words[0] in _FLOW for command in commands):
         return []
-    if (outcome := _outcome(said, is_error, len(runs), is_last, is_theirs)) is None:
+    ends: list[str] = []
+    texts: list[str] = []
+    is_last, is_theirs = False, True  # whether a run is what is run last, and the exit code that of all
+    for command in commands:
+        words = [*takewhile(_is_no_comment, command.plain())]
+        if words[:1] == ["cd"]:
+            folder = full_path(words[1], folder) if len(words) > 1 else folder
+        end = _end_of(words)
+        is_last = end is not None
+        if end is not None:
+            ends.append(f"{folder}$ {end} {command.text or ''}")
+            texts.append(" ".join(takewhile(_is_no_comment, filter(str.strip, command.words))))
+        is_theirs = is_theirs and (not ends or command.ending == "&&" or command is commands[-1])
+    if not 0 < len(ends) <= MOST_RUNS:
         return []
-    whole = Run(" && ".join(end for end, _ in runs), outcome, _shown(" && ".join(text for _, text in runs)))
-    if len(runs) == 1 or outcome == FAILED:  # and nobody knows of which
-        return [whole]
-    return [whole, *(Run(end, outcome, _shown(text)) for end, text in runs)]
+    outcome = _outcome(said, is_error, len(ends) == 1, is_last, is_theirs)
+    if outcome is None:
+        return []
+    runs = [Run(" && ".join(ends), outcome, _shown(" && ".join(texts)))]
+    if len(ends) > 1 and outcome != FAILED:  # else nobody knows of which
+        runs += [Run(end, outcome, _shown(text)) for end, text in zip(ends, texts, strict=True)]
+    return runs
+
+
+def _is_no_comment(word: str) -> bool:
+    return not word.startswith("#")
+
+
+def _end_of(words: Sequence[str]) -> str | None:
+    """Return what a command is run for: its program, what that works on, and the options that choose among it.
+
+    None stands for what is run for the sake of something else.
+    """
+    program = words[0].rsplit("/", 1)[-1] if words else ""
+    versioned = PROGRAM_VERSION.fullmatch(program)
+    program = versioned[1] if versioned else program
+    verb = next((word for word in words[1:] if not word.startswith("-")), "")
+    if not program or program in _OTHERS or (program == "git" and verb not in _GIT):
+        return None
+    with_value = _WITH_VALUE if program == "pytest" else ()
+    ends = [program.replace("docker-compose", "docker compose")]
+    before = ""
+    for word in words[1:]:
+        is_value = before in with_value or (word.isdecimal() and _TELLING.fullmatch(before) is not None)
+        before = "" if is_value else word
+        plain = word.removeprefix("./").rstrip("/")
+        says_nothing = plain in ("", ".", "--", "run") or word in with_value or _TELLING.fullmatch(word)
+        if not is_value and not says_nothing:
+            ends.append(plain)
+    return " ".join(ends)
+
+
+def _outcome(said: str, is_error: bool, is_alone: bool, is_last: bool, is_theirs: bool) -> int | None:
+    """Return how some runs, or one that `is_alone`, ended together; None where that is not sure.
+
+    An exit code that `is_theirs` says that all passed; that some failed only if they are what is run last.
+    """
+    found = _CODE_BEFORE.search(said[:HEAD]) or _CODE_BEHIND.search(said[-HEAD:])
+    code = int(next(filter(None, found.groups()))) if found else None
+    is_good = _GOOD.search(said) is not None
+    is_bad = _BAD.search(said) is not None or (not is_good and _ERROR.search(said) is not None)
+    if is_theirs and (code or (is_error and code is None)):
+        return FAILED if is_last or is_bad else None
+    if is_bad:
+        return FAILED_IN_WORDS if is_alone and not (is_theirs and code == 0) else None
+    if (is_theirs and code == 0) or (is_alone and is_good and not is_error):
+        return PASSED
+    return QUIET if is_theirs and code is None else None
 
 
 def path_of_run(run: Run, session: str | None) -> str:
@@ -140,125 +186,11 @@ def mark_of_pass(notes: Sequence[FileNote], step: int) -> str:
     There is none where the newest run failed again.
     """
     is_failure = any(note.step == step and note.kind in FAILURES for note in notes)
-    later = [note for note in notes if note.step > step]
-    if not is_failure or not later or later[-1].kind in FAILURES:
+    if not is_failure or notes[-1].kind in FAILURES:
         return ""
     passing = (PASSED, QUIET) if any(note.kind == FAILED for note in notes) else (PASSED,)
-    passed = next((note for note in later if note.kind in passing), None)
-    return "" if passed is None else f"later: #{passed.step} {passed.lines.decode('utf-8', 'replace')} passed"
-
-
-def _edges(text: str) -> str:
-    return text if len(text) <= HEAD + TAIL else f"{text[:HEAD]}\n{text[-TAIL:]}"
-
-
-def _exit_code(said: str) -> int | None:
-    found = _CODE_BEFORE.search(said[:HEAD]) or _CODE_BEHIND.search(said[-HEAD:])
-    return None if found is None else int(next(filter(None, found.groups())))
-
-
-def _is_bad(said: str) -> bool:
-    lower = said.lower()
-    return ("fail" in lower or "error" in lower) and _BAD.search(said) is not None
-
-
-def _has_error(said: str) -> bool:
-    lower = said.lower()
-    return any(sign in lower for sign in _SIGNS) and _ERROR.search(said) is not None
-
-
-def _outcome(said: str, is_error: bool, count: int, is_last: bool, is_theirs: bool) -> int | None:
-    """Return how some runs ended together; None where that is not sure.
-
-    An exit code that `is_theirs` says that all passed; that some failed only if they are what is run last.
-    """
-    code = _exit_code(said)
-    is_bad = _is_bad(said) or (_has_error(said) and _GOOD.search(said) is None)
-    if is_theirs and (code or (is_error and code is None)):
-        return FAILED if is_last or is_bad else None
-    if is_bad:
-        return FAILED_IN_WORDS if count == 1 and not (is_theirs and code == 0) else None
-    if is_theirs and code == 0:
-        return PASSED
-    if count == 1 and not is_error and _GOOD.search(said) is not None:
-        return PASSED
-    return QUIET if is_theirs and code is None else None
-
-
-def _runs_in(line: str, folder: str) -> tuple[list[tuple[str, str]], bool, bool]:
-    """Return the ends and texts of the runs in a line, if the last is what is run last, and if its exit code is theirs.
-
-    Of a line with loops, branches or jobs, whose parts may run or not, nothing is known.
-    """
-    runs: list[tuple[str, str]] = []
-    is_last, is_theirs = False, True
-    every = commands_of(line)
-    commands = [each for each in every if each.words and not each.words[0].startswith("#")]
-    if any(_UNSURE.search(each.ending) for each in every) or any(each.words[0] in _FLOW for each in commands):
-        return [], False, False
-    for each in commands:
-        words = [*takewhile(_is_no_comment, filter(str.strip, each.words))]
-        if words[:1] == ["cd"]:
-            folder = full_path(words[1], folder) if len(words) > 1 else folder
-        run = _run(words, each.text or "", folder)
-        is_last = run is not None
-        runs += [run] if run is not None else []
-        is_theirs = is_theirs and (not runs or each.ending == "&&" or each is commands[-1])
-    return runs, is_last, is_theirs
-
-
-def _is_no_comment(word: str) -> bool:
-    return not word.startswith("#")
-
-
-def _run(words: Sequence[str], text: str, folder: str) -> tuple[str, str] | None:
-    """Return the end of a command and its text; None for what is run for the sake of something else."""
-    rest = _without_runners(words)
-    if not rest:
-        return None
-    program = rest[0].rsplit("/", 1)[-1]
-    if (versioned := _VERSION.fullmatch(program)) is not None:
-        program = versioned[1]
-    verb = next((word for word in rest[1:] if not word.startswith("-")), "")
-    if program in _OTHERS or (program == "git" and verb not in _GIT):
-        return None
-    ends = [program.replace("docker-compose", "docker compose"), *_targets(program, rest[1:])]
-    return f"{folder}$ {' '.join([*ends, text])}", " ".join(words)
-
-
-def _without_runners(words: Sequence[str]) -> Sequence[str]:
-    """Return the words of a command without what only says how it is run."""
-    while words:
-        if _ASSIGNMENT.match(words[0]) or words[0] in _LEADING:
-            words = words[1:]
-        elif words[0] == "timeout":
-            words = words[next((at + 1 for at, word in enumerate(words) if word[:1].isdecimal()), 1) :]
-        elif " ".join(words[:2]) in _RUNNERS or _runs_module(words):
-            words = words[2:]
-        elif words[0] in ("npx", "bunx", "pnpx", "uvx"):
-            words = words[1:]
-        else:
-            return words
-        while words and words[0].startswith("-"):
-            words = words[1:]
-    return words
-
-
-def _runs_module(words: Sequence[str]) -> bool:
-    return words[1:2] == ["-m"] and _VERSION.fullmatch(words[0].rsplit("/", 1)[-1]) is not None
-
-
-def _targets(program: str, words: Sequence[str]) -> Iterator[str]:
-    """Yield the words that say what a program works on, and the options that choose among it."""
-    with_value = _WITH_VALUE if program == "pytest" else ()
-    before = ""
-    for word in words:
-        is_value = before in with_value or (word.isdecimal() and _TELLING.fullmatch(before) is not None)
-        before = "" if is_value else word
-        plain = word.removeprefix("./").rstrip("/")
-        says_nothing = plain in ("", ".", "--", "run") or word in with_value or _TELLING.fullmatch(word)
-        if not is_value and not says_nothing:
-            yield plain
+    passed = [note for note in notes if note.step > step and note.kind in passing]
+    return f"later: #{passed[0].step} {passed[0].lines.decode('utf-8', 'replace')} passed" if passed else ""
 
 
 def _shown(text: str) -> str:

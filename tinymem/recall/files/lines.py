@@ -1,4 +1,4 @@
-"""Lines of files as small numbers, without indents and the numbers that tools put before them."""
+"""Lines of files as small numbers, without indents and the numbers that tools put before them; and results of tools."""
 
 from __future__ import annotations
 
@@ -6,19 +6,13 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from struct import pack, unpack
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from zlib import crc32
 
 __all__ = [
-    "ShownLine",
-    "code_lines",
-    "lines_in_json",
-    "lines_in_text",
-    "pack_codes",
-    "shown_codes",
-    "unpack_codes",
-    "without_number",
-]
+    "READER", "SHORTEST", "ShownLine", "code_lines", "lines_in_json", "lines_in_text", "pack_codes", "shown_codes",
+    "text_of_result", "unpack_codes", "without_number",
+]  # fmt: skip
 
 SHORTEST = 12  # characters of a line that says something
 # What `cat -n`, grep and their like put before a line: its number, or the path and the number
@@ -35,6 +29,10 @@ _JSON_LINE = re.compile(r'\\n|((?:[^"\\]|\\[^n])+)')  # up to a quote or an esca
 _NESTED_LINE = re.compile(r'\\{1,2}n|((?:[^"\\]|\\{3}["\\]|\\{1,2}[^n"\\])+)')  # in JSON in a string of JSON
 _NESTS = re.compile(r'"\s*(?:[{\[]\s*)+\\"')  # a string that begins as JSON
 EDGE = 2_000  # characters in which JSON shows that it has JSON in it
+
+READER = json.JSONDecoder(strict=False)
+DEPTH = 4  # of JSON in JSON
+_TEXTS = ("error", "output", "content", "contents", "text", "result", "stdout", "structuredContent", "data")
 
 
 class ShownLine(NamedTuple):
@@ -71,13 +69,11 @@ def lines_in_text(text: str, start: int, end: int) -> Iterator[ShownLine]:
             yield ShownLine(found.start(), found.end(), code, found[0])
 
 
-def lines_in_json(text: str, start: int, end: int) -> Iterator[ShownLine]:
-    """Yield the lines of the strings of JSON that reach into `[start, end)`, and of strings that are JSON again."""
+def lines_in_json(text: str) -> Iterator[ShownLine]:
+    """Yield the lines of the strings of JSON, and of strings that are JSON again."""
     is_nested = _NESTS.search(text, 0, EDGE) is not None
     for found in (_NESTED_LINE if is_nested else _JSON_LINE).finditer(text):
-        if found.start() >= end:
-            break
-        if found.end() <= start or found[1] is None:
+        if found[1] is None:
             continue
         try:
             said = _unescaped(_unescaped(found[1]) if is_nested else found[1])
@@ -104,3 +100,38 @@ def pack_codes(codes: Sequence[int]) -> bytes:
 def unpack_codes(packed: bytes) -> tuple[int, ...]:
     """Return the codes that `pack_codes` packed."""
     return unpack(f"<{len(packed) // 4}I", packed)
+
+
+def text_of_result(result: str) -> str:
+    r"""Return the text in a result of JSON on one line, also where it is JSON in a string; another result as it is.
+
+    >>> text_of_result('{"content": [{"type": "text", "text": "a\\nb"}]}')
+    'a\nb'
+    """
+    text = result
+    for _ in range(DEPTH):
+        if text[:1] not in ("{", "[", '"') or text[-1:] not in ("}", "]", '"') or "\n" in text:
+            break
+        try:
+            found = _text_in(READER.decode(text), DEPTH)
+        except (ValueError, RecursionError):
+            break
+        if found is None:
+            break
+        text = found
+    return text
+
+
+def _text_in(value: Any, depth: int) -> str | None:
+    """Return the text in a value of JSON; None where it has none that is known as such."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict) and depth:
+        name = next(filter(value.get, _TEXTS), "")
+        found = _text_in(value.get(name), depth - 1)
+        return f"error: {found}" if name == "error" and found is not None else found
+    if isinstance(value, list) and depth:
+        texts = [_text_in(block, depth - 1) for block in value if isinstance(block, dict)]
+        known = [text for text in texts if text is not None]
+        return "\n".join(known) if known and len(known) == len(value) else None
+    return None

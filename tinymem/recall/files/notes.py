@@ -18,29 +18,30 @@ from tinymem.steps.types import MessageStep
 __all__ = ["NoteTaker", "renew_notes"]
 
 LONGEST_PATH = 1_000  # characters
-AT_ONCE = 100  # steps that are read
-Find = Callable[[str], ToolCall | None]
+READ_BATCH = 100  # steps
+FindCall = Callable[[str], ToolCall | None]
 
 
 class NoteTaker:
     """Takes notes of steps in their order; `find` finds the call, by its id, whose result comes with a later step."""
 
-    def __init__(self, find: Find = lambda id: None) -> None:
+    def __init__(self, find: FindCall = lambda id: None) -> None:
         self._find = find
         self._open: dict[str, ToolCall] = {}
 
     def notes_of(self, step: Step) -> list[FileNote]:
         """Return the notes of a numbered step."""
         number, notes = step.step_number or 0, list[FileNote]()
-        for at, call in enumerate(self._calls(step)):
+        for place, call in enumerate(self._calls(step)):
             for act in acts_of(call):
-                if len(path := clean(act.path)) <= LONGEST_PATH:
+                path = clean(act.path)
+                if len(path) <= LONGEST_PATH:
                     lines, gone = pack_codes(act.lines), pack_codes(act.gone)
-                    notes.append(FileNote(number, len(notes), at, path, act.kind, lines, gone))
+                    notes.append(FileNote(number, len(notes), place, path, act.kind, lines, gone))
             for run in runs_of_call(call):
                 shown = b"" if run.outcome in FAILURES else run.text.encode("utf-8", "replace")
                 path = path_of_run(run, step.session)
-                notes.append(FileNote(number, len(notes), at, path, run.outcome, shown, b""))
+                notes.append(FileNote(number, len(notes), place, path, run.outcome, shown, b""))
         return notes
 
     def _calls(self, step: Step) -> tuple[ToolCall, ...]:
@@ -61,7 +62,7 @@ def renew_notes(journal: Journal) -> None:
 
 def _all_notes(journal: Journal) -> Iterator[FileNote]:
     taker, after = NoteTaker(), 0
-    while steps := journal.filed(after, AT_ONCE):
+    while steps := journal.filed(after, READ_BATCH):
         for filed in steps:
             yield from taker.notes_of(load_step(filed.record))
         after = steps[-1].number

@@ -11,7 +11,7 @@ from tinymem.steps.step import Step
 
 __all__ = ["with_marks"]
 
-_NUMBER = re.compile(r"#(\d{1,12}) ")  # of the step that a line of a summary is from
+_NUMBERED = re.compile(r"#(\d{1,12}) (?:.*?: |.*$)(.*)")  # the step that a line of a summary is from, and what it said
 _ESCAPED = re.compile(r"\\n|\\(.)")  # in the JSON of a call's arguments
 
 
@@ -24,31 +24,34 @@ def with_marks(summary: str, changes: Changes, fetch: Callable[[Sequence[int]], 
         fetch: Reads steps by their numbers.
     """
     lines = summary.split("\n")
-    begins = [_NUMBER.match(line) for line in lines]
-    steps = fetch(sorted({int(begin[1]) for begin in begins if begin}))
+    found = [_NUMBERED.match(line) for line in lines]
+    steps = fetch(sorted({int(match[1]) for match in found if match}))
+    changes.follow()
     changes.expect(steps.values())
     gone = {number: _gone(step, changes) for number, step in steps.items()}
-    marks = [
-        _mark(line, gone.get(int(begin[1]), {}) if begin else {}) for line, begin in zip(lines, begins, strict=True)
-    ]
-    return "\n".join(f"{line} ({mark})" if mark else line for line, mark in zip(lines, marks, strict=True))
+    for place, match in enumerate(found):
+        mark = _mark(match, gone.get(int(match[1]), {})) if match else ""
+        lines[place] += f" ({mark})" if mark else ""
+    return "\n".join(lines)
 
 
 def _gone(step: Step, changes: Changes) -> dict[str, str]:
     """Return the lines of a step that are gone, white space folded, with what says so."""
-    changes.follow()
     found: dict[str, str] = {}
     parts = step.parts()
     for place, part in enumerate(parts):
         for first, last, mark in changes.since(step, parts, place, 0, len(part.text)).spans:
             text = part.text[first:last]
-            text = _ESCAPED.sub(lambda escaped: escaped[1] or "\n", text) if part.kind == "call" else text
+            if part.kind == "call":
+                text = _ESCAPED.sub(lambda escaped: escaped[1] or "\n", text)
             folded = (" ".join(line.split()) for line in text.splitlines())
             found |= {line: mark for line in folded if len(line) >= SHORTEST}
     return found
 
 
-def _mark(line: str, gone: Mapping[str, str]) -> str:
-    said = _NUMBER.sub("", line, count=1).partition(": ")[2]
-    found = (mark for text, mark in gone.items() if text in line or (len(said) >= SHORTEST and said in text))
-    return next(found, "")
+def _mark(quoted: re.Match[str], gone: Mapping[str, str]) -> str:
+    """Return the mark of the first line that a line of a summary quotes, whole or in part."""
+    for line, mark in gone.items():
+        if line in quoted[0] or (len(quoted[2]) >= SHORTEST and quoted[2] in line):
+            return mark
+    return ""

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from tinymem.recall.files.acts import SEEN, Act, edit, full_path, read, replacement, unknown, write
-from tinymem.recall.files.commands import Run, has_failed, runs_of
-from tinymem.recall.files.patches import acts_of_patch
-from tinymem.recall.files.results import READER, text_of_result
-from tinymem.recall.files.shell import acts_of_command, acts_of_search, may_concern_files
+from tinymem.recall.files.acts import SEEN, Act, acts_of_patch, edit, full_path, read, replacement, unknown, write
+from tinymem.recall.files.commands import Run, runs_of
+from tinymem.recall.files.lines import READER, text_of_result
+from tinymem.recall.files.shell import acts_of_command, acts_of_search
 from tinymem.steps.actions import ToolCall
-from tinymem.steps.content import as_text, to_mutable
+from tinymem.steps.content import as_text
 
-__all__ = ["FILE_TOOLS", "FileTool", "acts_of", "may_have_failed", "may_touch", "runs_of_call"]
+__all__ = ["FILE_TOOLS", "FileTool", "acts_of", "is_file_tool", "runs_of_call"]
 
 
 @dataclass(frozen=True)
@@ -61,27 +60,29 @@ FILE_TOOLS: dict[str, FileTool] = {
     }.items()
     for name in names.split()
 }
-_USUAL = {
-    "path": ("file_path", "path", "filePath", "absolute_path", "target_file", "notebook_path", "filename", "file",
-             "source", "AbsolutePath", "uri"),
-    "old": ("old_string", "old_str", "oldText", "oldString", "old_text", "old", "search"),
-    "new": ("new_string", "new_str", "newText", "newString", "new_text", "new", "replace", "insert_text"),
-    "content": ("content", "contents", "file_text", "text", "patch", "patchText", "input", "diff", "new_source"),
-    "command": ("command", "cmd", "script", "CommandLine"),
-    "folder": ("workdir", "cwd", "working_directory", "directory", "dir_path", "path"),
-    "to": ("destination", "to", "target", "new_path"),
-}  # fmt: skip
-_RANGE = ("offset", "limit", "start_line", "end_line", "view_range", "line_range", "lines", "head", "tail", "pages",
-          "start_line_one_indexed", "startLine", "endLine", "range")  # fmt: skip
+_USUAL = {  # names of arguments, by their roles
+    "path": "file_path path filePath absolute_path target_file notebook_path filename file source AbsolutePath uri",
+    "old": "old_string old_str oldText oldString old_text old search",
+    "new": "new_string new_str newText newString new_text new replace insert_text",
+    "content": "content contents file_text text patch patchText input diff new_source",
+    "command": "command cmd script CommandLine",
+    "folder": "workdir cwd working_directory directory dir_path path",
+    "to": "destination to target new_path",
+}
+_RANGE = """
+    offset limit start_line end_line view_range line_range lines head tail pages start_line_one_indexed startLine
+    endLine range
+    """.split()  # noqa: SIM905
 _ALL = ("replace_all", "replaceAll", "expected_replacements")
 _WRAPPERS = {"input", "arguments", "params", "args", "request", "kwargs", "parameters"}  # alone, they hold the rest
 # How the result of a call that did nothing begins, and what it says
-_FAILURES = ("<tool_use_error>", "error", "failed", "no replacement", "no changes", "no match", "no such", "no file",
-             "could not", "cannot", "invalid", "unable", "string to replace not", "string not", "the user doesn't want",
-             "file has not", "file does not", "file not found", "file unchanged", "enoent", "eacces",
-             "permission")  # fmt: skip
-_REFUSALS = ("was rejected", "not found in", "does not exist", "did not match", "did not appear", "did not find",
-             "multiple occurrences", "interrupted by", "[request interrupted")  # fmt: skip
+_FAILED = re.compile(
+    r"<tool_use_error>|error|failed|no (?:replacement|changes|match|such|file)|could not|cannot|invalid|unable|"
+    r"string (?:to replace )?not|the user doesn't want|file (?:has not|does not|not found|unchanged)|enoent|eacces|"
+    r"permission|.*(?:was rejected|not found in|does not exist|did not (?:match|appear|find)|multiple occurrences|"
+    r"interrupted by|\[request interrupted)",
+    re.DOTALL,
+)
 _CUT = re.compile(
     r"truncated|clipped|elided|omitted|left out\]|more lines|lines (?:hidden|skipped)|too (?:long|large)|partial|"
     r"unchanged since|use (?:offset|view_range)|showing lines"
@@ -93,15 +94,24 @@ SHORT = 100  # characters of JSON behind a result that have its exit code
 EDGE = 400  # characters at the ends of a result that say if it was cut
 
 
+@lru_cache
+def _plain(name: str) -> str:
+    return re.split(r"__|[.:/]", name)[-1].lower().replace("_", "").replace("-", "")
+
+
+def is_file_tool(name: str) -> bool:
+    """Return False where a call of this name surely has to do with no file and runs no command."""
+    return _plain(name) in FILE_TOOLS
+
+
 def acts_of(call: ToolCall) -> list[Act]:
     """Return what a call did to files, as far as it is sure; of one without a result, the files alone."""
-    if not may_touch(call):
+    tool = FILE_TOOLS.get(_plain(call.name))
+    if tool is None:
         return []
-    tool = FILE_TOOLS[_plain(call.name)]
-    arguments = _arguments(call.arguments)
-    result = text_of_result(as_text(call.observation)) if call.observation is not None else ""
-    does = str(arguments.get("command", "")) if tool.does == "edit" else tool.does
-    acts = _ACTS.get(does, _ACTS[tool.does])(tool, arguments, result)
+    result = text_of_result(as_text(call.observation))
+    given = _Given(tool, _arguments(call.arguments_json))
+    acts = _acts(given, str(given.all.get("command", "")) if tool.does == "edit" else tool.does, result)
     if not call.answered or call.error is not None or (tool.does != "run" and _has_failed(result)):
         return [Act(path, SEEN) for path in dict.fromkeys(act.path for act in acts)]
     return acts
@@ -112,49 +122,102 @@ def runs_of_call(call: ToolCall) -> list[Run]:
     tool = FILE_TOOLS.get(_plain(call.name))
     if tool is None or tool.does != "run" or not call.answered:
         return []
-    arguments = _arguments(call.arguments)
-    line, folder = _line(_argument(tool, arguments, "command")), _path(tool, arguments, "folder")
-    result = "\n".join(filter(None, (call.error, _with_code(call))))
-    return runs_of(line, folder, result, call.error is not None)
+    given = _Given(tool, _arguments(call.arguments_json))
+    text = as_text(call.observation)
+    shown = text_of_result(text)
+    if shown != text:
+        shown = f"{shown}\n{text[-SHORT:]}"
+    result = f"{call.error}\n{shown}" if call.error else shown
+    return runs_of(given.line(), given.path("folder"), result, call.error is not None)
 
 
-def may_have_failed(call: ToolCall) -> bool:
-    """Return False where a call surely ran no command that failed."""
-    tool = FILE_TOOLS.get(_plain(call.name))
-    is_shell = tool is not None and tool.does == "run"
-    return is_shell and (call.error is not None or has_failed(as_text(call.observation)))
+class _Given:
+    """The arguments that a tool was given, by their roles."""
+
+    def __init__(self, tool: FileTool, arguments: Mapping[str, Any]) -> None:
+        self.tool, self.all = tool, arguments
+
+    def value(self, role: str) -> Any:
+        """Return an argument; None where there is none."""
+        named = getattr(self.tool, role, "")
+        values = (self.all.get(name) for name in ([named] if named else _USUAL[role].split()))
+        return next((value for value in values if value is not None), None)
+
+    def text(self, role: str) -> str | None:
+        """Return an argument that is a text."""
+        value = self.value(role)
+        return value if isinstance(value, str) else None
+
+    def path(self, role: str = "path") -> str:
+        """Return an argument as a path; "" where it is none."""
+        return full_path(self.text(role) or "")
+
+    def line(self) -> str:
+        """Return a shell's command as its line: some tools take the words of one that runs a shell."""
+        command = self.value("command")
+        if isinstance(command, list):
+            words = [*map(str, command)]
+            return " ".join(words[2:] if words[1:2] and words[1].startswith("-") and len(words) > 2 else words)
+        return command if isinstance(command, str) else ""
 
 
-def _has_failed(result: str) -> bool:
-    said = result[:EDGE].lower().lstrip("[*#: \n")
-    return said.startswith(_FAILURES) or any(words in said for words in _REFUSALS)
+def _acts(given: _Given, does: str, result: str) -> list[Act]:
+    """Return the acts of a call that did what its tool does, or the command of an editor."""
+    path = given.path()
+    if does == "run":
+        command, folder = given.value("command"), given.path("folder")
+        if isinstance(command, list) and command[:1] == ["apply_patch"]:
+            return acts_of_patch("\n".join(map(str, command[1:])), folder)
+        return acts_of_command(given.line(), result, folder, _is_cut(result))
+    if does == "patch":
+        return acts_of_patch(given.text("content") or "")
+    if does == "search":
+        is_file = "." in path.rsplit("/", 1)[-1] and _NUMBERED.search(result)
+        return acts_of_search(result, path, path if is_file else "")
+    if does == "move":
+        return [unknown(moved) for moved in (path, given.path("to")) if moved]
+    if given.tool.does == "edit" and does not in ("view", "create"):
+        return [act for act in _edits(given) if act.path]
+    if not path:
+        return []
+    if does in ("read", "view"):
+        is_part = any(given.all.get(name) not in (None, 0, "") for name in _RANGE)
+        return [read(path, result, not is_part and not _is_cut(result))]
+    content = "" if does == "remove" else given.text("content")
+    return [unknown(path) if content is None or given.all.get("append") else write(path, content)]
 
 
-def may_touch(call: ToolCall) -> bool:
-    """Return False where a call surely has to do with no file."""
-    tool = FILE_TOOLS.get(_plain(call.name))
-    return tool is not None and (tool.does != "run" or may_concern_files(call.arguments_json))
+def _edits(given: _Given) -> list[Act]:
+    """Return the acts of the edits of a call."""
+    edits = given.all.get("edits")
+    edits = _read_json(edits) if isinstance(edits, str) else edits
+    acts: list[Act] = []
+    for arguments in edits if isinstance(edits, list) else [given.all]:
+        if not isinstance(arguments, dict):
+            continue
+        this = _Given(given.tool, arguments)
+        path = this.path() or given.path()
+        old, new = this.text("old"), this.text("new")
+        if old is None and new is not None and given.all.get("command") == "insert":
+            old = ""
+        if old is None:
+            acts.append(unknown(path))
+            continue
+        is_all = any(map(arguments.get, _ALL))
+        acts.append(edit(path, old, new or "", is_all))
+        if is_all or given.tool.is_strict:
+            acts += replacement(path, old, new or "", is_once=not is_all)
+    return acts
 
 
-@lru_cache
-def _plain(name: str) -> str:
-    return re.split(r"__|[.:/]", name)[-1].lower().replace("_", "").replace("-", "")
-
-
-def _arguments(given: Mapping[str, Any] | str) -> Mapping[str, Any]:
+def _arguments(text: str) -> dict[str, Any]:
     """Return arguments as a mapping; what is no JSON object, as the "input" that it is."""
-    found = _as_given(given)
+    read_value = _read_json(text)
+    found: dict[str, Any] = read_value if isinstance(read_value, dict) else {"input": read_value}
     inner = next(iter(found.values())) if len(found) == 1 and not _WRAPPERS.isdisjoint(found) else None
     if isinstance(inner, str) and inner.lstrip().startswith("{"):
         inner = _read_json(inner)
     return inner if isinstance(inner, dict) else found
-
-
-def _as_given(given: Mapping[str, Any] | str) -> Mapping[str, Any]:
-    if not isinstance(given, str):
-        return {name: to_mutable(value) for name, value in given.items()}
-    found = _read_json(given)
-    return found if isinstance(found, dict) else {"input": found}
 
 
 def _read_json(text: str) -> Any:
@@ -166,26 +229,8 @@ def _read_json(text: str) -> Any:
     return {"input": text}
 
 
-def _with_code(call: ToolCall) -> str:
-    """Return the text of a result; behind it, where it stood in JSON, the end of that, which has the exit code."""
-    text = as_text(call.observation)
-    shown = text_of_result(text)
-    return text if shown == text else f"{shown}\n{text[-SHORT:]}"
-
-
-def _argument(tool: FileTool, arguments: Mapping[str, Any], role: str) -> Any:
-    names = (named,) if (named := getattr(tool, role, "")) else _USUAL[role]
-    return next((arguments[name] for name in names if arguments.get(name) is not None), None)
-
-
-def _path(tool: FileTool, arguments: Mapping[str, Any], role: str = "path") -> str:
-    said = _argument(tool, arguments, role)
-    return full_path(said) if isinstance(said, str) else ""
-
-
-def _text(tool: FileTool, arguments: Mapping[str, Any], role: str) -> str | None:
-    said = _argument(tool, arguments, role)
-    return said if isinstance(said, str) else None
+def _has_failed(result: str) -> bool:
+    return _FAILED.match(result[:EDGE].lower().lstrip("[*#: \n")) is not None
 
 
 def _is_cut(text: str) -> bool:
@@ -196,74 +241,3 @@ def _is_cut(text: str) -> bool:
     if 2 * len(numbers) <= text.count("\n"):
         return False
     return len(numbers) >= MOST_LINES or (numbers[0], numbers[-1]) != (1, len(numbers))
-
-
-def _read(tool: FileTool, arguments: Mapping[str, Any], result: str) -> list[Act]:
-    path = _path(tool, arguments)
-    is_whole = not any(arguments.get(name) not in (None, 0, "") for name in _RANGE) and not _is_cut(result)
-    return [read(path, result, is_whole)] if path else []
-
-
-def _search(tool: FileTool, arguments: Mapping[str, Any], result: str) -> list[Act]:
-    path = _path(tool, arguments)
-    is_file = "." in path.rsplit("/", 1)[-1] and _NUMBERED.search(result)
-    return acts_of_search(result, path, path if is_file else "")
-
-
-def _edit(tool: FileTool, arguments: Mapping[str, Any], result: str) -> list[Act]:
-    path, edits = _path(tool, arguments), arguments.get("edits")
-    edits = _read_json(edits) if isinstance(edits, str) else edits
-    acts: list[Act] = []
-    for each in edits if isinstance(edits, list) else [arguments]:
-        if not isinstance(each, dict):
-            continue
-        where = _path(tool, each) or path
-        old, new = _text(tool, each, "old"), _text(tool, each, "new")
-        if old is None and new is not None and arguments.get("command") == "insert":
-            old = ""
-        is_all = any(map(each.get, _ALL))
-        change = unknown(where) if old is None else edit(where, old, new or "", is_all)
-        acts.append(change)
-        if old is not None and (is_all or tool.is_strict):
-            acts += replacement(where, old, new or "", is_once=not is_all)
-    return [act for act in acts if act.path]
-
-
-def _write(tool: FileTool, arguments: Mapping[str, Any], result: str) -> list[Act]:
-    path, content = _path(tool, arguments), _text(tool, arguments, "content")
-    if not path:
-        return []
-    return [unknown(path) if content is None or arguments.get("append") else write(path, content)]
-
-
-def _patch(tool: FileTool, arguments: Mapping[str, Any], result: str) -> list[Act]:
-    return acts_of_patch(_text(tool, arguments, "content") or "")
-
-
-def _remove(tool: FileTool, arguments: Mapping[str, Any], result: str) -> list[Act]:
-    return [write(path, "")] if (path := _path(tool, arguments)) else []
-
-
-def _move(tool: FileTool, arguments: Mapping[str, Any], result: str) -> list[Act]:
-    return [unknown(path) for role in ("path", "to") if (path := _path(tool, arguments, role))]
-
-
-def _run(tool: FileTool, arguments: Mapping[str, Any], result: str) -> list[Act]:
-    command, folder = _argument(tool, arguments, "command"), _path(tool, arguments, "folder")
-    if isinstance(command, (list, tuple)) and command[:1] == ["apply_patch"]:
-        return acts_of_patch("\n".join(map(str, command[1:])), folder)
-    return acts_of_command(_line(command), result, folder, _is_cut(result))
-
-
-def _line(command: object) -> str:
-    """Return a shell's command as its line: some tools take the words of one that runs a shell."""
-    if isinstance(command, (list, tuple)):
-        return " ".join(map(str, command[2:] if len(command) > 2 and str(command[1]).startswith("-") else command))
-    return command if isinstance(command, str) else ""
-
-
-_Reader = Callable[[FileTool, Mapping[str, Any], str], list[Act]]
-_ACTS: dict[str, _Reader] = {
-    "read": _read, "view": _read, "search": _search, "edit": _edit, "write": _write, "create": _write,
-    "patch": _patch, "remove": _remove, "move": _move, "run": _run,
-}  # fmt: skip

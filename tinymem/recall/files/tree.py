@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tinymem.recall.files.acts import full_path
-from tinymem.recall.files.changes import Change, Changes, joined, lines_of_part
+from tinymem.recall.files.changes import Change, Changes, joined
 from tinymem.recall.files.lines import code_lines
 from tinymem.steps.step import Part, Step
 
@@ -81,13 +81,15 @@ class ComparedChanges:
     def since(self, step: Step, parts: Sequence[Part], place: int, start: int, end: int) -> Change:
         """Return what changed since, as `Changes.since` does, with the lines that the files have no more."""
         change = self._changes.since(step, parts, place, start, end)
-        spans = [*change.spans]
         versions = self._changes.versions_of(step, parts, place)
-        for line in lines_of_part(parts[place], start, end) if versions else ():
+        if not versions:
+            return change
+        spans = [*change.spans]
+        for line in self._changes.lines_of(step, parts, place, start, end):
             first, last = max(line.start, start), min(line.end, end)
             if last - first > LONGEST or any(begin < last and first < stop for begin, stop, _ in change.spans):
                 continue
             having = [path for path, version in versions.items() if version.knows(line.code)]
             if having and all(self._tree.has(path, line.code) is False for path in having):
                 spans.append((first, last, f"not in {having[0].rpartition('/')[2]} today"))
-        return change._replace(spans=tuple(joined(sorted(spans), parts[place].text)))
+        return change._replace(spans=(*joined(sorted(spans), parts[place].text),))

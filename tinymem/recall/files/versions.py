@@ -1,49 +1,71 @@
-"""Versions of a file, from what steps did to it: which lines stood in it once and do no more."""
+"""Versions of a file, from what steps did to it: which lines stood in it once and do no more, and since when."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Collection, Iterable, Set
+from collections.abc import Iterable, Iterator, Set
+from typing import NamedTuple
 
 from tinymem.protocols import FileNote
-from tinymem.recall.files.acts import EDITED, READ, REPLACED, RESET, SEEN, WROTE
-from tinymem.recall.files.lines import unpack_codes
-from tinymem.recall.files.pieces import Piece, Replacement
+from tinymem.recall.files.acts import EDITED, READ, REPLACED, RESET, SEEN, UNKNOWN, WROTE
+from tinymem.recall.files.commands import RUN
+from tinymem.recall.files.lines import unpack_codes, without_number
+from tinymem.stores.filter import folders_of
 
-__all__ = ["Version"]
+__all__ = ["Link", "Version", "count_gone", "links_of", "notes_by_path", "version_of"]
 
 MOST_REPLACED = 200  # newest replacements of pieces that lines are compared with; after older ones any line may stand
 ALIKE = 0.3  # share of its lines that a file keeps between two reads, or somebody else has rewritten it
+
+
+class _Replacement(NamedTuple):
+    """A piece of lines that was replaced in all of them.
+
+    `place` is that of its note, `made` are the lines that it made, as far as they have the old piece or are the edges
+    of the new text; "" stands for any line. With `is_kept` the old piece stands in the new text, too.
+    """
+
+    place: int
+    old: str
+    made: list[str]
+    is_kept: bool
+
+    def takes(self, line: str) -> bool:
+        """Return whether a line stands no more after it."""
+        return self.old in line and not (self.is_kept and self.may_make(line))
+
+    def may_make(self, line: str) -> bool:
+        """Return whether a line may stand since then."""
+        return any(piece in line for piece in self.made)
 
 
 class Version:
     """A file as its `notes`, in order, leave it."""
 
     def __init__(self, notes: Iterable[FileNote]) -> None:
+        self._notes = [*notes]
         self._last: dict[int, int] = {}  # by line: the place of the last note that shows it,
         self._gone: dict[int, int] = {}  # and of the last one that takes it away
-        self._replaced: list[tuple[int, Replacement]] = []  # with the places of their notes
+        self._replaced: list[_Replacement] = []
         self._is_whole = False  # whether the last edit was of lines that are known
         self._whole: list[int] = []  # places of the notes that say what all lines are
-        self._notes = [*notes]
         self._copies: Counter[int] = Counter()  # of each line, as far as they are known
         self._doubted: Set[int] = frozenset()
         self._sure = 0  # the place from which on it is known what stands there
         self._unknown = -1  # the place of the last note that says that nobody knows
         for place, note in enumerate(self._notes):
             self._take(place, note)
-        older, self._replaced = self._replaced[:-MOST_REPLACED], self._replaced[-MOST_REPLACED:]
-        self._compared_since = older[-1][0] if older else -1
-        remade = [place for place, change in self._replaced if change.may_make(())]
-        self._remade = remade[-1] if remade else self._compared_since  # the last place where any line may have come
+        older = self._replaced[:-MOST_REPLACED]
+        self._compared_since = older[-1].place if older else -1
 
     def _take(self, place: int, note: FileNote) -> None:
-        lines, copies = unpack_codes(note.lines), self._copies
+        lines, gone, copies = unpack_codes(note.lines), unpack_codes(note.gone), self._copies
         if note.kind == REPLACED:
-            change = Replacement.unpack(lines, unpack_codes(note.gone))
-            if not (change.is_once and self._is_whole):
-                self._replaced.append((place, change))
+            is_once, is_kept, *old = gone
+            if not (is_once and self._is_whole):
+                made = _text(lines).split("\n")
+                self._replaced.append(_Replacement(place, _text(old), made, bool(is_kept)))
             return
         if note.kind == READ and self._is_another(lines):
             return
@@ -51,20 +73,19 @@ class Version:
             self._whole.append(place)
             self._copies = Counter(lines)
         elif note.kind == EDITED:
-            went = Counter(unpack_codes(note.gone))
-            self._is_whole = any(copies[code] > 0 for code in went)
-            for code, count in went.items():
+            self._is_whole = any(copies[code] for code in gone)
+            for code, count in Counter(gone).items():
                 if copies[code] <= count:
                     self._gone[code] = place
                 copies[code] = max(0, copies[code] - count)
             copies.update(lines)
         elif note.kind == SEEN:
             copies.update({code: max(0, count - copies[code]) for code, count in Counter(lines).items()})
-        else:
+        elif note.kind in (UNKNOWN, RESET):
             copies.clear()
             self._unknown = place
             self._sure = place + 1 if note.kind == RESET else self._sure
-        self._last.update(dict.fromkeys(lines, place))
+        self._last |= dict.fromkeys(lines, place)
 
     def _is_another(self, lines: Iterable[int]) -> bool:
         """Return whether a read shows about nothing of what is known: the result of another call, most likely.
@@ -99,29 +120,73 @@ class Version:
         """Return whether something changed the file, nobody knows how, since a line was shown."""
         return self._last.get(code, self._unknown) < self._unknown
 
-    def pieces(self) -> Iterable[Piece]:
-        """Yield the pieces that may stand in lines, for `gone_since`."""
-        for _, change in self._replaced:
-            yield change.old
-            yield from change.new
-
-    def gone_since(self, code: int, inside: Collection[Piece] = ()) -> FileNote | None:
-        """Return the note since which a line is gone; None where it stands there, or that is not sure.
-
-        `inside` are those of the `pieces` that stand in it.
-        """
-        last, gone = self._last.get(code, -1), self._gone.get(code, -1)
-        last = max(last, self._compared_since if inside else self._remade)
-        for place, change in self._replaced if inside else ():
-            if place > last and change.takes(inside):
-                gone = max(gone, place)
-            elif place > last and change.may_make(inside):
-                last = place
+    def gone_since(self, code: int, text: str = "") -> FileNote | None:
+        """Return the note since which a line is gone that says `text`; None where it stands, or may stand."""
+        last, gone = max(self._last.get(code, -1), self._compared_since), self._gone.get(code, -1)
+        line = without_number(text) if self._replaced else text
+        for change in self._replaced[-MOST_REPLACED:]:
+            if change.place > last and change.takes(line):
+                gone = max(gone, change.place)
+            elif change.place > last and change.may_make(line):
+                last = change.place
         if gone > last and gone >= self._sure:
             return self._notes[gone]
-        at = bisect_left(self._whole, max(last + 1, self._sure))
-        return self._notes[self._whole[at]] if self.knows(code) and at < len(self._whole) else None
+        next_whole = bisect_left(self._whole, max(last + 1, self._sure))
+        is_missing = self.knows(code) and next_whole < len(self._whole)
+        return self._notes[self._whole[next_whole]] if is_missing else None
 
 
-def _are_alike(some: Set[int], others: Set[int]) -> bool:
-    return bool(others) and len(some & others) >= ALIKE * min(len(some), len(others))
+def _text(codes: Iterable[int]) -> str:
+    return "".join(map(chr, codes))
+
+
+def _are_alike(lines: Set[int], others: Set[int]) -> bool:
+    return bool(others) and len(lines & others) >= ALIKE * min(len(lines), len(others))
+
+
+def notes_by_path(notes: Iterable[FileNote]) -> dict[str, list[FileNote]]:
+    """Return notes by the paths of their files."""
+    found: dict[str, list[FileNote]] = {}
+    for note in notes:
+        found.setdefault(note.path, []).append(note)
+    return found
+
+
+def version_of(path: str, notes: dict[str, list[FileNote]]) -> Version:
+    """Return the version of the file at a `path`, by the notes of each path, those of its folders included."""
+    return Version(sorted(note for name in folders_of([path]) for note in notes.get(name, ())))
+
+
+class Link(NamedTuple):
+    """The `lines` of the file at `path` that the step `old` showed and the step `new` took away."""
+
+    old: int
+    new: int
+    path: str
+    lines: int
+
+
+def links_of(number: int, notes: Iterable[FileNote]) -> list[Link]:
+    """Return the links from and to a step, by the notes of the files that it touched."""
+    gone = [(shown.step, since.step, shown.path) for shown, _, since in _gone_lines(notes)]
+    links = Counter(link for link in gone if link[0] < link[1] and number in link[:2])
+    return [Link(*link, lines) for link, lines in sorted(links.items())]
+
+
+def count_gone(notes: Iterable[FileNote]) -> int:
+    """Return how many lines stand in their files no more, of those that steps showed."""
+    return len({(shown.path, code) for shown, code, _ in _gone_lines(notes)})
+
+
+def _gone_lines(notes: Iterable[FileNote]) -> Iterator[tuple[FileNote, int, FileNote]]:
+    """Yield each line of a note that is gone, between that note and the one since which it is."""
+    by_path = notes_by_path(notes)
+    for path, shown in by_path.items():
+        showing = [note for note in shown if note.lines and note.kind <= RESET]
+        if path.startswith(RUN) or not showing:
+            continue
+        version = version_of(path, by_path)
+        for note in showing:
+            for code in {*unpack_codes(note.lines)}:
+                if (since := version.gone_since(code)) is not None:
+                    yield note, code, since
