@@ -16,7 +16,7 @@ from tinymem.messages.validity import repair
 from tinymem.recall import Recall
 from tinymem.steps.checks import Time, check_str, check_token_budget, to_utc
 from tinymem.steps.content import Content, clean
-from tinymem.steps.ids import new_nanoid
+from tinymem.steps.ids import new_nanoid, utc_now
 from tinymem.steps.step import Message as ChatMessage
 from tinymem.steps.step import join_contents
 from tinymem.steps.types import MessageStep
@@ -72,15 +72,15 @@ class ConversationMemory:
             path, max_tokens = None, path
         if not isinstance(path, (str, Path, type(None))):
             raise InputError(f"path must be a folder or None, not {safe_repr(path)}; a budget is given as max_tokens=")
-        if memory is not None and (path is not None or options or namespace != NAMESPACE):
-            raise InputError("an open memory has its path, namespace and options already: give memory= without them")
-        if memory is not None and not isinstance(memory, HierarchicalMemory):
-            raise InputError(f"memory must be a HierarchicalMemory, not {type(memory).__name__}")
-        self._is_own = memory is None
-        budget = (MAX_TOKENS if memory is None else memory.max_tokens) if max_tokens is None else max_tokens
-        self.max_tokens = check_token_budget("max_tokens", budget)
+        self._opened: HierarchicalMemory | None = None
         if memory is None:
-            memory = HierarchicalMemory(path, namespace=namespace, max_tokens=budget, **options)
+            budget = check_token_budget("max_tokens", MAX_TOKENS if max_tokens is None else max_tokens)
+            memory = self._opened = HierarchicalMemory(path, namespace=namespace, max_tokens=budget, **options)
+        elif path is not None or options or namespace != NAMESPACE:
+            raise InputError("an open memory has its path, namespace and options already: give memory= without them")
+        elif not isinstance(memory, HierarchicalMemory):
+            raise InputError(f"memory must be a HierarchicalMemory, not {type(memory).__name__}")
+        self.max_tokens = check_token_budget("max_tokens", memory.max_tokens if max_tokens is None else max_tokens)
         self.memory, self.tool = memory, RetrieveMessage(memory)
         self._journal, self._counter = memory.long_term.journal, memory.long_term.counter
         self._messages = MessageSequence(self._journal)
@@ -117,14 +117,16 @@ class ConversationMemory:
         _check_role(role)
         if content is None:
             raise InputError("content must be a string or a list of content parts, not None")
-        more: dict[str, Any] = {} if timestamp is None else {"timestamp": to_utc("timestamp", timestamp)}
-        more["session"] = None if session is None else check_str("session", session)
-        more["speaker"] = None if speaker is None else check_str("speaker", speaker)
-        while self._journal.numbers([nanoid := new_nanoid()]):
-            pass  # taken, which is rare
-        step = MessageStep(role, content, id=nanoid, **more)
+        time = to_utc("timestamp", timestamp) or utc_now()
+        step = MessageStep(role, content, id=self._new_id(), session=session, speaker=speaker, timestamp=time)
         self.memory.archive([step])
         return message_of(step)
+
+    def _new_id(self) -> str:
+        nanoid = new_nanoid()
+        while self._journal.numbers([nanoid]):  # it is taken, which is rare
+            nanoid = new_nanoid()
+        return nanoid
 
     # -- out ----------------------------------------------------------------------------------------------------------
 
@@ -234,18 +236,12 @@ class ConversationMemory:
         self,
         query: str,
         max_tokens: int = 1_000,
-        *,
-        now: Time | None = None,
-        since: Time | None = None,
-        until: Time | None = None,
-        session: str | None = None,
-        speaker: str | None = None,
-        k: int | None = None,
-        min_relevance: float | None = None,
+        **options: Any,
     ) -> Recall:
         """Recall the messages that answer `query`, in at most `max_tokens`; the id of a find is `item.step.id`.
 
-        Filters, limits and errors are those of `HierarchicalMemory.recall`.
+        Options (`session`, `speaker`, `since`, `until`, `now`, `k`, `min_relevance`) and errors are those of
+        `HierarchicalMemory.recall`.
 
         >>> import tempfile
         >>> with ConversationMemory(tempfile.mkdtemp()) as conversation:
@@ -253,9 +249,7 @@ class ConversationMemory:
         ...     conversation.search("Where is staging?").items[0].step.id == message.nanoid
         True
         """
-        where: dict[str, Any] = {"since": since, "until": until, "session": session, "speaker": speaker}
-        limits: dict[str, Any] = {"k": k, "min_relevance": min_relevance}
-        return self.memory.recall(query, max_tokens, now=now, type=MessageStep.type, **where, **limits)
+        return self.memory.recall(query, max_tokens, type=MessageStep.type, **options)
 
     def __len__(self) -> int:
         return len(self._messages)
@@ -267,8 +261,8 @@ class ConversationMemory:
 
     def close(self) -> None:
         """Close the memory, if this conversation opened it. Closing twice is no error."""
-        if self._is_own:
-            self.memory.close()
+        if self._opened is not None:
+            self._opened.close()
 
     def __enter__(self) -> ConversationMemory:
         return self
@@ -298,7 +292,10 @@ def _render_plainly(step: MessageStep) -> list[ChatMessage]:
 def _render_for_api(step: MessageStep, ids: bool) -> list[ChatMessage]:
     """Render the message as the chat APIs take it, an empty one not at all, a lone tool result as text."""
     messages = repair(step.to_messages(style="observation"))
-    return [{**m, "content": join_contents(f"[{clean(step.id)}]", m["content"])} for m in messages] if ids else messages
+    for message in messages:
+        if ids:
+            message["content"] = join_contents(f"[{clean(step.id)}]", message["content"])
+    return messages
 
 
 ConversationManager = ConversationMemory  # the name in other libraries

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import logging
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Sequence
+from copy import deepcopy
 from typing import Any
 
 from tinymem.errors import InputError, TinymemError, warn_hourly
@@ -14,7 +15,8 @@ from tinymem.memory.reading import render_part
 from tinymem.recall.render import block, quoted
 from tinymem.recall.results import Excerpt
 from tinymem.steps.checks import check_non_negative_int, check_str, check_token_budget
-from tinymem.steps.content import as_text, clean, is_empty
+from tinymem.steps.content import as_text, clean
+from tinymem.steps.step import Step
 from tinymem.steps.types import MessageStep, shown_time
 
 __all__ = ["Answer", "RetrieveMessage", "message_step"]
@@ -29,22 +31,34 @@ NEAR = 500  # newest ids among which the one that was meant is looked for
 OFFERED = 3  # ids that an answer suggests in place of a wrong one
 SHOWN = 60  # characters of an id, a name or an argument that an answer repeats
 
-DESCRIPTION = (
-    "Fetch one past message of this conversation by its id (nanoid), or search all past messages (query). "
-    "Give one of the two. Messages come back word for word; a search names the ids of what it finds."
-)
-PARAMETERS: dict[str, dict[str, Any]] = {
-    "nanoid": {"type": "string", "description": "Id of the message to fetch, such as V4xGjR8aTn."},
-    "query": {"type": "string", "description": "What to look for, in plain words."},
-    "max_tokens": {
-        "type": "integer",
-        "minimum": LEAST,
-        "description": f"Most tokens of the answer; {DEFAULT} unless given.",
-    },
-    "start": {
-        "type": "integer",
-        "minimum": 0,
-        "description": "With nanoid: character of the message to begin at, to read on in a long one.",
+NO_MESSAGES = "Past messages cannot be read at the moment: go on without them, or try again later."
+SCHEMA = {
+    "type": "function",
+    "function": {
+        "name": NAME,
+        "description": (
+            "Fetch one past message of this conversation by its id (nanoid), or search all past messages (query). "
+            "Give one of the two. Messages come back word for word; a search names the ids of what it finds."
+        ),
+        "parameters": {
+            "type": "object",
+            "properties": {
+                "nanoid": {"type": "string", "description": "Id of the message to fetch, such as V4xGjR8aTn."},
+                "query": {"type": "string", "description": "What to look for, in plain words."},
+                "max_tokens": {
+                    "type": "integer",
+                    "minimum": LEAST,
+                    "description": f"Most tokens of the answer; {DEFAULT} unless given.",
+                },
+                "start": {
+                    "type": "integer",
+                    "minimum": 0,
+                    "description": "With nanoid: character of the message to begin at, to read on in a long one.",
+                },
+            },
+            "required": [],
+            "additionalProperties": False,
+        },
     },
 }
 
@@ -78,12 +92,7 @@ class RetrieveMessage:
     @property
     def schema(self) -> dict[str, Any]:
         """The tool as an entry of the chat API's `tools`; a new dict each time."""
-        properties = {name: dict(value) for name, value in PARAMETERS.items()}
-        parameters = {"type": "object", "properties": properties, "required": [], "additionalProperties": False}
-        return {
-            "type": "function",
-            "function": {"name": NAME, "description": DESCRIPTION, "parameters": parameters},
-        }
+        return deepcopy(SCHEMA)
 
     def __call__(
         self,
@@ -95,26 +104,26 @@ class RetrieveMessage:
     ) -> Answer:
         """Return the message with the id `nanoid`, from character `start` on, or what answers `query`, as text."""
         try:
-            return Answer(self._answer(nanoid, query, max_tokens, start, unknown))
+            if unknown:
+                names = ", ".join(sorted(unknown))
+                raise InputError(f"{NAME} has no argument {names:.{SHOWN}}, only nanoid, query, max_tokens, start.")
+            return Answer(self._answer(nanoid, query, max_tokens, start))
         except InputError as error:
             return Answer(error)
         except TinymemError as error:
             warn_hourly(logger, self._memory.path, "%s could not be answered: %s", NAME, error)
-            return Answer("Past messages cannot be read at the moment: go on without them, or try again later.")
+            return Answer(NO_MESSAGES)
 
-    def _answer(
-        self, nanoid: str | None, query: str | None, max_tokens: int | None, start: int | None, unknown: Iterable[str]
-    ) -> str:
-        if names := ", ".join(sorted(unknown)):
-            raise InputError(f"{NAME} has no argument {names:.{SHOWN}}, only {', '.join(PARAMETERS)}.")
-        id, wanted = _text_or_empty("nanoid", nanoid), _text_or_empty("query", query)
+    def _answer(self, nanoid: str | None, query: str | None, max_tokens: int | None, start: int | None) -> str:
+        id = check_str("nanoid", nanoid or "").strip("[] \n")  # models send null or "" for what they leave open
+        wanted = check_str("query", query or "").strip()
         if bool(id) == bool(wanted):
             raise InputError(f"Give nanoid or query, one of the two. {self._offer()}")
         budget = check_token_budget("max_tokens", DEFAULT if max_tokens is None else max_tokens)
         budget = max(LEAST, min(budget, self._memory.max_tokens))
         if wanted:
             return self._search(wanted, budget)
-        return self._fetch(id.strip("[] \n"), check_non_negative_int("start", start or 0), budget)
+        return self._fetch(id, check_non_negative_int("start", start or 0), budget)
 
     # -- by id --------------------------------------------------------------------------------------------------------
 
@@ -146,21 +155,19 @@ class RetrieveMessage:
         least = max(budget - HEADS, DEFAULT)  # a passage over the budget is cut below instead of passed over
         recalled = self._memory.recall(query, least, type=MessageStep.type)
         items = sorted(recalled.items, key=lambda item: -item.score)
-        while len(items) > 1 and self._tokens(self._render_list(items)) > budget:
+        while items:
+            text = self._render_list(items)
+            if self._memory.long_term.counter.count(text) <= budget:
+                return text
+            if len(items) == 1:
+                return self._part(_message(items[0].step), items[0].start, budget)
             items.pop()
-        if not items:
-            return f"Nothing that was said bears on {query!r:.{SHOWN}}: try other words. {self._offer()}"
-        text = self._render_list(items)
-        if self._tokens(text) <= budget:
-            return text
-        step = items[0].step
-        assert isinstance(step, MessageStep)
-        return self._part(step, items[0].start, budget)
+        return f"Nothing that was said bears on {query!r:.{SHOWN}}: try other words. {self._offer()}"
 
     def _render_list(self, items: Sequence[Excerpt]) -> str:
         """Render excerpts in order of time, each under the head of its message."""
         in_order = sorted(items, key=lambda item: (item.step.step_number or 0, item.start))
-        lines = [(_head(item.step), _excerpt(item)) for item in in_order if isinstance(item.step, MessageStep)]
+        lines = [(_head(_message(item.step)), _excerpt(item)) for item in in_order]
         return f"{block(lines, self._memory.long_term.key)}\nWhole messages: {NAME}(nanoid=...)."
 
     # -- words --------------------------------------------------------------------------------------------------------
@@ -173,9 +180,6 @@ class RetrieveMessage:
         close = difflib.get_close_matches(nanoid[:SHOWN], ids, OFFERED) if nanoid else []
         named = ", ".join(f"{clean(id):.{SHOWN}}" for id in close or ids[:OFFERED])
         return f"{'Close to it' if close else 'The newest messages'}: {named}. To search: {NAME}(query=...)."
-
-    def _tokens(self, text: str) -> int:
-        return self._memory.long_term.counter.count(text)
 
 
 def message_step(memory: HierarchicalMemory, nanoid: str) -> MessageStep:
@@ -190,10 +194,9 @@ def message_step(memory: HierarchicalMemory, nanoid: str) -> MessageStep:
     return step
 
 
-def _text_or_empty(name: str, value: str | None) -> str:
-    """Return a text, or "" for none: models send null or an empty string for what they leave open."""
-    text = "" if value is None else check_str(name, value)
-    return "" if is_empty(text) else text
+def _message(step: Step) -> MessageStep:
+    assert isinstance(step, MessageStep)  # as was asked for
+    return step
 
 
 def _head(step: MessageStep) -> str:
