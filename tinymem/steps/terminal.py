@@ -40,8 +40,7 @@ Line: TypeAlias = Sequence[tuple[str, str]]  # texts, each with its style (rich'
 
 NARROW = 80  # columns where there is no terminal
 GAP, INDENT = "  ", "    "  # between columns, and before what stands below its row
-LEAST = {"below": 16, "wrapped": 32}  # cells of a text beside others; with fewer it stands below
-LEAST_NAME = 6  # cells of a name that is cut
+LEAST = {"below": 16, "wrapped": 32, "cut": 6}  # cells of a text beside others, below which it stands, and of a name
 
 # Line breaks that `clean` leaves, and marks that turn the direction of all that follows on the line.
 _BREAKS = dict.fromkeys(map(ord, "\t\n\r\u2028\u2029"), " ")
@@ -168,42 +167,43 @@ class Table:
     def lines(self, width: int | None = None) -> Iterator[Line]:
         """Yield the table, columns two spaces apart, in lines of at most `width` cells."""
         titles = [column.title for column in self.columns]
-        rows = [*([titles] if any(titles) else []), *([safe(cell) for cell in row] for row in self.rows)]
-        widths = [max(map(count_cells, column)) for column in zip(*rows, strict=True)]
+        rows = [[safe(cell) for cell in row] for row in self.rows]
+        if any(titles):
+            rows.insert(0, titles)
+        widths = [max(map(count_cells, cells)) for cells in zip(*rows, strict=True)]
         below = [] if width is None else self._fit(widths, width)
         beside = [place for place in range(len(widths)) if place not in below]
         for row in rows:
-            cells = [self._cell_lines(place, row[place], widths[place]) for place in beside]
+            cells = [self._pieces(place, row[place], widths[place]) for place in beside]
             for pieces in zip_longest(*cells, fillvalue=""):
                 yield self._line(beside, pieces, widths)
-            for place in filter(row.__getitem__, below):
-                for piece in self._cell_lines(place, row[place], max(1, (width or 0) - len(INDENT))):
-                    yield [(INDENT, ""), (piece, self.columns[place].style)]
+            for place in below:
+                pieces = self._pieces(place, row[place], max(1, (width or 0) - len(INDENT)))
+                yield from ([(INDENT, ""), (piece, self.columns[place].style)] for piece in pieces if piece)
 
     def _fit(self, widths: list[int], width: int) -> list[int]:
-        """Make the columns narrower until a row fits the width, and return those that stand below it."""
+        """Make columns narrower until a row fits the width: texts first. Return those that stand below the row."""
         below: list[int] = []
         excess = sum(widths) + len(GAP) * (len(widths) - 1) - width
-        places = range(len(widths))
-        for place in reversed([place for place in places if self.columns[place].room in LEAST]):
-            least = LEAST[self.columns[place].room]
-            if excess > 0 and widths[place] - excess < least:
+        last_first = reversed(range(len(widths)))
+        for place in sorted(last_first, key=lambda place: self.columns[place].room == "cut"):
+            room = self.columns[place].room
+            if excess <= 0 or room == "kept":
+                continue
+            narrow = widths[place] - excess
+            if room != "cut" and narrow < LEAST[room]:
                 below.insert(0, place)
                 excess -= widths[place] + len(GAP)
-            elif excess > 0:
-                widths[place] -= excess
-                excess = 0
-        names = [place for place in places if self.columns[place].room == "cut"]
-        for place in sorted(names, key=lambda place: -widths[place]):
-            narrow = min(widths[place], max(LEAST_NAME, widths[place] - max(0, excess)))
-            excess -= widths[place] - narrow
-            widths[place] = narrow
+            else:
+                narrow = min(widths[place], max(narrow, LEAST[room]))
+                excess -= widths[place] - narrow
+                widths[place] = narrow
         return below
 
-    def _cell_lines(self, place: int, cell: str, width: int) -> list[str]:
-        if self.columns[place].room == "wrapped":
-            return wrap_to_cells(cell, width)
-        return [truncate_to_cells(cell, width)]
+    def _pieces(self, place: int, cell: str, width: int) -> list[str]:
+        """Return a cell in lines of this width."""
+        is_wrapped = self.columns[place].room == "wrapped"
+        return wrap_to_cells(cell, width) if is_wrapped else [truncate_to_cells(cell, width)]
 
     def _line(self, places: Sequence[int], pieces: Sequence[str], widths: Sequence[int]) -> Line:
         line: list[tuple[str, str]] = []
@@ -236,11 +236,12 @@ class Shown:
             if isinstance(block, Table):
                 yield from block.lines(width)
                 continue
-            text = safe("".join(text for text, _ in block))
+            line = [(safe(text), style) for text, style in block]
+            text = "".join(text for text, _ in line)
             if width is None or count_cells(text) <= width:
-                yield [(safe(text), style) for text, style in block]
+                yield line
             else:
-                yield from ([(part, block[-1][1])] for part in wrap_to_cells(text, width))
+                yield from ([(piece, line[-1][1])] for piece in wrap_to_cells(text, width))
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {str(self).partition(chr(10))[0]}>"

@@ -28,7 +28,7 @@ from tinymem.steps.actions import ActionStep
 from tinymem.steps.checks import check_non_negative_int
 from tinymem.steps.content import as_text
 from tinymem.steps.serialization import load_step
-from tinymem.steps.terminal import NARROW, Column, Line, Shown, Table, first_words, pluralize, terminal_width
+from tinymem.steps.terminal import Column, Line, Shown, Table, first_words, pluralize, terminal_width
 from tinymem.window.manager import MemoryManager
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["MemoryReport", "debug_memory", "draw_memory", "report_of", "visualize_memory"]
 
 Memory: TypeAlias = "HierarchicalMemory | MemoryManager"
+Row: TypeAlias = Mapping[str, str | int]  # cells by the titles of their columns
 
 LISTED, DRAWN = 50, 16  # steps of a report, and of one with bars, unless it is said how many
 SESSIONS, EPISODES = 10, 8  # shown at most, the newest
@@ -83,16 +84,12 @@ class MemoryReport(Shown):
 
     def blocks(self) -> Iterator[Line | Table]:
         """Yield the report: the memory, its tiers, sessions, episodes and steps."""
-        yield [
-            (self.kind, "bold"),
-            (f": {pluralize(self.steps, 'step')}, {pluralize(self.tokens, 'token')} as sent", ""),
-        ]
-        for name, value in self._facts():
+        sizes = f": {pluralize(self.steps, 'step')}, {pluralize(self.tokens, 'token')} as sent"
+        yield [(self.kind, "bold"), (sizes, "")]
+        for name, value in self._facts().items():
             yield [(f"{name:<10}", "dim"), (value, "")]
-        yield from self._section(
-            {"tier": tier.name, "steps": tier.steps, "tokens": tier.tokens, BAR: tier.tokens} for tier in self.tiers
-        )
-        if any(one.session is not None for one in self.sessions):
+        yield from self._section(map(_tier_row, self.tiers))
+        if any(line.session is not None for line in self.sessions):
             yield from self._section(map(_session_row, self.sessions[-SESSIONS:]))
             yield from _rest(len(self.sessions) - SESSIONS, "earlier session")
         yield from self._section(map(_episode_row, self.episodes))
@@ -100,62 +97,84 @@ class MemoryReport(Shown):
         yield from self._section(map(_step_row, self.listed))
         yield from _rest(self.steps - len(self.listed), "earlier step")
 
-    def _facts(self) -> Iterator[tuple[str, str]]:
-        if self.stats is not None:
-            yield "path", self.path or ""
-            yield "namespace", self.stats.namespace
-            yield "embedder", self.stats.embedder
-            yield "store", self.stats.store
-            yield "passages", f"{self.stats.passages:,}"
-            yield "waiting", f"{pluralize(self.stats.waiting_steps, 'step')}, not cut into passages yet"
-            yield "episodes", f"{self.episode_count:,}"
-            yield "on disk", f"{self.stats.bytes_on_disk:,} bytes"
-            if self.stats.recalls:
-                yield "recalled", str(Totals(self.stats.recalls, self.stats.recalls_used, self.stats.recalled_tokens))
+    def _facts(self) -> dict[str, str]:
+        if self.stats is None:
+            return {}
+        facts = {
+            "path": self.path or "",
+            "namespace": self.stats.namespace,
+            "embedder": self.stats.embedder,
+            "store": self.stats.store,
+            "passages": f"{self.stats.passages:,}",
+            "waiting": f"{pluralize(self.stats.waiting_steps, 'step')}, not cut into passages yet",
+            "episodes": f"{self.episode_count:,}",
+            "on disk": f"{self.stats.bytes_on_disk:,} bytes",
+        }
+        if self.stats.recalls:
+            facts["recalled"] = str(Totals(self.stats.recalls, self.stats.recalls_used, self.stats.recalled_tokens))
+        return facts
 
-    def _section(self, found: Iterable[Mapping[str, str | int]]) -> Iterator[Line | Table]:
-        """Yield rows as a table, their bars on one scale; numbers stand to the right."""
+    def _section(self, found: Iterable[Row]) -> Iterator[Line | Table]:
+        """Yield rows as a table, with bars on one scale where they are drawn."""
         rows = list(found)
         if not rows:
             return
-        room = max(1, (self.width or NARROW) // 5)
-        scale = max(1, -(-max(int(row[BAR]) for row in rows) // room))
-        titles = [title for title in rows[0] if title not in ([BAR] if self.width is None else DETAILS)]
-
-        def column(title: str) -> Column:
-            if title == BAR:
-                return Column(f"one {BAR} is {pluralize(scale, 'token')}", "blue")
-            style, right = STYLES.get(title, ""), title == "step" or isinstance(rows[0][title], int)
-            return Column(title, style, right, "below" if style == "dim" else "cut" if title in NAMES else "kept")
-
-        def cell(title: str, value: str | int) -> str:
-            if title == BAR:
-                return BAR * -(-int(value) // scale)
-            return f"{value:,}" if isinstance(value, int) else value
-
+        titles = [title for title in rows[0] if self.width is None or title not in DETAILS]
+        columns = [_column(title, rows[0][title]) for title in titles]
+        cells = [[_cell(row[title]) for title in titles] for row in rows]
+        if self.width is not None:  # bars are beside the tokens
+            room = max(1, self.width // 5)
+            scale = max(1, -(-max(int(row["tokens"]) for row in rows) // room))
+            place = titles.index("tokens") + 1
+            columns.insert(place, Column(f"one {BAR} is {pluralize(scale, 'token')}", "blue"))
+            for row, texts in zip(rows, cells, strict=True):
+                texts.insert(place, BAR * -(-int(row["tokens"]) // scale))
         yield []
-        yield Table(
-            [column(title) for title in titles], [[cell(title, row[title]) for title in titles] for row in rows]
-        )
+        yield Table(columns, cells)
 
 
-def _session_row(one: SessionLine) -> dict[str, str | int]:
-    name = "(none)" if one.session is None else first_words(one.session, NAME)
-    days = {"first": f"{one.first:%Y-%m-%d}", "last": f"{one.last:%Y-%m-%d}"}
-    types = ", ".join(f"{count:,} {kind}" for kind, count in one.types.items())
-    return {"session": name, **days, "steps": one.steps, "tokens": one.tokens, BAR: one.tokens, "types": types}
+def _column(title: str, value: str | int) -> Column:
+    """Return the column of a title: numbers stand to the right, names are cut, and other texts may stand below."""
+    style, right = STYLES.get(title, ""), title == "step" or isinstance(value, int)
+    return Column(title, style, right, "below" if style == "dim" else "cut" if title in NAMES else "kept")
 
 
-def _episode_row(one: EpisodeLine) -> dict[str, str | int]:
-    sizes = {"steps": one.steps, "tokens": one.tokens, BAR: one.tokens}
-    return {"episode": f"#{one.first} to #{one.last}", **sizes, "summary": one.words}
+def _cell(value: str | int) -> str:
+    return f"{value:,}" if isinstance(value, int) else value
 
 
-def _step_row(one: StepLine) -> dict[str, str | int]:
-    notes = ", ".join(name for name in ("pinned", "shortened") if getattr(one, name))
-    where = {"step": str(one.number), "tier": one.tier, "type": one.type, "who": one.who}
-    sizes = {"tokens": one.tokens, BAR: one.tokens, "length": one.characters}
-    return {**where, **sizes, "notes": notes, "first words": one.words}
+def _tier_row(tier: Tier) -> Row:
+    return {"tier": tier.name, "steps": tier.steps, "tokens": tier.tokens}
+
+
+def _session_row(line: SessionLine) -> Row:
+    return {
+        "session": "(none)" if line.session is None else first_words(line.session, NAME),
+        "first": f"{line.first:%Y-%m-%d}",
+        "last": f"{line.last:%Y-%m-%d}",
+        "steps": line.steps,
+        "tokens": line.tokens,
+        "types": ", ".join(f"{count:,} {kind}" for kind, count in line.types.items()),
+    }
+
+
+def _episode_row(line: EpisodeLine) -> Row:
+    steps = f"#{line.first} to #{line.last}"
+    return {"episode": steps, "steps": line.steps, "tokens": line.tokens, "summary": line.words}
+
+
+def _step_row(line: StepLine) -> Row:
+    notes = ["pinned"] * line.pinned + ["shortened"] * line.shortened
+    return {
+        "step": str(line.number),
+        "tier": line.tier,
+        "type": line.type,
+        "who": line.who,
+        "tokens": line.tokens,
+        "length": line.characters,
+        "notes": ", ".join(notes),
+        "first words": line.words,
+    }
 
 
 def _rest(count: int, what: str) -> Iterator[Line]:
