@@ -12,7 +12,7 @@ from strategies import IMAGE, THOROUGH, histories
 
 from tinymem.errors import InputError
 from tinymem.steps.types import ActionStep, MessageStep, Step, ToolCall
-from tinymem.window.observations import prune_old_observations
+from tinymem.window.strategies import prune_old_observations
 
 NOON = datetime(2025, 3, 1, 12, tzinfo=timezone.utc)
 

@@ -15,10 +15,9 @@ from tinymem.runs.billing import Piece
 from tinymem.runs.needles import text_of
 from tinymem.steps.step import Message, Step
 from tinymem.window.manager import MemoryManager
-from tinymem.window.observations import prune_old_observations
 from tinymem.window.semantic import semantic_pruning
 from tinymem.window.sending import MessageRenderer, RenderedGroup
-from tinymem.window.strategies import keep_last_n_steps, no_pruning, token_budget
+from tinymem.window.strategies import keep_last_n_steps, no_pruning, prune_old_observations, token_budget
 from tinymem.window.strategy import Pruner
 from tinymem.window.summarize import summarize_strategy
 

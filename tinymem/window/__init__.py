@@ -9,18 +9,23 @@ from tinymem import lazy_names
 if TYPE_CHECKING:
     from tinymem.window.adaptive import AdaptiveMemoryManager
     from tinymem.window.manager import MemoryManager
-    from tinymem.window.observations import prune_old_observations
     from tinymem.window.semantic import semantic_pruning
-    from tinymem.window.strategies import compose, keep_last_n_steps, keep_system_and_recent, no_pruning, token_budget
+    from tinymem.window.strategies import (
+        compose,
+        keep_last_n_steps,
+        keep_system_and_recent,
+        no_pruning,
+        prune_old_observations,
+        token_budget,
+    )
     from tinymem.window.strategy import PruneReport, PruneStrategy
     from tinymem.window.summarize import summarize_strategy
 else:
     __getattr__, __dir__ = lazy_names(__name__, {
         "adaptive": "AdaptiveMemoryManager",
         "manager": "MemoryManager",
-        "observations": "prune_old_observations",
         "semantic": "semantic_pruning",
-        "strategies": "compose keep_last_n_steps keep_system_and_recent no_pruning token_budget",
+        "strategies": "compose keep_last_n_steps keep_system_and_recent no_pruning prune_old_observations token_budget",
         "strategy": "PruneReport PruneStrategy",
         "summarize": "summarize_strategy",
     })  # fmt: skip

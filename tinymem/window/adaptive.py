@@ -14,7 +14,17 @@ from tinymem.steps.standins import newest_request
 from tinymem.steps.step import STYLES, Message, Step, Style
 from tinymem.window.manager import MemoryManager, PruneReport
 from tinymem.window.sending import MessageRenderer, RenderedGroup, copies
-from tinymem.window.strategy import LOW_WATER, REQUEST, Group, critical, low_mark, newest_within, split, tokens_needed
+from tinymem.window.strategy import (
+    LOW_WATER,
+    REQUEST,
+    Group,
+    cost_of,
+    critical,
+    low_mark,
+    newest_within,
+    split,
+    tokens_needed,
+)
 from tinymem.window.window import Change
 
 __all__ = ["AdaptiveMemoryManager"]
@@ -63,9 +73,6 @@ class AdaptiveMemoryManager(MemoryManager):
         tokens_needed([], {}, max_tokens)  # the reply alone
         self.low_water = low_mark(low_water, "max_tokens", max_tokens, LOW_WATER)
         super().__init__(system_prompt, self._newest, None, steps=steps, on_prune=on_prune)
-
-    def _begin_with(self, steps: Iterable[Step]) -> None:
-        super()._begin_with(steps)
         if self._is_full(()):
             self.prune()
 
@@ -112,43 +119,46 @@ class AdaptiveMemoryManager(MemoryManager):
         while True:
             kept = newest_within(shown, costs, most, min(self.low_water, most), "current")
             # Of calls with one id the first keeps it: where that one goes, the next has it, and may cost more by it.
-            if (over := self._sending.tokens(kept) - self.max_tokens) <= 0:
+            excess = self._sending.tokens(kept) - self.max_tokens
+            if excess <= 0:
                 return kept
-            most -= over
+            most -= excess
 
     def _with_newest_fitted(self, steps: Sequence[Step]) -> list[Step]:
         """`steps`, with newest request and newest group shortened if they do not fit beside the critical steps."""
         sent = self._sending(steps)
-        *earlier, newest = (one.group for one in sent)
-        must, costs = critical(steps, "current"), self._sending.costs(steps)
-        kept, _ = split(earlier, must)
-        held = {step.id for step in must}
-        base = PER_REPLY + sum(costs[step.id] for group in kept for step in group)
+        *earlier, newest = (rendered.group for rendered in sent)
+        must_stay = critical(steps, "current")
+        fixed = {step.id for step in must_stay}
+        costs = self._sending.costs(steps)
+        kept, _ = split(earlier, must_stay)
+        base = PER_REPLY + sum(cost_of(group, costs) for group in kept)
         request = newest_request(steps)
-        for at, one in enumerate(sent[:-1]):
-            if request is not None and one.first == request.id and request.id not in held:
-                fixed = base + sum(costs[step.id] for step in newest if step.id in held)
-                earlier[at] = self._fitted(one, int(REQUEST * (self.max_tokens - fixed)), held)
-                base += self._sending.instead(one, earlier[at]).tokens
-        if base + sum(costs[step.id] for step in newest) > self.max_tokens:
-            if held.isdisjoint(step.id for step in newest):  # else `newest_within` says which step is too much
-                least = self._sending.instead(sent[-1], _cut(newest, LEAST, held)).tokens
+        places = [place for place, group in enumerate(earlier) if request is not None and group[0].id == request.id]
+        if request is not None and places and request.id not in fixed:
+            place = places[0]
+            room = self.max_tokens - base - sum(costs[step.id] for step in newest if step.id in fixed)
+            earlier[place] = self._fitted(sent[place], int(REQUEST * room), fixed)
+            base += self._sending.instead(sent[place], earlier[place]).tokens
+        if base + cost_of(newest, costs) > self.max_tokens:
+            if fixed.isdisjoint(step.id for step in newest):  # else `newest_within` says which step is too much
+                least = self._sending.instead(sent[-1], _cut(newest, LEAST, fixed)).tokens
                 tokens_needed(kept, costs, self.max_tokens, {"newest group": least})
             # the next steps want some of the room
-            newest = self._fitted(sent[-1], max(self.low_water, (base + self.max_tokens) // 2) - base, held)
+            newest = self._fitted(sent[-1], max(self.low_water, (base + self.max_tokens) // 2) - base, fixed)
         return [step for group in [*earlier, newest] for step in group]
 
-    def _fitted(self, sent: RenderedGroup, room: int, held: Collection[str]) -> Group:
+    def _fitted(self, sent: RenderedGroup, room: int, fixed: Collection[str]) -> Group:
         """A group with its texts as long as `room` tokens allow."""
         if sent.tokens <= room:
             return sent.group
 
-        def fits(most: int) -> bool:
-            return self._sending.instead(sent, _cut(sent.group, most, held)).tokens <= room
+        def fits(length: int) -> bool:
+            return self._sending.instead(sent, _cut(sent.group, length, fixed)).tokens <= room
 
-        return _cut(sent.group, most_characters(fits, room, LEAST), held)
+        return _cut(sent.group, most_characters(fits, room, LEAST), fixed)
 
 
-def _cut(group: Group, most: int, held: Collection[str]) -> Group:
-    """`group` with its texts cut to `most` characters; steps whose ids are `held` as they are."""
-    return [step if step.id in held else step.shortened(most) for step in group]
+def _cut(group: Group, length: int, fixed: Collection[str]) -> Group:
+    """`group` with its texts cut to `length` characters; steps with these ids stay as they are."""
+    return [step if step.id in fixed else step.shortened(length) for step in group]

@@ -17,7 +17,7 @@ from tinymem.steps.content import Content, left_out
 from tinymem.steps.step import Step
 from tinymem.steps.types import MessageStep
 
-__all__ = ["cut_middle", "cut_pieces", "excerpt", "fit_steps", "long_texts", "replace_texts"]
+__all__ = ["cut_middle", "cut_pieces", "excerpt", "long_texts", "newest_cut", "replace_texts"]
 
 LEAST = 200  # characters of a slice: less says nothing without its context
 LONG = 600  # a text of up to so many characters stays whole
@@ -90,10 +90,20 @@ def cut_middle(text: str, length: int) -> str:
     return excerpt(text, [(0, length - length // 3), (len(text) - length // 3, len(text))])
 
 
-def fit_steps(steps: Sequence[Step], room: int, count: Callable[[Step], int]) -> list[Step]:
-    """Cut the long texts of `steps` to head and tail, so that they cost at most `room` tokens; [] if they cannot."""
-    longest = most_characters(lambda most: sum(map(count, _cut(steps, most))) <= room, room)
-    return _cut(steps, longest) if longest >= 0 else []
+def newest_cut(
+    groups: Sequence[list[Step]], used: int, max_tokens: int, count: Callable[[Step], int]
+) -> tuple[list[list[Step]], int]:
+    """Return the newest group with its long texts cut to head and tail, and the tokens used with it.
+
+    It gets half of the tokens that are left. Where it cannot be cut so short, or there is none, no group is returned.
+    """
+    newest = groups[-1] if groups else []
+    room = (max_tokens - used) // 2
+    longest = most_characters(lambda length: sum(map(count, _cut(newest, length))) <= room, room)
+    if not newest or longest < 0:
+        return [], used
+    cut = _cut(newest, longest)
+    return [cut], used + sum(map(count, cut))
 
 
 def _cut(steps: Sequence[Step], length: int) -> list[Step]:

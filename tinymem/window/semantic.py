@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -17,10 +17,10 @@ from tinymem.steps.standins import newest_of, newest_request
 from tinymem.steps.step import Step, Style
 from tinymem.steps.types import TaskStep
 from tinymem.window.changes import WindowChanges
-from tinymem.window.excerpts import fit_steps
+from tinymem.window.excerpts import newest_cut
 from tinymem.window.filling import Filling
 from tinymem.window.step_index import StepIndex
-from tinymem.window.strategy import Group, PruneStrategy, Tasks, in_order, low_mark, must_stay, newest_that_fit
+from tinymem.window.strategy import PruneStrategy, Tasks, in_order, low_mark, must_stay, newest_that_fit
 
 __all__ = ["QUERY_GROUPS", "QUERY_STEPS", "SemanticPruning", "default_query", "semantic_pruning"]
 
@@ -121,7 +121,12 @@ class SemanticPruning:
         if PER_REPLY + sum(costs.values()) <= self.max_tokens:
             return list(steps)
         kept, others, used = must_stay(steps, costs, self.max_tokens, self.max_tokens, self.tasks)
-        recent, used = self._recent(others, costs, used)
+        share = used + int(RECENT_SHARE * (self.target - used))
+        recent_most = min(self.keep_recent, len(others))
+        limits = [self.max_tokens, *[share] * (recent_most - 1)][:recent_most]
+        recent, used = newest_that_fit(others, costs, used, limits)
+        if self.keep_recent and self.shorten and not recent:
+            recent, used = newest_cut(others, used, self.max_tokens, self.price.count)
         candidates = others[: len(others) - len(recent)]
         asked = default_query if self.query is None else self.query
         text = asked if isinstance(asked, str) else asked(steps)
@@ -131,18 +136,6 @@ class SemanticPruning:
             filled = Filling(candidates, found, self.price, costs, self.target - used, self.shorten).fill()
             kept += self.changes.apply(steps, filled) if self.shorten else filled
         return in_order(steps, [*kept, *recent])
-
-    def _recent(self, others: Sequence[Group], costs: Mapping[str, int], used: int) -> tuple[list[Group], int]:
-        """Return the newest groups, oldest first, and the tokens used with them."""
-        if not self.keep_recent or not others:
-            return [], used
-        share = used + int(RECENT_SHARE * (self.target - used))
-        limits = [self.max_tokens, *[share] * (min(self.keep_recent, len(others)) - 1)]
-        recent, used_now = newest_that_fit(others, costs, used, limits)
-        if recent or not self.shorten:
-            return recent, used_now
-        cut = fit_steps(others[-1], (self.max_tokens - used) // 2, self.price.count)
-        return ([cut] if cut else []), used + sum(map(self.price.count, cut))
 
 
 def default_query(steps: Sequence[Step], task: Step | None = None) -> str:

@@ -14,7 +14,7 @@ from tinymem.steps.checks import check_choice, check_non_negative_int
 from tinymem.steps.step import Step, Style
 from tinymem.summarizers.extractive import ExtractiveSummarizer
 from tinymem.summarizers.writing import FunctionSummarizer, SummaryWriter
-from tinymem.window.excerpts import fit_steps
+from tinymem.window.excerpts import newest_cut
 from tinymem.window.strategy import (
     Group,
     PruneStrategy,
@@ -160,10 +160,8 @@ def _by_tokens(
         sought = min(least, len(others))
         wanted = [max_tokens, *[max_tokens - share] * (sought - 1)] if sought else []
         recent, used = newest_that_fit(others, costs, used, chain(wanted, repeat(target - share)))
-        if least and others and not recent:
-            cut = fit_steps(others[-1], (max_tokens - used) // 2, writer.price.count)
-            recent = [cut] if cut else []
-            used += sum(map(writer.price.count, cut))
+        if least and not recent:
+            recent, used = newest_cut(others, used, max_tokens, writer.price.count)
         return _summarize(writer, steps, kept + recent, min(share, max_tokens - used))
 
     return summarize_by_tokens
