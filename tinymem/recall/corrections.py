@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from tinymem.recall.opened import Fetch, OpenedSteps
-from tinymem.recall.packing import Place, RankedPassage
+from tinymem.recall.opened import Fetch, OpenedSteps, PassagePlace
+from tinymem.recall.packing import RankedPassage
 from tinymem.recall.relevance import price_of
 from tinymem.recall.snapshot import Snapshot
-from tinymem.recall.supersession import LONGEST, Statement, has_other_value, newest_statements
+from tinymem.recall.supersession import has_other_value, newest_statements
 
 __all__ = ["newest_corrections", "places_of", "put_corrections", "put_newest_first"]
 
@@ -56,17 +56,18 @@ def put_corrections(
         catalog: The arrays over the passages.
         allowed: Rows that may come back: `(len(catalog),)`.
     """
-    if not any(one.number in corrections for one in ranked):
+    if corrections.keys().isdisjoint(passage.number for passage in ranked):
         return ranked
-    found: dict[tuple[int, ...], RankedPassage] = {}
-    for one in ranked:
-        if (new := corrections.get(one.number)) is not None:
-            places = places_of(catalog, allowed, new)
+    found: dict[PassagePlace, RankedPassage] = {}
+    for passage in ranked:
+        number = corrections.get(passage.number)
+        if number is not None:
+            places = places_of(catalog, allowed, number)
             if not places:
                 continue
             part, start, end = places[0]
-            one = one._replace(number=new, part=part, start=start, end=end)
-        found.setdefault(one[:4], one)
+            passage = passage._replace(number=number, part=part, start=start, end=end)
+        found.setdefault(passage[:4], passage)
     return [*found.values()]
 
 
@@ -74,33 +75,30 @@ def put_newest_first(
     ranked: Sequence[RankedPassage], budget: int, opened: OpenedSteps, fetch: Fetch
 ) -> Sequence[RankedPassage]:
     """Put statements before those that they supersede, as far as words tell, and note their numbers with these."""
-    if not newest_statements(_statements(_nearest(ranked, budget), opened, fetch)):
+    nearest = _related(_nearest(ranked, budget))
+    if not newest_statements(opened.statements(nearest, fetch)):
         return ranked  # as most times
-    places = _statements(ranked, opened, fetch)  # where one thing changed, so may others have
+    places = opened.statements(_related(ranked), fetch)  # where one thing changed, so may others have
     newest = newest_statements(places)
-    costs = {one[:4]: float(price_of(one.end - one.start)) - one.score for one in ranked}
+    costs = {passage[:4]: float(price_of(passage.end - passage.start)) - passage.score for passage in ranked}
     for older, newer in newest.items():
         costs[places[newer]] = min(costs[places[newer]], costs[places[older]])
     for older, newer in newest.items():
         costs[places[older]] += LOSS * has_other_value(older, newer)
     numbers = {places[older]: places[newer][0] for older, newer in newest.items()}
-    marked = [one._replace(newer=numbers.get(one[:4])) for one in ranked]
-    return sorted(marked, key=lambda one: (costs[one[:4]], one.newer is not None))
+    marked = [passage._replace(newer=numbers.get(passage[:4])) for passage in ranked]
+    return sorted(marked, key=lambda passage: (costs[passage[:4]], passage.newer is not None))
 
 
 def _nearest(ranked: Sequence[RankedPassage], budget: int) -> Sequence[RankedPassage]:
     """Return those that fit `budget` tokens, about, and the next AHEAD."""
-    for place, one in enumerate(ranked):
+    for rank, passage in enumerate(ranked):
         if budget < 0:
-            return ranked[: place + AHEAD]
-        budget -= (one.end - one.start) // 4 + LABEL
+            return ranked[: rank + AHEAD]
+        budget -= (passage.end - passage.start) // 4 + LABEL
     return ranked
 
 
-def _statements(ranked: Sequence[RankedPassage], opened: OpenedSteps, fetch: Fetch) -> dict[Statement, Place]:
-    """Return the passages that are statements and may come back."""
-    related = [one for one in ranked if one.is_relevant]
-    steps = opened.of({one.number for one in related}, fetch)
-    short = [one for one in related if one.end <= LONGEST and one.number in steps]  # others are of longer texts
-    said = [(steps[one.number].statement(one.part), one[:4]) for one in short]
-    return {statement: place for statement, place in said if statement is not None}
+def _related(ranked: Iterable[RankedPassage]) -> list[PassagePlace]:
+    """Return the places of the passages that may come back."""
+    return [passage[:4] for passage in ranked if passage.is_relevant]

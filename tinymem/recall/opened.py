@@ -1,8 +1,8 @@
-"""Steps that were opened for a block, with their parts, headers and lines at hand."""
+"""Steps that were opened for a block, and passages of them with their texts and tokens at hand."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TypeAlias
 
@@ -13,54 +13,63 @@ from tinymem.recall.render import RESULTS, header, label, line, quoted, speaker_
 from tinymem.recall.supersession import LONGEST, Statement
 from tinymem.steps.step import Part, Step
 
-__all__ = ["Fetch", "Gone", "Opened", "OpenedSteps"]
+__all__ = ["Fetch", "Gone", "Opened", "OpenedPassage", "OpenedSteps", "PassagePlace"]
 
-REMEMBERED = 500_000  # characters of steps that are held from one recall to the next
-LONG = 50_000  # characters of a step that is not held
+REMEMBERED = 500_000  # characters of steps that are kept from one recall to the next
+LONG = 50_000  # characters of a step that is not kept
 WORDLESS = (*RESULTS, "call", "code")  # kinds of parts that state nothing in words
 
 Fetch = Callable[[Sequence[int]], Mapping[int, Step]]
 Gone: TypeAlias = tuple[Span, ...]
+PassagePlace: TypeAlias = tuple[int, int, int, int]  # number of its step, part, start, end
+
+
+class OpenedPassage:
+    """A passage of a step, without the lines that are `gone`, with what it says, and its tokens counted once."""
+
+    def __init__(self, opened: Opened, part: int, start: int, end: int, gone: Gone) -> None:
+        self.opened, self.part, self.gone = opened, opened.parts[part], gone
+        text = without_gone(self.part.text, start, end, gone)
+        self.said = Utterance.of(text, speaker_key(opened.step, self.part))
+
+    @cached_property
+    def tokens(self) -> int:
+        """The tokens that it takes behind another passage of its part."""
+        return self.opened.counter.count(f"{quoted('', self.said.text)}\n")
+
+    @cached_property
+    def labelled_tokens(self) -> int:
+        """The tokens that it takes with its label before it."""
+        before = label(self.opened.step, self.part, whole=False)
+        return self.opened.counter.count(f"{quoted(before, self.said.text)}\n")
 
 
 class Opened:
-    """A step, with its parts, header and lines at hand, and the tokens of these."""
+    """A step, with its parts, header and passages at hand."""
 
     def __init__(self, step: Step, counter: TokenCounter) -> None:
-        self.step, self._counter = step, counter
+        self.step, self.counter = step, counter
         self.parts: tuple[Part, ...] = step.parts()
-        self.length = sum(len(part.text) for part in self.parts)
+        self.header = header(step)
+        self._passages: dict[tuple[object, ...], OpenedPassage] = {}
         self._lines: dict[tuple[object, ...], str] = {}
-        self._said: dict[tuple[object, ...], Utterance] = {}
         self._statements: dict[int, Statement | None] = {}
-        self._costs: dict[tuple[object, ...], int] = {}
 
     @cached_property
-    def header(self) -> str:
-        """The header over its excerpts."""
-        return header(self.step)
+    def header_tokens(self) -> int:
+        """The tokens of the header over its excerpts."""
+        return self.counter.count(f"{self.header}\n")
 
-    @cached_property
-    def header_cost(self) -> int:
-        """The tokens of the header."""
-        return self._counter.count(f"{self.header}\n")
+    def passage(self, part: int, start: int, end: int, gone: Gone = ()) -> OpenedPassage:
+        """Return a passage of it, made once."""
+        key = part, start, end, gone
+        if key not in self._passages:
+            self._passages[key] = OpenedPassage(self, part, start, end, gone)
+        return self._passages[key]
 
-    def cost(self, part: int, start: int, end: int, labelled: bool, gone: Gone = ()) -> int:
-        """Return the tokens of a passage, behind its label where it is `labelled`, counted once."""
-        at = (part, start, end, labelled, gone)
-        if at not in self._costs:
-            prefix = label(self.step, self.parts[part], whole=False) if labelled else ""
-            self._costs[at] = self._counter.count(f"{quoted(prefix, self.said(part, start, end, gone).text)}\n")
-        return self._costs[at]
-
-    def said(self, part: int, start: int, end: int, gone: Gone = ()) -> Utterance:
-        """Return the text of a passage with who said it, made once."""
-        at = (part, start, end, gone)
-        if at not in self._said:
-            whole = self.parts[part]
-            text = without_gone(whole.text, start, end, gone)
-            self._said[at] = Utterance.of(text, speaker_key(self.step, whole))
-        return self._said[at]
+    def said(self, part: int, start: int, end: int) -> Utterance:
+        """Return the text of a passage with who said it."""
+        return self.passage(part, start, end).said
 
     def statement(self, part: int) -> Statement | None:
         """Return a short part in words as a statement, made once; None for another one."""
@@ -74,10 +83,10 @@ class Opened:
 
     def line(self, part: int, start: int, end: int, numbered: bool = False, gone: Gone = ()) -> str:
         """Return the excerpt as it stands in the block, made once."""
-        at = (part, start, end, numbered, gone)
-        if at not in self._lines:
-            self._lines[at] = line(self.step, self.parts[part], start, end, numbered, gone)
-        return self._lines[at]
+        key = part, start, end, numbered, gone
+        if key not in self._lines:
+            self._lines[key] = line(self.step, self.parts[part], start, end, numbered, gone)
+        return self._lines[key]
 
 
 class OpenedSteps:
@@ -85,22 +94,38 @@ class OpenedSteps:
 
     def __init__(self, counter: TokenCounter) -> None:
         self._counter = counter
-        self._held: dict[int, Opened] = {}
-        self._length = 0
+        self.clear()
 
     def clear(self) -> None:
         """Keep nothing, since steps were forgotten."""
-        self._held, self._length = {}, 0
+        self._steps: dict[int, Opened] = {}
+        self._length = 0
 
     def of(self, numbers: Iterable[int], fetch: Fetch) -> dict[int, Opened]:
-        """Return these steps; those that are not held are fetched. Steps that are gone are left out."""
-        numbers, held = [*numbers], self._held
-        if missing := sorted(number for number in numbers if number not in held):
-            if self._length > REMEMBERED:
-                self.clear()
-            fetched = {number: Opened(step, self._counter) for number, step in fetch(missing).items()}
-            short = {number: opened for number, opened in fetched.items() if opened.length < LONG}
-            self._length += sum(opened.length for opened in short.values())
-            self._held |= short
-            held = {**held, **fetched}
-        return {number: held[number] for number in numbers if number in held}
+        """Return these steps; those that are not here are fetched. Steps that are gone are left out."""
+        found = {number: self._steps.get(number) for number in numbers}
+        missing = sorted(number for number, opened in found.items() if opened is None)
+        if missing and self._length > REMEMBERED:
+            self.clear()
+        for number, step in fetch(missing).items() if missing else ():
+            found[number] = opened = Opened(step, self._counter)
+            length = sum(len(part.text) for part in opened.parts)
+            if length < LONG:
+                self._steps[number] = opened
+                self._length += length
+        return {number: opened for number, opened in found.items() if opened is not None}
+
+    def passages(self, places: Collection[PassagePlace], fetch: Fetch) -> dict[PassagePlace, OpenedPassage]:
+        """Return the passages at these places, but for those of steps that are gone."""
+        steps = self.of({place[0] for place in places}, fetch)
+        return {place: steps[place[0]].passage(*place[1:]) for place in places if place[0] in steps}
+
+    def statements(self, places: Collection[PassagePlace], fetch: Fetch) -> dict[Statement, PassagePlace]:
+        """Return the statements at these places; others are of longer texts, or state nothing in words."""
+        steps = self.of({place[0] for place in places}, fetch)
+        found = {}
+        for number, part, start, end in places:
+            statement = steps[number].statement(part) if number in steps and end <= LONGEST else None
+            if statement is not None:
+                found[statement] = number, part, start, end
+        return found

@@ -7,19 +7,18 @@ checked on the text as it is sent, so it holds exactly.
 from __future__ import annotations
 
 import sys
-from collections import defaultdict
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from itertools import count, islice
-from typing import NamedTuple, TypeAlias
+from itertools import islice
+from typing import NamedTuple
 
 from tinymem.protocols import TokenCounter
 from tinymem.recall.diversity import DIVERSITY, SHORT, Repetitions, Utterance
 from tinymem.recall.files.changes import NOTHING, Change, Changes
 from tinymem.recall.files.tree import ComparedChanges
-from tinymem.recall.opened import Fetch, Gone, Opened, OpenedSteps
-from tinymem.recall.render import block, format_mark, header, line, speaker_key, without_gone
+from tinymem.recall.opened import Fetch, OpenedPassage, OpenedSteps, PassagePlace
+from tinymem.recall.render import block, format_mark, header, line, speaker_key
 from tinymem.recall.results import Excerpt, FeatureShares, LeftOut, Recall
 
 __all__ = [
@@ -36,8 +35,6 @@ ROUNDS = 3  # times that tokens are filled which the estimates left over
 REPEATS, TOO_LONG, BELOW = "repeats a better one", "does not fit", "ranked below"  # why a passage is left out,
 UNRELATED, ENOUGH, CHANGED = "too little to do with it", "enough came back", "changed since"
 
-
-Place: TypeAlias = tuple[int, int, int, int]  # of a passage: number of its step, part, start, end
 Every = Callable[..., "Sequence[RankedPassage]"]
 Newest = Callable[[int], Sequence[tuple[int, int, int]]]  # the places of the passages of a step that may come back
 
@@ -82,229 +79,255 @@ class RankedPassage(NamedTuple):
 
 @dataclass(frozen=True)
 class _Chosen:
-    place: int  # in the ranking
-    at: RankedPassage
-    opened: Opened
-    said: Utterance
+    """A chosen passage, its rank from 0 on, the text as it is shown, and its tokens."""
+
+    rank: int
+    passage: RankedPassage
+    shown: OpenedPassage
     tokens: int
-    gone: Gone = ()
 
 
-@dataclass
 class _Packer:
-    ranked: Sequence[RankedPassage]
-    fetch: Fetch
-    counter: TokenCounter
-    known: OpenedSteps
-    most: int
-    diversity: float
-    every: Every
-    asked: str
-    shown: Sequence[Excerpt]
-    changes: Changes | ComparedChanges | None
-    newest: Newest
-    chosen: list[_Chosen] = field(default_factory=list)
-    taken: set[int] = field(default_factory=set)
-    repeated: set[int] = field(default_factory=set)
-    outdated: set[int] = field(default_factory=set)
-    current: set[tuple[int, int, int, int]] = field(default_factory=set)
-    steps: dict[int, Opened] = field(default_factory=dict)
-    is_all: bool = False
+    """The passages that are chosen for a block, and why others are not."""
 
-    def __post_init__(self) -> None:
-        self.repetitions = Repetitions(self.diversity, self.asked)
-        self.spans: defaultdict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
-        for one in self.shown:
-            self.repetitions.take(Utterance.of(one.text, speaker_key(one.step, one.step.parts()[one.part])))
-            self.spans[one.step.step_number or 0, one.part].append((one.start, one.end))
+    def __init__(
+        self,
+        ranked: Sequence[RankedPassage],
+        fetch: Fetch,
+        counter: TokenCounter,
+        steps: OpenedSteps,
+        limits: Limits,
+        every: Every,
+        asked: str,
+        changes: Changes | ComparedChanges | None,
+        newest: Newest,
+    ) -> None:
+        self.ranked, self.every, self.newest, self.changes = ranked, every, newest, changes
+        self.fetch, self.counter, self.steps = fetch, counter, steps
+        self.most = len(ranked) if limits.k is None else limits.k
+        self.repetitions = Repetitions(limits.diversity, asked)
+        self.chosen: dict[PassagePlace, _Chosen] = {}
+        self.passed: dict[int, str] = {}  # ranks that are not looked at again, and the reason of those left out
+        self.opened: dict[PassagePlace, OpenedPassage] = {}
+        self.headers: set[str] = set()  # of what is chosen,
+        self.labelled: set[tuple[int, ...]] = set()  # and its parts
+        self.room = 0
+        self.is_all = False  # whether all candidates are ranked
+        self.spans: dict[tuple[int, ...], list[tuple[int, int]]] = {}  # that the model sees already, by step and part
+        for item in limits.shown:
+            part = item.step.parts()[item.part]
+            self.repetitions.take(Utterance.of(item.text, speaker_key(item.step, part)))
+            self.spans.setdefault((item.step.step_number or 0, item.part), []).append((item.start, item.end))
 
-    def _is_shown(self, at: RankedPassage) -> bool:
+    def fill(self, room: int) -> bool:
+        """Choose passages that fit `room` tokens, best first, and return True if the block is another one now."""
+        self.room = room
+        before = len(self.chosen), self.repetitions.sayings
+        misses = 0
+        for rank, passage in enumerate(self._candidates()):
+            if self.room < SMALLEST or misses >= MISSES or len(self.chosen) >= self.most:
+                break
+            if rank in self.passed or not passage.is_relevant or passage[:4] in self.chosen:
+                continue
+            if self._is_shown(passage):
+                self.passed[rank] = ""
+                continue
+            if passage.end - passage.start > DENSEST * self.room:
+                misses += 1
+                continue
+            opened = self._open(rank)
+            if opened is None:
+                continue
+            if self._cost(passage, opened) + self._mark_cost(passage, opened) > self.room:
+                misses += 1
+            elif self._is_new(rank, opened) and self._choose(rank, passage, opened):
+                misses = 0
+        return (len(self.chosen), self.repetitions.sayings) != before
+
+    def _candidates(self) -> Iterator[RankedPassage]:
+        """Yield the ranked passages, then all others: what repetitions leave goes to these."""
+        yield from self.ranked
+        if self.repetitions.sayings and not self.is_all:
+            others = self.every()[len(self.ranked) :]
+            self.ranked, self.is_all = [*self.ranked, *others], True
+            yield from others
+
+    def _is_shown(self, passage: RankedPassage) -> bool:
         """Return whether a passage lies in an excerpt that stands in front of the model already."""
-        spans = self.spans.get((at.number, at.part), ())
-        return any(start <= at.start and at.end <= end for start, end in spans)
+        spans = self.spans.get(passage[:2], ())
+        return any(start <= passage.start and passage.end <= end for start, end in spans)
+
+    def _open(self, rank: int) -> OpenedPassage | None:
+        """Return the passage of a rank, opened with the next ones; None where its step is gone."""
+        place = self.ranked[rank][:4]
+        if place not in self.opened:
+            places = [passage[:4] for passage in self.ranked[rank : rank + FETCHED]]
+            opened = self.steps.passages(places, self.fetch)
+            self.opened |= opened
+            if self.changes is not None:
+                self.changes.expect([passage.opened.step for passage in opened.values()])
+        return self.opened.get(place)
+
+    def _cost(self, passage: RankedPassage, shown: OpenedPassage) -> int:
+        """Count the tokens that a passage takes, beside what is chosen already."""
+        cost = shown.tokens if passage[:2] in self.labelled else shown.labelled_tokens
+        return cost if shown.opened.header in self.headers else cost + shown.opened.header_tokens
+
+    def _mark(self, passage: RankedPassage, shown: OpenedPassage) -> str:
+        """Return what stands behind a passage, as far as that is known."""
+        is_counted = shown.said.words and self.repetitions.sayings is not None
+        if not is_counted and passage.newer is None and passage.as_of is None:
+            return ""
+        return format_mark(*self.repetitions.times(shown.said), passage.newer, passage.as_of)
+
+    def _mark_cost(self, passage: RankedPassage, shown: OpenedPassage) -> int:
+        mark = self._mark(passage, shown)
+        return self.counter.count(mark) if mark else 0
+
+    def _is_new(self, rank: int, opened: OpenedPassage) -> bool:
+        """Return whether a passage repeats nothing that is chosen."""
+        sayings = self.repetitions.sayings
+        is_new = self.repetitions.take(opened.said, self._read_short)
+        if self.repetitions.sayings is not sayings:  # what was chosen before gets its mark
+            self.room -= sum(self._mark_cost(chosen.passage, chosen.shown) for chosen in self.chosen.values())
+        self.passed[rank] = "" if is_new else REPEATS
+        return is_new
 
     def _read_short(self) -> list[Utterance]:
         """Return the short ones of all candidates."""
-        short = self.every(below=SHORT)
-        self.steps |= self.known.of({at.number for at in short} - self.steps.keys(), self.fetch)
-        return [self.steps[at.number].said(at.part, at.start, at.end) for at in short if at.number in self.steps]
+        short = self.steps.passages([passage[:4] for passage in self.every(below=SHORT)], self.fetch)
+        return [passage.said for passage in short.values()]
 
-    def fill(self, left: int) -> bool:
-        """Choose passages that fit `left` tokens, best first, and return True if the block is another one now."""
-        misses, before = 0, (len(self.chosen), self.repetitions.sayings)
-        headers = {c.opened.header for c in self.chosen}
-        labelled = {(c.at.number, c.at.part) for c in self.chosen}
-        for i in count():
-            if left < SMALLEST or misses >= MISSES or len(self.chosen) >= self.most or (at := self._at(i)) is None:
-                break
-            if i in self.taken or not at.is_relevant or at[:4] in self.current:
-                continue
-            if self._is_shown(at):
-                self.taken.add(i)
-                continue
-            if at.end - at.start > DENSEST * left:
-                misses += 1
-                continue
-            if (opened := self._open(i)) is None:
-                continue
-            said = opened.said(at.part, at.start, at.end)
-            cost = self._cost(at, headers, labelled)
-            if cost + self._mark_cost(at, said) > left:
-                misses += 1
-                continue
-            self.taken.add(i)
-            was_counted = self.repetitions.sayings
-            is_new = self.repetitions.take(said, self._read_short)
-            if self.repetitions.sayings is not was_counted:  # what was chosen before gets its mark
-                left -= sum(self._mark_cost(c.at, c.said) for c in self.chosen)
-            if not is_new:
-                self.repeated.add(i)
-                continue
-            current, gone = self._current(at)
-            if gone or current is not at:
-                if current is None or (cost := self._cost(current, headers, labelled, gone)) > left:
-                    self.repetitions.give_back(said)
-                    self.outdated |= {i} if current is None else set()
-                    continue
-                at, opened = current, self.steps[current.number]
-                said = opened.said(at.part, at.start, at.end, gone)
-                self.current.add(at[:4])
-            self.chosen.append(_Chosen(i, at, opened, said, cost, gone))
-            headers.add(opened.header)
-            labelled.add((at.number, at.part))
-            left, misses = left - cost - self._mark_cost(at, said), 0
-        return (len(self.chosen), self.repetitions.sayings) != before
+    def _choose(self, rank: int, passage: RankedPassage, opened: OpenedPassage) -> bool:
+        """Choose a passage as far as it holds, or what is newer, and return True, if there is room for that."""
+        current = self._current(passage, opened)
+        cost = self._cost(*current) if current else 0
+        if current is None or cost > self.room:
+            self.passed[rank] = "" if current else CHANGED
+            self.repetitions.give_back(opened.said)
+            return False
+        passage, shown = current
+        self.chosen[passage[:4]] = _Chosen(rank, passage, shown, cost)
+        self.headers.add(shown.opened.header)
+        self.labelled.add(passage[:2])
+        self.room -= cost + self._mark_cost(passage, shown)
+        return True
 
-    def _at(self, i: int) -> RankedPassage | None:
-        """Return the i-th passage, None behind the last; what repetitions leave goes to those behind the `ranked`."""
-        if i == len(self.ranked) and self.repetitions.sayings and not self.is_all:
-            self.ranked, self.is_all = [*self.ranked, *self.every()[i:]], True
-        return self.ranked[i] if i < len(self.ranked) else None
-
-    def _mark(self, at: RankedPassage, said: Utterance) -> str:
-        """Return what stands behind a passage, as far as that is known."""
-        if at.newer is None and at.as_of is None and (not said.words or self.repetitions.sayings is None):
-            return ""
-        return format_mark(*self.repetitions.times(said), at.newer, at.as_of)
-
-    def _mark_cost(self, at: RankedPassage, said: Utterance) -> int:
-        return self.counter.count(mark) if (mark := self._mark(at, said)) else 0
-
-    def _open(self, i: int) -> Opened | None:
-        """Return the step of the i-th passage; those of the next ones are fetched with it."""
-        number = self.ranked[i].number
-        if number not in self.steps:
-            numbers = {r.number for r in self.ranked[i : i + FETCHED]} - self.steps.keys()
-            opened = self.known.of(numbers, self.fetch)
-            self.steps |= opened
-            if self.changes is not None:
-                self.changes.expect(one.step for one in opened.values())
-        return self.steps.get(number)
-
-    def _cost(
-        self, at: RankedPassage, headers: Container[str], labelled: Container[tuple[int, int]], gone: Gone = ()
-    ) -> int:
-        """Count the tokens that a passage takes, beside what is chosen already."""
-        opened = self.steps[at.number]
-        cost = opened.cost(at.part, at.start, at.end, (at.number, at.part) not in labelled, gone)
-        return cost + (opened.header_cost if opened.header not in headers else 0)
-
-    def _current(self, at: RankedPassage) -> tuple[RankedPassage | None, Gone]:
-        """Return a passage with its lines that are gone; where all are, the one that took its place, or None."""
+    def _current(self, passage: RankedPassage, opened: OpenedPassage) -> tuple[RankedPassage, OpenedPassage] | None:
+        """Return a passage without its lines that are gone; where all are, the one that took its place, or None."""
         if self.changes is None:
-            return at, ()
+            return passage, opened
         for _ in range(ROUNDS):
-            change = self._change(at)
+            change = self._change(passage, opened)
             if not change.is_all:
-                return at._replace(as_of=at.number) if change.is_unsure else at, change.spans
-            self.steps |= self.known.of([change.step], self.fetch)
-            if (newer := self._alike(at, change.step)) is None or self._is_shown(newer):
-                return None, ()
-            at = newer
-        return None, ()
+                passage = passage._replace(as_of=passage.number) if change.is_unsure else passage
+                return passage, opened.opened.passage(*passage[1:4], change.spans) if change.spans else opened
+            newer = self._alike(passage, opened, change.step)
+            if newer is None or self._is_shown(newer[0]):
+                return None
+            passage, opened = newer
+        return None
 
-    def _change(self, at: RankedPassage) -> Change:
+    def _change(self, passage: RankedPassage, opened: OpenedPassage) -> Change:
         """Return what changed since of what a passage shows."""
-        opened = self.steps[at.number]
         if self.changes is None:
             return NOTHING
-        return self.changes.since(opened.step, opened.parts, at.part, at.start, at.end)
+        return self.changes.since(opened.opened.step, opened.opened.parts, *passage[1:4])
 
-    def _alike(self, at: RankedPassage, number: int) -> RankedPassage | None:
+    def _alike(
+        self, passage: RankedPassage, opened: OpenedPassage, number: int
+    ) -> tuple[RankedPassage, OpenedPassage] | None:
         """Return the passage of a step that shares most words with another one; None if there is none to choose."""
-        places = [place for place in self.newest(number) if (number, *place) not in {c.at[:4] for c in self.chosen}]
-        if number not in self.steps or not places:
+        places = [(number, *place) for place in self.newest(number)]
+        others = self.steps.passages([place for place in places if place not in self.chosen], self.fetch)
+        words = {*opened.said.text.split()}
+        shared = {place: len(words.intersection(other.said.text.split())) for place, other in others.items()}
+        if not shared:
             return None
-        words = {*self.steps[at.number].said(at.part, at.start, at.end).text.split()}
-        said = self.steps[number].said
-        part, start, end = max(places, key=lambda place: len(words.intersection(said(*place).text.split())))
-        return at._replace(number=number, part=part, start=start, end=end)
+        place = max(shared, key=shared.__getitem__)
+        return passage._replace(number=number, part=place[1], start=place[2], end=place[3]), others[place]
+
+    def united(self) -> list[_Chosen]:
+        """Return what is chosen in order of time, slices that adjoin in the same part as one."""
+        found: list[_Chosen] = []
+        for chosen in sorted(self.chosen.values(), key=lambda one: (one.shown.opened.step.timestamp, *one.passage[:4])):
+            before = found[-1].passage if found else None
+            if before is not None and (*before[:2], before.end) == chosen.passage[:3]:
+                chosen = _unite(found.pop(), chosen)
+            found.append(chosen)
+        return found
 
     def render(self, key: bytes, numbered: bool) -> tuple[str, int]:
         """Return the block of what is chosen, and its tokens."""
+        named = {chosen.passage.newer for chosen in self.chosen.values()}
         lines = []
-        named = {c.at.newer for c in self.chosen}
-        for run in _unite(self.chosen):
-            first, opened = run[0].at, run[0].opened
-            shown = opened.line(first.part, first.start, run[-1].at.end, numbered or first.number in named, _gone(run))
-            lines.append((opened.header, shown + format_mark(*self._times(run), first.newer, _as_of(run))))
+        for chosen in self.united():
+            passage, shown = chosen.passage, chosen.shown
+            is_numbered = numbered or passage.number in named
+            text = shown.opened.line(*passage[1:4], is_numbered, shown.gone)
+            lines.append((shown.opened.header, text + self._mark(passage, shown)))
         text = block(lines, key)
         return text, self.counter.count(text)
 
-    def excerpt(self, run: Sequence[_Chosen]) -> Excerpt:
-        """Return passages that adjoin as one excerpt."""
-        best = max(run, key=lambda c: c.at.score).at
-        first, last = run[0].at, run[-1].at
-        times, varied = self._times(run)
+    def excerpt(self, chosen: _Chosen) -> Excerpt:
+        """Return a passage as an excerpt."""
+        passage, shown = chosen.passage, chosen.shown
+        times, varied = self.repetitions.times(shown.said)
         return Excerpt(
-            step=run[0].opened.step,
-            part=first.part,
-            start=first.start,
-            end=last.end,
-            text=without_gone(run[0].opened.parts[first.part].text, first.start, last.end, _gone(run)),
-            tokens=sum(c.tokens for c in run) + self._mark_cost(first, run[0].said),
-            score=best.score,
-            relevance=best.relevance,
-            why=FeatureShares(best.why),
+            step=shown.opened.step,
+            part=passage.part,
+            start=passage.start,
+            end=passage.end,
+            text=shown.said.text,
+            tokens=chosen.tokens + self._mark_cost(passage, shown),
+            score=passage.score,
+            relevance=passage.relevance,
+            why=FeatureShares(passage.why),
             times=times,
             varied=varied,
-            newer=first.newer,
-            gone=_gone(run),
-            as_of=_as_of(run),
+            newer=passage.newer,
+            gone=shown.gone,
+            as_of=passage.as_of,
         )
-
-    def _times(self, run: Sequence[_Chosen]) -> tuple[int, bool]:
-        return self.repetitions.times(run[0].said) if len(run) == 1 else (1, False)
 
     def left_out(self) -> Iterator[LeftOut]:
         """Yield the passages that were not chosen, best first, with the reasons."""
-        chosen = {c.place for c in self.chosen}
-        last = max(chosen, default=len(self.ranked))
-        for i, at in enumerate(self.ranked):
-            if i in chosen or (opened := self._open(i)) is None:
+        ranks = {chosen.rank for chosen in self.chosen.values()}
+        last = max(ranks, default=len(self.ranked))
+        for rank, passage in enumerate(self.ranked):
+            opened = None if rank in ranks else self._open(rank)
+            if opened is None:
                 continue
-            said = opened.said(at.part, at.start, at.end)
-            tokens = opened.cost(at.part, at.start, at.end, labelled=True) + opened.header_cost
-            gone = self._change(at).spans
-            shown = opened.said(at.part, at.start, at.end, gone)
-            excerpt = self.excerpt([_Chosen(i, at, opened, shown, tokens, gone)])
-            better = self._find_better(said) if i in self.repeated else None
-            yield LeftOut(excerpt, i + 1, self._reason(i, last), better)
+            shown = opened.opened.passage(*passage[1:4], self._change(passage, opened).spans)
+            tokens = opened.labelled_tokens + opened.opened.header_tokens
+            excerpt = self.excerpt(_Chosen(rank, passage, shown, tokens))
+            reason = self.passed.get(rank) or self._reason(rank, last)
+            better = self._find_better(opened.said) if reason == REPEATS else None
+            yield LeftOut(excerpt, rank + 1, reason, better)
 
     def _find_better(self, said: Utterance) -> int | None:
         """Return the number of the step whose chosen passage a text repeats."""
-        return next((c.at.number for c in self.chosen if self.repetitions.is_repeated(said, c.said)), None)
+        for chosen in self.chosen.values():
+            if self.repetitions.is_repeated(said, chosen.shown.said):
+                return chosen.passage.number
+        return None
 
-    def _reason(self, i: int, last: int) -> str:
-        if i in self.repeated:
-            return REPEATS
-        if i in self.outdated:
-            return CHANGED
-        if not self.ranked[i].is_relevant:
+    def _reason(self, rank: int, last: int) -> str:
+        if not self.ranked[rank].is_relevant:
             return UNRELATED
-        if i > last and len(self.chosen) >= self.most:
+        if rank > last and len(self.chosen) >= self.most:
             return ENOUGH
-        return TOO_LONG if i < last else BELOW
+        return TOO_LONG if rank < last else BELOW
+
+
+def _unite(before: _Chosen, after: _Chosen) -> _Chosen:
+    """Return two passages that adjoin as one, with the better score; what stands before all of it stands there once."""
+    first, last = before.passage, after.passage
+    best = max(first, last, key=lambda passage: passage.score)
+    passage = best._replace(start=first.start, end=last.end, newer=first.newer, as_of=first.as_of or last.as_of)
+    gone = (*before.shown.gone, *(span for span in after.shown.gone if span[0] < span[1]))
+    shown = before.shown.opened.passage(*passage[1:4], gone)
+    return _Chosen(before.rank, passage, shown, before.tokens + after.tokens)
 
 
 def pack(
@@ -339,59 +362,33 @@ def pack(
     Returns:
         The block with its excerpts, and the best of the passages that were not chosen, with the reasons.
     """
-    most = len(ranked) if limits.k is None else limits.k
-    every = every or (lambda below=sys.maxsize: [at for at in ranked if at.end - at.start < below])
-    packer = _Packer(
-        ranked, fetch, counter, opened or OpenedSteps(counter), most, limits.diversity, every, asked, limits.shown,
-        changes, newest,
-    )  # fmt: skip
+    every = every or (lambda below=sys.maxsize: [passage for passage in ranked if passage.end - passage.start < below])
+    steps = opened or OpenedSteps(counter)
+    packer = _Packer(ranked, fetch, counter, steps, limits, every, asked, changes, newest)
     packer.fill(budget - FENCE)
-    for more in range(ROUNDS, -1, -1):
-        text, tokens = packer.render(key, limits.ids)
-        while tokens > budget:
-            packer.chosen.remove(min(packer.chosen, key=lambda c: c.at.score))
-            text, tokens = packer.render(key, limits.ids)
-            more = 0
-        if not more or not packer.fill(budget - tokens):
+    text, tokens = packer.render(key, limits.ids)
+    for _ in range(ROUNDS):
+        if tokens > budget or not packer.fill(budget - tokens):
             break
-    recalled = Recall(text, tokens, tuple(packer.excerpt(run) for run in _unite(packer.chosen)))
+        text, tokens = packer.render(key, limits.ids)
+    while tokens > budget:
+        del packer.chosen[min(packer.chosen, key=lambda place: packer.chosen[place].passage.score)]
+        text, tokens = packer.render(key, limits.ids)
+    recalled = Recall(text, tokens, tuple(map(packer.excerpt, packer.united())))
     return recalled, tuple(islice(packer.left_out(), min(limits.left_out, sys.maxsize)))
 
 
 def in_order_of_time(items: Iterable[Excerpt]) -> list[Excerpt]:
     """Return excerpts in the order in which a block has them."""
-    return sorted(items, key=lambda one: (one.step.timestamp, one.step.step_number or 0, one.part, one.start))
+    return sorted(items, key=lambda item: (item.step.timestamp, item.step.step_number or 0, item.part, item.start))
 
 
 def block_of(items: Iterable[Excerpt], key: bytes) -> str:
     """Return the block of these excerpts again, as it stood in a prompt."""
     items, lines = [*items], []
-    named = {one.newer for one in items}
-    for one in items:
-        is_named = one.step.step_number in named or bool(one.corrects)
-        shown = line(one.step, one.step.parts()[one.part], one.start, one.end, is_named, one.gone)
-        lines.append((header(one.step), shown + one.mark))
+    named = {item.newer for item in items}
+    for item in items:
+        is_named = item.step.step_number in named or bool(item.corrects)
+        shown = line(item.step, item.step.parts()[item.part], item.start, item.end, is_named, item.gone)
+        lines.append((header(item.step), shown + item.mark))
     return block(lines, key)
-
-
-def _gone(run: Sequence[_Chosen]) -> Gone:
-    """Return the lines that are gone of passages that adjoin; what stands before all of them once."""
-    before = run[0].gone[:1]
-    return tuple(span for c in run for span in c.gone if span[0] < span[1] or (span,) == before)
-
-
-def _as_of(run: Sequence[_Chosen]) -> int | None:
-    """Return the step as of which passages that adjoin are known."""
-    return next((c.at.as_of for c in run if c.at.as_of is not None), None)
-
-
-def _unite(chosen: Sequence[_Chosen]) -> list[list[_Chosen]]:
-    """Group the passages in order of time, slices that adjoin in the same part together."""
-    runs: list[list[_Chosen]] = []
-    for c in sorted(chosen, key=lambda c: (c.opened.step.timestamp, c.at.number, c.at.part, c.at.start)):
-        last = runs[-1][-1].at if runs else None
-        if last and (last.number, last.part, last.end) == (c.at.number, c.at.part, c.at.start):
-            runs[-1].append(c)
-        else:
-            runs.append([c])
-    return runs
