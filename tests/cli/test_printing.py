@@ -50,10 +50,10 @@ COMMANDS = {
     "export": ["out.jsonl"], "import": ["exported.jsonl", "--path", "imported"], "forget": ["--session", "nobody"],
     "retain": ["--max-steps", "11"], "doctor": [], "rebuild": [], "reindex": ["--embedder", "hashing:32"],
     "schema": [], "migrate": ["--from", "mem", "--to", "moved"], "scrub": [],
-    "hook": ["session-start"], "replay": ["run.jsonl"], "install": ["codex", "--dry-run"],
+    "hook": ["session-start"], "replay": ["run.jsonl"], "bench": ["run.jsonl"], "install": ["codex", "--dry-run"],
     "uninstall": ["codex", "--dry-run"], "add": [HOSTILE], "mark": ["#3"], "correct": ["#3", HOSTILE],
 }  # fmt: skip
-WITHOUT_MEMORY = ("demo", "ingest", "import", "schema", "migrate", "scrub", "replay", "install", "uninstall")
+WITHOUT_MEMORY = ("demo", "ingest", "import", "schema", "migrate", "scrub", "replay", "bench", "install", "uninstall")
 SERVES = {"mcp", "watch"}  # these run until they are stopped
 
 

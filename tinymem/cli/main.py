@@ -18,6 +18,7 @@ from tinymem import __version__
 from tinymem.cli.agents import hook, mcp
 from tinymem.cli.ask import context, explain, recall
 from tinymem.cli.begin import demo, ingest, watch
+from tinymem.cli.bench import bench
 from tinymem.cli.inspect import get, inspect, namespaces, show, stats
 from tinymem.cli.install import install, uninstall
 from tinymem.cli.move import export, import_file, migrate, schema, scrub
@@ -43,7 +44,7 @@ GROUPS: dict[str, dict[str, Callable[..., None]]] = {  # in the order of the hel
     FIRST: {"demo": demo, "ingest": ingest, "watch": watch, "recall": recall, "context": context, "show": show},
     "Look inside": {"get": get, "explain": explain, "inspect": inspect, "stats": stats, "namespaces": namespaces},
     "Write by hand": {"add": add, "mark": mark, "correct": correct},
-    "Measure your own runs": {"replay": replay},
+    "Measure your own runs": {"replay": replay, "bench": bench},
     "Connect agents": {"install": install, "uninstall": uninstall, "mcp": mcp, "hook": hook},
     "Move it": {"export": export, "import": import_file},
     "Forget": {"forget": forget, "retain": retain},

@@ -1,0 +1,333 @@
+"""Recall on recorded runs: of what an agent copied from far back, the share that a memory would have brought back.
+
+The run is read again, call by call. Before a call that copies something from far back (`tinymem.runs.needles`), each
+method is asked with the newest steps as the question, and everything before them in its memory. What counts is whether
+the copied identifier or line stands in what comes back within the budget.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from tinymem.errors import InputError
+from tinymem.memory.hierarchy import HierarchicalMemory
+from tinymem.messages.tokens import count_message, default_counter
+from tinymem.recall.passages import cut
+from tinymem.registry import embedder_from
+from tinymem.runs.needles import DISTANCE, Needles, text_of
+from tinymem.runs.readers import Run, read_runs
+from tinymem.runs.replaying import turns_of
+from tinymem.steps.checks import check_token_budget
+from tinymem.steps.progress import Progress, no_progress
+from tinymem.steps.step import Message, Step
+from tinymem.steps.terminal import pluralize
+
+__all__ = ["BUDGETS", "Bench", "bench"]
+
+BUDGETS = (500, 1_000, 2_000, 4_000)
+SHOWN = 2  # steps before a call that are the question
+MOST_CHARACTERS = 32_000  # of a question: its end
+MOST_QUESTIONS = 100  # of longer runs some, evenly spread
+MOST_WORDS = 64  # of a question to BM25, the rarest
+SHORTEST = 8  # tokens of a short passage: more than budget / SHORTEST are of no use
+BAR = 40  # characters
+
+
+class Question(NamedTuple):
+    """A call that copies needles from far back: the steps in the memory, the text asked, and what is to come back."""
+
+    steps: int
+    text: str
+    needles: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Bench:
+    """The outcome of `bench`.
+
+    Attributes:
+        runs: The runs that copied something from far back.
+        questions: The calls that did.
+        needles: The identifiers and lines that they copied.
+        budgets: Tokens of what comes back.
+        shares: For each method the share of a call's needles that came back, 0 to 1, a budget each; means over calls.
+    """
+
+    runs: int
+    questions: int
+    needles: int
+    budgets: tuple[int, ...]
+    shares: Mapping[str, tuple[float, ...]]
+
+    def text(self) -> str:
+        """Return the curve as lines of text."""
+        copied = f"{self.needles:,} identifiers and lines from {DISTANCE:,} tokens back or more"
+        lines = [f"{pluralize(self.questions, 'call')} copied {copied}. The share of a call that comes back:"]
+        for place, budget in enumerate(self.budgets):
+            lines += ["", f"in {budget:,} tokens"]
+            for method, shares in self.shares.items():
+                bar = "█" * round(BAR * shares[place])
+                lines.append(f"  {method:<8} {shares[place]:.2f} {bar}".rstrip())
+        return "\n".join(lines)
+
+    def svg(self) -> str:
+        """Return the curve as a picture in SVG."""
+        last = max(1, len(self.budgets) - 1)
+        columns = [70 + 400 * place / last for place in range(len(self.budgets))]
+        parts = [_line([(70, _height(share)), (470, _height(share))], "#d0d7de") for share in (0, 0.25, 0.5, 0.75, 1)]
+        parts += [_label(30, _height(share), f"{share:.2f}") for share in (0, 0.5, 1)]
+        parts += [_label(x - 15, 325, f"{budget:,}") for x, budget in zip(columns, self.budgets, strict=True)]
+        parts.append(_label(180, 350, "tokens of what comes back"))
+        for place, (method, shares) in enumerate(self.shares.items()):
+            colour = COLOURS[place % len(COLOURS)]
+            heights = [_height(share) for share in shares]
+            parts.append(_line([*zip(columns, heights, strict=True)], colour))
+            parts += [_line([(500, 60 + 20 * place), (520, 60 + 20 * place)], colour)]
+            parts.append(_label(526, 60 + 20 * place, f"{method} {shares[-1]:.2f}"))
+        return PICTURE.format("\n".join(parts))
+
+
+COLOURS = ("#1f6feb", "#d1242f", "#8250df", "#57606a")
+PICTURE = """\
+<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 360" font-family="sans-serif" font-size="12">
+<rect width="640" height="360" fill="white"/>
+<text x="30" y="20">share that comes back of what the agent copied from far back</text>
+{}
+</svg>
+"""
+
+
+def _height(share: float) -> float:
+    return 300 - 260 * share
+
+
+def _line(points: Iterable[tuple[float, float]], colour: str) -> str:
+    places = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+    return f'<polyline points="{places}" fill="none" stroke="{colour}" stroke-width="2"/>'
+
+
+def _label(x: float, y: float, text: str) -> str:
+    return f'<text x="{x:.1f}" y="{y + 4:.1f}">{text}</text>'
+
+
+class Method(Protocol):
+    """A memory under measurement."""
+
+    def add(self, steps: Sequence[Step]) -> None:
+        """Take in the next steps."""
+
+    def recall(self, question: str, budget: int) -> str:
+        """Return what comes back, in at most `budget` tokens."""
+        ...
+
+    def close(self) -> None:
+        """Release what it has."""
+
+
+class Tinymem:
+    """`HierarchicalMemory.recall`, which fills the budget here."""
+
+    def __init__(self, embedder: str) -> None:
+        self._memory = HierarchicalMemory(embedder=embedder, store="exact")
+
+    def add(self, steps: Sequence[Step]) -> None:
+        """Take in the next steps."""
+        self._memory.add_steps(steps)
+        self._now = steps[-1].timestamp
+
+    def recall(self, question: str, budget: int) -> str:
+        """Return the block."""
+        return self._memory.recall(question, budget, now=self._now, min_relevance=0).text
+
+    def close(self) -> None:
+        """Close the memory."""
+        self._memory.close()
+
+
+class Newest:
+    """The newest passages that fit; and what the other plain methods share."""
+
+    def __init__(self) -> None:
+        self.passages: list[str] = []
+        self._counter = default_counter()
+        self._costs: list[int] = []
+
+    def add(self, steps: Sequence[Step]) -> None:
+        """Take in the next steps, cut into passages."""
+        for text in map(text_of, _messages(steps)):
+            self.passages += [text[start:end] for start, end in cut(text)]
+        self._costs += [self._counter.count(passage + "\n") for passage in self.passages[len(self._costs) :]]
+
+    def recall(self, question: str, budget: int) -> str:
+        """Return the best passages that fit."""
+        taken, used = [], 0
+        for place in self.rank(question, 100 + budget // SHORTEST):
+            if used + self._costs[place] <= budget:
+                used += self._costs[place]
+                taken.append(self.passages[place])
+        return "\n".join(taken)
+
+    def rank(self, question: str, most: int) -> Iterable[int]:
+        """Return the places of passages, the best first."""
+        return range(len(self.passages) - 1, max(-1, len(self.passages) - 1 - most), -1)
+
+    def close(self) -> None:
+        """Nothing is left open."""
+
+
+class BM25(Newest):
+    """Full-text search by SQLite, with the rarest words of the question."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._table = sqlite3.connect(":memory:")
+        self._table.execute("CREATE VIRTUAL TABLE said USING fts5(text)")
+        self._table.execute("CREATE VIRTUAL TABLE words USING fts5vocab(said, row)")
+
+    def add(self, steps: Sequence[Step]) -> None:
+        """Take in the next steps."""
+        before = len(self.passages)
+        super().add(steps)
+        rows = enumerate(self.passages[before:], before)
+        self._table.executemany("INSERT INTO said(rowid, text) VALUES (?, ?)", rows)
+
+    def rank(self, question: str, most: int) -> Iterable[int]:
+        """Return the places of the highest BM25."""
+        words = dict.fromkeys(re.findall(r"[^\W_]+", question.lower()))
+        many = "SELECT doc FROM words WHERE term = ?"
+        counts = [(row[0], word) for word in words for row in self._table.execute(many, (word,))]
+        rarest = " OR ".join(f'"{word}"' for _, word in sorted(counts)[:MOST_WORDS])
+        query = "SELECT rowid FROM said WHERE said MATCH ? ORDER BY rank LIMIT ?"
+        return [row[0] for row in self._table.execute(query, (rarest, most))] if rarest else []
+
+    def close(self) -> None:
+        """Drop the table."""
+        self._table.close()
+
+
+class Vectors(Newest):
+    """Plain vectors: the passages nearest to the question by cosine."""
+
+    def __init__(self, embedder: str) -> None:
+        super().__init__()
+        self._embedder = embedder_from(embedder)
+        self._vectors = np.empty((0, self._embedder.dimensions), np.float32)
+
+    def add(self, steps: Sequence[Step]) -> None:
+        """Take in the next steps."""
+        before = len(self.passages)
+        super().add(steps)
+        new = self.passages[before:]
+        if new:
+            self._vectors = np.concatenate([self._vectors, self._embedder.embed_documents(new)])
+
+    def rank(self, question: str, most: int) -> Iterable[int]:
+        """Return the places of the nearest."""
+        cosines = self._vectors @ self._embedder.embed_queries([question])[0]
+        places: list[int] = np.argsort(-cosines, kind="stable")[:most].tolist()
+        return places
+
+
+def bench(
+    files: Iterable[str | Path | Run],
+    *,
+    budgets: Sequence[int] = BUDGETS,
+    embedder: str = "static",
+    progress: Progress = no_progress,
+) -> Bench:
+    """Measure what comes back of what the agents of recorded runs copied from far back, beside plain methods.
+
+    Args:
+        files: Files that `tinymem ingest` reads, or runs.
+        budgets: Tokens of what comes back.
+        embedder: The name of the embedder of tinymem and of plain vectors.
+        progress: Hears of how many questions were asked, and of how many there are.
+
+    Returns:
+        The share for each method and budget.
+
+    Raises:
+        InputError: A file cannot be read, or no call copied anything from far back.
+
+    >>> from tinymem.runs.benching import bench
+    >>> print(bench(["session.jsonl"]).text())  # doctest: +SKIP
+    """
+    for budget in budgets:
+        check_token_budget("budgets", budget)
+    asked = [(run, questions) for run in _runs(files) if (questions := questions_of(run))]
+    total = sum(len(questions) for _, questions in asked)
+    if not total:
+        raise InputError(f"no call in these runs copied anything from {DISTANCE:,} tokens back or more")
+    every = -(-total // MOST_QUESTIONS)
+    chosen = [(run, questions[::every]) for run, questions in asked]
+    counted = [question for _, questions in chosen for question in questions]
+    makers: dict[str, Callable[[], Method]] = {
+        "tinymem": lambda: Tinymem(embedder), "BM25": BM25, "vectors": lambda: Vectors(embedder), "newest": Newest,
+    }  # fmt: skip
+    shares = {}
+    for place, (name, maker) in enumerate(makers.items()):
+        found = []
+        for hits in _measured(maker, chosen, budgets):
+            found.append(hits)
+            progress(place * len(counted) + len(found), len(makers) * len(counted))
+        shares[name] = tuple(map(fmean, zip(*found, strict=True)))
+    needles = sum(len(question.needles) for question in counted)
+    return Bench(len(chosen), len(counted), needles, tuple(budgets), shares)
+
+
+def _measured(
+    maker: Callable[[], Method], chosen: Iterable[tuple[Run, Sequence[Question]]], budgets: Sequence[int]
+) -> Iterator[list[float]]:
+    """Yield the shares of all questions; each run gets a memory of its own."""
+    for run, questions in chosen:
+        with closing(maker()) as method:
+            yield from _asked(method, run, questions, budgets)
+
+
+def _asked(method: Method, run: Run, questions: Sequence[Question], budgets: Sequence[int]) -> Iterator[list[float]]:
+    """Yield, for each question, the share of its needles that comes back in each budget."""
+    added = 0
+    for question in questions:
+        if question.steps > added:
+            method.add(run.steps[added : question.steps])
+            added = question.steps
+        texts = [method.recall(question.text, budget) for budget in budgets]
+        yield [fmean(needle in text for needle in question.needles) for text in texts]
+
+
+def questions_of(run: Run) -> list[Question]:
+    """Return the calls of a run that copy something from far back, what the newest steps show apart."""
+    needles, counter = Needles(), default_counter()
+    known = 0
+    found = []
+    for turn in turns_of(run):
+        for message in _messages(turn.new):
+            needles.add(message, count_message(message, counter))
+        known += len(turn.new)
+        first = max(0, known - SHOWN)
+        shown = "\n\n".join(map(text_of, _messages(run.steps[first:known])))
+        copied = [needle for message in turn.answer for needle in needles.copied(message) if needle not in shown]
+        if copied and first:
+            found.append(Question(first, shown[-MOST_CHARACTERS:], copied))
+    return found
+
+
+def _messages(steps: Sequence[Step]) -> list[Message]:
+    return [message for step in steps for message in step.to_messages(style="tools")]
+
+
+def _runs(files: Iterable[str | Path | Run]) -> Iterable[Run]:
+    for file in files:
+        for run in [file] if isinstance(file, Run) else read_runs(file):
+            if run.fault is not None:
+                raise run.fault
+            yield run
