@@ -175,8 +175,8 @@ class Table:
         beside = [place for place in range(len(widths)) if place not in below]
         for row in rows:
             cells = [self._pieces(place, row[place], widths[place]) for place in beside]
-            for pieces in zip_longest(*cells, fillvalue=""):
-                yield self._line(beside, pieces, widths)
+            for line in zip_longest(*cells, fillvalue=""):
+                yield self._line(beside, line, widths)
             for place in below:
                 pieces = self._pieces(place, row[place], max(1, (width or 0) - len(INDENT)))
                 yield from ([(INDENT, ""), (piece, self.columns[place].style)] for piece in pieces if piece)
