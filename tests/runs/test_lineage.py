@@ -15,6 +15,7 @@ from test_transcripts import Line, claude, codex, item, result, text, use, write
 from tinymem import HierarchicalMemory
 from tinymem.runs.growing import ingest_growing
 from tinymem.runs.ingest import ingest_files
+from tinymem.upkeep import import_memory
 
 SECRET = "The key is in vault slot 9."
 
@@ -63,6 +64,19 @@ def test_what_a_session_repeats_is_stored_once_in_whatever_order_files_come(
             for file in (*order, *order):
                 add(memory, file)
             assert sorted(text for _, text in said(memory)) == ["And the pears?", "Noted.", SECRET]
+
+
+@pytest.mark.parametrize("name", COPIES)
+def test_a_copied_memory_knows_what_a_session_repeats(tmp_path: Path, name: str) -> None:
+    files = [write(tmp_path / f"{at}.jsonl", lines) for at, lines in enumerate(COPIES[name])]
+    with opened() as memory:
+        ingest_growing(memory, files[0])
+        memory.export(tmp_path / "export.jsonl")
+    import_memory(tmp_path / "copy", tmp_path / "export.jsonl", embedder="hashing:64")
+    with HierarchicalMemory(tmp_path / "copy", embedder="hashing:64", store="exact") as memory:
+        for file in files:
+            ingest_growing(memory, file)
+        assert sorted(text for _, text in said(memory)) == ["And the pears?", "Noted.", SECRET]
 
 
 def test_forgetting_a_session_says_which_other_one_holds_what_it_repeats(tinymem: Run, tmp_path: Path) -> None:

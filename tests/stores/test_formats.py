@@ -78,6 +78,13 @@ def test_a_memory_goes_on_with_an_old_journal(tmp_path: Path, file: Path) -> Non
         assert [row.archived is None for row in memory.long_term.journal.rows()][:4] == [True] * 4
 
 
+def test_a_history_that_an_older_version_was_given_is_known(tmp_path: Path) -> None:
+    old_journal(tmp_path, FILES[3])
+    with HierarchicalMemory(tmp_path, embedder="hashing:16", store="exact") as memory:
+        memory.fit([*HISTORY, {"role": "user", "content": "And production?"}], session="team/s1")
+        assert memory.stats().steps == 6 and memory.long_term.journal.setting("prompts") is None
+
+
 def test_vectors_stay_where_token_ids_go(tmp_path: Path) -> None:
     path = old_journal(tmp_path, FILES[1])
     with closing(sqlite3.connect(path)) as db:

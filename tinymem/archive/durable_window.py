@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from tinymem.archive.archive import Archive
@@ -294,10 +295,10 @@ class DurableWindow(StepCollection):
             steps = [arrival.step.evolve(step_number=number) for number, arrival in enumerate(new, first)]
             tokens = [known.get(step.id) or self._archive.prices.count(step) for step in steps]
             positions = self._archive.write(steps, shown, tokens)
-            self._journal.put_messages(
-                [row for number, arrival in enumerate(new, first) for row in arrival.rows(number)]
-            )
-            change = Change(steps) if shown or messages else Change()
+            if messages is not None:
+                rows = [arrival.rows(number) for number, arrival in enumerate(new, first)]
+                self._journal.put_messages([*chain.from_iterable(rows)])
+            change = Change(steps) if shown or messages is not None else Change()
             calls = keep_calls(self._journal, self._calls, self._window.open_calls, change)
         self._calls = calls
         if shown:
@@ -306,7 +307,7 @@ class DurableWindow(StepCollection):
             self.positions.update(positions)
             self._news.append((change, []))
         else:
-            open_calls = read_calls(self._journal, calls or "{}", ()) if messages else None
+            open_calls = read_calls(self._journal, calls or "{}", ()) if messages is not None else None
             self._window.follow(first + len(steps), open_calls)
         return steps
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
 from operator import attrgetter
+from typing import NamedTuple
 
 from tinymem.memory.context.questions import Questions
 from tinymem.memory.context.window import Window, fit_request
@@ -22,6 +23,22 @@ from tinymem.window.semantic import QUERY_STEPS
 from tinymem.window.sending import MessageRenderer, RenderedGroup
 
 __all__ = ["History"]
+
+
+class _Origin(NamedTuple):
+    """The messages that a step was made of.
+
+    Attributes:
+        keys: Their keys.
+        places: Their places among those that count.
+        end: How many of these there are up to the last one of this step and of those before it.
+        numbers: The numbers of the steps that stand whole in them.
+    """
+
+    keys: Sequence[MessageKey]
+    places: Sequence[int]
+    end: int
+    numbers: Collection[int]
 
 
 class History:
@@ -44,10 +61,7 @@ class History:
         self.own: list[int] = []
         self.steps: list[Step] = []
         self._counter = counter
-        self._ends: list[int] = []  # how many messages there are up to the last one of the steps, for each step
-        self._keys: dict[str, Sequence[MessageKey]] = {}  # by step, of its messages
-        self._places: dict[str, Sequence[int]] = {}  # and their places in `own`
-        self._numbers: dict[str, Collection[int]] = {}  # and the numbers of the steps that stand whole in them
+        self._origins: dict[str, _Origin] = {}  # by step
         self._form: tuple[str, str] = "", ""  # of what is rendered: its style, and its provider's format
         self._rendered: RenderedGroups | None = None
 
@@ -57,13 +71,11 @@ class History:
         Returns:
             How many of the messages that count are kept.
         """
-        waiting = (self._places[step.id][0] for step in self.steps if _waits(step))
+        waiting = (self._origins[step.id].places[0] for step in self.steps if _waits(step))
         end = min(bisect_left(self.own, count), next(waiting, len(self.own)))
-        while self._ends and self._ends[-1] > end:
-            step = self.steps.pop()
-            self._ends.pop()
-            end = min(end, self._places.pop(step.id)[0])
-            del self._keys[step.id], self._numbers[step.id]
+        while self._end() > end:
+            origin = self._origins.pop(self.steps.pop().id)
+            end = min(end, origin.places[0])
         del self.own[end:]
         if self._rendered:
             self._rendered.cut(len(self.steps))
@@ -71,7 +83,10 @@ class History:
 
     def said(self) -> Counter[str]:
         """Return how often each hash of a message stands in the steps."""
-        return Counter(key.said for keys in self._keys.values() for key in keys)
+        return Counter(key.said for origin in self._origins.values() for key in origin.keys)
+
+    def _end(self) -> int:
+        return self._origins[self.steps[-1].id].end if self.steps else 0
 
     def append(
         self,
@@ -84,22 +99,21 @@ class History:
         rows = [known[key] for key in keys if key in known]
         number = known[keys[-1]].step if keys[-1] in known else None
         step = step.evolve(id=keys[-1].id, step_number=number or None)
+        end = max(places[-1] + 1, self._end())
         self.steps.append(step)
-        self._ends.append(max(places[-1] + 1, self._ends[-1] if self._ends else 0))
-        self._keys[step.id], self._places[step.id] = keys, places
-        self._numbers[step.id] = _numbers_of_whole(rows)
+        self._origins[step.id] = _Origin(keys, places, end, _numbers_of_whole(rows))
 
     # -- as a context asks for it
 
     def inputs(self, step: Step) -> Sequence[int]:
         """Return the indices of a step's messages in the caller's list."""
-        if step.id in self._places:
-            return [len(self.prompts) + self.own[place] for place in self._places[step.id]]
+        if step.id in self._origins:
+            return [len(self.prompts) + self.own[place] for place in self._origins[step.id].places]
         return [at for at, prompt in enumerate(self.prompts) if prompt.id == step.id]
 
     def numbers(self, step: Step) -> Collection[int]:
         """Return the numbers of the steps that stand whole in the messages of a step."""
-        return self._numbers.get(step.id, ())
+        return self._origins[step.id].numbers if step.id in self._origins else ()
 
     def questions(self) -> Questions:
         """Return the questions of a context that is given none."""

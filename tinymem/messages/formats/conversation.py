@@ -210,11 +210,9 @@ class ItemConversation(Conversation):
         start = self._end_of_prompts(items)
         if start != self._end_of_prompts(self._items):
             return Known(self, 0, 0)
-        end = min(len(items), len(self._items))
-        if items[start:end] != self._items[start:end]:  # at once is quickest, and most are the same
-            pairs = enumerate(zip(items[start:end], self._items[start:end], strict=True), start)
-            end = next((at for at, (new, old) in pairs if new != old and self._plain(new) != old), end)
-        return Known(self, start, end)
+        pairs = enumerate(zip(items[start:], self._items[start:], strict=False), start)
+        end = next((at for at, (new, old) in pairs if new != old and self._plain(new) != old), None)
+        return Known(self, start, min(len(items), len(self._items)) if end is None else end)
 
     def _end_of_prompts(self, items: Sequence[Any]) -> int:
         plain = (self._plain(item) for item in items)
