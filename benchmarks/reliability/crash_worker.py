@@ -17,7 +17,6 @@ import tinymem.archive.indexing.indexing
 from tinymem import ActionStep, HierarchicalMemory, MessageStep, Step
 from tinymem.embedders.hashing import HashingEmbedder
 from tinymem.errors import EmbedderMismatchError
-from tinymem.memory import scratchpad
 
 __all__ = ["EMBEDDERS", "TOKENS", "Ledger", "Worker", "opened", "read_ledger", "word"]
 
@@ -36,7 +35,7 @@ def opened(folder: Path, store: str, **more: Any) -> HierarchicalMemory:
         memory = HierarchicalMemory(folder, embedder=EMBEDDERS[1], **more)
     if store == "chroma":
         memory.long_term.index.exact_up_to = 0
-    scratchpad.MOST_NOTES = sys.maxsize  # or the oldest notes would become steps that no ledger has
+    memory._scratchpad.most_notes = sys.maxsize  # or the oldest notes would become steps that no ledger has
     return memory
 
 

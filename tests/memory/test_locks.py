@@ -128,14 +128,14 @@ def test_what_is_forgotten_while_a_question_is_embedded_or_searched_for_does_not
     assert found and "10.0.0.7" not in found[0]
 
 
-def test_what_is_added_and_embedded_while_a_question_is_embedded_may_come_back(
+def test_a_question_goes_on_while_others_add_and_ask(
     memory: HierarchicalMemory, gated: Gated
 ) -> None:
     memory.recall("Is all embedded?")
     with gated.waiting("queries", lambda: READING["recall"](memory)) as found:
         memory.archive([MessageStep("user", f"The staging server number {n} is quiet.") for n in range(40)])
         assert "number 7" in in_a_thread(lambda: memory.recall("staging server number 7").text)
-    assert "10.0.0.7" in found[0] and "number" in found[0]
+    assert "10.0.0.7" in found[0] and "number" not in found[0]  # of the snapshot that it began with
 
 
 def test_two_threads_that_fit_one_session_archive_its_history_once(memory: HierarchicalMemory, gated: Gated) -> None:
@@ -163,9 +163,8 @@ def test_a_memory_may_be_closed_while_a_question_is_embedded(memory: Hierarchica
     [
         lambda memory: memory.forget("fact"),
         lambda memory: len(memory.retain(Retention(max_steps=0)).removed),
-        lambda memory: len(memory.archive([MessageStep("user", "It moved.", id="fact")], on_conflict="replace")),
     ],
-    ids=["forget", "retain", "replace"],
+    ids=["forget", "retain"],
 )
 def test_an_add_does_not_wait_while_the_index_forgets(forget: Call, memory: HierarchicalMemory) -> None:
     done: list[int] = []

@@ -251,6 +251,7 @@ class Archive:
             return None
         if (survey := self.journal.survey(IN_SLICES)) is None:
             return None
+        self.files.erase()  # of when it was smaller
         return Outline(survey, self.queue.dimensions)
 
     def slice(

@@ -233,13 +233,14 @@ class AgentMemory:
 class KeptScratchpad:
     """A scratchpad, `memory`, written to the journal at every update and by `keep`, after `redact`.
 
-    Its oldest notes beyond MOST_NOTES of a kind go to the `archiver` as ScratchpadSteps.
+    Its oldest notes beyond `most_notes` of a kind go to the `archiver` as ScratchpadSteps.
     """
 
     def __init__(
         self, archive: Archive, archiver: Callable[[Sequence[Step]], object], redact: Redact | None = None
     ) -> None:
         self._archive, self._archiver, self._redact = archive, archiver, redact
+        self.most_notes = MOST_NOTES
         kept = archive.journal.setting(SCRATCHPAD)
         self._kept = AgentMemory().dump() if kept is None else kept
         self.memory = AgentMemory.load(self._kept, on_change=self._follow_update, counter=archive.counter)
@@ -251,7 +252,7 @@ class KeptScratchpad:
 
     def _archive_oldest(self, kind: str, notes: list[str]) -> None:
         """Archive the oldest notes beyond the bound; where that fails they stay, and the next update tries again."""
-        oldest = notes[: max(0, len(notes) - MOST_NOTES)]
+        oldest = notes[: max(0, len(notes) - self.most_notes)]
         if not oldest:
             return
         try:

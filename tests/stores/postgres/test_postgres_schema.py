@@ -74,7 +74,9 @@ DELETE FROM tinymem.format WHERE version >= 4;
 ALTER TABLE tinymem.access ALTER COLUMN role TYPE name USING role::text;
 DROP INDEX tinymem.namespaces_by_one_name;
 CREATE INDEX namespaces_by_name ON tinymem.namespaces (name COLLATE "C");
-DROP TABLE tinymem.identifiers, tinymem.files;
+DROP TABLE tinymem.identifiers, tinymem.files, tinymem.messages;
+CREATE TABLE tinymem.links (
+    namespace bigint, link text, alike text, step bigint, place bigint, PRIMARY KEY (namespace, link));
 ALTER TABLE tinymem.passages ADD COLUMN tokens bytea NOT NULL DEFAULT '\\x0100';
 ALTER TABLE tinymem.reindexed ADD COLUMN tokens bytea NOT NULL;
 DROP INDEX tinymem.passages_by_identifier, tinymem.steps_by_time, tinymem.steps_by_speaker;
