@@ -69,18 +69,16 @@ class Protocol:
         """The prompt before and behind the context."""
         question = query.question.text + self.by_type.get(query.type, "")
         date = f"{query.question.now:%Y/%m/%d (%a) %H:%M}" if query.question.now else "unknown"
+        today = f"Today is {date}.\n" if query.question.now else ""
         if not context:
-            return self.bare.format(question=question, date=date), ""
-        return self.before, self.after.format(question=question, date=date)
+            return self.bare.format(question=question, date=date, today=today), ""
+        return self.before, self.after.format(question=question, date=date, today=today)
 
 
 SHORTLY = """\
+{today}Question: {question}
 Answer with the shortest phrase that is the whole answer, a name, a number, a date or a list, and with nothing else. \
-If it cannot be known from this, answer: unknown.
-
-Today is {date}.
-Question: {question}
-Answer:"""
+If it cannot be known from this, answer: unknown."""
 LOCOMO = "Based on the above context, write an answer in the form of a short phrase for the following question. Answer \
 with exact words from the context whenever possible.\n\nQuestion: {question} Short answer:\n"
 

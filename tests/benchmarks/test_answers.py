@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pages import REPOSITORY, blocks
 from servers import KEY, Answer, OpenAIServer, chat_answer_with, failure, openai_server
 
 from benchmarks.answers import score
@@ -131,13 +132,8 @@ def test_models_that_refuse_a_parameter_are_asked_without_it(server: OpenAIServe
 def test_memories_and_rankings_of_others_take_part(
     data: Path, server: OpenAIServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    memory = """
-class Last:
-    def __init__(self): self.said = []
-    def add(self, unit): self.said.append(unit.text)
-    def context(self, question, budget): return "\\n".join(self.said[-2:])
-"""
-    (tmp_path / "mine_to_measure.py").write_text(memory, encoding="utf-8")
+    (shown,) = [block.code for block in blocks(REPOSITORY / "docs" / "benchmark.md") if block.title == "mine.py"]
+    (tmp_path / "mine_to_measure.py").write_text(shown, encoding="utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
     ranking, texts, out = tmp_path / "ranking.jsonl", tmp_path / "texts.jsonl", tmp_path / "answers.jsonl"
     names = [f"q{house}" for house in range(1, HOUSES)] + ["changed", "trap"]
@@ -148,9 +144,9 @@ class Last:
     ]
     texts.write_text("".join(json.dumps(line) + "\n" for line in told), encoding="utf-8")
     main(["--data", str(data), "--reader", "openai:m", "--out", str(out), "--budgets", "64", "--methods",
-          f"mine_to_measure:Last,theirs={ranking},peer={texts}"])  # fmt: skip
+          f"mine_to_measure:MyMemory,theirs={ranking},peer={texts}"])  # fmt: skip
     right = {method: 6 * group["right"] for method, group in by_method(out).items()}
-    assert right == {"mine_to_measure:Last": 2, "theirs": 2, "peer": 1}
+    assert right == {"mine_to_measure:MyMemory": 5, "theirs": 2, "peer": 1}
 
 
 @pytest.mark.parametrize("protocol", ["longmemeval", "locomo"])

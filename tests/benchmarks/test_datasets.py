@@ -52,7 +52,7 @@ def test_locomo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert [unit["timestamp"] for unit in one["units"]] == ["2023-04-01T09:05:00"] * 2 + ["2023-05-08T13:56:00"]
     assert [unit["session"] for unit in one["units"]] == ["s1", "s1", "s10"]
     assert one["queries"] == [
-        {"id": "locomo_0_qa0", "text": "What sold?", "type": "multi-hop", "gold": ["u1", "u2"]},
+        {"id": "locomo_0_qa0", "text": "What sold?", "type": "multi-hop", "gold": ["u1", "u2"], "answer": "It"},
         {"id": "locomo_0_qa2", "text": "Cited wrongly?", "type": "adversarial", "gold": ["u0"]},
     ]
 

@@ -15,7 +15,7 @@ RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 PROGRAMS = (
     "recall.table", "recall.ablation_table", "recall.curves", "pruning.table", "pruning.bills",
     "pruning.retention_table",
-    "moments.table", "moments.loops", "stale.run",
+    "answers.table", "moments.table", "moments.loops", "stale.run",
     "speed.table", "speed.loop", "speed.fit", "speed.embedders_table", "reliability.table", "stores.table",
 )  # fmt: skip
 WITH_OUT = ("tiers", "coarse", "languages")
