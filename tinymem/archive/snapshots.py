@@ -44,7 +44,9 @@ SHARE = 1 / 8  # of the passages in files that may come in memory
 ROOM = 1 / 4  # of the rows of an array that is left free behind them
 FACTS = "facts.json"  # numbers of rows, and names
 _NAME = re.compile(rf"{PREFIX}(\d{{1,18}})-(\d{{1,18}})-([0-9a-f]{{8}})")
-_UNUSABLE = (OSError, ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, RecursionError)
+_UNUSABLE = (
+    OSError, ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, RecursionError, StorageError,
+)  # fmt: skip
 
 
 def count_rewrites(journal: Journal) -> int:
@@ -68,10 +70,10 @@ class SnapshotFiles:
         self._delete_outdated(rewrites)
         names = filter(None, (_NAME.fullmatch(folder.name) for folder in self._all()))
         wanted = str(rewrites), _hash_of(embedder)
-        newest = max((name for name in names if name.group(1, 3) == wanted), key=_last_id_of, default=None)
-        if newest is None:
+        usable = [name for name in names if name.group(1, 3) == wanted]
+        if not usable:
             return None
-        folder = self._folder / newest[0]
+        folder = self._folder / max(usable, key=_last_id_of)[0]
         with _logged("read"):
             snapshot = _read(folder, dimensions)
             self._compare(snapshot)
@@ -98,8 +100,9 @@ class SnapshotFiles:
 
         Other folders are deleted. It must not be called in a transaction, which does not see what others forget.
         """
-        folder = self._folder / f"{PREFIX}{snapshot.rewrites}-{snapshot.last_id}-{_hash_of(embedder)}"
-        new = self._folder / f"{PREFIX}new-{secrets.token_hex(8)}"
+        name = f"{PREFIX}{snapshot.rewrites}-{snapshot.last_id}-{_hash_of(embedder)}"
+        folder = self._folder / name
+        new = self._folder / f"{name}.{secrets.token_hex(8)}"
         with _logged("written"):
             try:
                 make_private_folder(new)
@@ -142,8 +145,8 @@ class SnapshotFiles:
     def _delete_outdated(self, rewrites: int) -> None:
         """Delete what is of an earlier state of the journal, or of an earlier version of tinymem, where that works."""
         for folder in self._all():
-            name = _NAME.fullmatch(folder.name)
-            if folder.name == EARLIER or (name and int(name[1]) < rewrites):
+            name = _NAME.match(folder.name)  # also of a folder that is being written
+            if name is None or int(name[1]) < rewrites:
                 self._discard(folder)
 
     def _discard(self, folder: Path) -> None:
