@@ -16,7 +16,6 @@ from typing import NamedTuple
 from tinymem.protocols import TokenCounter
 from tinymem.recall.diversity import DIVERSITY, SHORT, Repetitions, Utterance
 from tinymem.recall.files.changes import NOTHING, Change, Changes
-from tinymem.recall.files.tree import ComparedChanges
 from tinymem.recall.opened import Fetch, OpenedPassage, OpenedSteps, PassagePlace
 from tinymem.recall.render import block, format_mark, header, line, speaker_key
 from tinymem.recall.results import Excerpt, FeatureShares, LeftOut, Recall
@@ -99,7 +98,7 @@ class _Packer:
         limits: Limits,
         every: Every,
         asked: str,
-        changes: Changes | ComparedChanges | None,
+        changes: Changes | None,
         newest: Newest,
     ) -> None:
         self.ranked, self.every, self.newest, self.changes = ranked, every, newest, changes
@@ -340,7 +339,7 @@ def pack(
     opened: OpenedSteps | None = None,
     every: Every | None = None,
     asked: str = "",
-    changes: Changes | ComparedChanges | None = None,
+    changes: Changes | None = None,
     newest: Newest = lambda number: (),
 ) -> tuple[Recall, tuple[LeftOut, ...]]:
     """Pack the best of `ranked` (best first) into one block of at most `budget` tokens, without repetitions.

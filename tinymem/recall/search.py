@@ -14,7 +14,7 @@ import numpy.typing as npt
 from tinymem.recall.candidates import Candidates, find_requests
 from tinymem.recall.corrections import places_of, put_corrections, put_newest_first
 from tinymem.recall.files.changes import Changes
-from tinymem.recall.files.tree import ComparedChanges, WorkingTree
+from tinymem.recall.files.tree import WorkingTree
 from tinymem.recall.fusion import Fusion, ScoredCandidates
 from tinymem.recall.packing import FENCE, UNRELATED, Limits, Newest, RankedPassage, pack
 from tinymem.recall.query.analysis import Query
@@ -158,12 +158,12 @@ class Search:
 
         room = budget if is_relevant else min(budget, LITTLE)
         past.changes.follow()
-        changes: Changes | ComparedChanges = past.changes
+        changes = past.changes
         if limits.as_of is not None:
             then = catalog.step[catalog.time <= limits.as_of.timestamp()]
             changes = Changes(past.journal, int(then.max(initial=0)))
         elif past.tree is not None:
-            changes = ComparedChanges(past.changes, WorkingTree(past.tree))
+            changes = Changes(past.journal, tree=WorkingTree(past.tree))
         with past.checking_parts():
             ranked = put_newest_first(ranked, room, past.opened, past.fetch)
             recalled, left_out = pack(

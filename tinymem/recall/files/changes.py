@@ -12,6 +12,7 @@ from tinymem.recall.files.acts import READ
 from tinymem.recall.files.commands import RUN, mark_of_pass
 from tinymem.recall.files.lines import ShownLine, lines_in_json, lines_in_text, text_of_result
 from tinymem.recall.files.tools import is_file_tool
+from tinymem.recall.files.tree import WorkingTree
 from tinymem.recall.files.versions import Version, notes_by_path, version_of
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.step import Part, Step
@@ -24,6 +25,7 @@ __all__ = ["NOTHING", "Change", "Changes", "Span", "joined"]
 Span: TypeAlias = tuple[int, int, str]
 KEPT = 5_000  # steps of which is kept what they touch
 SHOWING = ("call", "observation", "error")  # kinds of parts that show files and failures
+COMPARED = 400  # characters of a line that is compared with a file: of longer ones tools may show a part
 LEAST = 0.2  # share of a passage's lines that must stand for the rest to say something
 _NOTHING = re.compile(r"(?:\s|\\[ntr]|[^\w\s\"\\])*")  # between two lines: nothing that says something
 
@@ -65,12 +67,12 @@ class NoteSource(Protocol):
 class Changes:
     """The changes of the files that steps show, as a journal has them; what was read is kept for the next recall.
 
-    With a `last` step, they are those up to it. Any number of threads may ask. After a `forget` others have to be made,
-    since these know of what is gone.
+    With a `last` step, they are those up to it. With a `tree`, lines that its files do not have now are gone, too. Any
+    number of threads may ask. After a `forget` others have to be made, since these know of what is gone.
     """
 
-    def __init__(self, journal: NoteSource, last: int | None = None) -> None:
-        self._journal, self._last = journal, last
+    def __init__(self, journal: NoteSource, last: int | None = None, tree: WorkingTree | None = None) -> None:
+        self._journal, self._last, self._tree = journal, last, tree
         self._lock = RLock()
         self._clear()
 
@@ -163,50 +165,50 @@ class Changes:
     def _find_gone(self, step: Step, parts: Sequence[Part], place: int, start: int, end: int) -> Change:
         number, text = step.step_number or 0, parts[place].text
         is_call = parts[place].kind == "call"  # it shows what it took away itself, too
-        versions = [*self.versions_of(step, parts, place).values()]
-        others = [] if is_call else [*self.versions_of(step, parts, place, of_others=True).values()]
-        if not versions and not others:
-            return NOTHING
+        call = _call_of(step, parts, place)
+        files = [(path, its_call == call) for its_call, path in self._touched[number] if not path.startswith(RUN)]
+        versions = {path: self._version(path) for path, is_its in files if is_its}
+        others = [self._version(path) for path, is_its in files if not is_its and not is_call]
         spans: list[Span] = []
         newest = gone = said = unsure = 0
-        for line in self.lines_of(step, parts, place, start, end):
+        for line in self._lines(number, place, parts[place], start, end) if versions or others else ():
             first, last = max(line.start, start), min(line.end, end)
             if text[first:last].isspace():  # the indent of a line that the next passage has
                 continue
             said += last - first
-            note = _gone_since(line, number, versions, others)
+            note = _gone_since(line, number, versions.values(), others)
             if note is not None and note.step + is_call > number:
                 gone += last - first
                 newest = max(newest, note.step)
                 spans.append((first, last, _mark_of(note)))
-            elif any(version.may_have_lost(line.code) for version in versions):
+                continue
+            if any(version.may_have_lost(line.code) for version in versions.values()):
                 unsure += last - first
+            if (missing := self._missing_in(line, versions)) and last - first <= COMPARED:
+                spans.append((first, last, f"not in {missing.rpartition('/')[2]} today"))
         stands = said - gone
         return Change((*joined(spans, text),), newest, stands < LEAST * said, 2 * unsure > stands)
 
-    def versions_of(self, step: Step, parts: Sequence[Part], place: int, of_others: bool = False) -> dict[str, Version]:
-        """Return by path the files of the call that a part belongs to, or `of_others`, once `since` was asked of it."""
-        with self._lock:
-            call = _call_of(step, parts, place)
-            touched = self._touched.get(step.step_number or 0, ())
-            paths = [path for its_call, path in touched if (its_call != call) is of_others]
-            return {path: self._version(path) for path in paths if not path.startswith(RUN)}
+    def _missing_in(self, line: ShownLine, versions: Mapping[str, Version]) -> str:
+        """Return the first path of a line's files, where none of these has it now in the tree; else ""."""
+        having = [path for path, version in versions.items() if version.knows(line.code)] if self._tree else []
+        is_missing = self._tree is not None and all(self._tree.has(path, line.code) is False for path in having)
+        return having[0] if having and is_missing else ""
 
     def _version(self, path: str) -> Version:
         if path not in self._versions:
             self._versions[path] = version_of(path, self._notes)
         return self._versions[path]
 
-    def lines_of(self, step: Step, parts: Sequence[Part], place: int, start: int, end: int) -> list[ShownLine]:
+    def _lines(self, number: int, place: int, part: Part, start: int, end: int) -> Iterable[ShownLine]:
         """Return the lines of files that reach into `[start, end)` of a part, whose JSON is read once."""
-        part, key = parts[place], (step.step_number or 0, place)
-        with self._lock:
-            if key not in self._json:
-                is_json = part.kind == "call" or text_of_result(part.text) is not part.text
-                self._json[key] = [*lines_in_json(part.text)] if is_json else None
-            lines = self._json[key]
+        key = number, place
+        if key not in self._json:
+            is_json = part.kind == "call" or text_of_result(part.text) is not part.text
+            self._json[key] = [*lines_in_json(part.text)] if is_json else None
+        lines = self._json[key]
         if lines is None:
-            return [*lines_in_text(part.text, start, end)]
+            return lines_in_text(part.text, start, end)
         return [line for line in lines if line.start < end and line.end > start]
 
 

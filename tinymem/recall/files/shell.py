@@ -121,10 +121,16 @@ def acts_of_search(output: str, folder: str, path: str = "") -> list[Act]:
     """Return the acts of seeing what a search found, in the files that it names, or in the one at `path`."""
     found: dict[str, list[str]] = {}
     for match in _FOUND.finditer(output):
-        found.setdefault(full_path(match[1], folder), []).append(match[2])
+        found.setdefault(full_path(match[1], _base(folder, match[1])), []).append(match[2])
     if not found:
         return [read(path, output, is_whole=False)] if path else []
     return [Act(name, SEEN, tuple(code_lines("\n".join(lines)))) for name, lines in sorted(found.items())]
+
+
+def _base(folder: str, path: str) -> str:
+    """Return the folder that a found path starts from: `folder`, or the one above it that holds what the path names."""
+    folders, first = folder.split("/"), path.replace("\\", "/").split("/", 1)[0]
+    return "/".join(folders[: folders.index(first)]) if first and first in folders else folder
 
 
 def _redirected(command: Command, program: str, rest: list[str], folder: str) -> list[Act]:

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tinymem.recall.files.acts import full_path
-from tinymem.recall.files.changes import Change, Changes, joined
 from tinymem.recall.files.lines import code_lines
-from tinymem.steps.step import Part, Step
 
-__all__ = ["ComparedChanges", "WorkingTree"]
+__all__ = ["WorkingTree"]
 
 MOST_FILES = 100  # that are read
 MOST_BYTES = 1_000_000  # of a file
 LOOKED_AT = 8_192  # bytes in which a binary file shows that it is one
-LONGEST = 400  # characters of a line that is compared: of longer ones tools may show a part
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
@@ -66,30 +62,3 @@ def _is_plain(root: str, inside: str) -> bool:
     """Return whether a path leads through no link."""
     path = os.path.normpath(os.path.join(root, inside))
     return os.path.realpath(path) == path
-
-
-class ComparedChanges:
-    """The changes of files, as steps tell them and as a working tree does."""
-
-    def __init__(self, changes: Changes, tree: WorkingTree) -> None:
-        self._changes, self._tree = changes, tree
-
-    def expect(self, steps: Iterable[Step]) -> None:
-        """Note steps that may be asked for next."""
-        self._changes.expect(steps)
-
-    def since(self, step: Step, parts: Sequence[Part], place: int, start: int, end: int) -> Change:
-        """Return what changed since, as `Changes.since` does, with the lines that the files have no more."""
-        change = self._changes.since(step, parts, place, start, end)
-        versions = self._changes.versions_of(step, parts, place)
-        if not versions:
-            return change
-        spans = [*change.spans]
-        for line in self._changes.lines_of(step, parts, place, start, end):
-            first, last = max(line.start, start), min(line.end, end)
-            if last - first > LONGEST or any(begin < last and first < stop for begin, stop, _ in change.spans):
-                continue
-            having = [path for path, version in versions.items() if version.knows(line.code)]
-            if having and all(self._tree.has(path, line.code) is False for path in having):
-                spans.append((first, last, f"not in {having[0].rpartition('/')[2]} today"))
-        return change._replace(spans=(*joined(sorted(spans), parts[place].text),))

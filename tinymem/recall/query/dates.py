@@ -9,6 +9,7 @@ from __future__ import annotations
 import calendar
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import TypeAlias
@@ -34,8 +35,8 @@ WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", 
 NUMBERS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8,
            "nine": 9, "ten": 10, "couple of": 2, "few": 3}  # fmt: skip
 UNITS = {"day": 1, "week": 7, "month": 30, "year": 365}
-PARTS = {"early": (0, 10), "beginning of": (0, 10), "start of": (0, 10), "first half of": (0, 15), "mid": (10, 20),
-         "middle of": (10, 20), "second half of": (15, 31), "late": (20, 31), "end of": (20, 31)}  # fmt: skip
+PARTS = {"": (0, 31), "early": (0, 10), "beginning of": (0, 10), "start of": (0, 10), "first half of": (0, 15),
+         "mid": (10, 20), "middle of": (10, 20), "second half of": (15, 31), "late": (20, 31), "end of": (20, 31)}  # fmt: skip
 
 _MONTH = (  # "may", "march" and the short ones can be words: these want their capital
     r"(?P<month>(?i:january|february|april|june|july|august|september|october|november|december)|"
@@ -46,7 +47,7 @@ _TO = r"(?:\s*(?:-|–|to|and|until|through)\s*(?:the\s+)?(?P<to>\d{1,2})(?:st|n
 _ISO = re.compile(r"\b(?P<year>(?:19|20)\d\d)[-/](?P<month>\d{1,2})(?:[-/](?P<day>\d{1,2}))?(?!\d)")  # a "T" may follow
 _MONTH_DAY = re.compile(rf"\b{_MONTH}\s+(?:the\s+)?{_DAY}(?!:){_TO}(?:,?\s+(?:of\s+)?{_YEAR})?")
 _DAY_MONTH = re.compile(rf"\b{_DAY}{_TO}\s+(?:of\s+)?{_MONTH}(?:,?\s+{_YEAR})?")
-_PART = rf"(?i:(?P<part>{'|'.join(PARTS)})[\s-]+(?:the\s+)?)"
+_PART = rf"(?i:(?P<part>{'|'.join(filter(None, PARTS))})[\s-]+(?:the\s+)?)"
 _MONTH_YEAR = re.compile(rf"\b{_PART}?{_MONTH},?\s+(?:of\s+)?{_YEAR}", re.IGNORECASE)
 # Without a year or a day, "may" and "march" are words: something must say that a month is meant.
 _MONTH_ONLY = re.compile(rf"\b(?:{_PART}|(?i:in|of|since|during|by|until|through|for|last|this|to|from)\s+){_MONTH}")
@@ -59,7 +60,7 @@ _PAST = re.compile(
     re.IGNORECASE,
 )
 _WEEKDAY = re.compile(rf"\b(?:last|this past)\s+(?P<weekday>{'|'.join(WEEKDAYS)})\b", re.IGNORECASE)
-_NEAR = re.compile(r"\b(?:(?P<today>today|this morning|tonight)|(?P<yesterday>yesterday|last night))\b", re.IGNORECASE)
+_NEAR = re.compile(r"\b(?:(today|this morning|tonight)|yesterday|last night)\b", re.IGNORECASE)
 
 
 def spans(text: str, now: datetime, first: float, last: float) -> list[Span]:
@@ -86,12 +87,14 @@ def _found(text: str, years: range, now: datetime) -> Iterator[Span]:
         for match in pattern.finditer(text):
             yield from _dated(match.groupdict(), years, now)
         text = pattern.sub(" ", text)  # a date is read once, by the most exact pattern
-    yield from _relative(text, now)
+    today = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    for days, length in _relative(text, today.weekday()):
+        yield _between(today - timedelta(days=min(days, today.toordinal() - 1)), length)
 
 
-def _year(at: float, now: datetime) -> int:
+def _year(seconds: float, now: datetime) -> int:
     """Return the year of a moment, in the time zone of `now`; in UTC where a datetime cannot hold it otherwise."""
-    when = moment(at)
+    when = moment(seconds)
     try:
         return when.astimezone(now.tzinfo).year
     except (OverflowError, ValueError):  # the first or the last hours of all
@@ -100,11 +103,10 @@ def _year(at: float, now: datetime) -> int:
 
 def _dated(named: dict[str, str | None], years: range, now: datetime) -> Iterator[Span]:
     """Yield the span of a date; one for each of the `years` where none is named."""
-    for at in [int(year)] if (year := named.get("year")) else years:
-        try:
-            yield _span(named, at, now)
-        except ValueError:  # the 31st of June
-            continue
+    named_year = named.get("year")
+    for year in [int(named_year)] if named_year else years:
+        with suppress(ValueError):  # the 31st of June
+            yield _span(named, year, now)
 
 
 def _span(named: dict[str, str | None], year: int, now: datetime) -> Span:
@@ -114,44 +116,42 @@ def _span(named: dict[str, str | None], year: int, now: datetime) -> Span:
     number = int(month) if month.isdigit() else 1 + MONTHS.index(month[:3].lower())
     length = calendar.monthrange(year, number)[1]
     if day is None:
-        low, high = PARTS[part.lower()] if (part := named.get("part")) else (0, 31)
-        return _between(datetime(year, number, 1 + low, tzinfo=now.tzinfo), min(high, length) - low)
-    last = int(to) if to and int(day) < int(to) <= length else int(day)  # "on March 5 and 60 people" is a day
-    return _between(datetime(year, number, int(day), tzinfo=now.tzinfo), last - int(day) + 1)
+        before, last = PARTS[(named.get("part") or "").lower()]
+        last = min(last, length)
+    else:
+        before, last = int(day) - 1, int(day)
+        if to and last < int(to) <= length:  # "on March 5 and 60 people" is a day
+            last = int(to)
+    return _between(datetime(year, number, before + 1, tzinfo=now.tzinfo), last - before)
 
 
-def _relative(text: str, now: datetime) -> Iterator[Span]:
-    """Yield the spans that are named by their distance from now."""
-    today = now.replace(hour=0, minute=0, second=0, microsecond=0)
+def _relative(text: str, weekday: int) -> Iterator[tuple[int, int]]:
+    """Yield how many days ago a span begins that is named by its distance from a `weekday`, and its days."""
     for match in _AGO.finditer(text):
-        days = _count(match["number"]) * UNITS[match["unit"].lower()]
-        slack = UNITS[match["unit"].lower()] // 2  # "two weeks ago" is about two weeks ago
-        yield _between(_before(today, days + slack), 2 * slack + 1)
+        unit = UNITS[match["unit"].lower()]
+        slack = unit // 2  # "two weeks ago" is about two weeks ago
+        yield _count(match["number"]) * unit + slack, 2 * slack + 1
     for match in _PAST.finditer(text):
-        days = _count(match["number"]) * UNITS[match["unit"].lower()]
-        yield _between(_before(today, days if match["number"] else 2 * days), days + 1 if match["number"] else 2 * days)
+        unit = UNITS[match["unit"].lower()]
+        days = _count(match["number"] or "two") * unit
+        yield days, days + bool(match["number"])
     for match in _WEEKDAY.finditer(text):
-        back = (today.weekday() - WEEKDAYS.index(match["weekday"].lower()) - 1) % 7 + 1
-        yield _between(_before(today, back), 1)
+        yield (weekday - WEEKDAYS.index(match["weekday"].lower()) - 1) % 7 + 1, 1
     for match in _NEAR.finditer(text):
-        yield _between(today if match["today"] else _before(today, 1), 1)
+        yield (0 if match[1] else 1), 1
 
 
-def _count(number: str | None) -> int:
-    return 1 if number is None else int(number) if number.isdigit() else NUMBERS[number.lower()]
-
-
-def _before(day: datetime, days: int) -> datetime:
-    return day - timedelta(days=min(days, day.toordinal() - 1))
+def _count(number: str) -> int:
+    return int(number) if number.isdigit() else NUMBERS[number.lower()]
 
 
 def _between(start: datetime, days: int) -> Span:
     """So many days from `start` on, by the calendar where that goes so far."""
-    at = start.timestamp()
+    begin = start.timestamp()
     try:
-        return at, (start + timedelta(days=days)).timestamp()
+        return begin, (start + timedelta(days=days)).timestamp()
     except OverflowError:
-        return at, at + days * DAY
+        return begin, begin + days * DAY
 
 
 def inside(times: Times, named: Sequence[Span]) -> npt.NDArray[np.bool_]:
