@@ -83,16 +83,16 @@ class UtteranceCounts:
 
     def __init__(self, said: Iterable[Utterance], asked: str = "") -> None:
         self._asked = frozenset(_DIGITS.findall(asked))
-        self._times: Counter[Saying] = Counter((one.by, one.words) for one in said if one.words)
-        self._routine: set[Saying] = set()
-        alike: dict[Saying, list[Saying]] = {}
-        for exact in self._times:
-            if (shape := self._shape(*exact)) is not None:
-                alike.setdefault(shape, []).append(exact)
-        for shape, every in alike.items():
-            if len(every) > 1 and (times := sum(map(self._times.__getitem__, every))) >= ROUTINE:
-                self._times[shape] = times
-                self._routine.add(shape)
+        self._times: Counter[Saying] = Counter((text.by, text.words) for text in said if text.words)
+        sayings: Counter[Saying] = Counter()
+        totals: Counter[Saying] = Counter()
+        for (by, words), times in self._times.items():
+            shape = self._shape(by, words)
+            if shape is not None:
+                sayings[shape] += 1
+                totals[shape] += times
+        self._routine = {shape for shape, times in totals.items() if times >= ROUTINE and sayings[shape] > 1}
+        self._times.update({shape: totals[shape] for shape in self._routine})
 
     def of(self, said: Utterance) -> Saying:
         """Return what a short text has in common with those that are the same."""
@@ -144,7 +144,7 @@ class Repetitions:
             return self._take_short(said, candidates)
         shingles = said.shingles
         may_repeat = len(shingles & self._known) >= self._least * len(shingles)  # quicker, and few do
-        if may_repeat and any(self._resemble(shingles, other) for other in self._taken):
+        if may_repeat and any(self._resemble(shingles, earlier) for earlier in self._taken):
             return False
         self._taken.append(shingles)
         self._known |= shingles
@@ -177,12 +177,9 @@ class Repetitions:
         """Return whether what was said repeats what was taken `before`."""
         if said.words and self.sayings:
             return bool(before.words) and self.sayings.of(said) == self.sayings.of(before)
-        alone = Repetitions(self.diversity)
-        return alone.take(before) and not alone.take(said)
+        apart = Repetitions(self.diversity)
+        return apart.take(before) and not apart.take(said)
 
-    def _resemble(self, one: frozenset[int], other: frozenset[int]) -> bool:
-        size, least = len(one) + len(other), self._least
-        if min(len(one), len(other)) < least * max(len(one), len(other)):  # quicker, and true of most
-            return False
-        shared = len(one & other)
-        return shared > 0 and shared >= least * (size - shared)
+    def _resemble(self, shingles: frozenset[int], earlier: frozenset[int]) -> bool:
+        shared = len(shingles & earlier)
+        return shared > 0 and shared >= self._least * (len(shingles) + len(earlier) - shared)

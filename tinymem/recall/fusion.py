@@ -56,10 +56,9 @@ class Fusion:
 
     def contributions(self, features: Vectors, kind: int) -> dict[str, float]:
         """Return the share of each feature in the score of one passage, strongest first."""
-        parts = features * self.weights[kind]
-        order = np.argsort(-np.abs(parts), kind="stable").tolist()
-        values = np.round(parts.astype(np.float64), 3).tolist()
-        return {NAMES[i]: values[i] for i in order if values[i]}
+        shares = (features * self.weights[kind]).tolist()
+        strongest = sorted(zip(NAMES, shares, strict=True), key=lambda named: -abs(named[1]))
+        return {name: round(share, 3) for name, share in strongest if round(share, 3)}
 
     @classmethod
     def from_json(cls, text: str, embedder: str = "static") -> Fusion:
@@ -174,24 +173,19 @@ class ScoredCandidates:
         none for a stretch, and nothing that has an identifier of a question.
         With `below`, only those of fewer characters are ranked.
         """
-        catalog, rows, scores = self.catalog, self.rows, self.scores
-        relevance = self.relevance
-        places = catalog.places[rows]
+        places = self.catalog.places[self.rows]
         lengths = places["end"] - places["start"]
-        order = np.argsort(price_of(lengths) - scores, kind="stable")
-        order = order if below is None else order[lengths[order] < below]
-        order = order if budget is None else order[: 64 + budget // 8]
-        best = places[order]
-        columns = (catalog.step[rows[order]], best["part"], best["start"], best["end"], scores[order])
+        order = np.argsort(price_of(lengths) - self.scores, kind="stable")
+        if below is not None:
+            order = order[lengths[order] < below]
+        if budget is not None:
+            order = order[: 64 + budget // 8]
+        is_worthy = self.relevance >= (WORTH if least is None else least)
+        if least is None:
+            is_worthy |= self.query.is_stretch | (self.features[:, NAMED] > 0)
+        numbers = self.catalog.step[self.rows[order]].tolist()
+        parts, starts, ends = (places[name][order].tolist() for name in ("part", "start", "end"))
+        scores, chances, worthy = (column[order].tolist() for column in (self.scores, self.relevance, is_worthy))
         why = self.fusion.contributions  # of the features alone, so that what comes back holds no catalog
         whys = map(partial, repeat(why), self.features[order], self.kinds[order].tolist())
-        enough = self._mark_worthy() if least is None else relevance >= least
-        shown = relevance[order].tolist(), enough[order].tolist()
-        return [*map(RankedPassage, *(column.tolist() for column in columns), whys, *shown)]
-
-    def _mark_worthy(self) -> npt.NDArray[np.bool_]:
-        """Mark what is worth its tokens: all for a stretch, and what has an identifier of a question."""
-        if self.query.is_stretch:
-            return np.ones(len(self.rows), np.bool_)
-        worthy: npt.NDArray[np.bool_] = (self.relevance >= WORTH) | (self.features[:, NAMED] > 0)
-        return worthy
+        return [*map(RankedPassage, numbers, parts, starts, ends, scores, whys, chances, worthy)]

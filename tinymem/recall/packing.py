@@ -18,7 +18,7 @@ from tinymem.recall.diversity import DIVERSITY, SHORT, Repetitions, Utterance
 from tinymem.recall.files.changes import NOTHING, Change, Changes
 from tinymem.recall.opened import Fetch, OpenedPassage, OpenedSteps, PassagePlace
 from tinymem.recall.render import block, format_mark, header, line, speaker_key
-from tinymem.recall.results import Excerpt, FeatureShares, LeftOut, Recall
+from tinymem.recall.results import Excerpt, LeftOut, Recall
 
 __all__ = [
     "BELOW", "ENOUGH", "REPEATS", "TOO_LONG", "UNRELATED", "Limits", "RankedPassage", "block_of",
@@ -164,7 +164,7 @@ class _Packer:
             opened = self.steps.passages(places, self.fetch)
             self.opened |= opened
             if self.changes is not None:
-                self.changes.expect([passage.opened.step for passage in opened.values()])
+                self.changes.read([passage.opened.step for passage in opened.values()])
         return self.opened.get(place)
 
     def _cost(self, passage: RankedPassage, shown: OpenedPassage) -> int:
@@ -249,7 +249,7 @@ class _Packer:
     def united(self) -> list[_Chosen]:
         """Return what is chosen in order of time, slices that adjoin in the same part as one."""
         found: list[_Chosen] = []
-        for chosen in sorted(self.chosen.values(), key=lambda one: (one.shown.opened.step.timestamp, *one.passage[:4])):
+        for chosen in sorted(self.chosen.values(), key=_order_in_time):
             before = found[-1].passage if found else None
             if before is not None and (*before[:2], before.end) == chosen.passage[:3]:
                 chosen = _unite(found.pop(), chosen)
@@ -281,7 +281,7 @@ class _Packer:
             tokens=chosen.tokens + self._mark_cost(passage, shown),
             score=passage.score,
             relevance=passage.relevance,
-            why=FeatureShares(passage.why),
+            why=passage.why(),
             times=times,
             varied=varied,
             newer=passage.newer,
@@ -317,6 +317,10 @@ class _Packer:
         if rank > last and len(self.chosen) >= self.most:
             return ENOUGH
         return TOO_LONG if rank < last else BELOW
+
+
+def _order_in_time(chosen: _Chosen) -> tuple[object, ...]:
+    return chosen.shown.opened.step.timestamp, *chosen.passage[:4]
 
 
 def _unite(before: _Chosen, after: _Chosen) -> _Chosen:

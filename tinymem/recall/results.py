@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import overload
 
 from tinymem.protocols import TokenCounter
@@ -17,29 +16,6 @@ from tinymem.steps.terminal import Column, Line, Shown, Table, count_cells, firs
 from tinymem.steps.types import shown_time
 
 __all__ = ["Excerpt", "Explanation", "LeftOut", "Recall"]
-
-
-class FeatureShares(Mapping[str, float]):
-    """The share of each feature in a score, strongest first, worked out once somebody looks."""
-
-    def __init__(self, work_out: Callable[[], Mapping[str, float]]) -> None:
-        self._work_out = work_out
-
-    @cached_property
-    def _shares(self) -> Mapping[str, float]:
-        return self._work_out()
-
-    def __getitem__(self, feature: str) -> float:
-        return self._shares[feature]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._shares)
-
-    def __len__(self) -> int:
-        return len(self._shares)
-
-    def __repr__(self) -> str:
-        return repr(dict(self))
 
 
 @dataclass(frozen=True)
@@ -126,11 +102,11 @@ class Recall(Sequence[Excerpt]):
         return len(self.items)
 
     @overload
-    def __getitem__(self, at: int) -> Excerpt: ...
+    def __getitem__(self, place: int) -> Excerpt: ...
     @overload
-    def __getitem__(self, at: slice) -> Sequence[Excerpt]: ...
-    def __getitem__(self, at: int | slice) -> Excerpt | Sequence[Excerpt]:
-        return self.items[at]
+    def __getitem__(self, place: slice) -> Sequence[Excerpt]: ...
+    def __getitem__(self, place: int | slice) -> Excerpt | Sequence[Excerpt]:
+        return self.items[place]
 
     def with_note(self, counter: TokenCounter, budget: int) -> str:
         """Return the text, and the note behind it where both are at most `budget` tokens."""
@@ -228,14 +204,15 @@ class Explanation(Shown):
             yield Table(FOUND, [(*_where(item), *_what(item, common)) for item in self.items])
         if self.left_out:
             yield []
-            yield Table(LEFT_OUT, [_row(one, common) for one in self.left_out])
-        for other in self.also:
+            yield Table(LEFT_OUT, [_row(passed, common) for passed in self.left_out])
+        for explanation in self.also:
             yield []
-            yield from other.blocks()
+            yield from explanation.blocks()
 
     def _common_features(self) -> set[tuple[str, float]]:
         """Return the features that are the same in all passages, with their shares; they decide nothing."""
-        whys = [item.why.items() for item in (*self.items, *(one.excerpt for one in self.left_out))]
+        items = [*self.items, *(passed.excerpt for passed in self.left_out)]
+        whys = [item.why.items() for item in items]
         return set.intersection(*map(set, whys)) if len(whys) > 1 else set()
 
 
@@ -252,9 +229,9 @@ def both_ends(text: str, most: int) -> str:
     return f"{first_words(words, half)} {safe(end).lstrip()}"
 
 
-def _row(one: LeftOut, common: set[tuple[str, float]]) -> tuple[str, ...]:
-    reason = one.reason if one.repeats is None else f"{one.reason}, #{one.repeats}"
-    return *_where(one.excerpt), str(one.rank), reason, *_what(one.excerpt, common)
+def _row(passed: LeftOut, common: set[tuple[str, float]]) -> tuple[str, ...]:
+    reason = passed.reason if passed.repeats is None else f"{passed.reason}, #{passed.repeats}"
+    return *_where(passed.excerpt), str(passed.rank), reason, *_what(passed.excerpt, common)
 
 
 def _where(item: Excerpt) -> tuple[str, ...]:

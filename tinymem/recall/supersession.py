@@ -219,7 +219,8 @@ def has_other_value(older: Statement, newer: Statement) -> bool:
     if len(older.sentences) != 1 or len(newer.sentences) != 1:
         return False
     old, new = _WORD.findall(older.sentences[0]), _WORD.findall(newer.sentences[0])
-    count = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), 0)
+    pairs = enumerate(zip(old, new, strict=False))
+    count = next((place for place, (word, other) in pairs if word != other), 0)  # of words that both begin with
     if not count:
         return False
     if not (old[count][0].isdigit() and new[count][0].isdigit()):
@@ -253,9 +254,9 @@ def _restated(statements: Iterable[Statement]) -> Iterator[tuple[Statement, Stat
     for statement in statements:
         if statement.opening:
             alike[statement.opening].append(statement)
-    for group in alike.values():
-        if len(group) > 1:
-            yield from chain.from_iterable(map(_older_ones, _runs(group)))
+    for run in chain.from_iterable(map(_runs, alike.values())):
+        newest = max(run, key=attrgetter("when"))
+        yield from ((older, newest) for older in run if has_other_value(older, newest))
 
 
 def _runs(statements: Iterable[Statement]) -> Iterator[list[Statement]]:
@@ -267,12 +268,6 @@ def _runs(statements: Iterable[Statement]) -> Iterator[list[Statement]]:
             run = []
         run.append(statement)
     yield run
-
-
-def _older_ones(run: Sequence[Statement]) -> Iterator[tuple[Statement, Statement]]:
-    """Yield the statements of a run whose value is not that of the newest, with that one."""
-    newest = max(run, key=attrgetter("when"))
-    yield from ((older, newest) for older in run if has_other_value(older, newest))
 
 
 def _taken_back(statements: Iterable[Statement]) -> Iterator[tuple[Statement, Statement]]:

@@ -33,6 +33,7 @@ class WindowChanges:
     def apply(self, window: Sequence[Step], groups: Iterable[Group]) -> list[Group]:
         """Return groups of a window without the lines that a later step of the window took away."""
         changes = Changes(_Notes(self._notes_of(window)))
+        changes.read(window)
         return [[self._current(step, changes) for step in group] for group in groups]
 
     def _notes_of(self, window: Sequence[Step]) -> list[FileNote]:

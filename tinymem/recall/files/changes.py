@@ -79,7 +79,6 @@ class Changes:
     def _clear(self) -> None:
         self._is_behind = True
         self._until = 0  # the last step whose notes are here, of the files that are
-        self._expected: set[int] = set()
         self._touched: dict[int, list[tuple[int, str]]] = {}  # by step: calls and the paths that they touch
         self._notes: dict[str, list[FileNote]] = {}
         self._versions: dict[str, Version] = {}
@@ -101,21 +100,21 @@ class Changes:
             self._take({path: [*self._notes.get(path, ()), *new] for path, new in notes_by_path(notes).items()})
             self._until = newest
 
-    def expect(self, steps: Iterable[Step]) -> None:
-        """Note steps that may be asked for next, to read what is to be known of all of them at once."""
+    def read(self, steps: Iterable[Step]) -> None:
+        """Read the notes of the files that steps touched, of all of them at once, before they are asked for."""
         with self._lock:
-            self._expected.update(step.step_number or 0 for step in steps if _may_touch(step))
-
-    def _read(self) -> None:
-        """Read the notes of the files that the expected steps touched."""
-        touched: dict[int, list[tuple[int, str]]] = {number: [] for number in self._expected - self._touched.keys()}
-        notes = self._journal.file_notes([*touched])
-        for note in notes:
-            if note.step in touched:
-                touched[note.step].append((note.call, note.path))
-        self._take(notes_by_path(note for note in notes if note.step <= self._until))
-        self._touched |= touched
-        self._expected = set()
+            if self._is_behind:
+                self._follow()
+            numbers = {step.step_number or 0 for step in steps if _may_touch(step)} - self._touched.keys()
+            if not numbers:
+                return
+            touched: dict[int, list[tuple[int, str]]] = {number: [] for number in numbers}
+            notes = self._journal.file_notes([*numbers])
+            for note in notes:
+                if note.step in touched:
+                    touched[note.step].append((note.call, note.path))
+            self._take(notes_by_path(note for note in notes if note.step <= self._until))
+            self._touched |= touched
 
     def _take(self, notes: Mapping[str, list[FileNote]]) -> None:
         """Put these notes in the place of those of the same paths."""
@@ -130,17 +129,12 @@ class Changes:
         """Return what changed since of `[start, end)` in the part at a `place` of the `parts` of a step."""
         if parts[place].kind not in SHOWING or not _may_touch(step):
             return NOTHING
-        number = step.step_number or 0
-        key = number, place, start, end
+        key = step.step_number or 0, place, start, end
         with self._lock:
-            if self._is_behind:
-                self._follow()
-            if number not in self._touched:
-                self._expected.add(number)
-                self._read()
-            if self._touched[number] and key not in self._found:
-                self._found[key] = self._find(step, parts, place, start, end)
-            return self._found.get(key, NOTHING)
+            self.read([step])
+            if key not in self._found:
+                self._found[key] = self._find(step, parts, place, start, end) if self._touched[key[0]] else NOTHING
+            return self._found[key]
 
     def marks_of(self, step: Step) -> list[str]:
         """Return what says which later steps changed lines that a step shows, and which passed where it failed."""

@@ -27,7 +27,7 @@ def with_marks(summary: str, changes: Changes, fetch: Callable[[Sequence[int]], 
     found = [_NUMBERED.match(line) for line in lines]
     steps = fetch(sorted({int(match[1]) for match in found if match}))
     changes.follow()
-    changes.expect(steps.values())
+    changes.read(steps.values())
     gone = {number: _gone(step, changes) for number, step in steps.items()}
     for place, match in enumerate(found):
         mark = _mark(match, gone.get(int(match[1]), {})) if match else ""

@@ -36,7 +36,8 @@ NUMBERS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5
            "nine": 9, "ten": 10, "couple of": 2, "few": 3}  # fmt: skip
 UNITS = {"day": 1, "week": 7, "month": 30, "year": 365}
 PARTS = {"": (0, 31), "early": (0, 10), "beginning of": (0, 10), "start of": (0, 10), "first half of": (0, 15),
-         "mid": (10, 20), "middle of": (10, 20), "second half of": (15, 31), "late": (20, 31), "end of": (20, 31)}  # fmt: skip
+         "mid": (10, 20), "middle of": (10, 20), "second half of": (15, 31), "late": (20, 31),
+         "end of": (20, 31)}  # fmt: skip
 
 _MONTH = (  # "may", "march" and the short ones can be words: these want their capital
     r"(?P<month>(?i:january|february|april|june|july|august|september|october|november|december)|"
