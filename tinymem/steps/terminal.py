@@ -177,9 +177,9 @@ class Table:
             cells = [self._pieces(place, row[place], widths[place]) for place in beside]
             for line in zip_longest(*cells, fillvalue=""):
                 yield self._line(beside, line, widths)
-            for place in below:
-                pieces = self._pieces(place, row[place], max(1, (width or 0) - len(INDENT)))
-                yield from ([(INDENT, ""), (piece, self.columns[place].style)] for piece in pieces if piece)
+            for place in filter(row.__getitem__, below):
+                for piece in self._pieces(place, row[place], max(1, (width or 0) - len(INDENT))):
+                    yield [(INDENT, ""), (piece, self.columns[place].style)]
 
     def _fit(self, widths: list[int], width: int) -> list[int]:
         """Make columns narrower until a row fits the width: texts first. Return those that stand below the row."""

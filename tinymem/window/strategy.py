@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from inspect import signature
 from itertools import chain, repeat
 from typing import Literal, TypeAlias, TypeVar
 
@@ -222,11 +221,7 @@ def check_strategy(name: str, value: PrunesT) -> PrunesT:
         raise InputError(f"{name} must be a callable, not {safe_repr(value)}")
     made_by = describe_callable(value)
     if made_by in MAKERS and str(getattr(value, "__module__", "")).startswith("tinymem."):
-        needed = any(
-            p.default is p.empty and p.kind is not p.VAR_POSITIONAL for p in signature(value).parameters.values()
-        )
-        call = f"{made_by}({'...' if needed else ''})"
-        raise InputError(f"{name} is {made_by}, which makes a strategy: call it, {name}={call}")
+        raise InputError(f"{name} is {made_by}, which makes a strategy: call it, {name}={made_by}(...)")
     return value
 
 

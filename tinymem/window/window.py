@@ -122,13 +122,13 @@ class Window(StepCollection):
         """Work out how the pruning of `report` is undone. InputError if it is the report of another memory."""
         check_report(report)
         back = {step.id: step for step in report.removed if step.id not in self.shown}
-        put: dict[str, Step] = {}
+        shown = self.shown | back
         for step in report.shortened:
-            shown = back if step.id in back else self.shown
             if step.id in shown and rank(step) < rank(shown[step.id]):
-                (back if step.id in back else put)[step.id] = step
-        change = Change(put=put, back=back)
-        numbers = [step.step_number or 0 for step in self.after(change).values()]
+                shown[step.id] = back[step.id] = step
+        put = {id: step for id, step in back.items() if id in self.shown}
+        change = Change(put=put, back={id: step for id, step in back.items() if id not in put})
+        numbers = list(map(number_of, shown.values()))
         if len(set(numbers)) < len(numbers) or max(numbers, default=-1) >= self.next_number:
             raise InputError("the report is of another memory: its numbers are taken, or were never used here")
         return change
@@ -141,28 +141,18 @@ class Window(StepCollection):
 
     def after(self, change: Change) -> dict[str, Step]:
         """Return the steps as they are shown after a change."""
-        if not (change.added or change.taken or change.put) and self._begin_behind(change.back):
-            return {**self.shown, **change.back}
-        shown = {**self.shown, **{step.id: step for step in change.added}}
+        shown = self.shown | {step.id: step for step in change.added}
         shown = {id: change.put.get(id, step) for id, step in shown.items() if id not in change.taken}
-        if change.back:
-            back = sorted({**shown, **change.back}.values(), key=lambda step: step.step_number or 0)
-            return {step.id: step for step in back}
-        return shown
-
-    def _begin_behind(self, back: Mapping[str, Step]) -> bool:
-        """Return whether steps are new and behind all others, in order, as those of another process that adds are."""
-        if not self.shown.keys().isdisjoint(back):
-            return False
-        last = next(reversed(self.shown.values()), None)
-        numbers = [step.step_number or 0 for step in ([last] if last else []) + [*back.values()]]
-        return numbers == sorted(set(numbers))
+        if not change.back:
+            return shown
+        in_order = sorted((shown | {**change.back}).values(), key=number_of)
+        return {step.id: step for step in in_order}
 
     def show(self, change: Change) -> None:
         """Carry out a change; steps that it adds may be shown already."""
         for step in change.added:
             if step.id not in self.shown:
-                self.shown[step.id], self.next_number = step, (step.step_number or 0) + 1
+                self.shown[step.id], self.next_number = step, number_of(step) + 1
                 note_calls(step, self.open_calls)
         if change.taken or change.put or change.back:
             self.shown = self.after(change)
@@ -218,6 +208,11 @@ class Window(StepCollection):
         return steps_from_messages(chat, session=session, timestamp=timestamp, pending=pending)
 
 
+def number_of(step: Step) -> int:
+    """Return the number of a step in a memory, which has one."""
+    return step.step_number or 0
+
+
 def check_step(step: Step, held: Container[str]) -> None:
     """Raise InputError for anything but a step, or for one that is `held` already."""
     if not isinstance(step, Step):
@@ -244,12 +239,14 @@ def mark_corrected(steps: Sequence[Step]) -> list[Step]:
     ['It is 80.\n(corrected by #2)', 'It is 81.']
     """
     corrections = [step for step in steps if CORRECTS in step.metadata]
-    newer = {id: step.step_number or 0 for step in corrections for id in corrected_ids(step)}
+    newer = {id: number_of(step) for step in corrections for id in corrected_ids(step)}
     if not newer:
         return [*steps]
-    numbers = [newer.get(step.id, 0) for step in steps]
-    pairs = zip(steps, numbers, strict=True)
-    return [step.with_note(f"(corrected by #{new})") if new > (step.step_number or 0) else step for step, new in pairs]
+    marked: list[Step] = []
+    for step in steps:
+        number = newer.get(step.id, 0)
+        marked.append(step.with_note(f"(corrected by #{number})") if number > number_of(step) else step)
+    return marked
 
 
 def note_calls(step: Step, waiting: dict[str, int]) -> None:

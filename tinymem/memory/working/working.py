@@ -20,6 +20,7 @@ from tinymem.steps.checks import check_non_negative_int, check_token_budget
 from tinymem.steps.content import Content, check_content, is_empty, shorten
 from tinymem.steps.ids import new_id
 from tinymem.steps.serialization import dump_step
+from tinymem.steps.standins import newest_of
 from tinymem.steps.step import Message, Step, StepT
 from tinymem.steps.types import SystemPromptStep, TaskStep
 from tinymem.stores.filter import Filter
@@ -157,22 +158,21 @@ class WorkingMemory:
     def _resume(self, task: Content | None) -> None:
         """Resume the unfinished task of the memory, unless another is given; a new prompt replaces the old one."""
         kept = self._unfinished()
-        found = next((step for step in reversed(kept) if isinstance(step, TaskStep)), None)
-        if kept and (task is None or (found is not None and self._apply_redaction(task) == found.task)):
-            self._task, self._session = found, kept[-1].session
-            self._steps = [_numbered(step) for step in kept if isinstance(step, ActionStep)]
-            if found is None:
-                return
-            old = found.metadata.get(PROMPT)
-            if self._prompt is None or self._apply_redaction(self._prompt) == old:
-                self._prompt = old
-            else:
-                self._begin(found.task, self._prompt, found.session or new_id())
-        elif task is not None:
+        found = newest_of(kept, TaskStep)
+        is_other = task is not None and (found is None or self._apply_redaction(task) != found.task)
+        if not kept or is_other:
             if kept:
-                held = sum(isinstance(step, ActionStep) for step in kept)
-                logger.info("task %s was not finished; its %d steps are archived", kept[-1].session, held)
-            self._begin(task, self._prompt, new_id())
+                logger.info("task %s was not finished; its steps are archived", kept[-1].session)
+            if task is not None:
+                self._begin(task, self._prompt, new_id())
+            return
+        self._task, self._session = found, kept[-1].session
+        self._steps = [_numbered(step) for step in kept if isinstance(step, ActionStep)]
+        old = None if found is None else found.metadata.get(PROMPT)
+        if found is None or self._prompt is None or self._apply_redaction(self._prompt) == old:
+            self._prompt = self._prompt if found is None else old
+        else:
+            self._begin(found.task, self._prompt, found.session or new_id())
 
     def _apply_redaction(self, content: Content) -> Content:
         """Return `content` as the memory writes it down."""
@@ -181,9 +181,10 @@ class WorkingMemory:
     def _unfinished(self) -> list[Step]:
         if self._memory is None:
             return []
-        session = self._memory.long_term.journal.setting(OPEN_TASK)
-        numbers = self._memory.long_term.journal.matching(Filter(session=session)) if session else []
-        found = self._memory.long_term.fetch(numbers)
+        archive = self._memory.long_term
+        session = archive.journal.setting(OPEN_TASK)
+        numbers = archive.journal.matching(Filter(session=session)) if session else []
+        found = archive.fetch(numbers)
         return [found[number] for number in sorted(found)]
 
     # -- steps ----------------------------------------------------------------------------------------------------
@@ -202,18 +203,17 @@ class WorkingMemory:
         """
         action, given = as_action(step)
         with self._lock:
-            last = iteration_of(self._steps[-1]) if self._steps else None
-            number = (last or 0) + 1 if given is None else given
-            if last is not None and number <= last:
+            last = (iteration_of(self._steps[-1]) or 0) if self._steps else 0
+            number = last + 1 if given is None else given
+            if self._steps and number <= last:
                 raise StepError(f"step_number must be over {last}, that of the step before it, not {number}")
             session = self._session or new_id()
-            metadata = {**action.metadata, ITERATION: number}
-            held = _numbered(self._journaled(action.evolve(session=session, metadata=metadata)))
+            added = self._journaled(action.evolve(session=session, metadata={**action.metadata, ITERATION: number}))
             if self._session is None:
                 self._keep_open(session)
-            self._session = session
-            self._steps.append(held)
-            return held
+                self._session = session
+            self._steps.append(_numbered(added))
+            return self._steps[-1]
 
     # -- out ----------------------------------------------------------------------------------------------------------
 
@@ -304,14 +304,19 @@ def render_history(
 def _shorten(
     step: ActionStep, text: str, before: int, room: int, render: Callable[[ActionStep], str], counter: TokenCounter
 ) -> str:
-    """Shorten the texts of the step, or else its rendered `text`; keep the note of what came before if it fits."""
-    attempts: list[Callable[[int], str]] = [
-        lambda length: _join([render(step.shortened(length))], before),
-        lambda length: _join([shorten(text, length)], before),
-        lambda length: shorten(text, length),
-    ]
-    found = (longest(make, room, counter) for make in attempts)
-    return next(filter(None, found), "")
+    """Shorten the texts of the step, or else its rendered `text`."""
+
+    def shortened(length: int) -> str:
+        return _join([render(step.shortened(length))], before)
+
+    def cut(length: int) -> str:
+        return shorten(text, length)
+
+    def cut_with_note(length: int) -> str:
+        return _join([cut(length)], before)
+
+    found = longest(shortened, room, counter) or longest(cut_with_note, room, counter)
+    return found or longest(cut, room, counter)
 
 
 def _join(texts: Sequence[str], before: int) -> str:
