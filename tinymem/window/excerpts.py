@@ -111,8 +111,10 @@ def _cut(steps: Sequence[Step], length: int) -> list[Step]:
 
 
 def _between_marks(text: str) -> list[Slice]:
-    ends = [0, *(at for mark in _MARK.finditer(text) for at in mark.span()), len(text)]
-    return list(zip(ends[::2], ends[1::2], strict=True))
+    marks = [mark.span() for mark in _MARK.finditer(text)]
+    starts = [0, *(end for _, end in marks)]
+    ends = [*(start for start, _ in marks), len(text)]
+    return list(zip(starts, ends, strict=True))
 
 
 def _widened(piece: Slice, spans: Sequence[Slice]) -> Slice:

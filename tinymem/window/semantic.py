@@ -24,7 +24,7 @@ from tinymem.window.strategy import PruneStrategy, Tasks, in_order, low_mark, mu
 
 __all__ = ["QUERY_GROUPS", "QUERY_STEPS", "SemanticPruning", "default_query", "semantic_pruning"]
 
-Asked: TypeAlias = str | Callable[[Sequence[Step]], str] | None
+WindowQuery: TypeAlias = str | Callable[[Sequence[Step]], str] | None
 
 QUERY_GROUPS = 2  # newest groups that are asked for
 QUERY_STEPS = 200  # newest steps that these are looked for in
@@ -34,7 +34,7 @@ RECENT_SHARE = 0.5  # of what critical steps leave: the newest groups but the la
 def semantic_pruning(
     embedder: str | Embedder | Embeds = "static",
     max_tokens: int = 8_000,
-    query: Asked = None,
+    query: WindowQuery = None,
     keep_recent: int = 4,
     *,
     low_water: int | None = None,
@@ -107,7 +107,7 @@ class SemanticPruning:
     price: Prices
     max_tokens: int
     target: int
-    query: Asked
+    query: WindowQuery
     keep_recent: int
     tasks: Tasks
     shorten: bool

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 from tinymem.messages.conversion import groups, messages_of_each
 from tinymem.messages.sendable import raw_calls
@@ -36,7 +35,7 @@ class Note:
     @property
     def numbers(self) -> set[int]:
         """The numbers of the steps that stand whole in it."""
-        whole = [one.step for one in self.excerpts if len(one.step.text) <= one.end]
+        whole = [excerpt.step for excerpt in self.excerpts if len(excerpt.step.text) <= excerpt.end]
         return {step.step_number or 0 for step in whole}
 
 
@@ -120,12 +119,10 @@ class MessageRenderer:
     def _made(
         self, group: Group, take: Callable[[str], str], ids: Sequence[tuple[str, str]], summary_mode: bool = False
     ) -> RenderedGroup:
-        each = messages_of_each(group, summary_mode, self.style)
-        rendered = [
-            {**message, _SOURCE: (at, place)}
-            for at, (step, own) in enumerate(each)
-            for place, message in enumerate(_identified(step, own))
-        ]
+        rendered: list[Message] = []
+        for number, (step, messages) in enumerate(messages_of_each(group, summary_mode, self.style)):
+            for place, message in enumerate(_identified(step, messages)):
+                rendered.append({**message, _SOURCE: (number, place)})
         messages = valid(rendered, take, (*self.extra_keys, _SOURCE))
         sources = tuple(message.pop(_SOURCE, None) for message in messages)
         tokens = sum(count_message(message, self.counter, self.format) for message in messages)
@@ -172,11 +169,12 @@ def _identified(step: Step, messages: list[Message]) -> list[Message]:
         return [_answering(message, step.tool_call_id) for message in messages]
     if not isinstance(step, ActionStep) or not messages or not (raw := raw_calls(messages[0])):
         return messages
-    calls = [{**call, "id": own.id} for call, own in zip(raw, step.tool_calls, strict=True)]
+    calls = [{**call, "id": known.id} for call, known in zip(raw, step.tool_calls, strict=True)]
     results = zip(messages[1:], (call.id for call in step.results), strict=True)
     return [{**messages[0], "tool_calls": calls}, *(_answering(message, id) for message, id in results)]
 
 
 def _answering(message: Message, id: str | None) -> Message:
-    own: dict[str, Any] = {"role": "tool", "tool_call_id": id}
-    return {**message, **own} if message["role"] in ("tool", "function") else message
+    if message["role"] not in ("tool", "function"):
+        return message
+    return {**message, "role": "tool", "tool_call_id": id}

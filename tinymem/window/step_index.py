@@ -7,8 +7,7 @@ passage that several steps share, because an agent opened a file again, is embed
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timezone
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
@@ -54,7 +53,7 @@ class StepIndex:
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
-        self._entries: OrderedDict[tuple[Any, ...], list[_Passage]] = OrderedDict()
+        self._entries: dict[tuple[Any, ...], list[_Passage]] = {}  # in the order in which they were asked for last
         self._texts: WeakValueDictionary[str, _Text] = WeakValueDictionary()
         self._query = lru_cache(QUERIES)(partial(analyse, embedder=embedder, now=EPOCH))
         self._lock = threading.Lock()
@@ -68,10 +67,10 @@ class StepIndex:
             entries = self._entries_of(steps)
             query = self._query(text)
         rows: list[tuple[Any, ...]] = []
-        for at, (step, passages) in enumerate(zip(steps, entries, strict=True)):
+        for number, (step, passages) in enumerate(zip(steps, entries, strict=True)):
             origin, milestone = (step.type, step.session, step.speaker, 0.0), is_milestone(step)
             for place, said in passages:
-                rows.append((len(rows) + 1, at, *place, said.vector, *origin, said.identifiers, "", milestone))
+                rows.append((len(rows) + 1, number, *place, said.vector, *origin, said.identifiers, "", milestone))
         catalog = Snapshot(self._embedder.dimensions).with_tail(rows)
         lexical = search_words(query.topic, catalog.id, [said.words for passages in entries for _, said in passages])
         return ScoredCandidates.of(
@@ -80,30 +79,24 @@ class StepIndex:
 
     def _entries_of(self, steps: Sequence[Step]) -> list[list[_Passage]]:
         keys = [(step.id, *step.parts()) for step in steps]
+        found = {key: self._entries.pop(key) for key in keys if key in self._entries}  # put behind the others again
         new = {
-            key: passages_of(step, pieces=cut_pieces)
-            for key, step in zip(keys, steps, strict=True)
-            if key not in self._entries
+            key: passages_of(step, pieces=cut_pieces) for key, step in zip(keys, steps, strict=True) if key not in found
         }
-        texts = self._texts_of(row for rows in new.values() for row in rows)
-        self._entries |= {
-            key: [_Passage((row.part, row.start, row.end, row.kind, row.asks), texts[row.text]) for row in rows]
-            for key, rows in new.items()
-        }
-        for key in keys:
-            self._entries.move_to_end(key)
-        entries = [self._entries[key] for key in keys]
-        while len(self._entries) > max(KEPT, len(keys)):
-            self._entries.popitem(last=False)
-        return entries
+        texts = self._texts_of([row for rows in new.values() for row in rows])
+        for key, rows in new.items():
+            found[key] = [_Passage((row.part, row.start, row.end, row.kind, row.asks), texts[row.text]) for row in rows]
+        self._entries |= found
+        for key in list(self._entries)[: -max(KEPT, len(keys))]:
+            del self._entries[key]
+        return [found[key] for key in keys]
 
-    def _texts_of(self, rows: Iterable[PassageRow]) -> dict[str, _Text]:
+    def _texts_of(self, rows: Sequence[PassageRow]) -> dict[str, _Text]:
         """Return the texts of passages by what they say; those that are new are embedded, all at once."""
         identifiers = {row.text: row.identifiers for row in rows}
-        texts = {text: held for text in identifiers if (held := self._texts.get(text)) is not None}
+        texts = {text: self._texts[text] for text in identifiers if text in self._texts}
         missing = [text for text in identifiers if text not in texts]
-        if missing:
-            vectors = embed_texts(self._embedder, missing).astype("<f2")
-            for text, vector in zip(missing, vectors, strict=True):
-                texts[text] = self._texts[text] = _Text(vector.tobytes(), hash_words(text), identifiers[text])
+        vectors = embed_texts(self._embedder, missing).astype("<f2") if missing else ()
+        for text, vector in zip(missing, vectors, strict=True):
+            texts[text] = self._texts[text] = _Text(vector.tobytes(), hash_words(text), identifiers[text])
         return texts

@@ -164,18 +164,18 @@ def compose(*strategies: Pruner) -> PruneStrategy:
         InputError: A strategy is not callable. The joint strategy raises it too, with the place of the one at fault,
             when one of them does not return steps.
     """
-    for at, strategy in enumerate(strategies):
-        check_strategy(f"strategy {at}", strategy)
+    for place, strategy in enumerate(strategies):
+        check_strategy(f"strategy {place}", strategy)
     window_of = Outcomes()
 
     def composed(steps: Sequence[Step]) -> list[Step]:
         window = list(steps)
-        for at, strategy in enumerate(strategies):
+        for place, strategy in enumerate(strategies):
             returned = strategy(list(window))
             try:
                 window = window_of(window, returned, strategy)
             except InputError as error:
-                raise InputError(f"strategy {at} of {len(strategies)}: {error}") from error
+                raise InputError(f"strategy {place} of {len(strategies)}: {error}") from error
         return window
 
     return composed
@@ -231,11 +231,12 @@ def prune_old_observations(
         border = 0 if keep_last_n is None else _border(steps, keep_last_n)
         time = clock()
 
-        def is_old(at: int, step: Step) -> bool:
-            return at < border or (age is not None and time - step.timestamp > age)
-
-        pruned = [_with_short_results(s, max_length) if is_old(at, s) else s for at, s in enumerate(steps)]
-        changed = sum(new is not old for new, old in zip(pruned, steps, strict=True))
+        pruned: list[Step] = []
+        changed = 0
+        for place, step in enumerate(steps):
+            is_old = place < border or (age is not None and time - step.timestamp > age)
+            pruned.append(_with_short_results(step, max_length) if is_old else step)
+            changed += pruned[-1] is not step
         return pruned if changed >= batch else list(steps)
 
     return prune_observations
@@ -243,7 +244,7 @@ def prune_old_observations(
 
 def _border(steps: Sequence[Step], last: int) -> int:
     """Return the place of the first of the `last` actions: the steps before it are old."""
-    actions = [at for at, step in enumerate(steps) if isinstance(step, ActionStep)]
+    actions = [place for place, step in enumerate(steps) if isinstance(step, ActionStep)]
     recent = actions[-last:] if last else []
     return recent[0] if recent else len(steps)
 

@@ -76,7 +76,7 @@ class Window(StepCollection):
         """Return new steps under the next numbers. Raises InputError where one cannot be added."""
         new = list(check_iterable("steps", steps))
         self.check_new(new)
-        return [step.evolve(step_number=self.next_number + at) for at, step in enumerate(new)]
+        return [step.evolve(step_number=number) for number, step in enumerate(new, self.next_number)]
 
     def check_new(self, steps: Sequence[Step]) -> None:
         """Raise InputError unless steps can be added behind the others."""
@@ -213,8 +213,8 @@ def number_of(step: Step) -> int:
     return step.step_number or 0
 
 
-def check_step(step: Step, held: Container[str]) -> None:
-    """Raise InputError for anything but a step, or for one that is `held` already."""
+def check_step(step: Step, known: Container[str]) -> None:
+    """Raise InputError for anything but a step, or for one that is `known` already."""
     if not isinstance(step, Step):
         advice = ": add_message(role, text) adds a message, and TaskStep(text) is a step" * isinstance(step, str)
         raise InputError(f"only steps can be added, not {describe_type(step)}{advice}")
@@ -223,7 +223,7 @@ def check_step(step: Step, held: Container[str]) -> None:
             f"{type(step).__name__} is no type of step that can be read again: add one of "
             f"{', '.join(kind.__name__ for kind in STEP_TYPES.values())}, with what is your own in its metadata"
         )
-    if step.id in held:
+    if step.id in known:
         raise InputError(
             f"step {step.id} is held already: a step is added once, "
             "step.evolve(id=tinymem.steps.new_id()) makes another"
@@ -271,11 +271,11 @@ def steps_of_session(steps: Sequence[StepT], session: str | None) -> list[StepT]
     >>> [step.text for step in steps_of_session([TaskStep("a", session="s"), TaskStep("b", session="t")], "t")]
     ['b']
     """
-    own = [step for step in steps if step.session in (session, None)]
-    if len(own) == len(steps):
-        return own
-    called = {call.id for step in own if isinstance(step, ActionStep) for call in step.tool_calls}
-    ids = {step.id for step in own}
+    in_session = [step for step in steps if step.session in (session, None)]
+    if len(in_session) == len(steps):
+        return in_session
+    called = {call.id for step in in_session if isinstance(step, ActionStep) for call in step.tool_calls}
+    ids = {step.id for step in in_session}
     return [step for step in steps if step.id in ids or (is_result(step) and step.tool_call_id in called)]
 
 

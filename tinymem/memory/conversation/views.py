@@ -78,17 +78,18 @@ class MessageSequence(Sequence[Message]):
         return map(message_of, newest_first(self._journal))
 
     @overload
-    def __getitem__(self, at: int) -> Message: ...
+    def __getitem__(self, place: int) -> Message: ...
     @overload
-    def __getitem__(self, at: slice) -> tuple[Message, ...]: ...
-    def __getitem__(self, at: int | slice) -> Message | tuple[Message, ...]:
-        if isinstance(at, slice):
-            if at.stop is None and at.step is None and (at.start or 0) < 0:
-                return tuple(islice(reversed(self), -at.start))[::-1]
-            return tuple(self)[at]
-        for message in islice(iter(self), at, None) if at >= 0 else islice(reversed(self), -at - 1, None):
+    def __getitem__(self, place: slice) -> tuple[Message, ...]: ...
+    def __getitem__(self, place: int | slice) -> Message | tuple[Message, ...]:
+        if isinstance(place, slice):
+            if place.stop is None and place.step is None and (place.start or 0) < 0:
+                return tuple(islice(reversed(self), -place.start))[::-1]
+            return tuple(self)[place]
+        messages = islice(iter(self), place, None) if place >= 0 else islice(reversed(self), -place - 1, None)
+        for message in messages:
             return message
-        raise IndexError(f"there is no message {at}: the conversation has {len(self)}")
+        raise IndexError(f"there is no message {place}: the conversation has {len(self)}")
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, (list, tuple, MessageSequence)) and tuple(self) == tuple(other)

@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
+from tinymem.protocols import Tally
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.ids import moment
 from tinymem.steps.step import Step
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["NAME", "WORDS", "EpisodeLine", "SessionLine", "StepLine", "Tier", "archived_tokens", "episode_line",
            "line_values", "session_lines", "step_line", "window_tiers"]  # fmt: skip
-
-Tally: TypeAlias = tuple[str | None, str, int, int, float, float]  # as `Journal.tally` gives them
 
 WORDS = 60  # cells of a step's first words
 NAME = 24  # cells of a speaker, a tool or a session
@@ -119,17 +118,17 @@ def session_lines(rows: Iterable[Tally]) -> tuple[SessionLine, ...]:
     """Sum up the sessions, in the order in which they began."""
     by_session: dict[str | None, list[Tally]] = {}
     for row in rows:
-        by_session.setdefault(row[0], []).append(row)
-    return tuple(_session_line(session, own) for session, own in by_session.items())
+        by_session.setdefault(row.session, []).append(row)
+    return tuple(_session_line(session, tallies) for session, tallies in by_session.items())
 
 
 def _session_line(session: str | None, rows: Sequence[Tally]) -> SessionLine:
-    _, kinds, counts, tokens, first, last = zip(*rows, strict=True)
     types: Counter[str] = Counter()
-    for kind, count in zip(kinds, counts, strict=True):
-        types[kind] += count
-    known = dict(types.most_common())
-    return SessionLine(session, moment(min(first)), moment(max(last)), sum(counts), sum(tokens), known)
+    for row in rows:
+        types[row.type] += row.steps
+    first, last = min(row.first for row in rows), max(row.last for row in rows)
+    tokens = sum(row.tokens for row in rows)
+    return SessionLine(session, moment(first), moment(last), types.total(), tokens, dict(types.most_common()))
 
 
 def episode_line(memory: HierarchicalMemory, episode: Episode) -> EpisodeLine:

@@ -24,6 +24,7 @@ from tinymem.memory.inspection.lines import (
     window_tiers,
 )
 from tinymem.memory.inspection.receipts import Totals
+from tinymem.protocols import Tally
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.checks import check_non_negative_int
 from tinymem.steps.content import as_text
@@ -291,17 +292,18 @@ def report_of(memory: Memory, steps: int = LISTED) -> MemoryReport:
 
 
 def _report_of_window(window: MemoryManager, steps: int) -> MemoryReport:
-    held, counted = window.steps, window.step_tokens()
-    tokens = {step.id: counted.get(step.id, 0) for step in held}  # one that another thread adds now counts 0
-    fixed = {step.id for step in fixed_steps(held)}
-    newest = held[max(0, len(held) - steps) :]
-    times = ((step, step.timestamp.timestamp()) for step in held)
+    shown, counted = window.steps, window.step_tokens()
+    tokens = {step.id: counted.get(step.id, 0) for step in shown}  # one that another thread adds now counts 0
+    fixed = {step.id for step in fixed_steps(shown)}
+    newest = shown[max(0, len(shown) - steps) :]
+    times = [step.timestamp.timestamp() for step in shown]
+    tallies = [Tally(s.session, s.type, 1, tokens[s.id], time, time) for s, time in zip(shown, times, strict=True)]
     return MemoryReport(
         type(window).__name__,
         window.tokens,
         window_tiers(fixed, tokens),
         tuple(step_line(step, "fixed" if step.id in fixed else "window", tokens[step.id], False) for step in newest),
-        session_lines((step.session, step.type, 1, tokens[step.id], time, time) for step, time in times),
+        session_lines(tallies),
     )
 
 

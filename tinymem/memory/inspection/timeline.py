@@ -87,8 +87,8 @@ class Timeline:
         numbers: Iterable[int] = self._journal.matching(Filter(session=session or None, type=type or None))
         if tier:
             check_choice("tier", tier, *TIERS[1:])
-            held = {row.number for row in self._journal.window()}
-            numbers = (number for number in numbers if (number in held) == (tier == "window"))
+            window = {row.number for row in self._journal.window()}
+            numbers = (number for number in numbers if (number in window) == (tier == "window"))
         self._numbers = array("q", numbers)
         if find:
             wanted = check_str("find", find).lower()
@@ -123,20 +123,20 @@ class Timeline:
         """Return the whole timeline in at most `most` segments of as many steps each."""
         if not self._numbers or check_non_negative_int("most", most) < 1:
             return ()
-        held, size = set(self._numbers), -(-len(self._numbers) // most)
+        wanted, size = set(self._numbers), -(-len(self._numbers) // most)
         rows = self._journal.outline(self._numbers[0] - 1, self._numbers[-1])
-        steps = [row for row in rows if row.number in held]
-        return tuple(_segment(steps[at : at + size]) for at in range(0, len(steps), size))
+        steps = [row for row in rows if row.number in wanted]
+        return tuple(_segment(steps[start : start + size]) for start in range(0, len(steps), size))
 
     def _rows(self, numbers: Sequence[int]) -> Iterator[StepRow]:
         """Yield the rows of these steps, one read for each run of consecutive numbers, of READ at most."""
         start = 0
-        for at in range(1, len(numbers) + 1):
-            if at == len(numbers) or numbers[at] != numbers[at - 1] + 1 or at - start == READ:
-                wanted = {*numbers[start:at]}
-                rows = self._journal.rows(numbers[start] - 1, at - start)
+        for end in range(1, len(numbers) + 1):
+            if end == len(numbers) or numbers[end] != numbers[end - 1] + 1 or end - start == READ:
+                wanted = {*numbers[start:end]}
+                rows = self._journal.rows(numbers[start] - 1, end - start)
                 yield from (row for row in rows if row.number in wanted)
-                start = at
+                start = end
 
     def _line(self, row: StepRow, step: Step) -> TimelineStep:
         tier = "fixed" if row.window and row.id in self._fixed else "window" if row.window else "archive"
