@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import json
 import logging
+import re
 import secrets
 import tempfile
 import time
@@ -478,14 +479,15 @@ async def awaited(answer: Answer) -> str:
     return await answer
 
 
-def test_a_search_names_ids_that_can_be_fetched(conversation: ConversationMemory) -> None:
+def test_a_search_names_numbers_that_can_be_fetched(conversation: ConversationMemory) -> None:
     added = talk(conversation, 100)
     answer = conversation.tool(query="lot 17 crates")
-    assert f"[{added[17].nanoid}, assistant, " in answer and "lot 17 holds 119 crates" in answer
-    named = [line[1:].partition(",")[0] for line in answer.splitlines() if line.startswith("[")]
-    assert len(named) > 1 and all(conversation.get(id).text in answer for id in named)
-    order = [message.nanoid for message in added]
-    assert named == sorted(named, key=order.index)
+    assert "#18 assistant: " in answer and "lot 17 holds 119 crates" in answer
+    named = re.findall(r"^#([0-9]+) ", answer, re.MULTILINE)
+    assert len(named) > 1 and named == sorted(named, key=int)
+    for number in named:
+        fetched = conversation.tool(nanoid=f"#{number}")
+        assert fetched == conversation.tool(nanoid=added[int(number) - 1].nanoid) and "holds" in fetched
 
 
 def test_its_schema_is_what_the_chat_api_takes(conversation: ConversationMemory) -> None:
@@ -512,19 +514,15 @@ def test_an_answer_may_stand_where_a_tools_result_does(conversation: Conversatio
     assert answer.isprintable() is False and "\x1b" not in answer and "\x00" not in answer
 
 
-def test_an_unknown_id_is_answered_with_ids_that_are_close_or_new(conversation: ConversationMemory) -> None:
-    assert "No message is kept yet." in conversation.tool(nanoid="V4xGjR8aTn")
-    added = talk(conversation, 30)
-    answer = conversation.tool(nanoid=added[4].nanoid[:-1] + "!")
-    assert f"Close to it: {added[4].nanoid}" in answer and "retrieve_message(query=...)" in answer
-    answer = conversation.tool(nanoid="!!!")
-    assert answer.startswith("no message has the id '!!!'. The newest messages: " + added[29].nanoid)
+def test_an_unknown_id_is_answered_with_the_way_to_search(conversation: ConversationMemory) -> None:
+    answer = conversation.tool(nanoid="V4xGjR8aTn")
+    assert answer == "no message has the id 'V4xGjR8aTn'. To search: retrieve_message(query=...)."
 
 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ({}, "Give nanoid or query, one of the two. The newest messages: "),
+        ({}, "Give nanoid or query, one of the two."),
         ({"nanoid": "", "query": None}, "Give nanoid or query, one of the two."),
         ({"nanoid": "a", "query": "b"}, "Give nanoid or query, one of the two."),
         ({"nanoid": 5}, "nanoid must be a string, not int"),
@@ -583,7 +581,8 @@ def test_an_answer_is_bounded_however_much_was_said(tmp_path: Path) -> None:
         for budget, most in ((None, 1_000), (1, 200), (300, 300), (10**30, 2_000)):
             for what, arguments in asked.items():
                 tokens = default_counter().count(conversation.tool(**arguments, max_tokens=budget))
-                assert most / 6 < tokens <= most, (what, budget)  # one remark is all that is asked for
+                assert tokens <= most, (what, budget)
+                assert tokens > most / 6 or (most < 1_000 and "query" in arguments), (what, budget)
 
 
 def test_no_message_can_close_the_fence(conversation: ConversationMemory) -> None:

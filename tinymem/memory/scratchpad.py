@@ -155,9 +155,8 @@ class AgentMemory:
         Values are shown by the first 100 characters of their repr, other texts whole.
 
         Args:
-            max_tokens: The budget; None: no bound. Single texts are shortened to half of it; then the oldest leave,
-                with a note of how many: observations first, then values, then failed approaches, and last the newest of
-                either.
+            max_tokens: The budget; None: no bound. Single texts are shortened to half of it; then each section shows as
+                many of its newest texts as fit, and how many are left out.
 
         Raises:
             InputError: `max_tokens` is no number of 1 or more.
@@ -284,35 +283,28 @@ def _check_variable(name: str) -> str:
 
 def _pack(sections: Sequence[Sequence[str]], room: int | None, counter: TokenCounter) -> str:
     """Render values, observations and failed approaches in at most `room` tokens (None: whole); "" if nothing fits."""
-    whole = _render(sections)
+    longest = max(map(len, sections))
+    whole = _render(sections, longest)
     if room is None or counter.count(whole) <= room:
         return whole
     short = [[_shorten(text, room // 2, counter) for text in texts] for texts in sections]
-    values, observations, failed = map(len, sections)
-    leaving = [1] * (observations - 1) + [0] * values + [2] * (failed - 1)  # the sections that lose their oldest
-    leaving += [1] * min(observations, 1) + [2] * min(failed, 1)  # the newest of either leave last
-
-    def shown(count: int) -> str:
-        return _render(short, [leaving[:count].count(section) for section in range(3)])
-
-    fits = range(len(leaving))
-    return shown(bisect_left(fits, True, key=lambda count: counter.count(shown(count)) <= room))
+    counts = range(1, longest + 1)
+    return _render(short, bisect_left(counts, True, key=lambda count: counter.count(_render(short, count)) > room))
 
 
-def _render(sections: Sequence[Sequence[str]], left_out: Sequence[int] = (0, 0, 0)) -> str:
-    """Render the sections without the oldest texts; "" where nothing is left.
+def _render(sections: Sequence[Sequence[str]], most: int) -> str:
+    """Render up to `most` of the newest texts of each section; "" where there is none.
 
     The first line of each text is marked and the others are indented, so that none looks like a heading.
     """
-    shown = ["## Working Memory"]
-    for title, texts, count in zip(TITLES, sections, left_out, strict=True):
-        if not texts:
-            continue
-        note = [f"({count} older left out)"] if count else []
-        items = [f"- {hanging(text)}" for text in texts[count:]]
-        shown.append("\n".join([f"### {title}", *note, *items]))
-    is_empty = sum(left_out) == sum(map(len, sections))
-    return "" if is_empty else "\n\n".join(shown)
+    shown: list[str] = []
+    for title, texts in zip(TITLES, sections, strict=True):
+        older = max(0, len(texts) - most)
+        items = [f"- {hanging(text)}" for text in texts[older:]]
+        note = [f"({older} older left out)"] if older else []
+        if items:
+            shown.append("\n".join([f"### {title}", *note, *items]))
+    return "\n\n".join(["## Working Memory", *shown]) if shown else ""
 
 
 def _shorten(text: str, room: int, counter: TokenCounter) -> str:
