@@ -151,7 +151,7 @@ def _read_scratchpad(data: bytes) -> None:
     """A scratchpad's dump."""
     text = data[1:].decode("utf-8", "replace")
     if data[:1] > b"\x40":
-        record: dict[str, Any] = {"variables": {}, "observations": [], "failed_approaches": [], "unsaved": {}}
+        record: dict[str, Any] = {"variables": {}, "observations": [], "failed_approaches": []}
         field = [*record][data[0] % len(record)]
         text = json.dumps({"format": 1, **record, field: made_of(data[1:], VALUE_WORDS)})
     memory = AgentMemory.load(text, counter=EstimatingCounter())

@@ -318,42 +318,26 @@ def test_what_can_be_saved_comes_back_as_it_was(text: str) -> None:
     assert (again.observations, again.failed_approaches) == (memory.observations, memory.failed_approaches)
     assert again.to_context() == memory.to_context()
     assert again.dump() == memory.dump() and memory.dump().isascii()
-    assert again.unsaved == {}
 
 
-def test_what_cannot_be_saved_is_named_until_it_is_stored_again() -> None:
+def test_what_cannot_be_saved_comes_back_as_a_text_that_says_so() -> None:
     memory = AgentMemory()
     memory.store("df", Frame())
     memory.store("rude", Rude())
     memory.store("seen", {1})
     memory.store("n", 1)
-    rude = ("Rude", "<Rude, whose repr raises ValueError>")
-    assert memory.unsaved == {"df": ("Frame", "a 0  1"), "rude": rude, "seen": ("set", "{1}")}
-    assert "Not kept" not in memory.to_context()  # they are still there
+    memory.variables[(1, 2)] = b"3"  # type: ignore[index]
+    assert "not kept" not in memory.to_context()  # they are still there
     for _ in range(2):  # over a second restart too
         memory = AgentMemory.load(memory.dump())
-        assert "\n- Not kept over the restart: df (Frame), rude (Rude), seen (set)" in memory.to_context()
-        assert memory.unsaved["df"] == ("Frame", "a 0  1") and memory.variables == {"n": 1}
-    memory.store("df", Frame())
-    assert "Not kept over the restart: rude (Rude), seen (set)" in memory.to_context()
-    memory.variables.update(rude=3, seen=[1])
-    assert "Not kept" not in memory.to_context() and memory.unsaved.keys() == {"df"}
-
-
-def test_a_memory_of_nothing_but_losses_is_not_empty() -> None:
-    memory = AgentMemory()
-    memory.store("df", Frame())
-    memory = AgentMemory.load(memory.dump())
-    assert memory and len(memory) == 0
-    memory.clear()
-    assert not memory and memory.to_context() == ""
-
-
-def test_names_that_are_no_texts_are_unsaved() -> None:
-    memory = AgentMemory()
-    memory.variables[(1, 2)] = 3  # type: ignore[index]
-    assert memory.unsaved == {"(1, 2)": ("int", "3")}
-    assert "(1, 2) (int)" in AgentMemory.load(memory.dump()).to_context()
+        assert memory.variables == {
+            "df": "<Frame, not kept over a restart: a 0  1>",
+            "rude": "<Rude, not kept over a restart: <Rude, whose repr raises ValueError>>",
+            "seen": "<set, not kept over a restart: {1}>",
+            "n": 1,
+            "(1, 2)": "<bytes, not kept over a restart: b'3'>",
+        }
+        assert "- seen: '<set, not kept over a restart: {1}>'" in memory.to_context()
 
 
 def test_options_are_given_when_it_is_loaded() -> None:
@@ -378,8 +362,10 @@ DUMPED = json.loads(filled().dump())
         (json.dumps({**DUMPED, "variables": [1]}), "variables must be an object, not a list of length 1"),
         (json.dumps({**DUMPED, "observations": "text"}), "observations must be a list of strings, not a str of length"),
         (json.dumps({**DUMPED, "failed_approaches": [3]}), "failed_approaches must be a list of strings"),
-        (json.dumps({**DUMPED, "unsaved": {"df": {"type": "Frame"}}}), "unsaved.df must have the texts type and repr"),
-        (json.dumps({k: v for k, v in DUMPED.items() if k != "unsaved"}), "unsaved must be an object, not None"),
+        (
+            json.dumps({k: v for k, v in DUMPED.items() if k != "observations"}),
+            "observations must be a list of strings",
+        ),
     ],
 )
 def test_a_text_that_is_no_dump_is_a_format_error_that_names_what_is_wrong(text: str, named: str) -> None:

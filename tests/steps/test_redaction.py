@@ -127,7 +127,7 @@ def test_the_scratchpad_keeps_it_in_the_process_only(tmp_path: Path) -> None:
         assert memory.scratchpad.recall("key") == MARK
         kept = f"the key {MARK} is secret"
         assert memory.scratchpad.recall("held") == {"a": [[MARK, 1]], MARK: [kept], "n": 3.5}
-        assert memory.scratchpad.unsaved["raw"] == ("bytes", f"b'{kept}'")
+        assert memory.scratchpad.recall("raw") == f"<bytes, not kept over a restart: b'{kept}'>"
         assert memory.scratchpad.failed_approaches == [kept] and memory.stats().steps == 31
 
 

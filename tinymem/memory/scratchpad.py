@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from tinymem.archive.scratchpad_format import Saved, Unsaved, as_text, classify_values, read_dump, write_dump
+from tinymem.archive.scratchpad_format import Saved, as_text, read_dump, write_dump
 from tinymem.errors import InputError, describe_type, safe_repr, safe_traceback, warn_hourly
 from tinymem.messages.fitting import most_characters
 from tinymem.messages.tokens import counter_from
@@ -27,7 +27,7 @@ from tinymem.steps.types import ScratchpadStep
 if TYPE_CHECKING:  # a scratchpad alone needs no archive
     from tinymem.archive.archive import Archive
 
-__all__ = ["AgentMemory", "KeptScratchpad", "Unsaved"]
+__all__ = ["AgentMemory", "KeptScratchpad"]
 
 logger = logging.getLogger(__name__)
 
@@ -87,7 +87,6 @@ class AgentMemory:
             self.failed_approaches += check_strings("failed_approaches", failed_approaches)
         self._on_change = check_callable("on_change", on_change)
         self._counter = counter_from(counter)
-        self._lost: dict[str, Unsaved] = {}  # values that a dump could not keep
         # Two locks, so that reading never waits for an update whose `on_change` waits for the reader.
         self._updating, self._lock = threading.RLock(), threading.RLock()
 
@@ -103,7 +102,6 @@ class AgentMemory:
         key = _check_variable(name)
         with self._update():
             self.variables[key] = value
-            self._lost.pop(key, None)
 
     def observe(self, text: str) -> None:
         """Note an observation. Raises InputError for anything but a string."""
@@ -121,7 +119,6 @@ class AgentMemory:
         """Empty the scratchpad. Nothing is archived."""
         with self._update():
             self.variables.clear()
-            self._lost.clear()
             self.observations.clear()
             self.failed_approaches.clear()
 
@@ -167,30 +164,21 @@ class AgentMemory:
         for name, value in state.variables.items():
             shown = one_line(name)[:100] if isinstance(name, str) else short_repr(name)
             values.append(f"{shown}: {short_repr(value, mark='...')}")
-        if state.lost:
-            lost = [f"{one_line(name)} ({unsaved.type})" for name, unsaved in state.lost.items()]
-            values.append(f"Not kept over the restart: {', '.join(lost)}")
         sections = (values, list(map(as_text, state.observations)), list(map(as_text, state.failed_approaches)))
         return _pack(sections, room, self._counter)
 
     def _state(self) -> Saved:
         """Copy what is held now, the values by reference."""
         with self._lock:
-            lost = {name: unsaved for name, unsaved in self._lost.items() if name not in self.variables}
-            return Saved(dict(self.variables), [*self.observations], [*self.failed_approaches], lost)
+            return Saved(dict(self.variables), [*self.observations], [*self.failed_approaches])
 
     # -- over a restart -----------------------------------------------------------------------------------------------
-
-    @property
-    def unsaved(self) -> dict[str, Unsaved]:
-        """The values that `dump` cannot keep, and those that an earlier dump could not: (type, short repr) by name."""
-        return classify_values(self._state())[1]
 
     def dump(self) -> str:
         """Write everything as ASCII JSON, for `load`.
 
         Values that JSON holds come back equal, but a tuple as a list: None, bool, int, float, str, list, tuple, and
-        dict with keys of str, inside each other. Any other is named under `unsaved`, with its repr.
+        dict with keys of str, inside each other. In place of any other comes a text that says what it was.
         """
         return write_dump(self._state())
 
@@ -205,7 +193,7 @@ class AgentMemory:
         <BLANKLINE>
         ### Stored Values
         - size: [2, 3]
-        - Not kept over the restart: total (builtin_function_or_method)
+        - total: '<builtin_function_or_method, not kept over a restart: <built-in function sum>>'
 
         Raises:
             FormatError: The text is no dump, or one of a newer version.
@@ -213,14 +201,10 @@ class AgentMemory:
         state = read_dump(text)
         memory = cls(None, state.observations, state.failed_approaches, **options)
         memory.variables.update(state.variables)
-        memory._lost.update(state.lost)
         return memory
 
     def __len__(self) -> int:
         return len(self.variables) + len(self.observations) + len(self.failed_approaches)
-
-    def __bool__(self) -> bool:
-        return len(self) > 0 or bool(self._lost)
 
     def __repr__(self) -> str:
         return (
