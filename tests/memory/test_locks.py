@@ -128,9 +128,7 @@ def test_what_is_forgotten_while_a_question_is_embedded_or_searched_for_does_not
     assert found and "10.0.0.7" not in found[0]
 
 
-def test_a_question_goes_on_while_others_add_and_ask(
-    memory: HierarchicalMemory, gated: Gated
-) -> None:
+def test_a_question_goes_on_while_others_add_and_ask(memory: HierarchicalMemory, gated: Gated) -> None:
     memory.recall("Is all embedded?")
     with gated.waiting("queries", lambda: READING["recall"](memory)) as found:
         memory.archive([MessageStep("user", f"The staging server number {n} is quiet.") for n in range(40)])

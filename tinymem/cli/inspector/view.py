@@ -11,10 +11,10 @@ from tinymem.cli.options import parse_time
 from tinymem.cli.shared import excerpt_record, left_out_record
 from tinymem.errors import InputError
 from tinymem.memory.context.window import current_task
-from tinymem.memory.inspection.lines import archived_tokens
+from tinymem.memory.inspection.lines import StepLine, archived_tokens
 from tinymem.memory.inspection.parts import ContextPart, context_parts
 from tinymem.memory.inspection.report import report_of
-from tinymem.memory.inspection.timeline import Timeline, TimelineStep, version_of
+from tinymem.memory.inspection.timeline import Timeline, version_of
 from tinymem.memory.scratchpad import AgentMemory
 from tinymem.protocols.settings import SCRATCHPAD
 from tinymem.recall.features import FEATURES
@@ -311,7 +311,7 @@ def _receipt(receipt: Receipt) -> Record:
     return {"time": receipt.time, "tokens": receipt.tokens, "items": [item._asdict() for item in best]}
 
 
-def _line(line: TimelineStep) -> Record:
+def _line(line: StepLine) -> Record:
     return dict(vars(line))
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from tinymem.protocols import Tally
+from tinymem.protocols import StepRow, Tally
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.ids import moment
 from tinymem.steps.step import Step
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tinymem.memory.hierarchy import HierarchicalMemory
 
 __all__ = ["NAME", "WORDS", "EpisodeLine", "SessionLine", "StepLine", "Tier", "archived_tokens", "episode_line",
-           "line_values", "session_lines", "step_line", "window_tiers"]  # fmt: skip
+           "row_line", "session_lines", "step_line", "window_tiers"]  # fmt: skip
 
 WORDS = 60  # cells of a step's first words
 NAME = 24  # cells of a speaker, a tool or a session
@@ -40,7 +40,8 @@ class StepLine:
     """A step in short.
 
     `tokens` (as sent) and `characters` are those of the whole step, also if the window has it `shortened`, or a summary
-    in its place. `who` is its speaker or role, and the tools that it calls.
+    in its place. `who` is its speaker or role, and the tools that it calls. `left` is when it left the window: None
+    while it is in it, and where that was not noted.
     """
 
     number: int
@@ -52,6 +53,11 @@ class StepLine:
     pinned: bool
     shortened: bool
     words: str
+    id: str
+    session: str | None
+    time: datetime
+    left: datetime | None = None
+    milestone: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,25 +90,31 @@ def window_tiers(fixed: Collection[str], tokens: Mapping[str, int]) -> tuple[Tie
     return first, Tier("window", len(tokens) - first.steps, sum(tokens.values()) - first.tokens)
 
 
-def step_line(step: Step, tier: str, tokens: int, shortened: bool) -> StepLine:
-    """Return a step in short."""
-    return StepLine(**line_values(step, tier, tokens, shortened))
-
-
-def line_values(step: Step, tier: str, tokens: int, shortened: bool, words: int = WORDS) -> dict[str, Any]:
-    """Return the fields of a StepLine, with first words of at most so many cells."""
+def step_line(step: Step, tier: str, tokens: int, shortened: bool, words: int = WORDS) -> StepLine:
+    """Return a step in short, with first words of at most so many cells."""
     text = step.text
-    return {
-        "number": step.step_number or 0,
-        "tier": tier,
-        "type": step.type,
-        "who": first_words(_who(step), NAME),
-        "tokens": tokens,
-        "characters": len(text),
-        "pinned": step.pinned,
-        "shortened": shortened,
-        "words": first_words(text, words),
-    }
+    return StepLine(
+        number=step.step_number or 0,
+        tier=tier,
+        type=step.type,
+        who=first_words(_who(step), NAME),
+        tokens=tokens,
+        characters=len(text),
+        pinned=step.pinned,
+        shortened=shortened,
+        words=first_words(text, words),
+        id=step.id,
+        session=step.session,
+        time=step.timestamp,
+    )
+
+
+def row_line(row: StepRow, step: Step, is_fixed: bool, words: int = WORDS) -> StepLine:
+    """Return the step of a row in a journal in short."""
+    tier = ("fixed" if is_fixed else "window") if row.window else "archive"
+    line = step_line(step, tier, row.tokens, row.view is not None, words)
+    left = None if row.archived is None else moment(row.archived)
+    return replace(line, left=left, milestone=bool(row.milestone))
 
 
 def _who(step: Step) -> str:

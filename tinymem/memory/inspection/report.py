@@ -19,6 +19,7 @@ from tinymem.memory.inspection.lines import (
     StepLine,
     Tier,
     episode_line,
+    row_line,
     session_lines,
     step_line,
     window_tiers,
@@ -312,15 +313,11 @@ def _report_of_journal(memory: HierarchicalMemory, steps: int) -> MemoryReport:
     tokens = {row.id: row.tokens for row in journal.window()}
     fixed = {step.id for step in fixed_steps(memory.short_term.steps)} & tokens.keys()
     archived = Tier("archive", stats.steps - len(tokens), stats.tokens - sum(tokens.values()))
-    tier_of = {id: "fixed" if id in fixed else "window" for id in tokens}
     return MemoryReport(
         type(memory).__name__,
         memory.tokens,
         (*window_tiers(fixed, tokens), archived),
-        tuple(
-            step_line(load_step(row.record), tier_of.get(row.id, "archive"), row.tokens, row.view is not None)
-            for row in journal.newest(steps)[::-1]
-        ),
+        tuple(row_line(row, load_step(row.record), row.id in fixed) for row in journal.newest(steps)[::-1]),
         session_lines(journal.tally()),
         tuple(episode_line(memory, episode) for episode in episodes[-EPISODES:]),
         len(episodes),

@@ -8,37 +8,21 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 from tinymem.memory.context.window import fixed_steps
 from tinymem.memory.hierarchy import HierarchicalMemory
-from tinymem.memory.inspection.lines import StepLine, line_values
+from tinymem.memory.inspection.lines import StepLine, row_line
 from tinymem.protocols import StepOutline, StepRow
 from tinymem.steps.checks import check_choice, check_non_negative_int, check_str
-from tinymem.steps.ids import moment
 from tinymem.steps.serialization import load_step
 from tinymem.steps.step import Step
 from tinymem.stores.filter import Filter
 
-__all__ = ["Segment", "Timeline", "TimelineStep", "version_of"]
+__all__ = ["Segment", "Timeline", "version_of"]
 
 TIERS = ("fixed", "window", "archive")
 WORDS = 160  # cells of a step's first words
 READ = 500  # steps of one read
-
-
-@dataclass(frozen=True)
-class TimelineStep(StepLine):
-    """A step in short, and its place in time.
-
-    `left` is when it left the window: None while it is in it, and where that was not noted.
-    """
-
-    id: str
-    session: str | None
-    time: datetime
-    left: datetime | None
-    milestone: bool
 
 
 @dataclass(frozen=True)
@@ -103,19 +87,19 @@ class Timeline:
         """Return the place of the step of this number; of the next one where it is not there."""
         return bisect_left(self._numbers, check_non_negative_int("number", number))
 
-    def lines(self, start: int, stop: int) -> tuple[TimelineStep, ...]:
+    def lines(self, start: int, stop: int) -> tuple[StepLine, ...]:
         """Return the steps from the place `start` up to `stop`, as far as they are still there."""
         return tuple(line for line, _ in self.steps(start, stop))
 
-    def steps(self, start: int, stop: int) -> Iterator[tuple[TimelineStep, Step]]:
+    def steps(self, start: int, stop: int) -> Iterator[tuple[StepLine, Step]]:
         """Yield the steps from the place `start` up to `stop`, each in short and whole."""
         for row in self._rows(
             self._numbers[check_non_negative_int("start", start) : check_non_negative_int("stop", stop)]
         ):
             step = load_step(row.record)
-            yield self._line(row, step), step
+            yield row_line(row, step, row.id in self._fixed, WORDS), step
 
-    def between(self, first: int, last: int) -> tuple[TimelineStep, ...]:
+    def between(self, first: int, last: int) -> tuple[StepLine, ...]:
         """Return the steps from number `first` to `last`."""
         return self.lines(self.place(first), self.place(last + 1))
 
@@ -137,17 +121,6 @@ class Timeline:
                 rows = self._journal.rows(numbers[start] - 1, end - start)
                 yield from (row for row in rows if row.number in wanted)
                 start = end
-
-    def _line(self, row: StepRow, step: Step) -> TimelineStep:
-        tier = "fixed" if row.window and row.id in self._fixed else "window" if row.window else "archive"
-        return TimelineStep(
-            **line_values(step, tier, row.tokens, row.view is not None, WORDS),
-            id=row.id,
-            session=row.session,
-            time=moment(row.time),
-            left=None if row.archived is None else moment(row.archived),
-            milestone=bool(row.milestone),
-        )
 
 
 def _has(row: StepRow, wanted: str, words: Sequence[str]) -> bool:
