@@ -5,7 +5,8 @@
 An answer is right if every value of the key stands in it, and none that no longer holds: words in any order side by
 side, without case, punctuation, articles and the commas of numbers; number words are numbers. It is compared as text: a
 right answer in other words counts as wrong, which a judge would not say, and a list of everything that was ever true
-as wrong, which many judges call right. Of an adversarial question, which has no answer, the right answer says so.
+as wrong, which many judges call right. Who says that it is not known is never right, but of an adversarial question,
+which has no answer.
 """
 
 from __future__ import annotations
@@ -183,7 +184,9 @@ def strings_say(line: Line) -> bool | None:
     """The score by strings; None for a question without a key."""
     if line["type"] == ADVERSARIAL:
         return is_refusal(line["answer"]) and is_right(line["answer"], (), line["wrong"])
-    return is_right(line["answer"], line["key"], line["wrong"]) if line["key"] else None
+    if not line["key"]:
+        return None
+    return is_right(line["answer"], line["key"], line["wrong"]) and not is_refusal(line["answer"])
 
 
 def judge_says(line: Line) -> bool | None:

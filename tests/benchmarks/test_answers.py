@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 from pages import REPOSITORY, blocks
+from provider_servers import strict_server
+from scripted_model import Move
 from servers import KEY, Answer, OpenAIServer, chat_answer_with, failure, openai_server
 
 from benchmarks.answers import score
@@ -129,6 +131,16 @@ def test_models_that_refuse_a_parameter_are_asked_without_it(server: OpenAIServe
         assert reader.answer("Which port?", 8) == "8443"
 
 
+def test_a_reader_is_anthropics_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("anthropic", reason="anthropic is not installed (extra: test-all)")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    with strict_server(lambda messages: Move(answer="8443")) as server:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
+        with closing(reader_from("anthropic:claude", 100)) as reader:
+            assert reader.answer("Which port?", 8) == "8443"
+    assert server.requests[0]["temperature"] == 0 and server.requests[0]["max_tokens"] == 8
+
+
 def test_memories_and_rankings_of_others_take_part(
     data: Path, server: OpenAIServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -176,6 +188,12 @@ def test_the_papers_ask_in_their_own_words(protocol: str, data: Path, server: Op
 )
 def test_strings_are_compared_word_by_word(answer: str, key: list[str], wrong: list[str], right: bool) -> None:
     assert is_right(answer, key, wrong) is right
+
+
+def test_who_says_that_it_is_not_known_is_right_only_where_there_is_no_answer() -> None:
+    line = {"type": "fact", "answer": "The language of German is not specified.", "key": ["German"], "wrong": []}
+    assert [score.strings_say(line), score.strings_say(line | {"type": "adversarial"})] == [False, True]
+    assert score.strings_say(line | {"answer": "German"}) and score.strings_say(line | {"key": []}) is None
 
 
 def test_answers_are_scored_as_the_papers_score_them() -> None:
