@@ -71,7 +71,8 @@ def test_what_differs_in_a_number_is_the_same_from_ten_on() -> None:
     days = said_daily(ROUTINE)
     assert all(nine.take(day, lambda: days[1:]) for day in days[1:])
     assert [ten.take(day, lambda: days) for day in days] == [True] + [False] * 9
-    assert (nine.times(days[3]), ten.times(days[3])) == ((1, False), (10, True))
+    assert nine.sayings and ten.sayings
+    assert (nine.sayings.times(days[3]), ten.sayings.times(days[3])) == ((1, False), (10, True))
 
 
 def test_what_has_a_number_of_the_question_is_not_lost_among_others_like_it() -> None:

@@ -169,10 +169,6 @@ class Repetitions:
         if not said.words and self._taken:
             self._taken.pop()
 
-    def times(self, said: Utterance) -> tuple[int, bool]:
-        """Return how often a text was said, as far as is known, and whether with other numbers."""
-        return self.sayings.times(said) if self.sayings and said.words else (1, False)
-
     def is_repeated(self, said: Utterance, before: Utterance) -> bool:
         """Return whether what was said repeats what was taken `before`."""
         if said.words and self.sayings:

@@ -108,6 +108,7 @@ class _Packer:
         self.chosen: dict[PassagePlace, _Chosen] = {}
         self.passed: dict[int, str] = {}  # ranks that are not looked at again, and the reason of those left out
         self.opened: dict[PassagePlace, OpenedPassage] = {}
+        self.touching: set[int] = set()  # numbers of steps that touched files or ran commands
         self.headers: set[str] = set()  # of what is chosen,
         self.labelled: set[tuple[int, ...]] = set()  # and its parts
         self.room = 0
@@ -164,7 +165,7 @@ class _Packer:
             opened = self.steps.passages(places, self.fetch)
             self.opened |= opened
             if self.changes is not None:
-                self.changes.read([passage.opened.step for passage in opened.values()])
+                self.touching |= self.changes.read([passage.opened.step for passage in opened.values()])
         return self.opened.get(place)
 
     def _cost(self, passage: RankedPassage, shown: OpenedPassage) -> int:
@@ -174,10 +175,15 @@ class _Packer:
 
     def _mark(self, passage: RankedPassage, shown: OpenedPassage) -> str:
         """Return what stands behind a passage, as far as that is known."""
-        is_counted = shown.said.words and self.repetitions.sayings is not None
-        if not is_counted and passage.newer is None and passage.as_of is None:
+        times, varied = self._times(shown)
+        if times == 1 and passage.newer is None and passage.as_of is None:
             return ""
-        return format_mark(*self.repetitions.times(shown.said), passage.newer, passage.as_of)
+        return format_mark(times, varied, passage.newer, passage.as_of)
+
+    def _times(self, shown: OpenedPassage) -> tuple[int, bool]:
+        """Return how often a passage was said, as far as is known, and whether with other numbers."""
+        sayings = self.repetitions.sayings
+        return sayings.times(shown.said) if sayings and shown.said.words else (1, False)
 
     def _mark_cost(self, passage: RankedPassage, shown: OpenedPassage) -> int:
         mark = self._mark(passage, shown)
@@ -214,8 +220,6 @@ class _Packer:
 
     def _current(self, passage: RankedPassage, opened: OpenedPassage) -> tuple[RankedPassage, OpenedPassage] | None:
         """Return a passage without its lines that are gone; where all are, the one that took its place, or None."""
-        if self.changes is None:
-            return passage, opened
         for _ in range(ROUNDS):
             change = self._change(passage, opened)
             if not change.is_all:
@@ -229,7 +233,7 @@ class _Packer:
 
     def _change(self, passage: RankedPassage, opened: OpenedPassage) -> Change:
         """Return what changed since of what a passage shows."""
-        if self.changes is None:
+        if self.changes is None or passage.number not in self.touching:
             return NOTHING
         return self.changes.since(opened.opened.step, opened.opened.parts, *passage[1:4])
 
@@ -243,6 +247,7 @@ class _Packer:
         shared = {place: len(words.intersection(other.said.text.split())) for place, other in others.items()}
         if not shared:
             return None
+        self.touching.add(number)
         place = max(shared, key=shared.__getitem__)
         return passage._replace(number=number, part=place[1], start=place[2], end=place[3]), others[place]
 
@@ -271,7 +276,7 @@ class _Packer:
     def excerpt(self, chosen: _Chosen) -> Excerpt:
         """Return a passage as an excerpt."""
         passage, shown = chosen.passage, chosen.shown
-        times, varied = self.repetitions.times(shown.said)
+        times, varied = self._times(shown)
         return Excerpt(
             step=shown.opened.step,
             part=passage.part,

@@ -19,7 +19,7 @@ from tinymem.steps.step import Part, Step
 from tinymem.steps.types import MessageStep
 from tinymem.stores.filter import folders_of
 
-__all__ = ["NOTHING", "Change", "Changes", "Span", "joined"]
+__all__ = ["NOTHING", "Change", "Changes", "Span"]
 
 # Of lines that are gone: start, end, and what says so; what passed later is said before a passage, in the place of none
 Span: TypeAlias = tuple[int, int, str]
@@ -100,21 +100,26 @@ class Changes:
             self._take({path: [*self._notes.get(path, ()), *new] for path, new in notes_by_path(notes).items()})
             self._until = newest
 
-    def read(self, steps: Iterable[Step]) -> None:
-        """Read the notes of the files that steps touched, of all of them at once, before they are asked for."""
+    def read(self, steps: Iterable[Step]) -> set[int]:
+        """Read what is to be known of steps, of all of them at once; return the numbers of those that touched files.
+
+        Steps that ran commands whose end is known are among these.
+        """
+        numbers = {step.step_number or 0 for step in steps if _may_touch(step)}
+        if not numbers:
+            return numbers
         with self._lock:
             if self._is_behind:
                 self._follow()
-            numbers = {step.step_number or 0 for step in steps if _may_touch(step)} - self._touched.keys()
-            if not numbers:
-                return
-            touched: dict[int, list[tuple[int, str]]] = {number: [] for number in numbers}
-            notes = self._journal.file_notes([*numbers])
-            for note in notes:
-                if note.step in touched:
-                    touched[note.step].append((note.call, note.path))
-            self._take(notes_by_path(note for note in notes if note.step <= self._until))
-            self._touched |= touched
+            if unread := numbers - self._touched.keys():
+                touched: dict[int, list[tuple[int, str]]] = {number: [] for number in unread}
+                notes = self._journal.file_notes([*unread])
+                for note in notes:
+                    if note.step in touched:
+                        touched[note.step].append((note.call, note.path))
+                self._take(notes_by_path(note for note in notes if note.step <= self._until))
+                self._touched |= touched
+            return {number for number in numbers if self._touched[number]}
 
     def _take(self, notes: Mapping[str, list[FileNote]]) -> None:
         """Put these notes in the place of those of the same paths."""
@@ -127,13 +132,14 @@ class Changes:
 
     def since(self, step: Step, parts: Sequence[Part], place: int, start: int, end: int) -> Change:
         """Return what changed since of `[start, end)` in the part at a `place` of the `parts` of a step."""
-        if parts[place].kind not in SHOWING or not _may_touch(step):
+        if parts[place].kind not in SHOWING:
             return NOTHING
         key = step.step_number or 0, place, start, end
         with self._lock:
-            self.read([step])
+            if not self.read([step]):
+                return NOTHING
             if key not in self._found:
-                self._found[key] = self._find(step, parts, place, start, end) if self._touched[key[0]] else NOTHING
+                self._found[key] = self._find(step, parts, place, start, end)
             return self._found[key]
 
     def marks_of(self, step: Step) -> list[str]:
@@ -181,7 +187,7 @@ class Changes:
             if (missing := self._missing_in(line, versions)) and last - first <= COMPARED:
                 spans.append((first, last, f"not in {missing.rpartition('/')[2]} today"))
         stands = said - gone
-        return Change((*joined(spans, text),), newest, stands < LEAST * said, 2 * unsure > stands)
+        return Change((*_joined(spans, text),), newest, stands < LEAST * said, 2 * unsure > stands)
 
     def _missing_in(self, line: ShownLine, versions: Mapping[str, Version]) -> str:
         """Return the first path of a line's files, where none of these has it now in the tree; else ""."""
@@ -220,7 +226,7 @@ def _gone_since(line: ShownLine, step: int, versions: Iterable[Version], others:
     return None
 
 
-def joined(spans: Iterable[Span], text: str) -> list[Span]:
+def _joined(spans: Iterable[Span], text: str) -> list[Span]:
     """Return the spans of a text, in order, those with nothing between them as one: it has the mark of the last.
 
     An empty one says what passed later, and stays.

@@ -13,7 +13,6 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from tinymem.protocols import FileNote
-from tinymem.recall.files.acts import full_path
 from tinymem.recall.files.shell import LONGEST, OPEN, PROGRAM_VERSION, commands_of
 from tinymem.steps.content import clean
 
@@ -98,7 +97,7 @@ class Run(NamedTuple):
 def runs_of(line: str, folder: str, result: str, is_error: bool = False) -> list[Run]:
     """Return the runs in a shell's line of which it is sure how they ended: all of them together, and each."""
     said = result if len(result) <= HEAD + TAIL else f"{result[:HEAD]}\n{result[-TAIL:]}"
-    commands = commands_of(line) if len(line) <= LONGEST else []
+    commands = commands_of(line, folder) if len(line) <= LONGEST else []
     if any(_UNSURE.search(command.ending) for command in commands) or _NOT_RUN.search(said):
         return []
     commands = [command for command in commands if command.words and not command.words[0].startswith("#")]
@@ -108,13 +107,10 @@ def runs_of(line: str, folder: str, result: str, is_error: bool = False) -> list
     texts: list[str] = []
     is_last, is_theirs = False, True  # whether a run is what is run last, and the exit code that of all
     for command in commands:
-        words = [*takewhile(_is_no_comment, command.plain())]
-        if words[:1] == ["cd"]:
-            folder = full_path(words[1], folder) if len(words) > 1 else folder
-        end = _end_of(words)
+        end = _end_of([*takewhile(_is_no_comment, command.plain)])
         is_last = end is not None
         if end is not None:
-            ends.append(f"{folder}$ {end} {command.text or ''}")
+            ends.append(f"{command.folder}$ {end} {command.text or ''}")
             texts.append(" ".join(takewhile(_is_no_comment, filter(str.strip, command.words))))
         is_theirs = is_theirs and (not ends or command.ending == "&&" or command is commands[-1])
     if not 0 < len(ends) <= MOST_RUNS:

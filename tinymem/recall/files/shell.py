@@ -43,34 +43,40 @@ OPEN = "'"  # the ending of a command whose quote is not closed
 
 @dataclass
 class Command:
-    """A simple command of a line: its words, the files that its output goes to, the text that it is given."""
+    """A simple command of a line: its words, the files that its output goes to, the text that it is given.
+
+    Its `plain` words are those without what only says how it is run, as `sudo`, `FOO=1`, `timeout 60`, `uv run`; it
+    works in `folder`.
+    """
 
     words: list[str] = field(default_factory=list)
     targets: list[tuple[str, str]] = field(default_factory=list)  # with > or >>
     text: str | None = None  # of a here-document
     ending: str = ""  # what stands behind it
+    plain: list[str] = field(default_factory=list)
+    folder: str = ""
 
     @property
     def is_piped(self) -> bool:
         """True if its output goes to another command."""
         return "|" in self.ending.replace("||", "")
 
-    def plain(self) -> list[str]:
-        """Return its words without what only says how it is run, as `sudo`, `FOO=1`, `timeout 60`, `uv run`."""
-        words = [*filter(str.strip, self.words)]
-        while words:
-            if _ASSIGNMENT.match(words[0]) or words[0] in _LEADING or words[0] in _FETCHERS:
-                words = words[1:]
-            elif words[0] == "timeout":
-                durations = [place for place, word in enumerate(words) if word[:1].isdecimal()]
-                words = words[durations[0] + 1 if durations else 1 :]
-            elif _RUNNERS.fullmatch(" ".join(words[:2])) or _runs_module(words):
-                words = words[2:]
-            else:
-                break
-            while words and words[0].startswith("-"):
-                words = words[1:]
-        return words
+
+def _plain_words(words: list[str]) -> list[str]:
+    words = [*filter(str.strip, words)]
+    while words:
+        if _ASSIGNMENT.match(words[0]) or words[0] in _LEADING or words[0] in _FETCHERS:
+            words = words[1:]
+        elif words[0] == "timeout":
+            durations = [place for place, word in enumerate(words) if word[:1].isdecimal()]
+            words = words[durations[0] + 1 if durations else 1 :]
+        elif _RUNNERS.fullmatch(" ".join(words[:2])) or _runs_module(words):
+            words = words[2:]
+        else:
+            break
+        while words and words[0].startswith("-"):
+            words = words[1:]
+    return words
 
 
 def _runs_module(words: list[str]) -> bool:
@@ -84,17 +90,15 @@ def acts_of_command(line: str, output: str, folder: str = "", is_cut: bool = Fal
     acts: list[Act] = []
     shown: list[str] = []
     is_search, is_whole = False, not is_cut
-    for command in commands_of(line):
-        program, *rest = command.plain() or [""]
+    commands = commands_of(line, folder)
+    for command in commands:
+        program, *rest = command.plain or [""]
         program = program.rsplit("/", 1)[-1]
-        if program == "cd":
-            folder = full_path(rest[0], folder) if rest else folder
-            continue
-        acts += _redirected(command, program, rest, folder)
-        if command.targets:
+        acts += _redirected(command, program, rest)
+        if command.targets or program == "cd":
             continue
         words = [word for word in rest if _PLAIN.fullmatch(word) and not _OPTION.match(word)]
-        paths = [full_path(word, folder) for word in words]
+        paths = [full_path(word, command.folder) for word in words]
         if program in _SHOW and not command.text:
             shown += [path for path in paths if not path.rsplit("/", 1)[-1].isdecimal()]
             is_whole = is_whole and program in _WHOLE and not command.is_piped
@@ -104,14 +108,14 @@ def acts_of_command(line: str, output: str, folder: str = "", is_cut: bool = Fal
         elif program in _SEARCH:
             said = [word for word in rest if word[:1] not in ("-", "") and not word.isdecimal()]
             files = [word for word in said[0 if "-e" in rest else 1 :] if _PLAIN.fullmatch(word)]
-            shown += [full_path(word, folder) for word in files if "." in word.rsplit("/", 1)[-1].strip(".")]
+            shown += [full_path(word, command.folder) for word in files if "." in word.rsplit("/", 1)[-1].strip(".")]
             is_search = True
         else:
-            acts += _changes(command, program, rest, paths, folder)
+            acts += _changes(command, program, rest, paths)
             is_whole = is_whole and program in _SILENT
     every = [*dict.fromkeys(shown)]
     if is_search:
-        acts += acts_of_search(output, folder, every[0] if len(every) == 1 else "")
+        acts += acts_of_search(output, commands[-1].folder, every[0] if len(every) == 1 else "")
     else:
         acts += [read(path, output, is_whole and len(shown) == 1) for path in every]
     return [*dict.fromkeys(acts)]
@@ -133,7 +137,7 @@ def _base(folder: str, path: str) -> str:
     return "/".join(folders[: folders.index(first)]) if first and first in folders else folder
 
 
-def _redirected(command: Command, program: str, rest: list[str], folder: str) -> list[Act]:
+def _redirected(command: Command, program: str, rest: list[str]) -> list[Act]:
     """Return what the output of a command does to the files that it goes to."""
     targets = [(sign, path) for sign, path in command.targets if not path.startswith("/dev/")]
     if program == "tee":
@@ -142,7 +146,7 @@ def _redirected(command: Command, program: str, rest: list[str], folder: str) ->
     text = command.text if program in ("tee", "cat") else None
     acts = []
     for sign, name in targets:
-        path = full_path(name, folder)
+        path = full_path(name, command.folder)
         if text is not None:
             acts.append(write(path, text) if sign == ">" else Act(path, SEEN, tuple(code_lines(text))))
         elif sign == ">":
@@ -150,7 +154,7 @@ def _redirected(command: Command, program: str, rest: list[str], folder: str) ->
     return acts
 
 
-def _changes(command: Command, program: str, rest: list[str], paths: list[str], folder: str) -> list[Act]:
+def _changes(command: Command, program: str, rest: list[str], paths: list[str]) -> list[Act]:
     """Return what a command that shows no file does to files."""
     verb = next((word for word in rest if not word.startswith("-")), "")
     if program == "git" and verb in _RESETS | _BRINGS and not _HARMLESS.intersection(rest):
@@ -163,13 +167,13 @@ def _changes(command: Command, program: str, rest: list[str], paths: list[str], 
     if program in ("mv", "cp", "sed", "perl", "patch", "dd"):
         return [unknown(path) for path in (paths[-1:] if program == "cp" else paths)]
     if program == "apply_patch":
-        return acts_of_patch(command.text or " ".join(rest[:1]), folder)
+        return acts_of_patch(command.text or " ".join(rest[:1]), command.folder)
     return [unknown("")] if _REFORMATS.search(" ".join([program, *rest])) else []
 
 
 @lru_cache(maxsize=1)  # asked for what it did to files, and for how it ended
-def commands_of(line: str) -> list[Command]:
-    """Return the simple commands of a line."""
+def commands_of(line: str, folder: str) -> list[Command]:
+    """Return the simple commands of a line that is run in `folder`."""
     texts = [found[4] for found in _HEREDOC.finditer(line)]
     lexer = shlex.shlex(_HEREDOC.sub(r"<<HERE\3", line)[:LONGEST], posix=True, punctuation_chars="&|;<>()\n")
     lexer.whitespace, lexer.commenters = " \t\r", ""
@@ -195,4 +199,8 @@ def commands_of(line: str) -> list[Command]:
                 command.words.append(word)
     except ValueError:  # a quote that is not closed
         commands[-1].ending = OPEN
+    for command in commands:
+        command.plain, command.folder = _plain_words(command.words), folder
+        if command.plain[:1] == ["cd"]:
+            folder = full_path(command.plain[1], folder) if len(command.plain) > 1 else folder
     return commands
