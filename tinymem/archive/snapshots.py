@@ -106,21 +106,25 @@ class SnapshotFiles:
         with _logged("written"):
             try:
                 make_private_folder(new)
-                with self._journal.reading() as now:  # who forgets something after this deletes the new folder
-                    is_current = (count_rewrites(now), now.setting(EMBEDDER) or "") == (snapshot.rewrites, embedder)
-                    if not is_current or now.last_passage() < snapshot.last_id:
-                        return None
+                if not self._is_current(snapshot, embedder):  # who forgets something after this deletes the new folder
+                    return None
                 _write(snapshot, new)
                 with suppress(OSError):  # another process was faster
                     new.rename(folder)
-                written = _read(folder, snapshot.dimensions)
             finally:
                 self._discard(new)
+            written = _read(folder, snapshot.dimensions)
             for other in self._all():
                 if other != folder:
                     self._discard(other)
             return written
         return None
+
+    def _is_current(self, snapshot: Snapshot, embedder: str) -> bool:
+        """Return whether the journal, as others have left it, has the passages and vectors of a snapshot."""
+        with self._journal.reading() as now:
+            is_same = (count_rewrites(now), now.setting(EMBEDDER) or "") == (snapshot.rewrites, embedder)
+            return is_same and now.last_passage() >= snapshot.last_id
 
     # -- away ---------------------------------------------------------------------------------------------------------
 
