@@ -7,22 +7,19 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from tinymem.protocols import Ids, Lexical, Mark
+from tinymem.protocols import Ids, Lexical
 from tinymem.stores.words import MAX_WORDS, words
 
 __all__ = [
     "MAX_HITS",
     "MAX_POSTINGS",
-    "NOTHING",
     "Occurrences",
-    "Waiting",
     "hash_words",
     "highest",
     "rank_passages",
@@ -127,55 +124,3 @@ def search_words(query: str, ids: Ids, passages: Sequence[npt.NDArray[np.uint32]
     terms = [Occurrences(ids[rows], np.ones_like(rows), lengths[rows]) for rows in map(having.__getitem__, rarest)]
     mean = float(lengths.sum()) / max(len(ids), 1) or 1.0
     return rank_passages(terms, len(ids), mean, unseen=len(asked) - len(rarest))
-
-
-class Waiting:
-    """The terms of passages that wait for a failing embedder, not in the journal yet, but found by full-text search.
-
-    They are those `since` a mark, and get the ids from `first` on once they are in the journal.
-    `until` is the mark after the last of them, `total` the length of all.
-    """
-
-    def __init__(self, since: Mark, first: int) -> None:
-        self.since = self.until = since
-        self.total = 0
-        self._first = first
-        self._sizes: list[int] = []
-        self._having: dict[str, tuple[list[int], list[int]]] = {}  # by stem: the passages, and how often each has it
-
-    def __len__(self) -> int:
-        return len(self._sizes)
-
-    @property
-    def end(self) -> int:
-        """The id after the last one."""
-        return self._first + len(self)
-
-    def extend(self, until: Mark, terms: Sequence[Counter[str]]) -> range:
-        """Add passages up to the mark `until`, given as counts of their stems, and return their ids."""
-        before = self.end
-        for id, counted in enumerate(terms, before):
-            for stem, times in counted.items():
-                ids, counts = self._having.setdefault(stem, ([], []))
-                ids.append(id)
-                counts.append(times)
-            self._sizes.append(counted.total())
-            self.total += self._sizes[-1]
-        self.until = until
-        return range(before, self.end)
-
-    def counted_with(self, counts: Mapping[str, int]) -> dict[str, int]:
-        """Return how many passages have each stem: the `counts` of an index, and those that wait."""
-        return {stem: count + len(self._having.get(stem, ((), ()))[0]) for stem, count in counts.items()}
-
-    def added_to(self, held: Mapping[str, Occurrences]) -> list[Occurrences]:
-        """Return the passages with each stem that are `held` in an index, and those that wait."""
-        return [self._with_waiting(stem, found) if stem in self._having else found for stem, found in held.items()]
-
-    def _with_waiting(self, stem: str, held: Occurrences) -> Occurrences:
-        ids, times = self._having[stem]
-        new = [np.array(column, np.int64) for column in (ids, times, [self._sizes[id - self._first] for id in ids])]
-        return Occurrences(*map(np.append, held, new))
-
-
-NOTHING = Waiting(Mark(0, 0), 0)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.reliability.crash_copies import of_copies
-from benchmarks.reliability.crash_worker import TOKENS, Ledger, opened, word
+from benchmarks.reliability.crash_worker import TOKENS, Ledger, embedded_until, opened, word
 from tinymem import HierarchicalMemory, MessageStep
 from tinymem.archive.folders import INDEX
 from tinymem.errors import InputError, TinymemError
@@ -137,17 +137,18 @@ def _of_notes(memory: HierarchicalMemory, expected: Expected) -> Iterator[str]:
 
 
 def _of_passages(memory: HierarchicalMemory, expected: Expected) -> Iterator[str]:
-    """Passages, full text and vectors are those of the steps: each once, in order, up to the mark and then for all."""
+    """Passages, full text and vectors are those of the steps: each once, in order, those embedded and then all."""
     archive = memory.long_term
     journal = archive.journal
     steps = [load_step(row.record) for row in journal.rows(limit=ALL)]
     passages = [(step.step_number or 0, passage) for step in steps for passage in passages_of(step)]
-    if (mark := expected.last.of("embedded")) and journal.mark.step < mark[-1]:
+    until, told = embedded_until(journal), expected.last.of("embedded")
+    if told and until < told[-1]:
         yield "what was embedded is not any more"
     places = [(number, p.part, p.start, p.end) for number, p in passages]
-    before = [place for place in places if place[0] < journal.mark.step]
+    before = [place for place in places if place[0] < until]
     if [row[1:5] for row in journal.passages(limit=ALL)][: len(before)] != before:
-        yield "the passages before the mark are not those of the steps"
+        yield "the passages that are embedded are not those of the steps"
     archive.queue.embed_pending()
     rows = journal.passages(limit=ALL)
     if [row[1:5] for row in rows] != places:

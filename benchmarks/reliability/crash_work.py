@@ -12,7 +12,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import NamedTuple
 
-from benchmarks.reliability.crash_worker import EMBEDDERS, Worker, opened, word
+from benchmarks.reliability.crash_worker import EMBEDDERS, Worker, embedded_until, opened, word
 from tinymem import FinalAnswerStep, Retention, TaskStep, keep_last_n_steps
 from tinymem.upkeep import import_memory, reindex
 from tinymem.upkeep.examination.diagnosis import rebuild
@@ -38,7 +38,7 @@ def _archive(worker: Worker) -> None:
     """Steps that pass the window by, or do not, get passages, terms and vectors."""
     worker.add(worker.steps(12), worker.memory.archive if worker.dice.randrange(2) else None)
     worker.memory.long_term.queue.embed_pending()
-    worker.tell("embedded", worker.memory.long_term.journal.mark.step)
+    worker.tell("embedded", embedded_until(worker.memory.long_term.journal))
 
 
 def _index(worker: Worker) -> None:
@@ -56,7 +56,7 @@ def _flush(worker: Worker) -> None:
     if worker.dice.randrange(2):
         time.sleep(worker.dice.random() / 10)  # it is alone at work
     worker.memory.flush()
-    worker.tell("embedded", worker.memory.long_term.journal.mark.step)
+    worker.tell("embedded", embedded_until(worker.memory.long_term.journal))
     worker.tell("summarised", len(worker.memory.medium_term.known()))
     worker.tell("indexed", worker.memory.long_term.index.watermark)
 

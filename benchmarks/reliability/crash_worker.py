@@ -17,8 +17,10 @@ import tinymem.archive.indexing.indexing
 from tinymem import ActionStep, HierarchicalMemory, MessageStep, Step
 from tinymem.embedders.hashing import HashingEmbedder
 from tinymem.errors import EmbedderMismatchError
+from tinymem.protocols import Journal
+from tinymem.protocols.settings import MADE
 
-__all__ = ["EMBEDDERS", "TOKENS", "Ledger", "Worker", "opened", "read_ledger", "word"]
+__all__ = ["EMBEDDERS", "TOKENS", "Ledger", "Worker", "embedded_until", "opened", "read_ledger", "word"]
 
 FILLER = ("It was", "opened", "and", "cleaned", "as", "the manual", "has it.", "Closed", "again", "by", "shift", "four")
 TOKENS = 300  # of a context; the window has half of it, so that steps leave it all the time
@@ -127,3 +129,9 @@ def read_ledger(file: Path) -> Ledger:
     """Read a ledger, without a line that the kill cut off."""
     lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
     return Ledger([json.loads(line) for line in lines if line.endswith("\n")])
+
+
+def embedded_until(journal: Journal) -> int:
+    """Return the number of the first step that is not embedded whole."""
+    waiting = journal.without_vector(1)
+    return waiting[0].step if waiting else int(journal.setting(MADE) or 1)

@@ -46,7 +46,7 @@ def sizes(folder: Path, url: str) -> dict[str, Any]:
     """Bytes of both engines, and passages."""
     with psycopg.connect(url) as db:
         tables: dict[str, int] = dict(db.execute(f"{BY_NAME} AND relkind = 'r' ORDER BY 2 DESC").fetchall())
-        found = db.execute(VECTORS, ("passages_nearest_%",)).fetchone()
+        found = db.execute(VECTORS, ("vectors_nearest_%",)).fetchone()
         count = db.execute("SELECT sum(passages)::bigint FROM tinymem.namespaces").fetchone()
     passages = int(count[0]) if count else 0
     files = sum(file.stat().st_size for file in folder.rglob("journal.db*"))

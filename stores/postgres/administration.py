@@ -31,14 +31,18 @@ _KEPT = re.compile("([0-9]+) dead row versions cannot be removed")
 _OWNER = "SELECT pg_has_role(relowner, 'USAGE') FROM pg_class WHERE oid = 'tinymem.namespaces'::regclass"
 _USELESS = (
     "SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid "
-    "WHERE i.indrelid = 'tinymem.passages'::regclass AND c.relname LIKE 'passages_nearest_%%' "
+    "WHERE i.indrelid = 'tinymem.vectors'::regclass AND c.relname LIKE 'vectors_nearest_%%' "
     "AND NOT (i.indisvalid AND c.relname = ANY(%s))"
 )
 _USABLE = (
     "SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid "
-    "WHERE i.indrelid = 'tinymem.passages'::regclass AND i.indisvalid AND c.relname = ANY(%s)"
+    "WHERE i.indrelid = 'tinymem.vectors'::regclass AND i.indisvalid AND c.relname = ANY(%s)"
 )
-_DIMENSIONS = "SELECT vector_dims(vector) FROM passages WHERE namespace = %s LIMIT 1"
+_DIMENSIONS = "SELECT vector_dims(vector) FROM vectors WHERE namespace = %s AND embedder = %s LIMIT 1"
+_LARGE = (
+    "SELECT id, coalesce(value, '') FROM tinymem.namespaces LEFT JOIN tinymem.settings "
+    "ON namespace = id AND key = 'embedder' WHERE passages >= %s ORDER BY id"
+)
 _SIZE = (
     "SELECT sum(pg_total_relation_size(oid))::bigint FROM pg_class "
     "WHERE relnamespace = 'tinymem'::regnamespace AND relkind = 'r'"
@@ -99,31 +103,30 @@ def _make_indexes(connection: Connection) -> None:
     connection.execute("SET statement_timeout = 0")
     for name in _useless(connection):
         connection.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {name}".encode())
-    for id in _missing(connection):
-        row = connection.execute(_DIMENSIONS, (id,)).fetchone()
+    for id, embedder in _missing(connection):
+        row = connection.execute(_DIMENSIONS, (id, embedder)).fetchone()
         if row is not None:
-            connection.execute(index_sql(id, int(row[0])).encode())
-            connection.execute("ANALYZE tinymem.passages")
+            connection.execute(index_sql(id, embedder, int(row[0])).encode())
+            connection.execute("ANALYZE tinymem.vectors")
 
 
 def _useless(connection: Connection) -> list[str]:
-    """Return the indexes of vectors that were interrupted, or are of no namespace."""
-    rows = connection.execute(_USELESS, (list(map(index_name, _ids(connection, 1))),)).fetchall()
-    return [str(name) for (name,) in rows]
+    """Return the indexes of vectors that were interrupted, or are of no namespace, or of an embedder before."""
+    used = [index_name(*namespace) for namespace in _namespaces(connection, 1)]
+    return [str(name) for (name,) in connection.execute(_USELESS, (used,)).fetchall()]
 
 
-def _missing(connection: Connection) -> list[int]:
-    """Return the large namespaces without an index of their vectors that can be used."""
-    names = {id: index_name(id) for id in _ids(connection, nearest.INDEXED_FROM)}
+def _missing(connection: Connection) -> list[tuple[int, str]]:
+    """Return the large namespaces, and their embedders, without an index of their vectors that can be used."""
+    names = {namespace: index_name(*namespace) for namespace in _namespaces(connection, nearest.INDEXED_FROM)}
     rows = connection.execute(_USABLE, (list(names.values()),)).fetchall()
     held = {name for (name,) in rows}
-    return [id for id, name in names.items() if name not in held]
+    return [namespace for namespace, name in names.items() if name not in held]
 
 
-def _ids(connection: Connection, passages: int) -> list[int]:
-    """Return the namespaces with so many passages or more."""
-    sql = "SELECT id FROM tinymem.namespaces WHERE passages >= %s ORDER BY id"
-    return [int(id) for (id,) in connection.execute(sql, (passages,)).fetchall()]
+def _namespaces(connection: Connection, passages: int) -> list[tuple[int, str]]:
+    """Return the namespaces with so many passages or more, each with its embedder."""
+    return [(int(id), embedder) for id, embedder in connection.execute(_LARGE, (passages,)).fetchall()]
 
 
 def names(url: str) -> list[str]:

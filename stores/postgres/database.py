@@ -17,15 +17,14 @@ import psycopg
 from psycopg.pq import TransactionStatus
 
 from tinymem.errors import ClosedError, FormatError, NotAMemoryError, StorageError, TinymemError, safe_repr
-from tinymem.protocols import Mark
-from tinymem.protocols.settings import MARK
+from tinymem.protocols.settings import EMBEDDER, MADE
 from tinymem.stores.locks import ProcessLock, leave_to_parent
 from tinymem.stores.postgres.server.errors import damaged, guarded, is_lost
 from tinymem.stores.postgres.server.head import LOCK_HEAD, READ_HEAD, Head
 from tinymem.stores.postgres.server.pool import Connection, Statement, acquire_pool, release_pool, send
 from tinymem.stores.postgres.server.values import Planned
 
-__all__ = ["Database"]
+__all__ = ["LAST", "USED", "Database"]
 
 Values: TypeAlias = "Sequence[Any] | Mapping[str, Any]"
 
@@ -43,6 +42,12 @@ _VERSION = Planned("SELECT version FROM namespaces WHERE id = %s AND identity = 
 _VALUE = Planned("SELECT value FROM settings WHERE namespace = %s AND key = %s")
 _KEEP = Planned(
     "INSERT INTO settings VALUES (%s, %s, %s) ON CONFLICT (namespace, key) DO UPDATE SET value = excluded.value"
+)
+# The embedder in use, and the newest passage that has a vector of it.
+USED = "coalesce((SELECT value FROM settings WHERE namespace = %(ns)s AND key = 'embedder'), '')"
+LAST = (
+    f"coalesce((SELECT passage FROM vectors WHERE namespace = %(ns)s AND embedder = {USED} "
+    "ORDER BY passage DESC LIMIT 1), 0)"
 )
 _WRITES = "SELECT writes FROM writers WHERE namespace = %s AND writer = %s"
 
@@ -383,16 +388,14 @@ class Database:
     def _count_up(self, key: str) -> None:
         self.keep({key: str(int(self.setting(key) or 0) + 1)})
 
-    @property
-    def mark(self) -> Mark:
-        """The mark up to which passages were made."""
-        return self.mark_in({MARK: self.setting(MARK)})
-
-    def mark_in(self, settings: Mapping[str, str | None]) -> Mark:
-        """Return the mark that is in settings."""
-        kept = settings.get(MARK) or "1 0"
+    def made(self) -> int:
+        """Return the number of the first step that no passages were made of yet."""
+        kept = self.setting(MADE) or "1"
         try:
-            step, passages = map(int, kept.split())
+            return int(kept)
         except ValueError as error:
-            raise self.damaged(f"{safe_repr(kept)} is not a mark") from error
-        return Mark(step, passages)
+            raise self.damaged(f"{safe_repr(kept)} is not the number of a step") from error
+
+    def embedder(self) -> str:
+        """Return the fingerprint of the embedder in use; "" while it is not known."""
+        return self.setting(EMBEDDER) or ""

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from tinymem.protocols import Ids, Lexical, Mark
-from tinymem.stores.bm25 import MAX_POSTINGS, Occurrences, Waiting, rank_passages
+from tinymem.protocols import Ids, Lexical
+from tinymem.stores.bm25 import MAX_POSTINGS, Occurrences, rank_passages
 from tinymem.stores.postgres.database import Database
 from tinymem.stores.postgres.server.values import Planned, hash_of
 from tinymem.stores.stems import Stems
@@ -88,29 +88,20 @@ class FullText:
         self._db.head.more_passages -= removed
         self._db.head.more_words -= length
 
-    def search(self, query: str, waiting: Waiting, since: Mark | None, among: Ids | None) -> Lexical | None:
-        """Return the passages by BM25; None if the mark is not `since` any more."""
-        stems = self.stems_of(query)
-        waits = [*waiting.counted_with(dict.fromkeys(stems, 0)).values()]
-        head, (rows,) = self._db.read_whole(self.occurrences(stems, waits))
-        if since is not None and since != self._db.mark_in(head.settings):
-            return None
-        count = head.passages + len(waiting)
-        mean = (head.words + waiting.total) / max(count, 1) or 1.0
-        found = {stems[nth - 1]: occurrences_of(columns) for nth, *columns in rows if nth > 0}
-        return rank_passages(waiting.added_to(found), count, mean, among, unseen=unseen_in(rows))
-
-    def terms(self, texts: Iterable[str]) -> list[Counter[str]]:
-        """Return the terms that the index would have of each text, with their counts."""
-        return self._stems.count_terms([*texts])
+    def search(self, query: str, among: Ids | None) -> Lexical:
+        """Return the passages by BM25."""
+        head, (rows,) = self._db.read_whole(self.occurrences(self.stems_of(query)))
+        mean = head.words / max(head.passages, 1) or 1.0
+        found = [occurrences_of(columns) for nth, *columns in rows if nth > 0]
+        return rank_passages(found, head.passages, mean, among, unseen=unseen_in(rows))
 
     def stems_of(self, query: str) -> list[str]:
         """Return the stems of a query."""
         return [*dict.fromkeys(self._stems.stem_words(words(query)[:MAX_WORDS]))]
 
-    def occurrences(self, stems: Sequence[str], waits: Sequence[int]) -> tuple[str, dict[str, Any]]:
-        """Return the statement that finds the passages with stems, of each of which `waits` more wait."""
-        values = {"ns": self._db.id, "stems": [self.hash_stem(stem) for stem in stems], "waits": list(waits)}
+    def occurrences(self, stems: Sequence[str]) -> tuple[str, dict[str, Any]]:
+        """Return the statement that finds the passages with stems."""
+        values = {"ns": self._db.id, "stems": [self.hash_stem(stem) for stem in stems], "waits": [0] * len(stems)}
         return _OCCURRENCES, {**values, "most_stems": len(stems), "most_passages": MAX_POSTINGS}
 
 

@@ -21,13 +21,13 @@ from tinymem.stores.postgres.steps import Steps
 
 __all__ = ["TABLES", "PostgresJournal"]
 
-TABLES = ("steps", "labels", "messages", "files", "passages", "terms", "stems", "identifiers", "summaries", "reindexed",
+TABLES = ("steps", "labels", "messages", "files", "passages", "terms", "stems", "identifiers", "summaries", "vectors",
           "settings", "writers")  # fmt: skip
 
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _PASSAGES = "SELECT step, id FROM passages WHERE namespace = %s AND step = ANY(%s::bigint[]) ORDER BY id"
 _GONE = (
-    "DELETE FROM reindexed WHERE namespace = %s AND passage IN "
+    "DELETE FROM vectors WHERE namespace = %s AND passage IN "
     "(SELECT id FROM passages WHERE namespace = %s AND step = ANY(%s::bigint[]))"
 )
 _COVERING = (
@@ -37,14 +37,15 @@ _COVERING = (
 _SIZE = """
 SELECT coalesce((SELECT sum(pg_column_size(s.*)) FROM steps s WHERE namespace = %(ns)s), 0)
     + coalesce((SELECT sum(pg_column_size(p.*)) FROM passages p WHERE namespace = %(ns)s), 0)
+    + coalesce((SELECT sum(pg_column_size(v.*)) FROM vectors v WHERE namespace = %(ns)s), 0)
     + coalesce((SELECT sum(pg_column_size(t.*)) FROM terms t WHERE namespace = %(ns)s), 0)
     + coalesce((SELECT sum(octet_length(text)) FROM summaries WHERE namespace = %(ns)s), 0)
     + coalesce((SELECT sum(octet_length(value)) FROM settings WHERE namespace = %(ns)s), 0)
 """
 _WEIGHTS = """
 SELECT number, octet_length(record) + coalesce(octet_length(view), 0) + coalesce(derived, 0) FROM steps LEFT JOIN (
-    SELECT step, sum(2 * vector_dims(vector) + octet_length(identifiers)) derived
-    FROM passages WHERE namespace = %(ns)s GROUP BY step
+    SELECT step, sum(coalesce(2 * vector_dims(vector), 0) + octet_length(identifiers)) derived FROM passages p
+    LEFT JOIN vectors v ON v.namespace = p.namespace AND v.passage = p.id WHERE p.namespace = %(ns)s GROUP BY step
 ) made ON step = number WHERE namespace = %(ns)s
 """
 _END = "SELECT number, position + tokens FROM steps WHERE namespace = %s ORDER BY number DESC LIMIT 1"
@@ -194,10 +195,13 @@ class PostgresJournal(Steps, Passages):
 
     def check_vectors(self) -> VectorCheck:
         """Measure all vectors and identifiers; pgvector takes no vector that is not finite."""
-        lengths = "SELECT 2 * vector_dims(vector), count(*) FROM passages WHERE namespace = %s GROUP BY 1 ORDER BY 2"
+        of = "FROM vectors WHERE namespace = %s AND embedder = %s"
+        lengths = f"SELECT 2 * vector_dims(vector), count(*) {of} GROUP BY 1 ORDER BY 2"
         odd = "SELECT count(*) FROM passages WHERE namespace = %s AND octet_length(identifiers) %% 4 != 0"
         with self.snapshot():
-            return VectorCheck(dict(self.read(lengths, (self.id,))), 0, self.read_number(odd, (self.id,)))
+            return VectorCheck(
+                dict(self.read(lengths, (self.id, self.embedder()))), 0, self.read_number(odd, (self.id,))
+            )
 
     def count_orphans(self) -> int:
         """Count the passages whose steps are missing."""

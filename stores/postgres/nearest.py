@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from tinymem.stores.filter import Condition
-from tinymem.stores.postgres.server.values import Half
+from tinymem.stores.postgres.server.values import Half, hash_of
 
 __all__ = ["BREADTH", "INDEXED_FROM", "STEPS", "index_name", "index_sql", "nearest", "within", "within_spans"]
 
@@ -25,8 +25,8 @@ BREADTH: Statement = (  # of the search in the index; where a filter leaves out 
     {"sorts": "off"},
 )
 _INDEX = (
-    "CREATE INDEX CONCURRENTLY {name} ON passages USING hnsw ((vector::halfvec({dimensions})) halfvec_ip_ops) "
-    "WITH (m = {links}, ef_construction = {candidates}) WHERE namespace = {namespace}"
+    "CREATE INDEX CONCURRENTLY {name} ON vectors USING hnsw ((vector::halfvec({dimensions})) halfvec_ip_ops) "
+    "WITH (m = {links}, ef_construction = {candidates}) WHERE namespace = {namespace} AND embedder = {embedder}"
 )
 # How many passages are within a filter, kept for the statements behind it in the same transaction.
 _WITHIN = """
@@ -34,6 +34,7 @@ SELECT passages, set_config('tinymem.within', passages::text, true)
 FROM (SELECT count(*) AS passages FROM passages p {joined} WHERE p.namespace = %(ns)s{where}) held
 """
 _FEW_WITHIN = "current_setting('tinymem.within')::bigint <= {few}"
+_OF_EMBEDDER = "v.namespace = %(ns)s AND v.embedder = %(embedder)s"
 STEPS = "JOIN steps s ON s.namespace = p.namespace AND s.number = p.step"
 # Hidden steps are left out later: they count when it is asked how close the closest is.
 _AND_HIDDEN = "%(most)s + (SELECT count(*) FROM passages WHERE namespace = %(ns)s AND step = ANY(%(hidden)s::bigint[]))"
@@ -59,6 +60,7 @@ def within(namespace: int, condition: Condition) -> Statement:
 
 def nearest(
     namespace: int,
+    embedder: str,
     vectors: Sequence[Half],
     dimensions: int,
     condition: Condition,
@@ -70,9 +72,10 @@ def nearest(
 
     Where few are within it they are compared one by one, index or not.
     """
-    values: dict[str, Any] = {"ns": namespace, "hidden": list(hidden), "most": most, **condition.values}
+    values: dict[str, Any] = {"ns": namespace, "embedder": embedder, "hidden": list(hidden), "most": most}
+    values |= condition.values
     values |= {f"v{at}": vector for at, vector in enumerate(vectors)}
-    held = f"p.vector::halfvec({dimensions})"
+    held = f"v.vector::halfvec({dimensions})"
     asked = [f"%(v{at})b::halfvec({dimensions})" for at in range(len(vectors))]
     most_of = _AND_HIDDEN if hidden else "%(most)s"
     by_index = _by_index(held, asked, condition, most_of)
@@ -85,37 +88,51 @@ def nearest(
 
 
 def _by_index(held: str, asked: Sequence[str], condition: Condition, most: str) -> str:
-    kept = condition.of_passages
-    if condition.of_steps:
-        step = "s.namespace = p.namespace AND s.number = p.step"
-        kept += f" AND EXISTS (SELECT 1 FROM steps s WHERE {step}{condition.of_steps} OFFSET 0)"
-    each = (
-        f"(SELECT p.id FROM passages p WHERE p.namespace = %(ns)s{{gate}}{kept} "
-        f"ORDER BY {held} <#> {vector} LIMIT {most})"
-        for vector in asked
-    )
+    kept = ""
+    if condition:
+        step = f" {STEPS}" if condition.of_steps else ""
+        where = f"p.namespace = v.namespace AND p.id = v.passage{condition.of_passages}{condition.of_steps}"
+        kept = f" AND EXISTS (SELECT 1 FROM passages p{step} WHERE {where} OFFSET 0)"
+    found = f"SELECT v.passage FROM vectors v WHERE {_OF_EMBEDDER}{{gate}}{kept}"
+    each = (f"({found} ORDER BY {held} <#> {vector} LIMIT {most})" for vector in asked)
     return " UNION ALL ".join(each)
 
 
 def _one_by_one(held: str, asked: Sequence[str], condition: Condition, most: str) -> str:
     closest = f"least({', '.join(f'{held} <#> {vector}' for vector in asked)})"
-    among = f"passages p WHERE p.namespace = %(ns)s{{gate}}{condition.of_passages}"
+    among = f"vectors v WHERE {_OF_EMBEDDER}{{gate}}"
     if condition.of_steps:  # with OFFSET 0 the steps come first, or the planner may compare all passages
         among = (
             f"(SELECT s.number FROM steps s WHERE s.namespace = %(ns)s{{gate}}{condition.of_steps} OFFSET 0) s "
-            "CROSS JOIN LATERAL (SELECT p.id, p.vector FROM passages p "
-            f"WHERE p.namespace = %(ns)s AND p.step = s.number{condition.of_passages} OFFSET 0) p"
+            "CROSS JOIN LATERAL (SELECT p.id FROM passages p "
+            f"WHERE p.namespace = %(ns)s AND p.step = s.number{condition.of_passages} OFFSET 0) p "
+            f"CROSS JOIN LATERAL (SELECT * FROM vectors v WHERE {_OF_EMBEDDER} AND v.passage = p.id OFFSET 0) v"
         )
-    return f"SELECT p.id FROM {among} ORDER BY {closest}, p.id LIMIT {most}"
+    elif condition:
+        among = (
+            "passages p JOIN vectors v ON v.namespace = p.namespace AND v.passage = p.id "
+            f"WHERE p.namespace = %(ns)s AND {_OF_EMBEDDER}{{gate}}{condition.of_passages}"
+        )
+    return f"SELECT v.passage FROM {among} ORDER BY {closest}, v.passage LIMIT {most}"
 
 
-def index_name(namespace: int) -> str:
-    """Return the name of a namespace's index."""
-    return f"passages_nearest_{namespace & (1 << 64) - 1:016x}"
+def index_name(namespace: int, embedder: str) -> str:
+    """Return the name of the index of a namespace's vectors of an embedder."""
+    return f"vectors_nearest_{_unsigned(namespace):016x}_{_unsigned(hash_of(embedder)):016x}"
 
 
-def index_sql(namespace: int, dimensions: int) -> str:
-    """Return the statement that makes a namespace's index while others read and write."""
+def _unsigned(number: int) -> int:
+    return number & (1 << 64) - 1
+
+
+def index_sql(namespace: int, embedder: str, dimensions: int) -> str:
+    """Return the statement that makes such an index while others read and write."""
+    quoted = embedder.replace("'", "''")
     return _INDEX.format(
-        name=index_name(namespace), dimensions=dimensions, links=LINKS, candidates=CANDIDATES, namespace=namespace
+        name=index_name(namespace, embedder),
+        dimensions=dimensions,
+        links=LINKS,
+        candidates=CANDIDATES,
+        namespace=namespace,
+        embedder=f"'{quoted}'",
     )

@@ -78,9 +78,10 @@ shown AS MATERIALIZED (SELECT step, bool_or(is_chosen) AS is_chosen FROM (
 """ + columns_sql(
     "shown CROSS JOIN LATERAL (SELECT * FROM steps WHERE namespace = %(ns)s AND number = shown.step OFFSET 0) s",
     """shown CROSS JOIN LATERAL (
-        SELECT id, step, part, start, finish, kind, asks, vector, tools,
+        SELECT id, step, part, start, finish, kind, asks, v.vector, tools,
             CASE WHEN is_chosen THEN identifiers ELSE '' END AS identifiers
-        FROM passages WHERE namespace = %(ns)s AND step = shown.step ORDER BY id OFFSET 0) p""",
+        FROM passages q JOIN vectors v ON v.namespace = q.namespace AND v.passage = q.id AND v.embedder = %(embedder)s
+        WHERE q.namespace = %(ns)s AND step = shown.step ORDER BY id OFFSET 0) p""",
 )
 _SEEN = "SELECT code, first, typed FROM identifiers WHERE namespace = %s AND code = ANY(%s::bigint[])"
 
@@ -91,6 +92,7 @@ class Slices:
     def __init__(self, database: Database, fulltext: FullText) -> None:
         self._db, self._fulltext = database, fulltext
         self.is_indexed = False
+        self._embedder: str | None = None  # as of the last survey
         self._surveyed: tuple[int, Survey | None] = -1, None  # by the version of the namespace
 
     def survey(self, more_than: int = 0) -> Survey | None:
@@ -98,10 +100,11 @@ class Slices:
         with self._db.lock, guarded(self._db.location), self._db.snapshot():
             head = self._db.known_head()
             assert head is not None
+            self._embedder = self._db.embedder()
             if head.passages <= more_than:
                 return None
             if self._surveyed[0] != head.version or self._db.is_writing:
-                values = {"ns": self._db.id, "index": f"tinymem.{index_name(self._db.id)}"}
+                values = {"ns": self._db.id, "index": f"tinymem.{index_name(self._db.id, self._embedder)}"}
                 since, until, last, speakers, self.is_indexed = self._db.read(_SURVEY, values)[0]
                 if not self.is_indexed and head.passages >= search.INDEXED_FROM:
                     warn_hourly(logger, self._db.location, UNINDEXED, head.passages, self._db.location)
@@ -112,7 +115,8 @@ class Slices:
         """Return the passages that are sought, all of their steps, and those of the steps before and after."""
         with self._db.lock, guarded(self._db.location):
             condition = (sought.only or Filter()).condition(POSTGRES)
-            head, found = self._db.read_whole(*self._searches(sought, condition))
+            embedder = self._db.embedder() if self._embedder is None else self._embedder
+            head, found = self._db.read_whole(*self._searches(sought, condition, embedder))
             (_, texts, hidden, named, *near), share = found, 1.0
             if condition:
                 share = near.pop(0)[0][0] / max(head.passages, 1)
@@ -127,7 +131,9 @@ class Slices:
                 signals.append([id for _, _, ids in named if ids is not None for id in ids.tolist()])
                 best.update(signals[-1])
             ids = {id for some in signals for id in some}
-            (row,) = self._db.read(_SLICE, {"ns": self._db.id, "ids": list(ids), "best": list(best)})
+            (row,) = self._db.read(
+                _SLICE, {"ns": self._db.id, "embedder": embedder, "ids": list(ids), "best": list(best)}
+            )
             passages = columns_of(row)
             seen: Sequence[Any] = ()  # where the identifiers of passages come up first
             if passages and sought.is_stretch:
@@ -135,13 +141,13 @@ class Slices:
                 seen = self._db.read(_SEEN, (self._db.id, codes.tolist()))
             return Slice(passages, lexical, share, counts, seen)
 
-    def _searches(self, sought: SliceRequest, condition: Condition) -> Iterator[tuple[str, Any]]:
+    def _searches(self, sought: SliceRequest, condition: Condition, embedder: str) -> Iterator[tuple[str, Any]]:
         """Yield the statements of the first round trip."""
         yield BREADTH if self.is_indexed else ("SELECT 1", {})
         yield self._lexical(sought.topic, condition)
         yield _HIDDEN, {"ns": self._db.id, "hidden": list(sought.hidden)}
         yield _NAMED, {"ns": self._db.id, "codes": sought.named.tolist(), "most": sought.most_named}
-        place = self._db.id, halves(sought.vectors), sought.vectors.shape[1]
+        place = self._db.id, embedder, halves(sought.vectors), sought.vectors.shape[1]
         if condition:
             yield within(self._db.id, condition)
         yield search.nearest(*place, condition, sought.hidden, sought.best, self.is_indexed)
@@ -153,7 +159,7 @@ class Slices:
     def _lexical(self, topic: str, condition: Condition) -> tuple[str, Any]:
         """Return the statement that finds the occurrences of the words, and which of them are within a filter."""
         stems = self._fulltext.stems_of(topic)
-        sql, values = self._fulltext.occurrences(stems, [0] * len(stems))
+        sql, values = self._fulltext.occurrences(stems)
         if not condition:
             return sql, values
         where = condition.of_steps + condition.of_passages

@@ -10,7 +10,7 @@ from tinymem.errors import InputError
 from tinymem.protocols import FileNote, MessageRow, StepOutline, StepRow, SummaryRow, Tally
 from tinymem.protocols.settings import REWRITES, WINDOW_CHANGES
 from tinymem.stores.filter import POSTGRES, Filter
-from tinymem.stores.postgres.database import Database
+from tinymem.stores.postgres.database import LAST, Database
 from tinymem.stores.postgres.server.errors import guarded
 from tinymem.stores.postgres.server.values import Planned
 
@@ -32,12 +32,24 @@ SELECT {_FILE} FROM files WHERE namespace = %(ns)s AND path IN (
 """)
 _WINDOW = Planned(f"SELECT {_COLUMNS} FROM steps WHERE namespace = %s AND in_window AND number > %s ORDER BY number")
 _RECORDS = Planned("SELECT number, record FROM steps WHERE namespace = %s AND number = ANY(%s::bigint[])")
-_WAITING = Planned("""
+_MADE = "coalesce((SELECT value::bigint FROM settings WHERE namespace = %(ns)s AND key = 'made'), 1)"
+# Passages are embedded in the order of their ids, and made in that of their steps.
+_FIRST_WAITING = (
+    f"coalesce((SELECT step FROM passages WHERE namespace = %(ns)s AND id > {LAST} ORDER BY id LIMIT 1), {_MADE})"
+)
+_WAITING = Planned(f"""
 SELECT (SELECT position + tokens FROM steps WHERE namespace = %(ns)s ORDER BY number DESC LIMIT 1)
-    - (SELECT position FROM steps WHERE namespace = %(ns)s AND number >= coalesce(
-        (SELECT split_part(value, ' ', 1)::bigint FROM settings WHERE namespace = %(ns)s AND key = 'made'), 1)
-        ORDER BY number LIMIT 1)
+    - (SELECT position FROM steps WHERE namespace = %(ns)s AND number >= {_FIRST_WAITING} ORDER BY number LIMIT 1)
 """)
+_UNCUT = Planned(
+    f"SELECT {_COLUMNS} FROM steps WHERE namespace = %(ns)s AND number >= {_MADE} ORDER BY number LIMIT %(most)s"
+)
+_COUNTS = (
+    "SELECT count(*), count(*) FILTER (WHERE in_window), count(*) FILTER (WHERE number >= first), "
+    "sum(tokens)::bigint, (sum(tokens) FILTER (WHERE in_window))::bigint, "
+    f"(SELECT count(*) FROM passages WHERE namespace = %(ns)s AND id <= {LAST}) "
+    f"FROM steps CROSS JOIN (SELECT {_FIRST_WAITING} AS first) waiting WHERE namespace = %(ns)s"
+)
 _PUT_MESSAGE = Planned("INSERT INTO messages VALUES (%s, %s, %s, %s, %s) ON CONFLICT (namespace, said, nth) DO NOTHING")
 _MESSAGES = "SELECT said, nth, step, is_last FROM messages WHERE namespace = %s"
 _SUMMARY = (
@@ -51,14 +63,14 @@ class Steps(Database):
     """The tables `steps`, `labels`, `messages`, `files` and `summaries`."""
 
     def add(self, rows: Sequence[StepRow]) -> None:
-        """Write steps, all or none; InputError for an id that exists, or a number from before the mark.
+        """Write steps, all or none; InputError for an id that exists, or a number below that of a cut step.
 
         Inside `together`, the server may find an id or a number that exists only at the end.
         """
         with self._transaction():
-            mark, head = self.mark, self.head
+            made, head = self.made(), self.head
             for r in rows:
-                if (r.number, 0) < mark:  # its passages would never be made
+                if r.number < made:  # its passages would never be made
                     raise InputError(f"the number {r.number} was used by another process: open the memory again")
                 place = (r.number, r.id, r.type, r.session, r.speaker, float(r.time), r.tokens, r.position)
                 self.write(_ADD, self.id, *place, r.record, bool(r.window), r.view, bool(r.milestone), r.archived)
@@ -154,18 +166,17 @@ class Steps(Database):
 
     def counts(self) -> dict[str, int]:
         """Count steps, passages and tokens."""
-        sql = (
-            "SELECT count(*), count(*) FILTER (WHERE in_window), count(*) FILTER (WHERE number >= %s), "
-            "sum(tokens)::bigint, (sum(tokens) FILTER (WHERE in_window))::bigint, "
-            "(SELECT count(*) FROM passages WHERE namespace = %s) FROM steps WHERE namespace = %s"
-        )
-        values = [int(value or 0) for value in self.read(sql, (self.mark.step, self.id, self.id))[0]]
+        values = [int(value or 0) for value in self.read(_COUNTS, {"ns": self.id})[0]]
         names = ("steps", "window_steps", "waiting_steps", "tokens", "window_tokens", "passages")
         return dict(zip(names, values, strict=True))
 
     def waiting_tokens(self) -> int:
-        """Return the tokens of the steps from the mark on."""
+        """Return the tokens of the steps that wait to be embedded."""
         return self.read_number(_WAITING, {"ns": self.id})
+
+    def uncut(self, limit: int) -> list[StepRow]:
+        """Return up to `limit` steps that no passages were made of yet, in order."""
+        return [StepRow(*row) for row in self.read(_UNCUT, {"ns": self.id, "most": limit})]
 
     def set_milestones(self, numbers: Iterable[int], milestone: bool) -> None:
         """Mark these steps as milestones, or remove the mark."""

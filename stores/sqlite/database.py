@@ -11,21 +11,24 @@ from pathlib import Path
 from typing import Any
 
 from tinymem.errors import ClosedError, FormatError, InputError, ReadOnlyError, StorageError, safe_repr
-from tinymem.protocols import Mark
-from tinymem.protocols.settings import MARK
+from tinymem.protocols.settings import EMBEDDER, MADE
 from tinymem.stores.files import make_private_file
 from tinymem.stores.locks import ProcessLock, leave_to_parent
 from tinymem.stores.sqlite.fulltext import FullText
-from tinymem.stores.sqlite.reading import FileState, is_read_only, open_to_read, state_of
+from tinymem.stores.sqlite.reading import FileState, Reading, is_read_only, open_to_read, state_of
 from tinymem.stores.sqlite.schema import FORMAT, check_format, make_tables, version_of
 
-__all__ = ["RECOVERY", "Database", "damaged", "guarded", "open_connection"]
+__all__ = ["LAST", "RECOVERY", "USED", "Database", "damaged", "guarded", "open_connection"]
 
 MANY = 500  # values in one statement
 # Pages after which the write-ahead log begins again at its start. A commit takes half as long again while the log
 # grows, and with SQLite's own 1,000 that is for hundreds of adds after every opening.
 LOG_PAGES = 250
 
+
+# The embedder in use, and the newest passage that has a vector of it.
+USED = f"coalesce((SELECT value FROM meta WHERE key = '{EMBEDDER}'), '')"
+LAST = f"(SELECT coalesce(max(passage), 0) FROM vectors WHERE embedder = {USED})"
 
 RECOVERY = "`sqlite3 journal.db .recover` reads what can be read of it"
 _QUOTES = " with text "  # after it, the sqlite3 module quotes a text that is not UTF-8
@@ -104,17 +107,17 @@ def _prepare(db: sqlite3.Connection, path: Path) -> None:
     check_format(db, path)  # a newer version may have opened it meanwhile
 
 
-def _open_to_read(path: Path, timeout: float) -> tuple[sqlite3.Connection, FileState | None]:
+def _open_to_read(path: Path, timeout: float) -> Reading:
     try:
         with guarded(path):
-            db, state = open_to_read(path, timeout)
+            reading = open_to_read(path, timeout)
     except OSError as error:
         raise StorageError(
             f"{path} may only be read, and cannot be copied either: {error.strerror or error}; make its folder "
             "writable, or set TMPDIR to a folder with more space"
         ) from error
-    db.execute("PRAGMA temp_store=MEMORY")
-    return db, state
+    reading.db.execute("PRAGMA temp_store=MEMORY")
+    return reading
 
 
 class Database:
@@ -128,8 +131,9 @@ class Database:
         self._lock = ProcessLock(f"the memory at {path}")
         self.is_read_only = is_read_only(path)
         self._unchanging: FileState | None = None  # the state of files that are read as if nobody wrote them
+        self._is_copy = False
         if self.is_read_only:
-            self._db, self._unchanging = _open_to_read(path, timeout)
+            self._db, self._unchanging, self._is_copy = _open_to_read(path, timeout)
         else:
             self._db = open_connection(path, create, timeout)
         self._timeout = timeout
@@ -170,13 +174,15 @@ class Database:
     # -- transactions -------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _transaction(self, derived: bool = False) -> Iterator[sqlite3.Connection]:
+    def _transaction(self, derived: bool = False, on_copy: bool = False) -> Iterator[sqlite3.Connection]:
         """Write all or nothing; a nested transaction is part of the outer one. Holds the lock against other threads.
 
         Data that is `derived` from steps on disk is not synced: it survives a killed process, and if the power fails
-        before the next step is written, it is made again.
+        before the next step is written, it is made again. What nobody else needs is written `on_copy`, too: where this
+        is a copy of a journal that may only be read.
         """
-        self._check_writable()
+        if not (on_copy and self._is_copy):
+            self._check_writable()
         with self._lock, guarded(self.path):
             if self._db.in_transaction:
                 yield self._db
@@ -268,12 +274,14 @@ class Database:
         sql = "INSERT INTO meta VALUES (?, '1') ON CONFLICT (key) DO UPDATE SET value = value + 1"
         self._db.execute(sql, (key,))
 
-    @property
-    def mark(self) -> Mark:
-        """The mark up to which passages were made."""
-        kept = self.setting(MARK) or "1 0"
+    def _made(self) -> int:
+        """Return the number of the first step that no passages were made of yet."""
+        kept = self.setting(MADE) or "1"
         try:
-            step, passages = map(int, kept.split())
+            return int(kept)
         except ValueError as error:
-            raise self.damaged(f"{safe_repr(kept)} is not a mark") from error
-        return Mark(step, passages)
+            raise self.damaged(f"{safe_repr(kept)} is not the number of a step") from error
+
+    def _embedder(self) -> str:
+        """Return the fingerprint of the embedder in use; "" while it is not known."""
+        return self.setting(EMBEDDER) or ""

@@ -22,7 +22,7 @@ import numpy as np
 
 from tinymem.errors import FormatError
 from tinymem.protocols import Ids, Lexical
-from tinymem.stores.bm25 import MAX_POSTINGS, NOTHING, Occurrences, Waiting, rank_passages
+from tinymem.stores.bm25 import MAX_POSTINGS, Occurrences, rank_passages
 from tinymem.stores.sqlite.lengths import Lengths
 from tinymem.stores.stems import REMEMBERED, TOKENIZER, Stems
 from tinymem.stores.words import MAX_WORDS, to_index_text, words
@@ -99,17 +99,16 @@ class FullText:
         """Write the index again without the terms of removed passages: a second for 100,000 passages."""
         self._db.execute("INSERT INTO fulltext(fulltext) VALUES ('optimize')")
 
-    def search(self, query: str, waiting: Waiting = NOTHING, among: Ids | None = None) -> Lexical:
+    def search(self, query: str, among: Ids | None = None) -> Lexical:
         """Return the passages that share terms with `query`, best first (`tinymem.stores.bm25`).
 
-        Passages that are `waiting` are searched as if they were in the index. With `among`, ids in ascending order, no
-        others are found.
+        With `among`, ids in ascending order, no others are found.
         """
         self._refresh()
-        count = self._lengths.count + len(waiting)
-        mean = (self._lengths.total + waiting.total) / max(count, 1) or 1.0  # 0 where the index is damaged
-        rarest, unseen = self._rarest(words(query)[:MAX_WORDS], waiting)
-        return rank_passages(waiting.added_to(self._occurrences(rarest)), count, mean, among, unseen=unseen)
+        count = self._lengths.count
+        mean = self._lengths.total / max(count, 1) or 1.0  # 0 where the index is damaged
+        rarest, unseen = self._rarest(words(query)[:MAX_WORDS])
+        return rank_passages(self._occurrences(rarest), count, mean, among, unseen=unseen)
 
     def _refresh(self) -> None:
         """Bring what is remembered up to date with the index, or forget it."""
@@ -135,13 +134,13 @@ class FullText:
             ids, times = self._having[stem]
             self._having[stem] = np.append(ids, np.int32(id)), np.append(times, np.int32(counted[stem]))
 
-    def _occurrences(self, stems: Sequence[str]) -> dict[str, Occurrences]:
+    def _occurrences(self, stems: Sequence[str]) -> list[Occurrences]:
         """Return the passages with each of `stems`, its count in each, and their lengths."""
         having = [self._having.get(stem) or self._read(stem) for stem in stems]
         lengths = self._lengths.of(np.concatenate([np.zeros(0, np.int32), *(ids for ids, _ in having)]))
         ends = accumulate((len(ids) for ids, _ in having), initial=0)
         sizes = [lengths[first:end] for first, end in pairwise(ends)]  # np.split takes ten times as long
-        return {stem: Occurrences(*found, size) for stem, found, size in zip(stems, having, sizes, strict=True)}
+        return [Occurrences(*found, size) for found, size in zip(having, sizes, strict=True)]
 
     def _read(self, stem: str) -> tuple[Ids, Ids]:
         """Return the passages with `stem` as the index has them, and its count in each."""
@@ -155,11 +154,7 @@ class FullText:
         self._having[stem] = having
         return having
 
-    def terms(self, texts: Iterable[str]) -> list[Counter[str]]:
-        """Return the terms that the index would have of each text, with their counts."""
-        return self._stems.count_terms([*texts])
-
-    def _rarest(self, asked: list[str], waiting: Waiting = NOTHING) -> tuple[list[str], int]:
+    def _rarest(self, asked: list[str]) -> tuple[list[str], int]:
         """Return the stems of `asked` that passages have, rarest first: up to MAX_POSTINGS in sum.
 
         Beside them stands the number of stems that no passage has. Frequent stems are counted only until there are
@@ -169,7 +164,7 @@ class FullText:
         counted: dict[str, int] = {}
         for cap in CAPS:
             left = {stem: word for stem, word in stems.items() if stem not in counted}
-            counted |= waiting.counted_with(self._counted(left, cap))
+            counted |= self._counted(left, cap)
             found = sorted((stem for stem in stems if counted.get(stem)), key=counted.__getitem__)
             postings = list(accumulate(counted[stem] for stem in found))
             enough = bool(found) and postings[-1] + cap > MAX_POSTINGS

@@ -14,7 +14,7 @@ import numpy as np
 from tinymem.errors import StorageError
 from tinymem.protocols import FiledStep, Place, TermCheck, VectorCheck
 from tinymem.protocols.settings import FORGOTTEN, REWRITES, UNSCRUBBED, UNSPLIT, WINDOW_CHANGES
-from tinymem.stores.sqlite.database import guarded
+from tinymem.stores.sqlite.database import USED, guarded
 from tinymem.stores.sqlite.lengths import Lengths
 from tinymem.stores.sqlite.passages import Passages
 from tinymem.stores.sqlite.reading import copy_of
@@ -27,7 +27,8 @@ FAULTS = 3  # faults of the file that are named
 
 _WEIGHTS = """
 SELECT number, length(record) + ifnull(length(view), 0) + ifnull(derived, 0) FROM steps LEFT JOIN (
-    SELECT step, sum(length(vector) + length(identifiers)) derived FROM passages GROUP BY step
+    SELECT step, sum(length(identifiers) + ifnull(length(vector), 0)) derived
+    FROM passages LEFT JOIN vectors ON passage = id GROUP BY step
 ) ON step = number
 """
 
@@ -65,10 +66,10 @@ class SqliteJournal(Steps, Passages):
             if any(len(ids[number]) != len(texts) for number, texts in passages_of.items()):
                 return False
             held = self.setting(UNSPLIT) or ""
-            unsplit = int(held) if held.isdecimal() else self.last_passage()
+            unsplit = int(held) if held.isdecimal() else self._number("SELECT max(id) FROM passages")
             for number, texts in passages_of.items():
                 self._fulltext.remove(zip(ids[number], texts, strict=True), unsplit)
-                db.executemany("DELETE FROM reindexed WHERE passage = ?", ((id,) for id in ids[number]))
+                db.executemany("DELETE FROM vectors WHERE passage = ?", ((id,) for id in ids[number]))
                 db.execute("DELETE FROM passages WHERE step = ?", (number,))
                 db.execute("DELETE FROM steps WHERE number = ?", (number,))
                 db.execute("DELETE FROM labels WHERE step = ?", (number,))
@@ -188,9 +189,10 @@ class SqliteJournal(Steps, Passages):
     def check_vectors(self) -> VectorCheck:
         """Measure all vectors and identifiers."""
         with self.snapshot():
-            lengths = dict(self._read("SELECT length(vector), count(*) FROM passages GROUP BY 1 ORDER BY 2"))
+            of = f"FROM vectors WHERE embedder = {USED}"
+            lengths = dict(self._read(f"SELECT length(vector), count(*) {of} GROUP BY 1 ORDER BY 2"))
             odd = self._number("SELECT count(*) FROM passages WHERE length(identifiers) % 4")
-            vectors = self._db.execute("SELECT vector FROM passages WHERE length(vector) % 2 = 0")
+            vectors = self._db.execute(f"SELECT vector {of} AND length(vector) % 2 = 0")
             bad = sum(not np.isfinite(np.frombuffer(vector, "<f2")).all() for (vector,) in vectors)
         return VectorCheck(lengths, bad, odd)
 

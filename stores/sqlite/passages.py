@@ -1,69 +1,60 @@
-"""The passages of a journal, with their vectors and terms, and the vectors that a new embedder makes of them."""
+"""The passages of a journal, their terms, and their vectors: of the embedder in use, and of one that is to follow."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
-from tinymem.errors import StorageError
-from tinymem.protocols import EmbeddedPassage, Ids, Lexical, Mark, PassageRow, Place, Vectors
-from tinymem.protocols import Waiting as AnyWaiting
-from tinymem.protocols.settings import EMBEDDER, EMBEDDER_CHANGES, EMBEDDER_NAME, MARK, REINDEXING, UNSPLIT, WATERMARK
-from tinymem.stores.bm25 import NOTHING, Waiting
-from tinymem.stores.sqlite.database import Database, guarded
+from tinymem.protocols import EmbeddedPassage, Ids, Lexical, PassageRow, Place, Vectors
+from tinymem.protocols.settings import EMBEDDER, EMBEDDER_CHANGES, EMBEDDER_NAME, MADE, UNSPLIT, WATERMARK
+from tinymem.stores.sqlite.database import LAST, USED, Database
 
 __all__ = ["Passages"]
 
-_PUT = (
-    "INSERT INTO passages (step, part, start, end, kind, asks, vector, identifiers, tools) "
-    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
-)
+_PUT = "INSERT INTO passages (step, part, start, end, kind, asks, identifiers, tools) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 _HAS_STEP = "SELECT 1 FROM steps WHERE number = ?"  # the step itself may be large
 _GET = (
-    "SELECT p.id, p.step, p.part, p.start, p.end, p.kind, p.asks, p.vector, s.type, s.session, s.speaker, "
-    "s.time, p.identifiers, p.tools, s.milestone FROM passages p JOIN steps s ON s.number = p.step "
-    "WHERE p.id > ? ORDER BY p.id LIMIT ?"
+    "SELECT p.id, p.step, p.part, p.start, p.end, p.kind, p.asks, {vector}, s.type, s.session, s.speaker, "
+    "s.time, p.identifiers, p.tools, s.milestone FROM passages p JOIN steps s ON s.number = p.step {joined} "
+    "WHERE p.id > {after} {condition} ORDER BY p.id LIMIT ?2"
 )
-# Ids of passages only grow, so all passages above the newest new vector still need one.
-_BEHIND = (
-    "FROM passages p JOIN steps s ON s.number = p.step WHERE p.id > (SELECT ifnull(max(passage), 0) FROM reindexed)"
+_EMBEDDED = _GET.format(
+    vector="v.vector", joined=f"JOIN vectors v ON v.passage = p.id AND v.embedder = {USED}", after="?1", condition=""
 )
+_WAITING = _GET.format(vector="x''", joined="", after=f"max(?1, {LAST})", condition="")
+_LACKING = _GET.format(
+    vector="x''",
+    joined="",
+    after="?1",
+    condition="AND NOT EXISTS (SELECT 1 FROM vectors v WHERE v.passage = p.id AND v.embedder = ?3)",
+)
+_PUT_VECTOR = "INSERT OR IGNORE INTO vectors SELECT ?1, ?2, ?3 WHERE EXISTS (SELECT 1 FROM passages WHERE id = ?2)"
 
 
 class Passages(Database):
-    """The tables `passages` and `reindexed`, and the full-text index."""
+    """The tables `passages` and `vectors`, and the full-text index.
 
-    def put_passages(
-        self,
-        since: Mark,
-        until: Mark,
-        passages: Sequence[tuple[int, PassageRow]],
-        vectors: Vectors,
-        embedder: str | None = None,
-    ) -> bool:
-        """Store the passages between two marks, each with its step's number, and move the mark.
+    Vectors are made in the order of ids, which only grow: of the embedder in use, all passages behind the newest that
+    has one have none.
+    """
 
-        Returns False and stores nothing if another process was first.
-        """
-        halves = vectors.astype("<f2")
-        with self._transaction(derived=True) as db:
-            if self.mark != since or not all(self._read(_HAS_STEP, (number,)) for number in {n for n, _ in passages}):
+    def put_passages(self, steps: Sequence[int], passages: Sequence[tuple[int, PassageRow]]) -> bool:
+        """Store the passages of these steps, each with its step's number; False if another process was first."""
+        with self._transaction(derived=True, on_copy=True) as db:
+            if self._made() > steps[0] or not all(self._read(_HAS_STEP, (number,)) for number in steps):
                 return False
-            if embedder not in (None, self.setting(EMBEDDER)):
-                return False
-            if self.setting(UNSPLIT) is None:
-                self.keep({UNSPLIT: str(self.last_passage())})
-            ids: list[int] = []
-            for (number, p), vector in zip(passages, halves, strict=True):
-                place = (number, p.part, p.start, p.end, p.kind, p.asks)
-                ids.append(db.execute(_PUT, (*place, vector.tobytes(), p.identifiers, p.tools)).lastrowid or 0)
-            self._fulltext.add(zip(ids, (p.text for _, p in passages), strict=True))
-            self.keep({MARK: f"{until.step} {until.passages}"})
+            newest = self._number("SELECT max(id) FROM passages")
+            db.execute("INSERT OR IGNORE INTO meta VALUES (?, ?)", (UNSPLIT, str(newest)))
+            texts: list[tuple[int, str]] = []
+            for number, p in passages:
+                row = (number, p.part, p.start, p.end, p.kind, p.asks, p.identifiers, p.tools)
+                texts.append((db.execute(_PUT, row).lastrowid or 0, p.text))
+            self._fulltext.add(texts)
+            db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (MADE, str(steps[-1] + 1)))
             return True
 
     def passages(self, after: int = 0, limit: int = 2_000) -> list[EmbeddedPassage]:
-        """Return up to `limit` passages with ids above `after`, in order."""
-        return list(map(EmbeddedPassage._make, self._along(_GET, (after, limit))))
+        """Return up to `limit` embedded passages with ids above `after`, in order."""
+        return list(map(EmbeddedPassage._make, self._along(_EMBEDDED, (after, limit))))
 
     def places(self, number: int) -> list[Place]:
         """Return the places of a step's passages, in order."""
@@ -71,98 +62,57 @@ class Passages(Database):
         return list(map(Place._make, self._read(sql, (number,), (int,) * 5)))
 
     def last_passage(self) -> int:
-        """Return the id of the newest passage; 0 if there is none."""
-        return self._number("SELECT max(id) FROM passages")
+        """Return the id of the newest embedded passage; 0 if there is none."""
+        return self._number(f"SELECT {LAST}")
 
     def passages_until(self, last: int) -> int:
-        """Count the passages with ids up to `last`."""
-        return self._number("SELECT count(*) FROM passages WHERE id <= ?", (last,))
+        """Count the embedded passages with ids up to `last`."""
+        return self._number(f"SELECT count(*) FROM passages WHERE id <= min(?, {LAST})", (last,))
+
+    # -- vectors ----------------------------------------------------------------------------------------------------
 
     def dimensions(self) -> int | None:
         """Return the length of the vectors; None if there are none yet."""
-        rows = self._read("SELECT length(vector) FROM passages LIMIT 1")
+        rows = self._read(f"SELECT length(vector) FROM vectors WHERE embedder = {USED} ORDER BY passage DESC LIMIT 1")
         return int(rows[0][0]) // 2 if rows else None
+
+    def without_vector(self, limit: int, after: int = 0, embedder: str | None = None) -> list[EmbeddedPassage]:
+        """Return up to `limit` passages above `after` without a vector of `embedder`, in order; else of that in use."""
+        if embedder is None:
+            rows = self._along(_WAITING, (after, limit))
+        else:
+            rows = self._along(_LACKING, (after, limit, embedder))
+        return list(map(EmbeddedPassage._make, rows))
+
+    def put_vectors(self, ids: Sequence[int], vectors: Vectors, embedder: str, in_use: str) -> bool:
+        """Store vectors of `embedder`, except of passages that were removed; False if that `in_use` is another one."""
+        halves = vectors.astype("<f2")
+        rows = [(embedder, int(id), half.tobytes()) for id, half in zip(ids, halves, strict=True)]
+        with self._transaction(derived=True) as db:
+            if self._embedder() != in_use:
+                return False
+            db.executemany(_PUT_VECTOR, rows)
+            return True
+
+    def switch(self, embedder: str, name: str) -> bool:
+        """Use the vectors of `embedder`, and delete all others; return False if a passage has none yet."""
+        with self._transaction() as db:
+            settings = {EMBEDDER_NAME: name}
+            if embedder != self._embedder():
+                if self.without_vector(1, embedder=embedder):
+                    return False
+                changes = str(int(self.setting(EMBEDDER_CHANGES) or 0) + 1)
+                settings |= {EMBEDDER: embedder, WATERMARK: "0", EMBEDDER_CHANGES: changes}
+            db.execute("DELETE FROM vectors WHERE embedder != ?", (embedder,))
+            self.keep(settings)
+            return True
 
     # -- full-text search -------------------------------------------------------------------------------------------
 
-    def search_text(self, query: str, waiting: AnyWaiting | None = None, among: Ids | None = None) -> Lexical:
-        """Return passages by BM25, best first.
-
-        Passages that are `waiting` are found too, unless another process has stored them since. With `among`, ids in
-        ascending order, no others are found.
-        """
+    def search_text(self, query: str, among: Ids | None = None) -> Lexical:
+        """Return passages by BM25, best first; with `among`, ids in ascending order, no others."""
         with self.snapshot():
-            is_current = isinstance(waiting, Waiting) and waiting.since == self.mark
             try:
-                return self._fulltext.search(query, waiting if is_current else NOTHING, among)  # type: ignore[arg-type]
+                return self._fulltext.search(query, among)
             except (TypeError, ValueError, IndexError, MemoryError) as error:  # FTS5's tables contradict each other
                 raise self.damaged(f"in the full text, {error}") from error
-
-    @contextmanager
-    def turn(self, seconds: float) -> Iterator[bool]:
-        """Give True: only processes of this machine make passages here, and the first one's are stored."""
-        self._check_writable()  # before anything is embedded in vain
-        yield True
-
-    def begin_waiting(self) -> Waiting:
-        """Return an empty record of the passages from the mark on that wait to be embedded."""
-        return Waiting(self.mark, self._number("SELECT seq FROM sqlite_sequence WHERE name = 'passages'") + 1)
-
-    def wait(self, waiting: AnyWaiting, until: Mark, texts: Iterable[str]) -> range:
-        """Let `search_text` find passages of these texts, up to a mark; return the ids that they will have."""
-        assert isinstance(waiting, Waiting), "what begin_waiting gave"
-        with self._lock, guarded(self.path):
-            return waiting.extend(until, self._fulltext.terms(texts))
-
-    # -- the vectors of a new embedder, made beside those in use, and then put in their place --------------------------
-
-    def begin_reindexing(self, embedder: str) -> None:
-        """Begin or continue the vectors of `embedder` (a fingerprint), and drop unfinished ones of a third embedder."""
-        with self._transaction() as db:
-            if self.setting(REINDEXING) != embedder:
-                db.execute("DELETE FROM reindexed")
-                self.keep({REINDEXING: embedder})
-
-    def stop_reindexing(self) -> None:
-        """Drop the vectors of the new embedder, if there are any."""
-        if self.setting(REINDEXING):
-            with self._transaction():
-                self._drop()
-
-    def _drop(self) -> None:
-        self._db.execute("DELETE FROM reindexed")
-        self._db.execute("DELETE FROM meta WHERE key = ?", (REINDEXING,))
-
-    def reindexed(self) -> tuple[int, int]:
-        """Count the passages that have a vector of the new embedder, and all that need one."""
-        done = self._number("SELECT count(*) FROM reindexed")
-        return done, done + self._number(f"SELECT count(*) {_BEHIND}")
-
-    def to_reindex(self, limit: int) -> list[Place]:
-        """Return up to `limit` passages without a vector of the new embedder, in order."""
-        sql = f"SELECT p.id, p.step, p.part, p.start, p.end {_BEHIND} ORDER BY p.id LIMIT ?"
-        return list(map(Place._make, self._read(sql, (limit,))))
-
-    def put_reindexed(self, embedder: str, ids: Sequence[int], vectors: Vectors) -> None:
-        """Store vectors of the new embedder, except of passages that were removed."""
-        sql = "INSERT OR IGNORE INTO reindexed SELECT ?1, ?2 WHERE EXISTS (SELECT 1 FROM passages WHERE id = ?1)"
-        halves = vectors.astype("<f2")
-        with self._transaction(derived=True) as db:
-            if (now := self.setting(REINDEXING)) != embedder:
-                what = f"began to reindex it with {now}" if now else "has reindexed it"
-                raise StorageError(f"{self.path}: another process {what} meanwhile; run one of them at a time")
-            db.executemany(sql, ((id, half.tobytes()) for id, half in zip(ids, halves, strict=True)))
-
-    def switch(self, embedder: str, name: str) -> bool:
-        """Replace the vectors in use by those of the new embedder; return False if a passage has none yet."""
-        with self._transaction() as db:
-            if self.setting(REINDEXING) != embedder or self.to_reindex(1):
-                return False
-            db.execute(
-                "UPDATE passages SET vector = (SELECT r.vector FROM reindexed r WHERE r.passage = passages.id) "
-                "WHERE id IN (SELECT passage FROM reindexed)"
-            )
-            self._drop()
-            changes = str(int(self.setting(EMBEDDER_CHANGES) or 0) + 1)
-            self.keep({EMBEDDER: embedder, EMBEDDER_NAME: name, WATERMARK: "0", EMBEDDER_CHANGES: changes})
-            return True

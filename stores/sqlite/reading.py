@@ -10,9 +10,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
+from tinymem.protocols.settings import MADE
 from tinymem.stores.sqlite.schema import FORMAT, check_format, make_tables, version_of
 
-__all__ = ["FileState", "copy_of", "is_read_only", "open_to_read", "state_of"]
+__all__ = ["FileState", "Reading", "copy_of", "is_read_only", "open_to_read", "state_of"]
 
 LOGS = ("-wal", "-shm")  # what SQLite puts beside the file, and its index
 LOOKS = 4
@@ -25,6 +26,23 @@ class FileState(NamedTuple):
     size: int
     inode: int
     logged: int
+
+
+class Reading(NamedTuple):
+    """A connection to a journal that may only be read, or to a copy of it that has no name and goes with it.
+
+    `state` is the one in which the files must stay; None where they may be written.
+    """
+
+    db: sqlite3.Connection
+    state: FileState | None
+    is_copy: bool
+
+
+# Steps that no passages were made of, as a killed process leaves them.
+UNCUT = (
+    "SELECT 1 FROM steps WHERE number >= coalesce((SELECT CAST(value AS INTEGER) FROM meta WHERE key = ?), 1) LIMIT 1"
+)
 
 
 def is_read_only(path: Path) -> bool:
@@ -54,15 +72,12 @@ def state_of(path: Path) -> FileState | None:
     return FileState(file.st_mtime_ns, file.st_size, file.st_ino, logged)
 
 
-def open_to_read(path: Path, timeout: float) -> tuple[sqlite3.Connection, FileState | None]:
+def open_to_read(path: Path, timeout: float) -> Reading:
     """Connect to a journal that may only be read, and write nothing beside it.
 
     A log is read with its index, which others may go on writing. Without a log SQLite would have to make one, so the
-    file is opened as one that nobody writes. Where the index cannot be used, or the format is an older one, a copy is
-    read that has no name and goes with the connection: it is the journal as it is now.
-
-    Returns:
-        The connection, and the state in which the files must stay; None where they may be written.
+    file is opened as one that nobody writes. Where the index cannot be used, the format is an older one, or some steps
+    have no passages yet, a copy is read that has no name and goes with the connection: it is the journal as it is now.
 
     Raises:
         sqlite3.Error: The journal cannot be read.
@@ -77,12 +92,12 @@ def open_to_read(path: Path, timeout: float) -> tuple[sqlite3.Connection, FileSt
     try:
         try:
             check_format(db, path)
-            is_copied = version_of(db) < FORMAT
-            return (copy_of(db), None) if is_copied else (db, None if has_log else state)
+            is_copied = version_of(db) < FORMAT or db.execute(UNCUT, (MADE,)).fetchone() is not None
+            return Reading(copy_of(db), None, True) if is_copied else Reading(db, None if has_log else state, False)
         except sqlite3.OperationalError:
             if not has_log:
                 raise
-            return _copy_files(path), None
+            return Reading(_copy_files(path), None, True)
     finally:
         if is_copied:
             db.close()

@@ -21,13 +21,14 @@ CREATE INDEX IF NOT EXISTS steps_in_window ON steps (number) WHERE window = 1;
 CREATE INDEX IF NOT EXISTS steps_by_session ON steps (session);
 CREATE TABLE IF NOT EXISTS passages (
     id INTEGER PRIMARY KEY AUTOINCREMENT, step INTEGER NOT NULL, part INTEGER NOT NULL, start INTEGER NOT NULL,
-    end INTEGER NOT NULL, kind TEXT NOT NULL, asks INTEGER NOT NULL, vector BLOB NOT NULL, identifiers BLOB NOT NULL,
-    tools TEXT NOT NULL);
+    end INTEGER NOT NULL, kind TEXT NOT NULL, asks INTEGER NOT NULL, identifiers BLOB NOT NULL, tools TEXT NOT NULL);
 CREATE INDEX IF NOT EXISTS passages_by_step ON passages (step);
+CREATE TABLE IF NOT EXISTS vectors (
+    embedder TEXT NOT NULL, passage INTEGER NOT NULL, vector BLOB NOT NULL,
+    PRIMARY KEY (passage, embedder)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS summaries (
     level INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL, session TEXT, text TEXT NOT NULL,
     PRIMARY KEY (level, first)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS reindexed (passage INTEGER PRIMARY KEY, vector BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS messages (
     said TEXT NOT NULL, nth INTEGER NOT NULL, step INTEGER NOT NULL, is_last INTEGER NOT NULL,
     PRIMARY KEY (said, nth)) WITHOUT ROWID;
@@ -100,6 +101,24 @@ INSERT INTO messages
     FROM (SELECT CASE alike WHEN '' THEN link ELSE alike END AS said, link, step, place FROM links);
 DROP TABLE links;
 DELETE FROM meta WHERE key = 'prompts';
+""",
+    ),
+    Migration(
+        5,
+        "a passage is found by its words before it has a vector, and new vectors are made beside the old ones",
+        """
+CREATE TABLE vectors (
+    embedder TEXT NOT NULL, passage INTEGER NOT NULL, vector BLOB NOT NULL,
+    PRIMARY KEY (passage, embedder)) WITHOUT ROWID;
+INSERT INTO vectors
+    SELECT coalesce((SELECT value FROM meta WHERE key = 'embedder'), ''), id, vector FROM passages;
+INSERT OR IGNORE INTO vectors
+    SELECT value, passage, vector FROM reindexed JOIN meta ON key = 'reindexing'
+    WHERE passage IN (SELECT id FROM passages);
+DROP TABLE reindexed;
+DELETE FROM meta WHERE key = 'reindexing';
+ALTER TABLE passages DROP COLUMN vector;
+UPDATE meta SET value = substr(value, 1, instr(value, ' ') - 1) WHERE key = 'made' AND instr(value, ' ');
 """,
     ),
 )

@@ -11,7 +11,7 @@ from tinymem.errors import FormatError, InputError
 from tinymem.protocols import FileNote, MessageRow, StepOutline, StepRow, SummaryRow, Tally
 from tinymem.protocols.settings import REWRITES, WINDOW_CHANGES
 from tinymem.stores.filter import SQLITE, Filter, folders_of
-from tinymem.stores.sqlite.database import Database
+from tinymem.stores.sqlite.database import LAST, Database
 
 __all__ = ["Steps"]
 
@@ -23,6 +23,13 @@ _STEP = (int, str, str, _NAME, _NAME, (int, float), int, int, str, int, _NAME, i
 _OUTLINE = (int, str, str, _NAME, int, int)
 _MESSAGES = "SELECT said, nth, step, is_last FROM messages"
 _MESSAGE = (str, int, int, int)
+# Passages are embedded in the order of their ids, and made in that of their steps.
+_WAITING = f"coalesce((SELECT step FROM passages WHERE id > {LAST} ORDER BY id LIMIT 1), ?)"
+_FIRST_WAITING = f"SELECT position FROM steps WHERE number >= {_WAITING} ORDER BY number LIMIT 1"
+_COUNTS = (
+    "SELECT count(*), sum(window), sum(number >= first), sum(tokens), sum(tokens * window), "
+    f"(SELECT count(*) FROM passages WHERE id <= {LAST}) FROM steps, (SELECT {_WAITING} AS first)"
+)
 _PUT_FILE = "INSERT INTO files VALUES (?, ?, ?, ?, ?, ?, ?)"
 _FILE = (int, int, int, str, int, bytes, bytes)
 
@@ -31,13 +38,13 @@ class Steps(Database):
     """The tables `steps`, `labels`, `messages`, `files` and `summaries`."""
 
     def add(self, rows: Sequence[StepRow]) -> None:
-        """Write steps, all or none; InputError for an id that exists, or a number from before the mark."""
+        """Write steps, all or none; InputError for an id that exists, or a number below that of a cut step."""
         sql = f"INSERT INTO steps ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
         try:
             with self._transaction() as db:
-                mark = self.mark
+                made = self._made()
                 for r in rows:
-                    if (r.number, 0) < mark:  # its passages would never be made
+                    if r.number < made:  # its passages would never be made
                         raise InputError(f"the number {r.number} was used by another process: open the memory again")
                     place = (r.number, r.id, r.type, r.session, r.speaker, r.time, r.tokens, r.position)
                     db.execute(sql, (*place, r.record, r.window, r.view, r.milestone, r.archived))
@@ -122,16 +129,18 @@ class Steps(Database):
 
     def counts(self) -> dict[str, int]:
         """Count steps, passages and tokens."""
-        sql = "SELECT count(*), sum(window), sum(number >= ?), sum(tokens), sum(tokens * window) FROM steps"
-        values = [int(value or 0) for value in self._read(sql, (self.mark.step,))[0]]
-        names = ("steps", "window_steps", "waiting_steps", "tokens", "window_tokens")
-        return {**dict(zip(names, values, strict=True)), "passages": self._number("SELECT count(*) FROM passages")}
+        values = [int(value or 0) for value in self._read(_COUNTS, (self._made(),))[0]]
+        names = ("steps", "window_steps", "waiting_steps", "tokens", "window_tokens", "passages")
+        return dict(zip(names, values, strict=True))
 
     def waiting_tokens(self) -> int:
-        """Return the tokens of the steps from the mark on."""
-        sql = "SELECT position FROM steps WHERE number >= ? ORDER BY number LIMIT 1"
-        first = self._read(sql, (self.mark.step,))
+        """Return the tokens of the steps that wait to be embedded."""
+        first = self._read(_FIRST_WAITING, (self._made(),))
         return self.end() - int(first[0][0]) if first else 0
+
+    def uncut(self, limit: int) -> list[StepRow]:
+        """Return up to `limit` steps that no passages were made of yet, in order."""
+        return self.rows(self._made() - 1, limit)
 
     def set_milestones(self, numbers: Iterable[int], milestone: bool) -> None:
         """Mark these steps as milestones, or remove the mark."""

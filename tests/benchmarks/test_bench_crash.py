@@ -95,12 +95,12 @@ DAMAGES: dict[str, tuple[str, str]] = {
     "a step has another number": (f"UPDATE steps SET number = 999 WHERE number = {NEWEST}", "and now 999"),
     "a passage is lost": ("DELETE FROM passages WHERE id = (SELECT max(id) FROM passages)", "passages are not those"),
     "a passage is there twice": (
-        "INSERT INTO passages SELECT NULL, step, part, start, end, kind, asks, vector, identifiers, tools "
+        "INSERT INTO passages SELECT NULL, step, part, start, end, kind, asks, identifiers, tools "
         "FROM passages LIMIT 1",
         "passages are not those",
     ),
     "a vector is another": (
-        "UPDATE passages SET vector = zeroblob(128) WHERE id = (SELECT max(id) FROM passages)",
+        "UPDATE vectors SET vector = zeroblob(128) WHERE passage = (SELECT max(id) FROM passages)",
         "vectors are not those",
     ),
     "terms are lost": (
@@ -110,7 +110,7 @@ DAMAGES: dict[str, tuple[str, str]] = {
     "a milestone is none": ("UPDATE steps SET milestone = 0", "was made a milestone"),
     "a note is lost": ("DELETE FROM meta WHERE key = 'scratchpad'", "the scratchpad has"),
     "a summary is lost": ("DELETE FROM summaries", "a summary is lost"),
-    "the mark went back": ("UPDATE meta SET value = '1 0' WHERE key = 'made'", "what was embedded is not any more"),
+    "vectors are lost": ("DELETE FROM vectors WHERE passage > 1", "what was embedded is not any more"),
 }
 
 

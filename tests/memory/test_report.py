@@ -195,7 +195,7 @@ def test_the_report_names_what_the_memory_is_made_of(memory: HierarchicalMemory)
     memory.add_steps(chatter(4))
     lines = str(debug_memory(memory)).splitlines()
     facts = ("namespace default", "embedder  hashing:64", "store     exact", f"path      {memory.path}")
-    assert {*facts, "waiting   4 steps, not cut into passages yet"} <= {*lines}
+    assert {*facts, "waiting   4 steps, not embedded yet"} <= {*lines}
     assert str(debug_memory(MemoryManager())).splitlines()[-1].split() == ["window", "0", "0"]
 
 

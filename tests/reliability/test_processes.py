@@ -47,7 +47,7 @@ def test_the_soak_sees_what_is_lost_doubled_or_torn(tmp_path: Path) -> None:
         "400 steps are there, 401 were acknowledged",
     ]
     with closing(sqlite3.connect(folder / "default" / "journal.db")) as db, db:
-        db.execute("UPDATE passages SET vector = (SELECT vector FROM passages WHERE step = 1) WHERE step = 7")
+        db.execute("UPDATE vectors SET vector = (SELECT vector FROM vectors WHERE passage = 1) WHERE passage = 7")
         db.execute("DELETE FROM passages WHERE step = 9")
     faults = "\n".join(processes.check(folder, told)[1])
     for fault in ("the vector of step 7 is another one's", "step 9 has no passage", "the full-text index is damaged"):

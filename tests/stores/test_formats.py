@@ -12,6 +12,9 @@ import pytest
 from memories import texts_in
 
 from tinymem import HierarchicalMemory, MessageStep
+from tinymem.archive.rows import texts_of
+from tinymem.errors import StorageError
+from tinymem.recall.passages import passages_of
 from tinymem.stores.sqlite import fulltext, schema
 from tinymem.stores.sqlite.journal import SqliteJournal
 from tinymem.stores.words import to_index_text
@@ -19,6 +22,7 @@ from tinymem.upkeep import doctor, rebuild, reindex
 
 # 5 steps in two sessions, one archived, two with metadata; of format 2 with passages, two of them half reindexed
 FILES = [Path(__file__).parent / f"format_{version}.db.gz" for version in range(1, schema.FORMAT)]
+HALF_EMBEDDED = Path(__file__).parent / "half_embedded_4.db.gz"  # 4 steps: one embedded, one in half, two not cut
 HISTORY = [
     {"role": "user", "content": "The staging server is at 10.0.0.7."},
     {"role": "assistant", "content": "Noted."},
@@ -85,16 +89,46 @@ def test_a_history_that_an_older_version_was_given_is_known(tmp_path: Path) -> N
         assert memory.stats().steps == 6 and memory.long_term.journal.setting("prompts") is None
 
 
-def test_vectors_stay_where_token_ids_go(tmp_path: Path) -> None:
-    path = old_journal(tmp_path, FILES[1])
+@pytest.mark.parametrize("file", FILES[1:], ids=lambda file: file.name)
+def test_vectors_stay_those_in_use_and_those_that_were_being_made(tmp_path: Path, file: Path) -> None:
+    path = old_journal(tmp_path, file)
     with closing(sqlite3.connect(path)) as db:
         held = [row for (row,) in db.execute("SELECT vector FROM passages ORDER BY id")]
     with closing(SqliteJournal(path)) as journal:
         assert [row.vector for row in journal.passages()] == held and len(held) == 6
-        assert journal.reindexed() == (2, 6) and journal.check_vectors().cut_short == 0
+        assert len(journal.without_vector(9, embedder="hashing/crc32/32/1")) == 4
+        assert journal.check_vectors() == ({32: 6}, 0, 0)
         assert journal.check_files() == [] and journal.check_terms() == (6, None)
     reindexed = reindex(tmp_path, "hashing:32", store="exact")
     assert (reindexed.passages, reindexed.embedded) == (6, 4)
+
+
+def test_what_an_older_version_had_embedded_in_half_is_embedded_whole(tmp_path: Path) -> None:
+    path = old_journal(tmp_path, HALF_EMBEDDED)
+    with closing(SqliteJournal(path)) as journal:
+        assert journal.counts()["passages"] == 5 and [row.number for row in journal.uncut(9)] == [2, 3, 4]
+        assert [place.step for number in (1, 2, 3) for place in journal.places(number)] == [1, 2, 2, 2, 2]
+    with HierarchicalMemory(tmp_path, embedder="hashing:16", store="exact") as memory:
+        assert "quince" in memory.recall("gate key", max_tokens=200).text
+        steps = memory.long_term.fetch(range(9)).values()
+        expected = [passage.text for step in steps for passage in passages_of(step)]
+        rows = memory.long_term.journal.passages()
+        assert [*texts_of(memory.long_term.journal, rows).values()] == expected
+        assert memory.stats().waiting_steps == 0
+    assert doctor(tmp_path, store="exact").sound
+
+
+def test_a_killed_upgrade_leaves_the_journal_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = old_journal(tmp_path, FILES[-1])
+    before = layout(path)
+    failing = schema.Migration(schema.FORMAT, "fails", "INSERT INTO nowhere VALUES (1)")
+    with monkeypatch.context() as patch:
+        patch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, failing))
+        with pytest.raises(StorageError):
+            SqliteJournal(path)
+    assert layout(path) == before
+    with closing(SqliteJournal(path)) as journal:
+        assert len(journal.passages()) == 6
 
 
 def open_memory(folder: Path) -> HierarchicalMemory:

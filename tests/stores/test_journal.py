@@ -18,12 +18,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from journal_rows import embed
 from memories import Entry, add, catch_up, entry, put, python, said, texts_in, without_privileges
 from strategies import MODERATE
 from work import grows_linearly
 
 from tinymem.errors import ClosedError, FormatError, InputError, StorageError, TinymemError
-from tinymem.protocols import Mark, PassageRow, Vectors
+from tinymem.protocols import PassageRow, Vectors
 from tinymem.steps.ids import new_id
 from tinymem.steps.serialization import load_step
 from tinymem.stores.filter import Filter
@@ -77,7 +78,7 @@ def found(journal: SqliteJournal, query: str) -> list[int]:
 def snapshot(journal: SqliteJournal) -> list[Any]:
     rows = journal._read("SELECT * FROM passages ORDER BY id")
     terms = journal._read("SELECT term, doc, cnt FROM vocabulary ORDER BY term")
-    return [journal.rows(), rows, terms, journal.counts(), journal.next_number(), journal.end(), journal.mark]
+    return [journal.rows(), rows, terms, journal.counts(), journal.next_number(), journal.end(), journal.uncut(9)]
 
 
 def removal(entries: list[Entry]) -> dict[int, list[str]]:
@@ -122,7 +123,8 @@ def test_a_killed_process_loses_nothing_that_was_acknowledged(tmp_path: Path) ->
         stop = journal.next_number()
         assert numbers == list(range(1, stop)), "each number is there once"
         assert stop in (acknowledged, acknowledged + 1 + acknowledged % 4), "the last batch is whole, or absent"
-        made = [number for number in numbers if number < journal.mark.step]
+        uncut = {row.number for row in journal.uncut(10_000)}
+        made = [number for number in numbers if number not in uncut]
         check_agreement(journal, made)
         assert len(numbers) - len(made) == journal.counts()["waiting_steps"] < 10
         assert journal.end() == 7 * len(numbers)
@@ -150,9 +152,9 @@ def test_add_is_synchronous_and_logged_ahead(journal: SqliteJournal) -> None:
     assert journal._read("PRAGMA journal_mode") == [("wal",)]
     assert journal._read("PRAGMA synchronous") == [(2,)]  # FULL
     filled(journal, "passages", "are not waited for")
-    assert not put(journal, [], since=Mark(9, 9), until=Mark(9, 9))
+    assert journal.put_vectors([], np.zeros((0, 8), np.float32), "", "")
     with pytest.raises(ValueError):
-        put(journal, [], until=Mark(9, 9), vectors=np.zeros((1, 8), np.float32))
+        journal.put_vectors([], np.zeros((1, 8), np.float32), "", "")
     assert journal._read("PRAGMA synchronous") == [(2,)]  # but that is over with their transaction
 
 
@@ -184,8 +186,6 @@ def test_a_batch_that_fails_half_way_for_any_reason_leaves_nothing(journal: Sqli
     bad = PassageRow(0, 0, 1, "message", False, 5)  # type: ignore[arg-type]
     with pytest.raises(Exception):  # noqa: B017
         put(journal, [fine, (other[0], [bad])])
-    with pytest.raises(Exception):  # noqa: B017
-        put(journal, [fine, other], vectors=np.zeros((1, 8), np.float32))
     assert snapshot(journal) == before
     assert found(journal, "fine") == []
     assert put(journal, [fine, other])
@@ -195,47 +195,36 @@ def test_a_batch_that_fails_half_way_for_any_reason_leaves_nothing(journal: Sqli
 # passages
 
 
-def test_steps_without_passages_only_move_the_mark(journal: SqliteJournal) -> None:
+def test_steps_without_passages_wait_for_nothing(journal: SqliteJournal) -> None:
     empty = waiting(journal, "", " ")
     assert [passages for _, passages in empty] == [[], []]
     assert put(journal, empty)
-    assert (journal.mark, journal.waiting_tokens(), journal.passages()) == ((3, 0), 0, [])
+    assert (journal.uncut(9), journal.waiting_tokens(), journal.passages()) == ([], 0, [])
     assert journal.counts()["waiting_steps"] == 0
 
 
 def test_passages_of_a_step_that_was_forgotten_meanwhile_are_not_kept(journal: SqliteJournal) -> None:
-    entries, mark = waiting(journal, "stays", "zyxqvortex goes", "stays too"), journal.mark
+    entries = waiting(journal, "stays", "zyxqvortex goes", "stays too")
     assert journal.delete({2: []})
     before = snapshot(journal)
-    assert not put(journal, entries, since=mark)
+    assert not put(journal, entries)
     assert snapshot(journal) == before
     assert texts_in(journal.path.parent, b"zyxqvortex") == {b"zyxqvortex": []}
-    assert put(journal, [entries[0], entries[2]], since=mark)
+    assert put(journal, [entries[0], entries[2]])
     assert [row[1] for row in journal.passages()] == [1, 3]
 
 
-def test_a_mark_may_stand_inside_a_step(journal: SqliteJournal) -> None:
+def test_a_step_that_is_half_embedded_waits_and_is_deleted_whole(journal: SqliteJournal) -> None:
     (long,) = waiting(journal, " ".join(f"word{n}" for n in range(600)))
     row, passages = long
-    assert len(passages) > 3
-    assert put(journal, [(row, passages[:2])], until=Mark(1, 2))
+    assert journal.put_passages([1], [(1, passage) for passage in passages])
+    assert not journal.put_passages([1], [(1, passage) for passage in passages]), "a step is cut once"
+    embed(journal, equal([0.3, 0.3]))
     counts = journal.counts()
-    assert (journal.mark, counts["passages"], counts["waiting_steps"], journal.waiting_tokens()) == ((1, 2), 2, 1, 7)
-    assert len(found(journal, "word0")) == 1
-    assert found(journal, "word599") == []
-    assert not put(journal, [(row, passages[2:])], since=Mark(1, 0))
-    assert put(journal, [(row, passages[2:])])
-    assert [(place.part, place.start, place.end) for place in journal.places(1)] == [
-        (p.part, p.start, p.end) for p in passages
-    ]
-    assert (journal.mark, journal.waiting_tokens()) == ((2, 0), 0)
-
-
-def test_a_step_that_is_half_made_can_be_deleted(journal: SqliteJournal) -> None:
-    (long,) = waiting(journal, " ".join(f"word{n}" for n in range(600)))
-    row, passages = long
-    assert put(journal, [(row, passages[:2])], until=Mark(1, 2))
-    assert journal.delete({1: [passage.text for passage in passages[:2]]})
+    assert (counts["passages"], counts["waiting_steps"], journal.waiting_tokens()) == (2, 1, 7) and len(passages) > 3
+    assert len(found(journal, "word0")) == len(found(journal, "word599")) == 1
+    assert journal.delete({1: [passage.text for passage in passages]})
+    assert journal._read("SELECT * FROM vectors") == journal.without_vector(9) == []
     assert (journal.passages(), found(journal, "word0"), journal.waiting_tokens()) == ([], [], 0)
     with pytest.raises(InputError, match="was used by another process"):
         journal.add([row])
@@ -437,7 +426,8 @@ USES: list[Callable[[SqliteJournal], Any]] = [
     lambda j: j.window(),
     lambda j: j.counts(),
     lambda j: j.passages(),
-    lambda j: j.mark,
+    lambda j: j.uncut(9),
+    lambda j: j.without_vector(9),
     lambda j: j.waiting_tokens(),
     lambda j: j.places(1),
     lambda j: j.last_passage(),
@@ -491,11 +481,11 @@ def test_a_damaged_file_is_never_worse_than_a_storage_error(tmp_path: Path) -> N
     assert all(isinstance(error, StorageError) and ".db" in str(error) for error in errors)
 
 
-@pytest.mark.parametrize("kept", ["one 0", "1 2 3"])
-def test_a_damaged_mark_is_a_format_error(journal: SqliteJournal, kept: str) -> None:
+@pytest.mark.parametrize("kept", ["one", "1 2"])
+def test_a_damaged_number_of_what_is_cut_is_a_format_error(journal: SqliteJournal, kept: str) -> None:
     waiting(journal, "one")
     journal.keep({"made": kept})
-    for use in (lambda: journal.mark, journal.waiting_tokens, journal.counts, lambda: filled(journal, "two")):
+    for use in (lambda: journal.uncut(9), journal.waiting_tokens, journal.counts, lambda: filled(journal, "two")):
         with pytest.raises(FormatError, match=r"journal\.db is damaged"):
             use()
     assert len(journal.rows()) == 1

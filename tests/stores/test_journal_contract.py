@@ -11,10 +11,10 @@ from uuid import uuid4
 
 import numpy as np
 import pytest
-from journal_rows import row
+from journal_rows import embed, row
 
-from tinymem.errors import ClosedError, FormatError, InputError, TinymemError
-from tinymem.protocols import FiledStep, FileNote, Journal, Mark, MessageRow, PassageRow, SummaryRow
+from tinymem.errors import ClosedError, FormatError, InputError
+from tinymem.protocols import FiledStep, FileNote, Journal, MessageRow, PassageRow, SummaryRow
 from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME, REWRITES, WATERMARK, WINDOW_CHANGES
 from tinymem.stores import journals
 from tinymem.stores.filter import Filter
@@ -38,20 +38,26 @@ def open_journal(request: pytest.FixtureRequest, tmp_path: Path) -> OpenJournal:
     return lambda name: PostgresJournal(server.url(), f"{test} {name}")
 
 
-def put(journal: Journal, numbers: Sequence[int], since: Mark | None = None, embedder: str | None = None) -> bool:
-    """Give the journal a passage, `SENTENCES[number]`, of each of these steps."""
+def put(journal: Journal, numbers: Sequence[int]) -> bool:
+    """Give the journal a passage, `SENTENCES[number]`, of each of these steps, and its vector."""
+    with journal.together():
+        is_kept = cut(journal, numbers)
+        if is_kept:
+            embed(journal, unit_vectors(3)[[number % 3 for number in numbers]])
+    return is_kept
+
+
+def cut(journal: Journal, numbers: Sequence[int]) -> bool:
+    """Give the journal the passages without vectors."""
     texts = [SENTENCES[number % len(SENTENCES)] for number in numbers]
-    passages = [
-        (n, PassageRow(0, 0, len(text), "message", False, text)) for n, text in zip(numbers, texts, strict=True)
-    ]
-    vectors = unit_vectors(3)[[number % 3 for number in numbers]]
-    return journal.put_passages(since or journal.mark, Mark(numbers[-1] + 1, 0), passages, vectors, embedder)
+    passages = [PassageRow(0, 0, len(text), "message", False, text) for text in texts]
+    return journal.put_passages(numbers, [*zip(numbers, passages, strict=True)])
 
 
 def test_keeps_steps(open_journal: OpenJournal) -> None:
     """Steps come back as they went in, in order, by number and by id, after opening again too."""
     with closing(open_journal("keeps")) as journal:
-        assert (journal.rows(), journal.end(), journal.next_number(), journal.mark) == ([], 0, 1, (1, 0))
+        assert (journal.rows(), journal.end(), journal.next_number(), journal.uncut(9)) == ([], 0, 1, [])
         rows = [row(1, session="a", speaker="Ana"), row(2, milestone=True), row(4, window=False)]
         journal.add(rows[:2])
         journal.add(rows[2:])
@@ -270,56 +276,38 @@ def test_closes_twice(open_journal: OpenJournal) -> None:
 
 
 def test_makes_passages(open_journal: OpenJournal) -> None:
-    """Passages are kept between marks by who comes first, with vectors of half precision."""
+    """Passages of a step are kept once, and embedded once, in order, with vectors of half precision."""
     with closing(open_journal("passages")) as journal:
         journal.add([row(1), row(2, milestone=True)])
         journal.keep({EMBEDDER: "e"})
         assert (journal.waiting_tokens(), journal.dimensions()) == (14, None)
         assert journal.counts()["waiting_steps"] == 2
-        assert not put(journal, [1], since=Mark(2, 0)), "passages since another mark are not kept"
-        assert not put(journal, [3]), "passages of a step that is not there are not kept"
-        assert not put(journal, [1], embedder="other"), "passages of another embedder are not kept"
-        assert put(journal, [1], embedder="e") and put(journal, [2]), "passages from the mark on are kept"
-        assert (journal.mark, journal.waiting_tokens()) == ((3, 0), 0)
-        one, two = journal.passages()
+        assert [step.number for step in journal.uncut(1)] == [1] and journal.uncut(9) == journal.rows()
+        assert not cut(journal, [1, 3]), "passages of a step that is not there are not kept"
+        assert cut(journal, [1]) and not cut(journal, [1]) and cut(journal, [2]), "a step is cut once"
+        assert (journal.uncut(9), journal.passages(), journal.counts()["passages"]) == ([], [], 0)
+        one, two = journal.without_vector(9)
+        assert (journal.without_vector(1), journal.without_vector(9, one.id)) == ([one], [two])
         assert (one.step, one.part, one.start, one.end, one.kind, two.milestone) == (1, 0, 0, 30, "message", True)
-        halves = unit_vectors(3).astype("<f2")
-        assert [one.vector, two.vector] == [halves[1].tobytes(), halves[2].tobytes()]
-        assert journal.dimensions() == DIMENSIONS
-        assert journal.passages(one.id, 1) == [two]
+        assert (one.vector, journal.waiting_tokens()) == (b"", 14)
+        vectors = unit_vectors(3)
+        assert not journal.put_vectors([one.id], vectors[:1], "other", "other"), "another embedder is in use"
+        assert journal.put_vectors([one.id], vectors[:1], "e", "e")
+        assert (journal.without_vector(9), journal.waiting_tokens()) == ([two], 7)
+        assert journal.put_vectors([one.id, two.id, two.id + 99], vectors[[2, 1, 0]], "e", "e")
+        halves = vectors.astype("<f2")
+        assert [row.vector for row in journal.passages()] == [halves[0].tobytes(), halves[1].tobytes()], "made once"
+        assert (journal.without_vector(9), journal.waiting_tokens(), journal.dimensions()) == ([], 0, DIMENSIONS)
+        assert [row.id for row in journal.passages(one.id, 1)] == [two.id]
         assert [tuple(place) for place in journal.places(2)] == [(two.id, 2, 0, 0, len(SENTENCES[2]))]
-        assert (journal.last_passage(), journal.passages_until(one.id)) == (two.id, 1)
+        assert (journal.last_passage(), journal.passages_until(one.id), journal.passages_until(99)) == (two.id, 1, 2)
         counts = {"steps": 2, "window_steps": 2, "waiting_steps": 0, "tokens": 14, "window_tokens": 14, "passages": 2}
         assert journal.counts() == counts
         assert set(journal.weights()) == {1, 2} and journal.size() > 0, "every step weighs something"
 
 
-def test_takes_turns(open_journal: OpenJournal) -> None:
-    """A turn is given back, also after an error; what another one makes meanwhile is kept once."""
-    with closing(open_journal("turns")) as journal, closing(open_journal("turns")) as other:
-        journal.add([row(1), row(2)])
-        with journal.turn(0) as is_ours:
-            assert is_ours is True, "the turn is free"
-            with other.turn(0) as too:
-                assert isinstance(too, bool), "a turn says whether it is ours"
-            assert put(journal, [1]), "who has the turn makes passages"
-            assert not put(other, [1], since=Mark(1, 0)), "passages are kept once"
-            assert put(other, [2]), "nothing rests on the turn"
-
-        def failing() -> None:
-            with journal.turn(0):
-                raise InputError("on purpose")
-
-        with pytest.raises(InputError):
-            failing()
-        for each in (other, journal):
-            with each.turn(0) as is_ours:
-                assert is_ours is True, "the turn is free again"
-        assert [passage.step for passage in journal.passages()] == [1, 2]
-
-
 def test_finds_words(open_journal: OpenJournal) -> None:
-    """Passages are found by their words, the best first, embedded or waiting."""
+    """Passages are found by their words, the best first, embedded or not."""
     with closing(open_journal("words")) as journal:
         journal.add([row(n) for n in range(4)][1:])
         put(journal, [1, 2])
@@ -328,17 +316,16 @@ def test_finds_words(open_journal: OpenJournal) -> None:
         ids, scores, *_ = journal.search_text("Which GRANDMOTHERS bake?")
         assert ids.tolist() == [one]
         assert (str(ids.dtype), str(scores.dtype)) == ("int64", "float32")
-        waiting = journal.begin_waiting()
-        (three,) = journal.wait(waiting, Mark(4, 0), [SENTENCES[0]])
-        assert (waiting.since, waiting.until, len(waiting)) == ((3, 0), (4, 0), 1)
-        ids, scores, *_ = journal.search_text("windows", waiting)
+        assert cut(journal, [3])
+        three = journal.without_vector(1)[0].id
+        ids, scores, *_ = journal.search_text("windows")
         assert ids.tolist() == [two, three]
         assert (np.diff(scores) <= 0).all() and (scores > 0).all(), f"the best score comes first, not {scores}"
-        assert journal.search_text("windows", waiting, np.array([one, three])).ids.tolist() == [three]
-        assert len(journal.search_text("windows", waiting, np.array([], np.int64)).ids) == 0
-        put(journal, [3])
-        assert journal.passages(two)[0].id == three
-        assert sorted(journal.search_text("windows", waiting).ids.tolist()) == [two, three]  # once
+        assert journal.search_text("windows", np.array([one, three])).ids.tolist() == [three]
+        assert len(journal.search_text("windows", np.array([], np.int64)).ids) == 0
+        before = journal.search_text("windows")
+        embed(journal, unit_vectors(1))
+        assert journal.search_text("windows").scores.tolist() == before.scores.tolist(), "a vector changes nothing"
 
 
 def test_forgets(open_journal: OpenJournal) -> None:
@@ -359,29 +346,29 @@ def test_forgets(open_journal: OpenJournal) -> None:
 
 
 def test_reindexes(open_journal: OpenJournal) -> None:
-    """Vectors of another embedder replace those in use once all are there, and not before."""
+    """Vectors of another embedder stand beside those in use, and replace them once all are there, and not before."""
     with closing(open_journal("reindexes")) as journal:
+        journal.keep({EMBEDDER: "old", WATERMARK: "2"})
         journal.add([row(1), row(2)])
         put(journal, [1, 2])
-        journal.keep({EMBEDDER: "old", WATERMARK: "2"})
-        journal.begin_reindexing("new")
-        one, two = journal.to_reindex(9)
-        assert (one.step, two.step, journal.reindexed()) == (1, 2, (0, 2))
-        vectors = -unit_vectors(2)
-        journal.put_reindexed("new", [one.id], vectors[:1])
-        assert (journal.reindexed(), journal.to_reindex(9)) == ((1, 2), [two])
+        one, two = (passage.id for passage in journal.without_vector(9, embedder="new"))
+        old, vectors = [passage.vector for passage in journal.passages()], -unit_vectors(2)
+        assert journal.put_vectors([one], vectors[:1], "new", "old")
+        assert [passage.id for passage in journal.without_vector(9, embedder="new")] == [two]
+        assert journal.without_vector(9, two, "new") == journal.without_vector(9) == []
         assert not journal.switch("new", "name"), "a passage has no new vector yet"
-        with pytest.raises(TinymemError):
-            journal.put_reindexed("third", [two.id], vectors[1:])
-        journal.put_reindexed("new", [two.id, two.id + 99], vectors)
+        assert [passage.vector for passage in journal.passages()] == old
+        assert journal.put_vectors([two], vectors[1:], "new", "old")
         assert journal.switch("new", "name"), "all passages have new vectors"
-        assert journal.passages()[0].vector == vectors[0].astype("<f2").tobytes()
+        assert [passage.vector for passage in journal.passages()] == [half.tobytes() for half in vectors.astype("<f2")]
         settings = [journal.setting(key) for key in (EMBEDDER, EMBEDDER_NAME, WATERMARK)]
         assert settings == ["new", "name", "0"]
-        journal.begin_reindexing("third")
-        journal.stop_reindexing()
-        with pytest.raises(TinymemError):
-            journal.put_reindexed("third", [one.id], vectors[:1])
+        assert not journal.put_vectors([one], vectors[:1], "third", "old"), "it was reindexed meanwhile"
+        assert journal.put_vectors([one], vectors[:1], "third", "new")
+        journal.keep({WATERMARK: "2"})
+        assert journal.switch("new", "other name"), "what was begun is given up"
+        assert len(journal.without_vector(9, embedder="third")) == 2
+        assert (journal.setting(EMBEDDER_NAME), journal.setting(WATERMARK)) == ("other name", "2")
 
 
 def test_checks_itself(open_journal: OpenJournal) -> None:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from tinymem.protocols import Journal, Mark, PassageRow, StepRow
+from tinymem.protocols import Journal, PassageRow, StepRow, Vectors
+from tinymem.protocols.settings import EMBEDDER
 from tinymem.testing import unit_vectors
 
 
@@ -31,5 +32,12 @@ def put(journal: Journal, texts: Sequence[str]) -> None:
     rows = [row(first + at) for at in range(len(texts))]
     journal.add(rows)
     passages = [(r.number, PassageRow(0, 0, len(t), "message", False, t)) for r, t in zip(rows, texts, strict=True)]
-    until = Mark(first + len(texts), 0)
-    assert journal.put_passages(journal.mark, until, passages, unit_vectors(len(texts)))
+    assert journal.put_passages([r.number for r in rows], passages)
+    embed(journal, unit_vectors(len(texts)))
+
+
+def embed(journal: Journal, vectors: Vectors) -> None:
+    """Give the first passages without a vector these ones."""
+    ids = [passage.id for passage in journal.without_vector(len(vectors))]
+    embedder = journal.setting(EMBEDDER) or ""
+    assert journal.put_vectors(ids, vectors, embedder, embedder)

@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from journal_rows import embed
 
 from tinymem.archive.archive import Archive
 from tinymem.embedders.hashing import HashingEmbedder
 from tinymem.messages.tokens import default_counter
-from tinymem.protocols import Embedder, Journal, Mark, PassageRow, StepRow, Vectors, VectorStore
+from tinymem.protocols import Embedder, Journal, PassageRow, StepRow, Vectors, VectorStore
 from tinymem.recall.passages import passages_of
 from tinymem.recall.render import block, header, line
 from tinymem.recall.results import Excerpt
@@ -52,22 +53,14 @@ def entry(step: Step, position: int = 0, tokens: int = 7) -> Entry:
     return row, passages_of(step)
 
 
-def put(
-    journal: Journal,
-    entries: Sequence[Entry],
-    *,
-    since: Mark | None = None,
-    until: Mark | None = None,
-    vectors: Vectors | None = None,
-) -> bool:
+def put(journal: Journal, entries: Sequence[Entry], vectors: Vectors | None = None) -> bool:
     """Give the journal the passages of steps that it has, with vectors of eight equal numbers unless said otherwise."""
     passages = [(row.number, passage) for row, some in entries for passage in some]
-    return journal.put_passages(
-        journal.mark if since is None else since,
-        Mark(max(row.number for row, _ in entries) + 1, 0) if until is None else until,
-        passages,
-        np.full((len(passages), 8), 0.3, np.float32) if vectors is None else vectors,
-    )
+    with journal.together():
+        is_kept = journal.put_passages([row.number for row, _ in entries], passages)
+        if is_kept:
+            embed(journal, np.full((len(passages), 8), 0.3, np.float32) if vectors is None else vectors)
+    return is_kept
 
 
 def add(journal: Journal, entries: Sequence[Entry]) -> None:
@@ -78,8 +71,8 @@ def add(journal: Journal, entries: Sequence[Entry]) -> None:
 
 def catch_up(journal: Journal) -> None:
     """Give the journal the passages of all its steps, whoever else does the same."""
-    while rows := journal.rows((since := journal.mark).step - 1, 1_000):
-        put(journal, [entry(load_step(row.record)) for row in rows], since=since)
+    while rows := journal.uncut(1_000):
+        put(journal, [entry(load_step(row.record)) for row in rows])
 
 
 def sqlite(journal: Journal) -> SqliteJournal:

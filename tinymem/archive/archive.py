@@ -52,6 +52,7 @@ __all__ = ["Archive"]
 logger = logging.getLogger(__name__)
 
 MANY = 1_000  # new passages from which on all are counted, which takes as long as the memory is large
+ROWS = 2_000  # passages that are read at once
 IN_SLICES = 20_000  # passages from which on a journal that finds candidates by itself does
 
 
@@ -98,6 +99,7 @@ class Archive:
             self.indexing = Indexing(self.journal, self.queue, self.index, folder)
             self.key = self.queue.key
             self._snapshot = Snapshot(self.queue.dimensions)
+            self._waiting = self._snapshot, self._snapshot  # a snapshot, and that with passages that wait
             self._version = self.journal.version()
         except BaseException:
             self.journal.close()
@@ -171,14 +173,13 @@ class Archive:
         if written is None:
             return snapshot
         with self.journal.snapshot():  # its lock, since another thread may have gone on meanwhile
-            if self._snapshot.rewrites == written.rewrites and not self.queue.waiting:
+            if self._snapshot.rewrites == written.rewrites:
                 self._snapshot = written
         return written
 
     def _is_due(self, snapshot: Snapshot) -> bool:
         """Return whether the snapshot is to be written: passages that wait for the embedder stand in no file."""
-        can_write = self.queue.is_known and not self.queue.is_failing and not self.queue.waiting
-        return can_write and self.files.is_due(snapshot)
+        return self.queue.is_known and not self.queue.is_failing and self.files.is_due(snapshot)
 
     @property
     def corrections(self) -> Mapping[int, int]:
@@ -205,20 +206,17 @@ class Archive:
             self._version, self._corrections = version, None
             if rewrites != self._snapshot.rewrites:
                 self.index.reconsider()
-        if rewrites != self._snapshot.rewrites or self._is_provisional(self._snapshot):
+        is_guess = self._snapshot.dimensions != self.queue.dimensions  # before the embedder could be reached
+        if rewrites != self._snapshot.rewrites or is_guess:
             self._begin_again(rewrites)
         if (outline := self._outline()) is not None:
             outline.rewrites = rewrites
             return outline
-        if not self.queue.waiting:
-            self._snapshot = self._with_new(self._snapshot, progress)
-        if self.queue.is_failing:
-            self._snapshot = self.queue.with_waiting(self._snapshot)
-        return self._snapshot
+        self._snapshot = self._with_new(self._snapshot, progress)
+        return self._with_waiting(self._snapshot) if self.queue.is_failing else self._snapshot
 
     def _begin_again(self, rewrites: int, found: Snapshot | None = None) -> None:
         """Begin with what was found, or the files, of another state of the journal, and drop what was read before."""
-        self.queue.drop_waiting()
         self.opened.clear()
         self.changes = Changes(self.journal)
         self._corrections = None
@@ -241,13 +239,24 @@ class Archive:
             progress(len(snapshot), total or len(snapshot))
         return snapshot
 
+    def _with_waiting(self, snapshot: Snapshot) -> Snapshot:
+        """Return the snapshot with the passages that wait for the embedder, too, without vectors."""
+        nothing = bytes(2 * snapshot.dimensions)
+        before, longer = self._waiting
+        if before is not snapshot:
+            longer = snapshot
+        while rows := self.journal.without_vector(ROWS, longer.last_id):
+            longer = longer.with_tail([row._replace(vector=nothing) for row in rows])
+        self._waiting = snapshot, longer
+        return longer
+
     def is_current(self, snapshot: Snapshot) -> bool:
         """Return whether nothing was forgotten, or marked, since the snapshot was taken."""
         return count_rewrites(self.journal) == snapshot.rewrites
 
     def _outline(self) -> Outline | None:
         """Return the outline of a large memory whose journal finds candidates by itself; None for any other."""
-        if not isinstance(self.journal, Slicing) or self.queue.is_failing or self.queue.waiting:
+        if not isinstance(self.journal, Slicing) or self.queue.is_failing:
             return None
         if (survey := self.journal.survey(IN_SLICES)) is None:
             return None
@@ -264,15 +273,9 @@ class Archive:
         except (ValueError, TypeError, OverflowError) as error:  # as when all are read
             raise self.journal.damaged(error) from error
 
-    def _is_provisional(self, snapshot: Snapshot) -> bool:
-        """Return whether waiting passages of the snapshot were embedded, or it was made without the embedder."""
-        came = self.queue.waiting and self.queue.waiting.since != self.journal.mark
-        guessed = snapshot.dimensions != self.queue.dimensions  # before the embedder could be reached
-        return bool(came) or guessed
-
     def has_words(self, words: str) -> bool:
         """Return whether a passage has one of these words."""
-        return bool(len(self.journal.search_text(words, self.queue.waiting)[0]))
+        return bool(len(self.journal.search_text(words).ids))
 
     def fetch(self, numbers: Sequence[int]) -> dict[int, Step]:
         """Return the steps with these numbers."""
@@ -298,12 +301,12 @@ class Archive:
         found = self._gather(query, catalog, allowed)
         if not query.names or not found.unseen:
             return found
-        names = self.journal.search_text(" ".join(query.names), self.queue.waiting)
+        names = self.journal.search_text(" ".join(query.names))
         return replace(found, is_strange=names.unseen > 0)
 
     def _gather(self, query: Query, catalog: Snapshot, allowed: npt.NDArray[np.bool_]) -> Candidates:
         among = None if allowed.all() else catalog.id[allowed]
-        lexical = self.journal.search_text(query.topic, self.queue.waiting, among)
+        lexical = self.journal.search_text(query.topic, among)
         if np.count_nonzero(allowed) > self.index.exact_up_to and not self.index.rests:
             self.indexing.wake()
             with self.index.resting_after_failure(), self.index.asking(catalog) as nearest:
@@ -327,9 +330,7 @@ class Archive:
         """
         # The journal notes what its deletion leaves in the index, so that a crash in between leaves no vector for long.
         try:
-            before: object = None
-            while not self._delete(numbers, instead):
-                before = self.queue.changed_since(before)  # somebody has just made passages of these steps
+            self._delete(numbers, instead)
         except BaseException as error:
             is_deleted = False
             with suppress(StorageError):  # this error says more
@@ -352,7 +353,7 @@ class Archive:
         """Take steps that were just deleted out of the snapshot, which saves reading all others again."""
         with self.journal.snapshot():
             rewrites = count_rewrites(self.journal)
-            if rewrites == self._snapshot.rewrites + 1 and not self.queue.waiting:
+            if rewrites == self._snapshot.rewrites + 1:
                 self._begin_again(rewrites, self._snapshot.without(numbers))
 
     def purge(self) -> None:
@@ -373,19 +374,18 @@ class Archive:
             ) from error
         self.indexing.wake()
 
-    def _delete(self, numbers: Sequence[int], instead: Callable[[], object] | None) -> bool:
-        passages = {number: self._texts(number) for number in numbers}
-        if instead is None:
-            return self.journal.delete(passages)
-        with self.journal.together():
+    def _delete(self, numbers: Sequence[int], instead: Callable[[], object] | None) -> None:
+        with self.journal.together():  # nobody else makes passages of these steps meanwhile
             replaced = [place.id for number in numbers for place in self.journal.places(number)]
             forgotten = self.journal.setting(FORGOTTEN) or ""
-            if not self.journal.delete(passages):
-                return False
-            self.journal.keep({FORGOTTEN: forgotten})
-            self.index.outdate(replaced)
-            instead()
-        return True
+            if not self.journal.delete({number: self._texts(number) for number in numbers}):
+                raise self.journal.damaged("passages and steps do not match")
+            if instead is not None:
+                self.journal.keep({FORGOTTEN: forgotten})
+                self.index.outdate(replaced)
+                instead()
+        if instead is None:
+            self.journal.scrub("the steps are deleted", "their text stays")
 
     def close(self) -> None:
         """Embed and index what is left, unless the embedder or the store fails, and release the files."""

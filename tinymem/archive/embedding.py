@@ -1,8 +1,9 @@
 """The embedder of an archive and its queue: new steps are cut into passages and embedded, and questions analysed.
 
-While the embedder fails, the memory works without it and catches up later. New steps wait in the journal; their
-passages are made in memory, without vectors, so that they are found by their words. A failing embedder is left alone
-for a while, so that not every call waits for its time-out.
+New steps are cut, and their words indexed, before the next search and not at each add, which that would make half as
+slow again. While the embedder fails, the memory works without it and catches up later: passages wait in the journal
+without vectors, and are found by their words. A failing embedder is left alone for a while, so that not every call
+waits for its time-out.
 """
 
 from __future__ import annotations
@@ -11,18 +12,17 @@ import logging
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
-import numpy as np
-
 from tinymem.archive.remembered import remembered_embedder, remembered_name
-from tinymem.archive.rows import KEY_BYTES, fence_key, step_of
+from tinymem.archive.rows import KEY_BYTES, STEPS_READ, fence_key, step_of, texts_of
 from tinymem.embedders.resting import Backoff
 from tinymem.errors import (
     EmbedderError,
     EmbedderMismatchError,
+    ReadOnlyError,
     StorageError,
     TinymemError,
     is_out_of_reach,
@@ -30,10 +30,10 @@ from tinymem.errors import (
     safe_summary,
     warn_hourly,
 )
-from tinymem.protocols import EmbeddedPassage, Embedder, Journal, Mark, PassageRow, Vectors, Waiting
-from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME, FENCE_KEY, REWRITES, WATERMARK
+from tinymem.protocols import Embedder, Journal, PassageRow, StepRow, Vectors
+from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME, FENCE_KEY, WATERMARK
 from tinymem.recall.passages import passages_of
-from tinymem.recall.query.analysis import Blind, Query, analyse, embed_texts
+from tinymem.recall.query.analysis import Query, analyse, embed_texts
 from tinymem.recall.slices import Outline
 from tinymem.recall.snapshot import Snapshot
 from tinymem.registry import DEFAULT_EMBEDDER
@@ -46,11 +46,8 @@ __all__ = ["BATCH", "EmbeddingQueue", "checked_embedder"]
 logger = logging.getLogger(__name__)
 
 BATCH = 256  # passages that are embedded at once
-STEPS = 16  # steps that are read at once to be cut into passages
-TURN = 5.0  # seconds in which another host may embed what waits, before this one does it too
+READ = 16 * BATCH  # passages that are looked for at once: a long step is read for all of them
 SLOW = 1.0  # seconds; after a failure that took longer, questions do not try the embedder either
-
-Batch = list[tuple[int, PassageRow]]  # passages with the numbers of their steps
 
 
 def checked_embedder(folder: Path, embedder: Embedder | None, journal: Journal | None) -> Embedder | None:
@@ -86,7 +83,6 @@ class EmbeddingQueue:
     def __init__(self, journal: Journal, embedder: Embedder | None, folder: Path) -> None:
         self._journal, self._folder = journal, folder
         self.lock = threading.RLock()  # of who embeds
-        self.waiting: Waiting | None = None  # passages of waiting steps that are searched without vectors
         self._is_unwritable = False  # what is embedded cannot be written
         self._is_remembered = embedder is None
         name = remembered_name(journal)
@@ -143,12 +139,12 @@ class EmbeddingQueue:
     def embed_pending(
         self, at_least: int = 1, advance: Callable[[int], object] = lambda step: None, once: bool = False
     ) -> int:
-        """Make the passages, terms and vectors of new steps, in batches.
+        """Make the passages, words and vectors of new steps, in batches.
 
         Args:
-            at_least: Do nothing while the new steps have fewer tokens.
-            advance: Called after each batch with the number of the last step that is done.
-            once: Stop after one batch, or more if the last step is longer.
+            at_least: Embed nothing while the new steps have fewer tokens.
+            advance: Called after each batch with the number of the last step in it.
+            once: Stop after one batch.
 
         Returns:
             The number of passages.
@@ -158,36 +154,56 @@ class EmbeddingQueue:
         """
         if self._journal.waiting_tokens() < at_least:
             return 0
-        turn = self._journal.turn(0 if once else TURN)  # or one of them would work in vain
-        with self.lock, release_when_interrupted(), turn as is_ours:
-            if self._journal.waiting_tokens() < at_least or (once and not is_ours):  # another one has done it, or does
+        self.cut_new()
+        if self._journal.is_read_only:  # before anything is embedded in vain
+            raise ReadOnlyError(self._journal.location)
+        with self.lock, release_when_interrupted():
+            if self._journal.waiting_tokens() < at_least:  # another thread has done it
                 return 0
             return self._embed_pending(advance, once)
 
+    def cut_new(self) -> None:
+        """Make the passages of new steps, and index their words."""
+        while rows := self._journal.uncut(STEPS_READ):
+            passages = [(row.number, passage) for row in rows for passage in self._passages_of(row)]
+            self._journal.put_passages([row.number for row in rows], passages)
+
+    def _passages_of(self, row: StepRow) -> list[PassageRow]:
+        """Return the passages that a step lacks: all, unless an older version of tinymem has made some."""
+        passages = passages_of(step_of(self._journal, row.record), self.key)
+        return passages[len(self._journal.places(row.number)) :]
+
     def _embed_pending(self, advance: Callable[[int], object], once: bool) -> int:
-        done, before = 0, None
         self._verify_fingerprint()
-        mark: Mark | None = None
-        while mark is None:
-            mark = self._journal.mark
-            self.check_embedder()
-            for until, passages in self._new_passages(mark):
-                vectors = self._embed([passage.text for _, passage in passages])
-                if not self._journal.put_passages(mark, until, passages, vectors, self._fingerprint):
-                    mark, before = None, self.changed_since(before)  # another process was faster
-                    break
-                mark, done = until, done + len(passages)
-                advance(mark.step)
-                if once and not mark.passages:  # a step is cut into all its passages at once
-                    return done
+        done = 0
+        while rows := self._journal.without_vector(BATCH if once else READ):
+            texts = texts_of(self._journal, rows)
+            for first in range(0, len(rows), BATCH):
+                batch = rows[first : first + BATCH]
+                if self._journal.last_passage() >= batch[0].id:
+                    break  # another process embeds, too: what is left?
+                done += self._embed_batch({row.id: texts[row.id] for row in batch if row.id in texts})
+                advance(batch[-1].step)
+            if once:
+                break
         return done
+
+    def _embed_batch(self, texts: Mapping[int, str]) -> int:
+        """Embed the passages with these texts, given by their ids; return how many they are."""
+        if texts:
+            vectors = self._embed([*texts.values()])
+            if not self._journal.put_vectors([*texts], vectors, self._fingerprint, self._fingerprint):
+                self.check_embedder()  # another process has changed it
+        return len(texts)
 
     def catch_up(self, at_least: int = 1, once: bool = False) -> None:
         """Call `embed_pending` unless it rests; if it fails or nothing can be written, warn, and let steps wait."""
-        if self.rests:
-            return
         problem = self.trouble
         try:
+            if self.rests or not self.is_known:
+                self.cut_new()  # or what is new would be found by nothing
+            if self.rests:
+                return
             self._verify_fingerprint()
             self.embed_pending(at_least, once=once)
         except EmbedderError as error:
@@ -205,45 +221,13 @@ class EmbeddingQueue:
             if problem and not self.trouble:
                 logger.info("the embedder %s works again, and nothing waits for it", self.embedder.name)
 
-    def changed_since(self, before: object) -> object:
-        """Return the state of the journal; FormatError if it is still `before`, since trying again would not help."""
-        state = self._journal.version(), self._journal.setting(REWRITES), self._journal.mark
-        if state == before:
-            raise self._journal.damaged("passages and steps do not match")
-        return state
-
     def _embed(self, texts: Sequence[str]) -> Vectors:
         """Return the vectors of passages."""
-        if not texts:
-            return np.empty((0, self.embedder.dimensions), np.float32)
         with self._documents.trying():
             made = embed_texts(self.embedder, texts)
         if self._questions.problem:  # it can be reached again
             self._questions.end()
         return made
-
-    def _new_passages(self, mark: Mark) -> Iterator[tuple[Mark, Batch]]:
-        """Yield the passages from `mark` on in batches, each with the mark after it.
-
-        Those of a step are in one batch if they fit.
-        """
-        batch: Batch = []
-        following = mark.step
-        while rows := self._journal.rows(following - 1, STEPS):
-            for row in rows:
-                made = mark.passages if row.number == mark.step else 0
-                passages = passages_of(step_of(self._journal, row.record), self.key)[made:]
-                if batch and len(batch) + len(passages) > BATCH:
-                    yield Mark(row.number, 0), batch
-                    batch = []
-                for at, passage in enumerate(passages, made):
-                    if len(batch) == BATCH:
-                        yield Mark(row.number, at), batch
-                        batch = []
-                    batch.append((row.number, passage))
-                following = row.number + 1
-        if following > mark.step:
-            yield Mark(following, 0), batch
 
     # -- while the embedder fails -------------------------------------------------------------------------------------
 
@@ -254,7 +238,7 @@ class EmbeddingQueue:
 
     @property
     def is_failing(self) -> bool:
-        """True if documents could not be embedded when that was last tried, so that catalogs have waiting passages."""
+        """True if documents could not be embedded when that was last tried, so that catalogs have waiting ones, too."""
         return bool(self._documents.problem)
 
     @property
@@ -276,31 +260,6 @@ class EmbeddingQueue:
         message = "%s%s; the memory goes on without vectors, and catches up once it works"
         warn_hourly(logger, self._folder, message, self.trouble, hint)
 
-    def with_waiting(self, snapshot: Snapshot) -> Snapshot:
-        """Return a snapshot that has the passages of waiting steps, too, without vectors."""
-        if not self.waiting:
-            self.waiting = self._journal.begin_waiting()
-        nothing = np.zeros(snapshot.dimensions, "<f2").tobytes()
-        for until, batch in self._new_passages(self.waiting.until):
-            texts = [passage.text for _, passage in batch]
-            ids = self._journal.wait(self.waiting, until, texts)
-            if not batch:
-                continue
-            first, last = batch[0][0], batch[-1][0]
-            steps = {row.number: row for row in self._journal.rows(first - 1, last - first + 1)}
-            rows = []
-            for id, (number, p) in zip(ids, batch, strict=True):
-                step = steps[number]
-                place = (id, number, p.part, p.start, p.end, p.kind, p.asks, nothing)
-                who = (step.type, step.session, step.speaker, step.time)
-                rows.append(EmbeddedPassage(*place, *who, p.identifiers, p.tools, step.milestone))
-            snapshot = snapshot.with_tail(rows)
-        return snapshot
-
-    def drop_waiting(self) -> None:
-        """Forget the passages of waiting steps, so that they are made again where a catalog needs them."""
-        self.waiting = None
-
     # -- questions ----------------------------------------------------------------------------------------------------
 
     def question(self, text: str, catalog: Snapshot, now: datetime) -> Query:
@@ -318,7 +277,7 @@ class EmbeddingQueue:
                     return analyse(text, self.embedder, *known)
             except EmbedderError:
                 self._warn()
-        return analyse(text, Blind(catalog.dimensions), *known)
+        return analyse(text, None, *known, dimensions=catalog.dimensions)
 
 
 def _fingerprint(embedder: Embedder) -> str:

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from itertools import groupby
+from operator import attrgetter
 
 from tinymem.errors import FormatError, StepError, describe_type
-from tinymem.protocols import FileNote, Journal, StepRow
+from tinymem.protocols import EmbeddedPassage, FileNote, Journal, StepRow
 from tinymem.protocols.settings import FENCE_KEY
+from tinymem.recall.passages import slices
 from tinymem.steps.content import clean
 from tinymem.steps.ids import utc_now
 from tinymem.steps.serialization import dump_step, load_step
 from tinymem.steps.step import Step
 from tinymem.steps.types import CORRECTS, corrected_ids, is_milestone
 
-__all__ = ["LONGEST_LABEL", "fence_key", "label_of", "labels_of", "row_of", "shown_step", "step_of"]
+__all__ = ["LONGEST_LABEL", "STEPS_READ", "fence_key", "label_of", "labels_of", "row_of", "shown_step", "step_of",
+           "texts_of"]  # fmt: skip
 
 LONGEST_LABEL = 1_000  # characters of a text in metadata that can be asked for
 KEY_BYTES = 16
+STEPS_READ = 16  # steps that are read at once, since each may be large
 
 
 def row_of(step: Step, tokens: int, position: int, window: bool, files: Sequence[FileNote] = ()) -> StepRow:
@@ -35,6 +40,31 @@ def step_of(journal: Journal, record: str) -> Step:
         return load_step(record)
     except (StepError, FormatError) as error:
         raise journal.damaged(error) from error
+
+
+def texts_of(journal: Journal, passages: Sequence[EmbeddedPassage]) -> dict[int, str]:
+    """Return the texts of passages in order, by id, without those of steps that were just forgotten.
+
+    Raises FormatError if a passage names a part that its step does not have.
+    """
+    groups = [(number, [*group]) for number, group in groupby(passages, attrgetter("step"))]
+    texts: dict[int, str] = {}
+    for first in range(0, len(groups), STEPS_READ):
+        some = groups[first : first + STEPS_READ]
+        records = journal.steps([number for number, _ in some])
+        for number, group in some:
+            if number in records:
+                texts.update(_texts_in(journal, records[number], group))
+    return texts
+
+
+def _texts_in(journal: Journal, record: str, passages: Sequence[EmbeddedPassage]) -> dict[int, str]:
+    step = step_of(journal, record)
+    try:
+        texts = slices(step, ((row.part, row.start, row.end) for row in passages))
+    except IndexError as error:
+        raise journal.damaged(f"a passage names a part that its step does not have ({error})") from error
+    return dict(zip((row.id for row in passages), texts, strict=True))
 
 
 def shown_step(journal: Journal, row: StepRow) -> Step:

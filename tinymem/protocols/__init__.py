@@ -16,13 +16,12 @@ from tinymem.protocols.adapters import (
     Vectors,
     VectorStore,
 )
-from tinymem.protocols.journal import Journal, Slicing, Waiting
+from tinymem.protocols.journal import Journal, Slicing
 from tinymem.protocols.rows import (
     EmbeddedPassage,
     FiledStep,
     FileNote,
     Lexical,
-    Mark,
     MessageRow,
     PassageColumns,
     PassageRow,
@@ -47,7 +46,6 @@ __all__ = [
     "Ids",
     "Journal",
     "Lexical",
-    "Mark",
     "MessageRow",
     "Metadata",
     "PassageColumns",
@@ -68,5 +66,4 @@ __all__ = [
     "VectorCheck",
     "VectorStore",
     "Vectors",
-    "Waiting",
 ]

@@ -13,7 +13,6 @@ from tinymem.protocols.rows import (
     FiledStep,
     FileNote,
     Lexical,
-    Mark,
     MessageRow,
     PassageRow,
     Place,
@@ -31,21 +30,7 @@ from tinymem.protocols.rows import (
 if TYPE_CHECKING:
     from tinymem.stores.filter import Filter
 
-__all__ = ["Journal", "Slicing", "Waiting"]
-
-
-class Waiting(Protocol):
-    """Passages that wait to be embedded, from the mark `since` to the mark `until`; their number is its length."""
-
-    @property
-    def since(self) -> Mark:
-        """The mark of the journal when the first of them was made."""
-
-    @property
-    def until(self) -> Mark:
-        """The mark behind the last of them."""
-
-    def __len__(self) -> int: ...
+__all__ = ["Journal", "Slicing"]
 
 
 class Journal(Protocol):
@@ -102,7 +87,7 @@ class Journal(Protocol):
     def add(self, rows: Sequence[StepRow]) -> None:
         """Write steps, durably, all or none.
 
-        Raises InputError for an id or a number that is there, or a number before the mark.
+        Raises InputError for an id or a number that is there, or a number from before those that passages were made of.
         """
 
     def next_number(self) -> int:
@@ -153,7 +138,10 @@ class Journal(Protocol):
         """Count the steps by session and type, in the order in which these begin."""
 
     def counts(self) -> dict[str, int]:
-        """Count `steps`, `window_steps`, `waiting_steps` (not embedded yet), `passages`, `tokens`, `window_tokens`."""
+        """Count `steps`, `window_steps`, `waiting_steps`, `passages`, `tokens` and `window_tokens`.
+
+        Passages that are not embedded do not count, and a step waits as long as it has one of them.
+        """
 
     def set_milestones(self, numbers: Iterable[int], milestone: bool) -> None:
         """Make these steps milestones, or none. Counts as a rewrite."""
@@ -191,63 +179,62 @@ class Journal(Protocol):
 
     # -- passages, their terms and vectors ----------------------------------------------------------------------------
 
-    @property
-    def mark(self) -> Mark:
-        """The end of the passages that were made."""
+    def uncut(self, limit: int) -> list[StepRow]:
+        """Return up to `limit` steps that no passages were made of yet, in order."""
 
-    def put_passages(
-        self,
-        since: Mark,
-        until: Mark,
-        passages: Sequence[tuple[int, PassageRow]],
-        vectors: Vectors,
-        embedder: str | None = None,
-    ) -> bool:
-        """Keep the passages (number of the step, passage) between two marks, and move the mark.
+    def put_passages(self, steps: Sequence[int], passages: Sequence[tuple[int, PassageRow]]) -> bool:
+        """Keep the passages (number of the step, passage) of the first uncut steps, and their words.
 
-        `vectors` are `(n, dimensions)`, kept in half precision. False, and nothing is kept, if somebody else was there
-        first: the mark is not `since`, a step is gone, or the vectors in use are not those of `embedder` (its
-        fingerprint, if given).
+        False, and nothing is kept, if somebody else was first, or one of the steps is gone. What a step has stays.
         """
 
     def passages(self, after: int = 0, limit: int = 2_000) -> list[EmbeddedPassage]:
-        """Return up to `limit` passages with ids above `after`, in order. Ids grow, and are never given again."""
+        """Return up to `limit` embedded passages with ids above `after`, in order. Ids grow, and are not given again.
+
+        The embedder is the one in use. Passages are embedded in order: those behind the last one wait for it.
+        """
 
     def places(self, number: int) -> list[Place]:
         """Return the places of a step's passages, in order."""
 
     def last_passage(self) -> int:
-        """Return the id of the newest passage; 0 if there is none."""
+        """Return the id of the newest embedded passage; 0 if there is none."""
 
     def passages_until(self, last: int) -> int:
-        """Count the passages with ids up to `last`."""
+        """Count the embedded passages with ids up to `last`."""
 
     def dimensions(self) -> int | None:
         """Return the length of the vectors; None if there are none yet."""
 
     def waiting_tokens(self) -> int:
-        """Return the tokens of the steps from the mark on."""
+        """Return the tokens of the steps from the first one on that is not embedded whole."""
+
+    def without_vector(self, limit: int, after: int = 0, embedder: str | None = None) -> list[EmbeddedPassage]:
+        """Return up to `limit` passages with ids above `after` that lack a vector, in order; their vectors are empty.
+
+        `embedder` is the fingerprint of the one whose vectors they lack: the one in use, unless another is given.
+        """
+
+    def put_vectors(self, ids: Sequence[int], vectors: Vectors, embedder: str, in_use: str) -> bool:
+        """Keep vectors `(n, dimensions)` of `embedder`, in half precision, but none of passages that are gone.
+
+        Those that are there stay. False, and nothing is kept, if the embedder in use is not that one (a fingerprint).
+        """
+
+    def switch(self, embedder: str, name: str) -> bool:
+        """Use the vectors of `embedder`, known by `name`, from now on, and delete all others.
+
+        False, and nothing changes, if it is another one than before and some passage has no vector of it. What stores
+        hold is stale then.
+        """
 
     # -- full-text search ---------------------------------------------------------------------------------------------
 
-    def search_text(self, query: str, waiting: Waiting | None = None, among: Ids | None = None) -> Lexical:
-        """Return passages by BM25, best first, on a scale that no query or collection shifts.
+    def search_text(self, query: str, among: Ids | None = None) -> Lexical:
+        """Return passages by BM25, best first, on a scale that no query or collection shifts, embedded or not.
 
-        Passages that are `waiting` are found too, unless somebody has brought them in meanwhile. With `among`, ids in
-        ascending order, no others are found.
+        With `among`, ids in ascending order, no others are found.
         """
-
-    def turn(self, seconds: float) -> AbstractContextManager[bool]:
-        """Be the only one who makes passages, where several hosts may; False if another still does after `seconds`.
-
-        Nothing rests on it: what two make at once is stored once. It saves them the work.
-        """
-
-    def begin_waiting(self) -> Waiting:
-        """Return the passages that wait to be embedded: none yet, from the mark on."""
-
-    def wait(self, waiting: Waiting, until: Mark, texts: Iterable[str]) -> range:
-        """Let `search_text` find passages of these texts, up to a mark; return the ids that they will have."""
 
     # -- files, see tinymem.recall.files -------------------------------------------------------------------------------
 
@@ -299,32 +286,6 @@ class Journal(Protocol):
 
     def weights(self) -> dict[int, int]:
         """Return the bytes that each step takes, by number: JSON, vectors and identifiers."""
-
-    # -- another embedder ---------------------------------------------------------------------------------------------
-
-    def begin_reindexing(self, embedder: str) -> None:
-        """Begin, or go on, to make the vectors of `embedder` (a fingerprint); drop those of a third one, half made."""
-
-    def stop_reindexing(self) -> None:
-        """Drop the vectors of the other embedder, if there are some."""
-
-    def reindexed(self) -> tuple[int, int]:
-        """Count the passages that have a vector of the other embedder, and those that are to have one."""
-
-    def to_reindex(self, limit: int) -> list[Place]:
-        """Return up to `limit` passages without a vector of the other embedder, in order."""
-
-    def put_reindexed(self, embedder: str, ids: Sequence[int], vectors: Vectors) -> None:
-        """Keep vectors `(n, dimensions)` of the other embedder, but none of passages that are gone.
-
-        Raises StorageError if somebody began to reindex with a third embedder.
-        """
-
-    def switch(self, embedder: str, name: str) -> bool:
-        """Put the vectors of the other embedder in the place of those in use; what stores hold is stale then.
-
-        False, and nothing changes, if some passage has none yet.
-        """
 
     # -- checks, for the doctor ---------------------------------------------------------------------------------------
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 __all__ = ["CLEARED", "EMBEDDER", "EMBEDDER_CHANGES", "EMBEDDER_NAME", "FENCE_KEY", "FILLED", "FORGOTTEN",
-           "INDEX_FAULT", "INDEX_REQUEST", "MARK", "MOVING", "NAMESPACE", "OPEN_CALLS", "OUTDATED",
-           "RECEIPTS", "REINDEXING", "REWRITES", "SCRATCHPAD", "TRANSCRIPT", "UNENDED", "UNSCRUBBED", "UNSPLIT",
+           "INDEX_FAULT", "INDEX_REQUEST", "MADE", "MOVING", "NAMESPACE", "OPEN_CALLS", "OUTDATED",
+           "RECEIPTS", "REWRITES", "SCRATCHPAD", "TRANSCRIPT", "UNENDED", "UNSCRUBBED", "UNSPLIT",
            "WATERMARK", "WINDOW_CHANGES"]  # fmt: skip
 
 # A journal writes these itself, in the transaction of what they tell about.
-MARK = "made"  # the mark: "STEP PASSAGES"
+MADE = "made"  # the number of the first step that no passages were made of yet
 EMBEDDER = "embedder"  # the fingerprint of the embedder whose vectors are in use
 EMBEDDER_NAME = "embedder_name"  # the name by which that embedder is opened again
 EMBEDDER_CHANGES = "embedder_changes"  # how often the embedder was changed
 FORGOTTEN = "index_forgotten"  # ids of deleted passages whose vectors may still be in the files of vector stores
-REINDEXING = "reindexing"  # the fingerprint of the embedder whose vectors are being made
 REWRITES = "rewrites"  # how often steps were forgotten, or made milestones or none
 UNSCRUBBED = "unscrubbed"  # not empty while files may have traces of what was forgotten or replaced
 UNSPLIT = "unsplit"  # the id of the last passage whose runs of CJK letters are single words in the full text; None: all

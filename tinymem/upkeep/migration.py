@@ -14,20 +14,20 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from tinymem.archive.folders import check_name, namespace_folder, namespaces, open_namespace_journal, to_place
-from tinymem.archive.rows import labels_of
+from tinymem.archive.rows import labels_of, texts_of
 from tinymem.errors import InputError, NotAMemoryError, StorageError
-from tinymem.protocols import EmbeddedPassage, Journal, Mark, PassageRow
+from tinymem.protocols import EmbeddedPassage, Journal, PassageRow
 from tinymem.protocols.settings import (
     EMBEDDER,
     EMBEDDER_NAME,
     FENCE_KEY,
+    MADE,
     MOVING,
     OPEN_CALLS,
     SCRATCHPAD,
     WATERMARK,
 )
 from tinymem.recall.files.notes import renew_notes
-from tinymem.recall.passages import slices
 from tinymem.steps.checks import check_callable
 from tinymem.steps.progress import Progress, no_progress
 from tinymem.steps.serialization import load_step
@@ -164,27 +164,25 @@ class _Copy:
             self._advance(len(rows))
 
     def add_passages(self) -> None:
-        """Copy the passages that the copy lacks, with their vectors and terms, and the mark."""
+        """Copy the passages that the copy lacks, with their vectors and terms."""
         if self._is_whole:
             return
         self._advance(self._made.counts()["passages"])
         for rows in self._batches(self._first_passage()):
-            self._put(Mark(rows[-1].step + 1, 0), rows)
+            self._put(rows)
             self._advance(len(rows))
-        if self._made.mark != self._held.mark:
-            self._put(self._held.mark, [])
 
     def _first_passage(self) -> int:
         """Return the id of the last passage that the copy has, as the source numbers it; 0 if it has none."""
-        for number in range(self._made.mark.step - 1, 0, -1):
+        for number in range(int(self._made.setting(MADE) or 1) - 1, 0, -1):
             if places := self._held.places(number):
                 return places[-1].id
         return 0
 
     def _batches(self, after: int) -> Iterator[list[EmbeddedPassage]]:
-        """Yield the passages behind one, with all those of a step together."""
+        """Yield the passages behind one, with all those of a step together; those without vectors are the last."""
         batch: list[EmbeddedPassage] = []
-        while rows := self._held.passages(after, PASSAGES):
+        while rows := self._held.passages(after, PASSAGES) or self._held.without_vector(PASSAGES, after):
             after = rows[-1].id
             for _, group in groupby(rows, attrgetter("step")):
                 some = list(group)
@@ -195,17 +193,18 @@ class _Copy:
         if batch:
             yield batch
 
-    def _put(self, until: Mark, rows: list[EmbeddedPassage]) -> None:
-        made, held = self._made, self._held
-        steps = {n: load_step(record) for n, record in held.steps(sorted({row.step for row in rows})).items()}
-        passages = []
-        for row in rows:
-            (text,) = slices(steps[row.step], [(row.part, row.start, row.end)])
-            what = (row.part, row.start, row.end, row.kind, row.asks, text, row.identifiers, row.tools)
-            passages.append((row.step, PassageRow(*what)))
-        vectors = np.array([np.frombuffer(row.vector, "<f2") for row in rows], np.float32)
-        if not made.put_passages(made.mark, until, passages, vectors):
-            raise StorageError(f"{made.location}: another process writes there: run one of them at a time")
+    def _put(self, rows: list[EmbeddedPassage]) -> None:
+        """Copy passages, which are all of their steps; steps in between have none."""
+        made, texts = self._made, texts_of(self._held, rows)
+        embedder = made.setting(EMBEDDER) or ""
+        vectors = [np.frombuffer(row.vector, "<f2") for row in rows if row.vector]
+        with made.together():
+            if not made.put_passages(
+                sorted({row.step for row in rows}), [(row.step, _passage(row, texts[row.id])) for row in rows]
+            ):
+                raise StorageError(f"{made.location}: another process writes there: run one of them at a time")
+            ids = [row.id for row in made.without_vector(len(vectors))]
+            made.put_vectors(ids, np.array(vectors, np.float32), embedder, embedder)
 
     def add_rest(self) -> None:
         """Copy messages, summaries and settings."""
@@ -230,6 +229,10 @@ class _Copy:
             )
         self._made.keep({MOVING: ""})
         return sums[0]
+
+
+def _passage(row: EmbeddedPassage, text: str) -> PassageRow:
+    return PassageRow(row.part, row.start, row.end, row.kind, row.asks, text, row.identifiers, row.tools)
 
 
 def _checksum(journal: Journal, advance: Callable[[int], object]) -> str:

@@ -9,17 +9,16 @@ from pathlib import Path
 from tinymem.archive.archive import Archive
 from tinymem.archive.embedding import BATCH
 from tinymem.archive.folders import INDEX, open_namespace_journal, to_place
+from tinymem.archive.rows import texts_of
 from tinymem.archive.snapshots import SnapshotFiles
-from tinymem.errors import FormatError, StepError, StorageError
+from tinymem.errors import StorageError
 from tinymem.messages.tokens import counter_from
-from tinymem.protocols import Embedder, Embeds, Journal, Place, VectorStore
-from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME
+from tinymem.protocols import Embedder, Embeds, Journal, VectorStore
+from tinymem.protocols.settings import EMBEDDER
 from tinymem.recall.query.analysis import embed_texts
 from tinymem.registry import DEFAULT_STORE, check_store_spec, embedder_from, store_from, to_shared_store
 from tinymem.steps.checks import check_callable
-from tinymem.steps.content import clean
 from tinymem.steps.progress import Progress, no_progress
-from tinymem.steps.serialization import load_step
 
 __all__ = ["Reindexed", "reindex"]
 
@@ -68,8 +67,8 @@ def reindex(
     Raises:
         NotAMemoryError: There is no such memory.
         EmbedderError: The embedder fails.
-        StorageError: Another process reindexes the memory too, or reads it at the very end, so that old vectors are
-            still in its file.
+        StorageError: Another process has reindexed the memory meanwhile, or reads it at the very end, so that old
+            vectors are still in its file.
 
     >>> import tempfile
     >>> from tinymem import HierarchicalMemory, MessageStep
@@ -86,10 +85,9 @@ def reindex(
     try:
         before, done = journal.setting(EMBEDDER) or new.fingerprint, 0
         if before != new.fingerprint:
-            done = _embed(journal, new, advance)
+            done = _embed(journal, new, before, advance)
         else:
-            journal.stop_reindexing()
-            journal.keep({EMBEDDER_NAME: new.name})  # as after a move to another server
+            journal.switch(before, new.name)  # as after a move to another server, or half of a reindexing
         journal.compact()
         journal.scrub("it is reindexed", "old vectors stay")
         if before != new.fingerprint:
@@ -100,28 +98,25 @@ def reindex(
         journal.close()
 
 
-def _embed(journal: Journal, embedder: Embedder, progress: Progress) -> int:
+def _embed(journal: Journal, embedder: Embedder, before: str, progress: Progress) -> int:
     """Embed all passages and replace their vectors; return the number of passages embedded."""
     fingerprint, count = embedder.fingerprint, 0
-    journal.begin_reindexing(fingerprint)
-    progress(*journal.reindexed())
+    total = journal.counts()["passages"]
     while not journal.switch(fingerprint, embedder.name):
-        while passages := journal.to_reindex(BATCH):
-            if texts := _texts(journal, passages):
-                journal.put_reindexed(fingerprint, [*texts], embed_texts(embedder, [*texts.values()]))
+        last = 0
+        while passages := journal.without_vector(BATCH, last, fingerprint):
+            if not last:
+                progress(journal.passages_until(passages[0].id - 1), total)
+            texts = texts_of(journal, passages)
+            if texts:
+                vectors = embed_texts(embedder, [*texts.values()])
+                if not journal.put_vectors([*texts], vectors, fingerprint, before):
+                    now = journal.setting(EMBEDDER)
+                    raise StorageError(f"{journal.location}: another process has reindexed it meanwhile, with {now}")
                 count += len(texts)
-            progress(*journal.reindexed())
+            last = passages[-1].id
+            progress(journal.passages_until(last), total)
     return count
-
-
-def _texts(journal: Journal, passages: list[Place]) -> dict[int, str]:
-    """Return the texts of passages by their ids, without those that were just forgotten."""
-    records = journal.steps(sorted({passage.step for passage in passages}))
-    try:
-        parts = {number: load_step(record).parts() for number, record in records.items()}
-        return {p.id: clean(parts[p.step][p.part].text[p.start : p.end]) for p in passages if p.step in parts}
-    except (StepError, IndexError) as error:
-        raise FormatError(f"{journal.location} is damaged: {error}") from error
 
 
 def _make_index(folder: Path, embedder: Embedder, store: str | VectorStore, shared: Journal | None) -> None:

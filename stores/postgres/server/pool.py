@@ -10,8 +10,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -65,7 +64,6 @@ class Pool:
     def __init__(self, url: str, timeout: float) -> None:
         self.address, self._url, self._timeout = address(url), url, timeout
         self._places: WeakSet[_Place] = WeakSet()
-        self._spares: WeakSet[_Place] = WeakSet()  # of connections that are lent for longer
         self._used: WeakKeyDictionary[Connection, _Place] = WeakKeyDictionary()
         self._lock = threading.Lock()
         self._given = threading.Condition(self._lock)
@@ -117,24 +115,6 @@ class Pool:
         if not self.opening:
             return send(connection, [(sql, values)])[0].fetchall()
         return send(connection, [("BEGIN", ()), *self.opening, (sql, values), ("COMMIT", ())])[-2].fetchall()
-
-    @contextmanager
-    def spare(self) -> Iterator[Connection | None]:
-        """Lend a connection for longer; None where half of all are lent so, since their users need others besides."""
-        place = _Place()
-        with self._lock:
-            if is_free := len([*self._spares]) < SIZE // 2:
-                self._spares.add(place)
-        if not is_free:
-            yield None
-            return
-        connection = self.take()
-        try:
-            yield connection
-        finally:
-            with suppress(psycopg.Error):
-                connection.rollback()
-            self.give(connection)
 
     def drop_idle(self) -> None:
         """Close the connections that nobody uses."""

@@ -19,7 +19,7 @@ psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed (extra
 
 from tinymem.stores.journals import migrate_tables, shared_names  # noqa: E402
 
-INDEXES = "SELECT count(*) FROM pg_indexes WHERE indexname LIKE 'passages_nearest_%'"
+INDEXES = "SELECT count(*) FROM pg_indexes WHERE indexname LIKE 'vectors_nearest_%'"
 
 
 @pytest.fixture

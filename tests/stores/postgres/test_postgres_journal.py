@@ -57,7 +57,7 @@ def test_a_snapshot_asks_for_its_settings_once(open_journal: OpenJournal, wire: 
     before = wire.round_trips
     with journal.snapshot():
         assert [journal.setting(key) for key in ("a", "b", "c")] == ["1", "2", None]
-        assert (journal.next_number(), journal.end(), journal.mark) == (1, 0, (1, 0))
+        assert (journal.next_number(), journal.end()) == (1, 0)
         journal.version()
     assert wire.round_trips - before == 2  # the head, and the end
 
@@ -72,7 +72,7 @@ def test_scores_are_those_of_sqlite(open_journal: OpenJournal, tmp_path: Path) -
         for query in (*texts[::23], "which config is loaded", "NAIVE cafes", "window", "nobody", ""):
             some = np.arange(1, 400, 3)
             for among in (None, some):
-                found, expected = (each.search_text(query, None, among) for each in (journal, other))
+                found, expected = (each.search_text(query, among) for each in (journal, other))
                 assert found.ids.tolist() == expected.ids.tolist(), query
                 np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-6)
                 np.testing.assert_allclose(np.sort(found.rarity), np.sort(expected.rarity), rtol=1e-6)

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,7 @@ from wire import Wire
 from tinymem import ActionStep, HierarchicalMemory, Memories, MessageStep, TaskStep, ToolCall
 from tinymem.archive.folders import namespaces
 from tinymem.archive.indexing.background import background
-from tinymem.embedders.hashing import HashingEmbedder
 from tinymem.errors import EmbedderMismatchError, InputError, NotAMemoryError, StorageError
-from tinymem.protocols import Vectors
 from tinymem.stores.chroma.store import ChromaStore
 from tinymem.upkeep import doctor, export_memory, import_memory, rebuild, reindex
 from tinymem.upkeep.forgetting import forget_namespace
@@ -42,9 +40,6 @@ for line in sys.stdin:
         print(memory.forget(text), flush=True)
     elif verb == "window":
         print([step.text for step in memory.steps], flush=True)
-    elif verb == "embed":  # and never end
-        turn = memory.long_term.journal.turn(0)
-        print(turn.__enter__(), flush=True)
 memory.close()
 """
 
@@ -203,55 +198,6 @@ def test_two_hosts_share_a_memory_and_one_is_killed(postgres: PostgresServer, tm
     assert again.close() == other.close() == ""
     held = [path.name for path in tmp_path.rglob("*") if path.is_file()]
     assert "journal.db" not in held
-
-
-class Counting(HashingEmbedder):
-    """Counts the documents that it embeds."""
-
-    documents = 0
-
-    def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        self.documents += len(texts)
-        return super().embed_documents(texts)
-
-
-def test_one_host_at_a_time_embeds(open_memory: Open) -> None:
-    embedders = [Counting(64), Counting(64)]
-    one, other = (open_memory(embedder=embedder) for embedder in embedders)
-    for memory in (one, other):
-        memory.long_term.indexing.in_background = False
-    one.add(MessageStep("user", "The staging server is at 10.0.0.7."))
-    with one.long_term.journal.turn(0) as is_ours:
-        assert is_ours
-        other.long_term.queue.catch_up(once=True)
-        assert embedders[1].documents == 0
-        with other.long_term.journal.turn(0.05) as is_ours:
-            assert not is_ours
-    other.long_term.queue.catch_up(once=True)
-    one.long_term.queue.catch_up(once=True)
-    assert [embedder.documents for embedder in embedders] == [0, 1]
-
-
-def test_a_host_that_is_killed_while_it_embeds_is_not_waited_for(
-    postgres: PostgresServer, open_memory: Open, tmp_path: Path
-) -> None:
-    memory = open_memory()
-    host = Host(postgres.url(), tmp_path.name, tmp_path / "one")
-    assert host.do("embed all") is True
-    with memory.long_term.journal.turn(0) as is_ours:
-        assert not is_ours
-    host.kill()
-    with memory.long_term.journal.turn(60) as is_ours:
-        assert is_ours
-
-
-def test_few_connections_leave_out_the_turn(open_journal: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tinymem.stores.postgres.server.pool.SIZE", 2)
-    url = open_journal()._url + "?application_name=few"
-    journals = [open_journal(name, url=url) for name in "ab"]
-    with journals[0].turn(0) as first, journals[1].turn(0) as second:
-        assert first and second
-        assert journals[1].rows() == []  # a connection is left
 
 
 def test_a_memory_in_a_database_remembers_its_embedder(open_memory: Open) -> None:

@@ -84,8 +84,6 @@ def test_no_setting_is_left_on_a_connection_of_others(narrow: Pooler) -> None:
     with closing(PostgresJournal(narrow.url(), str(uuid4()))) as journal:
         put(journal, sentences(5))
         journal.search_text("windows")
-        with journal.turn(0):
-            pass
         assert journal.read("SELECT current_setting('jit')") == [("off",)]
     assert shown() == before
 

@@ -74,11 +74,15 @@ DELETE FROM tinymem.format WHERE version >= 4;
 ALTER TABLE tinymem.access ALTER COLUMN role TYPE name USING role::text;
 DROP INDEX tinymem.namespaces_by_one_name;
 CREATE INDEX namespaces_by_name ON tinymem.namespaces (name COLLATE "C");
-DROP TABLE tinymem.identifiers, tinymem.files, tinymem.messages;
+ALTER TABLE tinymem.passages ADD COLUMN tokens bytea NOT NULL DEFAULT '\\x0100', ADD COLUMN vector halfvec;
+UPDATE tinymem.passages SET vector = v.vector FROM tinymem.vectors v WHERE passage = id;
+CREATE TABLE tinymem.reindexed (namespace bigint, passage bigint, vector halfvec, tokens bytea);
+INSERT INTO tinymem.reindexed SELECT namespace, id, '[1]', tokens FROM tinymem.passages WHERE id = 1;
+INSERT INTO tinymem.settings SELECT id, 'reindexing', 'new' FROM tinymem.namespaces;
+UPDATE tinymem.settings SET value = value || ' 0' WHERE key = 'made';
+DROP TABLE tinymem.identifiers, tinymem.files, tinymem.vectors, tinymem.messages;
 CREATE TABLE tinymem.links (
     namespace bigint, link text, alike text, step bigint, place bigint, PRIMARY KEY (namespace, link));
-ALTER TABLE tinymem.passages ADD COLUMN tokens bytea NOT NULL DEFAULT '\\x0100';
-ALTER TABLE tinymem.reindexed ADD COLUMN tokens bytea NOT NULL;
 DROP INDEX tinymem.passages_by_identifier, tinymem.steps_by_time, tinymem.steps_by_speaker;
 DROP FUNCTION tinymem.codes_of, tinymem.is_act, tinymem.counted_identifiers, tinymem.holders;
 """
@@ -87,13 +91,16 @@ DROP FUNCTION tinymem.codes_of, tinymem.is_act, tinymem.counted_identifiers, tin
 def test_tables_of_an_older_version_are_changed_only_when_asked_to(fresh: str, open_journal: OpenJournal) -> None:
     with closing(open_journal(url=fresh)) as journal:
         put(journal, ["kumquat marmalade", "pears"])
+        vectors = [passage.vector for passage in journal.passages()]
     with psycopg.connect(fresh, autocommit=True) as db:
         db.execute(BEFORE_SLICES)
     with pytest.raises(FormatError, match=r"tables of format \d+, this version needs \d+: .*`tinymem migrate URL`"):
         open_journal(url=fresh)
     assert migrate_tables(fresh)[0] == 3
     journal = open_journal(url=fresh)
-    assert journal.check_terms() == (2, None)
+    assert journal.check_terms() == (2, None) and journal.uncut(9) == []
+    assert [passage.vector for passage in journal.passages()] == vectors and len(vectors) == 2
+    assert [passage.id for passage in journal.without_vector(9, embedder="new")] == [2]
     add_next(journal, "one")
 
 

@@ -12,12 +12,13 @@ from uuid import uuid4
 
 import numpy as np
 import pytest
-from journal_rows import put, row
+from journal_rows import embed, put, row
 from memories import sentences
 from postgres_server import PostgresServer
 
 from tinymem import ActionStep, HierarchicalMemory, MessageStep, TaskStep
-from tinymem.protocols import Mark, PassageRow, SliceRequest
+from tinymem.protocols import PassageRow, SliceRequest
+from tinymem.protocols.settings import EMBEDDER
 from tinymem.recall.slices import Outline
 from tinymem.recall.snapshot import ACT, KINDS, TABLES, Snapshot
 from tinymem.steps.step import Step
@@ -221,7 +222,7 @@ def indexed(open_journal: OpenJournal, postgres: PostgresServer, monkeypatch: py
 def plans(url: str, journal: Any, times: int = 1) -> list[str]:
     """The plans for the nearest vectors of a journal's namespace, as it asks for them."""
     vectors = unit_vectors(1)
-    sql, values = nearest(journal.id, halves(vectors), vectors.shape[1], Condition(), (), 240, True)
+    sql, values = nearest(journal.id, journal.embedder(), halves(vectors), vectors.shape[1], Condition(), (), 240, True)
     assert not isinstance(sql, Planned)
     made = []
     pool = acquire_pool(url, False, 30)
@@ -238,9 +239,9 @@ def plans(url: str, journal: Any, times: int = 1) -> list[str]:
 
 def test_vectors_of_a_large_namespace_are_found_by_its_own_index(indexed: Any, postgres: PostgresServer) -> None:
     large, small = indexed
-    own = index_name(large.id)
+    own = index_name(large.id, large.embedder())
     assert all(f"Index Scan using {own}" in plan for plan in plans(postgres.url(), large, 11))
-    assert not any("passages_nearest_" in plan for plan in plans(postgres.url(), small, 11))
+    assert not any("vectors_nearest_" in plan for plan in plans(postgres.url(), small, 11))
 
 
 def test_a_role_finds_vectors_by_the_index_too(indexed: Any, postgres: PostgresServer) -> None:
@@ -250,9 +251,10 @@ def test_a_role_finds_vectors_by_the_index_too(indexed: Any, postgres: PostgresS
         db.execute(f"CREATE ROLE {role} LOGIN PASSWORD 'word'")
         db.execute("CALL tinymem.allow(%s, %s)", (role, large.name))
     url = postgres.url(user=role, password="word")
-    assert all(f"Index Scan using {index_name(large.id)}" in plan for plan in plans(url, large, 11))
+    own = index_name(large.id, large.embedder())
+    assert all(f"Index Scan using {own}" in plan for plan in plans(url, large, 11))
     migrate_tables(url)  # which leaves the owner's indexes alone
-    assert index_name(large.id) in plans(url, large)[0]
+    assert own in plans(url, large)[0]
 
 
 def test_who_makes_an_index_waits_for_another_one_who_does(
@@ -269,7 +271,7 @@ def test_who_makes_an_index_waits_for_another_one_who_does(
             thread.start()
         while caplog.text.count("waiting until it is done") < 2 and all(thread.is_alive() for thread in waiting):
             time.sleep(0.01)
-        made = (f"tinymem.{index_name(journal.id)}",)
+        made = (f"tinymem.{index_name(journal.id, journal.embedder())}",)
         assert other.execute(valid, made).fetchall() == []
         other.execute("SELECT pg_advisory_unlock(%s)", (INDEXING,))
         for thread in waiting:
@@ -301,7 +303,9 @@ def test_a_large_memory_that_moved_has_an_index(
     with psycopg.connect(fresh) as db:
         row = db.execute("SELECT id FROM tinymem.namespaces WHERE name = %s", (memory.namespace,)).fetchone()
         assert row is not None
-        name = index_name(row[0])
+        embedder = memory.long_term.journal.setting(EMBEDDER)
+        assert embedder
+        name = index_name(row[0], embedder)
         assert db.execute("SELECT to_regclass(%s)", (f"tinymem.{name}",)).fetchone() != (None,)
 
 
@@ -318,7 +322,8 @@ def test_columns_are_those_of_the_rows(open_journal: OpenJournal) -> None:
         for one, name in zip(rows, names, strict=True)
         for part in range(2)
     ]
-    assert journal.put_passages(journal.mark, Mark(9, 0), passages, unit_vectors(len(passages)))
+    assert journal.put_passages([one.number for one in rows], passages)
+    embed(journal, unit_vectors(len(passages)))
     sought = SliceRequest("said", unit_vectors(1), np.zeros(0, np.uint32))
     passages = journal.sliced(sought).passages
     assert passages is not None

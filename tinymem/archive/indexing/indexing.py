@@ -112,9 +112,9 @@ class Indexing:
         if not self._queue.is_known or not self._journal.any_archived() or not self._queue.lock.acquire(blocking=False):
             return False  # where a caller embeds already, the index need not wait for that
         try:
-            before = self._journal.mark
+            before = self._journal.last_passage()
             self._queue.catch_up(1 if is_idle else WAITING, once=True)
-            is_done = self._journal.mark != before
+            is_done = self._journal.last_passage() != before
         finally:
             self._queue.lock.release()
         self._new_tokens = self._journal.waiting_tokens()

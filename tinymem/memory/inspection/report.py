@@ -108,7 +108,7 @@ class MemoryReport(Shown):
             "embedder": self.stats.embedder,
             "store": self.stats.store,
             "passages": f"{self.stats.passages:,}",
-            "waiting": f"{pluralize(self.stats.waiting_steps, 'step')}, not cut into passages yet",
+            "waiting": f"{pluralize(self.stats.waiting_steps, 'step')}, not embedded yet",
             "episodes": f"{self.episode_count:,}",
             "on disk": f"{self.stats.bytes_on_disk:,} bytes",
         }

@@ -19,7 +19,7 @@ from tinymem.recall.query.words import words_of
 from tinymem.steps.content import clean
 from tinymem.stores.words import CJK, blank_cjk, has_cjk
 
-__all__ = ["Blind", "Query", "analyse", "embed_texts", "find_names", "names_inside", "spelled_alike", "topic_of"]
+__all__ = ["Query", "analyse", "embed_texts", "find_names", "names_inside", "spelled_alike", "topic_of"]
 
 LINES = 3  # line breaks from which on a text is no plain question
 LONGEST = 100_000  # characters of a query that are read, from its end
@@ -182,43 +182,32 @@ def embed_texts(embedder: Embedder, texts: Sequence[str], asked: bool = False) -
     return units
 
 
-@dataclass(frozen=True)
-class Blind:
-    """A substitute for an embedder that fails: every vector of its `dimensions` is zero."""
-
-    dimensions: int
-    name: str = "none"
-    fingerprint: str = ""
-
-    def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        """Return zeros, `(len(texts), dimensions)`."""
-        return np.zeros((len(texts), self.dimensions), np.float32)
-
-    def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        """Return zeros, `(len(texts), dimensions)`."""
-        return self.embed_documents(texts)
-
-
 def analyse(
     text: str,
-    embedder: Embedder,
+    embedder: Embedder | None,
     now: datetime,
     since: float = 0,
     until: float = 0,
     speakers: Iterable[str] = (),
+    *,
+    dimensions: int = 0,
 ) -> Query:
     """Analyse the last LONGEST characters of a query.
 
-    The memory's steps reach from `since` to `until` (seconds), and are said by `speakers`.
+    The memory's steps reach from `since` to `until` (seconds), and are said by `speakers`. Where there is no embedder,
+    the vector is zeros of so many `dimensions`, and words alone must do.
     """
     text = clean(text[-LONGEST:])
     words = words_of(text)
     pieces = [words] if words else [text[start:end] for start, end in cut(text)][-MAX_VECTORS:]
     is_stretch = bool(words) or len(pieces) > 1 or text.strip().count("\n") >= LINES
     topic = words or (text if is_stretch else topic_of(text, speakers))
-    vectors = embed_texts(embedder, [topic] if len(pieces) == 1 else [topic, *pieces], asked=True)
+    vectors, name = np.zeros((1, dimensions), np.float32), "none"
+    if embedder is not None:
+        vectors = embed_texts(embedder, [topic] if len(pieces) == 1 else [topic, *pieces], asked=True)
+        name = embedder.name
     names = identifiers(text)
-    query = Query(text, vectors, now, read(hashes(names)), topic=topic, is_stretch=is_stretch, embedder=embedder.name)
+    query = Query(text, vectors, now, read(hashes(names)), topic=topic, is_stretch=is_stretch, embedder=name)
     if is_stretch:
         return query
     dates = tuple(spans(blank_cjk(text), now, since, until))

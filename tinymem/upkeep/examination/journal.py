@@ -9,7 +9,7 @@ from itertools import compress
 
 from tinymem.errors import FormatError, StepError, StorageError
 from tinymem.protocols import FiledStep, Journal
-from tinymem.protocols.settings import EMBEDDER, FILLED, MARK, UNSPLIT, WATERMARK
+from tinymem.protocols.settings import EMBEDDER, FILLED, MADE, UNSPLIT, WATERMARK
 from tinymem.recall.passages import slices
 from tinymem.steps.serialization import load_step
 from tinymem.stores.words import has_cjk
@@ -20,7 +20,7 @@ __all__ = ["examine", "texts_of"]
 FAULTS = 3  # faults of a kind that are named
 UNFOUND = "passages in Chinese, Japanese or Korean are indexed by whole sentences, so that few questions find them"
 COUNTS = ("steps", "passages", "terms", "dimensions", "in_index")
-_MARK = re.compile("([0-9]{1,18}) [0-9]{1,18}")
+_NUMBER = re.compile("[0-9]{1,18}")
 
 
 def examine(open_journal: Callable[[], Journal]) -> tuple[dict[str, int], list[Finding]]:
@@ -63,6 +63,7 @@ def _vectors(journal: Journal, counts: dict[str, int]) -> list[Finding]:
         f"have a vector of another length than {usual // 2}": wrong,
         "have a vector with numbers that are not finite": found.not_finite,
         "have identifiers cut short": found.cut_short,
+        "have no vector, though later ones have": max(0, journal.passages_until(1 << 62) - counts["passages"]),
     }
     return [Finding(f"{count} passages {what}", REINDEX) for what, count in wrongs.items() if count]
 
@@ -73,12 +74,13 @@ def _steps(journal: Journal, counts: dict[str, int]) -> list[Finding]:
     faults: dict[str, list[str]] = {}
     with journal.snapshot():
         orphans = journal.count_orphans()
-        mark = _MARK.fullmatch(journal.setting(MARK) or "")
+        made = journal.setting(MADE) or ""
+        uncut = int(made) if _NUMBER.fullmatch(made) else 1
         until = journal.setting(UNSPLIT)
         unsplit = 0
         for step in _filed(journal):
             counts["steps"] += 1
-            if fault := _fault(step, was_made=step.number < (int(mark[1]) if mark else 1)):
+            if fault := _fault(step, was_made=step.number < uncut):
                 faults.setdefault(fault, []).append(f"#{step.number}")
             elif until != "0":
                 unsplit += _unsplit(step, int(until) if until and until.isdecimal() else None)
@@ -127,12 +129,12 @@ def _some(numbers: list[str]) -> str:
 
 
 def _settings(journal: Journal, counts: dict[str, int]) -> list[Finding]:
-    """Check that the journal's marks of its progress are possible."""
+    """Check that the journal's notes of its progress are possible."""
     findings = []
-    made, until = journal.setting(MARK), journal.setting(WATERMARK) or "0"
-    if made and not _MARK.fullmatch(made):
+    made, until = journal.setting(MADE), journal.setting(WATERMARK) or "0"
+    if made and not _NUMBER.fullmatch(made):
         findings.append(Finding(f"{made!r:.80} does not say which steps have passages", RESTORE))
-    if not journal.setting(EMBEDDER) and (made or journal.setting(EMBEDDER) is None):  # "": none could be reached yet
+    if journal.setting(EMBEDDER) is None:  # "": none could be reached yet
         findings.append(Finding("it is not said which embedder the vectors are of", RESTORE))
     if not until.isdecimal():
         findings.append(Finding(f"{until!r:.80} does not say how far the index goes", REBUILD))
