@@ -24,7 +24,7 @@ from tinymem.stores.postgres.server.head import LOCK_HEAD, READ_HEAD, Head
 from tinymem.stores.postgres.server.pool import Connection, Statement, acquire_pool, release_pool, send
 from tinymem.stores.postgres.server.values import Planned
 
-__all__ = ["LAST", "USED", "Database"]
+__all__ = ["Database"]
 
 Values: TypeAlias = "Sequence[Any] | Mapping[str, Any]"
 
@@ -42,12 +42,6 @@ _VERSION = Planned("SELECT version FROM namespaces WHERE id = %s AND identity = 
 _VALUE = Planned("SELECT value FROM settings WHERE namespace = %s AND key = %s")
 _KEEP = Planned(
     "INSERT INTO settings VALUES (%s, %s, %s) ON CONFLICT (namespace, key) DO UPDATE SET value = excluded.value"
-)
-# The embedder in use, and the newest passage that has a vector of it.
-USED = "coalesce((SELECT value FROM settings WHERE namespace = %(ns)s AND key = 'embedder'), '')"
-LAST = (
-    f"coalesce((SELECT passage FROM vectors WHERE namespace = %(ns)s AND embedder = {USED} "
-    "ORDER BY passage DESC LIMIT 1), 0)"
 )
 _WRITES = "SELECT writes FROM writers WHERE namespace = %s AND writer = %s"
 

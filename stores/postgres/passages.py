@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from tinymem.protocols import EmbeddedPassage, Ids, Lexical, PassageRow, Place, Vectors
 from tinymem.protocols.settings import EMBEDDER, EMBEDDER_CHANGES, EMBEDDER_NAME, MADE, UNSPLIT, WATERMARK
-from tinymem.stores.postgres.database import LAST, USED, Database
+from tinymem.stores.postgres.database import Database
 from tinymem.stores.postgres.fulltext import FullText
 from tinymem.stores.postgres.identifiers import Identifiers
 from tinymem.stores.postgres.server.errors import guarded
+from tinymem.stores.postgres.server.head import LAST, USED
 from tinymem.stores.postgres.server.values import Planned, halves
 
 __all__ = ["Passages"]

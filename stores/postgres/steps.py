@@ -10,8 +10,9 @@ from tinymem.errors import InputError
 from tinymem.protocols import FileNote, MessageRow, StepOutline, StepRow, SummaryRow, Tally
 from tinymem.protocols.settings import REWRITES, WINDOW_CHANGES
 from tinymem.stores.filter import POSTGRES, Filter
-from tinymem.stores.postgres.database import LAST, Database
+from tinymem.stores.postgres.database import Database
 from tinymem.stores.postgres.server.errors import guarded
+from tinymem.stores.postgres.server.head import LAST
 from tinymem.stores.postgres.server.values import Planned
 
 __all__ = ["Steps"]

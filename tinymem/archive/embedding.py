@@ -30,7 +30,7 @@ from tinymem.errors import (
     safe_summary,
     warn_hourly,
 )
-from tinymem.protocols import Embedder, Journal, PassageRow, StepRow, Vectors
+from tinymem.protocols import Embedder, Journal, PassageRow, Vectors
 from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME, FENCE_KEY, WATERMARK
 from tinymem.recall.passages import passages_of
 from tinymem.recall.query.analysis import Query, analyse, embed_texts
@@ -165,13 +165,17 @@ class EmbeddingQueue:
     def cut_new(self) -> None:
         """Make the passages of new steps, and index their words."""
         while rows := self._journal.uncut(STEPS_READ):
-            passages = [(row.number, passage) for row in rows for passage in self._passages_of(row)]
-            self._journal.put_passages([row.number for row in rows], passages)
-
-    def _passages_of(self, row: StepRow) -> list[PassageRow]:
-        """Return the passages that a step lacks: all, unless an older version of tinymem has made some."""
-        passages = passages_of(step_of(self._journal, row.record), self.key)
-        return passages[len(self._journal.places(row.number)) :]
+            made = len(self._journal.places(rows[0].number))  # an older version may have cut the first one in part
+            numbers: list[int] = []
+            passages: list[tuple[int, PassageRow]] = []
+            while rows:
+                for row in rows:
+                    numbers.append(row.number)
+                    step = step_of(self._journal, row.record)
+                    passages += [(row.number, passage) for passage in passages_of(step, self.key)]
+                is_last = len(rows) < STEPS_READ or len(passages) >= BATCH
+                rows = [] if is_last else self._journal.rows(numbers[-1], STEPS_READ)
+            self._journal.put_passages(numbers, passages[made:])
 
     def _embed_pending(self, advance: Callable[[int], object], once: bool) -> int:
         self._verify_fingerprint()

@@ -8,7 +8,7 @@ from typing import Any
 
 from tinymem.stores.postgres.server.values import Planned
 
-__all__ = ["LOCK_HEAD", "READ_HEAD", "Head"]
+__all__ = ["LAST", "LOCK_HEAD", "READ_HEAD", "USED", "Head"]
 
 SHORT = 2_000  # bytes of a setting up to which its value is read at once
 _COUNTERS = "SELECT version, next_number, next_passage, passages, words, identity FROM namespaces WHERE id = %s"
@@ -19,6 +19,13 @@ _REST = (
 READ_HEAD = (Planned(_COUNTERS), *_REST)
 # One statement after the other: what the first waits for, the others see.
 LOCK_HEAD = (Planned(f"{_COUNTERS} FOR UPDATE"), *_REST)
+
+# The embedder in use, and the newest passage that has a vector of it.
+USED = "coalesce((SELECT value FROM settings WHERE namespace = %(ns)s AND key = 'embedder'), '')"
+LAST = (
+    f"coalesce((SELECT passage FROM vectors WHERE namespace = %(ns)s AND embedder = {USED} "
+    "ORDER BY passage DESC LIMIT 1), 0)"
+)
 
 
 @dataclass
