@@ -156,10 +156,16 @@ def check_layout(change: Change, text: str | None) -> None:
     assert change(installed, None).text == text
 
 
-@pytest.mark.parametrize("text", [None, "", "\n", "\ufeff", " \r\n", "{}", "{ }\n", "{\n}", '{"mcpServers":{}}'])
+@pytest.mark.parametrize("text", [None, "{}", "{}\n", "{ }\n", "{\n}", '{"mcpServers":{}}'])
 @pytest.mark.parametrize("name", [name for name in FILES if name.endswith("json")])
 def test_an_empty_file_comes_back_as_empty_as_it_was(name: str, text: str | None) -> None:
     check_layout(FILES[name], text)
+
+
+@pytest.mark.parametrize("text", ["", "\n", "\ufeff", " \r\n"])
+def test_a_file_without_anything_in_it_is_gone_with_what_was_added(text: str) -> None:
+    installed = FILES["cursor mcp.json"](text, Setup()).text
+    assert json.loads(installed or "") and FILES["cursor mcp.json"](installed, None).text is None
 
 
 @given(text=json_texts(SPACES), name=st.sampled_from([name for name in FILES if name.endswith("json")]))

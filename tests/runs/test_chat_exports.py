@@ -16,7 +16,7 @@ from tinymem import ActionStep, HierarchicalMemory
 from tinymem.errors import InputError
 from tinymem.messages import steps_from_messages
 from tinymem.runs import Run, read_runs
-from tinymem.runs.atif import trajectories
+from tinymem.runs.exports.atif import trajectories
 from tinymem.runs.exports.trajectories import read_trajectory
 from tinymem.runs.ingest import ingest_files
 

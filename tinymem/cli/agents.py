@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import secrets
 import sys
-from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,12 +13,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tinymem.cli.shared import Target, listen_at, on_memory, say, web_address
-from tinymem.errors import InputError, TinymemError
+from tinymem.errors import InputError
 
 if TYPE_CHECKING:
     from tinymem.memory.hierarchy import HierarchicalMemory
     from tinymem.memory.memories import Memories
-    from tinymem.steps.redaction import Redact
 
 __all__ = ["hook", "mcp"]
 
@@ -134,22 +132,15 @@ def hook(
 
     Example: tinymem hook stop --path ~/memory
     """
-    from tinymem.runs.hooks.answers import LONGEST, Answers, Asked, read_event
-    from tinymem.runs.hooks.privacy import is_left_alone, without_private
+    from tinymem.runs.hooks.answers import LONGEST
+    from tinymem.runs.hooks.warm import answer_here
 
-    target = replace(target, path=os.path.expanduser(target.path))
-
-    def opened(namespace: str, create: bool, redact: Redact = without_private) -> HierarchicalMemory:
-        return replace(target, namespace=namespace).open(create=create, redact=redact)
-
-    try:
-        with closing(Answers(opened)) as answers:
-            details = read_event(sys.stdin.read(LONGEST + 1))
-            if is_left_alone([str(details.get("cwd") or ""), os.getcwd()], leave_alone or ()):
-                return
-            asked = Asked(event, details, target.namespace, also or (), max_tokens, redact or ())
-            if text := answers.answer(asked):
-                say(text)
-    except TinymemError as error:  # exit status 2 would keep the agent from going on
-        say(f"tinymem: {error}", err=True)
-        raise typer.Exit(1) from None
+    folder, request = os.getcwd(), {"event": event, "namespace": target.namespace, "per_worktree": False}
+    request |= {"path": os.path.expanduser(target.path), "embedder": target.embedder, "also": also or ()}
+    request |= {"redact": redact or (), "leave_alone": leave_alone or (), "max_tokens": max_tokens}
+    found = answer_here({**request, "project": None, "folder": folder, "input": sys.stdin.read(LONGEST + 1)})
+    if found["out"]:
+        say(found["out"], nl=False)
+    if found["error"]:  # exit status 2 would keep the agent from going on
+        say(f"tinymem: {found['error']}", err=True)
+        raise typer.Exit(1)

@@ -60,7 +60,7 @@ def export(
 
 
 def _export_trajectories(target: Target, to: Path | TextIO) -> None:
-    from tinymem.runs.atif import export_trajectories
+    from tinymem.runs.exports.atif import export_trajectories
     from tinymem.steps.progress import show_progress
     from tinymem.upkeep.exporting import open_export
 

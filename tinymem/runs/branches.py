@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tinymem.messages.sendable import raw_calls
+from tinymem.runs.values import text_in
 
 if TYPE_CHECKING:
-    from tinymem.runs.transcripts import Event
+    from tinymem.runs.transcripts import Said
 
 __all__ = ["Branches", "Line", "Shown"]
 
@@ -34,7 +35,7 @@ class Line(NamedTuple):
         turn: The id of the answer that it is a part of.
         calls: The calls that it makes, or answers.
         goes_on: It goes on with what is before it, though it is no child of that.
-        events: Its messages.
+        said: Its messages.
         summary: What it puts in the place of all before it.
     """
 
@@ -44,38 +45,30 @@ class Line(NamedTuple):
     parent: str | None
     role: str
     turn: str
-    calls: tuple[str, ...]
+    calls: Sequence[str]
     goes_on: bool
-    events: Sequence[Event] = ()
+    said: Sequence[Said] = ()
     summary: str = ""
 
     @staticmethod
-    def of(
-        value: Mapping[str, Any], number: int, session: str, events: Sequence[Event] = (), summary: str = ""
-    ) -> Line:
+    def of(value: Mapping[str, Any], number: int, session: str, said: Sequence[Said] = (), summary: str = "") -> Line:
         """Make one of a line's value and what was read of it."""
-        uuid, parent = value.get("uuid"), value.get("parentUuid", False)
-        if parent is None and isinstance(value.get("logicalParentUuid"), str):
-            parent = value["logicalParentUuid"]
-        message = value.get("message")
-        turn = (
-            message.get("id") if isinstance(message, Mapping) else QUEUED if value.get("type") == "attachment" else ""
-        )
-        role = str(events[0].message["role"]) if events else ""
-        calls = [str(call.get("id")) for event in events for call in raw_calls(event.message)]
-        calls += [str(event.message.get("tool_call_id")) for event in events if event.message["role"] == "tool"]
-        goes_on = bool(summary) or value.get("subtype") == "compact_boundary" or value.get("isSidechain") is True
+        before = text_in(value, "parentUuid") or text_in(value, "logicalParentUuid")
+        marks = (value.get("isSidechain"), value.get("isCompactSummary"))
+        messages = [each.message for each in said]
+        made = [str(call.get("id")) for message in messages for call in raw_calls(message)]
+        answered = [str(message.get("tool_call_id")) for message in messages if message["role"] == "tool"]
         return Line(
-            number,
-            session,
-            uuid if isinstance(uuid, str) else "",
-            None if parent is False else parent if isinstance(parent, str) else "",
-            role,
-            turn if isinstance(turn, str) else "",
-            tuple(calls),
-            goes_on or value.get("isCompactSummary") is True,
-            events,
-            summary,
+            number=number,
+            session=session,
+            uuid=text_in(value, "uuid"),
+            parent=before if "parentUuid" in value else None,
+            role=str(messages[0]["role"]) if messages else "",
+            turn=QUEUED if value.get("type") == "attachment" else text_in(value, "message", "id"),
+            calls=(*made, *answered),
+            goes_on=bool(summary) or value.get("subtype") == "compact_boundary" or any(mark is True for mark in marks),
+            said=said,
+            summary=summary,
         )
 
 
@@ -113,6 +106,11 @@ class Branches:
     names: dict[str, str] = field(default_factory=dict)
     tail: list[Line] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        """Copy what came out of JSON, and is kept as it was."""
+        self.left, self.begun, self.names = [*self.left], [*self.begun], {**self.names}
+        self.tail = [Line(*line) for line in self.tail]
+
     def part(self, new: Sequence[Line]) -> Shown:
         """Part new lines, which stand behind the tail."""
         lines = [*self.tail, *new]
@@ -123,7 +121,7 @@ class Branches:
             unsaid = {*self.left}
             self._find_begun(lines, parents, path, [line for line in left if line.number not in unsaid])
         with_ids = [line for line in kept if line.uuid][-TAIL:]
-        tail = [line._replace(events=(), summary="", role=line.role if line.uuid in path else "") for line in with_ids]
+        tail = [line._replace(said=(), summary="", role=line.role if line.uuid in path else "") for line in with_ids]
         went_back = bool(self.tail) and (is_lost or any(line.role for line in left))
         return Shown(self._named(kept), left, tail, went_back)
 
@@ -166,7 +164,7 @@ def _parents(lines: Sequence[Line]) -> tuple[dict[str, str], bool]:
             continue
         parent = line.parent
         if parent and parent not in known:
-            is_lost, parent = is_lost or bool(line.events), newest.get(line.session, "")
+            is_lost, parent = is_lost or bool(line.said), newest.get(line.session, "")
         elif not parent and line.goes_on:
             parent = newest.get(line.session, "")
         found.setdefault(line.uuid, parent)

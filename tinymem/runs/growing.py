@@ -7,7 +7,7 @@ again, whose messages are known. Where the bytes before a place are not those th
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from io import BufferedReader, BytesIO
@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from tinymem.errors import InputError
 from tinymem.protocols.settings import TRANSCRIPT
-from tinymem.runs.branches import Branches, Line
 from tinymem.runs.ingest import Ingested, add_run, ingest_files, is_being_written, is_json
 from tinymem.runs.readers import MALFORMED, Run, runs_of
-from tinymem.runs.transcripts import DAMAGED, Queued, Thread, Transcript, is_event
+from tinymem.runs.transcripts import DAMAGED, Transcript, is_event
 from tinymem.upkeep.lines import LONGEST, byte_lines, json_values, read_values
 
 if TYPE_CHECKING:
@@ -38,62 +37,16 @@ class Place:
     """The place up to which a session file was read.
 
     Attributes:
-        session: The session of lines that name none.
         offset: The bytes before it.
         lines: The lines before it.
         digest: A hash of the last of these bytes.
-        calls: By session, the calls that wait for their results.
-        is_named: The file says what its session is.
-        parents: The sessions that it comes from.
-        own_calls: Calls of tinymem's tools that wait for their results.
-        queued: Prompts that were typed while the agent worked.
-        left: The numbers of lines of branches that were left.
-        begun: The ids of lines that begin a branch beside one that was added.
-        names: By session, the name of the branch that it goes on in.
-        tail: The newest lines.
+        transcript: What reading goes on with.
     """
 
-    session: str
     offset: int = 0
     lines: int = 0
     digest: str = ""
-    calls: Mapping[str, list[str]] = field(default_factory=dict)
-    is_named: bool = False
-    parents: Sequence[str] = ()
-    own_calls: Sequence[str] = ()
-    queued: Sequence[Sequence[Any]] = ()
-    left: Sequence[int] = ()
-    begun: Sequence[str] = ()
-    names: Mapping[str, str] = field(default_factory=dict)
-    tail: Sequence[Sequence[Any]] = ()
-
-    def transcript(self) -> Transcript:
-        """Return the sessions of the file as they are here."""
-        found = Transcript(self.session, [Thread(name, [*calls], True) for name, calls in self.calls.items()])
-        found.is_named, found.parents, found.own_calls = self.is_named, [*self.parents], {*self.own_calls}
-        found.queued = [Queued(*queued) for queued in self.queued]
-        tail = [Line._make([*line[:6], tuple(line[6]), *line[7:]]) for line in self.tail]
-        found.branches = Branches(0, [*self.left], [*self.begun], dict(self.names), tail)
-        return found
-
-    def behind(self, transcript: Transcript, read: bytes) -> Place:
-        """Return the place behind bytes that were read."""
-        branches = transcript.branches
-        return Place(
-            transcript.session,
-            self.offset + len(read),
-            self.lines + read.count(b"\n"),
-            "",
-            {name: thread.calls for name, thread in transcript.threads.items()},
-            transcript.is_named,
-            transcript.parents,
-            sorted(transcript.own_calls),
-            transcript.queued,
-            branches.left,
-            branches.begun,
-            branches.names,
-            branches.tail,
-        )
+    transcript: Mapping[str, Any] = field(default_factory=dict)
 
 
 def ingest_growing(memory: HierarchicalMemory, file: Path) -> Ingested:
@@ -136,15 +89,15 @@ def _without_last(done: Ingested) -> Ingested:
 
 def _add(memory: HierarchicalMemory, file: Path, place: Place, unread: bytes, done: Ingested) -> Place:
     """Add the messages in the bytes behind a place, and return the place behind them."""
-    transcript = place.transcript()
+    transcript = Transcript(file.stem, place.transcript)
     runs = [*_runs(file, unread, place.lines, transcript)]
     begin = place
     if transcript.went_back:
         with file.open("rb") as stream:
             unread = stream.read(place.offset + len(unread))
-        begin = Place(file.stem)
-        transcript = begin.transcript()
-        transcript.branches = Branches(place.lines, [*place.left], [*place.begun])
+        begin, branches = Place(), place.transcript["branches"]
+        kept = {"known": place.lines, "left": branches["left"], "begun": branches["begun"]}
+        transcript = Transcript(file.stem, {"branches": kept})
         runs = [*_runs(file, unread, 0, transcript)]
     try:
         for run in runs:
@@ -153,7 +106,8 @@ def _add(memory: HierarchicalMemory, file: Path, place: Place, unread: bytes, do
         done.leave_out(transcript.skipped, transcript.damaged)
         for run in runs:
             done.leave_out({MALFORMED: run.skipped.get(MALFORMED, 0)}, run.damaged if MALFORMED in run.skipped else [])
-    return begin.behind(transcript, unread)
+    lines = begin.lines + unread.count(b"\n")
+    return Place(begin.offset + len(unread), lines, "", transcript.kept())
 
 
 def _runs(file: Path, unread: bytes, before: int, transcript: Transcript) -> Iterator[Run]:
@@ -222,7 +176,7 @@ def _begin(file: Path, stream: BinaryIO) -> tuple[Place, bytes] | None:
     values = (value for line in islice(stream, LOOKED_AT) for value in json_values(line)[0])
     is_session = is_event(next(values, None))
     stream.seek(0)
-    return (Place(file.stem), b"") if is_session else None
+    return (Place(), b"") if is_session else None
 
 
 def _key(file: Path) -> str:

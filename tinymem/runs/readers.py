@@ -7,17 +7,17 @@ The shape of a file is recognised by its content; each may be gzip'd:
 - tau-bench results: a JSON list of `{"task_id": ..., "traj": [messages], ...}`;
 - mini-swe-agent trajectories: `{"messages": [...], "info": ..., "trajectory_format": ...}`;
 - session files of coding agents: see `tinymem.runs.transcripts`;
-- dumps of LangChain and smolagents: see `tinymem.runs.dumps`;
+- dumps of LangChain and smolagents: see `tinymem.runs.exports.dumps`;
 - exports of ChatGPT, Claude.ai, Gemini CLI and Slack, and ATIF trajectories: see `tinymem.runs.exports`;
 - documents (.md, .txt): see `tinymem.runs.exports.documents`;
-- zip archives and folders of these, and Cursor's database: see `tinymem.runs.folders`.
+- zip archives and folders of these, and Cursor's database: see `tinymem.runs.exports.folders`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timezone
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -26,11 +26,12 @@ from tinymem.errors import InputError, describe_type
 from tinymem.memory.context.fitting import as_message
 from tinymem.messages.conversion import message_places, steps_from_messages
 from tinymem.messages.formats import chat_messages
-from tinymem.runs.dumps import chat_of
 from tinymem.runs.exports import Conversation, conversations_of, is_gemini_log, read_gemini_log
 from tinymem.runs.exports.documents import is_document, read_document
-from tinymem.runs.folders import conversations_in, is_export
-from tinymem.runs.transcripts import APART, DAMAGED, Thread, Transcript, is_event
+from tinymem.runs.exports.dumps import chat_of
+from tinymem.runs.exports.folders import conversations_in, is_export
+from tinymem.runs.transcripts import APART, DAMAGED, Said, Thread, Transcript, is_event
+from tinymem.runs.values import time_of, value_in
 from tinymem.steps.checks import to_path
 from tinymem.steps.step import Step
 from tinymem.steps.types import UNDATED, MessageStep
@@ -49,6 +50,7 @@ __all__ = ["MALFORMED", "Compaction", "Run", "read_runs", "runs_of"]
 
 MALFORMED = "malformed message"
 BEFORE = b"\xef\xbb\xbf \t"  # a byte order mark, and blanks
+JSON = (b"{", b"[{", b"[[", b"[\n", b"[\r")  # beginnings of a document that is none
 SHAPES = "a list of chat messages, {'messages': [...]}, {'traj': [...]} or a message"
 
 
@@ -70,7 +72,7 @@ class Run:
         fault: What ended the file early.
         compactions: Where the agent's program compacted the conversation, in order.
         damaged: The places of lines and messages that were damaged.
-        marks: What its messages are known by in other files, one for each; none where they have no such thing.
+        marks: What its messages are known by in other files, one for each; "" where it has no such thing.
         parents: Names of runs that it may begin with.
         file: The file, where that alone says which run this is.
         goes_on: It goes on with messages that were read before.
@@ -113,7 +115,7 @@ def read_runs(path: str | Path, raw: BinaryIO | None = None) -> Iterator[Run]:
     """
     path = to_path("path", path)
     if raw is None and is_export(path):
-        yield from (_of_export(one, str(path)) for one in conversations_in(path))
+        yield from (_of_export(conversation, str(path)) for conversation in conversations_in(path))
         return
     lines = byte_lines(path, LONGEST, raw)
     try:
@@ -128,18 +130,19 @@ def read_runs(path: str | Path, raw: BinaryIO | None = None) -> Iterator[Run]:
 def _runs_in(path: Path, lines: Iterator[RawLine]) -> Iterator[Run]:
     """Read the runs of a file by its shape, which its first whole line tells."""
     head: list[RawLine] = []
+    is_whole = False
     for number, line in lines:
         if line is None or line.strip():
             head.append((number, line))
-            if json_values(line)[1]:
+            is_whole = json_values(line)[1]
+            if is_whole:
                 break
     if not head:
         raise InputError(f"{path} is empty")
-    if is_document(path) and not (head[0][1] or b"").lstrip(BEFORE).startswith((b"{", b"[{", b"[[", b"[\n", b"[\r")):
-        texts = ((number, (line or b"").decode("utf-8", "replace")) for number, line in chain(head, lines))
-        yield _of_export(read_document(((number, text) for number, text in texts if text.strip()), path), str(path))
+    if is_document(path) and not (head[0][1] or b"").lstrip(BEFORE).startswith(JSON):
+        yield _of_export(read_document(_texts(chain(head, lines)), path), str(path))
         return
-    if len(head) > 1 or not json_values(head[0][1])[1]:
+    if len(head) > 1 or not is_whole:
         head += lines
         if not is_of_lines(head):
             yield from _runs_of_document(path, head)
@@ -156,63 +159,12 @@ def _runs_in(path: Path, lines: Iterator[RawLine]) -> Iterator[Run]:
         yield last.with_damage(damaged)
 
 
-def _runs_of_lines(path: Path, values: Iterator[tuple[int, Any]], damaged: list[str]) -> Iterator[Run]:
-    """Read lines with a JSON value each; those of a shape that none has are damaged."""
-    fault: InputError | None = None
-    count = others = 0
-    for number, value in values:
-        rest = chain([(number, value)], values)
-        if count == 0 and isinstance(value, Mapping) and "tinymem_export" in value:
-            raise InputError(f"{path} is the export of a memory: add it with tinymem import {path.name}")
-        if count == 0 and is_event(value):
-            transcript = Transcript(path.stem)
-            yield from runs_of(path, rest, transcript)
-            if not any(thread.events for thread in transcript.threads.values()):
-                kinds = ", ".join(f"{count:,} {kind}" for kind, count in transcript.skipped.items())
-                raise InputError(f"{path}: should be {SHAPES}, and has no message, only {kinds}"[:400])
-            return
-        if count == 0 and is_gemini_log(value) and "messages" not in value:
-            yield _of_export(read_gemini_log(one for _, one in rest), str(path))
-            return
-        if count == 0 and _is_message(value):
-            yield _run(_said_in_lines(path, rest, damaged), f"{path.name}#1", file=path)
-            return
-        try:
-            for run in _runs_of_value(value, path, f"line {number}", count):
-                count += 1
-                yield run
-        except InputError as error:
-            fault = fault or error
-            damaged.append(f"line {number}")
-            continue
-        others += 1
-    if fault is not None and not others:
-        raise fault
-
-
-def _said_in_lines(path: Path, values: Iterable[tuple[int, Any]], damaged: list[str]) -> Iterator[_Said]:
-    for number, value in values:
-        try:
-            yield _said(value, f"{path}, line {number}")
-        except InputError:
-            damaged.append(f"line {number}")
-
-
-def runs_of(path: Path, values: Iterable[tuple[int, Any]], transcript: Transcript) -> Iterator[Run]:
-    """Read lines of a session file behind those that `transcript` has read: a run for each session in them."""
-    fault = transcript.read(values)
-    grown = [] if transcript.went_back else [thread for thread in transcript.threads.values() if thread.events]
-    skipped: Mapping[str, int] = transcript.skipped
-    for thread in grown:
-        said = [_Said(f"{path}, {at}", message, _moment(clock), mark) for at, message, clock, mark in thread.events]
-        is_own = thread.session == transcript.session
-        file = path if is_own and not transcript.is_named and thread.session == path.stem else None
-        run = _run(said, thread.session, skipped, thread, fault if thread is grown[-1] else None, file)
-        damaged = [*transcript.damaged, *run.damaged] if skipped else run.damaged
-        yield replace(run, damaged=damaged, parents=transcript.parents if is_own else ())
-        skipped = {}
-    if not grown and fault is not None:
-        raise fault
+def _texts(lines: Iterable[RawLine]) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a text that are not blank."""
+    for number, line in lines:
+        text = (line or b"").decode("utf-8", "replace")
+        if text.strip():
+            yield number, text
 
 
 def _runs_of_document(path: Path, lines: Sequence[RawLine]) -> Iterator[Run]:
@@ -223,69 +175,66 @@ def _runs_of_document(path: Path, lines: Sequence[RawLine]) -> Iterator[Run]:
     except UnicodeDecodeError as error:
         what = "is not a text file" if any(b"\0" in (line or b"") for _, line in lines) else "is not UTF-8"
         raise InputError(f"{path}: {what} (byte {error.start} is {error.object[error.start]:#04x})") from error
-    yield from _runs_of_value(parse_json_line(blank + text, path, 1), path, "", 0)
+    yield from _runs_of_value(parse_json_line(blank + text, path, 1), path, str(path), 0)
 
 
-def _runs_of_value(value: Any, path: Path, where: str, count: int) -> Iterator[Run]:
-    """Read the runs of one value; `count` runs come before it in the file."""
-    name = f"{path.name}#{count + 1}"
-    place = f"{path}, {where}" if where else str(path)
-    if (exported := conversations_of(value, path.stem)) is not None:
-        yield from (_of_export(one, place) for one in exported)
-    elif (dump := chat_of(value)) is not None:
-        messages, skipped = dump
-        yield _run(_listed(messages, place), name, skipped, file=path)
-    elif isinstance(value, Mapping):
-        yield _run(_messages_of(value, place), name, file=path)
-    elif isinstance(value, list) and value and _is_message(value[0]):
-        yield _run(_listed(value, place), name, file=path)
-    elif isinstance(value, list) and value and isinstance(value[0], Mapping):
-        for at, one in enumerate(value):
-            if not isinstance(one, Mapping):
-                raise InputError(f"{place}, entry {at}: should be {SHAPES}, not {type(one).__name__}")
-            name = f"{path.name}#{count + at + 1}"
-            yield _run(_messages_of(one, f"{place}, entry {at}"), name, file=path)
-    else:
-        what = "an empty list" if value == [] else type(value).__name__
-        raise InputError(f"{place}: should be {SHAPES}, not {what}")
+# -- lines with a JSON value each -------------------------------------------------------------------------------------
 
 
-def _of_export(one: Conversation, place: str) -> Run:
-    return _run(_listed([*one.messages], f"{place}, {one.session}"), one.session, one.skipped)
-
-
-def _messages_of(value: Mapping[str, Any], place: str) -> Iterator[_Said]:
-    for key in ("messages", "traj"):
-        if isinstance(value.get(key), list):
-            return _listed(value[key], place)
-    raise InputError(f"{place}: should be {SHAPES}, and has only {', '.join(map(repr, value)) or 'nothing'}"[:400])
-
-
-def _listed(messages: list[Any], place: str) -> Iterator[_Said]:
-    for at, message in enumerate(messages):
-        here = f"{place}, message {at}"
+def _runs_of_lines(path: Path, values: Iterator[tuple[int, Any]], damaged: list[str]) -> Iterator[Run]:
+    """Read lines with a JSON value each; those of a shape that none has are damaged."""
+    fault: InputError | None = None
+    count = others = 0
+    for number, value in values:
+        shapes = LINES.items() if count == 0 else ()
+        read = next((read for is_shape, read in shapes if is_shape(value)), None)
+        if read is not None:
+            yield from read(path, chain([(number, value)], values), damaged)
+            return
         try:
-            yield _said(message, here)
-        except InputError:
-            yield _Said(here, {"role": None})  # what is no message is left out with the malformed ones
+            for run in _runs_of_value(value, path, f"{path}, line {number}", count):
+                count += 1
+                yield run
+            others += 1
+        except InputError as error:
+            fault = fault or error
+            damaged.append(f"line {number}")
+    if fault is not None and not others:
+        raise fault
 
 
-class _Said(NamedTuple):
-    """A message, its place in the file, when it was said, and what it is known by, if the file has that."""
-
-    place: str
-    message: Mapping[str, Any]
-    moment: datetime | None = None
-    mark: str = ""
+Numbered = Iterable[tuple[int, Any]]
 
 
-def _as_chat(said: list[_Said]) -> list[_Said]:
-    """Return messages of any format as those of a chat, each with the place and time of the one that it came from."""
-    given = [one.message for one in said]
-    chat = chat_messages(given)
-    if chat is given or all(one is other for one, other in zip(chat, given, strict=False)):
-        return said
-    return [said[min(at, len(said) - 1)]._replace(message=message) for at, message in enumerate(chat)]
+def _refuse_export(path: Path, values: Numbered, damaged: list[str]) -> Iterator[Run]:
+    raise InputError(f"{path} is the export of a memory: add it with tinymem import {path.name}")
+
+
+def _runs_of_sessions(path: Path, values: Numbered, damaged: list[str]) -> Iterator[Run]:
+    """Read a session file of a coding agent."""
+    transcript = Transcript(path.stem)
+    yield from runs_of(path, values, transcript)
+    if not any(thread.events for thread in transcript.threads.values()):
+        kinds = ", ".join(f"{count:,} {kind}" for kind, count in transcript.skipped.items())
+        raise InputError(f"{path}: should be {SHAPES}, and has no message, only {kinds}"[:400])
+
+
+def _run_of_log(path: Path, values: Numbered, damaged: list[str]) -> Iterator[Run]:
+    """Read a log of Gemini CLI."""
+    yield _of_export(read_gemini_log(value for _, value in values), str(path))
+
+
+def _run_of_messages(path: Path, values: Numbered, damaged: list[str]) -> Iterator[Run]:
+    """Read lines with a message each."""
+
+    def read() -> Iterator[Said]:
+        for number, value in values:
+            try:
+                yield _said(value, f"{path}, line {number}")
+            except InputError:
+                damaged.append(f"line {number}")
+
+    yield _run(read(), f"{path.name}#1", file=path)
 
 
 def _is_message(value: Any) -> bool:
@@ -295,102 +244,172 @@ def _is_message(value: Any) -> bool:
     )
 
 
-def _said(value: Any, place: str) -> _Said:
+LINES: Mapping[Callable[[Any], bool], Callable[[Path, Numbered, list[str]], Iterator[Run]]] = {
+    lambda value: value_in(value, "tinymem_export") is not None: _refuse_export,
+    is_event: _runs_of_sessions,
+    lambda value: is_gemini_log(value) and "messages" not in value: _run_of_log,
+    _is_message: _run_of_messages,
+}
+
+
+def runs_of(path: Path, values: Numbered, transcript: Transcript) -> Iterator[Run]:
+    """Read lines of a session file behind those that `transcript` has read: a run for each session in them."""
+    fault = transcript.read(values)
+    grown = [] if transcript.went_back else [thread for thread in transcript.threads.values() if thread.events]
+    skipped: Mapping[str, int] = transcript.skipped
+    damaged: Sequence[str] = transcript.damaged
+    for thread in grown:
+        said = [event._replace(place=f"{path}, {event.place}") for event in thread.events]
+        run = _run_of_thread(said, thread)
+        run = replace(run, skipped={**skipped, **run.skipped}, damaged=[*damaged, *run.damaged])
+        if thread.session == transcript.session:
+            is_known_by_file = not transcript.is_named and thread.session == path.stem
+            run = replace(run, parents=transcript.parents, file=path if is_known_by_file else None)
+        yield replace(run, fault=fault if thread is grown[-1] else None)
+        skipped, damaged = {}, ()
+    if not grown and fault is not None:
+        raise fault
+
+
+# -- values -----------------------------------------------------------------------------------------------------------
+
+
+def _runs_of_value(value: Any, path: Path, place: str, count: int) -> Iterator[Run]:
+    """Read the runs of one value; `count` runs come before it in the file."""
+    name, exported, dump = f"{path.name}#{count + 1}", conversations_of(value, path.stem), chat_of(value)
+    is_list = isinstance(value, list) and bool(value)
+    if exported is not None:
+        yield from (_of_export(conversation, place) for conversation in exported)
+    elif dump is not None:
+        yield _run(_listed(dump[0], place), name, dump[1], path)
+    elif isinstance(value, Mapping):
+        yield _run(_messages_of(value, place), name, file=path)
+    elif is_list and _is_message(value[0]):
+        yield _run(_listed(value, place), name, file=path)
+    elif is_list and isinstance(value[0], Mapping):
+        for index, entry in enumerate(value):
+            if not isinstance(entry, Mapping):
+                raise InputError(f"{place}, entry {index}: should be {SHAPES}, not {type(entry).__name__}")
+            said = _messages_of(entry, f"{place}, entry {index}")
+            yield _run(said, f"{path.name}#{count + index + 1}", file=path)
+    else:
+        what = "an empty list" if value == [] else type(value).__name__
+        raise InputError(f"{place}: should be {SHAPES}, not {what}")
+
+
+def _of_export(conversation: Conversation, place: str) -> Run:
+    said = _listed(conversation.messages, f"{place}, {conversation.session}")
+    return _run(said, conversation.session, conversation.skipped)
+
+
+def _messages_of(value: Mapping[str, Any], place: str) -> Iterator[Said]:
+    for key in ("messages", "traj"):
+        if isinstance(value.get(key), list):
+            return _listed(value[key], place)
+    raise InputError(f"{place}: should be {SHAPES}, and has only {', '.join(map(repr, value)) or 'nothing'}"[:400])
+
+
+def _listed(messages: Sequence[Any], place: str) -> Iterator[Said]:
+    for index, message in enumerate(messages):
+        here = f"{place}, message {index}"
+        try:
+            yield _said(message, here)
+        except InputError:
+            yield Said(here, {"role": None})  # what is no message is left out with the malformed ones
+
+
+def _said(value: Any, place: str) -> Said:
     """Check a message, and remove what mini-swe-agent adds to it; its closing role "exit" becomes "user"."""
     if not _is_message(value):
         keys = f"has only {', '.join(map(repr, value))[:200]}" if isinstance(value, Mapping) else None
         raise InputError(f"{place}: should be a message with a role, and {keys or f'is {type(value).__name__}'}")
-    extra = value.get("extra")
-    clock = value.get("timestamp", extra.get("timestamp") if isinstance(extra, Mapping) else None)
-    message = {key: one for key, one in value.items() if key not in ("extra", "timestamp")}
+    clock = value["timestamp"] if "timestamp" in value else value_in(value, "extra", "timestamp")
+    moment = time_of(clock)
+    if clock and moment is None:
+        raise InputError(f"{place}: the time of the message cannot be read: {describe_type(clock)}")
+    message = {key: field for key, field in value.items() if key not in ("extra", "timestamp")}
     if message.get("role") == "exit":
         message["role"] = "user"
-    return _Said(place, message, _moment(clock, place))
+    return Said(place, message, moment)
 
 
-def _moment(clock: Any, place: str = "") -> datetime | None:
-    """Parse a time: ISO 8601 (UTC where it has no zone), or seconds since 1970; without a `place` None on failure."""
-    if clock is None or clock == "":
-        return None
-    try:
-        if isinstance(clock, str):
-            time = datetime.fromisoformat(clock.replace("Z", "+00:00"))
-            return time if time.tzinfo else time.replace(tzinfo=timezone.utc)
-        return datetime.fromtimestamp(clock, timezone.utc)
-    except (ValueError, TypeError, OverflowError, OSError) as error:
-        if not place:
-            return None
-        raise InputError(f"{place}: the time of the message cannot be read: {describe_type(clock)}") from error
+# -- messages as steps ------------------------------------------------------------------------------------------------
 
 
 def _run(
-    messages: Iterable[_Said],
-    name: str,
-    skipped: Mapping[str, int] | None = None,
-    thread: Thread | None = None,
-    fault: InputError | None = None,
-    file: Path | None = None,
+    messages: Iterable[Said], name: str, skipped: Mapping[str, int] | None = None, file: Path | None = None
 ) -> Run:
-    """Convert messages to the steps of a run, up to the `fault` behind them all; a malformed one is left out.
-
-    The run may go on with a thread whose earlier messages are not among these.
-    """
-    said: list[_Said] = []
+    """Convert messages to the steps of a run, up to what ends the file early; a malformed one is left out."""
+    said: list[Said] = []
+    fault: InputError | None = None
     try:
-        for one in messages:
-            said.append(one)
+        for message in messages:
+            said.append(message)
     except InputError as error:
         fault = error
-    pending = thread.waiting if thread else []
+    run = _run_of_thread(said, Thread(name))
+    apart = sum(isinstance(step, MessageStep) and step.role == "tool" for step in run.steps)
+    counted = {**(skipped or {}), **run.skipped, **({APART: apart} if apart else {})}
+    return replace(run, skipped=counted, fault=fault, file=file)
+
+
+def _run_of_thread(said: Sequence[Said], thread: Thread) -> Run:
+    """Convert the messages of a thread, which may go on with others; a malformed one is left out."""
     damaged: list[str] = []
     try:
-        said = _as_chat(said)
-        made = _converted(said, name, pending)
+        chat = _as_chat(said)
+        made = _converted(chat, thread)
     except (InputError, RecursionError):
-        said, malformed = _sound(said)
-        damaged = [place.rpartition(", ")[2] for place, *_ in malformed]
-        if not said:
-            raise InputError(f"{malformed[0].place}: {_complaint(malformed[0], name)}") from None
-        made = _converted(said, name, pending)
-    steps: list[Step] = []
+        complaints = [_complaint(message) for message in said]
+        judged = [*zip(said, complaints, strict=True)]
+        damaged = [message.place.rpartition(", ")[2] for message, complaint in judged if complaint]
+        chat = _as_chat([message for message, complaint in judged if not complaint])
+        if not chat:
+            raise InputError(f"{said[0].place}: {complaints[0]}") from None
+        made = _converted(chat, thread)
     places = message_places(made, [step.to_messages(style="tools") for step in made])
-    left = [*thread.compactions] if thread is not None else []
-    compactions: list[Compaction] = []
-    last = next((one.moment for one in said if one.moment is not None), None)
-    for step, (at, *_) in zip(made, places, strict=True):
-        while left and left[0][0] <= at:  # one before all steps was of a session that this file goes on with
-            compactions.append(Compaction(len(steps), left.pop(0)[1]))
-        moment = said[at].moment
-        own = as_message(step) if thread is not None and thread.goes_on else step
-        last = moment or last  # for order: what has no time comes with what was said before it, and is marked
+    firsts = [first for first, *_ in places]
+    left = [(count, summary) for count, summary in thread.compactions if firsts and count <= firsts[-1]]
+    return Run(
+        thread.session,
+        _dated(made, chat, firsts, thread.goes_on),
+        {MALFORMED: len(damaged)} if damaged else {},
+        compactions=[Compaction(bisect_left(firsts, count), summary) for count, summary in left],
+        damaged=damaged,
+        marks=[message.mark for message in chat],
+        goes_on=thread.goes_on,
+    )
+
+
+def _dated(steps: Sequence[Step], said: Sequence[Said], firsts: Sequence[int], goes_on: bool) -> list[Step]:
+    """Return steps with the times of their messages; one that has none gets that of the one before, and a mark."""
+    last = next((message.moment for message in said if message.moment is not None), None)
+    dated: list[Step] = []
+    for step, message in zip(steps, (said[first] for first in firsts), strict=True):
+        last = message.moment or last
         known = {} if last is None else {"timestamp": last}
-        steps.append(own.evolve(**known) if moment else own.evolve(**known, metadata={**own.metadata, UNDATED: True}))
-    marks = [one.mark for one in said] if thread is not None else ()
-    counted = {**(skipped or {}), **({MALFORMED: len(damaged)} if damaged else {})}
-    if thread is None and (apart := sum(isinstance(step, MessageStep) and step.role == "tool" for step in made)):
-        counted[APART] = apart
-    goes_on = thread is not None and thread.goes_on
-    return Run(name, steps, counted, fault, compactions, damaged, marks, (), file, goes_on)
+        undated = {} if message.moment else {"metadata": {**step.metadata, UNDATED: True}}
+        dated.append((as_message(step) if goes_on else step).evolve(**known, **undated))
+    return dated
 
 
-def _converted(said: Sequence[_Said], name: str, pending: Iterable[str]) -> list[Step]:
-    return steps_from_messages([one.message for one in said], session=name, pending=pending)
+def _as_chat(said: Sequence[Said]) -> Sequence[Said]:
+    """Return messages of any format as those of a chat, each with the place and time of the one that it came from."""
+    given = [message.message for message in said]
+    chat = chat_messages(given)
+    if chat is given or all(message is other for message, other in zip(chat, given, strict=False)):
+        return said
+    return [said[min(index, len(said) - 1)]._replace(message=message) for index, message in enumerate(chat)]
 
 
-def _sound(said: Sequence[_Said]) -> tuple[list[_Said], list[_Said]]:
-    """Part messages in those that can be converted, as those of a chat, and those that cannot."""
-    kept: list[_Said] = []
-    malformed: list[_Said] = []
-    for one in said:
-        (malformed if _complaint(one, "") else kept).append(one)
-    return _as_chat(kept), malformed
+def _converted(said: Sequence[Said], thread: Thread) -> list[Step]:
+    return steps_from_messages([each.message for each in said], session=thread.session, pending=thread.waiting)
 
 
-def _complaint(one: _Said, name: str) -> str:
+def _complaint(said: Said) -> str:
     """Return what is wrong with a message; "" for nothing."""
     try:
-        chat = _as_chat([one])
-        _converted(chat, name, ())
+        _converted(_as_chat([said]), Thread(""))
     except RecursionError:
         return "it is nested too deeply"
     except InputError as error:

@@ -8,9 +8,10 @@ its line is.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from tinymem.errors import InputError
@@ -19,9 +20,11 @@ from tinymem.messages.recognition import body_of
 from tinymem.messages.sendable import name_and_arguments, raw_calls
 from tinymem.runs.branches import Branches, Line
 from tinymem.runs.harness import is_own_tool, own_words, program_line
+from tinymem.runs.values import mapping_in, text_in, time_of
 from tinymem.steps.content import as_text, to_json
+from tinymem.steps.step import Message
 
-__all__ = ["APART", "DAMAGED", "Event", "Queued", "Thread", "Transcript", "is_event"]
+__all__ = ["APART", "DAMAGED", "Queued", "Said", "Thread", "Transcript", "is_event"]
 
 APART = "result that stands apart from its call"
 DAMAGED = "damaged line"
@@ -38,12 +41,12 @@ TASKS = "<task-notification"
 MOST_QUEUED = 100
 
 
-class Event(NamedTuple):
-    """A message, its place in the file, the time that the file gives it, and what its line is known by."""
+class Said(NamedTuple):
+    """A message, its place in the file, when it was said, and what it is known by, where the file has that."""
 
     place: str
     message: Mapping[str, Any]
-    clock: Any
+    moment: datetime | None = None
     mark: str = ""
 
 
@@ -72,7 +75,7 @@ class Thread:
     session: str
     calls: list[str] = field(default_factory=list)
     goes_on: bool = False
-    events: list[Event] = field(default_factory=list)
+    events: list[Said] = field(default_factory=list)
     waiting: list[str] = field(default_factory=list)
     compactions: list[tuple[int, str]] = field(default_factory=list)
 
@@ -90,8 +93,11 @@ def is_event(value: Any) -> bool:
 class Transcript:
     """The sessions in a file, as far as it was read.
 
-    Attributes:
+    Args:
         session: The session of lines that name none.
+        kept: What `kept` returned of the lines before.
+
+    Attributes:
         is_named: The file says that this is its session.
         threads: The sessions, by their names.
         skipped: The number of lines and notes left out, by their kind.
@@ -103,19 +109,33 @@ class Transcript:
         went_back: A new line stands behind one that is not the last: the file is to be read whole.
     """
 
-    def __init__(self, session: str, threads: Iterable[Thread] = ()) -> None:
-        self.session = session
-        self.is_named = False
-        self.threads = {thread.session: thread for thread in threads}
+    def __init__(self, session: str, kept: Mapping[str, Any] | None = None) -> None:
+        known = {"session": session, "is_named": False, "parents": [], "own_calls": [], "queued": [], "calls": {},
+                 "branches": {}, **(kept or {})}  # fmt: skip
+        self.session: str = known["session"]
+        self.is_named: bool = known["is_named"]
+        self.parents: list[str] = [*known["parents"]]
+        self.own_calls = set[str](known["own_calls"])
+        self.queued = [Queued(*queued) for queued in known["queued"]]
+        self.threads = {name: Thread(name, [*calls], True) for name, calls in known["calls"].items()}
+        self.branches = Branches(**known["branches"])
         self.skipped: Counter[str] = Counter()
         self.damaged: list[str] = []
-        self.parents: list[str] = []
-        self.own_calls: set[str] = set()
-        self.queued: list[Queued] = []
-        self.branches = Branches()
         self.went_back = False
         self._lines: list[Line] = []
         self._seen: set[tuple[str, str]] = set()
+
+    def kept(self) -> dict[str, Any]:
+        """Return what reading goes on with behind these lines, as values for JSON."""
+        return {
+            "session": self.session,
+            "is_named": self.is_named,
+            "parents": self.parents,
+            "own_calls": sorted(self.own_calls),
+            "queued": self.queued,
+            "calls": {name: thread.calls for name, thread in self.threads.items()},
+            "branches": asdict(self.branches) | {"known": 0},
+        }
 
     def read(self, lines: Iterable[tuple[int, Any]]) -> InputError | None:
         """Read lines, given with their numbers; return the error that ended the file early."""
@@ -132,7 +152,7 @@ class Transcript:
         self.went_back = shown.went_back
         self.branches.tail = shown.tail
         self.branches.left += [line.number for line in shown.left]
-        left = sum(len(line.events) for line in shown.left)
+        left = sum(len(line.said) for line in shown.left)
         self.skipped.update({BRANCH: left} if left else {})
         self._arrange(shown.kept)
         return fault
@@ -149,30 +169,27 @@ class Transcript:
             self._damage(number)
             return
         if value.get("type") == "session_meta":
-            self._begin(_payload(value))
+            self._begin(mapping_in(value, "payload"))
         elif value.get("type") == "queue-operation":
             self._queue(value)
         notes: Counter[str] = Counter()
         messages = self._without_own_tools(_messages(value, notes), notes)
-        mark = _mark(value)
-        events = [Event(f"line {number}", message, value.get("timestamp"), mark) for message in messages]
-        if mark:
-            keys = [(mark, body_of(message)) for message in messages]
-            events = [event for event, key in zip(events, keys, strict=True) if key not in self._seen]
-            self._seen.update(keys)
-            notes.update({TWICE: len(messages) - len(events)} if len(messages) > len(events) else {})
-        self.skipped += notes
         if not messages and not notes:
-            self.skipped[_kind(value)] += 1
-        session = self._session_of(value)
-        if events:
-            self._settle_queue(events, session, number)
-        self._lines.append(Line.of(value, number, session, events, _summary(value)))
+            notes[_kind(value)] += 1
+        mark, moment, session = _mark(value), time_of(value.get("timestamp")), self._session_of(value)
+        new = self._without_repeated(messages, mark)
+        notes.update({TWICE: len(messages) - len(new)} if len(messages) > len(new) else {})
+        self.skipped += notes
+        said = [Said(f"line {number}", message, moment, mark) for message in new]
+        if said:
+            self._settle_queue(said, session, number)
+        self._lines.append(Line.of(value, number, session, said, _summary(value)))
 
     def _begin(self, meta: Mapping[str, Any]) -> None:
         """Take in what Codex says of a session: this file's, or in a copied history the one that it comes from."""
-        id, parents = _text(meta.get("id")), _parents(meta)
-        is_copied = self.is_named and (id in self.parents or not any(line.events for line in self._lines))
+        id, spawned = text_in(meta, "id"), text_in(meta, "source", "subagent", "thread_spawn", "parent_thread_id")
+        parents = [text_in(meta, "forked_from_id"), spawned]
+        is_copied = self.is_named and (id in self.parents or not any(line.said for line in self._lines))
         if is_copied and id != self.session:
             parents = [id, *parents]
         elif id:
@@ -181,123 +198,126 @@ class Transcript:
         self.parents += [name for name in parents if name and name not in self.parents and name != self.session]
 
     def _session_of(self, line: Mapping[str, Any]) -> str:
-        forked = line.get("forkedFrom")
-        origin = _text(forked.get("sessionId")) if isinstance(forked, Mapping) else ""
-        session = origin or _text(line.get("sessionId")) or self.session
+        session = text_in(line, "forkedFrom", "sessionId") or text_in(line, "sessionId") or self.session
         if line.get("isSidechain"):  # a subagent has a session of its own
-            session = f"{session}/{_text(line.get('agentId')) or 'subagent'}"
+            return f"{session}/{text_in(line, 'agentId') or 'subagent'}"
         return session
 
-    def _without_own_tools(self, messages: Sequence[Mapping[str, Any]], notes: Counter[str]) -> list[Mapping[str, Any]]:
-        """Return messages less calls of tinymem's tools and their results."""
-        kept: list[Mapping[str, Any]] = []
+    def _without_own_tools(self, messages: Sequence[Message], notes: Counter[str]) -> list[Message]:
+        """Return the messages that say something, less calls of tinymem's tools and their results."""
+        kept: list[Message] = []
+        results = 0
         for message in messages:
-            answered = message.get("tool_call_id") if message["role"] == "tool" else None
-            if answered in self.own_calls:
-                self.own_calls.discard(str(answered))
+            is_result, answered = message["role"] == "tool", str(message.get("tool_call_id"))
+            if is_result and answered in self.own_calls:
+                self.own_calls.discard(answered)
+                results += 1
                 continue
             calls = raw_calls(message)
-            own = [call for call in calls if _is_own(call)]
-            if own:
-                notes["call of the memory's own tools"] += len(own)
-                self.own_calls.update(str(call.get("id")) for call in own)
-                others = [call for call in calls if not _is_own(call)]
+            others = [call for call in calls if not _is_own(call)]
+            if len(others) < len(calls):
+                notes["call of the memory's own tools"] += len(calls) - len(others)
+                self.own_calls.update(str(call.get("id")) for call in calls if call not in others)
+                message = {**message, "tool_calls": others}
+            if not others:
                 message = {key: value for key, value in message.items() if key != "tool_calls"}
-                message |= {"tool_calls": others} if others else {}
-            if message["role"] == "tool" or message.get("content") or raw_calls(message):
+            if is_result or message.get("content") or others:
                 kept.append(message)
-        if messages and not kept and not notes:
+        if results and not kept and not notes:
             notes["result of the memory's own tools"] += 1
         return kept
+
+    def _without_repeated(self, messages: Sequence[Message], mark: str) -> list[Message]:
+        """Return the messages that this mark did not come with before."""
+        if not mark:
+            return [*messages]
+        keys = [(mark, body_of(message)) for message in messages]
+        new = [message for message, key in zip(messages, keys, strict=True) if key not in self._seen]
+        self._seen.update(keys)
+        return new
 
     # -- prompts that were typed while the agent worked ---------------------------------------------------------------
 
     def _queue(self, line: Mapping[str, Any]) -> None:
-        operation, text = line.get("operation"), _text(line.get("content")).strip()
+        operation, text = line.get("operation"), text_in(line, "content").strip()
         if operation == "enqueue" and text and not text.startswith(TASKS):
             self.queued = [*self.queued, Queued(text, line.get("timestamp"))][-MOST_QUEUED:]
         elif operation == "popAll":  # back into the person's editor
             self.queued = [queued for queued in self.queued if queued.is_taken]
         elif operation in ("dequeue", "remove"):
-            at = next((at for at, one in enumerate(self.queued) if not one.is_taken and text in ("", one.text)), None)
-            if at is not None:
-                self.queued[at] = self.queued[at]._replace(is_taken=True)
+            waiting = [queued for queued in self.queued if not queued.is_taken and text in ("", queued.text)]
+            for queued in waiting[:1]:
+                self.queued[self.queued.index(queued)] = queued._replace(is_taken=True)
 
-    def _settle_queue(self, events: Sequence[Event], session: str, number: int) -> None:
+    def _settle_queue(self, said: Sequence[Said], session: str, number: int) -> None:
         """Forget prompts that come as messages now; add those that the agent answers without a line of their own."""
-        for event in events:
-            if event.message["role"] == "user":
-                words = as_text(event.message.get("content")).strip()
-                at = next((at for at, queued in enumerate(self.queued) if queued.text == words), None)
-                if at is not None:
-                    del self.queued[at]
-            elif event.message["role"] == "assistant" and "name" not in event.message:
-                said = [queued for queued in self.queued if queued.is_taken]
-                self.queued = [queued for queued in self.queued if not queued.is_taken]
-                for queued in said:
-                    message = {"role": "user", "content": queued.text}
-                    typed = Event(f"line {number}", message, queued.clock, f"queued {queued.clock}")
+        for message in (each.message for each in said):
+            if message["role"] == "user":
+                words = as_text(message.get("content")).strip()
+                same = [queued for queued in self.queued if queued.text == words]
+                for queued in same[:1]:
+                    self.queued.remove(queued)
+            elif message["role"] == "assistant" and "name" not in message:
+                for queued in filter(_is_taken, [*self.queued]):
+                    self.queued.remove(queued)
+                    prompt = {"role": "user", "content": queued.text}
+                    typed = Said(f"line {number}", prompt, time_of(queued.clock), f"queued {queued.clock}")
                     self._lines.append(Line.of({}, number, session, [typed]))
 
     # -- the order of messages ----------------------------------------------------------------------------------------
 
     def _arrange(self, lines: Sequence[Line]) -> None:
         """Give each session its messages in order, each result behind its call."""
-        results = _Results(event for line in lines for event in line.events)
+        results: defaultdict[str, list[Said]] = defaultdict(list)  # by their calls, until each was taken
         for line in lines:
-            if not line.events and not line.summary:
+            for said in line.said:
+                if said.message["role"] == "tool":
+                    results[_answered(said)].append(said)
+        for line in lines:
+            if not line.said and not line.summary:
                 continue
             thread = self.threads.setdefault(line.session, Thread(line.session))
             if line.summary:
                 thread.compactions.append((len(thread.events), line.summary))
-            for event in line.events:
-                if event.message["role"] == "tool":
-                    if results.is_left(event):
-                        self._add_result(thread, event)
-                    continue
-                thread.events.append(event)
-                for call in raw_calls(event.message):
-                    found = results.take(str(call.get("id")))
-                    thread.events += [found] if found is not None else []
-                    thread.calls += [str(call.get("id"))] if found is None else []
+            for said in line.said:
+                if said.message["role"] != "tool":
+                    _add_turn(thread, said, results)
+                elif any(said is waiting for waiting in results[_answered(said)][:1]):
+                    results[_answered(said)].pop(0)
+                    self._add_result(thread, said)
 
-    def _add_result(self, thread: Thread, event: Event) -> None:
+    def _add_result(self, thread: Thread, result: Said) -> None:
         """Add a result whose call is not among the new messages."""
-        answered = str(event.message.get("tool_call_id"))
-        if answered in thread.calls:
-            thread.calls.remove(answered)
+        if _answered(result) in thread.calls:
+            thread.calls.remove(_answered(result))
         else:
             self.skipped[APART] += 1
-        thread.events.append(event)
+        thread.events.append(result)
 
 
-class _Results:
-    """Results by their calls, until each was taken."""
+def _add_turn(thread: Thread, turn: Said, results: Mapping[str, list[Said]]) -> None:
+    """Add a message, and behind it the first result of each of its calls."""
+    thread.events.append(turn)
+    for call in raw_calls(turn.message):
+        id = str(call.get("id"))
+        if results[id]:
+            thread.events.append(results[id].pop(0))
+        else:
+            thread.calls.append(id)
 
-    def __init__(self, events: Iterable[Event]) -> None:
-        self._of: dict[str, list[Event]] = {}
-        for event in events:
-            if event.message["role"] == "tool":
-                self._of.setdefault(str(event.message.get("tool_call_id")), []).append(event)
 
-    def take(self, call: str) -> Event | None:
-        """Take the first result of a call."""
-        found = self._of.get(call)
-        return found.pop(0) if found else None
+def _answered(result: Said) -> str:
+    return str(result.message.get("tool_call_id"))
 
-    def is_left(self, event: Event) -> bool:
-        """Return True for a result that no call took, and take it."""
-        left = self._of.get(str(event.message.get("tool_call_id")), [])
-        if not left or left[0] is not event:
-            return False
-        left.pop(0)
-        return True
+
+def _is_taken(queued: Queued) -> bool:
+    return queued.is_taken
 
 
 # -- what lines hold --------------------------------------------------------------------------------------------------
 
 
-def _messages(value: Mapping[str, Any], notes: Counter[str]) -> list[Mapping[str, Any]]:
+def _messages(value: Mapping[str, Any], notes: Counter[str]) -> list[Message]:
     """Return what a line says as chat messages; none where that is nothing, or is not understood.
 
     What its program says is left out, and counted in `notes`.
@@ -305,55 +325,52 @@ def _messages(value: Mapping[str, Any], notes: Counter[str]) -> list[Mapping[str
     A line is read by itself, though the next one may go on with the same turn: so what is added of a file that is being
     written stays as it is.
     """
-    if (mark := program_line(value)) is not None:
+    mark, (item, format) = program_line(value), _item_of(value)
+    if mark is not None:
         notes[mark] += 1
         return []
-    message, payload, attached = value.get("message"), _payload(value), value.get("attachment")
-    if value.get("type") in ("user", "assistant") and isinstance(message, Mapping):
-        item, format = {"role": value["type"], "content": message.get("content")}, "anthropic"
-    elif value.get("type") == "attachment" and isinstance(attached, Mapping) and _is_typed(attached):
-        item, format = {"role": "user", "content": attached.get("prompt")}, "anthropic"
-    elif value.get("type") == "response_item" and payload:
-        item, format = dict(payload), "responses"
-    else:
+    if not item:
         return []
     if item.get("role") in ("developer", "system"):
         notes["note"] += 1
         return []
     reports: list[str] = []
     try:
-        messages = list(conversation_from([own_words(item, notes, reports)], format).messages)
+        messages = conversation_from([own_words(item, notes, reports)], format).messages
     except InputError:
         notes["message that is not understood"] += 1
         return []
-    messages += [{"role": "assistant", "name": "subagent", "content": text} for text in reports if text]
-    return [one for one in messages if one["role"] == "tool" or one.get("content") or raw_calls(one)]
+    said = [{"role": "assistant", "name": "subagent", "content": text} for text in reports]
+    return [*messages, *said]
 
 
-def _is_typed(attached: Mapping[str, Any]) -> bool:
-    """Return True for a prompt, or a subagent's report, that came while the agent worked."""
-    return attached.get("type") == "queued_command" and attached.get("commandMode") != "bash"
+def _item_of(value: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
+    """Return the message in a line, an empty one where there is none, and its format."""
+    kind, attached = value.get("type"), mapping_in(value, "attachment")
+    if kind in ("user", "assistant") and isinstance(value.get("message"), Mapping):
+        return {"role": kind, "content": value["message"].get("content")}, "anthropic"
+    if kind == "attachment" and attached.get("type") == "queued_command" and attached.get("commandMode") != "bash":
+        return {"role": "user", "content": attached.get("prompt")}, "anthropic"  # or what a subagent reports
+    return mapping_in(value, "payload") if kind == "response_item" else {}, "responses"
 
 
 def _summary(value: Mapping[str, Any]) -> str:
     """Return the summary that a line puts in the place of all before it; "" where it does not."""
     if value.get("type") == "compacted":  # Codex
-        return _text(_payload(value).get("message"))
-    message = value.get("message")
-    if value.get("isCompactSummary") is not True or not isinstance(message, Mapping):
+        return text_in(value, "payload", "message")
+    if value.get("isCompactSummary") is not True:
         return ""
+    said = {"role": "user", "content": mapping_in(value, "message").get("content")}
     try:
-        chat = conversation_from([{"role": "user", "content": message.get("content")}], "anthropic").messages
+        chat = conversation_from([said], "anthropic").messages
     except InputError:
         return ""
-    return "\n".join(as_text(one.get("content")) for one in chat)
+    return "\n".join(as_text(message.get("content")) for message in chat)
 
 
 def _mark(line: Mapping[str, Any]) -> str:
     """Return what a line and its copies in other files are known by; "" where there is nothing."""
-    forked = line.get("forkedFrom")
-    copied = _text(forked.get("messageUuid")) if isinstance(forked, Mapping) else ""
-    return copied or _text(line.get("uuid")) or _text(line.get("timestamp"))
+    return text_in(line, "forkedFrom", "messageUuid") or text_in(line, "uuid") or text_in(line, "timestamp")
 
 
 def _is_own(call: Any) -> bool:
@@ -361,25 +378,7 @@ def _is_own(call: Any) -> bool:
     return is_own_tool(str(name), arguments if isinstance(arguments, str) else to_json(arguments))
 
 
-def _parents(meta: Mapping[str, Any]) -> list[str]:
-    """Return the names of the sessions that a session of Codex was forked from, or works for."""
-    source: Any = meta.get("source")
-    for key in ("subagent", "thread_spawn"):
-        source = source.get(key) if isinstance(source, Mapping) else None
-    spawned = _text(source.get("parent_thread_id")) if isinstance(source, Mapping) else ""
-    return [name for name in (_text(meta.get("forked_from_id")), spawned) if name]
-
-
 def _kind(value: Mapping[str, Any]) -> str:
-    kind, inner = _text(value.get("type")) or "no type", _text(_payload(value).get("type"))
+    kind, inner = text_in(value, "type") or "no type", text_in(value, "payload", "type")
     whole = f"{kind}/{inner}" if inner else kind
-    return NAMES.get(whole) or (NAMES.get(kind) if kind != "response_item" else None) or f"line of type {whole[:40]!r}"
-
-
-def _payload(value: Mapping[str, Any]) -> Mapping[str, Any]:
-    payload = value.get("payload")
-    return payload if isinstance(payload, Mapping) else {}
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
+    return NAMES.get(whole) or NAMES.get(kind) or f"line of type {whole[:40]!r}"

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from tinymem.cli.install.events import EVENTS, GEMINI_EVENTS
 from tinymem.cli.install.json_text import MARK, JsonText
-from tinymem.cli.install.toml_text import put_table, read_toml, remove_table, render_table
+from tinymem.cli.install.toml_text import HEADER, OUTER, put_table, read_toml, remove_table, render_table
 from tinymem.cli.options import HOME
 from tinymem.errors import InputError
 
@@ -239,30 +239,28 @@ _JOINT = re.compile(r"[;&|<>()`\n]")  # of commands in a shell
 
 def _toml_server(text: str | None, setup: Setup | None) -> Edited:
     """Put our server behind the rest of Codex's settings, or take it out."""
-    path = ("mcp_servers", NAME)
     mark = MARK if text and text.startswith(MARK) else ""
     text = text if text is None else text.removeprefix(mark)
-    table = f"[{'.'.join(path)}]" if setup is None else render_table(path, setup.server)
+    table, sign, todo = HEADER, "-", "Take out by hand"
+    if setup is not None:
+        table, sign, todo = render_table(setup.server), "+", "Write by hand"
     try:
-        before = _other_tables(text, path)
-        after = remove_table(text or "", path) if setup is None else put_table(text, path, setup.server)
-        if _other_tables(after, path) != before:
+        after = remove_table(text or "") if setup is None else put_table(text, setup.server)
+        if _other_tables(after) != _other_tables(text):
             raise InputError("editing it would have changed more than what is ours")
     except InputError as error:
-        todo = "Take out by hand" if setup is None else "Write by hand"
         raise InputError(f"{error}. {todo}: {table}") from error
-    sign = "-" if setup is None else "+"
     return Edited(after if after is None else mark + after, [f"{sign} {line}" for line in table.splitlines()])
 
 
-def _other_tables(text: str | None, path: tuple[str, str]) -> Any:
-    """Return the settings without the table, and without what is empty then."""
+def _other_tables(text: str | None) -> Any:
+    """Return the settings without our table, and without what is empty then."""
     rest = read_toml(text or "").unwrap()
-    servers = rest.get(path[0])
+    servers = rest.get(OUTER)
     if isinstance(servers, dict):
-        servers.pop(path[1], None)
+        servers.pop(NAME, None)
     if not servers:
-        rest.pop(path[0], None)
+        rest.pop(OUTER, None)
     return rest
 
 

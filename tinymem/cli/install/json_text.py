@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from bisect import bisect_left
-from collections.abc import Iterable
 from json.decoder import scanstring  # type: ignore[attr-defined]
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 from tinymem.errors import InputError
@@ -21,6 +18,7 @@ MARK = "\ufeff"  # some editors of Windows begin a file with it
 _STRING = r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\Z)'
 _COMMENT = re.compile(rf"{_STRING}|(//[^\r\n]*|/\*.*?(?:\*/|\Z))", re.DOTALL)
 _LAST_COMMA = re.compile(rf"{_STRING}|(,)(?=[{SPACE}]*[\]}}])", re.DOTALL)
+_UNIT = re.compile(r"\{\s*?\n([ \t]+)\S")
 
 
 class Item(NamedTuple):
@@ -54,7 +52,7 @@ class JsonText:
     """The text of a settings file in JSON.
 
     Args:
-        text: The text; None where there is no file. Where it holds no value yet, the first `put` makes an object.
+        text: The text; None where there is no file.
         has_comments: Whether it may have comments, and commas behind the last items.
 
     Raises:
@@ -65,28 +63,22 @@ class JsonText:
         self._has_comments = has_comments
         self.changes: list[str] = []  # what was put and taken out, in words
         self.is_removed = False  # True for a file that `put` made, when what it put has been taken out
-        self._around_first = ("", "")  # what stands around the first item of an object that was empty
-        if text is None:
-            text, self._around_first = "{}\n", ("\n  ", "\n")
-        elif not text.strip(SPACE + MARK):
-            text, self._around_first = f"{text}{{}}", (" ", " ")
-        self._parse(text)
+        self._is_new = not text or not text.strip(SPACE + MARK)
+        self._parse(text if text and not self._is_new else "{}\n")
 
     def _parse(self, text: str) -> None:
         self.text = text
-        plain = f" {text[1:]}" if text.startswith(MARK) else text
-        self._last_commas: list[int] = []
+        self._plain = f" {text[1:]}" if text.startswith(MARK) else text
+        self._strict = self._plain  # of the same length: its places are those of the text
         if self._has_comments:
-            plain = _blank(plain, _COMMENT)
-            self._last_commas = [found.start(1) for found in _LAST_COMMA.finditer(plain) if found[1]]
-            plain = _blank(plain, _LAST_COMMA)
-        self._plain = plain  # of the same length: its places are those of the text
+            self._plain = _blank(self._plain, _COMMENT)
+            self._strict = _blank(self._plain, _LAST_COMMA)
         self._root = self._skip(0)
         try:
-            self.value, end = _DECODER.raw_decode(self._plain, self._root)
+            self.value, end = _DECODER.raw_decode(self._strict, self._root)
         except (ValueError, RecursionError) as error:
             raise InputError(f"it is not plain JSON ({error})") from error
-        if not isinstance(self.value, dict) or self._plain[end:].strip(SPACE):
+        if not isinstance(self.value, dict) or self._strict[end:].strip(SPACE):
             raise InputError("it should be one JSON object")
 
     # -- reading ------------------------------------------------------------------------------------------------------
@@ -120,7 +112,7 @@ class JsonText:
             if self._plain[opening] == "{":
                 key, end = scanstring(self._plain, start + 1)
                 value_start = self._skip(self._skip(end) + 1)
-            value, end = _DECODER.raw_decode(self._plain, value_start)
+            value, end = _DECODER.raw_decode(self._strict, value_start)
             items.append(Item(key, value, start, value_start, end))
             start = self._skip(end)
             if self._plain[start] == ",":
@@ -128,151 +120,89 @@ class JsonText:
         return _Container(opening, items, start)
 
     def _skip(self, start: int) -> int:
-        """Return the place of the first character from `start` on that is no space."""
-        while self._plain[start : start + 1] and self._plain[start] in SPACE:
-            start += 1
-        return start
+        """Return the place of the first character from `start` on that is neither space nor comment."""
+        rest = self._plain[start:].lstrip(SPACE)
+        return len(self._plain) - len(rest)
 
     def _space_before(self, place: int) -> int:
         """Return where the spaces before a place begin."""
-        while place and self.text[place - 1] in SPACE:
-            place -= 1
-        return place
+        return len(self.text[:place].rstrip(SPACE))
 
     # -- editing ------------------------------------------------------------------------------------------------------
 
     def put(self, path: Path, value: Any) -> None:
         """Put a value at a path where there is none, behind its neighbours; objects on the way are made.
 
-        What is made has a space or a new line after its bracket, what was empty before has none: so `remove` knows
-        which to take out with the last item in it.
+        What is made has a new line after its bracket, what was empty before has none: so `remove` knows which to take
+        out with the last item in it.
         """
         self._note("+", path, value)
         trail = self._trail(path)
-        opening = trail[-1][1].value_start if trail else self._root
         key, *rest = path[len(trail) :]
         for name in reversed(rest):
             value = {name: value}
-        container = self._container(opening)
-        gap = self._gap(container)
-        indent = gap.rpartition("\n")[2] if "\n" in gap else self._indent(opening)
-        is_pretty = "\n" in gap if container.items else self._is_pretty
-        shown = self._render(value, indent, is_pretty)
-        if self._plain[opening] == "{":
-            shown = f"{json.dumps(key, ensure_ascii=False)}: {shown}"
-        if not container.items:
-            after = self._around_first[1] if opening == self._root else ""
-            self._edit([(opening + 1, opening + 1, f"{gap}{shown}{after}")])
-            return
-        last, end = container.items[-1], self._space_before(container.closing)
-        if self._last_comma(last.end, container.closing) is not None:
-            self._edit([(end, end, f"{gap}{shown},")])
-        else:
-            self._edit([(end, end, f"{gap}{shown}"), (last.end, last.end, ",")])
-
-    def _note(self, sign: str, path: Path, *values: Any) -> None:
-        name = ".".join(map(str, path))
-        self.changes.append(": ".join([f"{sign} {name}", *(json.dumps(value, ensure_ascii=False) for value in values)]))
-
-    @property
-    def _is_pretty(self) -> bool:
-        """True where the text has a line for each item, or has none yet."""
-        root = self._container(self._root)
-        return not root.items or "\n" in self.text[root.opening : root.closing]
-
-    def _gap(self, container: _Container) -> str:
-        """Return what stands before a new item: what stands before the last one."""
-        if not container.items:
-            return self._around_first[0] if container.opening == self._root else ""
-        last = container.items[-1]
-        gap = self.text[self._space_before(last.start) : last.start]
-        has_comment = "//" in self.text[last.end : container.closing]  # what comes behind it on a line is lost
-        has_lines = "\n" in self.text[container.opening : container.closing]
-        if "\n" not in gap and (has_comment or (not gap and has_lines)):
-            return f"{self._newline}{self._indent(container.opening)}{self._unit}"
-        return gap or " "
-
-    @property
-    def _newline(self) -> str:
-        return "\r\n" if "\r\n" in self.text else "\n"
-
-    @property
-    def _unit(self) -> str:
-        """The indentation of the outermost items."""
-        found = re.match(r"\{\s*?\n([ \t]+)\S", self.text[self._root :])
-        return found[1] if found else "  "
-
-    def _indent(self, place: int) -> str:
-        """Return the spaces with which the line of a place begins."""
-        begin = self.text.rfind("\n", 0, place) + 1
-        line = self.text[begin:place].removeprefix(MARK)
-        return line[: len(line) - len(line.lstrip(" \t"))]
-
-    def _render(self, value: Any, indent: str, is_pretty: bool) -> str:
-        if is_pretty:
-            text = json.dumps(value, indent=self._unit, ensure_ascii=False)
-            return text.replace("\n", f"{self._newline}{indent}")
-        if isinstance(value, dict) and value:
-            members = (f"{json.dumps(key)}: {self._render(inner, indent, False)}" for key, inner in value.items())
-            return f"{{ {', '.join(members)} }}"
-        if isinstance(value, list) and value:
-            return f"[ {', '.join(self._render(inner, indent, False) for inner in value)} ]"
-        return json.dumps(value, ensure_ascii=False)
+        container = self._container(trail[-1][1].value_start if trail else self._root)
+        place, before, gap, after = container.opening + 1, "", "", ""
+        if self._is_new and not container.items:
+            gap, after = "\n  ", "\n"
+        elif container.items:
+            last = container.items[-1]
+            place, before, gap = last.end, ",", self.text[self._space_before(last.start) : last.start] or " "
+        indent = gap.rpartition("\n")[2] if "\n" in gap else self._indent(container.opening)
+        name = f"{json.dumps(key, ensure_ascii=False)}: " if self._plain[container.opening] == "{" else ""
+        self._edit(place, place, f"{before}{gap}{name}{self._render(value, indent)}{after}")
 
     def replace(self, path: Path, value: Any) -> None:
         """Put a value in the place of the one at the path."""
         self._note("+", path, value)
         item = self._trail(path)[-1][1]
-        has_lines = "\n" in self.text[item.value_start : item.end]
-        shown = self._render(value, self._indent(item.value_start), has_lines)
-        self._edit([(item.value_start, item.end, shown)])
+        self._edit(item.value_start, item.end, self._render(value, self._indent(item.value_start)))
 
     def remove(self, path: Path) -> None:
         """Take out what stands at the path, and what `put` made around it."""
         self._note("-", path)
         trail = self._trail(path)
-        while len(trail) > 1 and self._was_made_for_item(*trail[-1]):
+        while trail and self._was_made_for_item(*trail[-1]):
             trail.pop()
+        if not trail:
+            self.is_removed = True
+            return
         container, item = trail[-1]
-        cuts = [(self._space_before(item.start), item.end, "")]
-        place = container.items.index(item)
-        comma = self._last_comma(item.end, container.closing)
-        if item is not container.items[-1]:
-            comma = self._skip(item.end)
-        elif comma is None and place:
-            comma = self._skip(container.items[place - 1].end)
-        if comma is not None:
-            cuts.append((comma, comma + 1, ""))
-        gap, is_root_made = self.text[slice(*cuts[0][:2])], len(trail) == 1 and self._was_made_for_item(*trail[-1])
-        self._edit(cuts)
-        if is_root_made:
-            self._drop_root(gap[: len(gap) - len(gap.lstrip(SPACE))])
-
-    def _was_made_for_item(self, container: _Container, item: Item) -> bool:
-        """Return True where `put` made the container: it holds nothing else, and spaces stand before the item."""
-        around = self.text[container.opening + 1 : item.start], self.text[item.end : container.closing]
-        return len(container.items) == 1 and bool(around[0]) and not "".join(around).strip(SPACE)
-
-    def _drop_root(self, gap: str) -> None:
-        """Take out an object that is empty now: of a file that was empty before, or of one that was not there."""
-        root = self._container(self._root)
-        before, after = self.text[: root.opening], self.text[root.closing + 1 :]
-        if not (before + after).strip(SPACE + MARK):
-            self.text = before + after
-            self.is_removed = gap != " "
-
-    def _edit(self, edits: Iterable[tuple[int, int, str]]) -> None:
-        """Replace parts of the text; of two at the same place, the later one stands first."""
+        commas = [self._skip(item.end)]
+        if self._plain[commas[0]] != ",":
+            place = container.items.index(item)
+            commas = [self._skip(before.end) for before in container.items[:place][-1:]]
         text = self.text
-        for start, end, new in sorted(edits, key=itemgetter(0), reverse=True):
-            text = text[:start] + new + text[end:]
+        for start, end in sorted([(self._space_before(item.start), item.end), *((c, c + 1) for c in commas)])[::-1]:
+            text = text[:start] + text[end:]
         self._parse(text)
 
-    def _last_comma(self, start: int, end: int) -> int | None:
-        """Return the place of a comma that no item follows."""
-        index = bisect_left(self._last_commas, start)
-        places = self._last_commas[index : index + 1]
-        return places[0] if places and places[0] < end else None
+    def _was_made_for_item(self, container: _Container, item: Item) -> bool:
+        """Return True where `put` made the container: it holds nothing else, and a new line stands before the item."""
+        before, after = self.text[container.opening + 1 : item.start], self.text[item.end : container.closing]
+        outside = self.text[: container.opening] + self.text[container.closing + 1 :]
+        is_file = container.opening == self._root and not outside.strip(SPACE + MARK)
+        is_inner = container.opening != self._root
+        return "\n" in before and not (before + after).strip(SPACE) and (is_file or is_inner)
+
+    def _note(self, sign: str, path: Path, *values: Any) -> None:
+        name = ".".join(map(str, path))
+        self.changes.append(": ".join([f"{sign} {name}", *(json.dumps(value, ensure_ascii=False) for value in values)]))
+
+    def _indent(self, place: int) -> str:
+        """Return the spaces with which the line of a place begins."""
+        line = self.text[self.text.rfind("\n", 0, place) + 1 : place].removeprefix(MARK)
+        return line[: len(line) - len(line.lstrip(" \t"))]
+
+    def _render(self, value: Any, indent: str) -> str:
+        """Return a value with its items on lines of their own, as deep as the outermost ones of the text."""
+        found = _UNIT.match(self.text, self._root)
+        text = json.dumps(value, indent=found[1] if found else "  ", ensure_ascii=False)
+        newline = "\r\n" if "\r\n" in self.text else "\n"
+        return text.replace("\n", f"{newline}{indent}")
+
+    def _edit(self, start: int, end: int, new: str) -> None:
+        self._parse(self.text[:start] + new + self.text[end:])
 
 
 def _blank(text: str, pattern: re.Pattern[str]) -> str:

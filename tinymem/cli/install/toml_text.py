@@ -10,12 +10,12 @@ from tinymem.errors import InputError, MissingExtraError
 if TYPE_CHECKING:
     from tomlkit import TOMLDocument
 
-__all__ = ["put_table", "read_toml", "remove_table", "render_table"]
+__all__ = ["HEADER", "OUTER", "put_table", "read_toml", "remove_table", "render_table"]
 
-_HEADER = re.compile(
-    r"^[ \t]*\[.*(?:\n|\Z)", re.MULTILINE
-)  # or a line in a value that looks like one: results are checked
-_TRIVIA = re.compile(r"[ \t]*(#.*)?\r?\n?")  # a comment, or an empty line
+OUTER, NAME = "mcp_servers", "tinymem"
+HEADER = f"[{OUTER}.{NAME}]"
+_SECTION = re.compile(rf"^[ \t]*\[{OUTER}\.{NAME}[].].*\n?(?:[ \t]*[^ \t\[\n].*\n?|[ \t]*\n)*", re.MULTILINE)
+_TRIVIA = re.compile(r"(?:^[ \t]*(?:#.*)?\r?\n?)+\Z", re.MULTILINE)  # comments and empty lines at the end
 _EMPTY_LINE = re.compile(r"(?<=\n)\r?\n\Z")
 _LINE_END = re.compile(r"\r?\n\Z")
 
@@ -41,107 +41,71 @@ def read_toml(text: str) -> TOMLDocument:
     return document
 
 
-def put_table(text: str | None, path: tuple[str, str], value: dict[str, Any]) -> str:
-    """Return the settings with a table behind the rest, or with these values in the table that is there.
+def put_table(text: str | None, value: dict[str, Any]) -> str:
+    """Return the settings with our table behind the rest, or with these values in the table that is there.
 
     Raises:
         InputError: Something else stands there, or a table that lets nothing stand behind it.
     """
     document = read_toml(text or "")
+    import tomlkit
     from tomlkit.items import InlineTable
 
-    outer, name = path
-    tables = document.get(outer, {})
-    if not isinstance(tables, dict) or not isinstance(tables.get(name, {}), dict):
-        raise InputError(f"{outer} in it should be a table, and {name} a table in it")
-    if name in tables:
+    tables = document.get(OUTER, {})
+    if not isinstance(tables, dict) or not isinstance(tables.get(NAME, {}), dict):
+        raise InputError(f"{OUTER} in it should be a table, and {NAME} a table in it")
+    if NAME in tables:
         for key, new in value.items():
-            if tables[name].get(key) != new:
-                tables[name][key] = new
+            if tables[NAME].get(key) != new:
+                tables[NAME][key] = new
         return document.as_string()
     if text is None:
-        return render_table(path, value)
-    if isinstance(tables, InlineTable):
-        return _put_inline(text, path, value)
-    return _append(text, render_table(path, value, _newline(text)), _newline(text))
-
-
-def _put_inline(text: str, path: tuple[str, str], value: dict[str, Any]) -> str:
-    """Put a table into one that is written on a line, which no table of its own can follow."""
-    import tomlkit
-
-    document, inner = read_toml(text), tomlkit.inline_table()
+        return render_table(value)
+    if not isinstance(tables, InlineTable):
+        return _append(text, value)
+    inner = tomlkit.inline_table()  # no table of its own can follow one that is written on a line
     inner.update(value)
-    document[path[0]][path[1]] = inner
+    document[OUTER][NAME] = inner
     after = document.as_string()
-    if remove_table(after, path) != text:
-        raise InputError(f"{path[0]} in it is written in a way that cannot be added to")
+    if remove_table(after) != text:
+        raise InputError(f"{OUTER} in it is written in a way that cannot be added to")
     return after
 
 
-def _append(text: str, block: str, newline: str) -> str:
-    """Put a block behind a text, after an empty line; where the text's last line has no end, the block's has none."""
+def _append(text: str, value: dict[str, Any]) -> str:
+    """Put the table behind a text, after an empty line; where the text's last line has no end, the table's has none."""
+    newline = "\r\n" if text[: text.rfind("\n") + 1].endswith("\r\n") else "\n"
+    block = render_table(value).replace("\n", newline)
     if text.endswith("\n"):
         return f"{text}{newline}{block}"
-    block = block[: -len(newline)]
+    block = block.removesuffix(newline)
     return f"{text}{newline}{newline}{block}" if text else block
 
 
-def _newline(text: str) -> str:
-    return "\r\n" if text[: text.rfind("\n") + 1].endswith("\r\n") else "\n"
-
-
-def render_table(path: tuple[str, str], value: dict[str, Any], newline: str = "\n") -> str:
-    """Return a table as TOML."""
+def render_table(value: dict[str, Any]) -> str:
+    """Return our table as TOML."""
     import tomlkit
 
     lines = [f"{key} = {tomlkit.item(inner).as_string()}" for key, inner in value.items()]
-    return "".join(f"{line}{newline}" for line in (f"[{'.'.join(path)}]", *lines))
+    return "".join(f"{line}\n" for line in (HEADER, *lines))
 
 
-def remove_table(text: str, path: tuple[str, str]) -> str | None:
-    """Return the settings without the table; None for a file that `put_table` made."""
+def remove_table(text: str) -> str | None:
+    """Return the settings without our table; None for a file that `put_table` made."""
     cut = text
-    section = _find(cut, path)
-    while section is not None:
-        cut = _cut(cut, *section)
-        section = _find(cut, path)
-    document = read_toml(cut)
-    if path[1] in document.get(path[0], {}):  # not as a table of its own
-        del document[path[0]][path[1]]
-        return document.as_string()
+    while NAME in (document := read_toml(cut)).get(OUTER, {}):
+        sections = [*_SECTION.finditer(cut)]
+        if not sections:  # it is no table of its own
+            del document[OUTER][NAME]
+            return document.as_string()
+        cut = _cut(cut, sections[-1])
     return None if not cut and text.endswith("\n") else cut
 
 
-def _find(text: str, path: tuple[str, str]) -> tuple[int, int] | None:
-    """Find a table at the path or below it: from the line of its name to its last value."""
-    starts = [found.start() for found in _HEADER.finditer(text)]
-    for index, start in enumerate(starts):
-        if path[1] not in text[start:].partition("\n")[0]:
-            continue
-        for end in [*starts[index + 1 :], len(text)]:
-            section = _without_trivia(text[start:end])
-            try:
-                inner = read_toml(section).unwrap()
-            except InputError:
-                continue  # a value goes on behind it
-            if list(inner) == [path[0]] and list(inner[path[0]]) == [path[1]]:
-                return start, start + len(section)
-            break
-    return None
-
-
-def _without_trivia(section: str) -> str:
-    """Take comments and empty lines off the end."""
-    lines = section.splitlines(keepends=True)
-    while _TRIVIA.fullmatch(lines[-1]):
-        lines.pop()
-    return "".join(lines)
-
-
-def _cut(text: str, start: int, end: int) -> str:
-    """Take a section out, and the empty line that `put_table` puts before it."""
-    before, after = _EMPTY_LINE.sub("", text[:start]), text[end:]
+def _cut(text: str, section: re.Match[str]) -> str:
+    """Take a section out, and the empty line that `put_table` puts before it; comments behind it stay."""
+    end = section.start() + len(_TRIVIA.sub("", section[0]))
+    before, after = _EMPTY_LINE.sub("", text[: section.start()]), text[end:]
     if not after and not text.endswith("\n"):
         before = _LINE_END.sub("", before)
     return before + after

@@ -16,38 +16,41 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from tinymem.runs.exports.chatgpt import CHATGPT, instructions_in, read_chatgpt
-from tinymem.runs.exports.chats import Chat, Conversation, Entry, as_mapping
+from tinymem.runs.exports.chats import Chat, Conversation, Entry
 from tinymem.runs.exports.claude import read_claude
 from tinymem.runs.exports.gemini import is_gemini_log, read_gemini, read_gemini_log
 from tinymem.runs.exports.slack import Names, is_slack, read_channel
 from tinymem.runs.exports.trajectories import is_trajectory, read_trajectory
+from tinymem.runs.values import value_in
 
 __all__ = ["Conversation", "conversations_of", "is_gemini_log", "read_gemini_log"]
 
 DAMAGED = "conversation that is damaged"
 FAULTS = (ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError, RecursionError)
+Reader = Callable[[Entry], Conversation]
 
 
 def conversations_of(value: Any, name: str) -> Iterator[Conversation] | None:
     """Return the conversations of an export, or None for what is none of them; `name` is that of the file."""
     if isinstance(value, Mapping):
-        if (read := _reader(value)) is not None:
+        read = _reader(value)
+        if read is not None:
             return _read_each([value], read)
         return read_trajectory(value) if is_trajectory(value) else None
-    if not isinstance(value, list) or not value or not isinstance(value[0], Mapping):
+    if not isinstance(value, list) or not value or not isinstance(value[0], Mapping) or "role" in value[0]:
         return None
-    if any(map(is_slack, value)) and "role" not in value[0]:
+    if any(map(is_slack, value)):
         return iter([read_channel(value, Names(), f"slack/{name}")])
-    read = next((found for entry in value if (found := _reader(as_mapping(entry))) is not None), None)
-    return None if read is None or "role" in value[0] else _read_each(value, read)
+    first = next(filter(None, map(_reader, value)), None)
+    return None if first is None else _read_each(value, first)
 
 
-def _read_each(entries: list[Any], read: Callable[[Entry], Conversation]) -> Iterator[Conversation]:
+def _read_each(entries: list[Any], read: Reader) -> Iterator[Conversation]:
     """Read conversations, less those that are damaged; then the custom instructions of them all."""
     damaged, instructions = 0, dict[str, None]()
     for entry in entries:
         try:
-            reader = _reader(as_mapping(entry)) or read
+            reader = _reader(entry) or read
             conversation = reader(entry)
             instructions.update(dict.fromkeys(instructions_in(entry)))
         except FAULTS:  # whatever an entry holds: it is not trusted
@@ -58,17 +61,17 @@ def _read_each(entries: list[Any], read: Callable[[Entry], Conversation]) -> Ite
         yield conversation
     if instructions or damaged:
         chat = Chat()
-        chat.skipped.update({DAMAGED: damaged} if damaged else {})
+        chat.leave_out(DAMAGED, damaged)
         for text in instructions:
             chat.say("user", text, None)
         yield chat.done(f"{CHATGPT}/custom instructions")
 
 
-def _reader(entry: Entry) -> Callable[[Entry], Conversation] | None:
-    if isinstance(entry.get("mapping"), Mapping):
+def _reader(entry: Any) -> Reader | None:
+    if isinstance(value_in(entry, "mapping"), Mapping):
         return read_chatgpt
-    if isinstance(entry.get("chat_messages"), list):
+    if isinstance(value_in(entry, "chat_messages"), list):
         return read_claude
-    if isinstance(entry.get("sessionId"), str) and isinstance(entry.get("messages"), list):
+    if isinstance(value_in(entry, "sessionId"), str) and isinstance(entry.get("messages"), list):
         return read_gemini
     return None

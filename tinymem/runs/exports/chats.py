@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timezone
 from itertools import islice
 from typing import Any, NamedTuple, TypeAlias
 
-__all__ = ["BRANCH", "Chat", "Conversation", "Entry", "Message", "as_json", "as_mapping", "as_time", "first_name",
-           "mappings_in", "shown_branch"]  # fmt: skip
+from tinymem.runs.values import time_of
+
+__all__ = ["BRANCH", "Chat", "Conversation", "Entry", "Message", "as_json", "first_name", "shown_branch"]
 
 Message: TypeAlias = dict[str, Any]
 Entry: TypeAlias = Mapping[str, Any]
@@ -50,7 +50,7 @@ class Chat:
     def say(self, role: str, text: str, when: Any, **more: Any) -> None:
         """Add what somebody said; nothing where that has no text."""
         if text.strip():
-            self.messages.append({"role": role, "content": text, **_time(when), **more})
+            self._add(when, role=role, content=text, **more)
 
     def call(self, id: str, name: str, given: Any, when: Any, said: str = "", **more: Any) -> str:
         """Add a call of the assistant, and what it said with it; return the id, another where that was used before."""
@@ -59,9 +59,7 @@ class Chat:
             id = f"{id}-{len(self._results)}"
         function = {"name": name[:LONGEST_NAME], "arguments": as_json(given)}
         call = {"id": id, "type": "function", "function": function}
-        self.messages.append(
-            {"role": "assistant", "content": said or None, "tool_calls": [call], **_time(when), **more}
-        )
+        self._add(when, role="assistant", content=said or None, tool_calls=[call], **more)
         self._results[id], self._names[id] = [], name
         return id
 
@@ -72,8 +70,11 @@ class Chat:
         elif text.strip():
             self.skipped["result of an unknown call, kept apart"] += 1
             apart = str(id or f"unknown-{len(self.messages)}")[:LONGEST_NAME]
-            self.messages.append({"role": "function", "name": name or "tool", "tool_call_id": apart, "content": text,
-                                  **_time(when)})  # fmt: skip
+            self._add(when, role="function", name=name or "tool", tool_call_id=apart, content=text)
+
+    def _add(self, when: Any, **message: Any) -> None:
+        time = time_of(when)
+        self.messages.append(message if time is None else {**message, "timestamp": time})
 
     def caller(self, name: str) -> str | None:
         """Return the call that a result of the tool `name` answers which names no call; None where there is none.
@@ -81,15 +82,19 @@ class Chat:
         It is the oldest one of that tool without a result, else the newest one, which then has several.
         """
         recent = [*islice(reversed(self._names), RECENT)][::-1]
-        same = [id for id in recent if not name or _is_same_tool(self._names[id], name)]
-        if not same:
-            same = [id for id in recent if not self._results[id]]
-        return next((id for id in same if not self._results[id]), same[-1] if same else None)
+        unanswered = [id for id in recent if not self._results[id]]
+        same = [id for id in recent if not name or _is_same_tool(self._names[id], name)] or unanswered
+        return next((id for id in same if id in unanswered), same[-1] if same else None)
 
     def skip(self, part: Entry) -> None:
         """Count a part that is left out."""
         kind = str(part.get("content_type") or part.get("type") or "part")[:40]
-        self.skipped["thinking" if kind in THINKING else kind] += 1
+        self.leave_out("thinking" if kind in THINKING else kind)
+
+    def leave_out(self, kind: str, count: int = 1) -> None:
+        """Count what is left out; nothing where the count is none."""
+        if count > 0:
+            self.skipped[kind[:40]] += count
 
     def done(self, session: str) -> Conversation:
         """Return the conversation, each result behind its call."""
@@ -98,9 +103,9 @@ class Chat:
             placed.append(message)
             for call in message.get("tool_calls", ()):
                 if seen := self._results[call["id"]]:
-                    when = {key: message[key] for key in ("timestamp",) if key in message}
                     text = "\n".join(filter(None, seen))
-                    placed.append({"role": "tool", "tool_call_id": call["id"], "content": text, **when})
+                    result = {"role": "tool", "tool_call_id": call["id"], "content": text}
+                    placed.append(result | {key: message[key] for key in ("timestamp",) if key in message})
         return Conversation(session, placed, self.skipped)
 
 
@@ -117,37 +122,9 @@ def shown_branch(parents: Mapping[str, Any], last: str | None) -> list[str]:
     return [*path][::-1]
 
 
-def _time(when: Any) -> Message:
-    return {} if (seconds := as_time(when)) is None else {"timestamp": seconds}
-
-
-def as_time(when: Any) -> float | None:
-    """Return a time as seconds since 1970, given so or in ISO 8601 (in UTC where it has no zone); None for none."""
-    try:
-        if isinstance(when, str) and not when.replace(".", "", 1).isdecimal():
-            moment = datetime.fromisoformat(when.replace("Z", "+00:00"))
-            return (moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)).timestamp()
-        seconds = None if isinstance(when, bool) or not isinstance(when, (int, float, str)) else float(when)
-        if seconds:
-            datetime.fromtimestamp(seconds, timezone.utc)  # OverflowError, where no datetime can hold it
-    except (ValueError, OverflowError, OSError):
-        return None
-    return seconds or None
-
-
 def as_json(value: Any) -> str:
     """Return the arguments of a call as JSON; a text as it is."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def mappings_in(value: Any) -> list[Entry]:
-    """Return the mappings in a list; none where it is no list."""
-    return [entry for entry in value if isinstance(entry, Mapping)] if isinstance(value, list) else []
-
-
-def as_mapping(value: Any) -> Entry:
-    """Return a mapping; an empty one for anything else."""
-    return value if isinstance(value, Mapping) else {}
 
 
 def first_name(*values: Any) -> str:

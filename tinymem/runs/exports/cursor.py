@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from tinymem.errors import InputError, StorageError
-from tinymem.runs.exports.chats import BRANCH, Chat, Conversation, Entry, as_mapping, first_name, mappings_in
+from tinymem.runs.exports.chats import BRANCH, Chat, Conversation, Entry, as_json, first_name
+from tinymem.runs.values import mapping_in, mappings_in, text_in, value_in
 from tinymem.stores.foreign import open_table
 
 __all__ = ["read_cursor"]
 
 LATEST = 10**15  # milliseconds since 1970
+ROLES = {1: "user", 2: "assistant"}
 
 
 def read_cursor(path: Path) -> Iterator[Conversation]:
@@ -32,35 +34,38 @@ def read_cursor(path: Path) -> Iterator[Conversation]:
 
 def _bubbles(table: Mapping[str, Any], id: str, composer: Entry, stored: int) -> tuple[list[Entry], int]:
     """Return the messages of a conversation in order, and how many more there are; older ones are in its own row."""
-    if inside := mappings_in(composer.get("conversation")):
+    if inside := mappings_in(composer, "conversation"):
         return inside, 0
-    ids = [header.get("bubbleId") for header in mappings_in(composer.get("fullConversationHeadersOnly"))]
-    return [_parsed(table.get(f"bubbleId:{id}:{bubble}")) for bubble in ids], max(stored - len(ids), 0)
+    ids = [header.get("bubbleId") for header in mappings_in(composer, "fullConversationHeadersOnly")]
+    return [_parsed(table.get(f"bubbleId:{id}:{bubble}")) for bubble in ids], stored - len(ids)
 
 
 def _read_conversation(id: str, bubbles: list[Entry], left: int) -> Conversation:
     chat = Chat()
-    chat.skipped.update({BRANCH: left} if left else {})
-    for at, bubble in enumerate(bubbles):
-        text, kind, tool = str(bubble.get("text") or ""), bubble.get("type"), as_mapping(bubble.get("toolFormerData"))
-        made = bubble.get("createdAt")
-        when = (
-            made / 1_000 if isinstance(made, (int, float)) and made < LATEST else made
-        )  # older versions count milliseconds
-        if isinstance(tool.get("name"), str):
-            given = tool.get("rawArgs") or tool.get("params") or "{}"
-            call = chat.call(first_name(tool.get("toolCallId"), f"{id}-{at}"), tool["name"], given, when, text)
-            if (result := tool.get("result")) is not None:
-                chat.result(call, result if isinstance(result, str) else json.dumps(result, ensure_ascii=False), when)
-        elif text.strip() and kind in (1, 2):
-            chat.say("user" if kind == 1 else "assistant", text, when)
+    chat.leave_out(BRANCH, left)
+    for place, bubble in enumerate(bubbles):
+        text, when, tool = str(bubble.get("text") or ""), _time(bubble), text_in(bubble, "toolFormerData", "name")
+        if isinstance(value_in(bubble, "toolFormerData", "name"), str):
+            details = mapping_in(bubble, "toolFormerData")
+            given = details.get("rawArgs") or details.get("params") or "{}"
+            call = chat.call(first_name(details.get("toolCallId"), f"{id}-{place}"), tool, given, when, text)
+            if (result := details.get("result")) is not None:
+                chat.result(call, as_json(result), when)
+        elif text.strip() and bubble.get("type") in (1, 2):
+            chat.say(ROLES[bubble["type"]], text, when)
         else:
-            chat.skipped["thinking" if bubble.get("thinking") else "message without a text"] += 1
+            chat.leave_out("thinking" if bubble.get("thinking") else "message without a text")
     return chat.done(f"cursor/{first_name(id)}")
+
+
+def _time(bubble: Entry) -> Any:
+    """Return when a message was made; older versions count milliseconds."""
+    made = bubble.get("createdAt")
+    return made / 1_000 if isinstance(made, (int, float)) and made < LATEST else made
 
 
 def _parsed(value: Any) -> Entry:
     try:
-        return as_mapping(json.loads(value))
+        return mapping_in(json.loads(value))
     except (ValueError, TypeError, RecursionError):
         return {}

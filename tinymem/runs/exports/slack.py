@@ -9,26 +9,29 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime, timezone
 from typing import Any
 
-from tinymem.runs.exports.chats import Chat, Conversation, Entry, as_mapping, as_time, first_name, mappings_in
+from tinymem.runs.exports.chats import Chat, Conversation, Entry, first_name
+from tinymem.runs.values import mapping_in, mappings_in, text_in, time_of, value_in
 
 __all__ = ["Names", "is_slack", "read_channel"]
 
 SAID = ("bot_message", "thread_broadcast", "reply_broadcast", "me_message", "file_share", "file_comment",
         "slackbot_response")  # fmt: skip
+SHOWN = ("display_name", "real_name")  # keys of a profile, the first one first
 DEEPEST = 10  # blocks in blocks
 _MARKUP = re.compile(r"<([^<>]*)>")
 _ESCAPED = re.compile("&(lt|gt|amp);")
 CHARACTERS = {"lt": "<", "gt": ">", "amp": "&"}
+_BEGIN = datetime.min.replace(tzinfo=timezone.utc)
 
 
 class Names:
     """The names of people and channels in an export; no two people have the same."""
 
     def __init__(self, users: Iterable[Any] = (), channels: Iterable[Any] = ()) -> None:
-        known = {str(user["id"]): user for user in mappings_in(users) if isinstance(user.get("id"), str)}
-        shown = {id: _name_of(user) for id, user in known.items()}
+        shown = {user["id"]: _name_of(user) for user in mappings_in(users) if isinstance(user.get("id"), str)}
         count = Counter(shown.values())
         self.people = {id: f"{name} ({id})" if count[name] > 1 else name for id, name in shown.items()}
         self.channels = {str(channel.get("id")): first_name(channel.get("name")) for channel in mappings_in(channels)}
@@ -36,18 +39,19 @@ class Names:
 
     def speaker(self, entry: Entry) -> str:
         """Return who said a message: somebody who is no member never has the name of one."""
-        profile, bot = as_mapping(entry.get("user_profile")), as_mapping(entry.get("bot_profile"))
-        id = entry.get("user") or as_mapping(entry.get("comment")).get("user") or entry.get("bot_id")
+        id = entry.get("user") or value_in(entry, "comment", "user") or entry.get("bot_id")
         if isinstance(id, str) and id in self.people:
             return self.people[id]
-        name = first_name(profile.get("display_name"), profile.get("real_name"), entry.get("username"),
-                          bot.get("name"), id)  # fmt: skip
+        profile = map(mapping_in(entry, "user_profile").get, SHOWN)
+        name = first_name(*profile, entry.get("username"), value_in(entry, "bot_profile", "name"), id)
         return f"{name} ({first_name(id, 'bot')})" if name in self._taken else name
 
-    def text(self, text: str) -> str:
-        """Return a text of Slack's as people read it."""
-        pieces = _MARKUP.split(text)
-        return "".join(self._said(piece) if at % 2 else _unescaped(piece) for at, piece in enumerate(pieces))
+    def text_in(self, value: Any, *path: str) -> str:
+        """Return the text under these keys, which is Slack's, as people read it."""
+        pieces = _MARKUP.split(text_in(value, *path))
+        said = [_unescaped(piece) for piece in pieces[::2]]
+        marked = [*map(self._said, pieces[1::2]), ""]
+        return "".join(text + mark for text, mark in zip(said, marked, strict=True))
 
     def _said(self, markup: str) -> str:
         target, _, label = markup.partition("|")
@@ -56,20 +60,17 @@ class Names:
             return f"@{self.people.get(id) or shown or id}"
         if target.startswith("#"):
             return f"#{self.channels.get(id) or shown or id}"
+        if target.startswith(("!date^", "!subteam^")):
+            return shown or id
         if target.startswith("!"):
-            if target.startswith(("!date^", "!subteam^")):
-                return shown or target[1:]
             return shown if shown.startswith("@") else f"@{shown or id}"
-        address = _unescaped(target)
-        if not shown or address.removeprefix("mailto:") == shown or address == shown:
-            return address.removeprefix("mailto:")
-        return f"{shown} ({address.removeprefix('mailto:')})"
+        address = _unescaped(target).removeprefix("mailto:")
+        return address if shown in ("", address, _unescaped(target)) else f"{shown} ({address})"
 
 
 def _name_of(user: Entry) -> str:
-    profile = as_mapping(user.get("profile"))
-    return first_name(profile.get("display_name"), profile.get("real_name"), user.get("real_name"), user.get("name"),
-                      user.get("id"))  # fmt: skip
+    profile = map(mapping_in(user, "profile").get, SHOWN)
+    return first_name(*profile, *map(user.get, ("real_name", "name", "id")))
 
 
 def _unescaped(text: str) -> str:
@@ -85,63 +86,57 @@ def read_channel(entries: Iterable[Any], names: Names, session: str) -> Conversa
     """Read the messages of a channel in order, replies behind what they answer; joins and the like are counted."""
     chat = Chat()
     for entry in sorted(entries, key=_place):
-        said = as_mapping(entry.get("message")) if as_mapping(entry).get("subtype") == "message_changed" else entry
-        kind = as_mapping(said).get("subtype")
+        said = mapping_in(entry, "message") if value_in(entry, "subtype") == "message_changed" else mapping_in(entry)
+        kind = said.get("subtype")
         if not is_slack(said):
-            chat.skipped["entry without a message"] += 1
-        elif kind is not None and kind not in SAID:
-            chat.skipped[str(kind)[:40]] += 1
-        elif text := "\n".join(dict.fromkeys(filter(None, (part.strip() for part in _parts(said, names))))):
-            chat.say("user", text, said["ts"], name=names.speaker(said))
-        else:
-            chat.skipped["message without a text"] += 1
+            chat.leave_out("entry without a message")
+            continue
+        if kind is not None and kind not in SAID:
+            chat.leave_out(str(kind))
+            continue
+        parts = dict.fromkeys(part.strip() for part in _parts(said, names))
+        text = "\n".join(filter(None, parts))
+        chat.say("user", text, said["ts"], name=names.speaker(said))
+        chat.leave_out("message without a text", not text)
     return chat.done(session)
 
 
-def _place(entry: Any) -> tuple[float, float]:
-    entry = as_mapping(entry)
-    said = as_time(entry.get("ts")) or 0
-    return as_time(entry.get("thread_ts")) or said, said
+def _place(entry: Any) -> tuple[datetime, datetime]:
+    said = time_of(value_in(entry, "ts")) or _BEGIN
+    return time_of(value_in(entry, "thread_ts")) or said, said
 
 
 def _parts(entry: Entry, names: Names) -> Iterator[str]:
     """Yield the texts of a message: its own, of blocks what that does not say, of attachments and of files."""
-    text = names.text(entry["text"]) if isinstance(entry.get("text"), str) else ""
-    comment = as_mapping(entry.get("comment")).get("comment")
-    if isinstance(comment, str):
-        text = names.text(comment)
+    text = names.text_in(entry, "comment", "comment") or names.text_in(entry, "text")
     yield text
-    for block in mappings_in(entry.get("blocks")):
+    for block in mappings_in(entry, "blocks"):
         if not text or block.get("type") != "rich_text":
             shown = _of_block(block, names)
             yield "" if shown in text else shown
-    for attachment in mappings_in(entry.get("attachments")):
-        yield from _of_attachment(attachment, names)
-    for file in [*mappings_in(entry.get("files")), *mappings_in([entry.get("file")])]:
+    for attachment in mappings_in(entry, "attachments"):
+        yield from _of_attachment(attachment, names) or [names.text_in(attachment, "fallback")]
+    for file in [*mappings_in(entry, "files"), *mappings_in([entry.get("file")])]:
         yield from _of_file(file, names)
 
 
-def _of_attachment(attachment: Entry, names: Names) -> Iterator[str]:
-    keys = ("author_name", "pretext", "title", "text")
-    said = [names.text(attachment[key]) for key in keys if isinstance(attachment.get(key), str)]
-    for field in mappings_in(attachment.get("fields")):
-        pair = [names.text(field[key]) for key in ("title", "value") if isinstance(field.get(key), str)]
+def _of_attachment(attachment: Entry, names: Names) -> list[str]:
+    said = [names.text_in(attachment, key) for key in ("author_name", "pretext", "title", "text")]
+    for field in mappings_in(attachment, "fields"):
+        pair = [names.text_in(field, key) for key in ("title", "value")]
         said.append(": ".join(filter(None, pair)))
-    nested = [as_mapping(inner.get("message")) for inner in mappings_in(attachment.get("message_blocks"))]
+    nested = [mapping_in(inner, "message") for inner in mappings_in(attachment, "message_blocks")]
     for holder in (attachment, *nested):
-        said += [_of_block(block, names) for block in mappings_in(holder.get("blocks"))]
-    if not any(said) and isinstance(attachment.get("fallback"), str):
-        said = [names.text(attachment["fallback"])]
-    yield from said
+        said += [_of_block(block, names) for block in mappings_in(holder, "blocks")]
+    return [*filter(None, said)]
 
 
 def _of_file(file: Entry, names: Names) -> Iterator[str]:
-    if any(isinstance(file.get(key), str) for key in ("title", "name")):
-        yield f"file {_unescaped(first_name(file.get('title'), file.get('name')))}"
-    texts = (file.get(key) for key in ("plain_text", "preview_plain_text", "preview"))
-    yield next((text for text in texts if isinstance(text, str) and text), "")
-    comment = as_mapping(file.get("initial_comment")).get("comment")
-    yield names.text(comment) if isinstance(comment, str) else ""
+    title = text_in(file, "title") or text_in(file, "name")
+    yield f"file {_unescaped(first_name(title))}" if title else ""
+    texts = [text_in(file, key) for key in ("plain_text", "preview_plain_text", "preview")]
+    yield next(filter(None, texts), "")
+    yield names.text_in(file, "initial_comment", "comment")
 
 
 def _of_block(block: Entry, names: Names, depth: int = 0) -> str:
@@ -149,24 +144,25 @@ def _of_block(block: Entry, names: Names, depth: int = 0) -> str:
     kind, text = block.get("type"), block.get("text")
     if depth > DEEPEST:
         return ""
-    if kind in ("user", "channel", "usergroup", "broadcast"):
+    if kind == "channel":
+        return f"#{names.channels.get(str(block.get('channel_id')), block.get('channel_id'))}"
+    if kind in ("user", "usergroup", "broadcast"):
         id = block.get(f"{kind}_id") or block.get("range")
-        known = names.channels if kind == "channel" else names.people
-        return f"{'#' if kind == 'channel' else '@'}{known.get(str(id), id)}"
+        return f"@{names.people.get(str(id), id)}"
     if kind == "emoji":
         return f":{block.get('name')}:"
     if kind == "link":
         url = str(block.get("url") or "")
         return f"{text} ({url})" if isinstance(text, str) and text not in ("", url) else url
     if isinstance(text, str):
-        return names.text(text) if kind == "mrkdwn" else text
-    nested = [*mappings_in([text]), *mappings_in(block.get("elements")), *mappings_in(block.get("fields"))]
+        return names.text_in(text) if kind == "mrkdwn" else text
+    nested = [*mappings_in([text]), *mappings_in(block, "elements"), *mappings_in(block, "fields")]
     said = [_of_block(inner, names, depth + 1) for inner in nested]
     if kind == "rich_text_list":
-        marks = (f"{at}." if block.get("style") == "ordered" else "-" for at in range(1, len(said) + 1))
-        return "\n".join(f"{mark} {line}" for mark, line in zip(marks, said, strict=True))
-    if kind in ("rich_text_section", "rich_text_preformatted", "rich_text_quote"):
-        whole = "".join(said)
-        return "\n".join(f"> {line}" for line in whole.splitlines()) if kind == "rich_text_quote" else whole
-    fallback = next((block[key] for key in ("fallback", "alt_text") if isinstance(block.get(key), str)), "")
-    return "\n".join(filter(None, said)) or fallback
+        is_ordered = block.get("style") == "ordered"
+        return "\n".join(f"{f'{place}.' if is_ordered else '-'} {line}" for place, line in enumerate(said, 1))
+    if kind in ("rich_text_section", "rich_text_preformatted"):
+        return "".join(said)
+    if kind == "rich_text_quote":
+        return "\n".join(f"> {line}" for line in "".join(said).splitlines())
+    return "\n".join(filter(None, said)) or text_in(block, "fallback") or text_in(block, "alt_text")

@@ -1,6 +1,6 @@
 """ATIF, the Agent Trajectory Interchange Format of Harbor, read as chat messages: versions 1.0 to 1.7.
 
-What a reader of a memory does not need is left out: metrics, token ids, costs. `tinymem.runs.atif` writes it.
+What a reader of a memory does not need is left out: metrics, token ids, costs. `tinymem.runs.exports.atif` writes it.
 """
 
 from __future__ import annotations
@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tinymem.runs.exports.chats import Chat, Conversation, first_name, mappings_in
+from tinymem.runs.exports.chats import Chat, Conversation, first_name
+from tinymem.runs.values import joined_texts, mappings_in, text_in
 
 __all__ = ["is_trajectory", "read_trajectory"]
 
@@ -25,11 +26,11 @@ def read_trajectory(value: Mapping[str, Any], within: str = "", depth: int = 0) 
     """Yield the conversation of a trajectory, and those of subagents inside of it."""
     session = within + first_name(value.get("session_id"), value.get("trajectory_id"), "atif")
     chat = Chat()
-    for step in mappings_in(value["steps"]):
+    for step in mappings_in(value, "steps"):
         _read_step(step, chat)
-    inside = [inner for inner in mappings_in(value.get("subagent_trajectories")) if is_trajectory(inner)]
-    if depth == DEEPEST and inside:
-        chat.skipped["trajectory of a subagent"] += len(inside)
+    inside = [*filter(is_trajectory, mappings_in(value, "subagent_trajectories"))]
+    if depth == DEEPEST:
+        chat.leave_out("trajectory of a subagent", len(inside))
         inside = []
     yield chat.done(session[:LONGEST])
     for inner in inside:
@@ -37,24 +38,16 @@ def read_trajectory(value: Mapping[str, Any], within: str = "", depth: int = 0) 
 
 
 def _read_step(step: Mapping[str, Any], chat: Chat) -> None:
-    when, said = step.get("timestamp"), _text(step.get("message"))
+    when, said = step.get("timestamp"), joined_texts(step.get("message"))
     role = ROLES.get(str(step.get("source")), "user")
-    thinking = step.get("reasoning_content")
-    more = {"reasoning_content": thinking} if isinstance(thinking, str) and role == "assistant" else {}
-    calls = mappings_in(step.get("tool_calls"))
+    thinking = text_in(step, "reasoning_content")
+    more = {"reasoning_content": thinking} if thinking and role == "assistant" else {}
+    calls = mappings_in(step, "tool_calls")
     if not calls:
         chat.say(role, said, when, **more)
     for call in calls:
-        id, given = first_name(call.get("tool_call_id"), "call"), call.get("arguments")
-        chat.call(id, first_name(call.get("function_name")), given, when, said, **more)
+        id, name = first_name(call.get("tool_call_id"), "call"), first_name(call.get("function_name"))
+        chat.call(id, name, call.get("arguments"), when, said, **more)
         said, more = "", {}
-    observation = step.get("observation")
-    for result in mappings_in(observation.get("results") if isinstance(observation, Mapping) else None):
-        chat.result(result.get("source_call_id"), _text(result.get("content")), when)
-
-
-def _text(content: Any) -> str:
-    """Return the text of a message or a result, which is a text, or a list of parts from version 1.6 on."""
-    if isinstance(content, str):
-        return content
-    return "\n".join(part["text"] for part in mappings_in(content) if isinstance(part.get("text"), str))
+    for result in mappings_in(step, "observation", "results"):
+        chat.result(result.get("source_call_id"), joined_texts(result.get("content")), when)

@@ -26,6 +26,7 @@ from tinymem.runs.growing import ingest_growing
 from tinymem.runs.harness import ABOUT, own_words
 from tinymem.runs.hooks.privacy import redact_with, without_private
 from tinymem.runs.hooks.talk import is_small_talk
+from tinymem.runs.values import text_in
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.checks import check_choice
 from tinymem.steps.ids import utc_now
@@ -63,10 +64,9 @@ _NUMBER = re.compile(r"^#(\d+) ", re.MULTILINE)
 
 def read_event(text: str) -> Mapping[str, Any]:
     """Read what the agent wrote to standard input."""
-    try:
+    event = None
+    with suppress(ValueError, RecursionError):
         event = json.loads(text) if len(text) <= LONGEST else None
-    except (ValueError, RecursionError):
-        event = None
     if not isinstance(event, dict):
         raise InputError("standard input should be one JSON object, as agents write it for their hooks")
     return event
@@ -81,6 +81,11 @@ class Asked(NamedTuple):
     also: Sequence[str] = ()  # namespaces that are read beside it
     max_tokens: int | None = None
     redact: Sequence[str] = ()  # what is replaced before anything is kept
+
+    @property
+    def session(self) -> str:
+        """The name of the agent's session; "" where it says none."""
+        return text_in(self.details, "session_id")
 
 
 @dataclass
@@ -129,7 +134,6 @@ class Answers:
                 return ""
             if asked.event == "prompt":
                 return self._found(asked)
-            self._read_on(asked)
             text = self._greeting(asked)
             if self._stays:
                 self._prepare(asked)
@@ -141,23 +145,27 @@ class Answers:
             while self._memories:
                 self._memories.popitem()[1].close()
 
-    def _opened(self, namespace: str, redact: Sequence[str], create: bool = False) -> HierarchicalMemory | None:
-        key = (namespace, *redact)
+    def _opened(self, asked: Asked, namespaces: Sequence[str]) -> list[HierarchicalMemory]:
+        """Return the memories of these namespaces, less those that there are not: before the first session of all."""
+        memories = []
+        for namespace in dict.fromkeys(namespaces):
+            with suppress(NotAMemoryError):
+                memories.append(self._open(asked, namespace))
+        return memories
+
+    def _open(self, asked: Asked, namespace: str, create: bool = False) -> HierarchicalMemory:
+        key = (namespace, *asked.redact)
         if key not in self._memories:
-            try:
-                more = (redact_with(redact),) if redact else ()
-                self._memories[key] = self._opener(namespace, create, *more)
-            except NotAMemoryError:  # the first session of all
-                return None
+            more = (redact_with(asked.redact),) if asked.redact else ()
+            self._memories[key] = self._opener(namespace, create, *more)
         return self._memories[key]
 
     def _is_repeated(self, asked: Asked) -> bool:
         """Return True where another hook asked the same a moment ago: an agent runs all that it has."""
-        session, now = asked.details.get("session_id"), time.monotonic()
-        if not isinstance(session, str) or not session:
+        if not asked.session:
             return False
-        said = asked.details.get("prompt" if asked.event == "prompt" else "source")
-        key = (asked.namespace, session, asked.event, str(said))
+        now, said = time.monotonic(), asked.details.get("prompt" if asked.event == "prompt" else "source")
+        key = (asked.namespace, asked.session, asked.event, str(said))
         self._answered = {known: then for known, then in self._answered.items() if now - then < TWICE}
         is_known = key in self._answered
         self._answered.setdefault(key, now)
@@ -165,132 +173,103 @@ class Answers:
 
     def _prepare(self, asked: Asked) -> None:
         """Open what prompts ask, and load what answers them."""
-        for namespace in dict.fromkeys((asked.namespace, *asked.also)):
-            if (memory := self._opened(namespace, asked.redact)) is not None:
-                Search(memory.long_term).recall("How does this begin?", FOUND, utc_now())
+        for memory in self._opened(asked, [asked.namespace, *asked.also]):
+            Search(memory.long_term).recall("How does this begin?", FOUND, utc_now())
 
     def _add(self, asked: Asked) -> None:
         """Add what is new in the transcript that an event names."""
-        details, is_end = asked.details, asked.event == "session-end"
-        file = transcript_of(details)
+        file, is_end = transcript_of(asked.details), asked.event == "session-end"
         if file is None or (is_end and not file.exists()):  # nothing was said
             return
-        memory = self._opened(asked.namespace, asked.redact, create=True)
-        assert memory is not None
+        memory = self._open(asked, asked.namespace, create=True)
         add_transcript(memory, file)
         if is_end:
             add_subagents(memory, file)
             keep_unended(memory, [known for known in unended(memory) if known != str(file)])
 
-    def _read_on(self, asked: Asked) -> None:
-        """Read the sessions on that were killed: nothing else tells what they said last."""
-        memory = self._opened(asked.namespace, asked.redact)
-        known = unended(memory) if memory is not None else []
-        if memory is None or not known:
-            return
-        kept = list[str]()
-        for file in map(Path, known):
-            with suppress(InputError, OSError):
-                age = time.time() - file.stat().st_mtime
-                kept += [str(file)] if age < UNENDED_AGE else []
-                add_transcript(memory, file)
-                add_subagents(memory, file)
-        keep_unended(memory, kept)
-
     def _session(self, asked: Asked, anew: bool = False) -> _Session:
-        name = str(asked.details.get("session_id") or "")
-        kept = self._sessions.pop(name, _Session())
-        self._sessions[name] = found = _Session() if anew or not name else kept
+        kept = self._sessions.pop(asked.session, _Session())
+        self._sessions[asked.session] = found = _Session() if anew or not asked.session else kept
         while len(self._sessions) > SESSIONS:
             self._sessions.popitem(last=False)
         return found
 
     def _greeting(self, asked: Asked) -> str:
-        if (memory := self._opened(asked.namespace, asked.redact)) is None:
-            return ""
-        session, state = asked.details.get("session_id"), self._session(asked, anew=True)
-        if asked.details.get("source") == "compact" and isinstance(session, str):
-            last = next(memory.history(session, newest=True), None)
-            state.after = (last and last.step_number) or 0
-        text = greeting(memory, asked.details, asked.max_tokens or GREETING)
-        state.greeted = {int(number) for number in _NUMBER.findall(text)}
-        return text
+        for memory in self._opened(asked, [asked.namespace]):
+            _read_on(memory)
+            state, source = self._session(asked, anew=True), asked.details.get("source")
+            last = next(memory.history(asked.session, newest=True), None) if asked.session else None
+            if source == "compact":
+                state.after = _number(last)
+            text = greeting(memory, asked.session, last, source, asked.max_tokens or GREETING)
+            state.greeted = _numbers_in(text)
+            return text
+        return ""
 
     def _found(self, asked: Asked) -> str:
         """Return what the memories know of a prompt, less what the session has in front of it."""
-        prompt = asked.details.get("prompt")
-        if not isinstance(prompt, str) or not prompt.strip() or _COMMAND.match(prompt):
+        prompt = text_in(asked.details, "prompt")
+        if not prompt.strip() or _COMMAND.match(prompt):
             return ""
-        if (file := transcript_of(asked.details, must=False)) is not None:
-            self._begin(asked, file)
-        names = dict.fromkeys((asked.namespace, *asked.also))
-        memories = {name: memory for name in names if (memory := self._opened(name, asked.redact)) is not None}
-        prompt = words_of(prompt, [memory.long_term.key for memory in memories.values()])
+        file = transcript_of(asked.details, must=False)
+        if file is not None:
+            _note_begun(self._open(asked, asked.namespace, create=True), file)
+        memories = self._opened(asked, [asked.namespace, *asked.also])
+        prompt = words_of(prompt, [memory.long_term.key for memory in memories])
         prompt = redact_with(asked.redact)(without_private(prompt, "")).strip()
         if is_small_talk(prompt):
             return ""
         left, texts = asked.max_tokens or FOUND, list[str]()
-        for namespace, memory in memories.items():
-            head = f"{ABOUT}\n" if not texts else ""
-            head += f"[namespace {namespace}]\n" if asked.also else ""
-            is_own = namespace == asked.namespace
-            count, room = memory.long_term.counter.count, int(left * OWN_SHARE) if asked.also and is_own else left
-            if text := self._recalled(memory, asked, prompt, max(room - count(head), 1), is_own):
+        for memory in memories:
+            head = "" if texts else f"{ABOUT}\n"
+            head += f"[namespace {memory.namespace}]\n" if asked.also else ""
+            count, is_first = memory.long_term.counter.count, memory.namespace == asked.namespace
+            room = int(left * OWN_SHARE) if asked.also and is_first else left
+            text = self._recalled(memory, asked, prompt, max(room - count(head), 1))
+            if text:
                 texts.append(head + text)
                 left -= count(texts[-1])
         return "\n".join(texts)
 
-    def _begin(self, asked: Asked, file: Path) -> None:
-        """Note that a session has begun, so that a later one reads it on if nobody tells its end."""
-        memory = self._opened(asked.namespace, asked.redact, create=True)
-        assert memory is not None
-        known = unended(memory)
-        if str(file) not in known:
-            keep_unended(memory, [*known, str(file)][-UNENDED_MOST:])
-
-    def _recalled(self, memory: HierarchicalMemory, asked: Asked, prompt: str, room: int, is_own: bool) -> str:
-        session, state = asked.details.get("session_id"), self._session(asked)
+    def _recalled(self, memory: HierarchicalMemory, asked: Asked, prompt: str, room: int) -> str:
+        state, is_first = self._session(asked), memory.namespace == asked.namespace
         hidden: set[int] = set()
-        if is_own and isinstance(session, str) and session:
-            said = memory.long_term.journal.matching(Filter(session=session))
+        if is_first and asked.session:
+            said = memory.long_term.journal.matching(Filter(session=asked.session))
             hidden = state.greeted | {number for number in said if number > state.after}
         shown, now = state.recalled[memory.namespace], utc_now()
         search, least = Search(memory.long_term), floor_of_prompts()
         recall = partial(search.recall, prompt[:LONGEST_PROMPT], room, now, min_relevance=least / BESIDE)
-        if hidden and {one.step.step_number for one in recall(k=1)} <= hidden:
+        if hidden and {excerpt.step.step_number for excerpt in recall(k=1)} <= hidden:
             return ""  # the best of all stands in front of the agent already
         found = recall(hidden=hidden, shown=shown, ids=True)
-        if not any(one.relevance >= least for one in found):
+        if not any(excerpt.relevance >= least for excerpt in found):
             return ""
-        if is_own:  # what the agent says to it goes there, so that it can be seen what it used
-            memory.receipts.note(found, now, prompt, session if isinstance(session, str) else None)
+        if is_first:  # what the agent says to it goes there, so that it can be seen what it used
+            memory.receipts.note(found, now, prompt, asked.session or None)
             memory.receipts.keep()  # another process may add that
         shown += found.items
         return found.text
 
 
-def greeting(memory: HierarchicalMemory, event: Mapping[str, Any], max_tokens: int) -> str:
+def greeting(memory: HierarchicalMemory, session: str, last: Step | None, source: Any, max_tokens: int) -> str:
     """Return what a session should begin with, in at most `max_tokens` tokens; "" where that is nothing.
 
     A new session gets the rules that people gave, and then what was said last. A session that is resumed has its own
     steps, and what it was greeted with: it gets what others said since. After a compaction it gets the rules again, its
-    own requests, and then what was said to them.
+    own requests, and then what was said to them. `last` is the newest step of the session.
     """
-    session, source = event.get("session_id"), event.get("source")
     count = memory.long_term.counter.count
     left = max_tokens - count(f"{ABOUT}\n")
-    known = next(memory.history(session, newest=True), None) if isinstance(session, str) and session else None
-    is_resumed = known is not None and source == "resume"
+    is_resumed = last is not None and source == "resume"
     rules = "" if is_resumed else list_steps(memory, rules_of(memory), int(left * RULES_SHARE))
     left -= count(f"{rules}\n")
-    shown = {int(number) for number in _NUMBER.findall(rules)}
-    since = (known and known.step_number) or 0
+    shown, since = _numbers_in(rules), _number(last) if is_resumed else -1
 
     def is_new(step: Step) -> bool:
-        number = step.step_number or 0
-        return _is_said(step) and number not in shown and (number > since or not is_resumed)
+        return _is_said(step) and _number(step) not in shown and _number(step) > since
 
-    if known is None or source != "compact":
+    if last is None or source != "compact":
         texts = [rules, newest_steps(memory, left, only=is_new)]
     else:
         asked = newest_steps(memory, left // 2, session=session, only=lambda step: is_request(step) and is_new(step))
@@ -299,6 +278,15 @@ def greeting(memory: HierarchicalMemory, event: Mapping[str, Any], max_tokens: i
         texts = [rules, asked, said]
     text = "\n".join(filter(None, texts))
     return f"{ABOUT}\n{text}" if text else ""
+
+
+def _number(step: Step | None) -> int:
+    return (step and step.step_number) or 0
+
+
+def _numbers_in(text: str) -> set[int]:
+    """Return the numbers of the steps that a text lists."""
+    return {*map(int, _NUMBER.findall(text))}
 
 
 def rules_of(memory: HierarchicalMemory) -> list[Step]:
@@ -335,8 +323,8 @@ def transcript_of(event: Mapping[str, Any], must: bool = True) -> Path | None:
     Raises:
         InputError: It does not say, and `must`.
     """
-    given = event.get("agent_transcript_path") or event.get("transcript_path")
-    if isinstance(given, str) and given:
+    given = text_in(event, "agent_transcript_path") or text_in(event, "transcript_path")
+    if given:
         return Path(given).expanduser()
     if must and "transcript_path" not in event:
         raise InputError("standard input has no transcript_path")
@@ -358,6 +346,25 @@ def add_subagents(memory: HierarchicalMemory, file: Path) -> None:
     """Add what is new in the transcripts of a session's subagents, which lie in a folder of its name."""
     for found in islice((file.with_suffix("") / "subagents").glob("*.jsonl"), SUBAGENTS_MOST):
         ingest_growing(memory, found)
+
+
+def _note_begun(memory: HierarchicalMemory, file: Path) -> None:
+    """Note that a session has begun, so that a later one reads it on if nobody tells its end."""
+    known = unended(memory)
+    if str(file) not in known:
+        keep_unended(memory, [*known, str(file)][-UNENDED_MOST:])
+
+
+def _read_on(memory: HierarchicalMemory) -> None:
+    """Read the sessions on that were killed: nothing else tells what they said last."""
+    kept = list[str]()
+    for file in map(Path, unended(memory)):
+        with suppress(InputError, OSError):
+            age = time.time() - file.stat().st_mtime
+            kept += [str(file)] if age < UNENDED_AGE else []
+            add_transcript(memory, file)
+            add_subagents(memory, file)
+    keep_unended(memory, kept)
 
 
 def unended(memory: HierarchicalMemory) -> list[str]:

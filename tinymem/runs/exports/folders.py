@@ -22,6 +22,7 @@ from tinymem.runs.exports.chatgpt import CHATGPT
 from tinymem.runs.exports.claude import CLAUDE, read_memories, read_projects
 from tinymem.runs.exports.cursor import read_cursor
 from tinymem.runs.exports.slack import Names, read_channel
+from tinymem.runs.values import mappings_in
 
 __all__ = ["conversations_in", "is_export"]
 
@@ -178,8 +179,7 @@ def _unread(names: Iterator[str]) -> Counter[str]:
     """Count files that are not read: by their names, or those in a folder together."""
     count = Counter(name if "/" not in name else f"{name.partition('/')[0]}/" for name in names)
     named = Counter({f"file that was not read ({name[:80]})": count[name] for name in sorted(count)[:NAMED]})
-    others = count.total() - named.total() if hasattr(count, "total") else sum(count.values()) - sum(named.values())
-    return named + Counter({"file that was not read": others})
+    return named + Counter({"file that was not read": count.total() - named.total()})
 
 
 def _of_chats(files: Files, path: Path, names: list[str]) -> Iterator[Conversation]:
@@ -205,7 +205,7 @@ def _days(files: Files) -> list[str]:
 def _of_slack(files: Files, path: Path) -> Iterator[Conversation]:
     """Read the channels; a day that is damaged costs that day."""
     about = {name: _value(files, name, path) for name in ABOUT if name in files}
-    listed = [channel for name in ABOUT[1:] if isinstance(about.get(name), list) for channel in about[name]]
+    listed = [channel for name in ABOUT[1:] for channel in mappings_in(about, name)]
     names, left = Names(about["users.json"], listed), Counter[str]()
     channels: dict[str, list[str]] = {}
     for day in _days(files):
@@ -214,18 +214,24 @@ def _of_slack(files: Files, path: Path) -> Iterator[Conversation]:
         entries: list[Any] = []
         for day in days:
             try:
-                said = _value(files, day, path)
+                entries += _list_in(files, day, path)
             except InputError:
-                said = None
-            entries += said if isinstance(said, list) else []
-            left.update([] if isinstance(said, list) else [f"file that is damaged ({day[:80]})"])
+                left[f"file that is damaged ({day[:80]})"] += 1
         conversation = read_channel(entries, names, f"slack/{channel[:200]}")
         conversation.skipped.update(left)
-        left = Counter() if conversation.messages else conversation.skipped
+        left = conversation.skipped
         if conversation.messages:
+            left = Counter()
             yield conversation
     if left:
         yield Conversation("slack", [], left)
+
+
+def _list_in(files: Files, name: str, path: Path) -> list[Any]:
+    value = _value(files, name, path)
+    if not isinstance(value, list):
+        raise InputError(f"{path}, {name}: should be a list")
+    return value
 
 
 def _value(files: Files, name: str, path: Path) -> Any:
