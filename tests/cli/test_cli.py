@@ -281,7 +281,6 @@ def test_a_damaged_memory_names_the_ways_back(tinymem: Run, tmp_path: Path, chat
         (["namespaces"], "there is no memory at ./memory"),
         (["doctor"], "there is no memory at ./memory"),
         (["ingest"], "say what to ingest: one file or more, - for standard input, or --sample"),
-        (["recall", "x", "--since", "yesterday"], "--since must be a time such as"),
     ],
 )
 def test_mistakes(tinymem: Run, tmp_path: Path, chat: Path, args: list[str], said: str) -> None:

@@ -157,7 +157,7 @@ def test_a_namespace_is_forgotten_with_its_folder(tinymem: Run, memory: Path) ->
     ("args", "said"),
     [
         (["forget", "--yes"], "say what to forget"),
-        (["forget", "--before", "yesterday"], "--before must be a time such as"),
+        (["forget", "--before", "yesterday"], "before must be a datetime, or text as"),
         (["forget", "--type", "acton", "--yes"], "type must be one of"),
         (["forget", "--everything", "--session", "may"], "--everything stands alone"),
         (["retain"], "say what to retain"),

@@ -145,7 +145,7 @@ def test_forgetting_is_a_dry_run_unless_it_is_not(memory: HierarchicalMemory) ->
         ("forget", {"ids": ["#99"], "dry_run": False}, "no step 99"),
         ("forget", {}, "say what to forget"),
         ("recall", {"query": "x", "max_tokens": 20_001}, "less than or equal to 20000"),
-        ("recall", {"query": "x", "since": "yesterday"}, "since must be a time such as"),
+        ("recall", {"query": "x", "since": "yesterday"}, "since must be a datetime, or text as"),
         ("remember", {"text": " \n"}, "text is empty"),
         ("remember", {"text": "x" * 100_001}, "at most 100000 characters"),
         ("forget", {"ids": [1] * 100_000}, "at most 100 items"),

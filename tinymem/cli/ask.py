@@ -18,7 +18,6 @@ from tinymem.cli.options import (
     TypeOption,
     UntilOption,
     WhereOption,
-    parse_time,
     parse_where,
 )
 from tinymem.cli.shared import Target, excerpt_record, left_out_record, on_memory, print_json, say
@@ -42,13 +41,8 @@ def _filters(
     where: list[str] | None,
 ) -> dict[str, Any]:
     """Return the filters of recall and explain, as they are typed."""
-    named = {"session": session, "speaker": speaker, "tool": tool, "type": type}
-    return {
-        **named,
-        "since": parse_time("since", since),
-        "until": parse_time("until", until),
-        "where": parse_where(where),
-    }
+    named = {"session": session, "speaker": speaker, "tool": tool, "type": type, "since": since, "until": until}
+    return {**named, "where": parse_where(where)}
 
 
 @on_memory()
@@ -86,8 +80,7 @@ def recall(
     """
     asked = " ".join(question)
     options = _filters(since, until, session, speaker, tool, type, where)
-    options |= {"now": parse_time("now", now), "k": k, "min_relevance": min_relevance}
-    options["as_of"] = parse_time("as-of", as_of)
+    options |= {"now": now, "k": k, "min_relevance": min_relevance, "as_of": as_of}
     if diversity is not None:
         options["diversity"] = diversity
     with target.open_to_search() as memory:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime, timezone
 from typing import Annotated, Any
 
 import typer
@@ -13,7 +12,7 @@ from tinymem.errors import InputError
 __all__ = [
     "HOME", "MEMORY", "BudgetOption", "EmbedderOption", "JsonOption", "NamespaceOption", "PathOption",
     "QuestionArgument", "SessionOption", "SinceOption", "SpeakerOption", "StoreOption", "ToolOption", "TypeOption",
-    "UntilOption", "WhereOption", "parse_time", "parse_where",
+    "UntilOption", "WhereOption", "parse_where",
 ]  # fmt: skip
 
 MEMORY = "memory"  # the default folder
@@ -79,16 +78,3 @@ def parse_where(given: list[str] | None) -> dict[str, Any] | None:
         except (ValueError, RecursionError):
             parsed[key] = text
     return parsed or None
-
-
-def parse_time(name: str, text: str | None) -> datetime | None:
-    """Parse the time given for the option `name`; raise InputError for anything else."""
-    if text is None:
-        return None
-    try:
-        time = datetime.fromisoformat(text.replace("Z", "+00:00"))
-    except ValueError as error:
-        raise InputError(
-            f"--{name} must be a time such as 2025-03-01 or 2025-03-01T12:00+01:00, not {text!r}"
-        ) from error
-    return time if time.tzinfo else time.replace(tzinfo=timezone.utc)

@@ -21,7 +21,6 @@ from tinymem.cli.options import (
     TypeOption,
     UntilOption,
     WhereOption,
-    parse_time,
     parse_where,
 )
 from tinymem.cli.shared import Target, confirm, on_memory, say
@@ -71,9 +70,7 @@ def forget(
     from tinymem.upkeep.forgetting import sessions_repeated_by
 
     filters: dict[str, Any] = {"session": session, "speaker": speaker, "tool": tool, "type": type}
-    times = {"before": before, "since": since, "until": until}
-    filters |= {name: parse_time(name, text) for name, text in times.items()}
-    filters["where"] = parse_where(where)
+    filters |= {"before": before, "since": since, "until": until, "where": parse_where(where)}
     if everything:
         if id or any(value is not None for value in filters.values()):
             raise InputError("--everything stands alone: without ids and filters")

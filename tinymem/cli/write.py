@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tinymem.cli.options import parse_time, parse_where
+from tinymem.cli.options import parse_where
 from tinymem.cli.shared import Target, on_memory
 from tinymem.errors import InputError
 from tinymem.steps.terminal import pluralize
@@ -56,10 +56,10 @@ def add(
 
     Example: tinymem add The staging server is at 10.0.0.7. --speaker Ann
     """
-    said, when = _read(text), parse_time("time", time)
+    said = _read(text)
     with target.open(create=True) as memory:
         step = memory.add_message(
-            role.value, said, speaker=speaker, session=session, timestamp=when, metadata=parse_where(metadata)
+            role.value, said, speaker=speaker, session=session, timestamp=time, metadata=parse_where(metadata)
         )
     target.answer({"step": step.step_number, "id": step.id}, f"Added as #{step.step_number} to {target.display_path}.")
 

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from tinymem.cli.options import parse_time
 from tinymem.cli.shared import excerpt_record, left_out_record
 from tinymem.errors import InputError
 from tinymem.memory.context.window import current_task
@@ -154,9 +153,8 @@ class View:
         until: str | None = None,
     ) -> Record:
         """Return what comes back for a question within a budget and filters, why, and what just missed."""
-        named = {"session": session, "speaker": speaker, "tool": tool, "type": type}
+        named = {"session": session, "speaker": speaker, "tool": tool, "type": type, "since": since, "until": until}
         filters: dict[str, Any] = {name: value for name, value in named.items() if value}
-        filters |= {"since": parse_time("since", since or None), "until": parse_time("until", until or None)}
         begin = time.perf_counter()
         found = self.memory.explain(query, budget, next_best=NEXT_BEST, **filters)
         milliseconds = (time.perf_counter() - begin) * 1000
@@ -216,10 +214,8 @@ class View:
         Raises:
             InputError: There are more or fewer now.
         """
-        named = {"session": session, "speaker": speaker, "tool": tool, "type": type}
+        named = {"session": session, "speaker": speaker, "tool": tool, "type": type, "before": before}
         filters: dict[str, Any] = {name: value for name, value in named.items() if value}
-        if before:
-            filters["before"] = parse_time("before", before)
         ids = check_strings("ids", ids)
         count = self.memory.forget(ids, **filters, dry_run=True)
         if expected is None:

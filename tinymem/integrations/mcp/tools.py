@@ -6,13 +6,12 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, cast
 from urllib.parse import unquote
 
 from pydantic import Field
 
-from tinymem.errors import ClosedError, InputError, describe_type
+from tinymem.errors import ClosedError, InputError
 
 if TYPE_CHECKING:
     from tinymem.memory.hierarchy import HierarchicalMemory
@@ -126,8 +125,8 @@ class MemoryTools:
     ) -> str:
         """Search all earlier sessions and notes. Finds come back word for word, each under its number."""
         filters: dict[str, Any] = {
-            "since": moment("since", since),
-            "until": moment("until", until),
+            "since": since or None,
+            "until": until or None,
             "session": session or None,
         }
         texts: list[str] = []
@@ -184,16 +183,3 @@ class MemoryTools:
             raise InputError(f"task has {len(task):,} characters: give at most {LONGEST_QUERY:,}")
         found = self._memory.opened().recall(task, PROMPT_TOKENS, ids=True)
         return f"{found.text}\n\n{task}" if found else task
-
-
-def moment(name: str, text: str) -> datetime | None:
-    """Parse a time that a model gave; "" is none."""
-    if not text.strip():
-        return None
-    try:
-        time = datetime.fromisoformat(text.strip().replace("Z", "+00:00"))
-    except ValueError:
-        raise InputError(
-            f"{name} must be a time such as 2025-03-01 or 2025-03-01T12:00, not {describe_type(text)}"
-        ) from None
-    return time if time.tzinfo else time.replace(tzinfo=timezone.utc)
