@@ -8,18 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tinymem.cli.options import (
-    BudgetOption,
-    QuestionArgument,
-    SessionOption,
-    SinceOption,
-    SpeakerOption,
-    ToolOption,
-    TypeOption,
-    UntilOption,
-    WhereOption,
-    parse_where,
-)
+from tinymem.cli.options import Filters
 from tinymem.cli.shared import Target, excerpt_record, left_out_record, on_memory, print_json, say
 from tinymem.steps.terminal import pluralize, terminal_width
 
@@ -31,32 +20,14 @@ __all__ = ["context", "explain", "recall"]
 ENOUGH = 8_000  # tokens in which the best excerpt is asked for where none fits those given
 
 
-def _filters(
-    since: str | None,
-    until: str | None,
-    session: str | None,
-    speaker: str | None,
-    tool: str | None,
-    type: str | None,
-    where: list[str] | None,
-) -> dict[str, Any]:
-    """Return the filters of recall and explain, as they are typed."""
-    named = {"session": session, "speaker": speaker, "tool": tool, "type": type, "since": since, "until": until}
-    return {**named, "where": parse_where(where)}
-
-
 @on_memory()
 def recall(
     target: Target,
-    question: QuestionArgument,
-    max_tokens: BudgetOption = 1_000,
-    since: SinceOption = None,
-    until: UntilOption = None,
-    session: SessionOption = None,
-    speaker: SpeakerOption = None,
-    tool: ToolOption = None,
-    type: TypeOption = None,
-    where: WhereOption = None,
+    filters: Filters,
+    question: Annotated[
+        list[str], typer.Argument(metavar="QUESTION", help="What to look for, in your own words, quoted or not.")
+    ],
+    max_tokens: Annotated[int, typer.Option(min=1, help="The token budget of the excerpts.")] = 1_000,
     now: Annotated[
         str | None, typer.Option(metavar="TIME", help='The time of asking, from which "last week" is reckoned.')
     ] = None,
@@ -79,8 +50,7 @@ def recall(
     Example: tinymem recall which test was flaky --max-tokens 500
     """
     asked = " ".join(question)
-    options = _filters(since, until, session, speaker, tool, type, where)
-    options |= {"now": now, "k": k, "min_relevance": min_relevance, "as_of": as_of}
+    options = filters.given() | {"now": now, "k": k, "min_relevance": min_relevance, "as_of": as_of}
     if diversity is not None:
         options["diversity"] = diversity
     with target.open_to_search() as memory:
@@ -129,6 +99,7 @@ def context(
 @on_memory()
 def explain(
     target: Target,
+    filters: Filters,
     question: Annotated[
         list[str] | None,
         typer.Argument(metavar="QUESTION", help="What to look for. Default: what the next prompt asks by itself."),
@@ -137,31 +108,22 @@ def explain(
         int | None,
         typer.Option("--max-tokens", min=1, help="The token budget: 1000 of the excerpts, or 8000 of the prompt."),
     ] = None,
-    since: SinceOption = None,
-    until: UntilOption = None,
-    session: Annotated[
-        str | None,
-        typer.Option("--session", help="Only steps of this session; of a prompt, the conversation that goes on."),
-    ] = None,
-    speaker: SpeakerOption = None,
-    tool: ToolOption = None,
-    type: TypeOption = None,
-    where: WhereOption = None,
 ) -> None:
     """Print why recall brings back what it does, and what it ranks next and leaves out.
 
+    Of a prompt, --session is the conversation that goes on.
+
     Example: tinymem explain which test was flaky --max-tokens 500
     """
-    filters = _filters(since, until, session, speaker, tool, type, where)
     with target.open_to_search() as memory:
-        found = memory.explain(" ".join(question or ()) or None, max_tokens, **filters)
-    first, *others = [_explanation_record(one) for one in (found, *found.also)]
+        found = memory.explain(" ".join(question or ()) or None, max_tokens, **filters.given())
+    first, *others = map(_explanation_record, (found, *found.also))
     target.answer(first | {"also": others}, found)
 
 
 def _explanation_record(found: Explanation) -> dict[str, Any]:
     """Return what was found for a query as JSON has it."""
-    items = [excerpt_record(item) for item in found.items]
-    left = [left_out_record(one) for one in found.left_out]
+    items = [*map(excerpt_record, found.items)]
+    left = [*map(left_out_record, found.left_out)]
     result = {"question": found.query, "tokens": found.recalled.tokens, "budget": found.budget}
     return result | {"items": items, "left_out": left}

@@ -69,7 +69,7 @@ class Report:
     @property
     def answered(self) -> int:
         """The number of answers that came back."""
-        return sum(one.step is not None for one in self.asked)
+        return sum(asked.step is not None for asked in self.asked)
 
     @property
     def passed(self) -> bool:
@@ -88,8 +88,9 @@ def run_demo(path: Path | None = None, embedder: str | None = None, store: str =
             return run_demo(Path(folder) / "memory", embedder, store)
     memory = HierarchicalMemory(path, max_tokens=2 * WINDOW, window_tokens=WINDOW, embedder=embedder, store=store)
     with memory:
-        if held := memory.stats().steps:
-            raise InputError(f"{path} is a memory of {held} steps already: choose a new folder for the demo")
+        known = memory.stats().steps
+        if known:
+            raise InputError(f"{path} is a memory of {known} steps already: choose a new folder for the demo")
         begin = time.perf_counter()
         for run in read_runs(RECORDING):
             for step in run.steps:
@@ -119,7 +120,7 @@ def _ask(memory: HierarchicalMemory, window: Sequence[Step], question: str, answ
     best = max(excerpts, key=lambda item: item.score, default=None)
     step = best.step.step_number if best else None
     lines = [line for line in best.text.splitlines() if answer in line][:2] if best else []
-    in_window = any(answer in one.text for one in window)
+    in_window = any(answer in step.text for step in window)
     return Asked(question, answer, in_window, step, tuple(lines), found.tokens, milliseconds)
 
 

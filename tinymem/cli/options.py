@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
@@ -10,9 +11,8 @@ import typer
 from tinymem.errors import InputError
 
 __all__ = [
-    "HOME", "MEMORY", "BudgetOption", "EmbedderOption", "JsonOption", "NamespaceOption", "PathOption",
-    "QuestionArgument", "SessionOption", "SinceOption", "SpeakerOption", "StoreOption", "ToolOption", "TypeOption",
-    "UntilOption", "WhereOption", "parse_where",
+    "HOME", "MEMORY", "EmbedderOption", "Filters", "JsonOption", "NamespaceOption", "PathOption", "StoreOption",
+    "parse_where",
 ]  # fmt: skip
 
 MEMORY = "memory"  # the default folder
@@ -45,21 +45,26 @@ StoreOption = Annotated[
     typer.Option("--store", envvar="TINYMEM_STORE", help='The store of the index, such as "chroma:http://host:8000".'),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, to standard output.")]
-BudgetOption = Annotated[int, typer.Option("--max-tokens", min=1, help="The token budget of the excerpts.")]
-QuestionArgument = Annotated[
-    list[str], typer.Argument(metavar="QUESTION", help="What to look for, in your own words, quoted or not.")
-]
 
-SessionOption = Annotated[str | None, typer.Option("--session", help="Only steps of this session.")]
-SinceOption = Annotated[str | None, typer.Option("--since", metavar="TIME", help=f"Only steps from then on. {TIME}")]
-UntilOption = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Only steps up to then.")]
-SpeakerOption = Annotated[str | None, typer.Option("--speaker", help="Only what this person said.")]
-ToolOption = Annotated[str | None, typer.Option("--tool", help="Only steps that call this tool.")]
-TypeOption = Annotated[str | None, typer.Option("--type", help='Only steps of this type, such as "action".')]
-WhereOption = Annotated[
-    list[str] | None,
-    typer.Option("--where", metavar="KEY=VALUE", help="Only steps with this in their metadata; several may be given."),
-]
+
+@dataclass(frozen=True)
+class Filters:
+    """The options by which commands choose steps."""
+
+    since: Annotated[str | None, typer.Option(metavar="TIME", help=f"Only steps from then on. {TIME}")] = None
+    until: Annotated[str | None, typer.Option(metavar="TIME", help="Only steps up to then; a day is all of it.")] = None
+    session: Annotated[str | None, typer.Option(help="Only steps of this session.")] = None
+    speaker: Annotated[str | None, typer.Option(help="Only what this person said.")] = None
+    tool: Annotated[str | None, typer.Option(help="Only steps that call this tool.")] = None
+    type: Annotated[str | None, typer.Option(help='Only steps of this type, such as "action".')] = None
+    where: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="Only steps with this in their metadata; several may be given."),
+    ] = None
+
+    def given(self) -> dict[str, Any]:
+        """Return the filters as the calls of a memory take them."""
+        return {**vars(self), "where": parse_where(self.where)}
 
 
 def parse_where(given: list[str] | None) -> dict[str, Any] | None:

@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from tinymem.cli.options import MEMORY, EmbedderOption, JsonOption, NamespaceOption, PathOption
+from tinymem.cli.options import MEMORY, EmbedderOption, Filters, JsonOption, NamespaceOption, PathOption
 from tinymem.errors import InputError, NotAMemoryError
 
 if TYPE_CHECKING:
@@ -97,9 +98,9 @@ class Target:
                 f"there is no memory at {place}: make one with `tinymem ingest FILE --path {quote(place)}`, "
                 "or give --path"
             )
-        some = ", ".join(map(repr, names[:MOST_NAMES]))
+        first = ", ".join(map(repr, names[:MOST_NAMES]))
         more = f" and {len(names) - MOST_NAMES:,} more (tinymem namespaces --path {path})" if names[MOST_NAMES:] else ""
-        raise NotAMemoryError(f"there is no namespace {namespace!r} in the memory at {path}: it has {some}{more}")
+        raise NotAMemoryError(f"there is no namespace {namespace!r} in the memory at {path}: it has {first}{more}")
 
     def answer(self, record: Any, text: str | Shown) -> None:
         """Print the record as JSON if that was asked for, else the text; a report as wide as the terminal."""
@@ -118,22 +119,34 @@ class Target:
 
 
 def on_memory(without: str = "") -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command, whose first argument is a Target, the options of one, less those named in `without`."""
-    every = inspect.signature(Target, eval_str=True).parameters
-    shared = [option for name, option in every.items() if name not in without.split()]
+    """Give a command, whose first argument is a Target, the options of one, less those named in `without`.
+
+    A second argument `filters` stands for the options of Filters.
+    """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        _, *others = inspect.signature(command, eval_str=True).parameters.values()
+        rest = [option for option in others if option.name != "filters"]
+        parts = {"filters": _options_of(Filters)} if len(rest) < len(others) else {}
+        shared = [option for option in _options_of(Target) if option.name not in without.split()]
+
         def run(**given: Any) -> None:
             target = Target(**{option.name: given.pop(option.name) for option in shared})
+            for name, options in parts.items():
+                given[name] = Filters(**{option.name: given.pop(option.name) for option in options})
             command(target, **given)
 
-        _, *own = inspect.signature(command, eval_str=True).parameters.values()
+        every = [*rest, *chain.from_iterable(parts.values()), *shared]
         run.__doc__ = command.__doc__
-        run.__signature__ = inspect.Signature([*own, *shared])  # type: ignore[attr-defined]
-        run.__annotations__ = {option.name: option.annotation for option in (*own, *shared)}
+        run.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
+        run.__annotations__ = {option.name: option.annotation for option in every}
         return run
 
     return decorate
+
+
+def _options_of(kind: type) -> list[inspect.Parameter]:
+    return [*inspect.signature(kind, eval_str=True).parameters.values()]
 
 
 def confirm(question: str) -> bool:
@@ -151,7 +164,11 @@ def say(text: str, err: bool = False, nl: bool = True) -> None:
 
 def print_json(value: Any) -> None:
     """Print one JSON value; times as ISO 8601."""
-    say(json.dumps(value, default=lambda one: one.isoformat() if isinstance(one, datetime) else str(one)))
+    say(json.dumps(value, default=_plain))
+
+
+def _plain(value: Any) -> str:
+    return value.isoformat() if isinstance(value, datetime) else str(value)
 
 
 def excerpt_record(item: Excerpt) -> dict[str, Any]:
@@ -168,9 +185,9 @@ def excerpt_record(item: Excerpt) -> dict[str, Any]:
     return where | when | what | {"why": dict(item.why)}
 
 
-def left_out_record(one: LeftOut) -> dict[str, Any]:
+def left_out_record(left: LeftOut) -> dict[str, Any]:
     """Return a passage that did not come back as JSON has it."""
-    return excerpt_record(one.excerpt) | {"rank": one.rank, "reason": one.reason, "repeats": one.repeats}
+    return excerpt_record(left.excerpt) | {"rank": left.rank, "reason": left.reason, "repeats": left.repeats}
 
 
 def listen_at(host: str, port: int) -> socket.socket:

@@ -8,21 +8,11 @@ import sys
 from collections.abc import Sequence
 from contextlib import closing
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tinymem.cli.options import (
-    SessionOption,
-    SinceOption,
-    SpeakerOption,
-    StoreOption,
-    ToolOption,
-    TypeOption,
-    UntilOption,
-    WhereOption,
-    parse_where,
-)
+from tinymem.cli.options import Filters, StoreOption
 from tinymem.cli.shared import Target, confirm, on_memory, say
 from tinymem.errors import InputError
 from tinymem.steps.terminal import pluralize
@@ -45,17 +35,11 @@ UNITS = {
 @on_memory()
 def forget(
     target: Target,
+    filters: Filters,
     id: Annotated[
         list[str] | None, typer.Option("--id", help="The number or the id of a step; may be given several times.")
     ] = None,
-    session: SessionOption = None,
     before: Annotated[str | None, typer.Option(metavar="TIME", help="Only steps from before then.")] = None,
-    since: SinceOption = None,
-    until: UntilOption = None,
-    speaker: SpeakerOption = None,
-    tool: ToolOption = None,
-    type: TypeOption = None,
-    where: WhereOption = None,
     everything: Annotated[bool, typer.Option("--everything", help="The whole namespace, its folder included.")] = False,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
@@ -69,20 +53,19 @@ def forget(
     from tinymem.steps.progress import show_progress
     from tinymem.upkeep.forgetting import sessions_repeated_by
 
-    filters: dict[str, Any] = {"session": session, "speaker": speaker, "tool": tool, "type": type}
-    filters |= {"before": before, "since": since, "until": until, "where": parse_where(where)}
+    chosen, session = {**filters.given(), "before": before}, filters.session
     if everything:
-        if id or any(value is not None for value in filters.values()):
+        if id or any(value is not None for value in chosen.values()):
             raise InputError("--everything stands alone: without ids and filters")
         _forget_namespace(target, dry_run, yes)
         return
     with target.open(writes=not dry_run) as memory:
         ids = _known_ids(memory, id or ())
-        count = memory.forget(ids, **filters, dry_run=True)
+        count = memory.forget(ids, **chosen, dry_run=True)
         if count and not dry_run:
             _confirm(f"Forget {pluralize(count, 'step')} of namespace {target.namespace!r} for good?", yes)
             with show_progress(sys.stderr, "forgetting", "parts") as progress:
-                count = memory.forget(ids, **filters, progress=progress)
+                count = memory.forget(ids, **chosen, progress=progress)
         others = sessions_repeated_by(memory.long_term, session) if session is not None else []
     said = f"{'Would forget' if dry_run else 'Forgot'} {pluralize(count, 'step')}."
     if others:

@@ -26,6 +26,7 @@ from urllib.parse import quote
 from tinymem.errors import ClosedError, InputError, MissingExtraError, TinymemError
 from tinymem.integrations.native import AnyMemory, rank_excerpts, run_on, to_sync
 from tinymem.memory.hierarchy import HierarchicalMemory
+from tinymem.recall.results import Excerpt
 from tinymem.steps.ids import utc_now
 from tinymem.steps.step import Step
 from tinymem.steps.types import MessageStep
@@ -96,11 +97,11 @@ class TinymemStore(BaseStore):
 
     def sweep_ttl(self) -> int:
         """Remove the items whose time is over, and return how many there were."""
-        return _swept(to_sync(self.memory))
+        return _sweep_over(to_sync(self.memory))
 
     async def asweep_ttl(self) -> int:
         """Remove the items whose time is over, while the event loop goes on."""
-        return await run_on(self.memory, _swept)
+        return await run_on(self.memory, _sweep_over)
 
     def start_ttl_sweeper(self, sweep_interval_minutes: int | None = None) -> Future[None]:
         """Sweep in the background, every so many minutes (`sweep_interval_minutes` of the configuration, or 5).
@@ -136,7 +137,7 @@ class TinymemStore(BaseStore):
     def _sweep(self, seconds: float, future: Future[None]) -> None:
         while not self._stopping.wait(seconds):
             try:
-                _swept(to_sync(self.memory))
+                _sweep_over(to_sync(self.memory))
             except ClosedError:
                 break
             except TinymemError as error:
@@ -149,26 +150,15 @@ def _batch(memory: HierarchicalMemory, ops: Sequence[Op], fields: Sequence[str] 
     for op in ops:
         validate_op_namespace(op)
     reads: dict[type, Callable[[HierarchicalMemory, Any], Result]]
-    reads = {GetOp: _got, SearchOp: _searched, ListNamespacesOp: _listed}
-    results = [None if isinstance(op, PutOp) else reads[type(op)](memory, op) for op in ops]
+    reads = {GetOp: _get, SearchOp: _search, ListNamespacesOp: _list_namespaces, PutOp: lambda memory, op: None}
+    results = [reads[type(op)](memory, op) for op in ops]
     puts = {_id(op.namespace, op.key): op for op in ops if isinstance(op, PutOp)}
-    _write(memory, [_step(memory, id, op, fields) for id, op in puts.items() if op.value is not None])
-    deleted = [id for id, op in puts.items() if op.value is None]
-    if existing := memory.long_term.journal.existing_ids(deleted):
-        memory.forget(existing)
+    steps = [_step(memory, id, op, fields) for id, op in puts.items() if op.value is not None]
+    memory.archive(steps, on_conflict="replace")
+    gone = memory.long_term.journal.existing_ids([id for id, op in puts.items() if op.value is None])
+    if gone:
+        memory.forget(gone)
     return results
-
-
-class _Held(NamedTuple):
-    """An item, and the step that it is kept in."""
-
-    item: Item
-    step: Step
-
-    @property
-    def is_over(self) -> bool:
-        until = self.step.metadata[MARK].get("until")
-        return until is not None and until <= utc_now().timestamp()
 
 
 # -- in ---------------------------------------------------------------------------------------------------------------
@@ -183,123 +173,142 @@ def _session(namespace: Namespace) -> str:
 
 
 def _step(memory: HierarchicalMemory, id: str, op: PutOp, fields: Sequence[str] | None) -> Step:
-    before, now = _held(memory, id), utc_now()
-    own = {"namespace": list(op.namespace), "key": op.key, "value": op.value, "updated": now.isoformat()}
-    own["created"] = before.step.metadata[MARK]["created"] if before and not before.is_over else own["updated"]
+    before, now = _find(memory, id), utc_now()
+    created = before.step.metadata[MARK]["created"] if before else now.isoformat()
+    about = {"namespace": list(op.namespace), "key": op.key, "value": op.value}
+    about |= {"updated": now.isoformat(), "created": created}
     if op.ttl is not None:
-        own |= {"ttl": op.ttl, "until": (now + timedelta(minutes=op.ttl)).timestamp()}
+        about |= {"ttl": op.ttl, "until": _end_of(op.ttl)}
     text = "" if op.index is False else _text(op.value or {}, op.index or fields)
-    return MessageStep("user", text, id=id, session=_session(op.namespace), metadata={MARK: own})
+    return MessageStep("user", text, id=id, session=_session(op.namespace), metadata={MARK: about})
+
+
+def _end_of(ttl: float) -> float:
+    return (utc_now() + timedelta(minutes=ttl)).timestamp()
 
 
 def _text(value: Mapping[str, Any], fields: Sequence[str] | None) -> str:
     """Return the text of a value that is searched."""
     if fields is None or list(fields) == ["$"]:
-        return "\n".join(f"{key}: {one if isinstance(one, str) else json.dumps(one)}" for key, one in value.items())
-    return "\n".join(text for field in fields for text in get_text_at_path(dict(value), tokenize_path(field)))
+        shown = {key: field if isinstance(field, str) else json.dumps(field) for key, field in value.items()}
+        return "\n".join(f"{key}: {text}" for key, text in shown.items())
+    paths = map(tokenize_path, fields)
+    return "\n".join("\n".join(get_text_at_path(dict(value), path)) for path in paths)
 
 
-def _write(memory: HierarchicalMemory, steps: Sequence[Step]) -> None:
-    if steps:
-        memory.archive(steps, on_conflict="replace")
-
-
-def _swept(memory: HierarchicalMemory) -> int:
-    over = [one.step.id for one in _all(memory, ()) if one.is_over]
+def _sweep_over(memory: HierarchicalMemory) -> int:
+    """Forget the items whose time is over."""
+    over = [stored.step.id for stored in _stored_in(memory, ()) if stored.is_over]
     return memory.forget(over) if over else 0
 
 
 # -- out --------------------------------------------------------------------------------------------------------------
 
 
-def _got(memory: HierarchicalMemory, op: GetOp) -> Item | None:
-    held = _held(memory, _id(op.namespace, op.key))
-    if held is None or held.is_over:
+class _Stored(NamedTuple):
+    """An item, and the step that it is kept in."""
+
+    item: SearchItem
+    step: Step
+
+    @property
+    def is_over(self) -> bool:
+        until = self.step.metadata[MARK].get("until")
+        return until is not None and until <= utc_now().timestamp()
+
+
+def _stored(step: Step, score: float | None = None) -> _Stored | None:
+    """Return the item of a step; None for a step that is none of a store."""
+    if MARK not in step.metadata:
         return None
-    _refresh(memory, [held] if op.refresh_ttl else ())
-    return held.item
+    about = step.to_dict()["metadata"][MARK]
+    created, updated = map(datetime.fromisoformat, (about["created"], about["updated"]))
+    return _Stored(SearchItem(tuple(about["namespace"]), about["key"], about["value"], created, updated, score), step)
 
 
-def _held(memory: HierarchicalMemory, id: str) -> _Held | None:
+def _find(memory: HierarchicalMemory, id: str) -> _Stored | None:
+    """Return the item with this id; None where there is none, or its time is over."""
     try:
-        return _item(memory.get(id))
-    except InputError:  # there is none
+        stored = _stored(memory.get(id))
+    except InputError:
         return None
+    return None if stored is None or stored.is_over else stored
 
 
-def _item(step: Step, score: float | None = None) -> _Held | None:
-    own = step.metadata.get(MARK)
-    if own is None:
+def _stored_in(memory: HierarchicalMemory, prefix: Namespace) -> Iterator[_Stored]:
+    return filter(None, map(_stored, memory.history(f"{_session(prefix)}*", newest=True)))
+
+
+def _get(memory: HierarchicalMemory, op: GetOp) -> Item | None:
+    stored = _find(memory, _id(op.namespace, op.key))
+    if stored is None:
         return None
-    created, updated = (datetime.fromisoformat(own[time]) for time in ("created", "updated"))
-    value = step.to_dict()["metadata"][MARK]["value"]
-    return _Held(SearchItem(tuple(own["namespace"]), own["key"], value, created, updated, score), step)
+    _refresh(memory, [stored] if op.refresh_ttl else ())
+    return stored.item
 
 
-def _all(memory: HierarchicalMemory, prefix: Namespace) -> Iterator[_Held]:
-    return (held for step in memory.history(f"{_session(prefix)}*", newest=True) if (held := _item(step)))
-
-
-def _searched(memory: HierarchicalMemory, op: SearchOp) -> list[SearchItem]:
-    end = op.offset + op.limit
+def _search(memory: HierarchicalMemory, op: SearchOp) -> list[SearchItem]:
     _check_filter(op.filter)
+    end = op.offset + op.limit
     if op.query:
         found = _ranked(memory, op, end)
     else:
-        fitting = (one for one in _all(memory, op.namespace_prefix) if _fits(one, op))
-        found = sorted(fitting, key=lambda one: one.item.updated_at, reverse=True)
+        fitting = [stored for stored in _stored_in(memory, op.namespace_prefix) if _fits(stored, op)]
+        found = sorted(fitting, key=lambda stored: stored.item.updated_at, reverse=True)
     page = found[op.offset : end]
     _refresh(memory, page if op.refresh_ttl else ())
-    return [one.item for one in page if isinstance(one.item, SearchItem)]
+    return [stored.item for stored in page]
 
 
-def _ranked(memory: HierarchicalMemory, op: SearchOp, count: int) -> list[_Held]:
+def _ranked(memory: HierarchicalMemory, op: SearchOp, count: int) -> list[_Stored]:
     """Return the `count` items that bear most on the query, the best first, or all if there are fewer."""
     session = f"{_session(op.namespace_prefix)}*"
     tokens, seen = max(TOKENS * count, 1_000), -1
     while True:
         recalled = memory.recall(op.query or "", tokens, session=session, diversity=0, min_relevance=0)
-        best: dict[str, Any] = {}
-        for one in rank_excerpts(recalled):
-            best.setdefault(one.step.id, one)
-        held = [_item(one.step, one.relevance) for one in best.values()]
-        found = [one for one in held if one is not None and _fits(one, op)]
+        best: dict[str, Excerpt] = {}
+        for excerpt in rank_excerpts(recalled):
+            best.setdefault(excerpt.step.id, excerpt)
+        stored = filter(None, [_stored(excerpt.step, excerpt.relevance) for excerpt in best.values()])
+        found = [item for item in stored if _fits(item, op)]
         if len(found) >= count or len(best) == seen or tokens >= MOST_TOKENS:
-            return sorted(found, key=lambda one: -(getattr(one.item, "score", None) or 0))
+            return sorted(found, key=lambda stored: -(stored.item.score or 0))
         tokens, seen = tokens * 4, len(best)
 
 
-def _refresh(memory: HierarchicalMemory, items: Iterable[_Held]) -> None:
+def _refresh(memory: HierarchicalMemory, items: Iterable[_Stored]) -> None:
     """Let the time of items begin again, of those that have one."""
     steps = []
-    for one in items:
-        own = one.step.to_dict()["metadata"]
-        if (ttl := own[MARK].get("ttl")) is not None:
-            own[MARK]["until"] = (utc_now() + timedelta(minutes=ttl)).timestamp()
-            steps.append(one.step.evolve(metadata=own, step_number=None))
-    _write(memory, steps)
+    for _, step in items:
+        metadata = step.to_dict()["metadata"]
+        if "ttl" in metadata[MARK]:
+            metadata[MARK]["until"] = _end_of(metadata[MARK]["ttl"])
+            steps.append(step.evolve(metadata=metadata, step_number=None))
+    memory.archive(steps, on_conflict="replace")
 
 
-def _listed(memory: HierarchicalMemory, op: ListNamespacesOp) -> list[Namespace]:
-    found = {one.item.namespace for one in _all(memory, ()) if not one.is_over}
-    matching = {name for name in found if all(_matches(name, condition) for condition in op.match_conditions or ())}
+def _list_namespaces(memory: HierarchicalMemory, op: ListNamespacesOp) -> list[Namespace]:
+    found = {stored.item.namespace for stored in _stored_in(memory, ()) if not stored.is_over}
+    matching = [name for name in found if all(_matches(name, condition) for condition in op.match_conditions or ())]
     return sorted({name[: op.max_depth] for name in matching})[op.offset : op.offset + op.limit]
 
 
 def _matches(namespace: Namespace, condition: MatchCondition) -> bool:
-    path = condition.path
-    if len(namespace) < len(path):
-        return False
-    part = namespace[: len(path)] if condition.match_type == "prefix" else namespace[len(namespace) - len(path) :]
-    return all(wanted in ("*", label) for wanted, label in zip(path, part, strict=True))
+    wanted = condition.path
+    part = namespace[: len(wanted)] if condition.match_type == "prefix" else namespace[-len(wanted) :]
+    return len(part) == len(wanted) and all(map(_is_label, wanted, part))
+
+
+def _is_label(wanted: str, label: str) -> bool:
+    return wanted in ("*", label)
 
 
 # -- filters ----------------------------------------------------------------------------------------------------------
 
 
-def _fits(one: _Held, op: SearchOp) -> bool:
-    value = one.item.value
-    return not one.is_over and all(_passes(_at(value, path), wanted) for path, wanted in (op.filter or {}).items())
+def _fits(stored: _Stored, op: SearchOp) -> bool:
+    wanted = (op.filter or {}).items()
+    return not stored.is_over and all(_passes(_field(stored.item.value, path), value) for path, value in wanted)
 
 
 def _check_filter(wanted: Any) -> None:
@@ -307,32 +316,31 @@ def _check_filter(wanted: Any) -> None:
 
     LangGraph's stores in databases refuse a key with a quotation mark too.
     """
-    if isinstance(wanted, Mapping):
-        for key, inner in wanted.items():
-            if key.startswith("$") and key not in OPERATORS:
-                raise ValueError(f"there is no operator {key}: use {', '.join(OPERATORS)}")
-            if "'" in key or '"' in key:
-                raise ValueError("Invalid filter key: no name of a field has a quotation mark in it")
-            _check_filter(inner)
+    for key, inner in wanted.items() if isinstance(wanted, Mapping) else ():
+        if key.startswith("$") and key not in OPERATORS:
+            raise ValueError(f"there is no operator {key}: use {', '.join(OPERATORS)}")
+        if "'" in key or '"' in key:
+            raise ValueError("Invalid filter key: no name of a field has a quotation mark in it")
+        _check_filter(inner)
 
 
-def _at(value: Any, path: str) -> Any:
+def _field(value: Any, path: str) -> Any:
     """Return the value of a field, which may be inside of others: `user.name`."""
-    if isinstance(value, Mapping) and path not in value and "." in path:
-        first, _, rest = path.partition(".")
-        return _at(value.get(first), rest)
-    return value.get(path) if isinstance(value, Mapping) else None
+    if not isinstance(value, Mapping):
+        return None
+    first, dot, rest = path.partition(".")
+    return _field(value.get(first), rest) if dot and path not in value else value.get(path)
 
 
 def _passes(value: Any, wanted: Any) -> bool:
     if not isinstance(wanted, Mapping):
         return bool(value == wanted) and isinstance(value, bool) == isinstance(wanted, bool)
     if any(key.startswith("$") for key in wanted):
-        return all(_compared(value, operator, other) for operator, other in wanted.items())
-    return isinstance(value, Mapping) and all(_passes(value.get(key), one) for key, one in wanted.items())
+        return all(_compares(value, operator, other) for operator, other in wanted.items())
+    return isinstance(value, Mapping) and all(_passes(value.get(key), inner) for key, inner in wanted.items())
 
 
-def _compared(value: Any, operator: str, other: Any) -> bool:
+def _compares(value: Any, operator: str, other: Any) -> bool:
     if operator in ("$eq", "$ne"):
         return _passes(value, other) == (operator == "$eq")
     try:

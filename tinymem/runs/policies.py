@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from types import MappingProxyType
-from typing import Protocol
+from typing import Any, Protocol
 
 from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.messages.tokens import count_message
@@ -21,7 +22,7 @@ from tinymem.window.strategies import keep_last_n_steps, no_pruning, prune_old_o
 from tinymem.window.strategy import Pruner
 from tinymem.window.summarize import summarize_strategy
 
-__all__ = ["COMPACTED", "MAKERS", "WHOLE", "AsCompacted", "Policy", "Setting", "of_strategy"]
+__all__ = ["COMPACTED", "MAKERS", "WHOLE", "AsCompacted", "Policy", "Setting", "messages_of", "of_strategy"]
 
 WHOLE = "whole history"
 COMPACTED = "as it was compacted"  # only of a run that was
@@ -73,12 +74,13 @@ class OfWindow:
 
     def prompt(self) -> list[Piece]:
         """Make the next prompt."""
-        groups = self._render(self._window.steps)
-        self._known = {id(one): self._known.get(id(one)) or (one, self._pieces(one)) for one in groups}
-        return [piece for one in groups for piece in self._known[id(one)][1]]
-
-    def _pieces(self, group: RenderedGroup) -> list[Piece]:
-        return [piece_of(message, self._render.counter) for message in group.messages]
+        counter, before, self._known = self._render.counter, self._known, {}
+        prompt: list[Piece] = []
+        for group in self._render(self._window.steps):
+            known = before.get(id(group)) or (group, pieces_of(group.messages, counter))
+            self._known[id(group)] = known
+            prompt += known[1]
+        return prompt
 
     def close(self) -> None:
         """Release what it has."""
@@ -93,7 +95,7 @@ class AsCompacted:
 
     def add(self, steps: Sequence[Step]) -> None:
         """Take what was said."""
-        self._pieces += [piece_of(one, self._counter) for step in steps for one in step.to_messages(style="tools")]
+        self._pieces += pieces_of(messages_of(steps), self._counter)
 
     def prompt(self) -> list[Piece]:
         """Make the next prompt."""
@@ -101,75 +103,73 @@ class AsCompacted:
 
     def compact(self, summary: str) -> None:
         """Put a summary in the place of all that was said."""
-        self._pieces = [piece_of({"role": "user", "content": summary}, self._counter)]
+        self._pieces = pieces_of([{"role": "user", "content": summary}], self._counter)
 
     def close(self) -> None:
         """Release what it has."""
 
 
-class OfContexts:
-    """A HierarchicalMemory whose `context` is sent."""
+class OfMemory:
+    """A HierarchicalMemory whose `context` is sent; or whose `fit`, of a history that its framework keeps.
 
-    def __init__(self, setting: Setting) -> None:
-        self._setting = setting
-        self._memory = _memory(setting)
+    It leaves nothing behind; its index is exact, so that no process is started.
+    """
 
-    def add(self, steps: Sequence[Step]) -> None:
-        """Take what was said."""
-        self._now = steps[-1].timestamp
-        self._memory.add_steps(steps)
-
-    def prompt(self) -> list[Piece]:
-        """Make the next prompt."""
-        context = self._memory.context(session="run", now=self._now, style="tools")
-        return [piece_of(message, self._setting.counter) for message in context.messages]
-
-    def close(self) -> None:
-        """Release what it has."""
-        self._memory.close()
-
-
-class OfFits:
-    """A history that its framework keeps, of which `fit` sends what fits, with what it recalls or without."""
-
-    def __init__(self, setting: Setting, *, recalls: bool) -> None:
-        self._setting, self._recalls = setting, recalls
-        self._memory = _memory(setting)
+    def __init__(self, setting: Setting, *, fits: bool, sessions: str | None = None) -> None:
+        self._counter, self._fits, self._sessions = setting.counter, fits, sessions
         self._history: list[Message] = []
+        self._memory = HierarchicalMemory(
+            max_tokens=setting.budget,
+            counter=setting.counter,
+            embedder=setting.embedder,
+            store="exact",
+            cache=min(setting.cache, 1),
+        )
 
     def add(self, steps: Sequence[Step]) -> None:
         """Take what was said."""
         self._now = steps[-1].timestamp
-        self._history += [message for step in steps for message in step.to_messages(style="tools")]
+        if self._fits:
+            self._history += messages_of(steps)
+        else:
+            self._memory.add_steps(steps)
 
     def prompt(self) -> list[Piece]:
         """Make the next prompt."""
-        sessions = None if self._recalls else NOBODY
-        context = self._memory.fit(self._history, session="run", now=self._now, sessions=sessions, style="tools")
-        return [piece_of(message, self._setting.counter) for message in context.messages]
+        options: Any = {"session": "run", "now": self._now, "style": "tools"}
+        if self._fits:
+            context = self._memory.fit(self._history, sessions=self._sessions, **options)
+        else:
+            context = self._memory.context(**options)
+        return pieces_of(context.messages, self._counter)
 
     def close(self) -> None:
         """Release what it has."""
         self._memory.close()
 
 
-def _memory(setting: Setting) -> HierarchicalMemory:
-    """Make a memory that leaves nothing behind; its index is exact, so that no process is started."""
-    cache = min(setting.cache, 1)
-    return HierarchicalMemory(
-        max_tokens=setting.budget, counter=setting.counter, embedder=setting.embedder, store="exact", cache=cache
-    )
+def messages_of(steps: Sequence[Step]) -> list[Message]:
+    """Return the messages of steps, with calls and results as such."""
+    return [*chain.from_iterable(step.to_messages(style="tools") for step in steps)]
 
 
-def piece_of(message: Message, counter: TokenCounter) -> Piece:
-    """Return a message as a part of a prompt."""
-    form = json.dumps(message, ensure_ascii=False, default=str)
-    return Piece(form, text_of(message), count_message(message, counter))
+def pieces_of(messages: Sequence[Message], counter: TokenCounter) -> list[Piece]:
+    """Return messages as parts of a prompt."""
+    forms = [json.dumps(message, ensure_ascii=False, default=str) for message in messages]
+    parts = zip(forms, map(text_of, messages), strict=True)
+    return [Piece(*part, count_message(message, counter)) for part, message in zip(parts, messages, strict=True)]
 
 
 def of_strategy(strategy: Pruner) -> Callable[[Setting], Policy]:
     """Return the policy of a strategy."""
     return lambda setting: OfWindow(strategy, setting.counter)
+
+
+def _within(strategy: Callable[..., Pruner], **options: Any) -> Callable[[Setting], Policy]:
+    """Return the policy of a strategy that gets its budget in tokens."""
+    return lambda setting: OfWindow(
+        strategy(max_tokens=setting.budget, counter=setting.counter, style="tools", **options), setting.counter
+    )
 
 
 # By name. The first two have no budget; the others get one in tokens, or the number of steps that it holds.
@@ -179,17 +179,11 @@ MAKERS: Mapping[str, Callable[[Setting], Policy]] = MappingProxyType({
     "keep_last_n_steps": lambda s: OfWindow(keep_last_n_steps(s.steps), s.counter),
     "prune_old_observations": lambda s: OfWindow(prune_old_observations(s.steps), s.counter),
     "prune_old_observations, in jumps": lambda s: OfWindow(prune_old_observations(s.steps, batch=JUMP), s.counter),
-    "token_budget": lambda s: OfWindow(token_budget(s.budget, counter=s.counter, style="tools"), s.counter),
-    "token_budget, at every call": lambda s: OfWindow(
-        token_budget(s.budget, low_water=s.budget, counter=s.counter, style="tools"), s.counter
-    ),
-    "summarize_strategy": lambda s: OfWindow(
-        summarize_strategy(max_tokens=s.budget, counter=s.counter, style="tools"), s.counter
-    ),
-    "semantic_pruning": lambda s: OfWindow(
-        semantic_pruning(s.embedder, s.budget, counter=s.counter, style="tools"), s.counter
-    ),
-    "context": OfContexts,
-    "fit": lambda s: OfFits(s, recalls=True),
-    "fit without recall": lambda s: OfFits(s, recalls=False),
+    "token_budget": _within(token_budget),
+    "token_budget, at every call": lambda s: _within(token_budget, low_water=s.budget)(s),
+    "summarize_strategy": _within(summarize_strategy),
+    "semantic_pruning": lambda s: _within(semantic_pruning, embedder=s.embedder)(s),
+    "context": lambda s: OfMemory(s, fits=False),
+    "fit": lambda s: OfMemory(s, fits=True),
+    "fit without recall": lambda s: OfMemory(s, fits=True, sessions=NOBODY),
 })  # fmt: skip

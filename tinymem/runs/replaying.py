@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
-from functools import partial
+from itertools import chain, cycle
 from multiprocessing import get_context
+from operator import attrgetter
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -25,7 +26,7 @@ from tinymem.messages.tokens import PER_REPLY, count_message, counter_from
 from tinymem.protocols import TokenCounter
 from tinymem.runs.billing import PrefixCache, Prices, prices_from
 from tinymem.runs.needles import Needles
-from tinymem.runs.policies import COMPACTED, MAKERS, WHOLE, AsCompacted, Policy, Setting, of_strategy
+from tinymem.runs.policies import COMPACTED, MAKERS, WHOLE, AsCompacted, Policy, Setting, messages_of, of_strategy
 from tinymem.runs.readers import Run, read_runs
 from tinymem.steps.checks import check_choice, check_number, check_token_budget
 from tinymem.steps.progress import Progress, no_progress
@@ -91,15 +92,11 @@ class Replay:
 
     def means(self) -> list[Figures]:
         """Return means over runs, each run with the same weight, for every policy and budget."""
-        found: defaultdict[tuple[str, str], list[Figures]] = defaultdict(list)
-        for one in self.figures:
-            found[one.policy, one.budget].append(one)
-        return [_mean(same) for same in found.values()]
+        return [_mean(same) for same in _grouped(self.figures, attrgetter("policy", "budget")).values()]
 
     def to_dict(self) -> dict[str, Any]:
         """Return all figures as JSON values."""
-        each = {"figures": [*map(asdict, self.figures)], "means": [*map(asdict, self.means())]}
-        return {"prices": asdict(self.prices), **each, "unfit": [*self.unfit]}
+        return {**asdict(self), "means": [*map(asdict, self.means())]}
 
     def table(self) -> Table:
         """Return the means as a table, to be printed by rich."""
@@ -108,11 +105,11 @@ class Replay:
         table = Table("policy", "budget")
         for name in ("calls", "tokens sent", "cached", "bill", "of the whole", "visible", "ms a call"):
             table.add_column(name, justify="right")
-        for one in self.means():
-            visible = "-" if one.visible is None else f"{one.visible:.2f}"
-            cached = f"{one.cached / one.tokens:.2f}" if one.tokens else "-"
-            numbers = f"{one.calls:,.0f}", f"{one.tokens:,.0f}", cached, f"{one.bill:,.0f}", f"{one.share:.2f}"
-            table.add_row(one.policy, one.budget, *numbers, visible, f"{one.ms:.1f}")
+        for mean in self.means():
+            visible = "-" if mean.visible is None else f"{mean.visible:.2f}"
+            cached = f"{mean.cached / mean.tokens:.2f}" if mean.tokens else "-"
+            sizes = f"{mean.calls:,.0f}", f"{mean.tokens:,.0f}", cached, f"{mean.bill:,.0f}", f"{mean.share:.2f}"
+            table.add_row(mean.policy, mean.budget, *sizes, visible, f"{mean.ms:.1f}")
         return table
 
     def plot(self, path: str | Path) -> None:
@@ -127,16 +124,21 @@ class Replay:
             raise MissingExtraError("the plot", "plots") from error
         figure = Figure(figsize=(8, 5), layout="constrained")
         axes = figure.subplots()
-        points: defaultdict[str, list[Figures]] = defaultdict(list)
-        for one in self.means():
-            points[one.policy].append(one)
-        for at, (policy, found) in enumerate(points.items()):
-            seen = [one.visible or 0 for one in found]
-            axes.plot([one.share for one in found], seen, "ovs^Dp*X"[at % 8] + "-", label=policy)
+        points = _grouped(self.means(), attrgetter("policy"))
+        for (policy, means), form in zip(points.items(), cycle("ovs^Dp*X")):
+            visible = [mean.visible or 0 for mean in means]
+            axes.plot([mean.share for mean in means], visible, f"{form}-", label=policy)
         axes.set_xlabel("bill, of that of the whole history")
         axes.set_ylabel("needed and visible")
         axes.legend(fontsize="small")
         figure.savefig(path)
+
+
+def _grouped(figures: Iterable[Figures], key: Callable[[Figures], Any]) -> dict[Any, list[Figures]]:
+    groups: defaultdict[Any, list[Figures]] = defaultdict(list)
+    for each in figures:
+        groups[key(each)].append(each)
+    return groups
 
 
 class Turn(NamedTuple):
@@ -195,10 +197,12 @@ def replay(
     check_number("workers", workers, least=1)
     price, count = prices_from(prices), counter_from(counter)
     recorded = [_recorded(run, count, embedder, price.cached) for run in _runs(files)]
-    answered = [one for one in recorded if any(turn.answer for turn in one.turns)]
-    if not answered:
+    jobs: list[_Job] = []
+    for run in recorded:
+        if any(turn.answer for turn in run.turns):
+            jobs += _jobs(run, budgets, policies, strategies or {})
+    if not jobs:
         raise InputError("there is no call of a model in what was given: replay needs what an assistant answered")
-    jobs = [job for one in answered for job in _jobs(one, budgets, policies, strategies or {})]
     figures: list[Figures] = []
     unfit: list[str] = []
     bill = 1.0
@@ -224,10 +228,11 @@ def _recorded(run: Run, counter: TokenCounter, embedder: str, cache: float) -> _
     turns, needles, needed = turns_of(run), Needles(), []
     tokens = 0
     for turn in turns:
-        for message in (message for step in turn.new for message in step.to_messages(style="tools")):
-            needles.add(message, count := count_message(message, counter))
+        for message in messages_of(turn.new):
+            count = count_message(message, counter)
+            needles.add(message, count)
             tokens += count
-        needed.append([needle for message in turn.answer for needle in needles.copied(message)])
+        needed.append([*chain.from_iterable(map(needles.copied, turn.answer))])
     steps = sum(len(turn.new) for turn in turns)
     return _Recorded(run.name, turns, needed, Setting(tokens, tokens / max(1, steps), counter, embedder, cache))
 
@@ -260,7 +265,8 @@ def _jobs(
     labelled = {f"{budget:,}": budget for budget in budgets}
     labelled = labelled or {label: max(LEAST, run.whole.budget // part) for label, part in SHARES.items()}
     jobs = [_Job(run, WHOLE, "", run.whole)]
-    for name in (name for name in MAKERS if name != WHOLE and (not policies or name in policies)):
+    wanted = {*(policies or MAKERS)} - {WHOLE}
+    for name in filter(wanted.__contains__, MAKERS):
         if name != COMPACTED:
             jobs += [_Job(run, name, label, replace(run.whole, budget=budget)) for label, budget in labelled.items()]
         elif any(turn.summary for turn in run.turns):
@@ -271,26 +277,26 @@ def _jobs(
 def _carry_out(jobs: Sequence[_Job], prices: Prices, workers: int, progress: Progress) -> list[Figures | str]:
     """Return what each job gives, in order; many of them are shared by `workers` processes."""
     total, done = sum(len(job.run.turns) for job in jobs), 0
+
+    def tell(calls: int) -> None:
+        progress(done + calls, total)
+
     if workers == 1 or total < MANY:
         found = []
         for job in jobs:
-            found.append(job.replay(prices, partial(_tell, progress, done, total)))
+            found.append(job.replay(prices, tell))
             done += len(job.run.turns)
         return found
     with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
         waiting = {pool.submit(job.replay, prices): job for job in jobs}
         try:
-            for one in as_completed(waiting):
-                done += len(waiting[one].run.turns)
+            for future in as_completed(waiting):
+                done += len(waiting[future].run.turns)
                 progress(done, total)
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
-        return [one.result() for one in waiting]
-
-
-def _tell(progress: Progress, done: int, total: int, more: int) -> None:
-    progress(done + more, total)
+        return [future.result() for future in waiting]
 
 
 def turns_of(run: Run) -> list[Turn]:
@@ -298,10 +304,10 @@ def turns_of(run: Run) -> list[Turn]:
     turns: list[Turn] = []
     new: list[Step] = []
     waits = False
-    summaries = {one.steps: one.summary for one in run.compactions if one.steps}
-    for at, step in enumerate(run.steps):
-        if at in summaries:
-            turns.append(Turn(new, (), summaries[at]))
+    summaries = {compaction.steps: compaction.summary for compaction in run.compactions if compaction.steps}
+    for place, step in enumerate(run.steps):
+        if place in summaries:
+            turns.append(Turn(new, (), summaries[place]))
             new, waits = [], False
         messages = step.to_messages(style="tools")
         if messages and messages[0]["role"] == "assistant":
@@ -318,8 +324,8 @@ def turns_of(run: Run) -> list[Turn]:
 
 
 def _runs(files: Files) -> Iterator[Run]:
-    for one in [files] if isinstance(files, (str, Path, Run)) else files:
-        for run in [one] if isinstance(one, Run) else read_runs(one):
+    for file in [files] if isinstance(files, (str, Path, Run)) else files:
+        for run in [file] if isinstance(file, Run) else read_runs(file):
             if run.fault is not None:
                 raise run.fault
             yield run
@@ -329,7 +335,7 @@ def _replayed(policy: Policy, run: _Recorded, cache: PrefixCache, tell: Callable
     """Replay a run under one policy. Raises BudgetError where its budget is too small."""
     calls = tokens = cached = visible = 0
     bill = seconds = 0.0
-    for at, (turn, needles) in enumerate(zip(run.turns, run.needed, strict=True)):
+    for place, (turn, needles) in enumerate(zip(run.turns, run.needed, strict=True), 1):
         begun = time.perf_counter()
         policy.add(turn.new)
         if turn.summary and not isinstance(policy, AsCompacted):
@@ -341,7 +347,7 @@ def _replayed(policy: Policy, run: _Recorded, cache: PrefixCache, tell: Callable
         visible += sum(any(needle in piece.text for piece in prompt) for needle in needles)
         if turn.summary and isinstance(policy, AsCompacted):
             policy.compact(turn.summary)
-        tell(at + 1)
+        tell(place)
     needed, ms = sum(map(len, run.needed)), 1000 * seconds / calls
     seen = visible / needed if needed else None
     return Figures(run.name, "", "", calls, tokens, cached, bill, 1, needed, seen, ms)
@@ -350,6 +356,6 @@ def _replayed(policy: Policy, run: _Recorded, cache: PrefixCache, tell: Callable
 def _mean(same: Sequence[Figures]) -> Figures:
     """Return means of figures; what was visible by those that needed something."""
     names = ("calls", "tokens", "cached", "bill", "share", "needed", "ms")
-    means: dict[str, Any] = {name: fmean(getattr(one, name) for one in same) for name in names}
-    seen = [one.visible for one in same if one.visible is not None]
+    means: dict[str, Any] = {name: fmean(map(attrgetter(name), same)) for name in names}
+    seen = [figures.visible for figures in same if figures.visible is not None]
     return replace(same[0], run="", visible=fmean(seen) if seen else None, **means)

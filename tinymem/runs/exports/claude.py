@@ -49,13 +49,13 @@ def _read_message(message: Entry, chat: Chat) -> None:
 
 def _shown(entry: Entry, chat: Chat) -> Sequence[Entry]:
     """Return the messages that were shown last; those of other branches are counted."""
-    messages = mappings_in(entry, "chat_messages")
+    messages = mappings_in(entry["chat_messages"])
     by_id = {message["uuid"]: message for message in messages if isinstance(message.get("uuid"), str)}
-    parents = {id: text_in(message, "parent_message_uuid") for id, message in by_id.items()}
-    if len(by_id) < len(messages) or by_id.keys().isdisjoint(parents.values()):
+    parents = {id: message.get("parent_message_uuid") for id, message in by_id.items()}
+    if len(by_id) < len(messages) or by_id.keys().isdisjoint(filter(text_in, parents.values())):
         return messages  # of an older export, in a row
-    last = text_in(entry, "current_leaf_message_uuid")
-    if last not in by_id:
+    last = entry.get("current_leaf_message_uuid")
+    if not isinstance(last, str) or last not in by_id:
         last = max(by_id, key=lambda id: str(by_id[id].get("created_at") or ""))
     path = shown_branch(parents, last)
     chat.leave_out(BRANCH, len(messages) - len(path))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import lzma
 import os
+import re
 import zipfile
 import zlib
 from collections import Counter
@@ -34,6 +35,8 @@ NAMED = 40  # files that are not read and named each
 DAMAGE = (zipfile.BadZipFile, NotImplementedError, RuntimeError, zlib.error, lzma.LZMAError, EOFError, OSError,
           ValueError, IndexError, OverflowError)  # fmt: skip
 ABOUT = ("users.json", "channels.json", "groups.json", "dms.json", "mpims.json")  # Slack's lists of names
+HIDDEN = re.compile(r"(^|/)(\.|__MACOSX)")  # in the name of a file
+BEGINNING = re.compile(r"(^|/)(users|conversations[^/]*)\.json\Z")  # of an export
 Files = Mapping[str, Callable[[], bytes]]  # by their paths in the export, with what reads each
 
 
@@ -102,20 +105,12 @@ def _check_count(count: int, path: Path) -> None:
 
 def _without_folder(files: Files) -> Files:
     """Return the files by their paths below the folder that the export begins in, as some archives have one."""
-    kept = {name: read for name, read in files.items() if not _is_hidden(name)}
-    begins = [PurePosixPath(name) for name in kept if _is_beginning(PurePosixPath(name).name)]
-    root = min((file.parent for file in begins), key=lambda folder: (len(folder.parts), str(folder)), default=None)
+    kept = {name: read for name, read in files.items() if not HIDDEN.search(name)}
+    begins = [PurePosixPath(name).parent for name in kept if BEGINNING.search(name)]
+    root = min(begins, key=lambda folder: (len(folder.parts), str(folder)), default=None)
     if root is None or not root.parts:
         return kept
     return {name.removeprefix(f"{root}/"): read for name, read in kept.items() if name.startswith(f"{root}/")}
-
-
-def _is_hidden(name: str) -> bool:
-    return any(part.startswith((".", "__MACOSX")) for part in PurePosixPath(name).parts)
-
-
-def _is_beginning(name: str) -> bool:
-    return name == "users.json" or (name.startswith("conversations") and name.endswith(".json"))
 
 
 def _reader(file: Path, path: Path) -> Callable[[], bytes]:

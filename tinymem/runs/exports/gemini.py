@@ -17,7 +17,7 @@ ROLES = {"user": "user", "gemini": "assistant"}
 def read_gemini(entry: Entry) -> Conversation:
     """Read a session."""
     chat = Chat()
-    for message in mappings_in(entry, "messages"):
+    for message in mappings_in(entry["messages"]):
         _read_message(message, chat)
     parent, session = text_in(entry, "parentSessionId"), first_name(entry["sessionId"])
     return chat.done(f"{first_name(parent)}/{session}" if parent else session)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tinymem.runs.exports.chats import Chat, Conversation, first_name
-from tinymem.runs.values import joined_texts, mappings_in, text_in
+from tinymem.runs.values import joined_texts, mappings_in
 
 __all__ = ["is_trajectory", "read_trajectory"]
 
@@ -40,8 +40,8 @@ def read_trajectory(value: Mapping[str, Any], within: str = "", depth: int = 0) 
 def _read_step(step: Mapping[str, Any], chat: Chat) -> None:
     when, said = step.get("timestamp"), joined_texts(step.get("message"))
     role = ROLES.get(str(step.get("source")), "user")
-    thinking = text_in(step, "reasoning_content")
-    more = {"reasoning_content": thinking} if thinking and role == "assistant" else {}
+    thinking = step.get("reasoning_content")
+    more = {"reasoning_content": thinking} if isinstance(thinking, str) and role == "assistant" else {}
     calls = mappings_in(step, "tool_calls")
     if not calls:
         chat.say(role, said, when, **more)
