@@ -108,8 +108,8 @@ def mcp(
         say(f"{web_address(host, listener)}/mcp  token: {said}", err=True)
         serve_http(server, listener, host, known or {secret: target.namespace}, names or ())
     finally:
-        for one in (memory, *beside):
-            one.close()
+        for opened_memory in (memory, *beside):
+            opened_memory.close()
 
 
 @on_memory(without="as_json")

@@ -1,4 +1,4 @@
-"""The commands to begin with: `tinymem demo`, `tinymem ingest` and `tinymem watch`."""
+"""The commands on recorded runs: `tinymem demo`, `ingest`, `watch`, `replay` and `bench`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from tinymem.archive.stats import Stats
     from tinymem.runs.ingest import Ingested
 
-__all__ = ["check_readable", "demo", "ingest", "watch"]
+__all__ = ["bench", "demo", "ingest", "replay", "watch"]
 
 STDIN = Path("-")
 INTERRUPTED = 130  # exit status after Ctrl-C
@@ -109,15 +110,16 @@ def _ingest(target: Target, files: Sequence[Path]) -> None:
                 done = ingest_files(memory, files, progress)
             with show_progress(sys.stderr, "indexing", "passages") as progress, suppress(TinymemError):
                 memory.flush(progress)  # where that fails, it waits for the next time
-            held = memory.stats()
+            stats = memory.stats()
         seconds = time.perf_counter() - begin
-        result = {"files": [dataclasses.asdict(one) for one in done], "seconds": round(seconds, 3)}
+        result = {"files": [*map(dataclasses.asdict, done)], "seconds": round(seconds, 3)}
+        failed = any(outcome.error is not None for outcome in done)
         where = f"in {seconds:.1f} s to {target.display_path} (namespace {target.namespace})"
-        if held.steps or not any(one.error for one in done):
-            target.answer(result | {"memory": dataclasses.asdict(held)}, _summary(done, held, where))
-        for one in done:
-            _report(one)
-        if any(one.error is not None for one in done):
+        if stats.steps or not failed:
+            target.answer(result | {"memory": dataclasses.asdict(stats)}, _summary(done, stats, where))
+        for outcome in done:
+            _report(outcome)
+        if failed:
             raise typer.Exit(1)
 
 
@@ -128,17 +130,18 @@ def _report(done: Ingested) -> None:
 
     kinds = Counter(done.skipped)
     apart, damaged = kinds.pop(APART, 0), kinds.pop(DAMAGED, 0) + kinds.pop(MALFORMED, 0)
-    left = [f"{count:,} {name}" for name, count in kinds.most_common()]
-    if left:
-        say(f"tinymem: {done.file}: left out: {', '.join(left)}", err=True)
-    if damaged:
-        named = f"{', '.join(done.damaged)}{f' and {more:,} more' if (more := damaged - len(done.damaged)) > 0 else ''}"
-        say(f"tinymem: {done.file}: damaged, and left out: {named}", err=True)
-    if apart:
-        say(f"tinymem: {done.file}: {pluralize(apart, 'result')} whose call is not in it: kept as such", err=True)
-    if done.error is not None:
-        kept = f" (the {pluralize(done.steps, 'step')} before it {'was' if done.steps == 1 else 'were'} added)"
-        say(f"tinymem: {done.error}{kept if done.steps else ''}", err=True)
+    left = ", ".join(f"{count:,} {name}" for name, count in kinds.most_common())
+    unnamed = damaged - len(done.damaged)
+    places = ", ".join(done.damaged) + (f" and {unnamed:,} more" if unnamed > 0 else "")
+    added = f" (the {pluralize(done.steps, 'step')} before it {'was' if done.steps == 1 else 'were'} added)"
+    lines = [
+        f"{done.file}: left out: {left}" if left else "",
+        f"{done.file}: damaged, and left out: {places}" if damaged else "",
+        f"{done.file}: {pluralize(apart, 'result')} whose call is not in it: kept as such" if apart else "",
+        f"{done.error}{added if done.steps else ''}" if done.error is not None else "",
+    ]
+    for line in filter(None, lines):
+        say(f"tinymem: {line}", err=True)
 
 
 @on_memory(without="as_json")
@@ -176,10 +179,96 @@ def watch(
         raise typer.Exit(INTERRUPTED) from None
 
 
-def _summary(done: Sequence[Ingested], held: Stats, where: str) -> str:
-    steps, runs, known = (sum(getattr(one, name) for one in done) for name in ("steps", "runs", "known"))
+def _summary(done: Sequence[Ingested], stats: Stats, where: str) -> str:
+    steps, runs, known = (sum(map(attrgetter(name), done)) for name in ("steps", "runs", "known"))
     again = f" ({known:,} {'was' if known == 1 else 'were'} added before)" if known else ""
     return (
         f"Added {pluralize(steps, 'step')} of {pluralize(runs, 'run')}{again} {where}, "
-        f"which now holds {pluralize(held.steps, 'step')}, {pluralize(held.tokens, 'token')}."
+        f"which now holds {pluralize(stats.steps, 'step')}, {pluralize(stats.tokens, 'token')}."
     )
+
+
+def replay(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", callback=check_readable, help="The runs to replay.")],
+    budgets: Annotated[
+        list[int] | None,
+        typer.Option("--budget", min=1, help="Tokens of a prompt, once or more. Default: 1/8 and 1/4 of each run."),
+    ] = None,
+    policies: Annotated[
+        list[str] | None, typer.Option("--policy", metavar="NAME", help="A policy, once or more. Default: all.")
+    ] = None,
+    prices: Annotated[
+        str,
+        typer.Option(help='The provider, such as openai, or ratios "1:0.1:1.25": fresh, cached, written tokens.'),
+    ] = "anthropic",
+    embedder: Annotated[str, typer.Option(help="The embedder of the policies that have one.")] = "static",
+    plot: Annotated[Path | None, typer.Option(help="Draw bill against what was visible into this SVG or PNG.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say what each way to prune would have cost on recorded runs, and whether what the agent needed was in sight.
+
+    It reads the files that ingest reads, calls no model and needs no network. For each call of the model it makes the
+    prompt that a policy would have sent: tokens, the share that the provider's prefix cache serves, the bill, and the
+    share of what the call copied from far back that stood in the prompt. See docs/replay.md.
+
+    Example: tinymem replay session.jsonl --budget 16000 --prices openai
+    """
+    from tinymem.runs.replaying import replay as run
+    from tinymem.steps.progress import show_progress
+
+    with show_progress(sys.stderr, "replaying", "calls") as progress:
+        found = run(
+            files,
+            budgets=budgets or (),
+            policies=policies or (),
+            prices=prices,
+            embedder=embedder,
+            workers=os.cpu_count() or 1,
+            progress=progress,
+        )
+    if plot is not None:
+        found.plot(plot)
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        from rich.console import Console
+
+        width = None if sys.stdout.isatty() else 140
+        with (console := Console(width=width)).capture() as printed:
+            console.print(found.table())
+        say(printed.get(), nl=False)
+    for line in found.unfit:
+        say(f"tinymem: {line}", err=True)
+
+
+def bench(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", callback=check_readable, help="The recorded runs.")],
+    budgets: Annotated[
+        list[int] | None,
+        typer.Option("--budget", min=1, help="Tokens of what comes back, once or more. Default: 500 to 4,000."),
+    ] = None,
+    embedder: Annotated[str, typer.Option(help="The embedder of tinymem and of plain vectors.")] = "static",
+    out: Annotated[Path | None, typer.Option(metavar="FILE.svg", help="Draw the curve into this file, too.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say how much of what your agent needed again comes back, from tinymem and from plain methods.
+
+    It reads the files that ingest reads, calls no model and needs no network. What counts are the identifiers and lines
+    that the agent copied into a call from far back, as replay finds them. See docs/benchmark.md.
+
+    Example: tinymem bench session.jsonl --out curve.svg
+    """
+    from tinymem.runs.benching import BUDGETS
+    from tinymem.runs.benching import bench as measure
+    from tinymem.steps.progress import show_progress
+
+    if out is not None and out.suffix != ".svg":
+        raise InputError(f"the picture is an SVG: give --out a name that ends in .svg, not {out.name!r:.80}")
+    with show_progress(sys.stderr, "asking", "questions") as progress:
+        found = measure(files, budgets=budgets or BUDGETS, embedder=embedder, progress=progress)
+    if out is not None:
+        out.write_text(found.svg(), encoding="utf-8")
+    if as_json:
+        print_json(dataclasses.asdict(found))
+    else:
+        say(found.text())

@@ -10,7 +10,9 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from tinymem.errors import InputError
@@ -135,14 +137,15 @@ def show(report: Report, console: Console, path: Path | None = None) -> None:
     }
     for name, text in facts.items():
         console.print(f"   [dim]{name:<9}[/]{text}", highlight=False)
-    for number, one in enumerate(asked, 1):
-        console.print(f"\n[bold]{number}. {one.question}[/]", highlight=False)
-        _show_answer(console, one, report.steps)
+    for number, answer in enumerate(asked, 1):
+        console.print(f"\n[bold]{number}. {answer.question}[/]", highlight=False)
+        _show_answer(console, answer, report.steps)
     style = "bold green" if report.passed else "bold red"
-    held = sum(one.in_window for one in asked)
-    tokens = sum(one.tokens for one in asked) / len(asked)
-    milliseconds = sum(one.milliseconds for one in asked) / len(asked)
-    console.print(f"\n[{style}]{report.answered} of {len(asked)} answers came back[/]; the window alone held {held}.")
+    visible = sum(answer.in_window for answer in asked)
+    tokens, milliseconds = (fmean(map(attrgetter(name), asked)) for name in ("tokens", "milliseconds"))
+    console.print(
+        f"\n[{style}]{report.answered} of {len(asked)} answers came back[/]; the window alone held {visible}."
+    )
     console.print(f"On average {tokens:.0f} of {report.budget} tokens and {milliseconds:.0f} ms each.", highlight=False)
     if path is not None:
         console.print(f'Ask it yourself: tinymem recall "..." --path {path}', highlight=False, markup=False)
@@ -165,9 +168,9 @@ def _marked(line: str, answer: str, width: int) -> Text:
     from rich.text import Text
 
     line = line.strip()
-    at = line.find(answer)
-    if len(line) > width and at + len(answer) >= width:
-        line = "…" + line[max(0, at - width // 3) :]
+    place = line.find(answer)
+    if len(line) > width and place + len(answer) >= width:
+        line = "…" + line[max(0, place - width // 3) :]
     text = Text(f"   │ {line}", style="dim")
     text.highlight_words([answer], style="not dim bold green")
     return text

@@ -17,12 +17,10 @@ from typer.core import TyperGroup
 from tinymem import __version__
 from tinymem.cli.agents import hook, mcp
 from tinymem.cli.ask import context, explain, recall
-from tinymem.cli.begin import demo, ingest, watch
-from tinymem.cli.bench import bench
+from tinymem.cli.begin import bench, demo, ingest, replay, watch
 from tinymem.cli.inspect import get, inspect, namespaces, show, stats
 from tinymem.cli.install import install, uninstall
 from tinymem.cli.move import export, import_file, migrate, schema, scrub
-from tinymem.cli.replay import replay
 from tinymem.cli.shared import say
 from tinymem.cli.upkeep import doctor, forget, rebuild, reindex, retain
 from tinymem.cli.write import add, correct, mark

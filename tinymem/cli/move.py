@@ -152,11 +152,11 @@ def _copy(source: str, target: str, namespace: str | None) -> tuple[list[dict[st
     with show_progress(sys.stderr, "copying", "steps and passages, copied and compared") as progress:
         done = copy(source, target, namespace=namespace, progress=progress)
     lines = [
-        f"{one.namespace}: {pluralize(one.steps, 'step')} and {pluralize(one.passages, 'passage')} are the same in "
-        f"both places (SHA-256 {one.checksum[:16]}...)"
-        for one in done
+        f"{copied.namespace}: {pluralize(copied.steps, 'step')} and {pluralize(copied.passages, 'passage')} are the "
+        f"same in both places (SHA-256 {copied.checksum[:16]}...)"
+        for copied in done
     ]
-    return [dataclasses.asdict(one) for one in done], "\n".join(lines)
+    return [*map(dataclasses.asdict, done)], "\n".join(lines)
 
 
 @on_memory(without="namespace embedder")

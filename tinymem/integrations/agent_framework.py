@@ -10,7 +10,8 @@ The framework keeps the history of a session; the provider adds one message with
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 from tinymem.errors import MissingExtraError
@@ -69,7 +70,7 @@ class TinymemProvider(ContextProvider):
         """Archive what was said in the run."""
         name = find_session(self.session, context.session_id, SESSION)
         given = [*context.input_messages, *(context.response.messages if context.response else ())]
-        messages = [one for message in given for one in _messages(message)]
+        messages = [*chain.from_iterable(map(_messages, given))]
         await run_on(self.memory, archive, messages, name, on_conflict="add")
 
 
@@ -99,20 +100,19 @@ def _found(memory: HierarchicalMemory, query: str, max_tokens: int, session: str
 def _messages(message: Any) -> Iterator[Message]:
     """Yield the messages of a chat that one of the framework is; thoughts are not archived."""
     role = str(getattr(message.role, "value", message.role))
-    content = said(list(_parts(message.contents)))
-    results = [one for one in message.contents if one.type == "function_result"]
+    content = said([*filter(None, map(_part, message.contents))])
     if role == "assistant":
-        calls = [one for one in message.contents if one.type == "function_call"]
-        yield make_answer(content, [make_call(one.call_id, one.name, one.arguments or {}) for one in calls])
+        calls = [part for part in message.contents if part.type == "function_call"]
+        yield make_answer(content, [make_call(call.call_id, call.name, call.arguments or {}) for call in calls])
     elif role != "tool" and content:
         yield {"role": role, "content": content}
-    for one in results:
-        yield make_result(one.call_id, one.result if isinstance(one.result, str) else "\n".join(strings(one.result)))
+    for part in message.contents:
+        if part.type == "function_result":
+            yield make_result(part.call_id, "\n".join(strings(part.result)))
 
 
-def _parts(contents: Sequence[Any]) -> Iterator[Message]:
-    for one in contents:
-        if one.type == "text":
-            yield text_part(one.text)
-        elif one.type in ("data", "uri", "hosted_file"):
-            yield mark("file", getattr(one, "media_type", None))
+def _part(part: Any) -> Message | None:
+    if part.type == "text":
+        return text_part(part.text)
+    is_file = part.type in ("data", "uri", "hosted_file")
+    return mark("file", getattr(part, "media_type", None)) if is_file else None

@@ -186,7 +186,8 @@ def _delete(memory: HierarchicalMemory, id: str) -> None:
 
 def _steps(events: Sequence[Any], session: str | None, more: Mapping[str, object] | None = None) -> Iterator[Step]:
     for event in events:
-        if text := _text(event.content):
+        text = _text(event.content)
+        if text:
             role = "user" if event.author == "user" else "assistant"
             when = datetime.fromtimestamp(event.timestamp, timezone.utc)
             about = {"timestamp": when, "session": session, "speaker": event.author, "metadata": dict(more or {})}

@@ -12,6 +12,7 @@ what the memory recalls. Each thread is a session of the memory, by its `thread_
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from itertools import chain
 from typing import Any
 
 from tinymem.errors import MissingExtraError
@@ -143,8 +144,8 @@ class TinymemRetriever(BaseRetriever):
 
     def _options(self, given: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments of `recall`: this retriever's, unless they are given with the call."""
-        own = {"max_tokens": self.max_tokens, "session": self.session, "where": self.where}
-        return {**own, **{name: value for name, value in given.items() if name != "k"}}
+        usual = {"max_tokens": self.max_tokens, "session": self.session, "where": self.where}
+        return {**usual, **{name: value for name, value in given.items() if name != "k"}}
 
 
 def _documents(recalled: Any, k: int | None) -> list[Document]:
@@ -154,9 +155,9 @@ def _documents(recalled: Any, k: int | None) -> list[Document]:
 
 def _about(item: Any) -> dict[str, Any]:
     step = item.step
-    own = {"step": step.id, "type": step.type, "time": step.timestamp.isoformat(), "relevance": item.relevance}
+    about = {"step": step.id, "type": step.type, "time": step.timestamp.isoformat(), "relevance": item.relevance}
     named = {"session": step.session, "speaker": step.speaker}
-    return {**step.metadata, **own, **{name: value for name, value in named.items() if value is not None}}
+    return {**step.metadata, **about, **{name: value for name, value in named.items() if value is not None}}
 
 
 def memory_tools(memory: AnyMemory, **filters: Any) -> list[StructuredTool]:
@@ -205,7 +206,7 @@ class MessagesConversation(NativeConversation[BaseMessage]):
         if isinstance(native, ToolMessage):
             return make_result(native.tool_call_id, content)
         if isinstance(native, AIMessage):
-            calls = [make_call(one["id"] or "", one["name"], one["args"]) for one in native.tool_calls]
+            calls = [make_call(call["id"] or "", call["name"], call["args"]) for call in native.tool_calls]
             return make_answer(content, calls, thinking)
         role = "system" if isinstance(native, SystemMessage) else getattr(native, "role", "user")
         return {"role": role, "content": content}
@@ -213,7 +214,9 @@ class MessagesConversation(NativeConversation[BaseMessage]):
     def _made(self, message: Message) -> BaseMessage:
         role, content = message["role"], message.get("content") or ""
         if role == "assistant":
-            return AIMessage(content, tool_calls=_calls(message))
+            calls = read_calls(message)
+            made: list[Any] = [{"id": id, "name": name, "args": args, "type": "tool_call"} for id, name, args in calls]
+            return AIMessage(content, tool_calls=made)
         if role == "tool":
             return ToolMessage(as_text(content), tool_call_id=message["tool_call_id"])
         return SystemMessage(content) if role in ("system", "developer") else HumanMessage(content)
@@ -221,15 +224,9 @@ class MessagesConversation(NativeConversation[BaseMessage]):
     def _shortened(self, native: BaseMessage, message: Message) -> BaseMessage:
         update: dict[str, Any] = {"content": shorten_content(native.content, message, _read_part)}
         if isinstance(native, AIMessage):
-            made = _calls(message)
-            update["tool_calls"] = [
-                {**own, "args": new["args"]} for own, new in zip(native.tool_calls, made, strict=True)
-            ]
+            pairs = zip(native.tool_calls, read_calls(message), strict=True)
+            update["tool_calls"] = [{**call, "args": arguments} for call, (_, _, arguments) in pairs]
         return native.model_copy(update=update)
-
-
-def _calls(message: Message) -> list[Any]:
-    return [{"id": id, "name": name, "args": args, "type": "tool_call"} for id, name, args in read_calls(message)]
 
 
 def _content(native: BaseMessage) -> tuple[Any, str]:
@@ -237,12 +234,16 @@ def _content(native: BaseMessage) -> tuple[Any, str]:
     blocks = native.content_blocks if not isinstance(native.content, str) or isinstance(native, AIMessage) else None
     if blocks is None:
         return native.content, ""
-    thoughts = [one for block in blocks for one in _thoughts(block)]
-    return said([part for block in blocks for part in _parts(block)]), "\n".join(thoughts)
+    thoughts = chain.from_iterable(map(_thoughts, blocks))
+    return said(_parts_of(blocks)), "\n".join(thoughts)
+
+
+def _parts_of(blocks: Iterable[Any]) -> list[Message]:
+    return [*chain.from_iterable(map(_parts, blocks))]
 
 
 def _read_part(part: Any) -> list[Message]:
-    return [one for block in HumanMessage([part]).content_blocks for one in _parts(block)]
+    return _parts_of(HumanMessage([part]).content_blocks)
 
 
 def _thoughts(block: Any) -> Iterable[str]:
@@ -255,12 +256,8 @@ def _parts(block: Any) -> list[Message]:
     kind, value = block.get("type"), block.get("value", {})
     if kind == "text":
         return [text_part(block["text"])]
-    if kind in ("image", "file", "audio", "video") and block.get("base64"):
-        return [_data(kind, block)]
-    if kind == "image" and block.get("url"):
-        return [{"type": "image_url", "image_url": {"url": block["url"]}}]
     if kind in ("image", "file", "audio", "video"):
-        return [mark(kind, block.get("url"), block.get("file_id"))]
+        return [_media(kind, block)]
     if kind == "text-plain":
         return [text_part(block.get("text") or "")]
     if kind in ("server_tool_call", "server_tool_result"):
@@ -270,11 +267,14 @@ def _parts(block: Any) -> list[Message]:
     return []  # calls, which stand beside the content, and thoughts
 
 
-def _data(kind: str, block: Any) -> Message:
-    type, data = block.get("mime_type") or "", block["base64"]
-    url = f"data:{type};base64,{data}"
-    if kind == "image":
+def _media(kind: str, block: Any) -> Message:
+    type, data, url = block.get("mime_type") or "", block.get("base64"), block.get("url")
+    if data:
+        url = f"data:{type};base64,{data}"
+    if kind == "image" and url:
         return {"type": "image_url", "image_url": {"url": url}}
+    if not data:
+        return mark(kind, url, block.get("file_id"))
     if kind == "audio":
         return {"type": "input_audio", "input_audio": {"data": data, "format": type.rpartition("/")[2]}}
     return {"type": "file", "file": {"file_data": url, "filename": (block.get("extras") or {}).get("filename") or kind}}

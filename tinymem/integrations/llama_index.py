@@ -44,14 +44,16 @@ class TinymemMemoryBlock(BaseMemoryBlock):
 
     async def _aget(self, messages: Sequence[Any] | None = None, **options: Any) -> str:
         """Return what bears on the newest message of the user."""
-        asked = next((one.content for one in reversed(messages or ()) if one.role.value == "user" and one.content), "")
-        return (await run_on(self.memory, find_relevant, asked, self.max_tokens)).text if asked else ""
+        asked = [message.content for message in messages or () if message.role.value == "user" and message.content]
+        return (await run_on(self.memory, find_relevant, asked[-1], self.max_tokens)).text if asked else ""
 
     async def _aput(self, messages: Sequence[Any]) -> None:
         """Archive messages that left the short-term memory."""
-        for session in dict.fromkeys(one.additional_kwargs.get("session_id") or self.session for one in messages):
-            own = [one for one in messages if (one.additional_kwargs.get("session_id") or self.session) == session]
-            await run_on(self.memory, archive, list(_messages(own)), session, on_conflict="add")
+        sessions: dict[str, list[Any]] = {}
+        for message in messages:
+            sessions.setdefault(message.additional_kwargs.get("session_id") or self.session, []).append(message)
+        for session, said in sessions.items():
+            await run_on(self.memory, archive, list(_messages(said)), session, on_conflict="add")
 
     async def atruncate(self, content: str, tokens_to_truncate: int) -> None:
         """Leave the block out where the budget of the framework has no room for it."""
@@ -85,6 +87,6 @@ def memory_tools(memory: AnyMemory, **filters: Any) -> list[FunctionTool]:
 def _messages(messages: Sequence[Any]) -> Iterator[Message]:
     """Yield messages of a chat, with calls and results of tools as text."""
     for message in messages:
-        texts = [text for block in message.blocks for text in strings(block.model_dump(exclude={"block_type"}))]
-        if text := "\n".join(texts):
+        text = "\n".join(strings([block.model_dump(exclude={"block_type"}) for block in message.blocks]))
+        if text:
             yield {"role": ROLES.get(message.role.value, "assistant"), "content": text}

@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 from tinymem.errors import InputError
@@ -54,13 +55,13 @@ class NativeConversation(Conversation, Generic[NativeT]):
         return [self.messages[index]]
 
     def _written(self, placed: Sequence[Placed], stable: int, cache_control: Mapping[str, Any] | None) -> list[NativeT]:
-        return [self._sent(one) for one in placed]
+        return [*map(self._sent, placed)]
 
-    def _sent(self, one: Placed) -> NativeT:
-        if one.input is None:
-            return self._made(one.message)
-        native = self._items[one.input]
-        return self._shortened(native, one.message) if one.shortened else native
+    def _sent(self, entry: Placed) -> NativeT:
+        if entry.input is None:
+            return self._made(entry.message)
+        native = self._items[entry.input]
+        return self._shortened(native, entry.message) if entry.shortened else native
 
     @abstractmethod
     def _read(self, native: NativeT) -> Message:
@@ -140,14 +141,14 @@ def steps_apart(memory: HierarchicalMemory, session: str, above: Sequence[str] =
     What an agent that runs as a tool has to say to the one above is the result of the call.
     """
     names = [*above, name_subagent(session, "*")]
-    return [number for name in names for number in steps_of_session(memory, name)]
+    return [*chain.from_iterable(steps_of_session(memory, name) for name in names)]
 
 
 def steps_sent(memory: HierarchicalMemory, session: str, messages: Sequence[Message]) -> list[int]:
     """Return the numbers of the newest steps of a session that say what stands in these messages."""
     sent = {*map(_words, messages)}
     newest = islice(memory.history(session, newest=True), len(messages))
-    return [step.step_number or 0 for step in newest if all(_words(one) in sent for one in step.to_messages())]
+    return [step.step_number or 0 for step in newest if sent.issuperset(map(_words, step.to_messages()))]
 
 
 def _words(message: Message) -> tuple[str, str]:
@@ -189,13 +190,11 @@ def make_result(id: str, content: Any) -> Message:
 def read_calls(message: Message) -> list[tuple[str, str, dict[str, Any]]]:
     """Return id, name and arguments of each call in a message; arguments that are no object stand under `input`."""
     found = []
-    for one in raw_calls(message):
-        name, text = name_and_arguments(one)
-        try:
-            value = json.loads(text)
-        except ValueError:
-            value = text
-        found.append((str(one["id"]), name, value if isinstance(value, dict) else {"input": value}))
+    for call in raw_calls(message):
+        name, value = name_and_arguments(call)
+        with suppress(ValueError):
+            value = json.loads(value)
+        found.append((str(call["id"]), name, value if isinstance(value, dict) else {"input": value}))
     return found
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 from tinymem.errors import MissingExtraError
@@ -134,10 +135,10 @@ class MessagesConversation(Conversation):
     def _written(self, placed: Sequence[Placed], stable: int, cache_control: Mapping[str, Any] | None) -> list[Any]:
         found: list[Any] = []
         request: list[tuple[Any, Any]] = []
-        for one in placed:
-            owner, part = (None, _made(one.message)) if one.input is None else self._units[one.input]
-            if one.input is not None and one.shortened:
-                part = _shortened(part, one.message)
+        for entry in placed:
+            owner, part = (None, _made(entry.message)) if entry.input is None else self._units[entry.input]
+            if entry.input is not None and entry.shortened:
+                part = _shortened(part, entry.message)
             if isinstance(part, ModelResponse):
                 found += [*_request(request), part]
                 request = []
@@ -150,9 +151,11 @@ def _request(units: Sequence[tuple[Any, Any]]) -> list[Any]:
     """Return a request of these parts: the one that they are of, if nothing was added or left out."""
     if not units:
         return []
-    parts, owner = [part for _, part in units], next((one for one, _ in reversed(units) if one is not None), None)
-    if owner is None:
+    parts = [part for _, part in units]
+    owners = [owner for owner, _ in units if owner is not None]
+    if not owners:
         return [ModelRequest(parts)]
+    owner = owners[-1]
     is_same = len(parts) == len(owner.parts) and all(a is b for a, b in zip(parts, owner.parts, strict=True))
     return [owner if is_same else replace(owner, parts=parts)]
 
@@ -170,13 +173,13 @@ def _read(part: Any) -> Message:
     if not isinstance(content, (str, list, tuple)):
         content = "\n".join(strings(content))
     parts = [content] if isinstance(content, str) else content
-    return {"role": "user", "content": said([one for each in parts for one in _user_parts(each)])}
+    return {"role": "user", "content": said([*chain.from_iterable(map(_user_parts, parts))])}
 
 
 def _answer(response: ModelResponse) -> Message:
     calls = [part for part in response.parts if isinstance(part, ToolCallPart)]
     thoughts = [part.content for part in response.parts if isinstance(part, ThinkingPart) and part.content]
-    texts = [text_part(text) for part in response.parts if (text := _text_of(part))]
+    texts = [text_part(text) for text in map(_text_of, response.parts) if text]
     made = [make_call(part.tool_call_id, part.tool_name, part.args_as_json_str()) for part in calls]
     return make_answer(said(texts), made, "\n".join(thoughts))
 
@@ -192,7 +195,8 @@ def _text_of(part: Any) -> str | None:
 
 
 def _user_parts(content: Any) -> list[Message]:
-    if (text := _user_text(content)) is not None:
+    text = _user_text(content)
+    if text is not None:
         return [text_part(text)]
     return [] if getattr(content, "kind", "") == "cache-point" else [_file(content)]
 
@@ -230,13 +234,13 @@ def _shortened(part: Any, message: Message) -> Any:
     if isinstance(part, ModelResponse):
         made = {id: args for id, _, args in read_calls(message)}
         parts = with_texts(part.parts, _text_of, texts, _with_text)
-        return replace(part, parts=[_with_arguments(one, made) for one in parts if one is not None])
+        return replace(part, parts=[_with_arguments(each, made) for each in parts if each is not None])
     text = as_text(message.get("content"))
     if isinstance(part, ToolReturnPart) and part.files:
         return replace(part, content=[text, *part.files])
     if isinstance(part, UserPromptPart) and not isinstance(part.content, str):
         new: Any = with_texts(part.content, _user_text, texts, lambda _, text: text)  # type: ignore[arg-type, return-value]
-        return replace(part, content=[one for one in new if one is not None])
+        return replace(part, content=[text for text in new if text is not None])
     return replace(part, content=text) if hasattr(part, "content") else part
 
 

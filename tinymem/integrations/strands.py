@@ -11,6 +11,7 @@ After each turn, what is new is archived, calls and results of tools included.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 from weakref import WeakSet
 
@@ -78,8 +79,8 @@ class TinymemMemoryStore(MemoryStore):
     async def search(self, query: str, options: Any = None) -> list[MemoryEntry]:
         """Return what bears on a query, the best first, but for what the agent still has in its messages."""
         count = (options or {}).get("max_search_results") or self.max_search_results or 10
-        held = [one for message in self._turns.messages() for one in _messages(message)]
-        found = await run_on(self.memory, _found, query, TOKENS * count, self.session, held)
+        shown = _chat(self._turns.messages())
+        found = await run_on(self.memory, _found, query, TOKENS * count, self.session, shown)
         return [MemoryEntry(item.text, self.name, _about(item)) for item in rank_excerpts(found, count)]
 
     async def add(self, content: str, metadata: Mapping[str, Any] | None = None) -> None:
@@ -89,9 +90,8 @@ class TinymemMemoryStore(MemoryStore):
 
     async def add_messages(self, messages: Sequence[Any], context: Any = None) -> None:
         """Archive messages of Strands: those of a manager, which hands over each once, or else what is new of them."""
-        given = [one for message in messages for one in _messages(message)]
         on_conflict = "add" if context else "skip"
-        await run_on(self.memory, archive, given, self.session, on_conflict=on_conflict)
+        await run_on(self.memory, archive, _chat(messages), self.session, on_conflict=on_conflict)
 
 
 class _Turns(InvocationTrigger):
@@ -108,7 +108,7 @@ class _Turns(InvocationTrigger):
 
     def messages(self) -> list[Any]:
         """Return what the agents have in their messages."""
-        return [message for agent in self._agents for message in agent.messages]
+        return [*chain.from_iterable(agent.messages for agent in self._agents)]
 
 
 def _found(
@@ -143,16 +143,22 @@ def _about(item: Any) -> dict[str, Any]:
     return {**step.metadata, "step": step.id, "time": step.timestamp.isoformat(), "relevance": item.relevance}
 
 
+def _chat(messages: Sequence[Any]) -> list[Message]:
+    return [*chain.from_iterable(map(_messages, messages))]
+
+
 def _messages(message: Mapping[str, Any]) -> Iterator[Message]:
     """Yield the messages of a chat that one of Strands is; thoughts are not archived."""
     blocks = message["content"]
-    content = said([part for block in blocks if (part := _part(block))])
+    content = said([*filter(None, map(_part, blocks))])
     if message["role"] == "assistant":
         uses = [block["toolUse"] for block in blocks if "toolUse" in block]
-        yield make_answer(content, [make_call(one["toolUseId"], one["name"], one["input"]) for one in uses])
+        yield make_answer(content, [make_call(use["toolUseId"], use["name"], use["input"]) for use in uses])
         return
-    for one in (block["toolResult"] for block in blocks if "toolResult" in block):
-        yield make_result(one["toolUseId"], "\n".join(text for part in one["content"] for text in strings(part)))
+    for block in blocks:
+        if "toolResult" in block:
+            result = block["toolResult"]
+            yield make_result(result["toolUseId"], "\n".join(strings(result["content"])))
     if content:
         yield {"role": "user", "content": content}
 

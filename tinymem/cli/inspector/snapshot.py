@@ -24,10 +24,9 @@ def snapshot(view: View, steps: int, questions: Sequence[str] = ()) -> dict[str,
         questions: Questions that the playground answers; the current task unless given.
     """
     overview = view.overview()
-    asked = [*(questions or overview["questions"])]
-    overview["questions"] = asked
-    held = overview["steps"]
-    newest = view.steps(max(0, held - steps), max(0, held - steps) + 1)["lines"] if steps else []
+    asked = overview["questions"] = [*(questions or overview["questions"])]
+    first = max(0, overview["steps"] - steps)
+    newest = view.steps(first, first + 1)["lines"] if steps else []
     return {
         "overview": overview,
         "steps": [*view.whole(newest[0]["number"], MOST)] if newest else [],

@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from itertools import chain
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tinymem.cli.shared import excerpt_record, left_out_record
 from tinymem.errors import InputError
@@ -50,7 +51,7 @@ class View:
         memory.receipts.is_on = False  # what people look at is not what an agent recalls
         self._lock = threading.Lock()
         self._state = (-1, -1)
-        self._kept: dict[tuple[object, ...], _Kept[Any]] = {}
+        self._kept: dict[tuple[object, ...], Any] = {}
 
     def prepare(self) -> None:
         """Make what a page asks for first, and read what its first question needs."""
@@ -80,11 +81,11 @@ class View:
             "max_tokens": self.memory.max_tokens,
             "tiers": {tier.name: {"steps": tier.steps, "tokens": tier.tokens} for tier in report.tiers},
             "episodes": len(episodes),
-            "covered": min(stats.archived_steps, sum(one.last - one.first + 1 for one in episodes)),
-            "sessions": [vars(session) for session in report.sessions],
+            "covered": min(stats.archived_steps, sum(episode.last - episode.first + 1 for episode in episodes)),
+            "sessions": [*map(vars, report.sessions)],
             "features": {name: feature._asdict() for name, feature in FEATURES.items()},
             "recalled": str(self.memory.receipts.totals()),
-            "receipts": [_receipt(one) for one in self.memory.receipts.newest()],
+            "receipts": [*map(_receipt, self.memory.receipts.newest())],
             "scratchpad": AgentMemory.load(notes).to_context() if notes else "",
             "questions": [first_words(task.text, QUESTION)] if task else [],
             **self.version(),
@@ -97,7 +98,7 @@ class View:
     def known(self) -> Record:
         """Return the speakers and tools of the memory, which the page suggests where people filter."""
         catalog = self.memory.long_term.current()
-        tools = {tool for together in catalog.toolsets for tool in (together or "").splitlines()}
+        tools = set(chain.from_iterable((names or "").splitlines() for names in catalog.toolsets))
         return {"speakers": sorted(filter(None, catalog.speakers)), "tools": sorted(tools)}
 
     # -- the timeline -------------------------------------------------------------------------------------------------
@@ -107,13 +108,13 @@ class View:
         timeline = self._timeline(**limits)
         check_non_negative_int("start", start)
         lines = timeline.lines(start, min(check_non_negative_int("stop", stop), start + SLICE))
-        return {"count": len(timeline), "start": start, "lines": [_line(line) for line in lines]}
+        return {"count": len(timeline), "start": start, "lines": [*map(vars, lines)]}
 
     def segments(self, **limits: str | None) -> Record:
         """Return the timeline in sums, for the overview above it."""
         timeline = self._timeline(**limits)
         made = self._keep(("segments", *sorted(limits.items())), lambda: timeline.segments(SEGMENTS))
-        return {"segments": [vars(one) for one in made]}
+        return {"segments": [*map(vars, made)]}
 
     def place(self, number: int, **limits: str | None) -> Record:
         """Return the place of a step in the timeline."""
@@ -137,7 +138,7 @@ class View:
             more = {"parts": parts, "metadata": to_mutable(step.metadata), "links": [link._asdict() for link in links]}
             corrects = [old for old, new in corrections.items() if new == number]
             more |= {"corrected_by": corrections.get(number), "corrects": corrects}
-            yield {**_line(line), "speaker": step.speaker, **more}
+            yield {**vars(line), "speaker": step.speaker, **more}
 
     # -- recall, and the context --------------------------------------------------------------------------------------
 
@@ -153,8 +154,7 @@ class View:
         until: str | None = None,
     ) -> Record:
         """Return what comes back for a question within a budget and filters, why, and what just missed."""
-        named = {"session": session, "speaker": speaker, "tool": tool, "type": type, "since": since, "until": until}
-        filters: dict[str, Any] = {name: value for name, value in named.items() if value}
+        filters = _given(session=session, speaker=speaker, tool=tool, type=type, since=since, until=until)
         begin = time.perf_counter()
         found = self.memory.explain(query, budget, next_best=NEXT_BEST, **filters)
         milliseconds = (time.perf_counter() - begin) * 1000
@@ -166,7 +166,7 @@ class View:
             "is_relevant": found.recalled.is_relevant,
             "milliseconds": round(milliseconds, 1),
             "items": [excerpt_record(item) | _kind(item) for item in found.items],
-            "left_out": [left_out_record(one) | _kind(one.excerpt) for one in found.left_out],
+            "left_out": [left_out_record(left) | _kind(left.excerpt) for left in found.left_out],
         }
 
     def context(self, query: str | None, budget: int) -> Record:
@@ -181,7 +181,7 @@ class View:
             "tokens": context.tokens,
             "note": context.recalled.note,
             "milliseconds": round(milliseconds, 1),
-            "parts": [_part(part) for part in context_parts(context, self.memory.long_term.counter)],
+            "parts": [*map(_part, context_parts(context, self.memory.long_term.counter))],
             "out": [{"number": step.step_number, "words": first_words(step.text, 120)} for step in out],
         }
 
@@ -191,11 +191,11 @@ class View:
         """Return a slice of the episodes, the newest first, and how many there are."""
         every = self.memory.medium_term.known()[::-1]
         shown = every[check_non_negative_int("start", start) : min(check_non_negative_int("stop", stop), start + SLICE)]
-        return {"count": len(every), "start": start, "episodes": [self._episode(episode) for episode in shown]}
+        return {"count": len(every), "start": start, "episodes": [*map(self._episode, shown)]}
 
     def episode(self, first: int, last: int) -> Record:
         """Return the steps that an episode covers."""
-        return {"lines": [_line(line) for line in self._timeline(tier="archive").between(first, last)[:SLICE]]}
+        return {"lines": [*map(vars, self._timeline(tier="archive").between(first, last)[:SLICE])]}
 
     # -- forgetting ---------------------------------------------------------------------------------------------------
 
@@ -214,8 +214,7 @@ class View:
         Raises:
             InputError: There are more or fewer now.
         """
-        named = {"session": session, "speaker": speaker, "tool": tool, "type": type, "before": before}
-        filters: dict[str, Any] = {name: value for name, value in named.items() if value}
+        filters = _given(session=session, speaker=speaker, tool=tool, type=type, before=before)
         ids = check_strings("ids", ids)
         count = self.memory.forget(ids, **filters, dry_run=True)
         if expected is None:
@@ -238,14 +237,16 @@ class View:
         return self._keep(("timeline", *sorted(limits.items())), lambda: Timeline(self.memory, **limits))
 
     def _keep(self, name: tuple[object, ...], make: Callable[[], T]) -> T:
-        """Return what `make` makes, made once until somebody writes."""
+        """Return what `make` makes, made once until somebody writes, while others wait."""
         with self._lock:
             state = version_of(self.memory)
             if state != self._state:
                 self._state = state
                 self._kept.clear()
-            kept: _Kept[T] = self._kept.setdefault(name, _Kept())
-        return kept.get(make)
+            if name not in self._kept:
+                self._kept[name] = make()
+            made: T = self._kept[name]
+            return made
 
     def _episode(self, episode: Episode) -> Record:
         archived, counter = archived_tokens(self.memory, episode), self.memory.long_term.counter
@@ -284,18 +285,9 @@ class Views:
             return self._views[namespace]
 
 
-class _Kept(Generic[T]):
-    """A value that is made when it is first asked for, while others who ask wait."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._made: list[T] = []
-
-    def get(self, make: Callable[[], T]) -> T:
-        with self._lock:
-            if not self._made:
-                self._made.append(make())
-            return self._made[0]
+def _given(**filters: str | None) -> Record:
+    """Return the filters that are given: a field of the page that is empty is none."""
+    return {name: value for name, value in filters.items() if value}
 
 
 def _kind(item: Excerpt) -> Record:

@@ -71,8 +71,8 @@ def messages_tools(tools: Iterable[MemoryTool]) -> list[dict[str, Any]]:
     [['description', 'input_schema', 'name'], ['description', 'input_schema', 'name']]
     """
     return [
-        {"name": one["name"], "description": one["description"], "input_schema": one["parameters"]}
-        for one in (tool.schema["function"] for tool in tools)
+        {"name": schema["name"], "description": schema["description"], "input_schema": schema["parameters"]}
+        for schema in (tool.schema["function"] for tool in tools)
     ]
 
 
