@@ -17,6 +17,7 @@ import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from functools import partial
+from itertools import chain
 from typing import Any, NamedTuple
 
 from tinymem.errors import MessageError, MissingExtraError
@@ -193,18 +194,18 @@ async def _called(tool: MemoryTool, context: Any, arguments: str) -> str:
 # -- items and steps --------------------------------------------------------------------------------------------------
 
 
-def _held(memory: HierarchicalMemory, session: str) -> Iterator[tuple[str, list[Item]]]:
+def _stored(memory: HierarchicalMemory, session: str) -> Iterator[tuple[str, list[Item]]]:
     """Yield the id of each step of a session with its items, the newest first."""
     for step in memory.history(session, newest=True):
         natives = [message.get(NATIVE) for message in step.to_messages()]
-        own = [one["items"] for one in natives if isinstance(one, Mapping) and one.get(MARK) == session]
-        if own:  # else the filter was given it, and the session was not
-            yield step.id, [item for items in own for item in to_mutable(items)]
+        items = [native["items"] for native in natives if isinstance(native, Mapping) and native.get(MARK) == session]
+        if items:  # else the filter was given it, and the session was not
+            yield step.id, [*chain.from_iterable(map(to_mutable, items))]
 
 
 def _items(memory: HierarchicalMemory, session: str, limit: int | None) -> list[Item]:
     found: list[Item] = []
-    for _, items in _held(memory, session):
+    for _, items in _stored(memory, session):
         if limit is not None and len(found) >= limit:
             break
         found = [*items, *found]
@@ -217,7 +218,7 @@ def _add(memory: HierarchicalMemory, session: str, items: Sequence[Item]) -> Non
 
 
 def _pop(memory: HierarchicalMemory, session: str) -> Item | None:
-    id, items = next(_held(memory, session), ("", []))
+    id, items = next(_stored(memory, session), ("", []))
     if not items:
         return None
     if items[:-1]:
@@ -227,19 +228,20 @@ def _pop(memory: HierarchicalMemory, session: str) -> Item | None:
 
 
 def _clear(memory: HierarchicalMemory, session: str) -> None:
-    if ids := [id for id, _ in _held(memory, session)]:
+    ids = [id for id, _ in _stored(memory, session)]
+    if ids:
         memory.forget(ids)
 
 
 def _messages(session: str, items: Sequence[Item]) -> Iterator[Message]:
     """Yield messages of a chat, each with its items: as many as are understood together, and others as text."""
     begin = 0
-    for at, item in enumerate(items):
+    for place, item in enumerate(items):
         if not _is_understood(item):
-            yield from _understood(session, items[begin:at])
+            yield from _understood(session, items[begin:place])
             text = "\n".join(strings(item)) or str(item.get("type"))
             yield {"role": "user", "content": text, NATIVE: {MARK: session, "items": [item]}}
-            begin = at + 1
+            begin = place + 1
     yield from _understood(session, items[begin:])
 
 
@@ -252,5 +254,5 @@ def _is_understood(item: Item) -> bool:
 
 def _understood(session: str, items: Sequence[Item]) -> Iterator[Message]:
     conversation = conversation_from(items, "responses")
-    for at, message in enumerate(conversation.messages):
-        yield {**message, NATIVE: {MARK: session, "items": conversation.write([Added(message, at)])}}
+    for place, message in enumerate(conversation.messages):
+        yield {**message, NATIVE: {MARK: session, "items": conversation.write([Added(message, place)])}}

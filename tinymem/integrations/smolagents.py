@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import Any, TypeVar
 
 from tinymem.errors import MissingExtraError
@@ -111,7 +112,7 @@ class StepsConversation(NativeConversation[tuple[ChatMessage, Message]]):
 
     def __init__(self, memory: Any, summary_mode: bool = False) -> None:
         steps = [memory.system_prompt, *memory.steps]
-        pairs = [pair for at, step in enumerate(steps) for pair in _pairs(step, at, summary_mode)]
+        pairs = [*chain.from_iterable(_pairs(step, number, summary_mode) for number, step in enumerate(steps))]
         super().__init__((native, message) for native, message, _ in pairs)
         self._images = [images for _, _, images in pairs]
 
@@ -119,11 +120,12 @@ class StepsConversation(NativeConversation[tuple[ChatMessage, Message]]):
         return native[1]
 
     def _written(self, placed: Sequence[Placed], stable: int, cache_control: Mapping[str, Any] | None) -> list[Any]:
-        own = [one for one in placed if one.input is not None or one.message["role"] != "tool"]  # no placeholders
         found: list[Any] = []
-        for one in own:
-            images = () if one.input is None else self._images[one.input]
-            found += [*images, self._sent(one)[0]]
+        for entry in placed:
+            if entry.input is not None:
+                found += self._images[entry.input]
+            if entry.input is not None or entry.message["role"] != "tool":  # no placeholders
+                found.append(self._sent(entry)[0])
         return found
 
     def tokens_beside(self, index: int, counter: TokenCounter) -> int:
@@ -140,7 +142,7 @@ class StepsConversation(NativeConversation[tuple[ChatMessage, Message]]):
         return replace(native[0], content=content), message
 
 
-def _pairs(step: Any, at: int, summary_mode: bool) -> Iterator[tuple[ChatMessage, Message, Sequence[ChatMessage]]]:
+def _pairs(step: Any, number: int, summary_mode: bool) -> Iterator[tuple[ChatMessage, Message, Sequence[ChatMessage]]]:
     """Yield the messages of a step, each with the one of a chat that it is, and the images that are sent before it.
 
     Images of an observation are put there by callbacks, and taken away later: they are no part of what is archived.
@@ -151,24 +153,21 @@ def _pairs(step: Any, at: int, summary_mode: bool) -> Iterator[tuple[ChatMessage
             is_plan = isinstance(step, PlanningStep)  # whose request to go on is not the user's
             yield native, {"role": "assistant" if is_plan else native.role.value, "content": _content(native)}, ()
         return
-    calling = next(
-        (one for one in reversed(natives) if one.role in (MessageRole.TOOL_CALL, MessageRole.ASSISTANT)), None
-    )
-    after = natives[natives.index(calling) + 1 :] if calling else []
-    behind = [one for one in after if one.role == MessageRole.TOOL_RESPONSE] or after
-    images = [one for one in after if one.role != MessageRole.TOOL_RESPONSE] if behind is not after else []
+    calling = [
+        place for place, native in enumerate(natives) if native.role in (MessageRole.TOOL_CALL, MessageRole.ASSISTANT)
+    ]
+    last = calling[-1] if calling else len(natives)
+    after = natives[last + 1 :]
+    results = [native for native in after if native.role == MessageRole.TOOL_RESPONSE] or after
+    images = [native for native in after if native.role != MessageRole.TOOL_RESPONSE and results is not after]
     name, id = (step.tool_calls[0].name, step.tool_calls[0].id) if step.tool_calls else ("none", "")
-    ids = [f"{id or at}-{place}" for place in range(len(behind))]
-    for native in natives:
-        content = _content(native)
-        if native is calling:
-            calls = {"tool_calls": [make_call(one, name, "{}") for one in ids]} if ids else {}
-            yield native, {"role": "assistant", "content": content, **calls}, ()
-        elif any(native is one for one in behind):
-            yield native, make_result(ids.pop(0), content), images
-            images = []
-        elif not any(native is one for one in after):
-            yield native, {"role": "assistant", "content": content}, ()
+    ids = [f"{id or number}-{place}" for place in range(len(results))]
+    for place, native in enumerate(natives[: last + 1]):
+        calls = [make_call(id, name, "{}") for id in ids] if place == last else []
+        yield native, {"role": "assistant", "content": _content(native)} | ({"tool_calls": calls} if calls else {}), ()
+    for id, native in zip(ids, results, strict=True):
+        yield native, make_result(id, _content(native)), images
+        images = []
 
 
 def _content(native: ChatMessage) -> Any:

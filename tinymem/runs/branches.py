@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tinymem.messages.sendable import raw_calls
@@ -186,52 +187,34 @@ def _paths(lines: Sequence[Line], parents: Mapping[str, str]) -> set[str]:
 def _parted(lines: Sequence[Line], parents: Mapping[str, str], path: set[str]) -> tuple[list[Line], list[Line]]:
     """Part lines in those that are kept and those that are not."""
     on_path = [line for line in lines if line.uuid in path]
-    beside = _Beside({line.turn for line in on_path if line.turn})
+    turns = {line.turn for line in on_path if line.turn}
+    next_roles: dict[str, str] = {}  # by the id of a line on the path, the role of the next message on it
     for line in reversed(on_path):
-        beside.next_roles[parents[line.uuid]] = line.role or beside.next_roles.get(line.uuid, "")
-    for line in lines:
-        beside.is_kept.update(dict.fromkeys(line.calls if line.role == "assistant" else (), False))
-    kept: list[Line] = []
-    left: list[Line] = []
-    for line in lines:
-        if not line.uuid or line.parent is None or line.uuid in path or beside.belongs(line, parents[line.uuid]):
-            kept.append(line)
-            beside.add(line)
-        else:
-            left.append(line)
-    return kept, left
+        next_roles[parents[line.uuid]] = line.role or next_roles.get(line.uuid, "")
+    calling = [line for line in lines if line.role == "assistant"]
+    is_kept = dict.fromkeys(chain.from_iterable(line.calls for line in calling), False)
+    kept: dict[str, Line] = {}  # the newest of each id
 
-
-class _Beside:
-    """The lines that are kept, by which it is known if a line beside it belongs to the same conversation.
-
-    Attributes:
-        turns: The ids of answers on the path.
-        next_roles: By the id of a line on the path, the role of the next message on it.
-        is_kept: By the id of each call, whether that is kept.
-    """
-
-    def __init__(self, turns: set[str]) -> None:
-        self.turns = turns
-        self.next_roles: dict[str, str] = {}
-        self.is_kept: dict[str, bool] = {}
-        self._lines: dict[str, Line] = {}
-
-    def add(self, line: Line) -> None:
-        """Take in a line that is kept."""
-        self._lines[line.uuid] = line
-        self.is_kept.update(dict.fromkeys(line.calls if line.role == "assistant" else (), True))
-
-    def belongs(self, line: Line, parent: str) -> bool:
+    def belongs(line: Line) -> bool:
         """Return True for a line that was not left, though it is not on the path."""
-        before = self._lines.get(parent)
+        parent = parents[line.uuid]
+        before = kept.get(parent)
         if line.role == "tool":  # also one that came before its call, or whose call nobody made
-            return any(self.is_kept.get(call, before is not None) for call in line.calls)
+            return any(is_kept.get(call, before is not None) for call in line.calls)
         if line.turn == QUEUED:
             return before is not None
         if line.role == "user":  # typed while the agent worked; who goes back says something else instead
-            return before is not None and self.next_roles.get(parent) in ("assistant", "tool")
-        if line.role == "assistant":
-            is_same = before is not None and before.role == "assistant" and (not line.turn or line.turn == before.turn)
-            return line.turn in self.turns or is_same
-        return False
+            return before is not None and next_roles.get(parent) in ("assistant", "tool")
+        is_same = before is not None and before.role == "assistant" and line.turn in ("", before.turn)
+        return line.role == "assistant" and (line.turn in turns or is_same)
+
+    found: list[Line] = []
+    left: list[Line] = []
+    for line in lines:
+        if line.uuid and line.parent is not None and line.uuid not in path and not belongs(line):
+            left.append(line)
+            continue
+        found.append(line)
+        kept[line.uuid] = line
+        is_kept.update(dict.fromkeys(line.calls if line.role == "assistant" else (), True))
+    return found, left

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -65,13 +66,18 @@ def ingest_files(memory: HierarchicalMemory, files: Sequence[Path], progress: Pr
     is left out and named. Where a file cannot be read any further, `error` says so; then comes the next file.
     """
     outcomes: list[Ingested] = []
-    for file in (found for given in files for found in _files_in(given)):
+
+    def tell() -> None:
+        progress(sum(outcome.steps + outcome.known for outcome in outcomes), None)
+
+    for file in chain.from_iterable(map(_files_in, files)):
         done = Ingested(str(file))
         outcomes.append(done)
+        source = ("stdin", sys.stdin.buffer) if file == STDIN else (file, None)
         try:
-            for run in read_runs("stdin" if file == STDIN else file, sys.stdin.buffer if file == STDIN else None):
+            for run in read_runs(*source):
                 done.leave_out(run.skipped, run.damaged)
-                add_run(memory, run, done, tell=lambda: progress(sum(one.steps + one.known for one in outcomes), None))
+                add_run(memory, run, done, tell=tell)
         except InputError as error:
             done.error = str(error)
     return outcomes

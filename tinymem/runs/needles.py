@@ -42,19 +42,19 @@ class Needles:
 
     def add(self, message: Message, tokens: int) -> None:
         """Add the next message, which has so many tokens."""
-        text, at = text_of(message), len(self._texts)
+        text, place = text_of(message), len(self._texts)
         self._texts.append(text)
         self._is_said.append(message["role"] != "assistant")
         self._ends.append(self._ends[-1] + tokens)
         for word in set(WORD.findall(text)):
-            self._places[word].append(at)
+            self._places[word].append(place)
 
     def copied(self, message: Message) -> list[str]:
         """Return the needles of the calls in the agent's next message."""
         return [needle for needle in typed_in(message) if self._is_far(self._holding(needle))]
 
     def _is_far(self, holding: Sequence[int]) -> bool:
-        if not 0 < len(holding) <= RARE or not any(self._is_said[at] for at in holding):
+        if not 0 < len(holding) <= RARE or not any(self._is_said[place] for place in holding):
             return False
         return self._ends[-1] - self._ends[holding[-1] + 1] >= DISTANCE
 
@@ -62,12 +62,12 @@ class Needles:
         """Return the places of the messages with `needle`; of one that many messages may have, some."""
         places = [self._places.get(word, []) for word in WORD.findall(needle)]
         rarest = min(places, key=len, default=[])
-        return [at for at in rarest if needle in self._texts[at]]
+        return [place for place in rarest if needle in self._texts[place]]
 
 
 def text_of(message: Message) -> str:
     """Return all that a message says: its text, and what its calls are given."""
-    return "\n".join([as_text(message.get("content")), *(value for value in values_in(message))])
+    return "\n".join([as_text(message.get("content")), *values_in(message)])
 
 
 def typed_in(message: Message) -> list[str]:

@@ -9,16 +9,17 @@ import shlex
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tinymem.cli.install.events import EVENTS, GEMINI_EVENTS
 from tinymem.cli.install.json_text import MARK, JsonText
+from tinymem.cli.install.json_text import Path as Place
 from tinymem.cli.install.toml_text import HEADER, OUTER, put_table, read_toml, remove_table, render_table
 from tinymem.cli.options import HOME
 from tinymem.errors import InputError
+from tinymem.runs.values import value_in
 
 __all__ = ["Client", "Setup", "clients"]
 
@@ -104,13 +105,10 @@ class _Json:
 
     def __call__(self, text: str | None, setup: Setup | None) -> Edited:
         settings = JsonText(text, self.has_comments)
-        before = self._others(settings.value)
         if setup is None:
             self._remove(settings)
         else:
             self._put(settings, setup)
-        if not settings.is_removed and self._others(JsonText(settings.text, self.has_comments).value) != before:
-            raise InputError("editing it would have changed more than what is ours; please report this")
         return Edited(None if settings.is_removed else settings.text, settings.changes)
 
     def _put(self, settings: JsonText, setup: Setup) -> None:
@@ -120,60 +118,44 @@ class _Json:
             self._put_hook(settings, event, setup.hook(name, *self.options))
 
     def _put_server(self, settings: JsonText, setup: Setup) -> None:
-        entry = {**self.more, **setup.server}
+        path, entry = (self.servers, NAME), {**self.more, **setup.server}
         by_hand = {self.servers: {NAME: entry}}
         _expect(settings, dict, by_hand, self.servers)
-        _expect(settings, dict, by_hand, self.servers, NAME)
-        found = settings.find(self.servers, NAME)
+        _expect(settings, dict, by_hand, *path)
+        found = settings.find(*path)
         if found is None:
-            settings.put((self.servers, NAME), entry)
+            settings.put(path, entry)
             return
         if "command" not in found.value:
             raise InputError(f"{self.servers}.{NAME} in it is a server of yours; take it out, or rename it, first")
         for key, value in entry.items():
             if key not in found.value:
-                settings.put((self.servers, NAME, key), value)
+                settings.put((*path, key), value)
             elif key in setup.server and found.value[key] != value:
-                settings.replace((self.servers, NAME, key), value)
+                settings.replace((*path, key), value)
 
     def _put_hook(self, settings: JsonText, event: str, command: str) -> None:
         hook = {"type": "command", "command": command, "timeout": WAIT * self.unit}
-        by_hand = {"hooks": {event: [{"hooks": [hook]}]}}
+        group = {"hooks": [hook]}
+        by_hand = {"hooks": {event: [group]}}
         _expect(settings, dict, by_hand, "hooks")
         _expect(settings, list, by_hand, "hooks", event)
-        ours = list(_our_hooks(settings, event))
-        for path in reversed(ours[1:]):
+        groups, ours = settings.find("hooks", event), [*_our_hooks(settings, event)]
+        for path in ours[:0:-1]:
             _remove_hook(settings, path)
-        if not ours:
-            groups = settings.find("hooks", event)
-            group = {"hooks": [hook]}
-            path = ("hooks", event) if groups is None else ("hooks", event, len(groups.value))
-            settings.put(path, [group] if groups is None else group)
-        elif _command(settings, ours[0]) != command:
+        if groups is None:
+            settings.put(("hooks", event), [group])
+        elif not ours:
+            settings.put(("hooks", event, len(groups.value)), group)
+        elif _value(settings, *ours[0], "command") != command:
             settings.replace((*ours[0], "command"), command)
 
     def _remove(self, settings: JsonText) -> None:
-        for event in reversed(list(self.hooks)):
-            for path in reversed(list(_our_hooks(settings, event))):
+        for event in [*self.hooks][::-1]:
+            for path in [*_our_hooks(settings, event)][::-1]:
                 _remove_hook(settings, path)
         while self.servers and not settings.is_removed and settings.find(self.servers, NAME):
             settings.remove((self.servers, NAME))
-
-    def _others(self, settings: Any) -> Any:
-        """Return the settings without what is ours, and without what is empty then."""
-        rest = deepcopy(settings)
-        servers = rest.get(self.servers)
-        if isinstance(servers, dict):
-            servers.pop(NAME, None)
-        hooks = rest.get("hooks")
-        for event in self.hooks if isinstance(hooks, dict) else ():
-            hooks[event] = [_without_ours(group) for group in _listed(hooks.get(event))]
-            hooks[event] = [group for group in hooks[event] if group not in ({}, {"hooks": []})]
-        emptied = {self.servers: servers, "hooks": hooks}
-        for key, value in emptied.items():
-            if isinstance(value, dict) and not any(value.values()):
-                del rest[key]
-        return rest
 
 
 def _expect(settings: JsonText, kind: type, by_hand: Mapping[str, Any], *path: str) -> None:
@@ -184,41 +166,30 @@ def _expect(settings: JsonText, kind: type, by_hand: Mapping[str, Any], *path: s
         raise InputError(f"{'.'.join(path)} in it should be {name}. Write by hand: {json.dumps(by_hand)}")
 
 
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value] if value else []
+def _value(settings: JsonText, *path: str | int) -> Any:
+    found = settings.find(*path)
+    return found.value if found else None
 
 
-def _without_ours(group: Any) -> Any:
-    if not isinstance(group, dict) or not isinstance(group.get("hooks"), list):
-        return group
-    return {**group, "hooks": [hook for hook in group["hooks"] if not _is_ours(hook)]}
-
-
-def _our_hooks(settings: JsonText, event: str) -> Iterator[tuple[str | int, ...]]:
+def _our_hooks(settings: JsonText, event: str) -> Iterator[Place]:
     """Find where the hooks of an event stand that run our command."""
-    groups = settings.find("hooks", event)
-    for place, group in enumerate(_listed(groups.value) if groups else ()):
-        hooks = group.get("hooks") if isinstance(group, dict) else None
+    groups = _value(settings, "hooks", event)
+    for place, group in enumerate(groups if isinstance(groups, list) else ()):
+        hooks = value_in(group, "hooks")
         for inner, hook in enumerate(hooks if isinstance(hooks, list) else ()):
             if _is_ours(hook):
                 yield "hooks", event, place, "hooks", inner
 
 
-def _remove_hook(settings: JsonText, path: tuple[str | int, ...]) -> None:
+def _remove_hook(settings: JsonText, path: Place) -> None:
     """Take a hook out, and its group where it was all in there."""
-    group = settings.find(*path[:3])
-    is_alone = group is not None and len(group.value["hooks"]) == 1
+    is_alone = len(_value(settings, *path[:-1])) == 1
     settings.remove(path[:3] if is_alone else path)
-
-
-def _command(settings: JsonText, path: tuple[str | int, ...]) -> str:
-    found = settings.find(*path, "command")
-    return found.value if found else ""
 
 
 def _is_ours(hook: Any) -> bool:
     """Return True for a hook that runs our command, and nothing besides."""
-    command = hook.get("command") if isinstance(hook, dict) else None
+    command = value_in(hook, "command")
     if not isinstance(command, str) or _JOINT.search(_QUOTED.sub("", command)):
         return False
     try:

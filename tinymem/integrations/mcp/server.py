@@ -91,8 +91,8 @@ def _without_checks(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
     kept = {name: _without_checks(value) for name, value in schema.items() if name not in CHECKS}
-    if isinstance(properties := schema.get("properties"), dict):  # an argument may be called as a check is
-        kept["properties"] = {name: _without_checks(value) for name, value in properties.items()}
+    if isinstance(kept.get("properties"), dict):  # an argument may be called as a check is
+        kept["properties"] = {name: _without_checks(value) for name, value in schema["properties"].items()}
     return kept
 
 

@@ -67,7 +67,8 @@ class LazyMemory:
         if not self._per_request:
             yield
             return
-        if not (namespace := SERVED.get("")):
+        namespace = SERVED.get("")
+        if not namespace:
             raise InputError("the request is for no namespace")
         with self._open().open(namespace) as memory:
             before = _LENT.set(memory)
@@ -131,15 +132,16 @@ class MemoryTools:
         }
         texts: list[str] = []
         left = max_tokens
-        for one in (self._memory, *self._beside):
-            memory, count = one.opened(), one.opened().long_term.counter.count
+        for lazy in (self._memory, *self._beside):
+            memory = lazy.opened()
+            counter = memory.long_term.counter
             head = f"[namespace {memory.namespace}]\n" if self._beside else ""
-            room = int(left * OWN_SHARE) if self._beside and one is self._memory else left
-            room = max(1, room - count(head))
-            found = memory.recall(query, room, ids=True, **filters)
-            if text := found.with_note(memory.long_term.counter, room):
+            room = int(left * OWN_SHARE) if self._beside and lazy is self._memory else left
+            room = max(1, room - counter.count(head))
+            text = memory.recall(query, room, ids=True, **filters).with_note(counter, room)
+            if text:
                 texts.append(head + text)
-                left -= count(f"{texts[-1]}\n")
+                left -= counter.count(f"{texts[-1]}\n")
         return "\n".join(texts) or "Nothing in memory bears on that. Try other words, or fewer filters."
 
     def open(self, id: Id, start: Start = 0, max_tokens: Tokens = DEFAULT) -> str:

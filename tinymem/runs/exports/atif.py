@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing
-from itertools import groupby
+from contextlib import closing, suppress
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any, TextIO, TypeAlias
 
@@ -36,14 +36,12 @@ def trajectories(steps: Iterable[Step]) -> Iterator[Message]:
     What the format has no field for stands under `extra`: the types, ids, speakers and metadata of steps.
     """
     for session, same in groupby(steps, key=lambda step: step.session):
-        written = [one for step in same for one in _steps(step)]
-        for at, one in enumerate(written, 1):
-            one["step_id"] = at
+        written = chain.from_iterable(map(_steps, same))
         yield {
             "schema_version": VERSION,
             "session_id": session or "tinymem",
             "agent": {"name": "tinymem", "version": __version__},
-            "steps": [{"step_id": one.pop("step_id"), **one} for one in written],
+            "steps": [{"step_id": number, **step} for number, step in enumerate(written, 1)],
         }
 
 
@@ -63,10 +61,11 @@ def _steps(step: Step) -> Iterator[Message]:
         written = {} if is_undated(step) else {"timestamp": step.timestamp.isoformat()}
         written["source"] = SOURCES.get(message["role"], "user")
         written["message"] = as_text(message.get("content"))
-        if thinking := message.get("reasoning_content"):
+        thinking, calls = message.get("reasoning_content"), raw_calls(message)
+        if thinking:
             written["reasoning_content"] = thinking
-        if calls := raw_calls(message):
-            written["tool_calls"] = [_call(call) for call in calls]
+        if calls:
+            written["tool_calls"] = [*map(_call, calls)]
         written["extra"] = kept
     if written is not None:
         yield written
@@ -74,10 +73,9 @@ def _steps(step: Step) -> Iterator[Message]:
 
 def _call(call: Mapping[str, Any]) -> Message:
     name, arguments = name_and_arguments(call)
-    try:
-        given = json.loads(arguments) if isinstance(arguments, str) else arguments
-    except ValueError:
-        given = None
+    given = arguments
+    with suppress(ValueError, TypeError):  # it is JSON, or a mapping
+        given = json.loads(arguments)
     given = given if isinstance(given, Mapping) else {"input": arguments}
     return {"tool_call_id": call.get("id"), "function_name": name, "arguments": given}
 
@@ -92,13 +90,13 @@ def export_trajectories(
     """
     tell, done, count = progress or no_progress, 0, 0
     _, journal = open_namespace_journal(to_place(path), namespace)
-    with closing(journal), journal.reading() as held:
-        total = held.counts()["steps"]
-        for session in dict.fromkeys(kind.session for kind in held.tally()):
-            for trajectory in trajectories(_steps_of(held, session)):
-                stream.write(f"{json.dumps(trajectory)}\n")
-                count, done = count + 1, done + len(trajectory["steps"])
-                tell(min(done, total), total)
+    with closing(journal), journal.reading() as reader:
+        total = reader.counts()["steps"]
+        sessions = dict.fromkeys(kind.session for kind in reader.tally())
+        for trajectory in chain.from_iterable(trajectories(_steps_of(reader, session)) for session in sessions):
+            stream.write(f"{json.dumps(trajectory)}\n")
+            count, done = count + 1, done + len(trajectory["steps"])
+            tell(min(done, total), total)
     return count
 
 

@@ -27,14 +27,14 @@ def socket_of(path: str) -> Path | None:
 
     if not hasattr(socket, "AF_UNIX"):
         return None
-    own = f"tinymem-{os.getuid()}"
-    if not (runtime := os.environ.get("XDG_RUNTIME_DIR")):
+    name, runtime = f"tinymem-{os.getuid()}", os.environ.get("XDG_RUNTIME_DIR")
+    if not runtime:
         import tempfile
 
         runtime = tempfile.gettempdir()
-    folder = Path(runtime) / own
+    folder = Path(runtime) / name
     if len(os.fsencode(folder)) > LONGEST_FOLDER:
-        folder = Path("/tmp") / own
+        folder = Path("/tmp") / name
     try:
         folder.mkdir(0o700, exist_ok=True)
         about = folder.lstat()
@@ -50,7 +50,8 @@ def ask(request: dict[str, Any], seconds: float) -> dict[str, Any] | None:
     """Ask the process of a memory; None where there is none, or it takes longer."""
     import socket
 
-    if (place := socket_of(request["path"])) is None or not place.exists():
+    place = socket_of(request["path"])
+    if place is None or not place.exists():
         return None
     until = time.monotonic() + seconds
     try:

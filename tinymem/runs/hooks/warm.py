@@ -82,7 +82,8 @@ def serve(path: str, embedder: str | None, idle: float = IDLE) -> None:
     """Answer the hooks of a memory until nobody asked for `idle` seconds; at once if another process does."""
     import fcntl
 
-    if (place := socket_of(path)) is None:
+    place = socket_of(path)
+    if place is None:
         return
     with open(place.with_suffix(".lock"), "w") as lock:
         try:
