@@ -107,9 +107,9 @@ def _write_page(target: Target, view: View, file: Path, steps: int, questions: S
             out.write(text)
     except OSError as error:
         raise StorageError(f"{file} cannot be written: {error.strerror or error}") from error
-    written, held = len(data["steps"]), data["overview"]["steps"]
-    record = {"file": str(file), "steps": written, "of": held, "characters": len(text)}
-    target.answer(record, f"Wrote {written:,} of {pluralize(held, 'step')} to {file}.")
+    written, every = len(data["steps"]), data["overview"]["steps"]
+    record = {"file": str(file), "steps": written, "of": every, "characters": len(text)}
+    target.answer(record, f"Wrote {written:,} of {pluralize(every, 'step')} to {file}.")
 
 
 @on_memory()

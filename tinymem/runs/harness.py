@@ -123,10 +123,10 @@ def _of_text(text: str, left_out: Counter[str], reports: list[str]) -> str:
         left_out["interruption"] += 1
         return ""
     kept: list[str] = []
-    at = _behind_heading(text, left_out)
+    place = _behind_heading(text, left_out)
     unclosed: set[str] = set()  # so that no end is looked for twice
     steers = False
-    found = _NEXT.match(text, at) or _OPENED.search(text, at)
+    found = _NEXT.match(text, place) or _OPENED.search(text, place)
     while found is not None:
         tag, end = found[1], -1
         if tag not in unclosed:
@@ -135,7 +135,7 @@ def _of_text(text: str, left_out: Counter[str], reports: list[str]) -> str:
             unclosed.add(tag)
             found = _OPENED.search(text, found.end())
             continue
-        kept.append(text[at : found.start()])
+        kept.append(text[place : found.start()])
         inner = text[found.end() : end].strip()
         if tag == "command-name":
             steers = STEERS.fullmatch(inner.strip("/ ")) is not None
@@ -147,9 +147,9 @@ def _of_text(text: str, left_out: Counter[str], reports: list[str]) -> str:
             reports.append(_reported(inner))
         elif tag != "command-message":
             left_out[NOTE] += 1
-        at = end + len(f"</{tag}>")
-        found = _NEXT.match(text, at) or _OPENED.search(text, at)
-    return "".join([*kept, text[at:]]).strip() if at else text
+        place = end + len(f"</{tag}>")
+        found = _NEXT.match(text, place) or _OPENED.search(text, place)
+    return "".join([*kept, text[place:]]).strip() if place else text
 
 
 def _behind_heading(text: str, left_out: Counter[str]) -> int:

@@ -12,8 +12,11 @@ import re
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain, groupby
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -37,7 +40,38 @@ DAMAGE = (zipfile.BadZipFile, NotImplementedError, RuntimeError, zlib.error, lzm
 ABOUT = ("users.json", "channels.json", "groups.json", "dms.json", "mpims.json")  # Slack's lists of names
 HIDDEN = re.compile(r"(^|/)(\.|__MACOSX)")  # in the name of a file
 BEGINNING = re.compile(r"(^|/)(users|conversations[^/]*)\.json\Z")  # of an export
-Files = Mapping[str, Callable[[], bytes]]  # by their paths in the export, with what reads each
+Opener = Callable[[], Any]  # of a stream of bytes
+
+
+@dataclass(frozen=True)
+class _Files:
+    """The files of an export by their paths in it: what opens each, and the bytes that it may have."""
+
+    path: Path
+    openers: Mapping[str, Opener]
+    most: Mapping[str, int]
+
+    def read(self, name: str) -> Any:
+        """Return the value of a file of JSON."""
+        most = self.most[name]
+        try:
+            with self.openers[name]() as stream:
+                data = stream.read(most + 1)
+        except DAMAGE as error:
+            raise InputError(f"{self.path}, {name} cannot be read: {error}") from error
+        if len(data) > most:
+            raise InputError(f"{self.path}, {name}: becomes more than {most:,} bytes: unpack it, and give the folder")
+        try:
+            return json.loads(data)
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{self.path}, {name}: not valid JSON: {error}") from error
+
+    def values(self, name: str) -> list[Any]:
+        """Return the values in a file with a list of them."""
+        found = self.read(name)
+        if not isinstance(found, list):
+            raise InputError(f"{self.path}, {name}: should be a list")
+        return found
 
 
 def is_export(path: Path) -> bool:
@@ -62,7 +96,7 @@ def conversations_in(path: Path) -> Iterator[Conversation]:
     """
     if path.is_dir() or zipfile.is_zipfile(path):
         with _files_of(path) as files:
-            yield from _read(files, path)
+            yield from _read(files)
     else:
         yield from read_cursor(path)
 
@@ -71,31 +105,31 @@ def conversations_in(path: Path) -> Iterator[Conversation]:
 
 
 @contextmanager
-def _files_of(path: Path) -> Iterator[Files]:
+def _files_of(path: Path) -> Iterator[_Files]:
     """Give the files of a folder or an archive, below the folder that the export is in."""
     if path.is_dir():
-        yield _without_folder(dict(_files_in_folder(path)))
+        opened = {name: partial((path / name).open, "rb") for name in _names_in(path)}
+        yield _without_folder(_Files(path, opened, dict.fromkeys(opened, LARGEST)))
         return
     try:
         archive = zipfile.ZipFile(path)
     except DAMAGE as error:
         raise InputError(f"{path} cannot be read: {error}") from error
     with archive:
-        infos = [info for info in archive.infolist() if not info.is_dir()]
+        infos = {info.filename: info for info in archive.infolist() if not info.is_dir()}
         _check_count(len(infos), path)
-        yield _without_folder({info.filename: _unpacker(archive, info, path) for info in infos})
+        most = {name: min(max(ALWAYS, RATIO * info.compress_size), LARGEST) for name, info in infos.items()}
+        yield _without_folder(_Files(path, {name: partial(archive.open, info) for name, info in infos.items()}, most))
 
 
-def _files_in_folder(path: Path) -> Iterator[tuple[str, Callable[[], bytes]]]:
+def _names_in(path: Path) -> Iterator[str]:
     count = 0
     for folder, folders, names in os.walk(path):
         folders[:] = [name for name in folders if not name.startswith(".")]
         count += len(names)
         _check_count(count, path)
-        for name in names:
-            file = Path(folder) / name
-            if file.is_file():
-                yield file.relative_to(path).as_posix(), _reader(file, path)
+        files = [Path(folder, name) for name in names]
+        yield from (file.relative_to(path).as_posix() for file in files if file.is_file())
 
 
 def _check_count(count: int, path: Path) -> None:
@@ -103,113 +137,74 @@ def _check_count(count: int, path: Path) -> None:
         raise InputError(f"{path} has {count:,} files, more than {MOST:,}: give the export's own folder")
 
 
-def _without_folder(files: Files) -> Files:
+def _without_folder(files: _Files) -> _Files:
     """Return the files by their paths below the folder that the export begins in, as some archives have one."""
-    kept = {name: read for name, read in files.items() if not HIDDEN.search(name)}
-    begins = [PurePosixPath(name).parent for name in kept if BEGINNING.search(name)]
-    root = min(begins, key=lambda folder: (len(folder.parts), str(folder)), default=None)
-    if root is None or not root.parts:
-        return kept
-    return {name.removeprefix(f"{root}/"): read for name, read in kept.items() if name.startswith(f"{root}/")}
-
-
-def _reader(file: Path, path: Path) -> Callable[[], bytes]:
-    def read() -> bytes:
-        try:
-            with file.open("rb") as stream:
-                return _bounded(stream, LARGEST, path, file.name)
-        except OSError as error:
-            raise InputError(f"{path}, {file.name} cannot be read: {error.strerror or error}") from error
-
-    return read
-
-
-def _unpacker(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) -> Callable[[], bytes]:
-    most = min(max(ALWAYS, RATIO * info.compress_size), LARGEST)
-
-    def unpack() -> bytes:
-        if info.file_size > most:
-            raise InputError(f"{path}, {info.filename}: becomes {info.file_size:,} bytes, more than {most:,}: unpack "
-                             "it, and give the folder")  # fmt: skip
-        try:
-            with archive.open(info) as stream:
-                return _bounded(stream, most, path, info.filename)
-        except DAMAGE as error:
-            if isinstance(error, InputError):
-                raise
-            raise InputError(f"{path}, {info.filename} cannot be read: {error}") from error
-
-    return unpack
-
-
-def _bounded(stream: Any, most: int, path: Path, name: str) -> bytes:
-    data: bytes = stream.read(most + 1)
-    if len(data) > most:
-        raise InputError(f"{path}, {name}: is longer than {most:,} bytes")
-    return data
+    names = [name for name in files.openers if not HIDDEN.search(name)]
+    begins = [PurePosixPath(name).parent for name in names if BEGINNING.search(name)]
+    root = min(begins, key=lambda folder: (len(folder.parts), str(folder)), default=PurePosixPath())
+    above = f"{root}/" if root.parts else ""
+    inside = {name.removeprefix(above): name for name in names if name.startswith(above)}
+    openers = {name: files.openers[whole] for name, whole in inside.items()}
+    return _Files(files.path, openers, {name: files.most[whole] for name, whole in inside.items()})
 
 
 # -- ChatGPT, Claude.ai and Slack -------------------------------------------------------------------------------------
 
 
-def _read(files: Files, path: Path) -> Iterator[Conversation]:
+def _read(files: _Files) -> Iterator[Conversation]:
     """Read an export; files that are not read are counted with its first conversation."""
-    tops = sorted(name for name in files if "/" not in name and name.endswith(".json"))
-    chats = [name for name in tops if name.startswith("conversations")]
+    chats = sorted(name for name in files.openers if name.startswith("conversations") and BEGINNING.match(name))
     if chats:
-        found, known = _of_chats(files, path, chats), {*chats, "memories.json", "projects.json"}
-    elif "users.json" in files:
-        found, known = _of_slack(files, path), {*ABOUT, *_days(files)}
+        found, known = _of_chats(files, chats), {*chats, "memories.json", "projects.json"}
+    elif "users.json" in files.openers:
+        found, known = _of_slack(files), {*ABOUT, *_days(files)}
     else:
         wanted = "conversations.json (ChatGPT, Claude.ai) or users.json (Slack)"
-        raise InputError(f"{path} is no export that is known: it should have {wanted}")
-    unread = _unread(name for name in files if name not in known)
+        raise InputError(f"{files.path} is no export that is known: it should have {wanted}")
+    unread = _unread(files.openers.keys() - known)
     for conversation in found:
         conversation.skipped.update(unread)
         unread = Counter()
         yield conversation
 
 
-def _unread(names: Iterator[str]) -> Counter[str]:
+def _unread(names: Iterable[str]) -> Counter[str]:
     """Count files that are not read: by their names, or those in a folder together."""
     count = Counter(name if "/" not in name else f"{name.partition('/')[0]}/" for name in names)
     named = Counter({f"file that was not read ({name[:80]})": count[name] for name in sorted(count)[:NAMED]})
     return named + Counter({"file that was not read": count.total() - named.total()})
 
 
-def _of_chats(files: Files, path: Path, names: list[str]) -> Iterator[Conversation]:
-    program = CLAUDE if "projects.json" in files else CHATGPT
+def _of_chats(files: _Files, names: list[str]) -> Iterator[Conversation]:
+    program = CLAUDE if "projects.json" in files.openers else CHATGPT
     for name in names:
-        value = _value(files, name, path)
+        value = files.read(name)
         found = iter(()) if value == [] else conversations_of(value, PurePosixPath(name).stem)
         if found is None:
-            raise InputError(f"{path}, {name}: has no conversations of ChatGPT or Claude.ai")
+            raise InputError(f"{files.path}, {name}: has no conversations of ChatGPT or Claude.ai")
         for conversation in found:
             program = CLAUDE if conversation.session.startswith(CLAUDE) else program
             yield conversation
-    if "projects.json" in files:
-        yield from read_projects(_value(files, "projects.json", path))
-    if "memories.json" in files:
-        yield read_memories(_value(files, "memories.json", path), program)
+    if "projects.json" in files.openers:
+        yield from read_projects(files.read("projects.json"))
+    if "memories.json" in files.openers:
+        yield read_memories(files.read("memories.json"), program)
 
 
-def _days(files: Files) -> list[str]:
-    return sorted(name for name in files if name.count("/") == 1 and name.endswith(".json"))
+def _days(files: _Files) -> list[str]:
+    return sorted(name for name in files.openers if name.count("/") == 1 and name.endswith(".json"))
 
 
-def _of_slack(files: Files, path: Path) -> Iterator[Conversation]:
+def _of_slack(files: _Files) -> Iterator[Conversation]:
     """Read the channels; a day that is damaged costs that day."""
-    about = {name: _value(files, name, path) for name in ABOUT if name in files}
-    listed = [channel for name in ABOUT[1:] for channel in mappings_in(about, name)]
-    names, left = Names(about["users.json"], listed), Counter[str]()
-    channels: dict[str, list[str]] = {}
-    for day in _days(files):
-        channels.setdefault(day.partition("/")[0], []).append(day)
-    for channel, days in channels.items():
+    about = {name: files.read(name) for name in ABOUT if name in files.openers}
+    listed = chain.from_iterable(mappings_in(about, name) for name in ABOUT[1:])
+    names, left = Names(about["users.json"], [*listed]), Counter[str]()
+    for channel, days in groupby(_days(files), key=lambda day: day.partition("/")[0]):
         entries: list[Any] = []
         for day in days:
             try:
-                entries += _list_in(files, day, path)
+                entries += files.values(day)
             except InputError:
                 left[f"file that is damaged ({day[:80]})"] += 1
         conversation = read_channel(entries, names, f"slack/{channel[:200]}")
@@ -220,19 +215,3 @@ def _of_slack(files: Files, path: Path) -> Iterator[Conversation]:
             yield conversation
     if left:
         yield Conversation("slack", [], left)
-
-
-def _list_in(files: Files, name: str, path: Path) -> list[Any]:
-    value = _value(files, name, path)
-    if not isinstance(value, list):
-        raise InputError(f"{path}, {name}: should be a list")
-    return value
-
-
-def _value(files: Files, name: str, path: Path) -> Any:
-    try:
-        return json.loads(files[name]())
-    except InputError:
-        raise
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}, {name}: not valid JSON: {error}") from error

@@ -69,7 +69,8 @@ def keep_namespace(folder: str | Path, namespace: str, per_worktree: bool = Fals
     where = str(project.folder)
     with suppress(OSError, ValueError):
         proof = _proof(_key(create=True), namespace, where)
-        if (mark := _Mark(namespace, where, proof)) != _mark_of(project):
+        mark = _Mark(namespace, where, proof)
+        if mark != _mark_of(project):
             _write(project.git / MARK, json.dumps(mark._asdict()).encode())
 
 
@@ -84,16 +85,16 @@ def project_of(folder: str | Path, per_worktree: bool = False) -> Project:
     try:
         if not stat.S_ISREG(link.lstat().st_mode):
             return Project(root, link if not link.is_symlink() and _is_git(link) else None)
-        own = _path_in(link, "gitdir:")
-        if not os.path.lexists(own / "commondir"):  # a submodule's
-            return Project(root, own if _worktree(own) == root else None)
-        common = _path_in(own / "commondir")
-        if own.parent != common / "worktrees" or not _is_git(common) or _path_in(own / "gitdir") != link:
+        git = _path_in(link, "gitdir:")
+        if not os.path.lexists(git / "commondir"):  # a submodule's
+            return Project(root, git if _worktree(git) == root else None)
+        common = _path_in(git / "commondir")
+        if git.parent != common / "worktrees" or not _is_git(common) or _path_in(git / "gitdir") != link:
             return Project(root, None)
     except (OSError, ValueError):
         return Project(root, None)
     if per_worktree:
-        return Project(root, own)
+        return Project(root, git)
     return Project(_worktree(common) or (common.parent if common.name == ".git" else common), common)
 
 
@@ -105,7 +106,8 @@ def _is_git(folder: Path) -> bool:
 def _path_in(file: Path, head: str = "") -> Path:
     """Return the path that stands in a file, which may be relative to the file's folder."""
     text = _read(file)
-    if not text.startswith(head) or not (path := text.removeprefix(head).strip()):
+    path = text.removeprefix(head).strip()
+    if not text.startswith(head) or not path:
         raise ValueError(f"{file} names no folder")
     return (file.parent / path).resolve()
 
@@ -117,10 +119,9 @@ def _worktree(git: Path) -> Path | None:
     except (OSError, ValueError):
         return None
     _, *parts = _SECTION.split(config)
-    for name, body in zip(parts[::2], parts[1::2], strict=True):
-        if name.strip().lower() == "core" and (found := _WORKTREE.search(body)) is not None:
-            return (git / found[1]).resolve()
-    return None
+    cores = [body for name, body in zip(parts[::2], parts[1::2], strict=True) if name.strip().lower() == "core"]
+    found = next(filter(None, map(_WORKTREE.search, cores)), None)
+    return None if found is None else (git / found[1]).resolve()
 
 
 # -- marks ------------------------------------------------------------------------------------------------------------
