@@ -16,7 +16,7 @@ from tinymem.messages import problems
 from tinymem.messages.tokens import default_counter
 from tinymem.runs import PRICES
 from tinymem.runs.billing import PrefixCache
-from tinymem.runs.policies import piece_of
+from tinymem.runs.policies import pieces_of
 
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
 FRUIT = ["apple", "banana", "cherry", "damson", "elder", "fig", "grape", "hazel"]
@@ -106,7 +106,7 @@ def test_no_excerpt_is_recalled_twice_into_a_prompt(make: Any) -> None:
 @MAKERS
 def test_a_cache_serves_most_of_what_is_sent(make: Any) -> None:
     cache = PrefixCache(PRICES["anthropic"], default_counter())
-    sent = [cache.send([piece_of(m, default_counter()) for m in one.messages]) for one in make(work(250), 6_000)]
+    sent = [cache.send(pieces_of(one.messages, default_counter())) for one in make(work(250), 6_000)]
     assert sum(one.cached for one in sent) >= 0.8 * sum(one.tokens for one in sent)
 
 
