@@ -140,7 +140,7 @@ def _runs_in(path: Path, lines: Iterator[RawLine]) -> Iterator[Run]:
     if not head:
         raise InputError(f"{path} is empty")
     if is_document(path) and not (head[0][1] or b"").lstrip(BEFORE).startswith(JSON):
-        yield _of_export(read_document(_texts(chain(head, lines)), path), str(path))
+        yield _of_export(read_document(chain(head, lines), path), str(path))
         return
     if len(head) > 1 or not is_whole:
         head += lines
@@ -159,14 +159,6 @@ def _runs_in(path: Path, lines: Iterator[RawLine]) -> Iterator[Run]:
         yield last.with_damage(damaged)
 
 
-def _texts(lines: Iterable[RawLine]) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a text that are not blank."""
-    for number, line in lines:
-        text = (line or b"").decode("utf-8", "replace")
-        if text.strip():
-            yield number, text
-
-
 def _runs_of_document(path: Path, lines: Sequence[RawLine]) -> Iterator[Run]:
     """Read one JSON value that spans many lines."""
     blank = "\n" * (lines[0][0] - 1)
@@ -176,9 +168,6 @@ def _runs_of_document(path: Path, lines: Sequence[RawLine]) -> Iterator[Run]:
         what = "is not a text file" if any(b"\0" in (line or b"") for _, line in lines) else "is not UTF-8"
         raise InputError(f"{path}: {what} (byte {error.start} is {error.object[error.start]:#04x})") from error
     yield from _runs_of_value(parse_json_line(blank + text, path, 1), path, str(path), 0)
-
-
-# -- lines with a JSON value each -------------------------------------------------------------------------------------
 
 
 def _runs_of_lines(path: Path, values: Iterator[tuple[int, Any]], damaged: list[str]) -> Iterator[Run]:
@@ -271,9 +260,6 @@ def runs_of(path: Path, values: Numbered, transcript: Transcript) -> Iterator[Ru
         raise fault
 
 
-# -- values -----------------------------------------------------------------------------------------------------------
-
-
 def _runs_of_value(value: Any, path: Path, place: str, count: int) -> Iterator[Run]:
     """Read the runs of one value; `count` runs come before it in the file."""
     name, exported, dump = f"{path.name}#{count + 1}", conversations_of(value, path.stem), chat_of(value)
@@ -331,9 +317,6 @@ def _said(value: Any, place: str) -> Said:
     if message.get("role") == "exit":
         message["role"] = "user"
     return Said(place, message, moment)
-
-
-# -- messages as steps ------------------------------------------------------------------------------------------------
 
 
 def _run(

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from tinymem.runs.exports.chats import LONGEST_NAME, Chat, Conversation
+from tinymem.upkeep.lines import RawLine
 
 __all__ = ["is_document", "read_document"]
 
@@ -21,10 +22,11 @@ def is_document(path: Path) -> bool:
     return path.suffix.lower() in SUFFIXES
 
 
-def read_document(lines: Iterable[tuple[int, str]], path: Path) -> Conversation:
-    """Read numbered lines without the blank ones; each message begins with the headings that it stands under."""
+def read_document(lines: Iterable[RawLine], path: Path) -> Conversation:
+    """Read numbered lines; each message begins with the headings that it stands under."""
     chat = Chat()
-    for text in _sections(lines, path.suffix.lower() != ".txt"):
+    texts = ((number, (line or b"").decode("utf-8", "replace")) for number, line in lines)
+    for text in _sections(((number, text) for number, text in texts if text.strip()), path.suffix.lower() != ".txt"):
         chat.say("user", text, None, name=path.name[:LONGEST_NAME])
     return chat.done(f"{path.name[:LONGEST_NAME]}#1")
 
