@@ -299,10 +299,6 @@ def _receipt(receipt: Receipt) -> Record:
     return {"time": receipt.time, "tokens": receipt.tokens, "items": [item._asdict() for item in best]}
 
 
-def _line(line: StepLine) -> Record:
-    return dict(vars(line))
-
-
 def _part(part: ContextPart) -> Record:
     message = part.entry.message
     calls = [call.get("function") or {} for call in message.get("tool_calls") or ()]
