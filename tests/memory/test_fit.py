@@ -289,7 +289,9 @@ def test_what_is_redacted_is_recognised_and_the_caller_sends_its_own_words(tmp_p
     history = lines("the key is sk-1", "ok")
     for until in (1, 2, 2):
         with open_memory(tmp_path, redact=lambda text: text.replace("sk-1", "*")) as memory:
-            assert memory.fit(history[:until], session="s").messages == history[:until]
+            context = memory.fit(history[:until], session="s", metadata={"by": "sk-1"})
+            assert context.messages == history[:until]
+            assert {*(step.metadata["by"] for step in memory.history())} == {"*"}
             memory.add_messages(history[:until], session="s", on_conflict="skip")
             assert archived(memory) == lines("the key is *", "ok")[:until]
 

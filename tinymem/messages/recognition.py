@@ -15,6 +15,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import chain
 from operator import itemgetter
 from typing import Any, NamedTuple, Protocol
 
@@ -74,11 +75,11 @@ class Messages(NamedTuple):
 
     def new_in(self, known: KnownMessages) -> list[Arrival]:
         """Return what is to be added to the messages that are known."""
-        keys = [key for own in self.keys for key in own]
+        keys = [*chain.from_iterable(self.keys)]
         if self.is_history:
             return arrivals(self.steps, self.keys, rows_by_key(known, keys))
         counts = known.count_messages({key.said for key in keys})
-        return arrivals(self.steps, [_shifted(own, counts) for own in self.keys], ())
+        return arrivals(self.steps, [_shifted(step_keys, counts) for step_keys in self.keys], ())
 
 
 def _shifted(keys: Sequence[MessageKey], counts: Mapping[str, int]) -> list[MessageKey]:
@@ -144,35 +145,31 @@ def arrivals(
     results that are known.
     """
     found: list[tuple[int, Arrival]] = []
-    for step, own, places in zip(steps, keys, message_places(steps, keys), strict=True):
-        new = [at for at, key in enumerate(own) if key not in known]
-        if len(new) == len(own):
-            found.append((places[0], Arrival(step.evolve(id=own[-1].id), own)))
-        elif new and new[0] == 0:
-            found.append((places[0], _without_results(step, own, new)))
-        elif new:
-            pairs = zip(new, _results_of(step, new), strict=True)
-            found += [(places[at], Arrival(result.evolve(id=own[at].id), [own[at]])) for at, result in pairs]
+    for step, step_keys, places in zip(steps, keys, message_places(steps, keys), strict=True):
+        new = [index for index, key in enumerate(step_keys) if key not in known]
+        if not new:
+            continue
+        has_call = new[0] == 0
+        pieces = [new] if has_call else [[index] for index in new]
+        parts = [step] if len(new) == len(step_keys) else _parts(step, new, has_call)
+        for part, piece in zip(parts, pieces, strict=True):
+            part_keys = [step_keys[index] for index in piece]
+            found.append((places[piece[0]], Arrival(part.evolve(id=part_keys[-1].id), part_keys)))
     return [arrival for _, arrival in sorted(found, key=itemgetter(0))]
 
 
-def _without_results(step: Step, keys: Sequence[MessageKey], new: Sequence[int]) -> Arrival:
-    """Return an action without those of its results whose places are not among the new ones."""
-    messages = step.to_messages()
-    (call,) = steps_from_messages([messages[at] for at in new], session=step.session, timestamp=step.timestamp)
-    left = [keys[at] for at in new]
-    return Arrival(call.evolve(id=left[-1].id, metadata=step.metadata), left)
-
-
-def _results_of(step: Step, places: Sequence[int]) -> list[Step]:
-    """Make steps of some messages of an action, which are results of its calls."""
+def _parts(step: Step, indices: Sequence[int], has_call: bool) -> list[Step]:
+    """Make steps of some messages of an action: its call with these results, or a message of each result."""
     assert isinstance(step, ActionStep)
-    answered = [call.id for call in step.results]
-    calls = pending_calls([step], [answered[at - 1] for at in places])
     messages = step.to_messages()
-    results = [messages[at] for at in places]
-    made = steps_from_messages(results, session=step.session, timestamp=step.timestamp, pending=calls)
-    return [result.evolve(metadata=step.metadata) for result in made]
+    results = [] if has_call else [step.results[index - 1].id for index in indices]
+    parts = steps_from_messages(
+        [messages[index] for index in indices],
+        session=step.session,
+        timestamp=step.timestamp,
+        pending=pending_calls([step], results),
+    )
+    return [part.evolve(metadata=step.metadata) for part in parts]
 
 
 class MessageTable:
@@ -188,11 +185,11 @@ class MessageTable:
 
     def find_messages(self, said: Collection[str], most: int) -> list[MessageRow]:
         """Return the messages with these hashes that are the `most`-th of their hash at most."""
-        return [row for each in said for row in self._rows.get(each, ())[:most]]
+        return [row for words in said for row in self._rows.get(words, ())[:most]]
 
     def count_messages(self, said: Collection[str]) -> dict[str, int]:
         """Return how many messages there are with each of these hashes."""
-        return {each: len(self._rows[each]) for each in said if each in self._rows}
+        return {words: len(self._rows[words]) for words in said if words in self._rows}
 
 
 def hash_of(text: str) -> str:

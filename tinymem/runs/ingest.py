@@ -120,7 +120,7 @@ def add_run(memory: HierarchicalMemory, run: Run, done: Ingested, tell: Callable
     """
     done.runs += 1
     run = name_run(memory, run)
-    lineage = Lineage(memory, run, [memory.apply_redaction(step) for step in run.steps])
+    lineage = Lineage(memory, run)
     new = lineage.new()
     done.known += max(len(run.steps) - len(new), 0)
     first = 0
@@ -141,8 +141,10 @@ def _add(memory: HierarchicalMemory, new: Sequence[Arrival], lineage: Lineage) -
     """Add steps, less those that are there already, then keep their messages; return the numbers of what was added."""
     added = memory.add_steps([arrival.step for arrival in new], on_conflict="skip")
     journal = memory.long_term.journal
-    held = memory.long_term.fetch(journal.numbers([arrival.step.id for arrival in new]))
-    numbers = {step.id: number for number, step in held.items()}  # another process may have added some, or was killed
+    stored = memory.long_term.fetch(journal.numbers([arrival.step.id for arrival in new]))
+    numbers = {
+        step.id: number for number, step in stored.items()
+    }  # also of a process that was killed before it got here
     known = [(arrival, numbers[arrival.step.id]) for arrival in new if arrival.step.id in numbers]
     journal.put_messages([row for arrival, number in known for row in lineage.rows_of(arrival, number)])
     return [step.step_number or 0 for step in added]

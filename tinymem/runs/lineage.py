@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from itertools import takewhile, zip_longest
+from itertools import chain, repeat, takewhile
 from typing import TYPE_CHECKING
 
 from tinymem.messages.conversion import in_order, message_places
@@ -45,13 +45,13 @@ class Lineage:
     Args:
         memory: The memory.
         run: The run.
-        steps: Its steps as they are kept.
     """
 
-    def __init__(self, memory: HierarchicalMemory, run: Run, steps: Sequence[Step]) -> None:
-        self._memory, self._run, self._steps = memory, run, steps
+    def __init__(self, memory: HierarchicalMemory, run: Run) -> None:
+        self._memory, self._run = memory, run
         self._journal = memory.long_term.journal
-        self._session = steps[0].session if steps else run.name
+        self._kept = [memory.apply_redaction(step) for step in run.steps]
+        self._session = self._kept[0].session if self._kept else run.name
         self._marks: dict[MessageKey, str] = {}
         self._holders: set[int] = set()
         self._begins = False
@@ -62,32 +62,36 @@ class Lineage:
         A message is known by its key, or by what its line is known by. In a run that goes on only the line tells, since
         its messages come behind others.
         """
-        bodies = [bodies_of(step) for step in self._steps]
-        places = message_places(self._steps, bodies)
+        bodies = [bodies_of(step) for step in self._kept]
+        places = message_places(self._kept, bodies)
         ordered = in_order(bodies, places)
-        marks = [_line_hash(*pair) for pair in zip_longest(self._run.marks, ordered, fillvalue="")]
-        held = {row.said: row.step for row in self._journal.find_messages({*marks} - {""}, 1)}
-        keys = self._keys_behind(ordered, marks, held) if self._run.goes_on else self._keys(ordered)
+        lines = chain(self._run.marks, repeat(""))
+        marks = [_line_hash(line, body) for line, body in zip(lines, ordered, strict=False)]
+        holders = {row.said: row.step for row in self._journal.find_messages({*marks} - {""}, 1)}
+        if self._run.goes_on:
+            keys = self._keys_behind(ordered, marks, holders)
+        else:
+            keys = keys_in(self._session, ordered, Counter())
         known = {*rows_by_key(self._journal, keys)}
         self._begins = bool(keys) and keys[0] not in known and not self._run.goes_on
         shared = self._shared(ordered) if self._begins else []
         for place, (key, mark) in enumerate(zip(keys, marks, strict=True)):
-            if key not in known and (mark in held or place < len(shared)):
+            if key not in known and (mark in holders or place < len(shared)):
                 known.add(key)
-                self._holders.add(held[mark] if mark in held else shared[place])
+                self._holders.add(holders[mark] if mark in holders else shared[place])
         self._marks = {key: mark for key, mark in zip(keys, marks, strict=True) if mark}
-        return arrivals(self._steps, [[keys[place] for place in some] for some in places], known)
+        step_keys: list[list[MessageKey]] = []
+        for step_places in places:
+            step_keys.append([keys[place] for place in step_places])
+        return arrivals(self._run.steps, step_keys, known)
 
-    def _keys(self, bodies: Sequence[str]) -> list[MessageKey]:
-        return keys_in(self._session, bodies, Counter())
-
-    def _keys_behind(self, bodies: Sequence[str], marks: Sequence[str], held: Collection[str]) -> list[MessageKey]:
+    def _keys_behind(self, bodies: Sequence[str], marks: Sequence[str], known: Collection[str]) -> list[MessageKey]:
         """Return the keys of messages behind those of the session; the 0th are those that it has already."""
         hashes = [content_hash(self._session, body) for body in bodies]
         times = Counter(self._journal.count_messages({*hashes}))
         keys: list[MessageKey] = []
         for said, mark in zip(hashes, marks, strict=True):
-            is_new = mark not in held
+            is_new = mark not in known
             times[said] += is_new
             keys.append(MessageKey(said, times[said] if is_new else 0))
         return keys
@@ -135,8 +139,8 @@ def name_run(memory: HierarchicalMemory, run: Run) -> Run:
     if run.file is None or not run.steps:
         return run
     journal, folder = memory.long_term.journal, run.file.resolve().parent
-    said = [memory.apply_redaction(step) for step in run.steps if not isinstance(step, SystemPromptStep)]
-    bodies = [body for step in said for body in bodies_of(step)]
+    steps = [memory.apply_redaction(step) for step in run.steps if not isinstance(step, SystemPromptStep)]
+    bodies = [body for step in steps for body in bodies_of(step)]
     name, parts = run.name, [part for part in folder.parts if part != folder.anchor]
     while True:
         owned = hash_of(f"file {name_hash(name)}")
@@ -150,7 +154,7 @@ def name_run(memory: HierarchicalMemory, run: Run) -> Run:
         is_same = bool(keys) and (known.keys() >= {*keys} or stored <= {key.id for key in keys})
         if owner in owners or is_free or not parts or is_same:
             if owner in owners or is_free or not parts:
-                journal.put_messages([MessageRow(each, 1, 0, False) for each in (owned, owner)])
+                journal.put_messages([MessageRow(said, 1, 0, False) for said in (owned, owner)])
             return run if name == run.name else replace(run, name=name, steps=_renamed(run, name))
         name = f"{parts.pop()}/{name}"
 

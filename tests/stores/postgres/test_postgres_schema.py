@@ -17,7 +17,7 @@ from memories import sentences
 from postgres_server import PostgresServer, binaries
 
 from tinymem.errors import FormatError, InputError, NotAMemoryError, StorageError
-from tinymem.protocols import FileNote
+from tinymem.protocols import FileNote, MessageRow
 from tinymem.stores.journals import (
     erase_shared,
     migrate_tables,
@@ -82,7 +82,11 @@ INSERT INTO tinymem.settings SELECT id, 'reindexing', 'new' FROM tinymem.namespa
 UPDATE tinymem.settings SET value = value || ' 0' WHERE key = 'made';
 DROP TABLE tinymem.identifiers, tinymem.files, tinymem.vectors, tinymem.messages;
 CREATE TABLE tinymem.links (
-    namespace bigint, link text, alike text, step bigint, place bigint, PRIMARY KEY (namespace, link));
+    namespace bigint, link text COLLATE "C", alike text COLLATE "C", step bigint, place bigint,
+    PRIMARY KEY (namespace, link));
+INSERT INTO tinymem.links
+    SELECT id, link, alike, step, step FROM tinymem.namespaces,
+        (VALUES ('x', 'yes', 2), ('id-1', 'yes', 1), ('line', '', 1)) old (link, alike, step);
 DROP INDEX tinymem.passages_by_identifier, tinymem.steps_by_time, tinymem.steps_by_speaker;
 DROP FUNCTION tinymem.codes_of, tinymem.is_act, tinymem.counted_identifiers, tinymem.holders;
 """
@@ -101,6 +105,8 @@ def test_tables_of_an_older_version_are_changed_only_when_asked_to(fresh: str, o
     assert journal.check_terms() == (2, None) and journal.uncut(9) == []
     assert [passage.vector for passage in journal.passages()] == vectors and len(vectors) == 2
     assert [passage.id for passage in journal.without_vector(9, embedder="new")] == [2]
+    yes = [MessageRow("yes", 1, 1, True), MessageRow("yes", 2, 2, False)]
+    assert journal.messages() == [MessageRow("line", 1, 1, False), *yes]
     add_next(journal, "one")
 
 

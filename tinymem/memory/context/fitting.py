@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from itertools import chain
 from types import NoneType
 from typing import Any, NamedTuple
 
@@ -21,7 +22,7 @@ from tinymem.memory.context.context import NOTE
 from tinymem.memory.context.history import History
 from tinymem.messages.conversion import message_places, steps_from_messages
 from tinymem.messages.formats import conversation_from
-from tinymem.messages.recognition import MessageKey, Messages, body_of, hash_of, keys_of, rows_by_key
+from tinymem.messages.recognition import Messages, body_of, hash_of, keys_of, rows_by_key
 from tinymem.recall.render import is_own_message
 from tinymem.steps.checks import Time, to_utc
 from tinymem.steps.ids import utc_now
@@ -83,16 +84,16 @@ class Fitting:
         messages, known = conversation.messages, conversation.kept
         roles = enumerate(message["role"] for message in messages)
         first = next((at for at, role in roles if role not in PROMPTS), len(messages))
-        history.prompts = [_prompt(message, at, about) for at, message in enumerate(messages[:first])]
+        history.prompts = [_prompt(message, index, about) for index, message in enumerate(messages[:first])]
         count = len(messages) - first
         if known == history.count == count:
             return history, 0
-        kept = history.cut(known)
-        begin = history.own[-1] + 1 if history.own else 0
-        new = [at for at in range(begin, count) if not self._is_added(messages[first + at])]
-        history.own += new
+        begin = history.cut(known)
+        behind = history.places[-1] + 1 if history.places else 0
+        new = [place for place in range(behind, count) if not self._is_added(messages[first + place])]
+        history.places += new
         history.count = count
-        return history, self._read(history, kept, [first + at for at in new], about, writes)
+        return history, self._read(history, begin, [first + place for place in new], about, writes)
 
     def keep(self, history: History) -> None:
         """Remember a history, so that what was seen is not read again."""
@@ -103,45 +104,43 @@ class Fitting:
     def add(self, items: Any, format: str | None, about: About) -> int:
         """Archive messages behind what a session has, prompts too, and return the number of steps that were added."""
         messages = conversation_from(items, format).messages
-        own = [at for at, message in enumerate(messages) if not self._is_added(message)]
-        steps = [as_message(step) for step in _convert([messages[at] for at in own], own, about)]
-        redacted = [self._window.apply_redaction(step) for step in steps]
-        return self._write_new(redacted, keys_of(redacted), about, is_history=False)
+        indices = [index for index, message in enumerate(messages) if not self._is_added(message)]
+        steps = [as_message(step) for step in _convert([messages[index] for index in indices], indices, about)]
+        kept = self._as_kept(steps, about)
+        return len(self._window.archive_messages(Messages(kept, keys_of(kept), is_history=False)))
 
-    def _write_new(
-        self, steps: Sequence[Step], keys: Sequence[Sequence[MessageKey]], about: About, is_history: bool
-    ) -> int:
-        """Archive what is new of steps, and return how much that is."""
+    def _as_kept(self, steps: Sequence[Step], about: About) -> list[Step]:
+        """Return steps as they are written, with their metadata and redacted."""
         marked = [step.evolve(metadata=about.metadata) for step in steps] if about.metadata else steps
-        return len(self._window.archive_messages(Messages(marked, keys, is_history)))
+        return [self._window.apply_redaction(step) for step in marked]
 
     def _is_added(self, message: Message) -> bool:
         """Return True for what a context added: a block, or the note."""
         return message["role"] == "user" and (message == NOTE or is_own_message(message, self._archive.key))
 
-    def _read(self, history: History, kept: int, at: Sequence[int], about: About, writes: bool) -> int:
-        """Make steps of the messages `at` these indices, behind those that are `kept`; return how many were added."""
+    def _read(self, history: History, begin: int, indices: Sequence[int], about: About, writes: bool) -> int:
+        """Make steps of the messages with these indices, behind the first ones; return how many were added."""
         assert history.conversation is not None
-        messages = [history.conversation.messages[index] for index in at]
-        steps = [as_message(step) for step in _convert(messages, at, about)]
-        redacted = [self._window.apply_redaction(step) for step in steps]
-        keys = keys_of(redacted, history.said())
-        added = self._write_new(redacted, keys, about, is_history=True) if writes else 0
-        known = rows_by_key(self._archive.journal, [key for own in keys for key in own])
-        for step, own, places in zip(steps, keys, message_places(steps, keys), strict=True):
-            history.append(step, own, [kept + place for place in places], known)
-        return added
+        messages = [history.conversation.messages[index] for index in indices]
+        steps = [as_message(step) for step in _convert(messages, indices, about)]
+        kept = self._as_kept(steps, about)
+        keys = keys_of(kept, history.said)
+        added = self._window.archive_messages(Messages(kept, keys, is_history=True)) if writes else []
+        known = rows_by_key(self._archive.journal, [*chain.from_iterable(keys)])
+        for step, step_keys, places in zip(steps, keys, message_places(steps, keys), strict=True):
+            history.append(step, step_keys, [begin + place for place in places], known)
+        return len(added)
 
 
-def _prompt(message: Message, at: int, about: About) -> Step:
-    """Return the step of a prompt at a place of the conversation; its id says what it says, and where."""
-    (step,) = _convert([message], [at], about)
-    return step.evolve(id=hash_of(f"prompt {at} {body_of(message)}"))
+def _prompt(message: Message, index: int, about: About) -> Step:
+    """Return the step of a prompt at an index of the conversation; its id says what it says, and where."""
+    (step,) = _convert([message], [index], about)
+    return step.evolve(id=hash_of(f"prompt {index} {body_of(message)}"))
 
 
-def _convert(messages: Sequence[Message], at: Sequence[int], about: About) -> list[Step]:
-    """Make steps of messages, whose indices in the caller's list are `at`."""
-    with indices_given(at):
+def _convert(messages: Sequence[Message], indices: Sequence[int], about: About) -> list[Step]:
+    """Make steps of messages that have these indices in the caller's list."""
+    with indices_given(indices):
         return steps_from_messages(messages, session=about.session, timestamp=about.when)
 
 

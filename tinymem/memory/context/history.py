@@ -49,8 +49,9 @@ class History:
         conversation: Its messages, as they came last.
         prompts: The steps of the prompts at their beginning.
         count: How many messages there are behind the prompts.
-        own: The places of those behind the prompts that count: the memory added the others.
+        places: The places of those behind the prompts that count: the memory added the others.
         steps: The steps that these make.
+        said: How often each hash of a message stands in them.
     """
 
     def __init__(self, session: str, counter: TokenCounter) -> None:
@@ -58,10 +59,12 @@ class History:
         self.conversation: ItemConversation | None = None
         self.prompts: list[Step] = []
         self.count = 0
-        self.own: list[int] = []
+        self.places: list[int] = []
         self.steps: list[Step] = []
         self._counter = counter
+        self.said: Counter[str] = Counter()
         self._origins: dict[str, _Origin] = {}  # by step
+        self._settled = 0  # how many steps at the beginning have no call without a result
         self._form: tuple[str, str] = "", ""  # of what is rendered: its style, and its provider's format
         self._rendered: RenderedGroups | None = None
 
@@ -71,19 +74,17 @@ class History:
         Returns:
             How many of the messages that count are kept.
         """
-        waiting = (self._origins[step.id].places[0] for step in self.steps if _waits(step))
-        end = min(bisect_left(self.own, count), next(waiting, len(self.own)))
+        waiting = (self._origins[step.id].places[0] for step in self.steps[self._settled :] if _waits(step))
+        end = min(bisect_left(self.places, count), next(waiting, len(self.places)))
         while self._end() > end:
             origin = self._origins.pop(self.steps.pop().id)
             end = min(end, origin.places[0])
-        del self.own[end:]
+            self.said.subtract(key.said for key in origin.keys)
+        self._settled = len(self.steps)
+        del self.places[end:]
         if self._rendered:
             self._rendered.cut(len(self.steps))
         return end
-
-    def said(self) -> Counter[str]:
-        """Return how often each hash of a message stands in the steps."""
-        return Counter(key.said for origin in self._origins.values() for key in origin.keys)
 
     def _end(self) -> int:
         return self._origins[self.steps[-1].id].end if self.steps else 0
@@ -100,6 +101,7 @@ class History:
         number = known[keys[-1]].step if keys[-1] in known else None
         step = step.evolve(id=keys[-1].id, step_number=number or None)
         end = max(places[-1] + 1, self._end())
+        self.said.update(key.said for key in keys)
         self.steps.append(step)
         self._origins[step.id] = _Origin(keys, places, end, _numbers_of_whole(rows))
 
@@ -108,8 +110,8 @@ class History:
     def inputs(self, step: Step) -> Sequence[int]:
         """Return the indices of a step's messages in the caller's list."""
         if step.id in self._origins:
-            return [len(self.prompts) + self.own[place] for place in self._origins[step.id].places]
-        return [at for at, prompt in enumerate(self.prompts) if prompt.id == step.id]
+            return [len(self.prompts) + self.places[place] for place in self._origins[step.id].places]
+        return [index for index, prompt in enumerate(self.prompts) if prompt.id == step.id]
 
     def numbers(self, step: Step) -> Collection[int]:
         """Return the numbers of the steps that stand whole in the messages of a step."""
@@ -124,8 +126,9 @@ class History:
     @property
     def _task(self) -> int | None:
         """The place of the newest step that a user said, unless it is the newest of all."""
-        newest = next((at for at in range(len(self.steps) - 1, -1, -1) if is_request(self.steps[at])), None)
-        return None if newest == len(self.steps) - 1 else newest
+        last = len(self.steps) - 1
+        newest = next((place for place in range(last, -1, -1) if is_request(self.steps[place])), None)
+        return None if newest == last else newest
 
     def window(self, budget: int, sending: MessageRenderer) -> Window:
         """Return what a context of `budget` tokens may show: prompts, the newest request, and what it has room for.
@@ -139,15 +142,15 @@ class History:
         front = [rendered.sending.rendered([step], CallIds()) for step in self.prompts]
         positions |= {one.first: 0 for one in front}
         fixed, partial = {one.first for one in front}, set[str]()
-        if (task := self._task) is not None:
-            at = rendered.place_of(task)
-            whole = rendered.groups[at]
-            request, partial = fit_request(whole, budget, rendered.sending)
+        task = self._task
+        if task is not None:
+            place = rendered.place_of(task)
+            request, partial = fit_request(rendered.groups[place], budget, rendered.sending)
             fixed.add(request.first)
-            if at < first:
+            if place < first:
                 front.append(request)
             else:
-                shown[at - first] = request
+                shown[place - first] = request
         steps = [*self.prompts, *self.steps]
         return Window(rendered.sending, steps, [*front, *shown], fixed, positions, partial, self)
 
@@ -173,9 +176,9 @@ def _waits(step: Step) -> bool:
 
 def _numbers_of_whole(rows: Sequence[MessageRow]) -> Collection[int]:
     """Return the numbers of the steps that stand whole in a row of messages: from their first to their last one."""
-    runs = [(number, [*some]) for number, some in groupby(rows, attrgetter("step"))]
-    begun = Counter(number for number, _ in runs)
-    return {number for number, some in runs if some[-1].is_last and begun[number] == 1}
+    stretches = [[*stretch] for _, stretch in groupby(rows, attrgetter("step"))]
+    times = Counter(stretch[0].step for stretch in stretches)
+    return {stretch[0].step for stretch in stretches if stretch[-1].is_last and times[stretch[0].step] == 1}
 
 
 class RenderedGroups:
