@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tinymem.cli.shared import excerpt_record, left_out_record
 from tinymem.errors import InputError
 from tinymem.memory.context.window import current_task
-from tinymem.memory.inspection.lines import StepLine, archived_tokens
+from tinymem.memory.inspection.lines import archived_tokens
 from tinymem.memory.inspection.parts import ContextPart, context_parts
 from tinymem.memory.inspection.report import report_of
 from tinymem.memory.inspection.timeline import Timeline, version_of
