@@ -109,18 +109,16 @@ def scrub_shared(address: str) -> tuple[int, int]:
     return scrub(address)
 
 
-def open_journal(folder: Path, create: bool = True) -> Journal:
+def open_journal(folder: Path, create: bool = True, read_only: bool = False) -> Journal:
     """Open the journal in `folder`, which must exist; make it if there is none and `create`.
 
-    One that may only be read is opened to read.
+    One that may only be read is opened to read, as any is that is opened `read_only`.
 
     Raises:
         StorageError: The journal cannot be opened.
         FormatError: The journal is damaged, or of a newer format.
     """
-    journal = SqliteJournal(folder / FILE, create)
-    journal.finish_scrub()
-    return journal
+    return SqliteJournal(folder / FILE, create, read_only=read_only)
 
 
 def has_journal(folder: Path) -> bool:

@@ -58,7 +58,7 @@ _SHIPPED = {
         "static": "tinymem.embedders.static:StaticEmbedder.from_name",
     },
     STORES: {
-        "chroma": "tinymem.stores.chroma.process:ChromaProcess.from_name",
+        "chroma": "tinymem.stores.chroma.store:ChromaStore.from_name",
         "exact": "tinymem.stores.exact:ExactStore.from_name",
         "usearch": "tinymem.stores.usearch.store:UsearchStore.from_name",
     },

@@ -16,10 +16,10 @@ from benchmarks.reliability.crash_copies import of_copies
 from benchmarks.reliability.crash_worker import TOKENS, Ledger, embedded_until, opened, word
 from tinymem import HierarchicalMemory, MessageStep
 from tinymem.archive.folders import INDEX
+from tinymem.archive.indexing.notes import hold_folder
 from tinymem.errors import InputError, TinymemError
 from tinymem.messages import problems
 from tinymem.protocols import Journal
-from tinymem.protocols.settings import WATERMARK
 from tinymem.recall.passages import passages_of
 from tinymem.steps.serialization import load_step
 from tinymem.stores import ChromaStore
@@ -29,6 +29,7 @@ __all__ = ["Expected", "check"]
 ALL = 1_000_000
 SAMPLE = 5  # steps that are recalled, and forgotten ones that are looked for, after each kill
 NEIGHBOURS = 20  # vectors that the index is asked for,
+PATIENCE = 60.0  # seconds for the process of a program that was killed to let go of the index
 FOUND = 0.8  # and how many of them it must find: it is approximate
 
 
@@ -178,21 +179,17 @@ def _of_episodes(memory: HierarchicalMemory, expected: Expected) -> Iterator[str
 
 
 def _of_index(memory: HierarchicalMemory, store: str, expected: Expected, dice: random.Random) -> Iterator[str]:
-    """It goes on from where it was said to be, and holds each vector once."""
+    """It goes on, and holds each vector once."""
     archive = memory.long_term
     if store != "chroma" or not archive.journal.any_archived():
         return  # it begins with the first archived step, which a kill between an add and its pruning leaves undone
-    if (indexed := expected.last.of("indexed")) and int(archive.journal.setting(WATERMARK) or 0) < indexed[-1]:
-        yield "what was indexed is not any more"
     memory.flush()
     catalog = archive.current()
     rows = dice.sample(range(len(catalog)), min(NEIGHBOURS, len(catalog)))
-    with archive.index.alone:  # or the background would open it
-        archive.index._once_free(archive.index.open)  # the Chroma of a process that was killed ends a moment later
-        archive.index.rest()
-        with closing(ChromaStore(archive.folder / INDEX)) as index:
-            held = index._get_collection().get(include=["embeddings"])
-            nearest = [index.query(catalog.vectors[row], 1)[1] for row in rows]
+    archive.index.leave()
+    with hold_folder(archive.folder / INDEX, PATIENCE), closing(ChromaStore(archive.folder / INDEX)) as index:
+        held = index._get_collection().get(include=["embeddings"])
+        nearest = [index.query(catalog.vectors[row], 1)[1] for row in rows]
     vectors = dict(zip(map(int, held["ids"]), held["embeddings"], strict=True))
     if len(held["ids"]) != len(catalog) or sorted(vectors) != catalog.id.tolist():
         yield f"the index holds {len(held['ids'])} vectors, and there are {len(catalog)} passages"

@@ -46,7 +46,7 @@ def _index(worker: Worker) -> None:
     worker.add(worker.steps(20))
     worker.memory.long_term.queue.embed_pending()
     worker.memory.long_term.index.follow()
-    worker.tell("indexed", worker.memory.long_term.index.watermark)
+    worker.tell("indexed", worker.memory.long_term.index.notes.passage)
 
 
 def _flush(worker: Worker) -> None:
@@ -58,7 +58,7 @@ def _flush(worker: Worker) -> None:
     worker.memory.flush()
     worker.tell("embedded", embedded_until(worker.memory.long_term.journal))
     worker.tell("summarised", len(worker.memory.medium_term.known()))
-    worker.tell("indexed", worker.memory.long_term.index.watermark)
+    worker.tell("indexed", worker.memory.long_term.index.notes.passage)
 
 
 def _forget(worker: Worker) -> None:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import tinymem.archive.embedding
-import tinymem.archive.indexing.index
 import tinymem.archive.indexing.indexing
 from tinymem import ActionStep, HierarchicalMemory, MessageStep, Step
 from tinymem.embedders.hashing import HashingEmbedder
@@ -62,11 +61,7 @@ class Worker:
 
     def open(self, store: str) -> None:
         """Open the memory; `held` are the ids of its steps."""
-        (
-            tinymem.archive.indexing.indexing.WAITING,
-            tinymem.archive.embedding.BATCH,
-            tinymem.archive.indexing.index.BATCH,
-        ) = 2_000, 8, 8
+        tinymem.archive.indexing.indexing.WAITING, tinymem.archive.embedding.BATCH = 2_000, 8
         tinymem.archive.indexing.indexing.IDLE = 0.02  # so that the background is nearly always at work
         self.memory = opened(self.folder, store)
         self.held = [row.id for row in self.memory.long_term.journal.rows(limit=1_000_000)]

@@ -26,7 +26,6 @@ from typing import Any
 
 import numpy as np
 
-import tinymem.archive.indexing.index
 import tinymem.archive.indexing.indexing
 from benchmarks.harness.documents import command_line
 from benchmarks.harness.summary import circumstances, write_summary
@@ -51,7 +50,7 @@ GRACE = 900.0  # seconds after the time is up, in which a process must have ende
 @contextmanager
 def opened(folder: Path) -> Iterator[HierarchicalMemory]:
     """The memory that all share, with thresholds so low that all of its machinery runs."""
-    tinymem.archive.indexing.indexing.WAITING, tinymem.archive.indexing.index.BATCH = 2_000, 100
+    tinymem.archive.indexing.indexing.WAITING = 2_000
     with HierarchicalMemory(folder, embedder=EMBEDDER, max_tokens=MAX_TOKENS) as memory:
         memory.long_term.index.exact_up_to = EXACT_UP_TO
         yield memory
@@ -218,7 +217,7 @@ def check(folder: Path, acknowledged: Sequence[Sequence[Any]]) -> tuple[dict[str
             faults.append("the window is not what the journal says")
         faults += unfound(memory, steps)
         counts = {"steps": len(rows), "passages": len(memory.long_term.current())}
-        counts["in_index"] = memory.long_term.index.store.count()
+        counts["in_index"] = memory.long_term.index.notes.passage
     faults += [str(finding) for finding in doctor(folder).findings]
     return counts, faults
 

@@ -95,7 +95,6 @@ ROWS: tuple[tuple[str, Callable[[dict[str, Any]], str]], ...] = (
     ("`tinymem recall`, ms, start to end", lambda one: f"{one['cli_recall_ms']:,.0f}"),
     ("resident, MiB (x Chroma)", _opening("reading", "reading")),
     ("private, MiB (x Chroma; at most 1.2)", _opening("private", "private")),
-    ("resident with the index open, MiB (x Chroma)", _opening("indexing", "reading")),
     ("on disk, MiB (x Chroma)", _disk),
     ("of that the journal", lambda one: f"{one['disk_mib']['journal']:,.1f}"),
     ("measured on, at a load of the machine from - to", _circumstances),

@@ -194,7 +194,7 @@ class Build:
 
 
 def opened_memory(folder: Path, store: str) -> dict[str, Any]:
-    """Open, first recall, first context; then how much memory that takes, and with the index open as well."""
+    """Open, first recall, first context; then how much memory that takes."""
     start = time.perf_counter()
     memory = HierarchicalMemory(folder / "memory", create=False, store=store)
     opened = time.perf_counter()
@@ -203,12 +203,9 @@ def opened_memory(folder: Path, store: str) -> dict[str, Any]:
     memory.context()
     found = {"open": opened - start, "first_recall": recalled - start, "first_context": time.perf_counter() - start}
     reading, private = resident(), own()
-    memory.long_term.index.store.count()
-    both = resident()
     memory.close()
     return {name: round(1000 * value, 2) for name, value in found.items()} | {
         "reading": reading,
-        "indexing": both,
         "private": private,
     }
 

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 import psycopg
 
 from tinymem.errors import StorageError
-from tinymem.protocols import FiledStep, Place, Slice, SliceRequest, Survey, TermCheck, VectorCheck
-from tinymem.protocols.settings import FORGOTTEN, REWRITES, UNSPLIT, WINDOW_CHANGES
+from tinymem.protocols import Change, FiledStep, Place, Slice, SliceRequest, Survey, TermCheck, VectorCheck
+from tinymem.protocols.settings import REWRITES, UNSPLIT, WINDOW_CHANGES
 from tinymem.stores.postgres.passages import Passages
 from tinymem.stores.postgres.server.errors import guarded, is_lost
 from tinymem.stores.postgres.slices import Slices
@@ -100,7 +100,11 @@ class PostgresJournal(Steps, Passages):
         finally:
             other.close()
 
-    def delete(self, passages_of: Mapping[int, Sequence[str]]) -> bool:
+    def changes(self, after: int) -> list[Change]:
+        """Return nothing: the server searches its own tables, and no index follows them."""
+        return []
+
+    def delete(self, passages_of: Mapping[int, Sequence[str]], replaced: bool = False) -> bool:
         """Remove steps for good, and the summaries that cover them; False if a number of passages does not match.
 
         They are gone from every query once this is committed; from the server's files, once it has written its tables
@@ -124,7 +128,6 @@ class PostgresJournal(Steps, Passages):
             self._identifiers.find_first(*counted)
             self.write(_COVERING, self.id, numbers)
             self.head.last, self.head.end = (self.read(_END, (self.id,)) or [(0, 0)])[0]
-            self.keep({FORGOTTEN: " ".join([self.setting(FORGOTTEN) or "", *map(str, gone)]).strip()})
             self._count_up(WINDOW_CHANGES)
             self._count_up(REWRITES)
         return True

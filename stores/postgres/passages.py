@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tinymem.protocols import EmbeddedPassage, Ids, Lexical, PassageRow, Place, Vectors
-from tinymem.protocols.settings import EMBEDDER, EMBEDDER_CHANGES, EMBEDDER_NAME, MADE, UNSPLIT, WATERMARK
+from tinymem.protocols.settings import EMBEDDER, EMBEDDER_CHANGES, EMBEDDER_NAME, MADE, UNSPLIT
 from tinymem.stores.postgres.database import Database
 from tinymem.stores.postgres.fulltext import FullText
 from tinymem.stores.postgres.identifiers import Identifiers
@@ -149,7 +149,7 @@ class Passages(Database):
                 if self.without_vector(1, embedder=embedder):
                     return False
                 changes = str(int(self.setting(EMBEDDER_CHANGES) or 0) + 1)
-                settings |= {EMBEDDER: embedder, WATERMARK: "0", EMBEDDER_CHANGES: changes}
+                settings |= {EMBEDDER: embedder, EMBEDDER_CHANGES: changes}
             self.write("DELETE FROM vectors WHERE namespace = %s AND embedder != %s", self.id, embedder)
             self.keep(settings)
             return True

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from tinymem.errors import ClosedError, FormatError, InputError, ReadOnlyError, StorageError, safe_repr
+from tinymem.protocols import ALL_PASSAGES, Change
 from tinymem.protocols.settings import EMBEDDER, MADE
 from tinymem.stores.files import make_private_file
 from tinymem.stores.locks import ProcessLock, leave_to_parent
@@ -21,6 +22,7 @@ from tinymem.stores.sqlite.schema import FORMAT, check_format, make_tables, vers
 __all__ = ["LAST", "RECOVERY", "USED", "Database", "damaged", "guarded", "open_connection"]
 
 MANY = 500  # values in one statement
+MAX_CHANGES = 10_000  # for indexes to follow; where there are more, they begin anew
 # Pages after which the write-ahead log begins again at its start. A commit takes half as long again while the log
 # grows, and with SQLite's own 1,000 that is for hundreds of adds after every opening.
 LOG_PAGES = 250
@@ -123,13 +125,13 @@ def _open_to_read(path: Path, timeout: float) -> Reading:
 class Database:
     """The file of a journal at `path`, made if `create`; it waits up to `timeout` seconds for another writer.
 
-    Where it may only be read, nothing is written, and each call that would write raises ReadOnlyError.
+    Where it may or shall only be read, nothing is written, and each call that would write raises ReadOnlyError.
     """
 
-    def __init__(self, path: Path, create: bool = True, timeout: float = 30) -> None:
+    def __init__(self, path: Path, create: bool = True, timeout: float = 30, read_only: bool = False) -> None:
         self.path = path
         self._lock = ProcessLock(f"the memory at {path}")
-        self.is_read_only = is_read_only(path)
+        self.is_read_only = read_only or is_read_only(path)
         self._unchanging: FileState | None = None  # the state of files that are read as if nobody wrote them
         self._is_copy = False
         if self.is_read_only:
@@ -285,3 +287,21 @@ class Database:
     def _embedder(self) -> str:
         """Return the fingerprint of the embedder in use; "" while it is not known."""
         return self.setting(EMBEDDER) or ""
+
+    # -- what an index is to follow -----------------------------------------------------------------------------------
+
+    def changes(self, after: int) -> list[Change]:
+        """Return what changed of passages that an index may hold, behind a change, in order."""
+        sql = "SELECT number, passage FROM outbox WHERE number > ? ORDER BY number"
+        return [Change(*row) for row in self._along(sql, (after,), (int, int))]
+
+    def _note_changes(self, passages: Iterable[int]) -> None:
+        """Have indexes follow a change of these passages, in a transaction of the caller."""
+        self._db.executemany("INSERT INTO outbox (passage) VALUES (?)", ((id,) for id in passages))
+        if self._number("SELECT count(*) FROM outbox") > MAX_CHANGES:
+            self._outdate_indexes()
+
+    def _outdate_indexes(self) -> None:
+        """Have indexes begin anew, in a transaction of the caller."""
+        self._db.execute("DELETE FROM outbox")
+        self._db.execute("INSERT INTO outbox (passage) VALUES (?)", (ALL_PASSAGES,))

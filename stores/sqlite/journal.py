@@ -8,12 +8,13 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
+from itertools import chain
 
 import numpy as np
 
 from tinymem.errors import StorageError
 from tinymem.protocols import FiledStep, Place, TermCheck, VectorCheck
-from tinymem.protocols.settings import FORGOTTEN, REWRITES, UNSCRUBBED, UNSPLIT, WINDOW_CHANGES
+from tinymem.protocols.settings import REWRITES, UNSCRUBBED, UNSPLIT, WINDOW_CHANGES
 from tinymem.stores.sqlite.database import USED, guarded
 from tinymem.stores.sqlite.lengths import Lengths
 from tinymem.stores.sqlite.passages import Passages
@@ -55,7 +56,7 @@ class SqliteJournal(Steps, Passages):
         finally:
             other.close()
 
-    def delete(self, passages_of: Mapping[int, Sequence[str]]) -> bool:
+    def delete(self, passages_of: Mapping[int, Sequence[str]], replaced: bool = False) -> bool:
         """Remove steps for good, and the summaries that cover them; False if a number of passages does not match.
 
         Then the file is written again without them. Inside `together`, the caller scrubs it afterwards.
@@ -75,12 +76,13 @@ class SqliteJournal(Steps, Passages):
                 db.execute("DELETE FROM labels WHERE step = ?", (number,))
                 db.execute("DELETE FROM files WHERE step = ?", (number,))
                 db.execute("DELETE FROM summaries WHERE first <= ?1 AND last >= ?1", (number,))
-            gone = " ".join(str(id) for some in ids.values() for id in some)
-            gone = f"{self.setting(FORGOTTEN) or ''} {gone}".strip()
+            if replaced:
+                self._note_changes(chain.from_iterable(ids.values()))
+            else:
+                self._outdate_indexes()
             self._count_up(WINDOW_CHANGES)
             self._count_up(REWRITES)
-            unscrubbed = self.setting(REWRITES) or ""
-            self.keep({FORGOTTEN: gone, UNSCRUBBED: unscrubbed})
+            self.keep({UNSCRUBBED: self.setting(REWRITES) or ""})
         if not self._db.in_transaction:
             self.scrub("the steps are deleted", "their text stays")
         return True

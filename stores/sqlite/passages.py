@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tinymem.protocols import EmbeddedPassage, Ids, Lexical, PassageRow, Place, Vectors
-from tinymem.protocols.settings import EMBEDDER, EMBEDDER_CHANGES, EMBEDDER_NAME, MADE, UNSPLIT, WATERMARK
+from tinymem.protocols.settings import EMBEDDER, EMBEDDER_CHANGES, EMBEDDER_NAME, MADE, UNSPLIT
 from tinymem.stores.sqlite.database import LAST, USED, Database
 
 __all__ = ["Passages"]
@@ -102,7 +102,8 @@ class Passages(Database):
                 if self.without_vector(1, embedder=embedder):
                     return False
                 changes = str(int(self.setting(EMBEDDER_CHANGES) or 0) + 1)
-                settings |= {EMBEDDER: embedder, WATERMARK: "0", EMBEDDER_CHANGES: changes}
+                settings |= {EMBEDDER: embedder, EMBEDDER_CHANGES: changes}
+                self._outdate_indexes()
             db.execute("DELETE FROM vectors WHERE embedder != ?", (embedder,))
             self.keep(settings)
             return True

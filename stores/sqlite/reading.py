@@ -75,9 +75,10 @@ def state_of(path: Path) -> FileState | None:
 def open_to_read(path: Path, timeout: float) -> Reading:
     """Connect to a journal that may only be read, and write nothing beside it.
 
-    A log is read with its index, which others may go on writing. Without a log SQLite would have to make one, so the
-    file is opened as one that nobody writes. Where the index cannot be used, the format is an older one, or some steps
-    have no passages yet, a copy is read that has no name and goes with the connection: it is the journal as it is now.
+    A log is read with its index, which others may go on writing; this connection does not, even where it could, since a
+    writer may have lost its locks by reading the file. Without a log SQLite would have to make one, so the file is
+    opened as one that nobody writes. Where the index cannot be used, the format is an older one, or some steps have no
+    passages yet, a copy is read that has no name and goes with the connection: it is the journal as it is now.
 
     Raises:
         sqlite3.Error: The journal cannot be read.
@@ -85,8 +86,9 @@ def open_to_read(path: Path, timeout: float) -> Reading:
         OSError: It cannot be copied.
     """
     state = state_of(path)
-    has_log = state is not None and state.logged > 0
-    uri = f"{path.absolute().as_uri()}?{'mode=ro' if has_log else 'immutable=1'}"
+    is_open = all(path.with_name(f"{path.name}{end}").exists() for end in LOGS)
+    has_log = is_open or (state is not None and state.logged > 0)
+    uri = f"{path.absolute().as_uri()}?{'mode=ro&readonly_shm=1' if has_log else 'immutable=1'}"
     db = sqlite3.connect(uri, uri=True, check_same_thread=False, isolation_level=None, timeout=timeout)
     is_copied = True
     try:

@@ -10,7 +10,7 @@ from tinymem.errors import FormatError
 
 __all__ = ["FORMAT", "MIGRATIONS", "Migration", "check_format", "make_tables", "version_of"]
 
-FORMAT = 5
+FORMAT = 6
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS steps (
@@ -39,6 +39,7 @@ CREATE TABLE IF NOT EXISTS files (
     step INTEGER NOT NULL, place INTEGER NOT NULL, call INTEGER NOT NULL, path TEXT NOT NULL, kind INTEGER NOT NULL,
     lines BLOB NOT NULL, gone BLOB NOT NULL, PRIMARY KEY (step, place)) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS files_by_path ON files (path);
+CREATE TABLE IF NOT EXISTS outbox (number INTEGER PRIMARY KEY AUTOINCREMENT, passage INTEGER NOT NULL);
 """
 
 
@@ -119,6 +120,15 @@ DROP TABLE reindexed;
 DELETE FROM meta WHERE key = 'reindexing';
 ALTER TABLE passages DROP COLUMN vector;
 UPDATE meta SET value = substr(value, 1, instr(value, ' ') - 1) WHERE key = 'made' AND instr(value, ' ');
+""",
+    ),
+    Migration(
+        6,
+        "an index follows the journal by itself, and notes beside its files how far it is",
+        """
+CREATE TABLE outbox (number INTEGER PRIMARY KEY AUTOINCREMENT, passage INTEGER NOT NULL);
+DELETE FROM meta WHERE key IN ('indexed', 'index_fault', 'index_forgotten', 'index_outdated', 'index_request',
+    'store_filled');
 """,
     ),
 )

@@ -146,6 +146,8 @@ class Steps(Database):
         """Mark these steps as milestones, or remove the mark."""
         with self._transaction() as db:
             db.executemany("UPDATE steps SET milestone = ? WHERE number = ?", ((milestone, n) for n in numbers))
+            rows = self._each("SELECT id FROM passages WHERE step IN ({})", [*numbers], (int,))
+            self._note_changes(id for (id,) in rows)
             self._count_up(REWRITES)
 
     # -- the window -------------------------------------------------------------------------------------------------

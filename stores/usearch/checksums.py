@@ -1,4 +1,4 @@
-"""Checksums at the end of a file that is changed in place: one of each block, and one of a file beside it.
+"""Checksums at the end of a file: one of each block, and one of a file beside it.
 
 They are CRC-32, which is read from the page cache at 1.5 GB a second, and finds each damage by a bit or a cut. Behind
 them stand the length of the file without them and that of the other file.
@@ -9,11 +9,10 @@ from __future__ import annotations
 import os
 import struct
 import zlib
-from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["has_changed", "seal", "seal_again"]
+__all__ = ["has_changed", "seal"]
 
 BLOCK = 1 << 20  # bytes
 SUM, LENGTHS = struct.Struct("<I"), struct.Struct("<QQ")
@@ -46,23 +45,6 @@ def has_changed(path: Path, beside: Path) -> bool:
         if beside.stat().st_size < size or _sum_beside(beside, size) != sums[-1]:
             return True
         return any(_sum(file, number, length) != sums[number] for number in range(blocks))
-
-
-def seal_again(path: Path, beside: Path, places: Iterable[int]) -> None:
-    """Renew the checksums after bytes at these `places`, and any of the file `beside`, were changed.
-
-    A process that is killed between the change and this leaves files that have changed. Raises OSError.
-    """
-    with path.open("r+b") as file:
-        lengths = _lengths(file)
-        assert lengths is not None
-        length, size = lengths
-        for number in {place // BLOCK for place in places}:
-            value = _sum(file, number, length)
-            file.seek(length + SUM.size * number)
-            file.write(SUM.pack(value))
-        file.seek(length + SUM.size * _blocks(length))
-        file.write(SUM.pack(_sum_beside(beside, size)))
 
 
 def _lengths(file: BinaryIO) -> tuple[int, int] | None:

@@ -3,6 +3,8 @@
 New vectors are appended to a small file first and searched exactly. Once there are `TAIL` of them they go into the
 graph together, and a new file takes the place of the old one, so that a process may be killed at any moment.
 
+What is deleted or replaced stays in the graph, and its row is noted in a file of its own, until the store is cleared.
+
 usearch trusts its file, and one wrong bit can end the process. So the graph has checksums, which are compared before it
 is mapped for the first time; what is damaged is made again from the journal.
 """
@@ -25,7 +27,7 @@ from tinymem.protocols import Ids, Vectors
 from tinymem.stores.exact import DECIMALS, ExactStore, to_units
 from tinymem.stores.files import lock_folder, make_private_file, make_private_folder, open_private
 from tinymem.stores.locks import leave_to_parent
-from tinymem.stores.usearch.checksums import has_changed, seal, seal_again
+from tinymem.stores.usearch.checksums import has_changed, seal
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
@@ -38,18 +40,17 @@ os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # before onnxruntime is imp
 
 TAIL = 16_384  # vectors that are searched exactly, in 2 to 3 ms; of 256 dimensions they take 16 MB
 CONNECTIVITY, ADDED, SEARCHED = 32, 100, 200  # of the HNSW graph: M, ef_construction and ef_search
-GRAPH, GRAPH_IDS, TAIL_FILE = "graph.usearch", "graph.ids", "tail.vectors"
-GRAPH_HEADER = 8  # bytes of usearch's file before the vectors, which stand in the order of their keys
+GRAPH, GRAPH_IDS, VOID_ROWS, TAIL_FILE = "graph.usearch", "graph.ids", "graph.void", "tail.vectors"
 TAIL_HEADER = 8  # bytes: how many dimensions the records have
-VOID = -1  # in place of the id of a vector that was overwritten
+VOID = -1  # in place of the id of a vector that was deleted
 _checked: dict[Path, list[int]] = {}  # folders whose graph this process has checked or written, and its state then
 
 
 class UsearchStore:
     """An approximate index (HNSW, cosine, half precision) in the files of a folder, for millions of vectors.
 
-    Needs `pip install "tinymem-agents[usearch]"`. Any number of threads may use one. The vectors of ids that are
-    replaced or deleted are overwritten in the files at once.
+    Needs `pip install "tinymem-agents[usearch]"`. Any number of threads may use one. Vectors that are replaced or
+    deleted stay in the files until `clear`.
 
     Args:
         path: The folder. One store at a time has it open.
@@ -119,7 +120,7 @@ class UsearchStore:
             return
         keys = np.asarray(ids, dtype=np.int64)
         with self._use(units.shape[1], changes=True):
-            self._overwrite(keys)
+            self._void_all(keys)
             self._dimensions = units.shape[1]
             self._append(keys, units)
             self._tail.upsert(keys.tolist(), units)
@@ -148,10 +149,10 @@ class UsearchStore:
         return ids[order], similarities[order]
 
     def delete(self, ids: Sequence[int]) -> None:
-        """Remove these ids, and overwrite their vectors in the files; unknown ids are no error."""
+        """Remove these ids; unknown ids are no error."""
         keys = np.array([int(key) for key in ids], dtype=np.int64)
         with self._use(changes=True):
-            self._overwrite(keys)
+            self._void_all(keys)
             self._tail.delete(keys.tolist())
 
     def ids(self) -> Ids:
@@ -219,7 +220,7 @@ class UsearchStore:
         self._tail = ExactStore()
         self._graph: Any = None  # usearch's index, whose keys are row numbers
         self._graph_ids: Ids = np.zeros(0, dtype=np.int64)  # of its rows
-        self._void = 0  # rows that are overwritten
+        self._void = 0  # rows that are deleted
         self._dimensions = 0  # not known yet
 
     def _load(self) -> None:
@@ -231,13 +232,17 @@ class UsearchStore:
             self._dimensions = self._graph.ndim
             size = len(self._graph)
             # There are more ids than rows if a merge was killed.
-            self._graph_ids = np.memmap(self._folder / GRAPH_IDS, dtype="<i8", mode="r+", shape=(size,))
+            self._graph_ids = np.memmap(self._folder / GRAPH_IDS, dtype="<i8", mode="c", shape=(size,))
+            rows = np.zeros(0, np.int64)
+            with suppress(FileNotFoundError):
+                rows = np.fromfile(self._folder / VOID_ROWS, dtype="<i8")
+            self._graph_ids[rows[(rows >= 0) & (rows < size)]] = VOID
             self._void = int(np.count_nonzero(self._graph_ids == VOID))
         records = self._read_tail()
         if records is not None and len(keys := np.flatnonzero(records["key"])):
             self._dimensions = records["vector"].shape[1]
             ids = records["key"][keys] - 1
-            self._overwrite_rows(ids)  # a merge that was killed leaves them in both
+            self._void_rows(ids)  # a merge that was killed leaves them in both
             self._tail.upsert(ids.tolist(), records["vector"][keys])
 
     def _check(self) -> None:
@@ -288,32 +293,25 @@ class UsearchStore:
                 file.truncate(file.tell() - torn)
             file.write(records.tobytes())
 
-    def _overwrite(self, ids: Ids) -> None:
-        """Overwrite the vectors of `ids`, wherever they are."""
-        self._overwrite_rows(ids)
+    def _void_all(self, ids: Ids) -> None:
+        """Delete the vectors of `ids`, wherever they are."""
+        self._void_rows(ids)
         if np.isin(ids, self._tail.ids()).any():
             records = self._read_tail()
             rows = np.flatnonzero(np.isin(records["key"], ids + 1))
             records["vector"][rows] = 0
             records["key"][rows] = 0
 
-    def _overwrite_rows(self, ids: Ids) -> None:
-        """Overwrite the vectors of `ids` in the graph; its links stay, so that it holds together."""
-        if not len(ids) or not len(self._graph_ids):
+    def _void_rows(self, ids: Ids) -> None:
+        """Note that the vectors of `ids` in the graph are deleted; it stays as it is."""
+        rows = np.flatnonzero(np.isin(self._graph_ids, ids))
+        if not len(rows):
             return
-        near = np.flatnonzero((self._graph_ids >= ids.min()) & (self._graph_ids <= ids.max()))
-        rows = near[np.isin(self._graph_ids[near], ids)]
-        size = 2 * self._dimensions
-        if len(rows):
-            with (self._folder / GRAPH).open("r+b") as file:
-                for row in rows.tolist():
-                    file.seek(GRAPH_HEADER + row * size)
-                    file.write(bytes(size))
-            self._graph_ids[rows] = VOID
-            self._void += len(rows)
-            places = [place for row in rows.tolist() for place in (row * size, row * size + size - 1)]
-            seal_again(self._folder / GRAPH, self._folder / GRAPH_IDS, [GRAPH_HEADER + place for place in places])
-            _checked[self._folder] = _state(self._folder)
+        with open(self._folder / VOID_ROWS, "ab", opener=open_private) as file:
+            file.truncate(file.tell() // 8 * 8)  # what was half written
+            file.write(rows.astype("<i8").tobytes())
+        self._graph_ids[rows] = VOID
+        self._void += len(rows)
 
     def _merge(self) -> None:
         """Add the tail to the graph, in a new file; each step can be done again after a crash."""
@@ -356,5 +354,5 @@ def _record(dimensions: int) -> np.dtype[Any]:
 
 def _delete_files(folder: Path) -> None:
     """Delete the store's files; the tail first, which must not outlive the graph, or older vectors would be found."""
-    for name in (TAIL_FILE, GRAPH, GRAPH_IDS, f"{GRAPH}.new"):
+    for name in (TAIL_FILE, GRAPH, GRAPH_IDS, VOID_ROWS, f"{GRAPH}.new"):
         (folder / name).unlink(missing_ok=True)

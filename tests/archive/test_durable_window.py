@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from memories import python
 from strategies import MODERATE
 
-import tinymem.archive.indexing.index
+import tinymem.archive.indexing.mirror
 from tinymem import (
     ActionStep,
     Callbacks,
@@ -167,28 +167,8 @@ def test_what_one_forgets_is_gone_from_the_other(both: Pair) -> None:
         other.get(5)
 
 
-def test_an_index_in_memory_holds_nothing_that_another_process_forgot(
-    both: Pair, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tinymem.archive.indexing.index, "BATCH", 10)
-    for memory in both:
-        memory.long_term.index.exact_up_to = 0
-    one, other = both
-    one.archive(talk(60))
-    for memory in both:
-        assert "lot 7 holds" in memory.recall("lot 7", 200).text
-        memory.long_term.index.follow()
-        assert memory.long_term.index.store.count() == memory.long_term.index.watermark == 60
-    one.forget([one.get(8).id])
-    assert "lot 7 holds" not in other.recall("lot 7", 2_000).text
-    assert "lot 9 holds" in other.recall("lot 9", 200).text
-    other.long_term.index.follow()
-    assert other.long_term.index.store.count() == 59
-    assert one.long_term.journal.setting("indexed") == "0", "what is in memory only is nobody else's business"
-
-
 def test_two_stores_in_memory_do_not_count_on_each_other(both: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tinymem.archive.indexing.index, "BATCH", 20)
+    monkeypatch.setattr(tinymem.archive.indexing.mirror, "BATCH", 20)
     for memory in both:
         memory.long_term.index.exact_up_to = 0
     one, other = both

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -164,16 +163,24 @@ def test_a_memory_may_be_closed_while_a_question_is_embedded(memory: Hierarchica
     ],
     ids=["forget", "retain"],
 )
-def test_an_add_does_not_wait_while_the_index_forgets(forget: Call, memory: HierarchicalMemory) -> None:
+def test_an_add_does_not_wait_while_the_index_forgets(
+    forget: Call, memory: HierarchicalMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     done: list[int] = []
-    with memory.long_term.index.alone:  # as the background has it while it writes
-        thread = threading.Thread(target=lambda: done.append(forget(memory)))
-        thread.start()
-        while memory.long_term.journal.numbers(["fact"]) == [1]:
-            time.sleep(0.001)
-        in_a_thread(lambda: memory.add(MessageStep("user", "Something else.")))
-        assert not done
-    thread.join(60)
+    comes, goes_on = threading.Event(), threading.Event()
+
+    def waits() -> None:
+        comes.set()
+        assert goes_on.wait(600)
+
+    monkeypatch.setattr(memory.long_term.index, "forget", waits)
+    thread = threading.Thread(target=lambda: done.append(forget(memory)))
+    thread.start()
+    assert comes.wait(600)
+    in_a_thread(lambda: memory.add(MessageStep("user", "Something else.")))
+    assert not done
+    goes_on.set()
+    thread.join(600)
     assert done == [1] and "10.0.0.7" not in memory.recall(QUESTION).text
 
 

@@ -22,8 +22,7 @@ from tinymem.registry import (
     summarizer_names,
 )
 from tinymem.steps.types import Step
-from tinymem.stores import ExactStore
-from tinymem.stores.chroma.process import ChromaProcess
+from tinymem.stores import ChromaStore, ExactStore
 from tinymem.summarizers import ExtractiveSummarizer
 
 
@@ -64,7 +63,7 @@ def test_a_name_gives_the_embedder_that_has_it(spec: str, kind: type) -> None:
 def test_a_name_gives_the_store_that_has_it(tmp_path: Path) -> None:
     assert isinstance(store_from("exact", tmp_path), ExactStore)
     store = store_from("chroma", tmp_path / "chroma")
-    assert isinstance(store, ChromaProcess)
+    assert isinstance(store, ChromaStore)
     assert (tmp_path / "chroma" / "chroma.sqlite3").exists()
     store.close()
 

@@ -6,20 +6,18 @@ import os
 import signal
 import subprocess
 import threading
-from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from memories import python, texts_in
+from memories import count_in, python
 
-import tinymem.archive.indexing.background
 import tinymem.archive.indexing.indexing
 from tinymem import ActionStep, FinalAnswerStep, HierarchicalMemory, Memories, MessageStep
+from tinymem.archive.indexing.notes import hold_folder
+from tinymem.archive.indexing.process import process
 from tinymem.errors import StorageError
-from tinymem.stores import ChromaStore
-from tinymem.stores.chroma.process import ChromaProcess
 from tinymem.upkeep import doctor
 
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", max_tokens=400)
@@ -38,6 +36,8 @@ def collection_in(folder: Path) -> Any:
     import chromadb
     from chromadb.config import Settings
 
+    with hold_folder(folder, 600):  # once the process of the index has let go of it
+        pass
     client = chromadb.PersistentClient(str(folder), settings=Settings(anonymized_telemetry=False))
     return client.get_collection("tinymem", embedding_function=None)
 
@@ -78,26 +78,10 @@ def test_a_milestone_that_is_set_later_is_one_in_chroma_too(tmp_path: Path) -> N
         memory.mark(8)
         memory.flush()
         memory.mark(8, False)
+        memory.flush()
     found = collection(tmp_path).get(where={"milestone": True})
     assert [entry["step"] for entry in found["metadatas"]] == [7]
     assert doctor(tmp_path).sound
-
-
-def test_texts_that_an_older_version_left_in_chroma_go_with_the_first_that_is_forgotten(tmp_path: Path) -> None:
-    folder = tmp_path / "default" / "index"
-    with open_memory(tmp_path) as memory:
-        memory.add(MessageStep("user", "zyxqvortex wobbulating", id="secret", session="cellar-talk"))
-        memory.add_steps(lots(100))
-    with closing(ChromaStore(folder)) as store:
-        held = store._get_collection()
-        rows = held.get(include=["embeddings"])
-        texts = ["zyxqvortex wobbulating", *[f"lot {number}" for number in range(1, len(rows["ids"]))]]
-        held.upsert(ids=rows["ids"], embeddings=rows["embeddings"], documents=texts)
-    assert any(texts_in(folder, b"zyxqvortex").values())
-    with open_memory(tmp_path) as memory:
-        memory.forget(["secret"])
-        assert not any(texts_in(tmp_path, b"zyxqvortex", b"qvort", b"cellar-talk").values())
-    assert collection_in(folder).get()["documents"] in (None, [None] * 100)
 
 
 # the thread
@@ -112,7 +96,7 @@ def test_the_background_indexes_what_nobody_flushes(tmp_path: Path, monkeypatch:
 
         def watched() -> float | None:
             delay = work()
-            if archive.journal.counts()["waiting_steps"] == 0 and not archive.indexing.waits_for_index:
+            if archive.journal.counts()["waiting_steps"] == 0 and not archive.index.lacks:
                 is_done.set()
             return delay
 
@@ -127,22 +111,17 @@ def test_the_background_indexes_what_nobody_flushes(tmp_path: Path, monkeypatch:
 def test_why_the_store_cannot_be_written_is_in_stats_and_doctor_and_forgotten_once_it_can(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fails(*_: object, **__: object) -> None:
-        raise StorageError("the disk is full")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(ChromaProcess, "upsert", fails)
-        patch.setattr("tinymem.archive.indexing.index.BATCH", 50)
-        with open_memory(tmp_path) as memory:
-            memory.add_steps(lots(100))
-            with pytest.raises(StorageError, match="the disk is full"):
-                memory.flush()
-        with open_memory(tmp_path) as memory:
-            assert "the disk is full" in memory.stats().store_state
-            assert memory.stats().unindexed_passages == memory.stats().passages
-            assert memory.recall("lot 7 holds", 100).items
-    monkeypatch.setattr("tinymem.upkeep.examination.index.BATCH", 50)
+    database = tmp_path / "default" / "index" / "chroma.sqlite3"
     with open_memory(tmp_path) as memory:
+        database.mkdir(parents=True)
+        memory.add_steps(lots(1_200))
+        with pytest.raises(StorageError, match="Chroma could not open"):
+            memory.flush()
+        assert "Chroma could not open" in memory.stats().store_state
+        assert memory.stats().unindexed_passages == memory.stats().passages
+        assert memory.recall("lot 7 holds", 100).items
+        assert "Chroma could not open" in str(doctor(tmp_path).findings)
+        database.rmdir()
         memory.flush()
         assert memory.stats().store_state == "ready"
     assert doctor(tmp_path).sound
@@ -151,12 +130,12 @@ def test_why_the_store_cannot_be_written_is_in_stats_and_doctor_and_forgotten_on
 # processes
 
 WORKING = """
-import sys, tinymem.archive.indexing.index, tinymem.archive.indexing.indexing
+import sys, tinymem.archive.indexing.indexing
 from tinymem import HierarchicalMemory, MessageStep
-tinymem.archive.indexing.index.BATCH, tinymem.archive.indexing.indexing.IDLE = 20, 0.01
+tinymem.archive.indexing.indexing.IDLE = 0.01
 memory = HierarchicalMemory(sys.argv[1], embedder="hashing:64", max_tokens=400)
 first = memory.stats().steps
-memory.add_steps([MessageStep("user", f"lot {at} holds {at * 7} crates") for at in range(first, first + 400)])
+memory.add_steps([MessageStep("user", f"lot {at} holds {at * 7} crates") for at in range(first, first + 1_200)])
 memory.long_term.queue.embed_pending()
 print(memory.long_term.journal.last_passage(), flush=True)
 """
@@ -172,22 +151,22 @@ def started(folder: Path, then: str) -> subprocess.Popen[str]:
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
 def test_a_process_that_is_killed_while_the_background_writes_loses_nothing(tmp_path: Path) -> None:
-    report = "while memory.long_term.index.watermark <= first + 100: pass\nprint(flush=True)\nsys.stdin.read()"
+    report = "while memory.long_term.index.notes.passage <= first + 100: pass\nprint(flush=True)\nsys.stdin.read()"
     for turn in (1, 2):
         process = started(tmp_path, report)
         assert process.stdout is not None and process.stdout.readline()
         process.kill()
         process.communicate()
         with open_memory(tmp_path) as memory:
-            assert memory.stats().steps == 400 * turn
+            assert memory.stats().steps == 1_200 * turn
             assert memory.recall("lot 399 holds", 200).items
             memory.flush()
-            assert memory.long_term.index.store.count() == memory.stats().passages == 400 * turn
+            assert count_in(memory.long_term) == memory.stats().passages == 1_200 * turn
         assert doctor(tmp_path).sound
 
 
 ERRORS_TOO = "import os; os.dup2(1, 2)"  # on standard output
-FILLING = "while not memory.long_term.index.watermark > 100: pass"
+FILLING = "while not memory.long_term.index.notes.passage > 100: pass"
 
 
 @pytest.mark.slow
@@ -198,7 +177,7 @@ def test_an_interpreter_ends_well_while_the_background_works(tmp_path: Path, the
     assert process.returncode == 0
     with open_memory(tmp_path) as memory:
         memory.flush()
-        assert memory.stats().indexed_passages == 400
+        assert memory.stats().indexed_passages == 1_200
 
 
 @pytest.mark.slow
@@ -215,7 +194,6 @@ def test_a_program_whose_folder_is_removed_ends_without_a_word(tmp_path: Path) -
 def test_a_fork_while_the_background_works_leaves_both_sides_whole(tmp_path: Path) -> None:
     forking = """
 import os
-memory.long_term.index.advance()
 for turn in range(2):
     if not (child := os.fork()):
         with HierarchicalMemory(sys.argv[1] + f"-{turn}", embedder="hashing:64", max_tokens=400) as own:
@@ -226,7 +204,7 @@ for turn in range(2):
         sys.exit(7)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 memory.flush()
-assert memory.stats().indexed_passages == 400
+assert memory.stats().indexed_passages == 1_200
 memory.close()
 """
     process = started(tmp_path / "memory", forking)
@@ -240,9 +218,8 @@ memory.close()
 
 @pytest.mark.slow
 def test_of_two_that_have_a_memory_open_either_writes_what_the_other_archived(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr("tinymem.archive.indexing.index.HANDED_OVER", 600.0)  # however busy the machine is
     with open_memory(tmp_path) as one, open_memory(tmp_path) as other:
         for at, memory in enumerate((one, other, one)):
             memory.add_steps(lots(100, 100 * at))
@@ -250,59 +227,21 @@ def test_of_two_that_have_a_memory_open_either_writes_what_the_other_archived(
         other.flush()
         assert other.stats().indexed_passages == 300
         assert other.forget([other.get(5).id]) == 1
+        one.flush()
     assert collection(tmp_path).count() == 299
     assert doctor(tmp_path).sound
 
 
-def test_a_flush_waits_until_vectors_that_are_to_go_are_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As after a kill in the middle of forgetting, when the Chroma of the dead process still has the files."""
-    refused, left = threading.Event(), list[bool]()
-    with open_memory(tmp_path) as memory:
-        memory.long_term.indexing.in_background = False
-        memory.add_steps(lots(100))
-        memory.flush()
-        memory.long_term.indexing.rest()
-        memory.long_term.delete([5])
-        index = memory.long_term.index
-        follow = index.follow
-
-        def trying(progress: Any = id) -> int:
-            try:
-                return follow(progress)
-            except StorageError:
-                refused.set()
-                raise
-
-        def flush() -> None:
-            memory.flush()
-            left.append(bool(index._forgotten))
-
-        monkeypatch.setattr(index, "follow", trying)
-        with closing(ChromaStore(tmp_path / "default" / "index")) as other:
-            assert other.count() == 100
-            flushing = threading.Thread(target=flush)
-            flushing.start()
-            assert refused.wait(600)
-        flushing.join(600)
-        assert left == [False]
-    assert collection(tmp_path).count() == 99
-
-
-def test_many_namespaces_leave_few_stores_open(tmp_path: Path) -> None:
+def test_one_process_has_the_indexes_of_many_namespaces_and_goes_on_after_they_are_closed(tmp_path: Path) -> None:
     with Memories(tmp_path, embedder="hashing:64", max_tokens=400, max_open=40) as memories:
         for at in range(12):
             with memories.open(f"user{at}") as memory:
                 memory.add_steps(lots(30))
-                memory.flush()
-        most = tinymem.archive.indexing.background.MOST_OPEN
-        opened = [held.memory for held in memories._slots.values()]
-        archives = [memory.long_term for memory in opened if memory is not None]
-        assert len(archives) == 12
-        for archive in archives:
-            archive.index.open()
-            tinymem.archive.indexing.background.background._close_some(archive.indexing)
-        assert sum(archive.index.is_open for archive in archives) <= most
-    assert all(collection_in(folder / "index").count() == 30 for folder in tmp_path.glob("user*"))
+        assert process.is_running
+    for folder in tmp_path.glob("user*"):
+        with open_memory(tmp_path, namespace=folder.name) as memory:
+            memory.flush()
+        assert collection_in(folder / "index").count() == 30
 
 
 # doctor

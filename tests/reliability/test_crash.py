@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from memories import python
+from memories import count_in, python
 
 from tinymem import HierarchicalMemory, MessageStep
 from tinymem.messages import problems
@@ -24,13 +24,13 @@ pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKI
 # Adds until it is killed. Each step is announced before it is added, and acknowledged when `add` has returned.
 WRITER = """
 import json, sys
-import tinymem.archive.indexing.index, tinymem.archive.indexing.indexing
+import tinymem.archive.indexing.indexing
 from tinymem import ActionStep, HierarchicalMemory, MessageStep
 path, store, first = sys.argv[1], sys.argv[2], int(sys.argv[3])
 def tell(*what):
     sys.stdout.write(json.dumps(what) + "\\n")
     sys.stdout.flush()
-tinymem.archive.indexing.indexing.WAITING, tinymem.archive.indexing.index.BATCH = 2_000, 50
+tinymem.archive.indexing.indexing.WAITING = 2_000
 memory = HierarchicalMemory(path, embedder="hashing:64", store=store, max_tokens=300)
 if store == "chroma":
     memory.long_term.index.exact_up_to = 0  # fill it and ask it, however little there is
@@ -125,8 +125,7 @@ def crash_again_and_again(folder: Path, store: str, kills: int, longest: float, 
         if store == "chroma":
             memory.long_term.queue.embed_pending()
             memory.flush()
-            index = memory.long_term.index  # the Chroma of the killed process may have its files yet
-            assert index._once_free(lambda: index.store.count()) == memory.stats().passages
+            assert count_in(memory.long_term) == memory.stats().passages
 
 
 def test_a_killed_process_loses_nothing_that_was_added(tmp_path: Path) -> None:

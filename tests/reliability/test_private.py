@@ -37,7 +37,9 @@ for _ in range(2):
         memory.recall("lot 3")
         memory.long_term.index.follow()
         look()
-        memory.long_term.index.store.upsert(range(10_000, 11_200), [[1.0] * 64] * 1_200)
+        memory.archive([MessageStep("user", f"Crate {n} holds {n * 7} figs.") for n in range(1_200)])
+        memory.long_term.queue.embed_pending()
+        memory.long_term.index.follow()
         memory.scratchpad.observe("a plum")
         look()
         memory.forget([memory.get(3).id]) if not _ else None

@@ -15,7 +15,7 @@ from journal_rows import embed, row
 
 from tinymem.errors import ClosedError, FormatError, InputError
 from tinymem.protocols import FiledStep, FileNote, Journal, MessageRow, PassageRow, SummaryRow
-from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME, REWRITES, WATERMARK, WINDOW_CHANGES
+from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME, REWRITES, WINDOW_CHANGES
 from tinymem.stores import journals
 from tinymem.stores.filter import Filter
 from tinymem.stores.sqlite.journal import SqliteJournal
@@ -348,7 +348,7 @@ def test_forgets(open_journal: OpenJournal) -> None:
 def test_reindexes(open_journal: OpenJournal) -> None:
     """Vectors of another embedder stand beside those in use, and replace them once all are there, and not before."""
     with closing(open_journal("reindexes")) as journal:
-        journal.keep({EMBEDDER: "old", WATERMARK: "2"})
+        journal.keep({EMBEDDER: "old"})
         journal.add([row(1), row(2)])
         put(journal, [1, 2])
         one, two = (passage.id for passage in journal.without_vector(9, embedder="new"))
@@ -361,14 +361,12 @@ def test_reindexes(open_journal: OpenJournal) -> None:
         assert journal.put_vectors([two], vectors[1:], "new", "old")
         assert journal.switch("new", "name"), "all passages have new vectors"
         assert [passage.vector for passage in journal.passages()] == [half.tobytes() for half in vectors.astype("<f2")]
-        settings = [journal.setting(key) for key in (EMBEDDER, EMBEDDER_NAME, WATERMARK)]
-        assert settings == ["new", "name", "0"]
+        assert [journal.setting(key) for key in (EMBEDDER, EMBEDDER_NAME)] == ["new", "name"]
         assert not journal.put_vectors([one], vectors[:1], "third", "old"), "it was reindexed meanwhile"
         assert journal.put_vectors([one], vectors[:1], "third", "new")
-        journal.keep({WATERMARK: "2"})
         assert journal.switch("new", "other name"), "what was begun is given up"
         assert len(journal.without_vector(9, embedder="third")) == 2
-        assert (journal.setting(EMBEDDER_NAME), journal.setting(WATERMARK)) == ("other name", "2")
+        assert journal.setting(EMBEDDER_NAME) == "other name"
 
 
 def test_checks_itself(open_journal: OpenJournal) -> None:

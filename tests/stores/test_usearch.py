@@ -44,20 +44,18 @@ def test_vectors_stay_on_disk(folder: Path) -> None:
     check_persistence(lambda: UsearchStore(folder))
 
 
-def test_of_a_removed_vector_nothing_is_left_in_a_file(folder: Path) -> None:
+def test_what_is_removed_or_replaced_is_found_no_more_and_all_files_go_with_the_rest(folder: Path) -> None:
     vectors = unit_vectors(20)
     store = UsearchStore(folder)
     store.upsert(range(20), vectors)
-    store.upsert([7], vectors[8:9])  # the vector that is replaced goes too
+    store.upsert([7], vectors[8:9])
     store.delete([3, 4])
-    store.close()
-    left = b"".join(file.read_bytes() for file in folder.iterdir())
-    assert [n for n in range(20) if any(vectors[n].astype(t).tobytes() in left for t in (np.float16, np.float32))] == [
-        n for n in range(20) if n not in (3, 4, 7)
-    ]
-    store = UsearchStore(folder)
-    assert sorted(store.ids()) == [n for n in range(20) if n not in (3, 4)]
-    assert store.query(vectors[8], 2)[0].tolist() == [7, 8]
+    for _ in range(2):
+        assert sorted(store.ids()) == [n for n in range(20) if n not in (3, 4)]
+        assert store.query(vectors[8], 2)[0].tolist() == [7, 8]
+        assert not {3, 4} & {*store.query(vectors[3], 20)[0].tolist()}
+        store.close()
+        store = UsearchStore(folder)
     store.close()
     assert UsearchStore.erase("", folder)
     assert [file.name for file in folder.iterdir()] == ["tinymem.lock"]
@@ -146,7 +144,7 @@ def test_one_store_at_a_time_has_a_folder(tmp_path: Path) -> None:
     store.close()
 
 
-@pytest.mark.parametrize("at", ["_append", "_merge", "_overwrite_rows"])
+@pytest.mark.parametrize("at", ["_append", "_merge", "_void_rows"])
 def test_an_interrupt_leaves_a_whole_store(at: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(usearch, "TAIL", 6)
     store, vectors = UsearchStore(tmp_path), unit_vectors(30)

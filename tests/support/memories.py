@@ -6,8 +6,8 @@ import os
 import random
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from datetime import datetime, timedelta, timezone
 from functools import cache
 from pathlib import Path
@@ -17,6 +17,7 @@ import numpy as np
 from journal_rows import embed
 
 from tinymem.archive.archive import Archive
+from tinymem.archive.indexing.notes import hold_folder
 from tinymem.embedders.hashing import HashingEmbedder
 from tinymem.messages.tokens import default_counter
 from tinymem.protocols import Embedder, Journal, PassageRow, StepRow, Vectors, VectorStore
@@ -27,7 +28,6 @@ from tinymem.recall.snapshot import Snapshot
 from tinymem.steps.serialization import dump_step, load_step
 from tinymem.steps.types import ActionStep, MessageStep, Step
 from tinymem.stores.chroma.store import ChromaStore
-from tinymem.stores.exact import ExactStore
 from tinymem.stores.sqlite.journal import SqliteJournal
 
 START = datetime(2025, 3, 1, 12, tzinfo=timezone.utc)
@@ -82,17 +82,25 @@ def sqlite(journal: Journal) -> SqliteJournal:
 
 
 def open_archive(
-    folder: Path, embedder: Embedder | None = None, store: str | Callable[[], VectorStore] = "exact", **more: Any
+    folder: Path, embedder: Embedder | None = None, store: str | VectorStore = "exact", **more: Any
 ) -> Archive:
     """An archive in `folder`, with the hashing embedder and the exact store unless said otherwise."""
     folder.mkdir(parents=True, exist_ok=True)
+    return Archive(folder, embedder or HashingEmbedder(), store, default_counter(), **more)
 
-    def make() -> VectorStore:
-        return ExactStore() if store == "exact" else ChromaStore(folder / "index")
 
-    opened = make if isinstance(store, str) else store
-    more = {"reopens": store == "chroma", **more}
-    return Archive(folder, embedder or HashingEmbedder(), opened, default_counter(), **more)
+@contextmanager
+def index_of(archive: Archive) -> Iterator[Any]:
+    """The store of an archive, as it is alone with its files."""
+    archive.index.leave()
+    with hold_folder(archive.folder / "index", 600), closing(ChromaStore(archive.folder / "index")) as store:
+        yield store
+
+
+def count_in(archive: Archive) -> int:
+    """Count the vectors in Chroma's files."""
+    with index_of(archive) as store:
+        return int(store.count())
 
 
 def fill(archive: Archive, steps: Iterable[Step]) -> list[Step]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -13,11 +12,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from memories import LATER, START, python, said, sentences, texts_in
+from memories import LATER, START, count_in, python, said, sentences, texts_in
 
 from tinymem import ActionStep, HierarchicalMemory, MessageStep, Step, ToolCall, keep_last_n_steps
+from tinymem.archive.indexing.index import Index
+from tinymem.archive.indexing.notes import Notes, hold_folder, write_notes
 from tinymem.errors import InputError, NotAMemoryError, StorageError
-from tinymem.stores import ChromaStore
 from tinymem.upkeep.retention import Retention
 
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
@@ -117,7 +117,7 @@ def test_vectors_are_forgotten_in_a_store_that_was_used_before_another_one_too(t
     assert not any(texts_in(tmp_path, *vectors, *WORDS).values())
     with open_memory(tmp_path, embedder="static", store="chroma") as memory:
         memory.long_term.index.follow()
-        assert memory.long_term.index.store.count() == memory.stats().passages
+        assert count_in(memory.long_term) == memory.stats().passages
     assert not any(texts_in(tmp_path, *vectors, *WORDS).values())
 
 
@@ -134,25 +134,26 @@ def test_vectors_that_a_killed_forget_left_go_with_the_next_opening_even_of_all_
 def test_where_the_store_from_before_stays_in_use_an_error_says_what_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tinymem.archive.indexing.index.HANDED_OVER", 0.1)
+    monkeypatch.setattr(Index.forget, "__defaults__", (0.1,))
     with_an_index(tmp_path)
-    with closing(ChromaStore(tmp_path / "default" / "index")) as other:
-        assert other.count()
-        with open_memory(tmp_path, embedder="static", store="exact") as memory:
-            with pytest.raises(StorageError, match=r"the index still has their vectors.*another process"):
-                memory.forget(["secret-0"])
-            with pytest.raises(InputError):
-                memory.get("secret-0")
+    folder = tmp_path / "default" / "index"
+    with hold_folder(folder, 600), open_memory(tmp_path, embedder="static", store="exact") as memory:
+        with pytest.raises(StorageError, match=r"the index still has their vectors.*another process"):
+            memory.forget(["secret-0"])
+        with pytest.raises(InputError):
+            memory.get("secret-0")
 
 
 def test_a_store_from_before_that_cannot_be_opened_is_named_and_tried_again(tmp_path: Path) -> None:
     with open_memory(tmp_path) as memory:
-        memory.add(secret(0))
+        memory.archive([secret(0), secret(1)])
         memory.long_term.queue.embed_pending()
-        memory.long_term.journal.keep({"store_filled": "chroma:http://127.0.0.1:9"})
-        with pytest.raises(StorageError, match=r"the store chroma:http://127\.0\.0\.1:9 also holds"):
-            memory.forget(["secret-0"])
-        assert memory.long_term.index.lacks
+        folder = memory.long_term.folder / "index"
+        folder.mkdir()
+        write_notes(folder, Notes("chroma:http://127.0.0.1:9", memory.long_term.journal.last_passage()))
+        for at in range(2):
+            with pytest.raises(StorageError, match=r"the store chroma:http://127\.0\.0\.1:9 holds"):
+                memory.forget([f"secret-{at}"])
 
 
 # filters

@@ -13,10 +13,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from memories import LATER, python, said, sentences, sqlite, texts_in
+from memories import LATER, index_of, python, said, sentences, sqlite, texts_in
 
 from tinymem import HierarchicalMemory
 from tinymem.archive.embedding import BATCH
+from tinymem.archive.indexing.index import Index
+from tinymem.archive.indexing.notes import hold_folder
 from tinymem.embedders.hashing import HashingEmbedder
 from tinymem.errors import EmbedderError, EmbedderMismatchError, NotAMemoryError, StorageError
 from tinymem.protocols import Vectors
@@ -317,26 +319,27 @@ def test_old_vectors_are_in_no_file_afterwards(tmp_path: Path, store: str) -> No
     assert not any(texts_in(tmp_path, *old).values()), "Chroma's files are cleared, whichever store is in use now"
     with opened(tmp_path, NEW, store="chroma") as memory:
         memory.long_term.indexing.in_background = False
-        held = 40 if store == "chroma" else 0
-        assert memory.long_term.index.store.count() == held
-        assert memory.long_term.index.follow() == 40 - held
-        ids, _ = memory.long_term.index.store.query(HashingEmbedder(32).embed_queries([TEXTS[7]])[0], 1)
-        assert ids.tolist() == [8]
+        assert memory.long_term.index.notes.passage == (40 if store == "chroma" else 0)
+        memory.long_term.index.follow()
+        with index_of(memory.long_term) as held:
+            ids, _ = held.query(HashingEmbedder(32).embed_queries([TEXTS[7]])[0], 1)
+            assert (ids.tolist(), held.count()) == ([8], 40)
     assert not any(texts_in(tmp_path, *old).values())
 
 
 def test_an_index_that_another_memory_holds_is_cleared_when_it_is_opened_next(
     folder: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tinymem.archive.indexing.index.HANDED_OVER", 0.1)
+    monkeypatch.setattr(Index.forget, "__defaults__", (0.1,))
     with opened(folder, store="chroma") as memory:
-        memory.long_term.indexing.in_background = False  # or it would close the index when it is asked to
+        memory.long_term.indexing.in_background = False
         memory.long_term.index.follow()
-        reindex(folder, NEW)
+        memory.long_term.index.leave()
+        with hold_folder(folder / "default" / "index"):
+            reindex(folder, NEW)
         assert "until the memory is opened again" in caplog.text
     with opened(folder, NEW, store="chroma") as memory:
-        memory.long_term.indexing.in_background = False
-        assert memory.long_term.index.store.count() == 0
+        assert memory.long_term.index.notes.passage == 0
         assert finds(memory)
 
 

@@ -29,7 +29,7 @@ from tinymem.errors import EmbedderMismatchError, StorageError, is_unwritable
 from tinymem.messages.recognition import NATIVE
 from tinymem.messages.tokens import Prices
 from tinymem.protocols import Embedder, Journal, Slicing, TokenCounter, VectorStore
-from tinymem.protocols.settings import EMBEDDER, FORGOTTEN, OPEN_CALLS, UNSCRUBBED
+from tinymem.protocols.settings import EMBEDDER, OPEN_CALLS, UNSCRUBBED
 from tinymem.recall.candidates import Candidates, gather
 from tinymem.recall.corrections import newest_corrections
 from tinymem.recall.files.changes import Changes
@@ -45,7 +45,6 @@ from tinymem.steps.step import Step
 from tinymem.steps.types import corrected_ids
 from tinymem.stores.filter import Filter
 from tinymem.stores.journals import open_journal
-from tinymem.stores.locks import release_when_interrupted
 
 __all__ = ["Archive"]
 
@@ -59,23 +58,20 @@ IN_SLICES = 20_000  # passages from which on a journal that finds candidates by 
 class Archive:
     """A namespace's long-term memory in `folder`: a journal, a queue of what is to be embedded, and an index.
 
-    Without an `embedder`, the one that the memory remembers is used. `open_store` makes the vector store when it is
-    first needed. With `reopens` it makes another one each time, so that an idle store can be closed meanwhile. A store
-    that is `in_memory` has no files. A `journal` in a database takes the place of the one in the folder, which
-    then holds nothing but what is derived from it.
+    Without an `embedder`, the one that the memory remembers is used. A vector store, or the name of one, is filled and
+    asked by the index. A `journal` in a database takes the place of the one in the folder, which then holds nothing but
+    what is derived from it.
     """
 
     def __init__(
         self,
         folder: Path,
         embedder: Embedder | None,
-        open_store: Callable[[], VectorStore],
+        store: str | VectorStore,
         counter: TokenCounter,
         *,
         create: bool = True,
         exact_up_to: int = EXACT_UP_TO,
-        reopens: bool = False,
-        in_memory: bool = False,
         journal: Journal | None = None,
     ) -> None:
         embedder = checked_embedder(folder, embedder, journal)
@@ -87,13 +83,12 @@ class Archive:
         self.tree: str | Path | None = None  # a folder with the files that recalls are compared with
         self.files = SnapshotFiles(folder, self.journal)
         try:
+            self.journal.finish_scrub()  # which an earlier process could not
             self.queue = EmbeddingQueue(self.journal, embedder, folder)
             self.index = Index(
                 self.journal,
                 folder / INDEX,
-                open_store,
-                reopens=reopens,
-                in_memory=in_memory,
+                store,
                 exact_up_to=sys.maxsize if self.is_shared else exact_up_to,  # or this process would hold all vectors
             )
             self.indexing = Indexing(self.journal, self.queue, self.index, folder)
@@ -139,9 +134,7 @@ class Archive:
 
     def set_milestones(self, numbers: Sequence[int], milestone: bool) -> None:
         """Mark these steps as milestones, or remove the mark."""
-        with self.journal.together():
-            self.journal.set_milestones(numbers, milestone)
-            self.index.outdate([place.id for number in numbers for place in self.journal.places(number)])
+        self.journal.set_milestones(numbers, milestone)
         self.indexing.wake()
 
     def _texts(self, number: int) -> list[str]:
@@ -204,8 +197,6 @@ class Archive:
         if version != self._version:  # another process has written
             self.queue.check_embedder()
             self._version, self._corrections = version, None
-            if rewrites != self._snapshot.rewrites:
-                self.index.reconsider()
         is_guess = self._snapshot.dimensions != self.queue.dimensions  # before the embedder could be reached
         if rewrites != self._snapshot.rewrites or is_guess:
             self._begin_again(rewrites)
@@ -307,13 +298,11 @@ class Archive:
     def _gather(self, query: Query, catalog: Snapshot, allowed: npt.NDArray[np.bool_]) -> Candidates:
         among = None if allowed.all() else catalog.id[allowed]
         lexical = self.journal.search_text(query.topic, among)
-        if np.count_nonzero(allowed) > self.index.exact_up_to and not self.index.rests:
-            self.indexing.wake()
-            with self.index.resting_after_failure(), self.index.asking(catalog) as nearest:
-                found = gather(query, catalog, lexical, allowed, nearest)
-                self.queue.check_embedder()  # another process may have reindexed, and filled the index again
-                return found
-        return gather(query, catalog, lexical, allowed, None)
+        if np.count_nonzero(allowed) <= self.index.exact_up_to:
+            return gather(query, catalog, lexical, allowed, None)
+        found = gather(query, catalog, lexical, allowed, self.index.nearest(catalog))
+        self.queue.check_embedder()  # another process may have reindexed, and filled the index again
+        return found
 
     # -- away ---------------------------------------------------------------------------------------------------------
 
@@ -359,14 +348,12 @@ class Archive:
     def purge(self) -> None:
         """Remove the vectors of deleted steps from the index's files, and what was left of them in the journal's.
 
-        This may take long, and waits for the thread or process that writes the index, so the memory's lock is free
-        meanwhile.
+        This may take long, and waits for the process that writes the index, so the memory's lock is free meanwhile.
         """
         if self.journal.setting(UNSCRUBBED):
             self.journal.scrub("the steps are deleted", "their text stays")
         try:
-            with release_when_interrupted():
-                self.index.forget()
+            self.index.forget()
         except StorageError as error:
             raise StorageError(
                 f"the steps are deleted, but the index still has their vectors, and loses them when it is next filled: "
@@ -376,13 +363,10 @@ class Archive:
 
     def _delete(self, numbers: Sequence[int], instead: Callable[[], object] | None) -> None:
         with self.journal.together():  # nobody else makes passages of these steps meanwhile
-            replaced = [place.id for number in numbers for place in self.journal.places(number)]
-            forgotten = self.journal.setting(FORGOTTEN) or ""
-            if not self.journal.delete({number: self._texts(number) for number in numbers}):
+            passages = {number: self._texts(number) for number in numbers}
+            if not self.journal.delete(passages, replaced=instead is not None):
                 raise self.journal.damaged("passages and steps do not match")
             if instead is not None:
-                self.journal.keep({FORGOTTEN: forgotten})
-                self.index.outdate(replaced)
                 instead()
         if instead is None:
             self.journal.scrub("the steps are deleted", "their text stays")

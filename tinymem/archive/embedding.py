@@ -31,7 +31,7 @@ from tinymem.errors import (
     warn_hourly,
 )
 from tinymem.protocols import Embedder, Journal, PassageRow, Vectors
-from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME, FENCE_KEY, WATERMARK
+from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME, FENCE_KEY
 from tinymem.recall.passages import passages_of
 from tinymem.recall.query.analysis import Query, analyse, embed_texts
 from tinymem.recall.slices import Outline
@@ -100,7 +100,7 @@ class EmbeddingQueue:
                 rest.begin(error, time.monotonic() - begun)
             self._warn()
         if stored is None:  # of two processes that create a memory at once, the first decides
-            settings = {EMBEDDER: self._fingerprint, FENCE_KEY: secrets.token_hex(KEY_BYTES), WATERMARK: "0"}
+            settings = {EMBEDDER: self._fingerprint, FENCE_KEY: secrets.token_hex(KEY_BYTES)}
             journal.keep({**settings, EMBEDDER_NAME: self.embedder.name}, replace=False)
         self.check_embedder()
         self.key = fence_key(journal)

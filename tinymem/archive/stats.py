@@ -47,7 +47,8 @@ class Stats:
 def stats_of(archive: Archive, namespace: str, store: str, recalls: Mapping[str, int]) -> Stats:
     """Count the steps, passages and bytes of an archive and of its window, beside what its receipts count."""
     counts = archive.journal.counts()
-    indexed = min(archive.journal.passages_until(archive.index.watermark), counts["passages"])
+    notes = archive.index.notes
+    indexed = archive.journal.passages_until(notes.passage)
     files = (file for file in archive.folder.rglob("*") if file.is_file())
     return Stats(
         namespace=namespace,
@@ -55,9 +56,9 @@ def stats_of(archive: Archive, namespace: str, store: str, recalls: Mapping[str,
         embedder=archive.queue.embedder.name,
         embedder_state=archive.queue.trouble or "ready",
         indexed_passages=indexed,
-        unindexed_passages=counts["passages"] - indexed if archive.indexing.waits_for_index else 0,
+        unindexed_passages=counts["passages"] - indexed if archive.index.lacks else 0,
         store=store,
-        store_state=archive.index.fault or "ready",
+        store_state=notes.fault or "ready",
         bytes_on_disk=sum(file.stat().st_size for file in files) + (archive.journal.size() if archive.is_shared else 0),
         stale_lines=count_gone(archive.journal.file_notes_after(0)),
         **counts,

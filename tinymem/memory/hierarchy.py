@@ -36,7 +36,7 @@ from tinymem.recall import Explanation, Recall
 from tinymem.recall.diversity import DIVERSITY
 from tinymem.recall.render import is_own_message
 from tinymem.recall.search import NEXT_BEST, Search
-from tinymem.registry import check_store_spec, embedder_from, is_in_memory, store_from, summarizer_from, to_shared_store
+from tinymem.registry import check_store_spec, embedder_from, summarizer_from, to_shared_store
 from tinymem.steps.checks import (
     Time,
     check_callable,
@@ -167,9 +167,7 @@ class HierarchicalMemory(StepCollection):
         self._store_name = store if isinstance(store, str) else store.name
         with open_place(self, path, namespace, create) as place:
             self.path, self._place = place.path, place
-            opener = partial(store_from, store, place.folder / "index")
-            kind = {"reopens": isinstance(store, str), "in_memory": is_in_memory(store)}
-            archive = Archive(place.folder, embedder, opener, counter, create=create, journal=place.journal, **kind)
+            archive = Archive(place.folder, embedder, store, counter, create=create, journal=place.journal)
             try:
                 check_name(archive.journal, namespace)
                 default = default_strategy(self.window_tokens, archive.prices, place.folder)
@@ -965,6 +963,7 @@ class HierarchicalMemory(StepCollection):
                         self.long_term.indexing.in_background = False
                     self.long_term.close()
                     if self._place.remove is not None:
+                        self.long_term.index.leave()
                         self._place.remove()
                     self._worker.end()
 

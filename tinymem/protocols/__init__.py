@@ -18,6 +18,8 @@ from tinymem.protocols.adapters import (
 )
 from tinymem.protocols.journal import Journal, Slicing
 from tinymem.protocols.rows import (
+    ALL_PASSAGES,
+    Change,
     EmbeddedPassage,
     FiledStep,
     FileNote,
@@ -38,6 +40,8 @@ from tinymem.protocols.rows import (
 )
 
 __all__ = [
+    "ALL_PASSAGES",
+    "Change",
     "EmbeddedPassage",
     "Embedder",
     "Embeds",

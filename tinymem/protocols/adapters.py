@@ -77,12 +77,10 @@ class VectorStore(Protocol):
     Some things are optional. A store whose `upsert` has a parameter `metadata` gets a mapping for each vector there:
     step, type, time (seconds since 1970) and milestone, and session, speaker and tool where there are any. A store
     whose vectors no other process sees, since they are in memory only, has an attribute `in_memory = True`, and so has
-    its class; the journal then keeps no note of what it holds. A method `ids()`, `(n,)` int64, gives the ids that it
-    holds, in any order, to `tinymem doctor`. The class that has `from_name` may have two static methods.
-    `erase(argument, path)` deletes files, which may be damaged, without reading them, and tells if the store has files
-    there. `remove(argument, path, ids)` removes some ids so that nothing of them is left in any file, and returns False
-    where it cannot. Without it the store is cleared whenever something is forgotten, and then filled again in the
-    background.
+    its class. A method `ids()`, `(n,)` int64, gives the ids that it
+    holds, in any order, to `tinymem doctor`. The class that has `from_name` may have a static method
+    `erase(argument, path)`, which deletes files, maybe damaged ones, without reading them, and tells if the store has
+    files there. A store is cleared whenever something is forgotten, and then filled again in the background.
     """
 
     @property

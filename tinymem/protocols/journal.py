@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from tinymem.errors import FormatError
 from tinymem.protocols.adapters import Ids, Vectors
 from tinymem.protocols.rows import (
+    Change,
     EmbeddedPassage,
     FiledStep,
     FileNote,
@@ -203,6 +204,13 @@ class Journal(Protocol):
     def passages_until(self, last: int) -> int:
         """Count the embedded passages with ids up to `last`."""
 
+    def changes(self, after: int) -> list[Change]:
+        """Return what changed of passages that an index may hold, behind a change, in order.
+
+        The first is of `ALL_PASSAGES` where the index is to begin anew: something was forgotten, the embedder is
+        another one, or there were too many changes to be kept.
+        """
+
     def dimensions(self) -> int | None:
         """Return the length of the vectors; None if there are none yet."""
 
@@ -260,13 +268,13 @@ class Journal(Protocol):
 
     # -- forgetting ---------------------------------------------------------------------------------------------------
 
-    def delete(self, passages_of: Mapping[int, Sequence[str]]) -> bool:
+    def delete(self, passages_of: Mapping[int, Sequence[str]], replaced: bool = False) -> bool:
         """Remove steps for good, with passages, terms, vectors, and summaries that tell of them.
 
         `passages_of` has the texts of each step's passages, in order. False, and nothing is removed, if a step has not
         as many passages: another process made or removed some. Nothing is left in any file; counts as a rewrite and a
-        change of the window. The ids of the passages are added to the setting FORGOTTEN. Inside `together`, nothing is
-        gone from the files until the caller has called `scrub`.
+        change of the window. Inside `together`, nothing is gone from the files until the caller has called `scrub`. An
+        index begins anew, but not where the steps are only `replaced`.
         """
 
     def scrub(self, done: str, what: str) -> None:

@@ -14,9 +14,19 @@ from tinymem.protocols.adapters import Ids, Vectors
 if TYPE_CHECKING:
     from tinymem.stores.filter import Filter
 
-__all__ = ["EmbeddedPassage", "FileNote", "FiledStep", "MessageRow", "PassageColumns",
+__all__ = ["ALL_PASSAGES", "Change", "EmbeddedPassage", "FileNote", "FiledStep", "MessageRow", "PassageColumns",
            "PassageRow", "Place", "Slice", "SliceRequest", "StepOutline", "StepRow", "SummaryRow", "Survey", "Tally",
            "TermCheck", "VectorCheck"]  # fmt: skip
+
+
+ALL_PASSAGES = 0  # in place of a passage that has changed: something was forgotten, or all vectors are others
+
+
+class Change(NamedTuple):
+    """A passage that has changed since an index may have got it, or is gone; or `ALL_PASSAGES`."""
+
+    number: int
+    passage: int
 
 
 @dataclass(frozen=True)

@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-__all__ = ["CLEARED", "EMBEDDER", "EMBEDDER_CHANGES", "EMBEDDER_NAME", "FENCE_KEY", "FILLED", "FORGOTTEN",
-           "INDEX_FAULT", "INDEX_REQUEST", "MADE", "MOVING", "NAMESPACE", "OPEN_CALLS", "OUTDATED",
-           "RECEIPTS", "REWRITES", "SCRATCHPAD", "TRANSCRIPT", "UNENDED", "UNSCRUBBED", "UNSPLIT",
-           "WATERMARK", "WINDOW_CHANGES"]  # fmt: skip
+__all__ = ["CLEARED", "EMBEDDER", "EMBEDDER_CHANGES", "EMBEDDER_NAME", "FENCE_KEY", "MADE", "MOVING", "NAMESPACE",
+           "OPEN_CALLS", "RECEIPTS", "REWRITES", "SCRATCHPAD", "TRANSCRIPT", "UNENDED", "UNSCRUBBED", "UNSPLIT",
+           "WINDOW_CHANGES"]  # fmt: skip
 
 # A journal writes these itself, in the transaction of what they tell about.
 MADE = "made"  # the number of the first step that no passages were made of yet
 EMBEDDER = "embedder"  # the fingerprint of the embedder whose vectors are in use
 EMBEDDER_NAME = "embedder_name"  # the name by which that embedder is opened again
 EMBEDDER_CHANGES = "embedder_changes"  # how often the embedder was changed
-FORGOTTEN = "index_forgotten"  # ids of deleted passages whose vectors may still be in the files of vector stores
 REWRITES = "rewrites"  # how often steps were forgotten, or made milestones or none
 UNSCRUBBED = "unscrubbed"  # not empty while files may have traces of what was forgotten or replaced
 UNSPLIT = "unsplit"  # the id of the last passage whose runs of CJK letters are single words in the full text; None: all
-WATERMARK = "indexed"  # the id of the last passage that the vector store holds
 WINDOW_CHANGES = "window_changes"  # how often the window was changed other than by adding
 
 # The rest of tinymem keeps these.
 CLEARED = "cleared"  # the number of the next step when the window was last cleared
 FENCE_KEY = "fence_key"  # the key, in hexadecimal digits, that fences are derived with
-FILLED = "store_filled"  # names of the stores whose files may hold vectors, a line each
-INDEX_FAULT = "index_fault"  # why passages could not be written to the vector store when it was last tried
-INDEX_REQUEST = "index_request"  # when a process asked the one that has the vector store to close it
 MOVING = "moving"  # while the journal is made as a copy of another one, which is not whole yet
 NAMESPACE = "namespace"  # the name of the namespace that the journal belongs to
 OPEN_CALLS = "open_calls"  # calls without a result: the number of the step, by call id, as JSON
-OUTDATED = "index_outdated"  # ids of passages whose metadata in the vector store has changed
 RECEIPTS = "receipts"  # the blocks that were recalled, without their texts, and their sums, as JSON
 SCRATCHPAD = "scratchpad"  # the scratchpad, as JSON
 TRANSCRIPT = "transcript "  # and a hash of a file's path: how far the session file was read, as JSON

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tinymem.archive.archive import Archive
 from tinymem.archive.folders import MARKER, folder_name, namespace_folder, to_place
+from tinymem.archive.indexing.process import process
 from tinymem.errors import InputError, NotAMemoryError, StorageError, TinymemError, describe_type, safe_repr
 from tinymem.messages.recognition import hash_of, name_hash
 from tinymem.steps.checks import check_str
@@ -96,6 +97,7 @@ def forget_namespace(path: str | Path, namespace: str) -> None:
         erase_shared(place, namespace)
         return
     folder = namespace_folder(place, namespace, create=False)
+    process.end()  # it may be filling the index
     check_unused(folder)
     try:
         for child in {*folder.iterdir()} - journal_files(folder):

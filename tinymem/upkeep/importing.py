@@ -106,8 +106,8 @@ def _archive(place: str | Path, namespace: str, embedder: Embedder | None) -> Ar
     """Make the archive of a new namespace; no store is opened here."""
     if isinstance(place, str):
         with open_shared_journal(place, namespace, create=True) as (folder, journal):
-            return Archive(folder, embedder, ExactStore, counter_from(None), journal=journal, in_memory=True)
-    return Archive(namespace_folder(place, namespace, create=True), embedder, ExactStore, counter_from(None))
+            return Archive(folder, embedder, ExactStore(), counter_from(None), journal=journal)
+    return Archive(namespace_folder(place, namespace, create=True), embedder, ExactStore(), counter_from(None))
 
 
 def _values(file: Path) -> Generator[tuple[int, Any], None, None]:

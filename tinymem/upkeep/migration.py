@@ -25,7 +25,6 @@ from tinymem.protocols.settings import (
     MOVING,
     OPEN_CALLS,
     SCRATCHPAD,
-    WATERMARK,
 )
 from tinymem.recall.files.notes import renew_notes
 from tinymem.steps.checks import check_callable
@@ -146,7 +145,7 @@ class _Copy:
                 raise InputError(f"{made.location} is in use: forget that namespace first, or move it elsewhere")
             if made.setting(FENCE_KEY) != key:
                 settings = {name: self._held.setting(name) for name in (FENCE_KEY, EMBEDDER, EMBEDDER_NAME)}
-                made.keep({MOVING: "1", WATERMARK: "0", **{name: text for name, text in settings.items() if text}})
+                made.keep({MOVING: "1", **{name: text for name, text in settings.items() if text}})
         check_name(made, namespace, is_moving=True)
 
     @property

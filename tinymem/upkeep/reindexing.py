@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tinymem.archive.archive import Archive
 from tinymem.archive.embedding import BATCH
-from tinymem.archive.folders import INDEX, open_namespace_journal, to_place
+from tinymem.archive.folders import open_namespace_journal, to_place
 from tinymem.archive.rows import texts_of
 from tinymem.archive.snapshots import SnapshotFiles
 from tinymem.errors import StorageError
@@ -16,7 +16,7 @@ from tinymem.messages.tokens import counter_from
 from tinymem.protocols import Embedder, Embeds, Journal, VectorStore
 from tinymem.protocols.settings import EMBEDDER
 from tinymem.recall.query.analysis import embed_texts
-from tinymem.registry import DEFAULT_STORE, check_store_spec, embedder_from, store_from, to_shared_store
+from tinymem.registry import DEFAULT_STORE, check_store_spec, embedder_from, to_shared_store
 from tinymem.steps.checks import check_callable
 from tinymem.steps.progress import Progress, no_progress
 
@@ -124,14 +124,13 @@ def _make_index(folder: Path, embedder: Embedder, store: str | VectorStore, shar
     archive = Archive(
         folder,
         embedder,
-        lambda: store_from(store, folder / INDEX),
+        store,
         counter_from(None),
         create=False,
-        in_memory=shared is not None,
         journal=shared,
     )
     try:
-        archive.index.clear()
+        archive.index.forget()
         archive.queue.embed_pending()
         archive.indexing.flush()
     except StorageError as error:

@@ -18,7 +18,6 @@ from postgres_server import ESCAPED, PASSWORD, PostgresServer
 from wire import Wire
 
 from tinymem.errors import InputError, StorageError
-from tinymem.protocols.settings import FORGOTTEN
 from tinymem.stores import stems
 from tinymem.stores.sqlite.journal import SqliteJournal
 from tinymem.stores.words import to_index_text
@@ -111,7 +110,6 @@ def test_what_is_forgotten_is_in_no_row(open_journal: OpenJournal, postgres: Pos
         for table, column in (("stems", "stem"), ("terms", "passage"), ("passages", "step"), ("steps", "number")):
             sql = f"SELECT count(*) FROM tinymem.{table} WHERE namespace = %s AND {column} = %s"
             assert db.execute(sql, (journal.id, stem if column == "stem" else 1)).fetchone() == (0,)
-    assert journal.setting(FORGOTTEN) == "1"
     assert journal.check_terms() == (1, None)
 
 

@@ -186,7 +186,6 @@ def test_a_host_has_no_arrays_of_a_large_memory(
     memory.recall("load_config")
     memory.flush()
     assert [path.name for path in (tmp_path / "cache").rglob("*") if path.is_file() and path.stat().st_size] == []
-    assert not memory.long_term.index.is_open
 
 
 @pytest.mark.parametrize("limits", [{}, {"type": "message"}], ids=str)

@@ -2,7 +2,7 @@
 
 It works for one memory at a time, and holds no memory alive. A fork waits until the thread is between two pieces of
 work, since a child cannot go on with half of one. So does the end of the interpreter, since Chroma aborts a process
-whose threads are gone. For the lock of an index it waits a moment only.
+whose threads are gone.
 """
 
 from __future__ import annotations
@@ -16,17 +16,15 @@ from pathlib import Path
 from typing import Protocol
 from weakref import WeakKeyDictionary
 
-from filelock import Timeout
+from tinymem.archive.indexing.notes import is_taken
+from tinymem.archive.indexing.process import process
+from tinymem.errors import ClosedError, safe_summary, warn_hourly
 
-from tinymem.errors import ClosedError, StorageError, safe_summary, warn_hourly
-
-__all__ = ["Background", "IndexLock", "Worker", "background", "is_background", "is_held"]
+__all__ = ["Background", "Worker", "background"]
 
 logger = logging.getLogger(__name__)
 
 NAME = "tinymem"  # of the thread
-SHORTLY = 1.0  # seconds that it waits for an index
-MOST_OPEN = 8  # stores that are open at once, for a moment, of those that nobody asks
 AT_END = 10.0  # seconds that the end of the interpreter waits for a piece of work,
 AT_FORK = 60.0  # and that a fork does: a child could not import what was half imported, nor use what was locked
 
@@ -38,9 +36,6 @@ class Worker(Protocol):
 
     def work(self) -> float | None:
         """Do one piece of work; the seconds until there may be more of it, or None for nothing."""
-
-    def rest(self) -> None:
-        """Close what can be opened again."""
 
     def fail(self, error: Exception) -> float:
         """Note that the work failed; the seconds until it is tried again."""
@@ -56,7 +51,6 @@ class Background:
         self._due: WeakKeyDictionary[Worker, float] = WeakKeyDictionary()
         self._thread: threading.Thread | None = None
         self._ends = False
-        self._open: WeakKeyDictionary[Worker, None] = WeakKeyDictionary()  # whose stores may be open, the newest last
 
     def wake(self, worker: Worker, delay: float = 0.0) -> None:
         """Let the thread work for `worker` in `delay` seconds at the latest."""
@@ -127,14 +121,12 @@ class Background:
 
     def _work_for(self, worker: Worker) -> float | None:
         try:
-            delay = worker.work()
-            self._close_some(worker)
-            return delay
+            return worker.work()
         except ClosedError:
             return None
         except Exception as error:
             # Held: another process works for the same memory. Without its folder nobody misses the index.
-            if not (is_held(error) or self._is_over() or not worker.folder.exists()):
+            if not (is_taken(error) or self._is_over() or not worker.folder.exists()):
                 message = "the background goes on without the index, and tries again: %s"
                 warn_hourly(logger, worker.folder, message, safe_summary(error))
             try:
@@ -146,62 +138,22 @@ class Background:
         """Return True once the interpreter ends; what it ends first may be missing from then on."""
         return self._ends or not threading.main_thread().is_alive()
 
-    def _close_some(self, newest: Worker) -> None:
-        """Close the stores that have been open longest, when these are many."""
-        self._open.pop(newest, None)
-        self._open[newest] = None
-        while len(self._open) > MOST_OPEN:
-            oldest = next(iter(self._open))
-            del self._open[oldest]
-            oldest.rest()
-
-
-def is_background() -> bool:
-    """Return True in the background thread."""
-    return threading.current_thread().name == NAME
-
-
-def is_held(error: Exception) -> bool:
-    """Tell if `error` is that another process, or another memory of this one, has the store open."""
-    return isinstance(error.__cause__, Timeout)
-
-
-class IndexLock:
-    """A re-entrant lock, for which the background thread waits a moment only.
-
-    A thread that has it may wait until the background thread closes the same store for another memory of this process.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self._folder, self._lock = folder, threading.RLock()
-
-    def acquire(self, blocking: bool = True) -> bool:
-        """Take the lock; False if another thread has it, after a moment at most where this is the background thread."""
-        if blocking and is_background():
-            return self._lock.acquire(timeout=SHORTLY)
-        return self._lock.acquire(blocking)
-
-    def release(self) -> None:
-        """Give the lock back."""
-        self._lock.release()
-
-    def __enter__(self) -> None:
-        if not self.acquire():
-            raise StorageError(f"{self._folder} is in use by another thread") from Timeout(str(self._folder))
-
-    def __exit__(self, *_: object) -> None:
-        self.release()
-
 
 background = Background()
 
 
 def _begin_in_child() -> None:
     background.__init__()  # type: ignore[misc]
+    process.leave_for_good()
+
+
+def _end() -> None:
+    background.end()  # first, or it might start another process
+    process.leave_for_good()
 
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
         before=lambda: background.pause(), after_in_parent=lambda: background.go_on(), after_in_child=_begin_in_child
     )
-atexit.register(lambda: background.end())
+atexit.register(_end)

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 
 from tinymem.archive.folders import INDEX, namespace_folder, open_namespace_journal, to_place
 from tinymem.archive.indexing.index import Index
-from tinymem.errors import ReadOnlyError
-from tinymem.protocols.settings import FILLED, INDEX_FAULT, OUTDATED, WATERMARK
+from tinymem.archive.indexing.process import can_start, process
+from tinymem.errors import ReadOnlyError, StorageError
 from tinymem.recall.files.notes import renew_notes
-from tinymem.registry import DEFAULT_STORE, check_store_spec, erase_store, store_from
+from tinymem.registry import DEFAULT_STORE, check_store_spec, is_in_memory
 from tinymem.steps.checks import check_callable, check_str
 from tinymem.steps.progress import Progress, no_progress
 from tinymem.stores.journals import open_journal
 from tinymem.upkeep.examination.findings import REBUILD, Diagnosis, Finding
+from tinymem.upkeep.examination.index import find_faults
 from tinymem.upkeep.examination.journal import examine, texts_of
 
 __all__ = ["doctor", "rebuild"]
@@ -43,8 +39,8 @@ def doctor(
         path: The memory's folder, or its address in a database.
         namespace: The namespace that is checked.
         store: The name of the store that the memory is opened with.
-        timeout: The seconds after which the check of the index ends. It is read in a process of its own, since a
-            damaged one can end the process that reads it, or never answer.
+        timeout: The seconds after which the check of the index ends. It is read in another process, since a damaged one
+            can end the process that reads it, or never answer.
 
     Returns:
         The findings, none if the memory is sound, and counts of the items that were checked.
@@ -67,10 +63,9 @@ def doctor(
     if isinstance(place, str):
         _, journal = open_namespace_journal(place, namespace)
         counts, findings = examine(lambda: journal)
-        counts.pop("in_index", None)  # there is none
         return Diagnosis(tuple(findings), counts)
     folder = namespace_folder(place, namespace, create=False)
-    counts, findings = examine(lambda: open_journal(folder, create=False))
+    counts, findings = examine(lambda: open_journal(folder, create=False), folder / INDEX)
     if "in_index" in counts:
         findings += _of_index(folder, store, timeout)
     return Diagnosis(tuple(findings), counts)
@@ -116,34 +111,24 @@ def rebuild(
             raise ReadOnlyError(journal.location)
         journal.renew_terms(texts_of)
         renew_notes(journal)
-        if isinstance(place, str) or (not journal.setting(FILLED) and not journal.any_archived()):
+        if isinstance(place, str) or not journal.any_archived() or is_in_memory(store):
             return 0
-        erase_store(store, folder / INDEX)
-        with closing(store_from(store, folder / INDEX)) as opened:
-            if getattr(opened, "in_memory", False):
-                return 0
-            journal.keep({WATERMARK: "0", OUTDATED: "", INDEX_FAULT: ""})
-            total = journal.counts()["passages"]
-            return Index(journal, folder / INDEX, lambda: opened).renew(lambda done: advance(done, total))
+        index = Index(journal, folder / INDEX, store)
+        index.renew(advance)
+        index.close()
+        return journal.passages_until(index.notes.passage)
 
 
 def _of_index(folder: Path, store: str, timeout: float) -> list[Finding]:
-    """Return the findings about the index from a process of its own, or a finding that this process failed."""
-    command = [sys.executable, "-m", "tinymem.upkeep.examination.index", str(folder), store]
-    paths = os.pathsep.join(path for path in sys.path if path)  # a checkout that is not installed, too
+    """Return the findings about the index from another process, or a finding that this process failed."""
+    if not can_start():
+        return find_faults(folder, store)
+    process.end()  # it may have the index open
     try:
-        done = subprocess.run(
-            command, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, timeout=timeout, check=False
-        )
-    except subprocess.TimeoutExpired:
+        found: list[Finding] = process.ask("call", find_faults, folder, store, within=timeout)
+    except TimeoutError:
+        process.end()
         return [Finding(f"the index did not answer within {timeout:g} seconds", REBUILD)]
-    if done.returncode == 0:
-        return [Finding(*found) for found in json.loads(done.stdout.decode().splitlines()[-1])]
-    return [Finding(f"reading the index {_end_of(done)}", REBUILD)]
-
-
-def _end_of(done: subprocess.CompletedProcess[bytes]) -> str:
-    if done.returncode < 0:
-        return f"crashed the process ({signal.Signals(-done.returncode).name})"
-    said = done.stderr.decode(errors="replace").strip().splitlines()
-    return f"failed: {said[-1] if said else f'status {done.returncode}'}"
+    except StorageError as error:
+        return [Finding(f"reading the index crashed the process: {error}", REBUILD)]
+    return found

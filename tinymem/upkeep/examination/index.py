@@ -1,30 +1,25 @@
-"""The index's part of `doctor`, a program of its own, since a damaged index can end the process that reads it.
-
-    python -m tinymem.upkeep.examination.index FOLDER STORE
-
-It writes findings as JSON: [[problem, advice], ...].
-"""
+"""The index's part of `doctor`, done in another process, since a damaged index can end the one that reads it."""
 
 from __future__ import annotations
 
-import json
-import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 
 from tinymem.archive.folders import INDEX
-from tinymem.archive.indexing.index import BATCH, Index
+from tinymem.archive.indexing.index import LET_GO
+from tinymem.archive.indexing.mirror import BATCH
+from tinymem.archive.indexing.notes import Notes, hold_folder, is_taken, read_notes
 from tinymem.errors import TinymemError
 from tinymem.protocols import Ids, Journal, Vectors, VectorStore
-from tinymem.protocols.settings import INDEX_FAULT
-from tinymem.registry import store_from
+from tinymem.registry import is_in_memory, store_from
 from tinymem.stores.journals import open_journal
 from tinymem.upkeep.examination.findings import BUSY, FLUSH, REBUILD, Finding
 
-__all__ = ["compare", "lagging", "main"]
+__all__ = ["compare", "find_faults", "lagging"]
 
 SAMPLE = 200  # passages that are asked for; of all others it is only seen if they are there
 ASKED_FOR = 20  # nearest vectors, for each of the sample
@@ -33,12 +28,11 @@ TWIN = 0.999  # a passage found with this cosine has the same words, and counts 
 MISSES = 0.02  # share of the sample that an approximate index may not find itself
 
 
-def lagging(journal: Journal, watermark: int) -> Iterator[Finding]:
+def lagging(journal: Journal, notes: Notes) -> Iterator[Finding]:
     """Find an index that is more than a batch behind the journal."""
-    waiting = journal.last_passage() and journal.counts()["passages"] - journal.passages_until(watermark)
+    waiting = journal.last_passage() and journal.counts()["passages"] - journal.passages_until(notes.passage)
     if waiting > BATCH:
-        fault = journal.setting(INDEX_FAULT)
-        why = f", which could not be written: {fault}" if fault else ""
+        why = f", which could not be written: {notes.fault}" if notes.fault else ""
         yield Finding(f"{waiting} passages are not in the index yet{why}", FLUSH)
 
 
@@ -88,28 +82,15 @@ def _journaled(journal: Journal) -> tuple[Ids, Vectors]:
     return np.array([id for id, _ in rows], np.int64), units
 
 
-def main(folder: Path, name: str) -> list[Finding]:
-    """Find the faults of the index in `folder`."""
-    from filelock import Timeout
-
-    journal = open_journal(folder, create=False)
+def find_faults(folder: Path, name: str) -> list[Finding]:
+    """Find the faults of the index in the folder of a namespace. What is damaged there may end the process."""
+    if is_in_memory(name):
+        return []  # filled again whenever a memory is opened
+    index = folder / INDEX
     try:
-        store = store_from(name, folder / INDEX)
-        try:
-            if getattr(store, "in_memory", False):
-                return []  # filled again whenever a memory is opened
-            watermark = Index(journal, folder / INDEX, lambda: store).watermark
-            return [*lagging(journal, watermark), *compare(journal, store, watermark)]
-        finally:
-            store.close()
+        with hold_folder(index, LET_GO), closing(open_journal(folder, create=False, read_only=True)) as journal:
+            notes = read_notes(index) or Notes(name)
+            with closing(store_from(name, index)) as store:
+                return [*lagging(journal, notes), *compare(journal, store, notes.passage)]
     except TinymemError as error:
-        return [
-            Finding(f"the index cannot be read: {error}", BUSY if isinstance(error.__cause__, Timeout) else REBUILD)
-        ]
-    finally:
-        journal.close()
-
-
-if __name__ == "__main__":
-    _findings = main(Path(sys.argv[1]), sys.argv[2])
-    sys.stdout.write(json.dumps([[finding.problem, finding.advice] for finding in _findings]) + "\n")
+        return [Finding(f"the index cannot be read: {error}", BUSY if is_taken(error) else REBUILD)]

@@ -6,10 +6,12 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from itertools import compress
+from pathlib import Path
 
+from tinymem.archive.indexing.notes import Notes, read_notes
 from tinymem.errors import FormatError, StepError, StorageError
 from tinymem.protocols import FiledStep, Journal
-from tinymem.protocols.settings import EMBEDDER, FILLED, MADE, UNSPLIT, WATERMARK
+from tinymem.protocols.settings import EMBEDDER, MADE, UNSPLIT
 from tinymem.recall.passages import slices
 from tinymem.steps.serialization import load_step
 from tinymem.stores.words import has_cjk
@@ -23,8 +25,11 @@ COUNTS = ("steps", "passages", "terms", "dimensions", "in_index")
 _NUMBER = re.compile("[0-9]{1,18}")
 
 
-def examine(open_journal: Callable[[], Journal]) -> tuple[dict[str, int], list[Finding]]:
-    """Count the contents of a journal, and find its faults; it is closed then."""
+def examine(open_journal: Callable[[], Journal], index: Path | None = None) -> tuple[dict[str, int], list[Finding]]:
+    """Count the contents of a journal, and of the index in a folder as noted there; find the journal's faults.
+
+    The journal is closed then.
+    """
     counts: dict[str, int] = {}
     findings: list[Finding] = []
     try:
@@ -34,9 +39,18 @@ def examine(open_journal: Callable[[], Journal]) -> tuple[dict[str, int], list[F
                     findings += look(journal, counts)
                 except StorageError as error:
                     findings.append(_failure(error))
+            if index is not None:
+                _count_index(journal, counts, read_notes(index))
     except StorageError as error:
         findings.append(_failure(error))
     return {name: counts[name] for name in COUNTS if name in counts}, list(dict.fromkeys(findings))
+
+
+def _count_index(journal: Journal, counts: dict[str, int], notes: Notes | None) -> None:
+    """Count the passages that the index should hold, if there should be one that may be looked at."""
+    is_due = journal.any_archived() and counts.get("passages")
+    if not journal.is_read_only and (notes is not None or is_due):  # stores write when they are opened
+        counts["in_index"] = journal.passages_until(notes.passage if notes is not None else 0)
 
 
 def _failure(error: StorageError) -> Finding:
@@ -131,17 +145,11 @@ def _some(numbers: list[str]) -> str:
 def _settings(journal: Journal, counts: dict[str, int]) -> list[Finding]:
     """Check that the journal's notes of its progress are possible."""
     findings = []
-    made, until = journal.setting(MADE), journal.setting(WATERMARK) or "0"
+    made = journal.setting(MADE)
     if made and not _NUMBER.fullmatch(made):
         findings.append(Finding(f"{made!r:.80} does not say which steps have passages", RESTORE))
     if journal.setting(EMBEDDER) is None:  # "": none could be reached yet
         findings.append(Finding("it is not said which embedder the vectors are of", RESTORE))
-    if not until.isdecimal():
-        findings.append(Finding(f"{until!r:.80} does not say how far the index goes", REBUILD))
-    elif journal.is_read_only:
-        pass  # stores write to the index when they open it, and nobody asks it
-    elif journal.setting(FILLED) or (journal.any_archived() and counts.get("passages")):
-        counts["in_index"] = journal.passages_until(min(int(until), 1 << 62))
     return findings
 
 

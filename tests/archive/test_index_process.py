@@ -1,0 +1,204 @@
+"""The process of the index: what a program notices of it, and what happens when either of the two ends."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+
+import pytest
+from memories import count_in, python
+
+from tinymem import HierarchicalMemory, MessageStep
+from tinymem.archive.indexing import process as module
+from tinymem.archive.indexing.notes import hold_folder, read_notes
+from tinymem.archive.indexing.process import Process, process
+from tinymem.archive.indexing.records import vectors_of
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="processes of Unix")
+
+
+def lots(count: int, first: int = 0) -> list[MessageStep]:
+    return [MessageStep("user", f"lot plum{n} apple{n} pear{n}") for n in range(first, first + count)]
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[HierarchicalMemory]:
+    with HierarchicalMemory(tmp_path / "memory", embedder="hashing:128", max_tokens=200) as opened:
+        opened.add_steps(lots(60))
+        opened.flush()
+        opened.long_term.index.exact_up_to = 0
+        yield opened
+
+
+def pid() -> int:
+    assert process._child is not None
+    return process._child.pid
+
+
+def is_gone(pid: int) -> bool:
+    """Tell if a process ends, be it that nobody has waited for it yet."""
+    for _ in range(3_000):
+        try:
+            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+                return True
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def test_the_program_that_archives_does_not_import_chromadb(tmp_path: Path) -> None:
+    program = (
+        "import sys; from tinymem import HierarchicalMemory, MessageStep\n"
+        "with HierarchicalMemory(sys.argv[1], embedder='hashing:64', max_tokens=200) as memory:\n"
+        "    memory.add_steps([MessageStep('user', f'lot {n} holds plums') for n in range(60)])\n"
+        "    memory.flush()\n"
+        "    assert memory.stats().indexed_passages == 60\n"
+        "print('chromadb' in sys.modules)"
+    )
+    assert python(program, tmp_path / "memory").communicate(timeout=600)[0].split() == ["False"]
+
+
+def test_the_store_answers_from_the_other_process_once_it_is_open(memory: HierarchicalMemory) -> None:
+    catalog = memory.long_term.current()
+    nearest = memory.long_term.index.nearest(catalog)
+    for _ in range(3_000):  # it may have been closed, and nobody waits for it
+        ids, cosines = nearest(catalog.vectors[7], 5)
+        if len(ids):
+            break
+        time.sleep(0.02)
+    assert ids[0] == catalog.id[7] and cosines[0] > 0.999
+    assert "plum7 apple7" in memory.recall("plum7 apple7", 60).text
+
+
+def flush(memory: HierarchicalMemory) -> None:
+    memory.add_steps(lots(60, 60))
+    memory.flush()
+    assert count_in(memory.long_term) == memory.long_term.journal.last_passage() == 120
+
+
+def recall(memory: HierarchicalMemory) -> None:
+    assert "plum7 apple7" in memory.recall("plum7 apple7", 60).text
+    process.end()
+
+
+def forget_first(memory: HierarchicalMemory) -> None:
+    (passage,) = memory.long_term.journal.passages(0, 1)
+    (vector,) = vectors_of([passage])
+    place = memory.long_term.folder / "index"
+    assert vector.tobytes() in b"".join(file.read_bytes() for file in place.rglob("*.*"))
+    assert memory.forget(memory.get(passage.step).id) == 1
+    assert vector.tobytes() not in b"".join(file.read_bytes() for file in place.rglob("*.*"))
+
+
+@pytest.mark.parametrize("call", [flush, recall, forget_first])
+def test_a_process_that_hangs_is_killed_and_the_memory_goes_on(
+    call: Callable[[HierarchicalMemory], None],
+    memory: HierarchicalMemory,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    stopped = pid()
+    os.kill(stopped, signal.SIGSTOP)
+    monkeypatch.setattr(process, "_kills", 0)
+    monkeypatch.setattr(module, "ANSWERS_WITHIN", (0.3, 240.0))
+    monkeypatch.setattr(module, "ENDS_WITHIN", 0.3)
+    call(memory)
+    assert is_gone(stopped)
+    assert any(record.levelname == "WARNING" and "was killed" in record.message for record in caplog.records)
+
+
+def test_closing_a_memory_waits_for_no_process_that_hangs(tmp_path: Path) -> None:
+    with HierarchicalMemory(tmp_path / "memory", embedder="hashing:128", max_tokens=200) as memory:
+        memory.add_steps(lots(60))
+        memory.flush()
+        stopped = pid()
+        os.kill(stopped, signal.SIGSTOP)
+        memory.add_steps(lots(60, 60))
+    os.kill(stopped, signal.SIGCONT)
+    process.end()
+
+
+def test_what_a_program_left_is_done_after_its_end(tmp_path: Path) -> None:
+    program = (
+        "import os, sys; from tinymem import HierarchicalMemory, MessageStep\n"
+        "memory = HierarchicalMemory(sys.argv[1], embedder='hashing:64', max_tokens=200)\n"
+        "memory.add_steps([MessageStep('user', f'lot {n} holds plums') for n in range(3_000)])\n"
+        "memory.long_term.queue.embed_pending()\n"
+        "memory.close() if sys.argv[2] == 'closed' else (memory.long_term.index.advance(), os.kill(os.getpid(), 9))"
+    )
+    for how in ("closed", "killed"):
+        python(program, tmp_path / how, how).communicate(timeout=600)
+        folder = tmp_path / how / "default" / "index"
+        for _ in range(3_000):
+            if (notes := read_notes(folder)) is not None and notes.passage == 3_000:
+                break
+            time.sleep(0.02)
+        with hold_folder(folder, 600):
+            notes = read_notes(folder)
+            assert notes is not None and notes.passage == 3_000
+
+
+@pytest.mark.slow
+def test_an_interrupt_during_a_call_leaves_no_answer_for_the_next_one(memory: HierarchicalMemory) -> None:
+    def interrupt(frame: FrameType, event: str, called: object) -> None:
+        if event == "call" and frame.f_code.co_name == "recv":
+            sys.setprofile(None)
+            raise KeyboardInterrupt
+
+    memory.add_steps(lots(60, 60))
+    memory.long_term.queue.embed_pending()
+    sys.setprofile(interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        memory.long_term.index.follow()
+    memory.long_term.index.follow()
+    assert count_in(memory.long_term) == 120
+
+
+@pytest.mark.slow
+def test_a_forked_child_has_an_index_too(memory: HierarchicalMemory, tmp_path: Path) -> None:
+    forking = multiprocessing.get_context("fork")
+    answers = forking.Queue()
+
+    def child() -> None:
+        with HierarchicalMemory(tmp_path / "childs", embedder="hashing:64", max_tokens=200) as mine:
+            mine.add_steps(lots(60))
+            mine.flush()
+            answers.put(mine.stats().indexed_passages)
+
+    started = forking.Process(target=child)
+    started.start()
+    assert answers.get(timeout=600) == 60
+    started.join(600)
+    assert started.exitcode == 0
+    memory.add_steps(lots(10, 60))
+    memory.flush()
+    assert memory.stats().indexed_passages == 70
+
+
+@pytest.mark.slow
+def test_a_python_that_cannot_start_processes_fills_the_index_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", "")
+    monkeypatch.setattr(Process, "_begin", lambda self: pytest.fail("no process can be started"))
+    with HierarchicalMemory(tmp_path / "memory", embedder="hashing:64", max_tokens=200) as memory:
+        memory.add_steps(lots(60))
+        memory.flush()
+        assert memory.stats().indexed_passages == 60
+        memory.add_steps(lots(60, 60))
+    notes = read_notes(tmp_path / "memory" / "default" / "index")
+    assert notes is not None and notes.passage == 120
+
+
+def test_who_has_the_index_keeps_others_out(memory: HierarchicalMemory) -> None:
+    folder = memory.long_term.folder / "index"
+    memory.long_term.index.leave()
+    with hold_folder(folder), pytest.raises(Exception, match="another process"), hold_folder(folder):
+        pass
