@@ -10,7 +10,7 @@ from tinymem.errors import FormatError
 
 __all__ = ["FORMAT", "MIGRATIONS", "Migration", "check_format", "make_tables", "version_of"]
 
-FORMAT = 6
+FORMAT = 7
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS steps (
@@ -105,7 +105,7 @@ DELETE FROM meta WHERE key = 'prompts';
 """,
     ),
     Migration(
-        5,
+        6,
         "a passage is found by its words before it has a vector, and new vectors are made beside the old ones",
         """
 CREATE TABLE vectors (
@@ -123,7 +123,7 @@ UPDATE meta SET value = substr(value, 1, instr(value, ' ') - 1) WHERE key = 'mad
 """,
     ),
     Migration(
-        6,
+        7,
         "an index follows the journal by itself, and notes beside its files how far it is",
         """
 CREATE TABLE outbox (number INTEGER PRIMARY KEY AUTOINCREMENT, passage INTEGER NOT NULL);
