@@ -18,7 +18,7 @@ from tinymem.recall.diversity import DIVERSITY, SHORT, Repetitions, Utterance
 from tinymem.recall.files.changes import NOTHING, Change, Changes
 from tinymem.recall.opened import Fetch, OpenedPassage, OpenedSteps, PassagePlace
 from tinymem.recall.render import block, format_mark, header, line, speaker_key
-from tinymem.recall.results import Excerpt, LeftOut, Recall
+from tinymem.recall.results import Excerpt, FeatureShares, LeftOut, Recall
 
 __all__ = [
     "BELOW", "ENOUGH", "REPEATS", "TOO_LONG", "UNRELATED", "Limits", "RankedPassage", "block_of",
@@ -254,7 +254,8 @@ class _Packer:
     def united(self) -> list[_Chosen]:
         """Return what is chosen in order of time, slices that adjoin in the same part as one."""
         found: list[_Chosen] = []
-        for chosen in sorted(self.chosen.values(), key=_order_in_time):
+        in_time = sorted(self.chosen.values(), key=lambda item: (item.shown.opened.step.timestamp, *item.passage[:4]))
+        for chosen in in_time:
             before = found[-1].passage if found else None
             if before is not None and (*before[:2], before.end) == chosen.passage[:3]:
                 chosen = _unite(found.pop(), chosen)
@@ -286,7 +287,7 @@ class _Packer:
             tokens=chosen.tokens + self._mark_cost(passage, shown),
             score=passage.score,
             relevance=passage.relevance,
-            why=passage.why(),
+            why=FeatureShares(passage.why),
             times=times,
             varied=varied,
             newer=passage.newer,
@@ -322,10 +323,6 @@ class _Packer:
         if rank > last and len(self.chosen) >= self.most:
             return ENOUGH
         return TOO_LONG if rank < last else BELOW
-
-
-def _order_in_time(chosen: _Chosen) -> tuple[object, ...]:
-    return chosen.shown.opened.step.timestamp, *chosen.passage[:4]
 
 
 def _unite(before: _Chosen, after: _Chosen) -> _Chosen:

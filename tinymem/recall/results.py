@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import overload
 
 from tinymem.protocols import TokenCounter
@@ -16,6 +17,29 @@ from tinymem.steps.terminal import Column, Line, Shown, Table, count_cells, firs
 from tinymem.steps.types import shown_time
 
 __all__ = ["Excerpt", "Explanation", "LeftOut", "Recall"]
+
+
+class FeatureShares(Mapping[str, float]):
+    """The share of each feature in a score, strongest first, worked out once somebody looks."""
+
+    def __init__(self, work_out: Callable[[], Mapping[str, float]]) -> None:
+        self._work_out = work_out
+
+    @cached_property
+    def _shares(self) -> Mapping[str, float]:
+        return self._work_out()
+
+    def __getitem__(self, feature: str) -> float:
+        return self._shares[feature]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._shares)
+
+    def __len__(self) -> int:
+        return len(self._shares)
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
 
 
 @dataclass(frozen=True)
