@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 from itertools import chain
 from pathlib import Path
@@ -28,6 +29,7 @@ import numpy as np
 from benchmarks.harness.documents import command_line
 from benchmarks.harness.summary import circumstances, write_summary
 from tinymem import ActionStep, HierarchicalMemory, MessageStep, Retention, Step, ToolCall, keep_last_n_steps
+from tinymem.archive.indexing.process import process
 
 __all__ = ["main"]
 
@@ -127,7 +129,9 @@ def search(folder: Path, needles: Needles) -> Found:
     found: set[str] = set()
     total = 0
     for file in files:
-        content = file.read_bytes() + file.name.encode()
+        content = file.name.encode()
+        with suppress(FileNotFoundError):  # the index is written
+            content = file.read_bytes() + content
         total += len(content)
         found |= {needle.hex() for needle in needles.bytes if needle in content}
         found |= {f"vector {at}" for at in vectors_in(content, needles.vectors)}
@@ -162,7 +166,10 @@ def one_way(base: Path, name: str, ids: list[str], needles: Needles) -> dict[str
     WAYS[name](memory, ids)
     seconds = time.perf_counter() - begin
     while_open = search(path, needles)
+    if not memory.closed:
+        memory.flush()  # the index is filled anew
     memory.close()
+    process.end()
     after = search(path, needles)
     left = sorted(while_open.names | after.names)
     shutil.rmtree(path)

@@ -22,6 +22,7 @@ from tinymem.stores.sqlite.schema import FORMAT, check_format, make_tables, vers
 __all__ = ["LAST", "RECOVERY", "USED", "Database", "damaged", "guarded", "open_connection"]
 
 MANY = 500  # values in one statement
+EMPTIED_WITHIN = 100  # milliseconds
 MAX_CHANGES = 10_000  # for indexes to follow; where there are more, they begin anew
 # Pages after which the write-ahead log begins again at its start. A commit takes half as long again while the log
 # grows, and with SQLite's own 1,000 that is for hundreds of adds after every opening.
@@ -109,10 +110,10 @@ def _prepare(db: sqlite3.Connection, path: Path) -> None:
     check_format(db, path)  # a newer version may have opened it meanwhile
 
 
-def _open_to_read(path: Path, timeout: float) -> Reading:
+def _open_to_read(path: Path, timeout: float, alone: bool) -> Reading:
     try:
         with guarded(path):
-            reading = open_to_read(path, timeout)
+            reading = open_to_read(path, timeout, alone)
     except OSError as error:
         raise StorageError(
             f"{path} may only be read, and cannot be copied either: {error.strerror or error}; make its folder "
@@ -135,7 +136,7 @@ class Database:
         self._unchanging: FileState | None = None  # the state of files that are read as if nobody wrote them
         self._is_copy = False
         if self.is_read_only:
-            self._db, self._unchanging, self._is_copy = _open_to_read(path, timeout)
+            self._db, self._unchanging, self._is_copy = _open_to_read(path, timeout, read_only)
         else:
             self._db = open_connection(path, create, timeout)
         self._timeout = timeout
@@ -160,7 +161,15 @@ class Database:
         """Close the file; closing twice is no error, and a forked child leaves it to its parent."""
         if not self._lock.inherited:
             with self._lock:
+                if not self.is_read_only:
+                    self._empty_log()
                 self._db.close()
+
+    def _empty_log(self) -> None:
+        """Bring all into the file itself, unless somebody reads for longer: a last reader would leave the log there."""
+        with suppress(sqlite3.Error):
+            self._db.execute(f"PRAGMA busy_timeout={EMPTIED_WITHIN}")
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def _check_writable(self) -> None:
         if self.is_read_only:

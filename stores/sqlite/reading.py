@@ -72,13 +72,14 @@ def state_of(path: Path) -> FileState | None:
     return FileState(file.st_mtime_ns, file.st_size, file.st_ino, logged)
 
 
-def open_to_read(path: Path, timeout: float) -> Reading:
+def open_to_read(path: Path, timeout: float, alone: bool = False) -> Reading:
     """Connect to a journal that may only be read, and write nothing beside it.
 
-    A log is read with its index, which others may go on writing; this connection does not, even where it could, since a
-    writer may have lost its locks by reading the file. Without a log SQLite would have to make one, so the file is
-    opened as one that nobody writes. Where the index cannot be used, the format is an older one, or some steps have no
-    passages yet, a copy is read that has no name and goes with the connection: it is the journal as it is now.
+    A log is read with its index, which others may go on writing. A process that has no other connection to it, `alone`,
+    does not write the index even where it could: a writer may have lost its locks by reading the file. Without a log
+    SQLite would have to make one, so the file is opened as one that nobody writes. Where the index cannot be used, the
+    format is an older one, or some steps have no passages yet, a copy is read that has no name and goes with the
+    connection: it is the journal as it is now. One that is `alone` follows a writer, and needs no passages of all steps.
 
     Raises:
         sqlite3.Error: The journal cannot be read.
@@ -86,15 +87,18 @@ def open_to_read(path: Path, timeout: float) -> Reading:
         OSError: It cannot be copied.
     """
     state = state_of(path)
-    is_open = all(path.with_name(f"{path.name}{end}").exists() for end in LOGS)
-    has_log = is_open or (state is not None and state.logged > 0)
-    uri = f"{path.absolute().as_uri()}?{'mode=ro&readonly_shm=1' if has_log else 'immutable=1'}"
+    has_log = state is not None and state.logged > 0
+    if alone:
+        has_log |= all(path.with_name(f"{path.name}{end}").exists() for end in LOGS)
+    how = f"mode=ro&readonly_shm={int(alone)}" if has_log else "immutable=1"
+    uri = f"{path.absolute().as_uri()}?{how}"
     db = sqlite3.connect(uri, uri=True, check_same_thread=False, isolation_level=None, timeout=timeout)
     is_copied = True
     try:
         try:
             check_format(db, path)
-            is_copied = version_of(db) < FORMAT or db.execute(UNCUT, (MADE,)).fetchone() is not None
+            is_uncut = not alone and db.execute(UNCUT, (MADE,)).fetchone() is not None
+            is_copied = version_of(db) < FORMAT or is_uncut
             return Reading(copy_of(db), None, True) if is_copied else Reading(db, None if has_log else state, False)
         except sqlite3.OperationalError:
             if not has_log:

@@ -334,12 +334,15 @@ def test_an_index_that_lost_something_is_filled_again(in_chroma: Archive, what: 
 
 def test_an_index_that_is_ahead_of_a_journal_from_a_backup_begins_anew(in_chroma: Archive) -> None:
     folder, embedder = in_chroma.folder, in_chroma.queue.embedder
-    shutil.copy(folder / "journal.db", folder / "backup.db")
-    write(in_chroma, [said("the plums are in the cellar", in_chroma.journal.next_number())])
-    in_chroma.queue.embed_pending()
-    in_chroma.index.follow()
     in_chroma.index.leave()
     in_chroma.close()
+    shutil.copy(folder / "journal.db", folder / "backup.db")
+    archive = open_archive(folder, embedder, "chroma")
+    write(archive, [said("the plums are in the cellar", archive.journal.next_number(), timestamp=LATER)])
+    archive.queue.embed_pending()
+    archive.index.follow()
+    archive.index.leave()
+    archive.close()
     os.replace(folder / "backup.db", folder / "journal.db")
     archive = open_archive(folder, embedder, "chroma")
     write(archive, [said(text, archive.journal.next_number() + at) for at, text in enumerate(("figs", "pears"))])

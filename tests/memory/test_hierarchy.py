@@ -643,6 +643,7 @@ def test_by_default_meaning_is_found_through_the_whole_way(tmp_path: Path) -> No
         memory.long_term.index.exact_up_to = 0  # as if it were much
         assert "allergic to chicken" in memory.recall("What food must the kitten not have?", 200).text
         assert memory.stats().store == "chroma"
+        memory.flush()
         assert count_in(memory.long_term) == memory.stats().passages == 121
     assert (tmp_path / "default" / "index" / "chroma.sqlite3").exists()
 

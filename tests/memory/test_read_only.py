@@ -16,6 +16,7 @@ from commands import tinymem as tinymem  # the fixture
 from memories import without_privileges
 
 from tinymem import HierarchicalMemory, MessageStep
+from tinymem.archive.indexing.process import process
 from tinymem.errors import ReadOnlyError, StorageError
 from tinymem.upkeep.examination.diagnosis import doctor, rebuild
 
@@ -36,12 +37,14 @@ def closed(folder: Path) -> HierarchicalMemory:
     memory = fill(folder)
     memory.flush()
     memory.close()
+    process.end()  # which may go on for a moment
     return memory
 
 
 def in_use(folder: Path) -> HierarchicalMemory:
     memory = fill(folder)
     memory.flush()
+    process.end()
     return memory
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from tinymem.archive.indexing.mirror import Mirror
 from tinymem.archive.indexing.notes import Notes, is_taken, read_notes
-from tinymem.archive.indexing.process import can_start, process
+from tinymem.archive.indexing.process import EndedError, can_start, process
 from tinymem.errors import ReadOnlyError, StorageError, safe_summary
 from tinymem.protocols import Ids, Journal, Vectors, VectorStore
 from tinymem.recall.candidates import Nearest, products
@@ -61,11 +61,12 @@ class Index:
 
         One in memory waits until there is almost enough to ask it.
         """
-        return not self._journal.is_read_only and self._journal.any_archived() and self._is_behind()
+        is_due = not self._journal.is_read_only and self._journal.any_archived()
+        return is_due and self._is_of_use() and self._mirror.lacks()
 
-    def _is_behind(self) -> bool:
+    def _is_of_use(self) -> bool:
         is_small = self._journal.last_passage() < self.exact_up_to // 2
-        return not (self._in_memory and (self._is_named or is_small)) and self._mirror.lacks()
+        return not (self._in_memory and (self._is_named or is_small))
 
     # -- in -----------------------------------------------------------------------------------------------------------
 
@@ -93,35 +94,37 @@ class Index:
             raise
 
     def follow(self, progress: Progress = no_progress) -> None:
-        """Wait until the store has all that is embedded now, left the window or not. Raises what the store raises."""
+        """Wait until the store has all that is embedded now, left the window or not. Raises what the store raises.
+
+        It is opened, which finds out if it has lost something.
+        """
         if self._journal.is_read_only:
             raise ReadOnlyError(self._journal.location)
+        is_behind = self._is_of_use() and self._journal.last_passage() > 0
         total, until = self._journal.counts()["passages"], time.monotonic() + FOLLOWED
         before = self.notes
-        while self._is_behind():
-            is_mine = self._is_advanced()
+        while is_behind:
+            self._wait_for_batch()
             if (notes := self.notes) != before:
                 before, until = notes, time.monotonic() + FOLLOWED
                 progress(min(self._journal.passages_until(notes.passage), total), total)
             elif time.monotonic() > until:
-                whose = "the index" if is_mine else "another process, which has the index,"
-                raise StorageError(f"{whose} does not follow the journal in {self._folder.parent}")
+                raise StorageError(f"another process has the index in {self._folder}, and does not fill it")
+            is_behind = self._mirror.lacks()
         if not self._is_elsewhere:
             self._mirror.close()
 
-    def _is_advanced(self) -> bool:
-        """Wait until the store has got a batch; False, after a moment, where another process has it."""
+    def _wait_for_batch(self) -> None:
+        """Wait until the store has got a batch, or for a moment where another process has it, or its own has ended."""
         try:
             if self._is_elsewhere:
                 process.ask("advance", *self._key)
             else:
                 self._follow_here()
         except StorageError as error:
-            if not is_taken(error):
+            if not (is_taken(error) or isinstance(error, EndedError)):
                 raise
             time.sleep(LOOK)
-            return False
-        return True
 
     def finish(self) -> None:
         """Have the store get what it lacks: a process of its own does so after the end of this one too."""
@@ -157,6 +160,8 @@ class Index:
         if not self._is_elsewhere:
             return self._mirror.query(vector, k)
         answer: tuple[Ids, Vectors, int] | None = None
+        if self.notes.store != self._mirror.name or not self.notes.passage:  # or the process would fill it
+            return answer
         with suppress(StorageError, TimeoutError):
             answer = process.ask("query", *self._key, vector, k, within=ANSWERED)
         return answer

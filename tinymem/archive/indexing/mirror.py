@@ -94,7 +94,7 @@ class Mirror:
     def _note(self, notes: Notes) -> None:
         if notes != self._notes:
             write_notes(self._folder, notes)
-        self._notes = notes
+            self._notes = notes
 
     def fail(self, fault: str) -> None:
         """Let go of the store, and note why it cannot be written, unless another process has it."""
@@ -108,8 +108,10 @@ class Mirror:
 
     def _opened(self) -> VectorStore:
         """Return the store, which fits its notes, and these the journal; it begins anew where they did not."""
-        if self._store is not None and self._is_locked and not self.is_outdated():
+        is_noted = self._is_locked and read_notes(self._folder) == self._notes  # or somebody has deleted the files
+        if self._store is not None and is_noted and not self.is_outdated():
             return self._store
+        self.close()
         try:
             self._take_folder()
             notes = self._begin()
@@ -120,7 +122,7 @@ class Mirror:
             count = store.count()
             if count < due or (count and not due):  # its files are gone, or they are not those of the notes
                 store.clear()
-                self._notes = replace(self._notes, passage=0)
+                self._note(replace(self._notes, passage=0))
         except BaseException:
             self.close()
             raise
@@ -135,9 +137,8 @@ class Mirror:
             raise
 
     def _take_folder(self, within: float = 0.0) -> None:
-        if not self._is_locked:
-            self._lock.enter_context(hold_folder(self._folder, within))
-            self._is_locked = True
+        self._lock.enter_context(hold_folder(self._folder, within))
+        self._is_locked = True
 
     def _begin(self) -> Notes:
         """Return the notes to go on from, after what is to go has been cleared."""
@@ -205,6 +206,7 @@ class Mirror:
                 store cannot be cleared.
         """
         with self._guard:
+            self.close()
             try:
                 self._take_folder(within)
                 notes = read_notes(self._folder)

@@ -27,7 +27,7 @@ from filelock import Timeout
 import tinymem.errors
 from tinymem.errors import StorageError
 
-__all__ = ["can_start", "process"]
+__all__ = ["EndedError", "can_start", "process"]
 
 logger = logging.getLogger(__name__)
 

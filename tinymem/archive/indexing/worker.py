@@ -158,7 +158,8 @@ class Worker:
 
     def finish(self, folder: str, name: str) -> None:
         """Do what is left to do for a memory that was closed, and let go of its folder."""
-        self._of(folder, name).is_closed = True
+        if (folder, name) in self._followed:
+            self._followed[folder, name].is_closed = True
 
     def call(self, function: Callable[..., object], *arguments: object) -> object:
         """Return what a function returns that may end the process."""
