@@ -18,13 +18,14 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import re
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -49,6 +50,7 @@ PROGRAM = "benchmarks.answers"
 METHODS = "tinymem,bm25-passages,dense,recency,whole,none"
 JUDGED_TOKENS, VERDICT_TOKENS = 300, 10  # of a judge's prompt beside the answer, about, and of its verdict
 ADVERSARIAL = "adversarial"
+FENCE, STEADY = re.compile(r"\brecalled-\d{12}\b"), "recalled-100200300400"  # its digits depend on a memory's own key
 
 
 @dataclass(frozen=True)
@@ -169,10 +171,15 @@ def _asked_of(
         random.Random(f"{plan.seed} {haystack.id} {query.id}").shuffle(pairs)
         jobs = []
         for place, budget in pairs:
-            recalled = methods[place].recall(query.question, budget)
+            recalled = with_steady_fence(methods[place].recall(query.question, budget))
             label = label_of(plan.methods[place])
             jobs.append(Job(query, label, budget, recalled, _line(path, haystack, query, recalled)))
         yield jobs
+
+
+def with_steady_fence(recalled: Recalled) -> Recalled:
+    """Return a block with the same digits in its fence in every run, or a kept answer would never be found again."""
+    return replace(recalled, text=FENCE.sub(STEADY, recalled.text))
 
 
 def _line(path: Path, haystack: Haystack, query: Query, recalled: Recalled) -> dict[str, Any]:

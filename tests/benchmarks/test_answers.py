@@ -106,7 +106,18 @@ def test_a_run_keeps_every_prompt_and_can_be_scored_again(
 
 def test_a_run_that_broke_off_goes_on_and_asks_nothing_twice(data: Path, server: OpenAIServer, tmp_path: Path) -> None:
     out = tmp_path / "answers.jsonl"
-    command = ["--data", str(data), "--reader", "openai:m", "--out", str(out), "--methods", "whole,none"]
+    command = [
+        "--data",
+        str(data),
+        "--reader",
+        "openai:m",
+        "--out",
+        str(out),
+        "--methods",
+        "tinymem,none",
+        "--budgets",
+        "64",
+    ]
     server.faults = [lambda body: None] * 3 + [lambda body: failure(400, "broken")]
     with pytest.raises(SystemExit, match="broken"):
         main(command)
