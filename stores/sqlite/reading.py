@@ -79,7 +79,7 @@ def open_to_read(path: Path, timeout: float, alone: bool = False) -> Reading:
     does not write the index even where it could: a writer may have lost its locks by reading the file. Without a log
     SQLite would have to make one, so the file is opened as one that nobody writes. Where the index cannot be used, the
     format is an older one, or some steps have no passages yet, a copy is read that has no name and goes with the
-    connection: it is the journal as it is now. One that is `alone` follows a writer, and needs no passages of all steps.
+    connection: it is the journal as it is now. One that is `alone` follows a writer, and needs not all passages.
 
     Raises:
         sqlite3.Error: The journal cannot be read.

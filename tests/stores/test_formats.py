@@ -89,7 +89,7 @@ def test_a_history_that_an_older_version_was_given_is_known(tmp_path: Path) -> N
         assert memory.stats().steps == 6 and memory.long_term.journal.setting("prompts") is None
 
 
-@pytest.mark.parametrize("file", FILES[1:], ids=lambda file: file.name)
+@pytest.mark.parametrize("file", FILES[1:5], ids=lambda file: file.name)
 def test_vectors_stay_those_in_use_and_those_that_were_being_made(tmp_path: Path, file: Path) -> None:
     path = old_journal(tmp_path, file)
     with closing(sqlite3.connect(path)) as db:

@@ -7,8 +7,9 @@ the copied identifier or line stands in what comes back within the budget.
 
 from __future__ import annotations
 
+import math
 import re
-import sqlite3
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -39,6 +40,7 @@ MOST_CHARACTERS = 32_000  # of a question: its end
 MOST_QUESTIONS = 100  # of longer runs some, evenly spread
 MOST_WORDS = 64  # of a question to BM25, the rarest
 SHORTEST = 8  # tokens of a short passage: more than budget / SHORTEST are of no use
+K1, B = 1.2, 0.75  # of BM25
 BAR = 40  # characters
 
 
@@ -185,33 +187,37 @@ class Newest:
 
 
 class BM25(Newest):
-    """Full-text search by SQLite, with the rarest words of the question."""
+    """BM25 (Robertson and Zaragoza, 2009; k1 1.2, b .75), with the rarest words of the question."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._table = sqlite3.connect(":memory:")
-        self._table.execute("CREATE VIRTUAL TABLE said USING fts5(text)")
-        self._table.execute("CREATE VIRTUAL TABLE words USING fts5vocab(said, row)")
+        self._counts: dict[str, dict[int, int]] = {}  # by word, how often it is in each passage
+        self._lengths: list[int] = []
 
     def add(self, steps: Sequence[Step]) -> None:
         """Take in the next steps."""
         before = len(self.passages)
         super().add(steps)
-        rows = enumerate(self.passages[before:], before)
-        self._table.executemany("INSERT INTO said(rowid, text) VALUES (?, ?)", rows)
+        for place, passage in enumerate(self.passages[before:], before):
+            words = _words_of(passage)
+            self._lengths.append(len(words))
+            for word, count in Counter(words).items():
+                self._counts.setdefault(word, {})[place] = count
 
     def rank(self, question: str, most: int) -> Iterable[int]:
         """Return the places of the highest BM25."""
-        words = dict.fromkeys(re.findall(r"[^\W_]+", question.lower()))
-        many = "SELECT doc FROM words WHERE term = ?"
-        counts = [(row[0], word) for word in words for row in self._table.execute(many, (word,))]
-        rarest = " OR ".join(f'"{word}"' for _, word in sorted(counts)[:MOST_WORDS])
-        query = "SELECT rowid FROM said WHERE said MATCH ? ORDER BY rank LIMIT ?"
-        return [row[0] for row in self._table.execute(query, (rarest, most))] if rarest else []
-
-    def close(self) -> None:
-        """Drop the table."""
-        self._table.close()
+        known = {word for word in _words_of(question) if word in self._counts}
+        rarest = sorted(known, key=lambda word: (len(self._counts[word]), word))[:MOST_WORDS]
+        mean = fmean(self._lengths) if self._lengths else 1.0
+        scores: dict[int, float] = {}
+        for word in rarest:
+            counts = self._counts[word]
+            weight = math.log(1 + (len(self._lengths) - len(counts) + 0.5) / (len(counts) + 0.5))
+            for place, count in counts.items():
+                length = 1 - B + B * self._lengths[place] / (mean or 1.0)
+                score = weight * count * (K1 + 1) / (count + K1 * length)
+                scores[place] = scores.get(place, 0.0) + score
+        return sorted(scores, key=lambda place: (-scores[place], place))[:most]
 
 
 class Vectors(Newest):
@@ -235,6 +241,10 @@ class Vectors(Newest):
         cosines = self._vectors @ self._embedder.embed_queries([question])[0]
         places: list[int] = np.argsort(-cosines, kind="stable")[:most].tolist()
         return places
+
+
+def _words_of(text: str) -> list[str]:
+    return re.findall(r"[^\W_]+", text.lower())
 
 
 def bench(
