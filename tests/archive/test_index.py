@@ -27,7 +27,7 @@ from tinymem.archive.indexing.process import process
 from tinymem.embedders.hashing import HashingEmbedder
 from tinymem.embedders.static import StaticEmbedder
 from tinymem.errors import ClosedError, StorageError
-from tinymem.protocols import Ids, Vectors
+from tinymem.protocols import Change, Ids, Vectors
 from tinymem.recall.search import Search
 from tinymem.stores.chroma.store import ChromaStore
 from tinymem.stores.exact import ExactStore
@@ -202,6 +202,30 @@ def test_what_is_replaced_or_marked_is_followed_one_by_one(archive: Archive, sto
     assert store.upserts == [[5], [PASSAGES + 1]]
     assert sorted(store.ids()) == [id for id in range(1, PASSAGES + 2) if id != 7]
     assert not archive.index.lacks
+
+
+def test_what_is_forgotten_while_a_batch_is_read_is_not_taken_for_followed(
+    archive: Archive, store: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive.index.follow()
+    changes = archive.journal.changes
+
+    def forget(after: int) -> list[Change]:
+        monkeypatch.setattr(archive.journal, "changes", changes)
+        if after:
+            archive.delete([9])
+        return changes(after)
+
+    archive.set_milestones([5], True)
+    archive.index.advance()
+    archive.set_milestones([5], False)
+    archive.index._mirror.follow()
+    monkeypatch.setattr(archive.index._mirror, "is_outdated", lambda: False)  # as it was a moment ago
+    monkeypatch.setattr(archive.journal, "changes", forget)
+    assert archive.index._mirror.follow() and 9 in store.ids()
+    monkeypatch.undo()
+    archive.index.follow()
+    assert 9 not in store.ids() and store.count() == PASSAGES - 1
 
 
 def test_after_more_changes_than_are_kept_the_index_begins_anew(

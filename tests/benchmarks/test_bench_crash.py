@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 import tinymem.archive.embedding
-import tinymem.archive.indexing.index
 import tinymem.archive.indexing.indexing
 from benchmarks.harness.summary import read_summary
 from benchmarks.reliability.crash_check import Expected, check
@@ -66,7 +65,6 @@ def worked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Expec
         (tinymem.archive.indexing.indexing, "WAITING"),
         (tinymem.archive.indexing.indexing, "IDLE"),
         (tinymem.archive.embedding, "BATCH"),
-        (tinymem.archive.indexing.index, "BATCH"),
     ):
         monkeypatch.setattr(module, name, getattr(module, name))  # the worker changes them
     worker = Worker(tmp_path / "memory", tmp_path / "ledger", "000", "7")

@@ -77,6 +77,8 @@ class Mirror:
             notes = self._notes
             with self._reading() as journal:
                 changes = journal.changes(notes.change)[:BATCH]
+                if changes and changes[0].passage == ALL_PASSAGES:
+                    return True  # just now, so that it begins anew with the next batch
                 changed = sorted({change.passage for change in changes if change.passage <= notes.passage})
                 again = [row for id in changed for row in journal.passages(id - 1, 1) if row.id == id]
                 fresh = journal.passages(notes.passage, BATCH)
