@@ -183,16 +183,13 @@ def test_a_collection_of_somebody_else_is_refused_and_stays_as_it_was(server: Ch
 
 def test_a_foreign_collection_in_the_memorys_folder_is_left_alone(tmp_path: Path) -> None:
     with opened(tmp_path, "chroma") as memory:
-        fill(memory)
         folder = memory.long_term.folder / "index"
-    shutil.rmtree(folder)
+    client: Any = chromadb.PersistentClient(str(folder), settings=plain())
+    theirs = client.create_collection("tinymem", configuration={"hnsw": {"space": "cosine"}}, embedding_function=None)
+    theirs.add(ids=["1"], embeddings=unit_vectors(1))
+    client.close()
     with opened(tmp_path, "chroma") as memory:
-        client: Any = chromadb.PersistentClient(str(folder), settings=plain())
-        theirs = client.create_collection(
-            "tinymem", configuration={"hnsw": {"space": "cosine"}}, embedding_function=None
-        )
-        theirs.add(ids=["1"], embeddings=unit_vectors(1))
-        client.close()
+        fill(memory)
         answer_of(memory)  # from the journal
         with pytest.raises(StorageError, match="not made by tinymem"):
             memory.flush()

@@ -52,7 +52,7 @@ class Index:
 
     @property
     def notes(self) -> Notes:
-        """How far the store has followed, in whatever process."""
+        """The notes of the store, which say how far it has followed, in whatever process."""
         return read_notes(self._folder) or Notes(self._mirror.name)
 
     @property

@@ -21,7 +21,7 @@ NOTES, LOCK = "mirror.json", "mirror.lock"
 
 @dataclass(frozen=True)
 class Notes:
-    """How far a store has followed.
+    """Notes of a store: where it stands in the journal.
 
     Attributes:
         store: Its name; "" where nothing was ever written.
