@@ -317,9 +317,14 @@ def _embedded_client(folder: Path) -> ClientAPI:
         )
     _used_by = os.getpid()
     import chromadb
+    from chromadb.api.shared_system_client import SharedSystemClient
     from chromadb.config import Settings
 
-    return chromadb.PersistentClient(str(folder), settings=Settings(anonymized_telemetry=False))
+    try:
+        return chromadb.PersistentClient(str(folder), settings=Settings(anonymized_telemetry=False))
+    except BaseException:  # or Chroma would give out the half-made client from now on
+        getattr(SharedSystemClient, "_identifier_to_system", {}).pop(str(folder), None)
+        raise
 
 
 def _check_finite(vectors: Vectors) -> None:

@@ -254,6 +254,7 @@ def test_an_index_that_lags_by_more_than_a_batch_is_a_finding(tmp_path: Path, wa
         memory.add_steps(lots(100))
         memory.flush()
         memory.long_term.indexing.in_background = False  # as in a process that is killed
+        memory.long_term.index.leave()
         memory.add_steps(lots(waiting, 100))
     found = doctor(tmp_path)
     assert found.sound == is_sound

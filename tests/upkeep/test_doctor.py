@@ -21,7 +21,7 @@ from tinymem.errors import InputError, NotAMemoryError, StorageError
 from tinymem.protocols import Vectors
 from tinymem.stores.chroma.store import ChromaStore
 from tinymem.upkeep import Diagnosis, doctor, rebuild
-from tinymem.upkeep.examination.findings import REBUILD, REINDEX, RESTORE
+from tinymem.upkeep.examination.findings import FLUSH, REBUILD, REINDEX, RESTORE
 
 PASSAGES = 1_200  # enough for Chroma to write its graph to files
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", max_tokens=400)
@@ -200,7 +200,7 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
 def test_a_damaged_index_is_found_and_rebuilt_without_embedding(memory: Path, damage: Callable[[Path], None]) -> None:
     damage(memory)
     found = doctor(memory, timeout=600)
-    assert not found.sound and {finding.advice for finding in found.findings} == {REBUILD}
+    assert not found.sound and {finding.advice for finding in found.findings} <= {REBUILD, FLUSH}
     assert found.counts["passages"] == found.counts["terms"] == PASSAGES, "the journal is sound"
     assert rebuild(memory) == PASSAGES
     assert doctor(memory).sound and recalls(memory)
@@ -268,7 +268,7 @@ class Bad(ExactStore):
 @pytest.mark.parametrize(
     ("kind", "said"),
     [
-        ("crash", r"reading the index crashed the process \(SIGSEGV\)"),
+        ("crash", r"reading the index crashed the process"),
         ("hang", r"the index did not answer within 2 seconds"),
         ("fail", r"reading the index failed: OSError: the bus is on fire"),
     ],

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tinymem.archive.folders import INDEX, namespace_folder, open_namespace_journal, to_place
 from tinymem.archive.indexing.index import Index
-from tinymem.archive.indexing.process import can_start, process
+from tinymem.archive.indexing.process import EndedError, can_start, process
 from tinymem.errors import ReadOnlyError, StorageError
 from tinymem.recall.files.notes import renew_notes
 from tinymem.registry import DEFAULT_STORE, check_store_spec, is_in_memory
@@ -129,6 +129,8 @@ def _of_index(folder: Path, store: str, timeout: float) -> list[Finding]:
     except TimeoutError:
         process.end()
         return [Finding(f"the index did not answer within {timeout:g} seconds", REBUILD)]
+    except EndedError:
+        return [Finding("reading the index crashed the process", REBUILD)]
     except StorageError as error:
-        return [Finding(f"reading the index crashed the process: {error}", REBUILD)]
+        return [Finding(f"reading the index failed: {error}", REBUILD)]
     return found
