@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from memories import START
 
-import tinymem.archive.indexing.index
+import tinymem.archive.indexing.mirror
 import tinymem.archive.indexing.indexing
 from tinymem import ActionStep, FinalAnswerStep, HierarchicalMemory, MessageStep, TaskStep, ToolCall
 from tinymem.errors import FormatError, InputError, PruneError, StorageError, TinymemError
@@ -104,7 +104,7 @@ def test_without_space_every_error_says_so_and_nothing_is_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: Callable[[Path], Any], store: str
 ) -> None:
     monkeypatch.setattr(tinymem.archive.indexing.indexing, "WAITING", 500)
-    monkeypatch.setattr(tinymem.archive.indexing.index, "BATCH", 20)
+    monkeypatch.setattr(tinymem.archive.indexing.mirror, "BATCH", 20)
     with small(tmp_path) as enlarge:
         memory = open_memory(tmp_path / "memory", store=store)
         memory.long_term.index.exact_up_to = 0

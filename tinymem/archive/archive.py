@@ -45,6 +45,7 @@ from tinymem.steps.step import Step
 from tinymem.steps.types import corrected_ids
 from tinymem.stores.filter import Filter
 from tinymem.stores.journals import open_journal
+from tinymem.stores.locks import release_when_interrupted
 
 __all__ = ["Archive"]
 
@@ -153,7 +154,7 @@ class Archive:
         While the embedder fails, passages that wait for it are included, without vectors. `progress` hears of passages
         that are read from the journal, after each batch.
         """
-        with self.journal.snapshot():
+        with release_when_interrupted(), self.journal.snapshot():
             try:
                 snapshot = self._follow_journal(progress)
             except (ValueError, TypeError, OverflowError) as error:  # a vector of another length, a text for a number
@@ -165,7 +166,8 @@ class Archive:
         written = self.files.write(snapshot, embedder)
         if written is None:
             return snapshot
-        with self.journal.snapshot():  # its lock, since another thread may have gone on meanwhile
+        # with the journal's lock, since another thread may have gone on meanwhile
+        with release_when_interrupted(), self.journal.snapshot():
             if self._snapshot.rewrites == written.rewrites:
                 self._snapshot = written
         return written

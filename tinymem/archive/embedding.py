@@ -154,7 +154,8 @@ class EmbeddingQueue:
         """
         if self._journal.waiting_tokens() < at_least:
             return 0
-        self.cut_new()
+        with release_when_interrupted():
+            self.cut_new()
         if self._journal.is_read_only:  # before anything is embedded in vain
             raise ReadOnlyError(self._journal.location)
         with self.lock, release_when_interrupted():

@@ -71,7 +71,8 @@ class Search:
         `limits` are those of `Limits`. Where `min_relevance` is None, what is not worth its tokens to a question is
         left out.
         """
-        return self._explained(text, budget, now, Limits(**limits), hidden, only).recalled
+        with release_when_interrupted():
+            return self._explained(text, budget, now, Limits(**limits), hidden, only).recalled
 
     def explain(
         self,
@@ -84,7 +85,8 @@ class Search:
         **limits: Any,
     ) -> Explanation:
         """Return what `recall` gives for the same arguments, and the best of what it does not, with reasons."""
-        return self._explained(text, budget, now, Limits(left_out=next_best, **limits), hidden, only)
+        with release_when_interrupted():
+            return self._explained(text, budget, now, Limits(left_out=next_best, **limits), hidden, only)
 
     def score(
         self, text: str, now: datetime, allowed: npt.NDArray[np.bool_], catalog: Snapshot | None = None
@@ -128,16 +130,15 @@ class Search:
             note = past.queue.trouble or unknown_names(only, snapshot)
             return Explanation(text, budget, Recall("", 0, (), note), ())
         query, corrections = past.queue.question(text, snapshot, now), past.corrections
-        with release_when_interrupted():
-            catalog, found = self._candidates(query, allowed, snapshot, only, hidden)
-            if not query.is_stretch and limits.min_relevance != 0:  # who wants everything gets requests, too
-                open_steps = partial(past.opened.of, fetch=past.fetch)
-                found = found.without(find_requests(query.text, found, catalog, hidden, open_steps))
-            scored = ScoredCandidates.of(query, catalog, found, self._fusion)
-            allowed = allowed if catalog is snapshot else catalog.allowed(only, hidden)
-            current = partial(put_corrections, corrections=corrections, catalog=catalog, allowed=allowed)
-            newest = partial(places_of, catalog, allowed)
-            packed = self._packed(scored, text, budget, limits, current, newest)
+        catalog, found = self._candidates(query, allowed, snapshot, only, hidden)
+        if not query.is_stretch and limits.min_relevance != 0:  # who wants everything gets requests, too
+            open_steps = partial(past.opened.of, fetch=past.fetch)
+            found = found.without(find_requests(query.text, found, catalog, hidden, open_steps))
+        scored = ScoredCandidates.of(query, catalog, found, self._fusion)
+        allowed = allowed if catalog is snapshot else catalog.allowed(only, hidden)
+        current = partial(put_corrections, corrections=corrections, catalog=catalog, allowed=allowed)
+        newest = partial(places_of, catalog, allowed)
+        packed = self._packed(scored, text, budget, limits, current, newest)
         if past.is_current(snapshot):
             return replace(packed, corrections=corrections)
         # something was forgotten meanwhile, here or elsewhere
