@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from memories import START
 
-import tinymem.archive.indexing.mirror
 import tinymem.archive.indexing.indexing
+import tinymem.archive.indexing.mirror
 from tinymem import ActionStep, FinalAnswerStep, HierarchicalMemory, MessageStep, TaskStep, ToolCall
 from tinymem.errors import FormatError, InputError, PruneError, StorageError, TinymemError
 from tinymem.stores.sqlite.journal import SqliteJournal
