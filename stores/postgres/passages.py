@@ -88,7 +88,11 @@ class Passages(Database):
         """Return up to `limit` embedded passages with ids above `after`, in order."""
         if self._newest and self._newest == (self._seen_version(), after):
             return []
-        return self._passages(_EMBEDDED, after, limit)
+        rows = self._passages(_EMBEDDED, after, limit)
+        version = self._seen_version()
+        if version is not None and 0 < len(rows) < limit:
+            self._newest = version, rows[-1].id
+        return rows
 
     def _passages(self, sql: str, after: int, limit: int, **more: str) -> list[EmbeddedPassage]:
         rows = self.read(sql, {"ns": self.id, "after": after, "most": limit, **more})

@@ -97,6 +97,7 @@ class Archive:
             self._snapshot = Snapshot(self.queue.dimensions)
             self._waiting = self._snapshot, self._snapshot  # a snapshot, and that with passages that wait
             self._version = self.journal.version()
+            self.last_step = 0  # the newest that a question could find when one was last asked
         except BaseException:
             self.journal.close()
             raise
@@ -157,6 +158,7 @@ class Archive:
         with release_when_interrupted(), self.journal.snapshot():
             try:
                 snapshot = self._follow_journal(progress)
+                self.last_step = snapshot.last_step
             except (ValueError, TypeError, OverflowError) as error:  # a vector of another length, a text for a number
                 raise self.journal.damaged(error) from error
             if not self._is_due(snapshot):

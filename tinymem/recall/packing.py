@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from tinymem.protocols import TokenCounter
 from tinymem.recall.diversity import DIVERSITY, SHORT, Repetitions, Utterance
-from tinymem.recall.files.changes import NOTHING, Change, Changes
+from tinymem.recall.files.changes import NOTHING, Change, Changes, may_touch
 from tinymem.recall.opened import Fetch, OpenedPassage, OpenedSteps, PassagePlace
 from tinymem.recall.render import block, format_mark, header, line, speaker_key
 from tinymem.recall.results import Excerpt, FeatureShares, LeftOut, Recall
@@ -108,7 +108,7 @@ class _Packer:
         self.chosen: dict[PassagePlace, _Chosen] = {}
         self.passed: dict[int, str] = {}  # ranks that are not looked at again, and the reason of those left out
         self.opened: dict[PassagePlace, OpenedPassage] = {}
-        self.touching: set[int] = set()  # numbers of steps that touched files or ran commands
+        self.is_read = False  # whether it is known what the opened steps touched
         self.headers: set[str] = set()  # of what is chosen,
         self.labelled: set[tuple[int, ...]] = set()  # and its parts
         self.room = 0
@@ -162,10 +162,8 @@ class _Packer:
         place = self.ranked[rank][:4]
         if place not in self.opened:
             places = [passage[:4] for passage in self.ranked[rank : rank + FETCHED]]
-            opened = self.steps.passages(places, self.fetch)
-            self.opened |= opened
-            if self.changes is not None:
-                self.touching |= self.changes.read([passage.opened.step for passage in opened.values()])
+            self.opened |= self.steps.passages(places, self.fetch)
+            self.is_read = False
         return self.opened.get(place)
 
     def _cost(self, passage: RankedPassage, shown: OpenedPassage) -> int:
@@ -233,8 +231,11 @@ class _Packer:
 
     def _change(self, passage: RankedPassage, opened: OpenedPassage) -> Change:
         """Return what changed since of what a passage shows."""
-        if self.changes is None or passage.number not in self.touching:
+        if self.changes is None or not may_touch(opened.opened.step):
             return NOTHING
+        if not self.is_read:  # of all at once
+            self.changes.read(other.opened.step for other in self.opened.values())
+            self.is_read = True
         return self.changes.since(opened.opened.step, opened.opened.parts, *passage[1:4])
 
     def _alike(
@@ -247,7 +248,6 @@ class _Packer:
         shared = {place: len(words.intersection(other.said.text.split())) for place, other in others.items()}
         if not shared:
             return None
-        self.touching.add(number)
         place = max(shared, key=shared.__getitem__)
         return passage._replace(number=number, part=place[1], start=place[2], end=place[3]), others[place]
 

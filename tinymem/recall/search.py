@@ -158,7 +158,7 @@ class Search:
             return current(scored.ranked(None, least, below))
 
         room = budget if is_relevant else min(budget, LITTLE)
-        past.changes.follow()
+        past.changes.follow(catalog.last_step)
         changes = past.changes
         if limits.as_of is not None:
             then = catalog.step[catalog.time <= limits.as_of.timestamp()]

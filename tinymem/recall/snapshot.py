@@ -180,8 +180,10 @@ class Snapshot:
 
     @property
     def last_step(self) -> int:
-        """The number of the newest step of the memory."""
-        return int(self.step[-1]) if self.last is None else self.last
+        """The number of the newest step of the memory; 0 if there is none."""
+        if self.last is not None:
+            return self.last
+        return int(self.step[-1]) if len(self) else 0
 
     def frequencies(self, codes: Codes, counts: Ids) -> Ids:
         """Return the number of all passages with each of these identifiers; `counts` have it here."""

@@ -197,7 +197,7 @@ def test_a_recall_from_a_slice_takes_few_round_trips(
     for text in (*QUESTIONS, STRETCH):
         trips.clear()
         assert memory.recall(text, 400, **limits).items
-        assert 4 < len(trips) <= 17  # of which one reads how commands ended that failed
+        assert 4 < len(trips) <= 13  # of which one reads how commands ended that failed
 
 
 def test_an_act_is_the_same_in_both_places() -> None:

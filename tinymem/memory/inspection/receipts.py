@@ -80,7 +80,7 @@ class Receipt:
         time: When it was recalled.
         tokens: Its tokens.
         items: Its excerpts, in the order in which they stand in it.
-        after: The number of the newest step when it was recalled.
+        after: The number of the newest step that could be recalled then.
         session: A keyed hash of the session that may use it, so that its name can be forgotten; "" for any.
         id: Its own name.
     """
@@ -159,8 +159,8 @@ class Receipts:
         if self.is_on and (recall.items or corrections):
             items = _items_of(recall, corrections)
             tokens = recall.tokens + sum(excerpt.tokens for excerpt in corrections)
-            newest = self._archive.journal.next_number() - 1
-            self._hold(Receipt(when, tokens, items, newest, self._hash(session)), query or "")
+            receipt = Receipt(when, tokens, items, self._archive.last_step, self._hash(session))
+            self._hold(receipt, query or "")
         self._callbacks.recalled(recall)
 
     def totals(self) -> Totals:

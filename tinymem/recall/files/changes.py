@@ -19,7 +19,7 @@ from tinymem.steps.step import Part, Step
 from tinymem.steps.types import MessageStep
 from tinymem.stores.filter import folders_of
 
-__all__ = ["NOTHING", "Change", "Changes", "Span"]
+__all__ = ["NOTHING", "Change", "Changes", "Span", "may_touch"]
 
 # Of lines that are gone: start, end, and what says so; what passed later is said before a passage, in the place of none
 Span: TypeAlias = tuple[int, int, str]
@@ -78,6 +78,7 @@ class Changes:
 
     def _clear(self) -> None:
         self._is_behind = True
+        self._newest: int | None = None
         self._until = 0  # the last step whose notes are here, of the files that are
         self._touched: dict[int, list[tuple[int, str]]] = {}  # by step: calls and the paths that they touch
         self._notes: dict[str, list[FileNote]] = {}
@@ -85,17 +86,19 @@ class Changes:
         self._found: dict[tuple[int, int, int, int], Change] = {}
         self._json: dict[tuple[int, int], list[ShownLine] | None] = {}  # of parts that are JSON
 
-    def follow(self) -> None:
-        """Take in what was done since, once something of it is asked for."""
-        self._is_behind = True
+    def follow(self, newest: int | None = None) -> None:
+        """Take in what was done up to the `newest` step, else of all, once something of it is asked for."""
+        self._is_behind, self._newest = True, newest
 
     def _follow(self) -> None:
-        newest = self._journal.next_number() - 1 if self._last is None else self._last
+        newest = self._newest if self._last is None else self._last
+        if newest is None:
+            newest = self._journal.next_number() - 1
         if len(self._touched) > KEPT:
             self._clear()
         self._is_behind = False
         self._json = {}
-        if newest != self._until:
+        if newest > self._until:
             notes = self._journal.file_notes_after(self._until) if self._notes else []
             self._take({path: [*self._notes.get(path, ()), *new] for path, new in notes_by_path(notes).items()})
             self._until = newest
@@ -105,7 +108,7 @@ class Changes:
 
         Steps that ran commands whose end is known are among these.
         """
-        numbers = {step.step_number or 0 for step in steps if _may_touch(step)}
+        numbers = {step.step_number or 0 for step in steps if may_touch(step)}
         if not numbers:
             return numbers
         with self._lock:
@@ -244,7 +247,8 @@ def _mark_of(note: FileNote) -> str:
     return f"changed since, see #{note.step}" if note.kind == READ else f"changed by #{note.step}"
 
 
-def _may_touch(step: Step) -> bool:
+def may_touch(step: Step) -> bool:
+    """Return whether a step may have touched files or run commands, or show what did."""
     if isinstance(step, ActionStep):
         return any(is_file_tool(call.name) for call in step.tool_calls)
     return isinstance(step, MessageStep) and bool(step.tool_call_id)
