@@ -109,6 +109,7 @@ class Build:
         found: dict[str, Any] = {"archive": self._fill(), **self._adds(), **self._asks()}
         counts = self.memory.stats()
         found["forget"] = self._forgets()
+        self.memory.flush()  # the index, which was begun again by the last forget
         self.memory.close()
         if self.plain is not None:
             self.plain.close()
