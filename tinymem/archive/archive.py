@@ -95,6 +95,7 @@ class Archive:
             self.indexing = Indexing(self.journal, self.queue, self.index, folder)
             self.key = self.queue.key
             self._snapshot = Snapshot(self.queue.dimensions)
+            self._taken_out: dict[int, Sequence[int]] = {}  # steps deleted here since then, by the rewrites after that
             self._waiting = self._snapshot, self._snapshot  # a snapshot, and that with passages that wait
             self._version = self.journal.version()
             self.last_step = 0  # the newest that a question could find when one was last asked
@@ -203,7 +204,7 @@ class Archive:
             self._version, self._corrections = version, None
         is_guess = self._snapshot.dimensions != self.queue.dimensions  # before the embedder could be reached
         if rewrites != self._snapshot.rewrites or is_guess:
-            self._begin_again(rewrites)
+            self._begin_again(rewrites, None if is_guess else self._without_deleted(rewrites))
         if (outline := self._outline()) is not None:
             outline.rewrites = rewrites
             return outline
@@ -215,6 +216,7 @@ class Archive:
         self.opened.clear()
         self.changes = Changes(self.journal)
         self._corrections = None
+        self._taken_out = {}
         dimensions = self.queue.dimensions
         if found is None and self.queue.is_known and not self.queue.is_failing:
             found = self.files.load(rewrites, self.journal.setting(EMBEDDER) or "", dimensions)
@@ -343,11 +345,18 @@ class Archive:
             ) from error
 
     def _take_out(self, numbers: Sequence[int]) -> None:
-        """Take steps that were just deleted out of the snapshot, which saves reading all others again."""
+        """Note steps that were just deleted: the next question takes them out of the snapshot, all of them at once."""
+        self.opened.clear()
+        self.changes = Changes(self.journal)
         with self.journal.snapshot():
-            rewrites = count_rewrites(self.journal)
-            if rewrites == self._snapshot.rewrites + 1:
-                self._begin_again(rewrites, self._snapshot.without(numbers))
+            self._taken_out[count_rewrites(self.journal)] = numbers
+
+    def _without_deleted(self, rewrites: int) -> Snapshot | None:
+        """Return the snapshot without what was deleted since; None where others did so, or steps were marked."""
+        since = range(self._snapshot.rewrites + 1, rewrites + 1)
+        if not since or not all(number in self._taken_out for number in since):
+            return None
+        return self._snapshot.without([step for number in since for step in self._taken_out[number]])
 
     def purge(self) -> None:
         """Remove the vectors of deleted steps from the index's files, and what was left of them in the journal's.
