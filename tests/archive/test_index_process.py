@@ -5,9 +5,11 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sqlite3
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from types import FrameType
 
@@ -111,7 +113,30 @@ def test_a_process_that_hangs_is_killed_and_the_memory_goes_on(
     monkeypatch.setattr(module, "ENDS_WITHIN", 0.3)
     call(memory)
     assert is_gone(stopped)
-    assert any(record.levelname == "WARNING" and "was killed" in record.message for record in caplog.records)
+    assert call is forget_first or any(
+        record.levelname == "WARNING" and "was killed" in record.message for record in caplog.records
+    )
+
+
+def read_for_long(journal: Path, begun: Path) -> None:
+    with closing(sqlite3.connect(journal)) as db:
+        db.execute("BEGIN")
+        db.execute("SELECT count(*) FROM steps").fetchone()
+        begun.touch()
+        time.sleep(600)
+
+
+def test_forgetting_waits_for_no_process_of_its_own_that_reads_the_journal(
+    memory: HierarchicalMemory, tmp_path: Path
+) -> None:
+    process.tell("call", read_for_long, memory.long_term.folder / "journal.db", tmp_path / "begun")
+    for _ in range(3_000):
+        if (tmp_path / "begun").exists():
+            break
+        time.sleep(0.02)
+    reader = pid()
+    assert memory.forget(memory.get(1).id) == 1
+    assert is_gone(reader) and b"plum0" not in (memory.long_term.folder / "journal.db").read_bytes()
 
 
 def test_closing_a_memory_waits_for_no_process_that_hangs(tmp_path: Path) -> None:

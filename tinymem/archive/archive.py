@@ -382,6 +382,7 @@ class Archive:
             if instead is not None:
                 instead()
         if instead is None:
+            self.index.stop()
             self.journal.scrub("the steps are deleted", "their text stays")
 
     def close(self) -> None:

@@ -27,7 +27,7 @@ __all__ = ["EXACT_UP_TO", "LET_GO", "Index"]
 EXACT_UP_TO = 100_000  # passages up to which search is exact
 ANSWERED = 0.05  # seconds that a search waits for an answer, before it is exact
 LET_GO = 10.0  # seconds that forgetting waits for another process to let go of the index,
-FOLLOWED = 30.0  # and that flushing waits for it to go on
+FOLLOWED = 90.0  # and that flushing waits for it to go on, longer than a process that hangs is waited for at first
 LOOK = 0.05  # seconds between two looks if it has
 NOTHING = np.zeros(0, np.int64), np.zeros(0, np.float32)
 
@@ -104,18 +104,21 @@ class Index:
         total, until = self._journal.counts()["passages"], time.monotonic() + FOLLOWED
         before = self.notes
         while is_behind:
-            self._wait_for_batch()
+            error = self._wait_for_batch()
             if (notes := self.notes) != before:
                 before, until = notes, time.monotonic() + FOLLOWED
                 progress(min(self._journal.passages_until(notes.passage), total), total)
             elif time.monotonic() > until:
-                raise StorageError(f"another process has the index in {self._folder}, and does not fill it")
+                raise error or StorageError(f"the index in {self._folder} lacks something, and gets nothing")
             is_behind = self._mirror.lacks()
         if not self._is_elsewhere:
             self._mirror.close()
 
-    def _wait_for_batch(self) -> None:
-        """Wait until the store has got a batch, or for a moment where another process has it, or its own has ended."""
+    def _wait_for_batch(self) -> StorageError | None:
+        """Wait until the store has got a batch, or for a moment where that cannot be yet, and return the reason.
+
+        It is that another process has the store, or that its own has ended.
+        """
         try:
             if self._is_elsewhere:
                 process.ask("advance", *self._key)
@@ -125,6 +128,8 @@ class Index:
             if not (is_taken(error) or isinstance(error, EndedError)):
                 raise
             time.sleep(LOOK)
+            return error
+        return None
 
     def finish(self) -> None:
         """Have the store get what it lacks: a process of its own does so after the end of this one too."""
@@ -180,6 +185,11 @@ class Index:
             except StorageError as error:
                 if not is_taken(error) or self._mirror.is_outdated():  # or another process has done it
                     raise
+
+    def stop(self) -> None:
+        """End the other process at once: it may be reading the journal, and what it writes is to be deleted."""
+        if self._is_elsewhere:
+            process.stop()
 
     def renew(self, progress: Progress = no_progress) -> None:
         """Clear and fill the store; `progress` and errors are as in `follow`."""
