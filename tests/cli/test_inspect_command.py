@@ -32,6 +32,7 @@ for command in {COMMANDS!r}:
         assert not ended.code
 """
 WITHOUT_RICH = f"import sys; sys.modules['rich'] = None{WITH_RICH}"
+SIZE = re.compile(r"on disk .*\n")  # opening the journal and filling the index change it
 unix = pytest.mark.skipif(os.name != "posix", reason="terminals of Unix")
 
 
@@ -90,9 +91,8 @@ def test_what_is_printed_is_the_report(tinymem: Run, memory: Path, monkeypatch: 
         explained = opened.explain("Where is staging?", 200).text(100)
     shown = tinymem("inspect", "--steps", "5")
     drawn = tinymem("show")
-    size = re.compile(r"on disk .*\n")  # the journal grows when it is opened
-    assert (shown.status, size.sub("", shown.out), shown.err) == (0, size.sub("", f"{report}\n"), "")
-    assert (drawn.status, size.sub("", drawn.out), drawn.err) == (0, size.sub("", f"{picture}\n"), "")
+    assert (shown.status, SIZE.sub("", shown.out), shown.err) == (0, SIZE.sub("", f"{report}\n"), "")
+    assert (drawn.status, SIZE.sub("", drawn.out), drawn.err) == (0, SIZE.sub("", f"{picture}\n"), "")
     assert tinymem("visualize") == drawn
     assert tinymem("explain", "Where is staging?", "--max-tokens", "200") == Done(0, f"{explained}\n", "")
 
@@ -100,7 +100,8 @@ def test_what_is_printed_is_the_report(tinymem: Run, memory: Path, monkeypatch: 
 @pytest.mark.slow
 def test_piped_output_is_the_same_without_rich_and_has_no_escapes(memory: Path) -> None:
     shown = piped(WITH_RICH, memory.parent, FORCE_COLOR="1")
-    assert shown == piped(WITHOUT_RICH, memory.parent, FORCE_COLOR="1")
+    plain = piped(WITHOUT_RICH, memory.parent, FORCE_COLOR="1")
+    assert SIZE.sub("", shown) == SIZE.sub("", plain)
     assert "\x1b" not in shown and shown.count("HierarchicalMemory") == 3
 
 
