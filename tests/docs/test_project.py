@@ -65,6 +65,16 @@ def test_the_drawing_has_every_package_in_the_order_of_the_contract() -> None:
         assert f"| `{package if package in ('embedders', 'stores') else f'tinymem/{package}'}/` |" in table
 
 
+def test_what_the_architecture_says_where_to_look_for_is_there() -> None:
+    _, _, rest = (DOCS / "architecture.md").read_text("utf-8").partition("## Where to look\n")
+    rows = [line.split("|")[2:4] for line in rest.partition("\n## ")[0].splitlines() if "`" in line]
+    assert len(rows) >= 10
+    for files, names in rows:
+        places = zip(re.findall(r"`(\S+)`", files), re.findall(r"`(\w+)`", names), strict=True)
+        for file, name in places:
+            assert re.search(rf"(?:def|class) {name}\b", (REPOSITORY / file).read_text("utf-8")), (file, name)
+
+
 def test_there_is_a_decision_for_each_page_of_the_list() -> None:
     pages = {path.name for path in (DOCS / "decisions").glob("*.md")} - {"README.md"}
     listed = re.findall(r"\]\((\w[\w-]*\.md)\)", (DOCS / "decisions" / "README.md").read_text("utf-8"))
