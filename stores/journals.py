@@ -20,7 +20,7 @@ from tinymem.stores.sqlite.schema import check_format
 if TYPE_CHECKING:
     from tinymem.stores.postgres.journal import PostgresJournal
 
-__all__ = ["RECOVERY", "check_unused", "erase_shared", "has_journal", "has_steps", "is_address",
+__all__ = ["RECOVERY", "back_up", "check_unused", "erase_shared", "has_journal", "has_steps", "is_address",
            "journal_files", "migrate_tables", "open_journal", "open_shared", "schema", "scrub_shared", "shared_names",
            "shown_address"]  # fmt: skip
 
@@ -119,6 +119,14 @@ def open_journal(folder: Path, create: bool = True, read_only: bool = False) -> 
         FormatError: The journal is damaged, or of a newer format.
     """
     return SqliteJournal(folder / FILE, create, read_only=read_only)
+
+
+def back_up(source: Journal, target: Journal) -> bool:
+    """Copy a journal in a folder over another in one, all or nothing; False where one of them is in a database."""
+    if not isinstance(source, SqliteJournal) or not isinstance(target, SqliteJournal):
+        return False
+    source.back_up(target)
+    return True
 
 
 def has_journal(folder: Path) -> bool:

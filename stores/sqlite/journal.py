@@ -56,6 +56,11 @@ class SqliteJournal(Steps, Passages):
         finally:
             other.close()
 
+    def back_up(self, target: SqliteJournal) -> None:
+        """Copy this journal over another one, in one transaction, while this one may be in use."""
+        with self._lock, target._lock, guarded(target.path):
+            self._db.backup(target._db)
+
     def delete(self, passages_of: Mapping[int, Sequence[str]], replaced: bool = False) -> bool:
         """Remove steps for good, and the summaries that cover them; False if a number of passages does not match.
 

@@ -244,7 +244,7 @@ def test_what_is_added_meanwhile_is_not_in_the_export(tmp_path: Path) -> None:
 
 def test_a_namespace_that_is_in_use_is_refused(tmp_path: Path, memory: Path) -> None:
     before = exported(memory)
-    with pytest.raises(InputError, match=r"namespace 'default' is in use \(holds 37 steps.*choose a new one"):
+    with pytest.raises(InputError, match=r"default/journal\.db is in use \(holds 37 steps.*choose a new name"):
         take_in(memory, written(tmp_path, before))
     assert exported(memory) == before
     with open_memory(tmp_path / "noted") as noted:

@@ -16,7 +16,7 @@ from urllib.parse import quote, unquote
 
 from tinymem.errors import FormatError, InputError, NotAMemoryError, StorageError
 from tinymem.protocols import Journal
-from tinymem.protocols.settings import MOVING, NAMESPACE
+from tinymem.protocols.settings import NAMESPACE
 from tinymem.steps.checks import to_path
 from tinymem.stores.files import make_private_file, make_private_folder, warn_if_open
 from tinymem.stores.journals import has_journal, is_address, open_journal, open_shared, shared_names
@@ -118,8 +118,8 @@ def namespaces(path: str | Path) -> list[str]:
     return sorted(unquote(name) for name in held if _is_folder_name(name))
 
 
-def check_name(journal: Journal, namespace: str, is_moving: bool = False) -> None:
-    """Raise StorageError unless the journal belongs to this namespace, and is whole; a new journal gets the name."""
+def check_name(journal: Journal, namespace: str) -> None:
+    """Raise StorageError unless the journal belongs to this namespace; a new journal gets the name."""
     if (kept := journal.setting(NAMESPACE)) is None:
         journal.keep({NAMESPACE: namespace}, replace=False)
         kept = journal.setting(NAMESPACE)
@@ -127,11 +127,6 @@ def check_name(journal: Journal, namespace: str, is_moving: bool = False) -> Non
         raise StorageError(
             f"{journal.location} belongs to another namespace than {namespace!r}: a namespace is opened by its exact "
             "name, and its folder cannot be renamed, copied or linked"
-        )
-    if journal.setting(MOVING) and not is_moving:
-        raise StorageError(
-            f"{journal.location} is not whole yet: run the same `tinymem migrate --from ... --to ...` again, which "
-            "goes on where it stopped, or forget this namespace"
         )
 
 

@@ -116,8 +116,8 @@ def migrate(
 ) -> None:
     """Make the tables of a database or bring them up to date; or copy memories between folders and databases.
 
-    A copy is compared with its source, byte for byte. After an interruption, the same command goes on where it stopped.
-    Stop what adds to the source before.
+    Each namespace is copied whole or not at all. After an interruption, the same command goes on with those that are
+    not there yet. What comes into a database or out of one is embedded when the copy is opened.
 
     Example: tinymem migrate --from ./memory --to "$URL"
     """
@@ -149,13 +149,11 @@ def _copy(source: str, target: str, namespace: str | None) -> tuple[list[dict[st
     from tinymem.steps.progress import show_progress
     from tinymem.upkeep.migration import migrate as copy
 
-    with show_progress(sys.stderr, "copying", "steps and passages, copied and compared") as progress:
+    with show_progress(sys.stderr, "copying", "steps") as progress:
         done = copy(source, target, namespace=namespace, progress=progress)
-    lines = [
-        f"{copied.namespace}: {pluralize(copied.steps, 'step')} and {pluralize(copied.passages, 'passage')} are the "
-        f"same in both places (SHA-256 {copied.checksum[:16]}...)"
-        for copied in done
-    ]
+    lines = [f"{copied.namespace}: {pluralize(copied.steps, 'step')} in both places." for copied in done]
+    if any(copied.steps and not copied.passages for copied in done):
+        lines.append("The copy is embedded when it is opened.")
     return [*map(dataclasses.asdict, done)], "\n".join(lines)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["CLEARED", "EMBEDDER", "EMBEDDER_CHANGES", "EMBEDDER_NAME", "FENCE_KEY", "MADE", "MOVING", "NAMESPACE",
+__all__ = ["CLEARED", "EMBEDDER", "EMBEDDER_CHANGES", "EMBEDDER_NAME", "FENCE_KEY", "MADE", "NAMESPACE",
            "OPEN_CALLS", "RECEIPTS", "REWRITES", "SCRATCHPAD", "TRANSCRIPT", "UNENDED", "UNSCRUBBED", "UNSPLIT",
            "WINDOW_CHANGES"]  # fmt: skip
 
@@ -19,7 +19,6 @@ WINDOW_CHANGES = "window_changes"  # how often the window was changed other than
 # The rest of tinymem keeps these.
 CLEARED = "cleared"  # the number of the next step when the window was last cleared
 FENCE_KEY = "fence_key"  # the key, in hexadecimal digits, that fences are derived with
-MOVING = "moving"  # while the journal is made as a copy of another one, which is not whole yet
 NAMESPACE = "namespace"  # the name of the namespace that the journal belongs to
 OPEN_CALLS = "open_calls"  # calls without a result: the number of the step, by call id, as JSON
 RECEIPTS = "receipts"  # the blocks that were recalled, without their texts, and their sums, as JSON

@@ -14,7 +14,7 @@ from tinymem.archive.embedding import BATCH
 from tinymem.archive.folders import namespace_folder, open_shared_journal, to_place
 from tinymem.errors import FormatError, InputError
 from tinymem.messages.tokens import counter_from
-from tinymem.protocols import Embedder, Embeds
+from tinymem.protocols import Embedder, Embeds, Journal
 from tinymem.protocols.settings import OPEN_CALLS, SCRATCHPAD
 from tinymem.recall.files.notes import renew_notes
 from tinymem.registry import embedder_from
@@ -34,7 +34,7 @@ from tinymem.upkeep.export_format import (
 from tinymem.upkeep.forgetting import cleanup_on_failure
 from tinymem.upkeep.lines import parse_json_line, text_lines
 
-__all__ = ["Imported", "import_memory"]
+__all__ = ["Imported", "check_is_new", "import_memory", "write_lines"]
 
 LONGEST = 128 * 1024 * 1024  # bytes of a line
 
@@ -82,17 +82,15 @@ def import_memory(
     """
     file = to_path("file", file)
     with closing(_values(file)) as lines:  # closes the file after an error too
-        number, value = next(lines, (1, None))
-        with _place(f"{file}, line {number}"):
-            header = read_header(value)
+        header = _header_of(lines, str(file))
         new = None if embedder is None else embedder_from(embedder)
         advance, place = check_callable("progress", progress) or no_progress, to_place(path)
         with cleanup_on_failure(place, namespace):
             archive = _archive(place, namespace, new)
             try:
                 with archive.journal.together():
-                    came = _Import(archive, header, namespace)
-                    came.read(lines, file, advance)
+                    came = _Import(archive.journal, header)
+                    came.read(lines, str(file), lambda done, _: advance(done, 2 * header.steps))
             except BaseException:
                 archive.journal.close()
                 raise
@@ -100,6 +98,29 @@ def import_memory(
         return Imported(came.steps, came.episodes, came.scratchpad, _embed(archive, came, advance))
     finally:
         archive.close()
+
+
+def check_is_new(journal: Journal) -> None:
+    """Raise InputError where a journal holds something, or did so."""
+    if journal.next_number() > 1 or journal.setting(SCRATCHPAD) is not None:
+        what = f"holds {journal.counts()['steps']} steps, or did so"
+        raise InputError(f"{journal.location} is in use ({what}): choose a new namespace, or forget that one first")
+
+
+def write_lines(journal: Journal, lines: Iterator[tuple[int, Any]], source: str, progress: Progress) -> None:
+    """Write the values of an export's lines, with their numbers, to a new journal, inside the caller's transaction.
+
+    Raises:
+        InputError: A line makes no sense, or the journal is in use; the line is named as one of `source`.
+        FormatError: The lines have a newer format.
+    """
+    _Import(journal, _header_of(lines, source)).read(lines, source, progress)
+
+
+def _header_of(lines: Iterator[tuple[int, Any]], source: str) -> Header:
+    number, value = next(lines, (1, None))
+    with _place(f"{source}, line {number}"):
+        return read_header(value)
 
 
 def _archive(place: str | Path, namespace: str, embedder: Embedder | None) -> Archive:
@@ -143,25 +164,22 @@ def _embed(archive: Archive, came: _Import, progress: Progress) -> int:
 class _Import:
     """A writer of lines into a journal, inside the caller's transaction."""
 
-    def __init__(self, archive: Archive, header: Header, namespace: str) -> None:
-        journal = archive.journal
-        if journal.next_number() > 1 or journal.setting(SCRATCHPAD) is not None:
-            what = f"holds {journal.counts()['steps']} steps, or did so"
-            raise InputError(f"namespace {namespace!r} is in use ({what}): choose a new one")
+    def __init__(self, journal: Journal, header: Header) -> None:
+        check_is_new(journal)
         self.steps = self.episodes = self.last = 0
         self.scratchpad = self._ended = False
         self._journal, self._header = journal, header
         self._summaries = Episodes()
 
-    def read(self, lines: Iterator[tuple[int, Any]], file: Path, progress: Progress) -> None:
-        """Write all lines."""
+    def read(self, lines: Iterator[tuple[int, Any]], source: str, progress: Progress) -> None:
+        """Write all lines, which errors name as those of `source`."""
         number = 1
         for number, value in lines:
-            with _place(f"{file}, line {number}"):
+            with _place(f"{source}, line {number}"):
                 self._take(value)
             if number % BATCH == 0:
-                progress(self.steps, 2 * self._header.steps)
-        with _place(f"{file}, line {number}"):
+                progress(self.steps, self._header.steps)
+        with _place(f"{source}, line {number}"):
             if not self._ended:
                 raise InputError("the file is cut off: its last line, with the counts, is missing")
             self._close()

@@ -293,12 +293,15 @@ def test_a_large_namespace_without_an_index_says_so(
     assert journal._slices.is_indexed
 
 
-def test_a_large_memory_that_moved_has_an_index(
+def test_a_large_memory_that_moved_gets_its_index_once_it_is_embedded(
     memory: HierarchicalMemory, postgres: PostgresServer, fresh: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     migrate(postgres.url(), tmp_path / "moved", namespace=memory.namespace)
     monkeypatch.setattr("tinymem.stores.postgres.nearest.INDEXED_FROM", 300)
     migrate(tmp_path / "moved", fresh)
+    with HierarchicalMemory(fresh, namespace=memory.namespace) as moved:
+        moved.flush()
+    migrate_tables(fresh)
     with psycopg.connect(fresh) as db:
         row = db.execute("SELECT id FROM tinymem.namespaces WHERE name = %s", (memory.namespace,)).fetchone()
         assert row is not None
