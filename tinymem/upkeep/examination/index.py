@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -14,7 +13,7 @@ from tinymem.archive.indexing.index import LET_GO
 from tinymem.archive.indexing.mirror import BATCH
 from tinymem.archive.indexing.notes import Notes, hold_folder, is_taken, read_notes
 from tinymem.errors import TinymemError
-from tinymem.protocols import Ids, Journal, Vectors, VectorStore
+from tinymem.protocols import Ids, Journal, VectorStore
 from tinymem.registry import is_in_memory, store_from
 from tinymem.stores.journals import open_journal
 from tinymem.upkeep.examination.findings import BUSY, FLUSH, REBUILD, Finding
@@ -22,9 +21,8 @@ from tinymem.upkeep.examination.findings import BUSY, FLUSH, REBUILD, Finding
 __all__ = ["compare", "find_faults", "lagging"]
 
 SAMPLE = 200  # passages that are asked for; of all others it is only seen if they are there
-ASKED_FOR = 20  # nearest vectors, for each of the sample
-OFF = 0.01  # tolerance of a cosine, since vectors are kept in half precision
-TWIN = 0.999  # a passage found with this cosine has the same words, and counts as the one that was looked for
+NEAREST = 20  # vectors that are asked for, of which one must be as near as this
+TWIN = 0.999  # a cosine: vectors are kept in half precision, and another passage may have the same words
 MISSES = 0.02  # share of the sample that an approximate index may not find itself
 
 
@@ -37,49 +35,48 @@ def lagging(journal: Journal, notes: Notes) -> Iterator[Finding]:
 
 
 def compare(journal: Journal, store: VectorStore, watermark: int) -> Iterator[Finding]:
-    """Find the differences between `store` and `journal`."""
-    ids, vectors = _journaled(journal)
+    """Find the differences between `store` and `journal`: ids by counting, vectors by asking for some of them."""
+    ids = _embedded(journal)
     due = ids[ids <= watermark]
     if hasattr(store, "ids"):
-        held = np.unique(np.asarray(store.ids(), np.int64))
-        lacking, unknown = len(np.setdiff1d(due, held)), len(np.setdiff1d(held, ids))
+        stored = np.unique(np.asarray(store.ids(), np.int64))
+        lacking, unknown = len(np.setdiff1d(due, stored)), len(np.setdiff1d(stored, ids))
     else:
-        held, lacking, unknown = due, max(0, len(due) - store.count()), 0
+        stored = due
+        lacking, unknown = max(0, len(due) - store.count()), 0
     if lacking:
         yield Finding(f"the index lacks {lacking} of the {len(due)} vectors that it should have", REBUILD)
     if unknown:
         yield Finding(f"the index has {unknown} vectors of passages that the journal does not have", REBUILD)
-    common = np.flatnonzero(np.isin(ids, held) & (ids <= watermark) & vectors.any(axis=1))
-    chosen = np.linspace(0, len(common) - 1, min(SAMPLE, len(common))).astype(np.int64)
-    yield from _asked(store, ids, vectors, common[np.unique(chosen)])
+    common = np.intersect1d(due, stored)
+    places = np.linspace(0, len(common) - 1, min(SAMPLE, len(common))).astype(np.int64)
+    asked = common[np.unique(places)]
+    lost = sum(not _is_found(journal, store, int(id)) for id in asked)
+    if lost > max(1, MISSES * len(asked)):
+        yield Finding(f"for {lost} of {len(asked)} passages the index has vectors that are not the journal's", REBUILD)
 
 
-def _asked(store: VectorStore, ids: Ids, vectors: Vectors, rows: Ids) -> Iterator[Finding]:
-    """Check that the passages `rows` find themselves, and that the store's cosines are right."""
-    missed = wrong = 0
-    for row in rows:
-        found, cosines = store.query(vectors[row], ASKED_FOR)
-        known = np.isin(found, ids)
-        truth = vectors[np.searchsorted(ids, found[known])] @ vectors[row]
-        wrong += bool((np.abs(truth - cosines[known]) > OFF).any())
-        missed += ids[row] not in found and not (cosines >= TWIN).any()
-    if wrong:
-        yield Finding(f"for {wrong} of {len(rows)} passages the index has vectors that are not the journal's", REBUILD)
-    if missed > max(1, MISSES * len(rows)):
-        yield Finding(f"{missed} of {len(rows)} passages are not found in the index, though they are in it", REBUILD)
+def _embedded(journal: Journal) -> Ids:
+    """Return the ids of all embedded passages, in order."""
+    ids: list[int] = []
+    while rows := journal.passages(ids[-1] if ids else 0):
+        ids += [row.id for row in rows]
+    return np.array(ids, np.int64)
 
 
-def _journaled(journal: Journal) -> tuple[Ids, Vectors]:
-    """Return the ids of all passages, in order, and their vectors of length 1 or 0, without those of a wrong size."""
-    rows: list[tuple[int, bytes]] = []
-    while more := journal.passages(rows[-1][0] if rows else 0):
-        rows += [(row.id, row.vector) for row in more]
-    usual = Counter(len(blob) for _, blob in rows).most_common(1)
-    rows = [row for row in rows if len(row[1]) == usual[0][0]]
-    vectors = np.frombuffer(b"".join(blob for _, blob in rows), "<f2").astype(np.float32).reshape(len(rows), -1)
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    units: Vectors = (vectors / np.where(lengths == 0, 1, lengths)).astype(np.float32)
-    return np.array([id for id, _ in rows], np.int64), units
+def _is_found(journal: Journal, store: VectorStore, id: int) -> bool:
+    """Return whether a passage, or one of the same words, is what the index has next to its vector."""
+    rows = journal.passages(id - 1, 1)
+    if not rows or rows[0].id != id:
+        return True  # it was forgotten meanwhile
+    if len(rows[0].vector) != 2 * (journal.dimensions() or 0):
+        return True  # which is a fault of the journal
+    vector = np.frombuffer(rows[0].vector, "<f2").astype(np.float32)
+    length = np.linalg.norm(vector)
+    if not length:
+        return True  # it is next to nothing
+    _, cosines = store.query(vector / length, NEAREST)
+    return bool((cosines >= TWIN).any())
 
 
 def find_faults(folder: Path, name: str) -> list[Finding]:
