@@ -176,7 +176,7 @@ def keep_shares(one: Case, shares: Sequence[int], embedder: str, tallies: dict[t
             total = sum(cost(group.rows) for group in some)
             for going, share in product(order(some, kind), shares):
                 excess = total * (100 - share) / 100
-                gone = {row.id for rows in take_first(going, excess, (), cost) for row in rows}
+                gone = {row.id for rows in take_first(going, excess, cost) for row in rows}
                 note(tallies[kind, way, share], one, gone)
 
 

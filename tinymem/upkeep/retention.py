@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta, timezone
-from functools import cache
 from itertools import chain
 from typing import NamedTuple, TypeAlias
 
@@ -91,7 +90,7 @@ class RetentionReport:
     @property
     def reasons(self) -> dict[str, int]:
         """Count the removed steps, by reason."""
-        counted = Counter(one.reason for one in self.removed)
+        counted = Counter(step.reason for step in self.removed)
         return {limit.name: counted[limit.name] for limit in fields(Retention) if limit.name in counted}
 
 
@@ -108,38 +107,44 @@ def retain(
         gone += over
         if dry_run:
             break
-        remove([one.number for one in over])
+        remove([step.number for step in over])
         if retention.max_bytes is not None:
             archive.journal.compact()  # or its size would be that of before
     kept = archive.journal.counts()["steps"] - (len(gone) if dry_run else 0)
-    return RetentionReport(tuple(sorted(gone, key=lambda one: one.number)), kept, before, archive.journal.size())
+    return RetentionReport(tuple(sorted(gone, key=lambda step: step.number)), kept, before, archive.journal.size())
 
 
 def _over(archive: Archive, retention: Retention, now: datetime) -> list[Retired]:
-    """The steps that are over the limits."""
+    """Return the steps that are over the limits, each for the first limit that it is over."""
     journal = archive.journal
-    found: dict[int, Retired] = {}
+    over: dict[int, Retired] = {}
 
-    def take(reason: str, some: Iterator[Group]) -> None:
-        found.update((row.number, _retired(row, reason)) for row in chain.from_iterable(some))
+    def take(reason: str, chosen: Iterable[Group]) -> None:
+        over.update((row.number, _retired(row, reason)) for row in chain.from_iterable(chosen))
 
-    if retention.max_age is not None and (oldest := _ago(now, retention.max_age)) is not None:
-        take("max_age", _from_before(archive, oldest))
-    listed = cache(lambda: removable_groups(archive))  # once, and only if it is needed
+    oldest = None if retention.max_age is None else _ago(now, retention.max_age)
+    if oldest is not None and (numbers := journal.matching(Filter(before=oldest))):
+        since = oldest.timestamp()
+        early = [group.rows for group in removable_groups(archive, until=numbers[-1])]
+        take("max_age", [rows for rows in early if all(row.time < since for row in rows)])
     if retention.max_steps is not None:
-        excess = journal.counts()["steps"] - len(found) - retention.max_steps
+        excess = journal.counts()["steps"] - len(over) - retention.max_steps
         if excess > 0:
-            take("max_steps", take_first(shortest_first(listed()), excess, found, len))
+            take("max_steps", take_first(shortest_first(_others(archive, over)), excess, len))
     if retention.max_bytes is not None and (size := journal.size()) > retention.max_bytes:
         weights = journal.weights()
-        share = (size - retention.max_bytes) / size
 
-        def weight(rows: Iterable[StepRow | Retired]) -> int:
+        def weigh(rows: Iterable[StepRow | Retired]) -> int:
             return sum(weights.get(row.number, 1) for row in rows)  # 1: it was added or removed a moment ago
 
-        heavy = share * sum(weights.values()) - weight(found.values())
-        take("max_bytes", take_first(oldest_first(listed()), heavy, found, weight))
-    return [*found.values()]
+        heavy = sum(weights.values()) * (size - retention.max_bytes) / size - weigh(over.values())
+        take("max_bytes", take_first(oldest_first(_others(archive, over)), heavy, weigh))
+    return [*over.values()]
+
+
+def _others(archive: Archive, over: Container[int]) -> list[Removable]:
+    """Return the groups that may be removed and are not."""
+    return [group for group in removable_groups(archive) if group.rows[0].number not in over]
 
 
 def _ago(now: datetime, age: timedelta) -> datetime | None:
@@ -150,49 +155,37 @@ def _ago(now: datetime, age: timedelta) -> datetime | None:
         return None
 
 
-def _from_before(archive: Archive, oldest: datetime) -> Iterator[Group]:
-    """Return the groups that lie wholly before a time and are not exempt."""
-    if numbers := archive.journal.matching(Filter(before=oldest)):
-        corrected = _corrected(archive)
-        for group, rows in _groups(archive):
-            if rows[0].number > numbers[-1]:
-                return
-            if all(row.time < oldest.timestamp() for row in rows) and not _is_exempt(group, rows, corrected):
-                yield rows
-
-
-def removable_groups(archive: Archive) -> list[Removable]:
-    """Return the groups that are not exempt, in the order in which they were added."""
-    corrected = _corrected(archive)
+def removable_groups(archive: Archive, until: int = 1 << 62) -> list[Removable]:
+    """Return the groups that begin up to a step's number and are not exempt, in the order in which they were added."""
+    corrected = {old for old, _ in archive.journal.corrections()}  # as the next version of a file corrects it
     found: list[Removable] = []
     for group, rows in _groups(archive):
+        if rows[0].number > until:
+            break
         if not _is_exempt(group, rows, corrected):
             bare = [replace(row, record="", view=None) for row in rows]
             found.append(Removable(bare, isinstance(group[0], MessageStep) and group[0].role == "assistant"))
     return found
 
 
-def shortest_first(some: Iterable[Removable]) -> list[Group]:
+def shortest_first(removable: Iterable[Removable]) -> list[Group]:
     """Put an assistant's words first, each kind by its tokens."""
-    order = sorted(some, key=lambda group: (not group.is_answer, sum(row.tokens for row in group.rows)))
+    order = sorted(removable, key=lambda group: (not group.is_answer, sum(row.tokens for row in group.rows)))
     return [group.rows for group in order]
 
 
-def oldest_first(some: Iterable[Removable]) -> list[Group]:
+def oldest_first(removable: Iterable[Removable]) -> list[Group]:
     """Put an assistant's words first, each kind in the order in which it was added."""
-    return [group.rows for group in sorted(some, key=lambda group: not group.is_answer)]
+    return [group.rows for group in sorted(removable, key=lambda group: not group.is_answer)]
 
 
-def take_first(
-    some: Iterable[Group], excess: float, but: Container[int], cost: Callable[[Group], int]
-) -> Iterator[Group]:
-    """Return as many of the first groups as `cost` the `excess`, without those that are removed anyway."""
-    for group in some:
+def take_first(order: Iterable[Group], excess: float, cost: Callable[[Group], int]) -> Iterator[Group]:
+    """Return as many of the first groups as `cost` the `excess`."""
+    for group in order:
         if excess <= 0:
             return
-        if group[0].number not in but:
-            yield group
-            excess -= cost(group)
+        yield group
+        excess -= cost(group)
 
 
 def _groups(archive: Archive) -> Iterator[tuple[Sequence[Step], Group]]:
@@ -217,11 +210,6 @@ def _split(steps: Sequence[Step]) -> tuple[list[list[Step]], list[Step]]:
         return found, []
     last = max(at for at, group in enumerate(found) if any(isinstance(step, ActionStep) for step in group))
     return found[:last], [step for group in found[last:] for step in group]
-
-
-def _corrected(archive: Archive) -> set[int]:
-    """Return the numbers of the steps that a newer one corrects, as the next version of a file does."""
-    return {old for old, _ in archive.journal.corrections()}
 
 
 def _is_exempt(group: Sequence[Step], rows: Group, corrected: Container[int]) -> bool:
