@@ -109,7 +109,7 @@ def test_every_answer_forbids_caches_frames_and_other_sources(client: TestClient
 
 def test_the_overview_counts_tiers_and_sessions(call: Call, memory: HierarchicalMemory) -> None:
     found, stats = call("overview"), memory.stats()
-    assert found["steps"] == stats.steps == sum(tier["steps"] for tier in found["tiers"].values())
+    assert found["steps"] == stats.steps == sum(tier["steps"] for tier in found["tiers"])
     assert [one["session"] for one in found["sessions"]] == [None, "may", "june"]
     assert found["questions"] == ["Find out where staging runs."] and found["max_tokens"] == 600
 

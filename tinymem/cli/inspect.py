@@ -19,7 +19,6 @@ from tinymem.steps.terminal import pluralize
 if TYPE_CHECKING:
     from tinymem.cli.inspector.view import View
     from tinymem.memory.hierarchy import HierarchicalMemory
-    from tinymem.memory.inspection.report import MemoryReport
 
 __all__ = ["get", "inspect", "namespaces", "show", "stats"]
 
@@ -61,7 +60,8 @@ def inspect(
         if not web and not html:
             from tinymem.memory.inspection.report import LISTED, report_of
 
-            _answer(target, report_of(memory, LISTED if steps is None else steps))
+            report = report_of(memory, LISTED if steps is None else steps)
+            target.answer(report.record(), report)
             return
         from tinymem.cli.inspector.view import View
 
@@ -70,10 +70,6 @@ def inspect(
             _write_page(target, View(memory), html, WRITTEN if steps is None else steps, ask or ())
         else:
             _serve_page(target, View(memory), host, port)
-
-
-def _answer(target: Target, report: MemoryReport) -> None:
-    target.answer({"steps": report.steps} | dataclasses.asdict(report), report)
 
 
 def _serve_page(target: Target, view: View, host: str, port: int) -> None:
@@ -124,7 +120,8 @@ def show(
     from tinymem.memory.inspection.report import draw_memory
 
     with target.open() as memory:
-        _answer(target, draw_memory(memory, width))
+        report = draw_memory(memory, width)
+        target.answer(report.record(), report)
 
 
 @on_memory()

@@ -60,29 +60,18 @@ class View:
         self.memory.long_term.current()
 
     def overview(self) -> Record:
-        """Return the numbers of the memory: its tiers, its sessions, and what its features mean."""
+        """Return the report of the memory, what an agent got of it, and what its features mean."""
         return self._keep(("overview",), self._overview)
 
     def _overview(self) -> Record:
-        report, episodes = report_of(self.memory, 0), self.memory.medium_term.known()
-        stats = report.stats
-        assert stats is not None  # as every HierarchicalMemory has them
+        report = report_of(self.memory, 0)
+        assert report.stats is not None  # as every HierarchicalMemory has them
+        covered = sum(episode.last - episode.first + 1 for episode in self.memory.medium_term.known())
         task = current_task(self.memory.steps)
         notes = self.memory.long_term.journal.setting(SCRATCHPAD)  # those of the agent's process, as it is now
-        return {
-            "path": report.path,
-            "namespace": stats.namespace,
-            "embedder": stats.embedder,
-            "store": stats.store,
-            "bytes": stats.bytes_on_disk,
-            "passages": stats.passages,
-            "steps": stats.steps,
-            "tokens": stats.tokens,
+        return report.record() | {
             "max_tokens": self.memory.max_tokens,
-            "tiers": {tier.name: {"steps": tier.steps, "tokens": tier.tokens} for tier in report.tiers},
-            "episodes": len(episodes),
-            "covered": min(stats.archived_steps, sum(episode.last - episode.first + 1 for episode in episodes)),
-            "sessions": [*map(vars, report.sessions)],
+            "covered": min(report.stats.archived_steps, covered),
             "features": {name: feature._asdict() for name, feature in FEATURES.items()},
             "recalled": str(self.memory.receipts.totals()),
             "receipts": [*map(_receipt, self.memory.receipts.newest())],

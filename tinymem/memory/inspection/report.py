@@ -6,8 +6,8 @@ What a report holds is read from a window or a journal in one place; nothing is 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tinymem.errors import InputError
 from tinymem.memory.context.window import fixed_steps
@@ -83,6 +83,10 @@ class MemoryReport(Shown):
     def steps(self) -> int:
         """The number of steps in the memory."""
         return sum(tier.steps for tier in self.tiers)
+
+    def record(self) -> dict[str, Any]:
+        """Return the report as values, for JSON."""
+        return {"steps": self.steps} | asdict(self)
 
     def blocks(self) -> Iterator[Line | Table]:
         """Yield the report: the memory, its tiers, sessions, episodes and steps."""

@@ -242,7 +242,8 @@ function budgetSlider(start, changed) {
 // -- the three tiers --------------------------------------------------------------------------------------------------
 
 function showTiers() {
-  const {tiers, max_tokens: budget, covered} = memory;
+  const {max_tokens: budget, covered} = memory;
+  const tiers = Object.fromEntries(memory.tiers.map((tier) => [tier.name, tier]));
   const held = tiers.fixed.tokens + tiers.window.tokens;
   const card = (name, title, figure, text, shown, ...notes) =>
     h(
@@ -276,7 +277,7 @@ function showTiers() {
     card(
       "episodes",
       "Medium term: episodes",
-      memory.episodes === 1 ? "1 summary" : `${integer.format(memory.episodes)} summaries`,
+      memory.episode_count === 1 ? "1 summary" : `${integer.format(memory.episode_count)} summaries`,
       "Steps that left the window together, in a few lines.",
       bar("episodes", [["episodes", covered]], tiers.archive.steps),
       `of ${integer.format(covered)} of ${many(tiers.archive.steps, "archived step")}`,
@@ -287,8 +288,8 @@ function showTiers() {
       "Long term: the archive",
       many(tiers.archive.steps, "step"),
       "Every step that left. Recall brings back what matters.",
-      bar("archive", [["archive", tiers.archive.tokens]], memory.tokens),
-      `${compact.format(tiers.archive.tokens)} of all ${compact.format(memory.tokens)} tokens, ${bytes(memory.bytes)} on disk`,
+      bar("archive", [["archive", tiers.archive.tokens]], memory.stats.tokens),
+      `${compact.format(tiers.archive.tokens)} of all ${compact.format(memory.stats.tokens)} tokens, ${bytes(memory.stats.bytes_on_disk)} on disk`,
       memory.recalled,
     ),
   );
@@ -1593,11 +1594,11 @@ async function showWhere() {
     detail.close();
     refresh().catch((error) => toast(error.message, "error"));
   };
-  const names = namespaces.map((name) => h("option", {value: name, selected: name === memory.namespace}, name));
+  const names = namespaces.map((name) => h("option", {value: name, selected: name === memory.stats.namespace}, name));
   fill(
     $("#where"),
     `${memory.path} · `,
-    names.length > 1 ? h("select", {"aria-label": "Namespace", onchange: change}, names) : memory.namespace,
+    names.length > 1 ? h("select", {"aria-label": "Namespace", onchange: change}, names) : memory.stats.namespace,
   );
 }
 
@@ -1607,7 +1608,7 @@ async function refresh() {
   memory.sessions.forEach((one, at) => hues.set(one.session, at));
   $("#changed").hidden = true;
   await showWhere();
-  document.title = `${memory.namespace}: tinymem inspector`;
+  document.title = `${memory.stats.namespace}: tinymem inspector`;
   if (isFile && data.steps.length < memory.steps) {
     $("#notice").textContent =
       `This file holds the newest ${integer.format(data.steps.length)} of ${many(memory.steps, "step")}. The memory has them all.`;
