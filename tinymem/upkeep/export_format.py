@@ -8,14 +8,13 @@
     {"step":{...},"tokens":80,"position":21,"window":true,"view":{...}}      in the window, shown shortened
     {"messages":[["90aa...",1,2,true]]}     messages by a hash of what they say: how often then, step, if it is its last
     {"episode":{"level":1,"first":1,"last":2,"session":null,"text":"..."}}
-    {"open_calls":{"call_7":3}}                              calls without a result yet, and the steps that made them
     {"scratchpad":{...}}
     {"end":{"steps":3,"episodes":1}}
 
 `tokens` is what a step costs when sent, `position` what all before it did; `archived` is the time when it left the
 window, in seconds. Messages are those of `tinymem.messages.recognition`. All is ASCII. Not in it are the key of the
-fences, passages, their vectors and terms (they are made of the steps), and whatever else a memory can do without. In
-older files a step may have `"vectors"`, which are not read.
+fences, passages, their vectors and terms, calls that wait for a result (all these are made of the steps), and whatever
+else a memory can do without. In older files a step may have `"vectors"`, and a line `"open_calls"`: they are not read.
 """
 
 from __future__ import annotations
@@ -27,7 +26,6 @@ from typing import Any
 
 from tinymem.archive.rows import row_of
 from tinymem.archive.scratchpad_format import read_dump
-from tinymem.archive.window_rows import MOST_CALLS
 from tinymem.errors import FormatError, InputError, describe_type, safe_repr
 from tinymem.messages.tokens import EstimatingCounter, count_message
 from tinymem.protocols import MessageRow, StepRow, SummaryRow
@@ -35,8 +33,8 @@ from tinymem.steps.content import check_content, clean
 from tinymem.steps.serialization import dump_step
 from tinymem.steps.types import ROLES, Step
 
-__all__ = ["FORMAT", "Episodes", "Header", "calls_line", "end_line", "episode_line", "header_line",
-           "messages_line", "read_calls", "read_end", "read_header", "read_messages", "read_step",
+__all__ = ["FORMAT", "Episodes", "Header", "end_line", "episode_line", "header_line",
+           "messages_line", "read_end", "read_header", "read_messages", "read_step",
            "scratchpad_line", "scratchpad_of", "step_line"]  # fmt: skip
 
 FORMAT = 2
@@ -88,11 +86,6 @@ def messages_line(rows: Sequence[MessageRow]) -> str:
     return _line({"messages": rows})
 
 
-def calls_line(text: str) -> str:
-    """The line of the open calls, which the journal keeps as `text`."""
-    return f'{{"open_calls":{text}}}\n'
-
-
 def scratchpad_line(text: str) -> str:
     """The line of a scratchpad, which the journal keeps as `text`."""
     return f'{{"scratchpad":{text}}}\n'
@@ -120,8 +113,8 @@ def read_header(value: Any) -> Header:
     return Header(embedder, fields.text("fingerprint") or "", *numbers)
 
 
-def read_step(value: Mapping[str, Any]) -> StepRow:
-    """Return the step of a line, every field checked, so that a memory with it can be opened, searched and sent.
+def read_step(value: Mapping[str, Any]) -> tuple[Step, StepRow]:
+    """Return the step of a line and its row, all checked, so that a memory with it can be opened, searched and sent.
 
     Vectors, which older files have, are not read.
     """
@@ -135,8 +128,8 @@ def read_step(value: Mapping[str, Any]) -> StepRow:
         if not row.window or (shown.id, shown.step_number) != (step.id, step.step_number):
             raise InputError("a view must be of a step in the window, and have its id and number")
         row = replace(row, view=dump_step(shown))
-    row = replace(row, archived=_time(value.get("archived"), row.window))
-    return replace(row, milestone=fields.flag("milestone"))
+    archived = _time(value.get("archived"), row.window)
+    return step, replace(row, archived=archived, milestone=fields.flag("milestone"))
 
 
 def _time(value: Any, window: bool) -> float | None:
@@ -208,16 +201,6 @@ def _message(row: Mapping[str, Any]) -> MessageRow:
     if len(said) > LONGEST_HASH:
         raise InputError(f"said of a message has over {LONGEST_HASH} characters")
     return MessageRow(said, fields.number("nth", least=1), fields.number("step"), fields.flag("is_last"))
-
-
-def read_calls(value: Mapping[str, Any], last: int) -> dict[str, int]:
-    """Return the open calls, each with the number of its step, at most `last`."""
-    _Fields(value, "the line", "open_calls")
-    calls = value["open_calls"]
-    fields = _Fields(calls, "open_calls", *(calls if isinstance(calls, dict) else ()))
-    if len(calls) > MOST_CALLS:
-        raise InputError(f"open_calls has {len(calls)} calls, but may have only {MOST_CALLS}")
-    return {clean(id): fields.number(id, least=1, most=last) for id in calls}
 
 
 def scratchpad_of(value: Mapping[str, Any]) -> str:

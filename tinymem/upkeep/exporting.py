@@ -12,14 +12,13 @@ from typing import TextIO
 from tinymem.archive.folders import open_namespace_journal, to_place
 from tinymem.errors import FormatError, InputError, StepError, StorageError, safe_repr
 from tinymem.protocols import Journal, StepRow
-from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME, OPEN_CALLS, SCRATCHPAD
+from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME, SCRATCHPAD
 from tinymem.steps.checks import check_callable
 from tinymem.steps.progress import Progress, no_progress
 from tinymem.steps.serialization import load_step
 from tinymem.stores.files import open_private
 from tinymem.upkeep.export_format import (
     Header,
-    calls_line,
     end_line,
     episode_line,
     header_line,
@@ -131,8 +130,6 @@ def lines_of(journal: Journal, counts: tuple[int, int]) -> Iterator[str]:
         yield messages_line(messages)
         last = messages[-1][:2]
     yield from map(episode_line, journal.summaries())
-    if calls := journal.setting(OPEN_CALLS):
-        yield calls_line(calls)
     if (scratchpad := journal.setting(SCRATCHPAD)) is not None:
         yield scratchpad_line(scratchpad)
     yield end_line(*counts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any
 from tinymem.archive.archive import Archive
 from tinymem.archive.embedding import BATCH
 from tinymem.archive.folders import namespace_folder, open_shared_journal, to_place
+from tinymem.archive.window_rows import MOST_CALLS
 from tinymem.errors import FormatError, InputError
 from tinymem.messages.tokens import counter_from
 from tinymem.protocols import Embedder, Embeds, Journal
@@ -24,7 +25,6 @@ from tinymem.stores.exact import ExactStore
 from tinymem.upkeep.export_format import (
     Episodes,
     Header,
-    read_calls,
     read_end,
     read_header,
     read_messages,
@@ -33,6 +33,7 @@ from tinymem.upkeep.export_format import (
 )
 from tinymem.upkeep.forgetting import cleanup_on_failure
 from tinymem.upkeep.lines import parse_json_line, text_lines
+from tinymem.window.window import note_calls
 
 __all__ = ["Imported", "check_is_new", "import_memory", "write_lines"]
 
@@ -170,6 +171,7 @@ class _Import:
         self.scratchpad = self._ended = False
         self._journal, self._header = journal, header
         self._summaries = Episodes()
+        self._open_calls: dict[str, int] = {}
 
     def read(self, lines: Iterator[tuple[int, Any]], source: str, progress: Progress) -> None:
         """Write all lines, which errors name as those of `source`."""
@@ -187,10 +189,10 @@ class _Import:
     def _take(self, value: Any) -> None:
         if self._ended:
             raise InputError("nothing may follow the end")
-        takes = {
+        takes: dict[str, Callable[[Any], None]] = {
             "step": self._step,
             "episode": self._episode,
-            "open_calls": self._open_calls,
+            "open_calls": lambda value: None,  # of an older file
             "scratchpad": self._scratchpad,
             "messages": self._messages,
             "end": self._end,
@@ -201,11 +203,14 @@ class _Import:
         takes[kinds[0]](value)
 
     def _step(self, value: Mapping[str, Any]) -> None:
-        row = read_step(value)
+        step, row = read_step(value)
         if row.number <= self.last:
             raise InputError(f"the number {row.number} is not above the one before it")
         self._journal.add([row])
         self.steps, self.last = self.steps + 1, row.number
+        note_calls(step, self._open_calls)
+        while len(self._open_calls) > MOST_CALLS:
+            del self._open_calls[next(iter(self._open_calls))]
 
     def _messages(self, value: Mapping[str, Any]) -> None:
         self._journal.put_messages(read_messages(value))
@@ -217,9 +222,6 @@ class _Import:
         if row.last > self.last:
             raise InputError(f"the episode of steps {row.first} to {row.last} covers steps that are missing")
         self._journal.put_summaries([row])
-
-    def _open_calls(self, value: Mapping[str, Any]) -> None:
-        self._journal.keep({OPEN_CALLS: json.dumps(read_calls(value, self.last))})
 
     def _scratchpad(self, value: Mapping[str, Any]) -> None:
         text = scratchpad_of(value)
@@ -240,4 +242,5 @@ class _Import:
         if self._header.next_number <= self.last:
             raise InputError(f"next_number must be above {self.last}, the number of the last step")
         self._journal.go_on_from(self._header.next_number)
+        self._journal.keep({OPEN_CALLS: json.dumps(self._open_calls)})
         renew_notes(self._journal)
