@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Sequence
 from itertools import takewhile
+from typing import Any
 
 from tinymem.archive.archive import Archive
 from tinymem.errors import InputError
@@ -39,7 +40,8 @@ def correction_of(old: Step, correction: str | Step, past: Archive, search: Sear
     if is_empty(text):
         raise InputError("the correction is empty: say what is true instead")
     numbers = [old.step_number or 0]
-    if (newer := past.corrections.get(numbers[0])) is not None:
+    newer = past.corrections.get(numbers[0])
+    if newer is not None:
         numbers.append(newer)
     stale = [*past.fetch(numbers).values()]
     others = [step for step in _alike(old, search) if step not in stale]
@@ -71,20 +73,26 @@ def _overlap(words: set[str], others: set[str]) -> float:
 
 def _is_same_source(step: Step, old: Step) -> bool:
     """Return whether a step is of the same session, speaker and agent; an assistant repeats what others say."""
-    facts, known = ({k: v for k, v in one.metadata.items() if k not in MARKS} for one in (step, old))
-    if step.session != old.session or facts != known or isinstance(step, ActionStep) != isinstance(old, ActionStep):
+    if step.session != old.session or _facts(step) != _facts(old):
+        return False
+    if isinstance(step, ActionStep) != isinstance(old, ActionStep):
         return False
     if _role(step) == _role(old):
         return step.speaker == old.speaker
-    is_repeated = any(_role(one) == "assistant" and one.speaker is None for one in (step, old))
+    is_repeated = any(_role(said) == "assistant" and said.speaker is None for said in (step, old))
     return is_repeated and FIRST_PERSON.isdisjoint(_words(old.text))
+
+
+def _facts(step: Step) -> dict[str, Any]:
+    """Return the metadata that says who is meant."""
+    return {name: value for name, value in step.metadata.items() if name not in MARKS}
 
 
 def _role(step: Step) -> str:
     return step.role if isinstance(step, MessageStep) else "user"
 
 
-def says_the_same(one: str, other: str) -> bool:
+def says_the_same(text: str, other: str) -> bool:
     """Return whether two texts make the same claim: the same words in the same order.
 
     Articles, words as "Noted:" before the claim and the form of a genitive may differ, nothing else.
@@ -94,25 +102,26 @@ def says_the_same(one: str, other: str) -> bool:
     >>> says_the_same("Tom is allergic to peanuts.", "Eve is allergic to peanuts.")
     False
     """
-    words = _words(one)
-    return bool(words) and words == _words(other) and one.rstrip().endswith("?") == other.rstrip().endswith("?")
+    words = _words(text)
+    return bool(words) and words == _words(other) and text.rstrip().endswith("?") == other.rstrip().endswith("?")
 
 
 def _words(text: str) -> list[str]:
     """Return the words of a claim, a genitive with "of" as one with "'s": "code of the vault" is "vault code"."""
-    words = [word for each in unicodedata.normalize("NFKC", text).split() if (word := each.strip(AROUND))]
+    words = [word.strip(AROUND) for word in unicodedata.normalize("NFKC", text).split()]
+    words = [word for word in words if word]
     folded = [word.casefold().replace("’", "'").removesuffix("'s") for word in words]
     begin = len([*takewhile(OPENINGS.__contains__, folded)])
     pairs = zip(words[begin:], folded[begin:], strict=True)
-    said = [fold for at, (word, fold) in enumerate(pairs) if fold not in ARTICLES or (at and word.isupper())]
+    said = [fold for place, (word, fold) in enumerate(pairs) if fold not in ARTICLES or (place and word.isupper())]
     return _without_of(said)
 
 
 def _without_of(words: Sequence[str]) -> list[str]:
     if "of" not in words:
         return [*words]
-    at = words.index("of")
-    owner = [*takewhile(lambda word: word not in VERBS, words[at + 1 :])]
-    if not VERBS.isdisjoint(words[:at]):
+    place = words.index("of")
+    owner = [*takewhile(lambda word: word not in VERBS, words[place + 1 :])]
+    if not VERBS.isdisjoint(words[:place]):
         return [*words]
-    return [*owner, *words[:at], *words[at + 1 + len(owner) :]]
+    return [*owner, *words[:place], *words[place + 1 + len(owner) :]]

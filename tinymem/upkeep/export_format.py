@@ -103,14 +103,15 @@ def read_header(value: Any) -> Header:
     """The header; FormatError for that of a newer format."""
     if not isinstance(value, dict) or "tinymem_export" not in value:
         raise InputError("this is not the export of a memory: its first line must be an object with tinymem_export")
-    if type(version := value["tinymem_export"]) is not int or version < 1:
+    version = value["tinymem_export"]
+    if type(version) is not int or version < 1:
         raise InputError(f"tinymem_export must be the number of a format, not {safe_repr(version)}")
     if version > FORMAT:
         raise FormatError(f"the export has format {version}, this version reads {FORMAT}: upgrade tinymem")
     fields = _Fields(value, "the header", "tinymem_export", "embedder", "fingerprint", "next_number", "steps")
     embedder = fields.text("embedder", or_none=True)
-    numbers = fields.number("next_number", least=1), fields.number("steps")
-    return Header(embedder, fields.text("fingerprint") or "", *numbers)
+    fingerprint = fields.text("fingerprint") or ""
+    return Header(embedder, fingerprint, fields.number("next_number", least=1), fields.number("steps"))
 
 
 def read_step(value: Mapping[str, Any]) -> tuple[Step, StepRow]:
@@ -123,7 +124,8 @@ def read_step(value: Mapping[str, Any]) -> tuple[Step, StepRow]:
     )
     step = _step(value["step"])
     row = row_of(step, fields.number("tokens"), fields.number("position"), fields.flag("window"))
-    if (view := value.get("view")) is not None:
+    view = value.get("view")
+    if view is not None:
         shown = _step(view)
         if not row.window or (shown.id, shown.step_number) != (step.id, step.step_number):
             raise InputError("a view must be of a step in the window, and have its id and number")
@@ -177,7 +179,8 @@ class Episodes:
         """Return the episode of a line; None if it is out of order or inside another, since it is summarised again."""
         _Fields(value, "the line", "episode")
         fields = _Fields(value["episode"], "the episode", *SummaryRow._fields)
-        level, first = fields.number("level", least=1, most=MOST_LEVELS), fields.number("first", least=1)
+        level = fields.number("level", least=1, most=MOST_LEVELS)
+        first = fields.number("first", least=1)
         last = fields.number("last", least=first)
         row = SummaryRow(level, first, last, fields.text("session", or_none=True), fields.text("text") or "")
         in_order = (level, first) > self._before[:2] and (level > self._before[0] or last > self._before[2])
@@ -224,9 +227,11 @@ class _Fields:
     def __init__(self, value: Any, what: str, *known: str) -> None:
         if not isinstance(value, dict):
             raise InputError(f"{what} must be an object, not {type(value).__name__}")
-        if unknown := [name for name in value if name not in known]:
+        unknown = [name for name in value if name not in known]
+        if unknown:
             raise InputError(f"{what} has the unknown field {safe_repr(unknown[0])}")
-        self._value, self._what = value, what
+        self._value = value
+        self._what = what
 
     def number(self, name: str, least: int = 0, most: int = MOST) -> int:
         """A whole number."""
@@ -239,7 +244,8 @@ class _Fields:
 
     def flag(self, name: str) -> bool:
         """True or false; false where it is missing."""
-        if type(flag := self._value.get(name, False)) is not bool:
+        flag = self._value.get(name, False)
+        if type(flag) is not bool:
             raise InputError(f"{name} of {self._what} must be true or false, not {safe_repr(flag)}")
         return flag
 

@@ -87,9 +87,9 @@ def export_memory(
 def export_journal(journal: Journal, file: str | Path | TextIO, progress: Progress | None = None) -> Exported:
     """Write the present contents of a journal; see `export_memory`."""
     advance = check_callable("progress", progress) or no_progress
-    with journal.reading() as held, open_export(file) as stream:
-        counts = held.counts()["steps"], len(held.summaries())
-        for done, line in enumerate(lines_of(held, counts)):
+    with journal.reading() as reader, open_export(file) as stream:
+        counts = reader.counts()["steps"], len(reader.summaries())
+        for done, line in enumerate(lines_of(reader, counts)):
             stream.write(line)
             if done % AT_ONCE == 0:
                 advance(min(done, counts[0]), counts[0])
@@ -130,7 +130,8 @@ def lines_of(journal: Journal, counts: tuple[int, int]) -> Iterator[str]:
         yield messages_line(messages)
         last = messages[-1][:2]
     yield from map(episode_line, journal.summaries())
-    if (scratchpad := journal.setting(SCRATCHPAD)) is not None:
+    scratchpad = journal.setting(SCRATCHPAD)
+    if scratchpad is not None:
         yield scratchpad_line(scratchpad)
     yield end_line(*counts)
 

@@ -51,21 +51,29 @@ def select_steps(archive: Archive, ids: Sequence[str | int], only: Filter) -> li
             raise InputError(f"ids must be ids or numbers of steps, not {describe_type(id)}")
     named = {id: find_number(archive, id) for id in ids}
     known = archive.journal.steps([*named.values()])
-    if missing := [id for id, number in named.items() if number not in known]:
+    missing = [id for id, number in named.items() if number not in known]
+    if missing:
         names = ", ".join(map(safe_repr, missing[:3]))
         raise InputError(f"ids: there is no step {names}: nothing is forgotten")
     found = archive.journal.matching(only) if only != NO_LIMITS else []
     if only.tool is not None:  # steps that wait for their passages have their tools nowhere else
-        calls = Filter(tool=only.tool)
-        pieces = (archive.fetch(found[at : at + AT_ONCE]) for at in range(0, len(found), AT_ONCE))
-        found = [number for piece in pieces for number, step in piece.items() if calls.accepts(step)]
+        found = [*_accepted(archive, found, Filter(tool=only.tool))]
     return sorted({*found, *named.values()})
+
+
+def _accepted(archive: Archive, numbers: Sequence[int], only: Filter) -> Iterator[int]:
+    """Yield the numbers of the steps that a filter accepts, which are read for it."""
+    for start in range(0, len(numbers), AT_ONCE):
+        for number, step in archive.fetch(numbers[start : start + AT_ONCE]).items():
+            if only.accepts(step):
+                yield number
 
 
 def sessions_repeated_by(archive: Archive, session: str) -> list[str]:
     """Return the names of the sessions that hold what a session repeats, as one that was resumed or forked does."""
     rows = archive.journal.find_messages([repeated_by(session)], MOST_REPEATED)
-    names = {step.session for step in archive.fetch([row.step for row in rows]).values()}
+    steps = archive.fetch([row.step for row in rows])
+    names = {step.session for step in steps.values()}
     return sorted(name for name in names if name is not None and name != session)
 
 
@@ -80,7 +88,8 @@ def find_number(archive: Archive, id: str | int) -> int:
         id = id.removeprefix("#")
     if isinstance(id, int):
         return id if not isinstance(id, bool) and 0 <= id < MOST else -1
-    if numbers := archive.journal.numbers([check_str("id", id)]):
+    numbers = archive.journal.numbers([check_str("id", id)])
+    if numbers:
         return numbers[0]
     return int(id) if _NUMBER.fullmatch(id) else -1
 
@@ -119,12 +128,14 @@ def cleanup_on_failure(path: str | Path, namespace: str, also: Callable[[], obje
         with _undone_in_database(path, namespace):
             yield
         return
-    folder, marker = path / folder_name(namespace), path / MARKER
+    folder = path / folder_name(namespace)
+    marker = path / MARKER
     try:
         made = [place for place in (folder, path, *path.parents) if not place.exists()]
         was_marked = marker.exists()
     except OSError:  # the folder cannot be read, so nothing will be made in it
-        made, was_marked = [], True
+        made = []
+        was_marked = True
     try:
         yield
     except BaseException:

@@ -85,7 +85,8 @@ def import_memory(
     with closing(_values(file)) as lines:  # closes the file after an error too
         header = _header_of(lines, str(file))
         new = None if embedder is None else embedder_from(embedder)
-        advance, place = check_callable("progress", progress) or no_progress, to_place(path)
+        advance = check_callable("progress", progress) or no_progress
+        place = to_place(path)
         with cleanup_on_failure(place, namespace):
             archive = _archive(place, namespace, new)
             try:
@@ -169,7 +170,8 @@ class _Import:
         check_is_new(journal)
         self.steps = self.episodes = self.last = 0
         self.scratchpad = self._ended = False
-        self._journal, self._header = journal, header
+        self._journal = journal
+        self._header = header
         self._summaries = Episodes()
         self._open_calls: dict[str, int] = {}
 
@@ -207,7 +209,8 @@ class _Import:
         if row.number <= self.last:
             raise InputError(f"the number {row.number} is not above the one before it")
         self._journal.add([row])
-        self.steps, self.last = self.steps + 1, row.number
+        self.steps += 1
+        self.last = row.number
         note_calls(step, self._open_calls)
         while len(self._open_calls) > MOST_CALLS:
             del self._open_calls[next(iter(self._open_calls))]
@@ -217,7 +220,8 @@ class _Import:
 
     def _episode(self, value: Mapping[str, Any]) -> None:
         self.episodes += 1
-        if (row := self._summaries.read(value)) is None:
+        row = self._summaries.read(value)
+        if row is None:
             return
         if row.last > self.last:
             raise InputError(f"the episode of steps {row.first} to {row.last} covers steps that are missing")
@@ -231,10 +235,10 @@ class _Import:
         self.scratchpad = True
 
     def _end(self, value: Mapping[str, Any]) -> None:
-        expected, held = read_end(value), (self.steps, self.episodes)
-        if expected != held or self._header.steps != self.steps:
+        steps, episodes = read_end(value)
+        if (steps, episodes) != (self.steps, self.episodes) or self._header.steps != self.steps:
             raise InputError(
-                f"lines are missing: {held[0]} of {expected[0]} steps, {held[1]} of {expected[1]} episodes are there"
+                f"lines are missing: {self.steps} of {steps} steps, {self.episodes} of {episodes} episodes are there"
             )
         self._ended = True
 

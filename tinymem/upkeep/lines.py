@@ -54,13 +54,13 @@ def byte_lines(
         with nullcontext(raw) if raw else path.open("rb") as stream:  # opened once and peeked at, so that a pipe works
             is_gzip = stream.peek(2)[:2] == GZIP  # type: ignore[attr-defined]
             file = gzip.GzipFile(fileobj=stream) if is_gzip else stream
-            some = longest + 1 if longest >= 0 else -1
-            for number, line in enumerate(iter(lambda: file.readline(some), b""), before + 1):
-                if len(line) != some:
+            size = longest + 1 if longest >= 0 else -1
+            for number, line in enumerate(iter(lambda: file.readline(size), b""), before + 1):
+                if len(line) != size:
                     yield number, line
                     continue
                 while line and not line.endswith(b"\n"):
-                    line = file.readline(some)
+                    line = file.readline(size)
                 yield number, None
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise InputError(f"{path}, after line {number}: the gzip data is damaged or cut off ({error})") from error
@@ -82,13 +82,14 @@ def json_values(line: bytes | None) -> tuple[list[Any], bool]:
     if line is None:
         return values, False
     try:
-        text, at = line.strip(b"\0 \t\r\n").decode("utf-8-sig"), 0
-        while at < len(text):
-            value, at = _DECODER.raw_decode(text, at)
+        text = line.strip(b"\0 \t\r\n").decode("utf-8-sig")
+        place = 0
+        while place < len(text):
+            value, place = _DECODER.raw_decode(text, place)
             if not isinstance(value, (dict, list)):
                 return values, False
             values.append(value)
-            at = _BLANK.match(text, at).end()  # type: ignore[union-attr]
+            place = _BLANK.match(text, place).end()  # type: ignore[union-attr]
     except (ValueError, RecursionError):  # UnicodeDecodeError is a ValueError
         return values, False
     return values, len(values) == 1 and b"\0" not in line

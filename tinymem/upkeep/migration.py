@@ -69,7 +69,8 @@ def migrate(
     >>> [(copied.namespace, copied.steps) for copied in migrate(folder, other)]
     [('default', 1)]
     """
-    origin, place = to_place(source), to_place(target)
+    origin = to_place(source)
+    place = to_place(target)
     if origin == place:
         raise InputError("source and target must be two places")
     advance = check_callable("progress", progress) or no_progress
@@ -103,9 +104,8 @@ def _copy(original: Journal, copy: Journal, progress: Progress) -> None:
     check_is_new(copy)
     if back_up(original, copy):
         return
-    with original.reading() as held, copy.together():
-        steps = held.counts()["steps"]
-        lines = lines_of(held, (steps, len(held.summaries())))
+    with original.reading() as reader, copy.together():
+        lines = lines_of(reader, (reader.counts()["steps"], len(reader.summaries())))
         write_lines(copy, enumerate(map(json.loads, lines), 1), original.location, progress)
-        settings = {name: held.setting(name) for name in KEPT_SETTINGS}
+        settings = {name: reader.setting(name) for name in KEPT_SETTINGS}
         copy.keep({name: text for name, text in settings.items() if text})

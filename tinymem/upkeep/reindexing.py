@@ -78,12 +78,14 @@ def reindex(
     >>> reindex(folder, "hashing").embedded
     1
     """
-    new, place = embedder_from(embedder), to_place(path)
+    new = embedder_from(embedder)
+    place = to_place(path)
     index = check_store_spec(to_shared_store(store) if isinstance(place, str) else store)
     advance = check_callable("progress", progress) or no_progress
     folder, journal = open_namespace_journal(place, namespace)
     try:
-        before, done = journal.setting(EMBEDDER) or new.fingerprint, 0
+        before = journal.setting(EMBEDDER) or new.fingerprint
+        done = 0
         if before != new.fingerprint:
             done = _embed(journal, new, before, advance)
         else:
@@ -100,7 +102,8 @@ def reindex(
 
 def _embed(journal: Journal, embedder: Embedder, before: str, progress: Progress) -> int:
     """Embed all passages and replace their vectors; return the number of passages embedded."""
-    fingerprint, count = embedder.fingerprint, 0
+    fingerprint = embedder.fingerprint
+    count = 0
     total = journal.counts()["passages"]
     while not journal.switch(fingerprint, embedder.name):
         last = 0
@@ -121,14 +124,7 @@ def _embed(journal: Journal, embedder: Embedder, before: str, progress: Progress
 
 def _make_index(folder: Path, embedder: Embedder, store: str | VectorStore, shared: Journal | None) -> None:
     """Clear the index of old vectors, embed what nobody has embedded yet, and fill the index again."""
-    archive = Archive(
-        folder,
-        embedder,
-        store,
-        counter_from(None),
-        create=False,
-        journal=shared,
-    )
+    archive = Archive(folder, embedder, store, counter_from(None), create=False, journal=shared)
     try:
         archive.index.forget()
         archive.queue.embed_pending()

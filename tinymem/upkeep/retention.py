@@ -102,7 +102,8 @@ def retain(
     dry_run: bool = False,
 ) -> RetentionReport:
     """Keep an archive within its limits: call `remove` with the numbers of steps over them, unless `dry_run`."""
-    before, gone = archive.journal.size(), list[Retired]()
+    before = archive.journal.size()
+    gone: list[Retired] = []
     while over := _over(archive, retention, now):  # bytes can only be estimated, so it may take more than once
         gone += over
         if dry_run:
@@ -191,25 +192,27 @@ def take_first(order: Iterable[Group], excess: float, cost: Callable[[Group], in
 def _groups(archive: Archive) -> Iterator[tuple[Sequence[Step], Group]]:
     """Yield all groups with their rows, in the order in which they were added."""
     rows: dict[str, StepRow] = {}
-    held: list[Step] = []  # a group that is not whole yet, and the steps after it
+    waiting: list[Step] = []  # a group that is not whole yet, and the steps after it
     after = 0
-    while some := archive.journal.rows(after, AT_ONCE):
-        after = some[-1].number
-        rows.update((row.id, row) for row in some)
-        whole, held = _split([*held, *(archive.load(row.record) for row in some)])
-        yield from ((group, [rows[step.id] for step in group]) for group in whole)
-        rows = {step.id: rows[step.id] for step in held}
-    yield from ((group, [rows[step.id] for step in group]) for group in groups(held))
+    while batch := archive.journal.rows(after, AT_ONCE):
+        after = batch[-1].number
+        rows.update((row.id, row) for row in batch)
+        whole, waiting = _split([*waiting, *(archive.load(row.record) for row in batch)])
+        for group in whole:
+            yield group, [rows[step.id] for step in group]
+        rows = {step.id: rows[step.id] for step in waiting}
+    for group in groups(waiting):
+        yield group, [rows[step.id] for step in group]
 
 
 def _split(steps: Sequence[Step]) -> tuple[list[list[Step]], list[Step]]:
     """Split off whole groups from the steps, which begin, after these, with the first that still waits for results."""
     found = groups(steps)
-    newest = max((at for at, step in enumerate(steps) if isinstance(step, ActionStep)), default=0)
+    newest = max((place for place, step in enumerate(steps) if isinstance(step, ActionStep)), default=0)
     if not open_calls(steps[newest:]):
         return found, []
-    last = max(at for at, group in enumerate(found) if any(isinstance(step, ActionStep) for step in group))
-    return found[:last], [step for group in found[last:] for step in group]
+    last = max(place for place, group in enumerate(found) if any(isinstance(step, ActionStep) for step in group))
+    return found[:last], [*chain.from_iterable(found[last:])]
 
 
 def _is_exempt(group: Sequence[Step], rows: Group, corrected: Container[int]) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tinymem.cli.shared import excerpt_record, left_out_record
 from tinymem.errors import InputError
 from tinymem.memory.context.window import current_task
-from tinymem.memory.inspection.lines import archived_tokens
+from tinymem.memory.inspection.lines import episode_line
 from tinymem.memory.inspection.parts import ContextPart, context_parts
 from tinymem.memory.inspection.report import report_of
 from tinymem.memory.inspection.timeline import Timeline, version_of
@@ -238,10 +238,9 @@ class View:
             return made
 
     def _episode(self, episode: Episode) -> Record:
-        archived, counter = archived_tokens(self.memory, episode), self.memory.long_term.counter
-        sizes = {"steps": len(archived), "tokens": sum(archived), "summary_tokens": counter.count(str(episode))}
-        shown = self.memory.medium_term.current(episode)
-        return {name: getattr(shown, name) for name in ("first", "last", "session", "summary")} | sizes
+        summary = self.memory.medium_term.current(episode).summary
+        summary_tokens = self.memory.long_term.counter.count(str(episode))
+        return {**vars(episode_line(self.memory, episode)), "summary": summary, "summary_tokens": summary_tokens}
 
 
 class Views:

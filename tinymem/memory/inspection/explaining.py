@@ -113,7 +113,7 @@ class ExplainedSearch:
         if text in self._found:  # the prompt is put together again, with other room
             self._found = {}
         found = self._search.explain(text, budget, now, self._next_best, self._only, hidden, shown=shown, **limits)
-        left_out = tuple(one for one in found.left_out if not any(_holds(item, one.excerpt) for item in shown))
+        left_out = tuple(left for left in found.left_out if not any(_holds(item, left.excerpt) for item in shown))
         found = replace(found, left_out=left_out)
         self._found[text] = found if found.recalled.is_relevant else _without_excerpts(found)
         return found.recalled

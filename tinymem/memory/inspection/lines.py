@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tinymem.archive.episodes import Episode
     from tinymem.memory.hierarchy import HierarchicalMemory
 
-__all__ = ["NAME", "WORDS", "EpisodeLine", "SessionLine", "StepLine", "Tier", "archived_tokens", "episode_line",
+__all__ = ["NAME", "WORDS", "EpisodeLine", "SessionLine", "StepLine", "Tier", "episode_line",
            "row_line", "session_lines", "step_line", "window_tiers"]  # fmt: skip
 
 WORDS = 60  # cells of a step's first words
@@ -145,11 +145,7 @@ def _session_line(session: str | None, rows: Sequence[Tally]) -> SessionLine:
 
 def episode_line(memory: HierarchicalMemory, episode: Episode) -> EpisodeLine:
     """Return an episode in short."""
-    tokens, words = archived_tokens(memory, episode), first_words(episode.summary, WORDS)
-    return EpisodeLine(episode.first, episode.last, episode.session, len(tokens), sum(tokens), words)
-
-
-def archived_tokens(memory: HierarchicalMemory, episode: Episode) -> list[int]:
-    """Return the tokens of each step of an episode that is archived."""
     rows = memory.long_term.journal.outline(episode.first - 1, episode.last)
-    return [row.tokens for row in rows if not row.window]
+    tokens = [row.tokens for row in rows if not row.window]
+    words = first_words(episode.summary, WORDS)
+    return EpisodeLine(episode.first, episode.last, episode.session, len(tokens), sum(tokens), words)

@@ -227,7 +227,7 @@ class Receipts:
         used = set[Place]()
         for number, step in sorted(steps.items()):
             usable = [receipt for receipt in receipts if 0 < number - receipt.after <= NEXT_STEPS]
-            if usable and (said := _words(step, own=True)):
+            if usable and (said := _words(step, is_own=True)):
                 names = _names_in(said[:LOOKED_AT])
                 used |= self._find_used_by(step, names, usable[: -LATER - 1 : -1], steps)
         return used
@@ -292,15 +292,15 @@ def _is_new(name: str, said_in: Step, receipt: Receipt, steps: Mapping[int, Step
         step = steps.get(number)
         if step is None or step.session != said_in.session:
             continue
-        words = step.text if number <= receipt.after else _words(step, own=False)
+        words = step.text if number <= receipt.after else _words(step, is_own=False)
         if name in words.lower():
             return False
     return True
 
 
-def _words(step: Step, own: bool) -> str:
+def _words(step: Step, is_own: bool) -> str:
     """Return what a step has of the agent's own words, or what others said in it."""
-    return "\n".join(part.text for part in step.parts() if (part.kind in OWN) is own)
+    return "\n".join(part.text for part in step.parts() if (part.kind in OWN) is is_own)
 
 
 def _names_in(text: str) -> Names:
