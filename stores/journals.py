@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from tinymem.stores.postgres.journal import PostgresJournal
 
 __all__ = ["RECOVERY", "back_up", "check_unused", "erase_shared", "has_journal", "has_steps", "is_address",
-           "journal_files", "migrate_tables", "open_journal", "open_shared", "schema", "scrub_shared", "shared_names",
-           "shown_address"]  # fmt: skip
+           "journal_files", "keep_others_out", "migrate_tables", "open_journal", "open_shared", "schema",
+           "scrub_shared", "shared_names", "shown_address"]  # fmt: skip
 
 FILE = "journal.db"
 ADDRESSES = ("postgresql://", "postgres://")
@@ -119,6 +119,12 @@ def open_journal(folder: Path, create: bool = True, read_only: bool = False) -> 
         FormatError: The journal is damaged, or of a newer format.
     """
     return SqliteJournal(folder / FILE, create, read_only=read_only)
+
+
+def keep_others_out(journal: Journal) -> None:
+    """Let nobody else use a journal in a folder until it is closed; StorageError while somebody has it open."""
+    if isinstance(journal, SqliteJournal):
+        journal.keep_others_out()
 
 
 def back_up(source: Journal, target: Journal) -> bool:

@@ -56,6 +56,16 @@ class SqliteJournal(Steps, Passages):
         finally:
             other.close()
 
+    def keep_others_out(self) -> None:
+        """Let nobody else use the journal until it is closed; StorageError while somebody has it open."""
+        with self._lock, guarded(self.path):
+            try:
+                self._db.execute("PRAGMA locking_mode=EXCLUSIVE")
+                self._db.execute("BEGIN IMMEDIATE")  # from now on SQLite keeps the lock
+                self._db.execute("COMMIT")
+            except sqlite3.OperationalError as error:
+                raise StorageError(f"{self.path} is in use: close the memories that have it open first") from error
+
     def back_up(self, target: SqliteJournal) -> None:
         """Copy this journal over another one, in one transaction, while this one may be in use."""
         with self._lock, target._lock, guarded(target.path):

@@ -14,7 +14,7 @@ from postgres_server import PostgresServer
 
 from tinymem import ActionStep, HierarchicalMemory, MessageStep, TaskStep
 from tinymem.archive.folders import namespaces, open_namespace_journal
-from tinymem.errors import InputError, NotAMemoryError
+from tinymem.errors import InputError, NotAMemoryError, StorageError
 from tinymem.protocols.settings import FENCE_KEY
 from tinymem.steps.step import Message
 from tinymem.upkeep import Migrated, doctor, export_memory, migrate
@@ -138,6 +138,18 @@ def test_what_is_there_is_not_touched(postgres: PostgresServer, tmp_path: Path, 
     with pytest.raises(InputError, match="is in use"):
         migrate(tmp_path / "one", tmp_path / "two")
     assert exported(tmp_path / "two", namespace, tmp_path / "file") == before
+
+
+def test_a_target_that_somebody_has_open_stays_as_it_is(
+    tmp_path: Path, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled(tmp_path / "one", namespace, 3)
+    with HierarchicalMemory(tmp_path / "two", namespace=namespace) as memory:
+        monkeypatch.setattr(type(memory.long_term.journal).__init__, "__defaults__", (True, 0.2))
+        with pytest.raises(StorageError, match="is in use: close the memories that have it open first"):
+            migrate(tmp_path / "one", tmp_path / "two")
+        memory.add(MessageStep("user", "another"))
+        assert [step.text for step in memory.history()] == ["another"]
 
 
 def test_a_copy_that_was_changed_is_not_made_again(tmp_path: Path, namespace: str) -> None:

@@ -13,7 +13,7 @@ from tinymem.protocols import Journal
 from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME, FENCE_KEY
 from tinymem.steps.checks import check_callable
 from tinymem.steps.progress import Progress, no_progress
-from tinymem.stores.journals import back_up
+from tinymem.stores.journals import back_up, keep_others_out
 from tinymem.upkeep.exporting import lines_of
 from tinymem.upkeep.forgetting import cleanup_on_failure
 from tinymem.upkeep.importing import check_is_new, write_lines
@@ -60,6 +60,7 @@ def migrate(
     Raises:
         NotAMemoryError: There is no such memory.
         InputError: A namespace of that name is in use at the target: it has held a step.
+        StorageError: Somebody has it open at the target.
 
     >>> import tempfile
     >>> from tinymem import HierarchicalMemory, MessageStep
@@ -101,6 +102,7 @@ def _identity(journal: Journal) -> tuple[str | None, int, int]:
 
 
 def _copy(original: Journal, copy: Journal, progress: Progress) -> None:
+    keep_others_out(copy)  # or what they add meanwhile would be lost
     check_is_new(copy)
     if back_up(original, copy):
         return
