@@ -124,56 +124,41 @@ def forget_namespace(path: str | Path, namespace: str) -> None:
 @contextmanager
 def cleanup_on_failure(path: str | Path, namespace: str, also: Callable[[], object] | None = None) -> Iterator[None]:
     """Remove a new namespace, with its folders and files, if the block fails, and then call `also`."""
-    if isinstance(path, str):
-        with _undone_in_database(path, namespace):
-            yield
-        return
-    folder = path / folder_name(namespace)
-    marker = path / MARKER
-    try:
-        made = [place for place in (folder, path, *path.parents) if not place.exists()]
-        was_marked = marker.exists()
-    except OSError:  # the folder cannot be read, so nothing will be made in it
-        made = []
-        was_marked = True
+    was_used = _is_used(path, namespace)
+    missing = [] if isinstance(path, str) else _missing(path, path / folder_name(namespace))
     try:
         yield
     except BaseException:
         with suppress(OSError, ValueError, TinymemError):  # another process has it open, or put something there
-            if folder in made and has_journal(folder) and not has_steps(folder):
+            if was_used is None and _is_used(path, namespace) is False:
                 forget_namespace(path, namespace)
-            if not was_marked and {*path.iterdir()} <= {marker, folder}:
-                _empty(folder)
-                marker.unlink()
-            for place in made:
-                _empty(place)
+            for place in filter(Path.exists, missing):
+                if place.is_dir():
+                    place.rmdir()
+                elif [*place.parent.iterdir()] == [place]:
+                    place.unlink()
         if also is not None:
             also()
         raise
 
 
-@contextmanager
-def _undone_in_database(address: str, namespace: str) -> Iterator[None]:
-    had_steps = _has_steps(address, namespace)
+def _is_used(path: str | Path, namespace: str) -> bool | None:
+    """Return whether a namespace holds a step, or did so in a database; None if there is no such namespace."""
+    if isinstance(path, Path):
+        folder = path / folder_name(namespace)
+        with suppress(OSError):  # it cannot be read, so nothing will be made in it
+            return has_steps(folder) if has_journal(folder) else None
+        return True
     try:
-        yield
-    except BaseException:
-        with suppress(TinymemError):
-            if had_steps is None and _has_steps(address, namespace) is False:
-                erase_shared(address, namespace)
-        raise
-
-
-def _has_steps(address: str, namespace: str) -> bool | None:
-    """Return whether a namespace of a database holds a step, or did so; None if there is no such namespace."""
-    try:
-        with closing(open_shared(address, namespace, create=False)[0]) as journal:
+        with closing(open_shared(path, namespace, create=False)[0]) as journal:
             return journal.next_number() > 1
     except NotAMemoryError:
         return None
 
 
-def _empty(folder: Path) -> None:
-    """Remove the folder, if it is there; OSError if something is in it."""
-    with suppress(FileNotFoundError):
-        folder.rmdir()
+def _missing(path: Path, folder: Path) -> list[Path]:
+    """Return what a new namespace's `folder` in a memory needs and is not there, what is inside first."""
+    try:
+        return [place for place in (folder, path / MARKER, path, *path.parents) if not place.exists()]
+    except OSError:
+        return []

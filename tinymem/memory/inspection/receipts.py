@@ -227,26 +227,24 @@ class Receipts:
         used = set[Place]()
         for number, step in sorted(steps.items()):
             usable = [receipt for receipt in receipts if 0 < number - receipt.after <= NEXT_STEPS]
-            if usable and (said := _words(step, is_own=True)):
-                names = _names_in(said[:LOOKED_AT])
-                used |= self._find_used_by(step, names, usable[: -LATER - 1 : -1], steps)
+            if usable:
+                used |= self._find_used_in(step, usable[: -LATER - 1 : -1], steps)
         return used
 
-    def _find_used_by(
-        self, step: Step, names: Names, receipts: Sequence[Receipt], steps: Mapping[int, Step]
-    ) -> set[Place]:
-        """Return the newest excerpt that has a name, for each of these `names` that nobody else had said before."""
-        session, used = self._hash(step.session), set[Place]()
+    def _find_used_in(self, step: Step, receipts: Sequence[Receipt], steps: Mapping[int, Step]) -> set[Place]:
+        """Return the excerpts of `receipts`, newest first, with a name that the agent in a step is the first to say."""
+        names = _names_in(_words(step, is_own=True)[:LOOKED_AT])
+        session = self._hash(step.session)
+        origins: dict[str, tuple[Receipt, int]] = {}  # by name, the first excerpt that has it
         for receipt in receipts:
             if receipt.session not in ("", session) or step.timestamp < receipt.time:
                 continue
             asked = self._asked.get(receipt.id, frozenset())
             for place, item in enumerate(receipt.items):
-                found = names & _names_in(_text_of(item, steps)) - asked
-                names -= found
-                if any(_is_new(name, step, receipt, steps) for name in found):
-                    used.add((receipt.id, place))
-        return used
+                for name in names & _names_in(_text_of(item, steps)) - asked:
+                    origins.setdefault(name, (receipt, place))
+        new = [origin for name, origin in origins.items() if _is_new(name, step, origin[0], steps)]
+        return {(receipt.id, place) for receipt, place in new}
 
     def _hash(self, session: str | None) -> str:
         key = self._archive.key[: hashlib.blake2b.MAX_KEY_SIZE]
