@@ -20,7 +20,7 @@ else a memory can do without. In older files a step may have `"vectors"`, and a 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -33,9 +33,8 @@ from tinymem.steps.content import check_content, clean
 from tinymem.steps.serialization import dump_step
 from tinymem.steps.types import ROLES, Step
 
-__all__ = ["FORMAT", "Episodes", "Header", "end_line", "episode_line", "header_line",
-           "messages_line", "read_end", "read_header", "read_messages", "read_step",
-           "scratchpad_line", "scratchpad_of", "step_line"]  # fmt: skip
+__all__ = ["FORMAT", "Episodes", "Header", "read_end", "read_header", "read_messages", "read_step",
+           "scratchpad_of", "step_line", "to_line"]  # fmt: skip
 
 FORMAT = 2
 MOST = 1 << 53  # the largest number that every JSON reader can hold
@@ -53,17 +52,12 @@ class Header:
     steps: int
 
 
-def _line(value: Any) -> str:
-    """A value as a line of compact ASCII JSON."""
-    return json.dumps(value, separators=(",", ":")) + "\n"
-
-
 # -- out --------------------------------------------------------------------------------------------------------------
 
 
-def header_line(header: Header) -> str:
-    """The line of a header."""
-    return _line({"tinymem_export": FORMAT, **vars(header)})
+def to_line(value: Any) -> str:
+    """Return a value as a line of compact ASCII JSON."""
+    return json.dumps(value, separators=(",", ":")) + "\n"
 
 
 def step_line(row: StepRow) -> str:
@@ -74,26 +68,6 @@ def step_line(row: StepRow) -> str:
     if row.view is not None:
         more.append(f'"view":{row.view}')
     return f'{{"step":{row.record},{",".join(more)}}}\n'
-
-
-def episode_line(row: SummaryRow) -> str:
-    """The line of an episode."""
-    return _line({"episode": row._asdict()})
-
-
-def messages_line(rows: Sequence[MessageRow]) -> str:
-    """Return a line of messages."""
-    return _line({"messages": rows})
-
-
-def scratchpad_line(text: str) -> str:
-    """The line of a scratchpad, which the journal keeps as `text`."""
-    return f'{{"scratchpad":{text}}}\n'
-
-
-def end_line(steps: int, episodes: int) -> str:
-    """Return the last line, which has the counts; a file without it is not whole."""
-    return _line({"end": {"steps": steps, "episodes": episodes}})
 
 
 # -- in ---------------------------------------------------------------------------------------------------------------

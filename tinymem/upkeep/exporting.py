@@ -17,15 +17,7 @@ from tinymem.steps.checks import check_callable
 from tinymem.steps.progress import Progress, no_progress
 from tinymem.steps.serialization import load_step
 from tinymem.stores.files import open_private
-from tinymem.upkeep.export_format import (
-    Header,
-    end_line,
-    episode_line,
-    header_line,
-    messages_line,
-    scratchpad_line,
-    step_line,
-)
+from tinymem.upkeep.export_format import FORMAT, Header, step_line, to_line
 
 __all__ = ["Exported", "export_journal", "export_memory", "lines_of", "open_export"]
 
@@ -116,9 +108,13 @@ def open_export(file: str | Path | TextIO) -> Iterator[TextIO]:
 
 
 def lines_of(journal: Journal, counts: tuple[int, int]) -> Iterator[str]:
-    """Yield all lines, in order; `counts` are those of steps and summaries."""
+    """Yield all lines, in order; `counts` are those of steps and summaries.
+
+    JSON that the journal keeps, of steps and of the scratchpad, is copied as it is.
+    """
     fingerprint = journal.setting(EMBEDDER) or ""
-    yield header_line(Header(journal.setting(EMBEDDER_NAME), fingerprint, journal.next_number(), counts[0]))
+    header = Header(journal.setting(EMBEDDER_NAME), fingerprint, journal.next_number(), counts[0])
+    yield to_line({"tinymem_export": FORMAT, **vars(header)})
     after = 0
     while rows := journal.rows(after, AT_ONCE):
         for row in rows:
@@ -127,13 +123,14 @@ def lines_of(journal: Journal, counts: tuple[int, int]) -> Iterator[str]:
         after = rows[-1].number
     last = "", 0
     while messages := journal.messages(last, AT_ONCE):
-        yield messages_line(messages)
+        yield to_line({"messages": messages})
         last = messages[-1][:2]
-    yield from map(episode_line, journal.summaries())
+    for summary in journal.summaries():
+        yield to_line({"episode": summary._asdict()})
     scratchpad = journal.setting(SCRATCHPAD)
     if scratchpad is not None:
-        yield scratchpad_line(scratchpad)
-    yield end_line(*counts)
+        yield f'{{"scratchpad":{scratchpad}}}\n'
+    yield to_line({"end": {"steps": counts[0], "episodes": counts[1]}})
 
 
 def _check(journal: Journal, row: StepRow) -> None:
