@@ -13,10 +13,12 @@ from __future__ import annotations
 
 import argparse
 import random
+import sqlite3
 import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
@@ -44,6 +46,12 @@ __all__ = ["BENCHMARK", "WAYS", "main", "measure"]
 BENCHMARK = "retention"
 RESULTS = Path(__file__).parents[1] / "results" / "retention.summary.json"
 WINDOW = 2_000  # newest tokens of a run: nothing in them is evidence
+WEIGHTS = """
+SELECT number, length(record) + ifnull(length(view), 0) + ifnull(derived, 0) FROM steps LEFT JOIN (
+    SELECT step, sum(length(identifiers) + ifnull(length(vector), 0)) derived
+    FROM passages LEFT JOIN vectors ON passage = id GROUP BY step
+) ON step = number
+"""
 SEEDS = 10  # of the random orders that the figures are means of
 
 Cost: TypeAlias = Callable[[Group], int]
@@ -170,7 +178,7 @@ def keep_shares(one: Case, shares: Sequence[int], embedder: str, tallies: dict[t
         memory.archive(one.steps)
         memory.long_term.queue.embed_pending()
         some = removable_groups(memory.long_term)
-        weights = memory.long_term.journal.weights()
+        weights = weigh_steps(Path(folder, "default", "journal.db"))
         costs: dict[str, Cost] = {"steps": len, "bytes": lambda rows: sum(weights[row.number] for row in rows)}
         for (kind, cost), (way, order) in product(costs.items(), WAYS.items()):
             total = sum(cost(group.rows) for group in some)
@@ -178,6 +186,12 @@ def keep_shares(one: Case, shares: Sequence[int], embedder: str, tallies: dict[t
                 excess = total * (100 - share) / 100
                 gone = {row.id for rows in take_first(going, excess, cost) for row in rows}
                 note(tallies[kind, way, share], one, gone)
+
+
+def weigh_steps(journal: Path) -> dict[int, int]:
+    """The bytes of each step in a journal, by number, without those of the search indexes."""
+    with closing(sqlite3.connect(journal)) as db:
+        return dict(db.execute(WEIGHTS))
 
 
 def note(tally: Tally, one: Case, gone: set[str]) -> None:

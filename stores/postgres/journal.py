@@ -42,12 +42,6 @@ SELECT coalesce((SELECT sum(pg_column_size(s.*)) FROM steps s WHERE namespace = 
     + coalesce((SELECT sum(octet_length(text)) FROM summaries WHERE namespace = %(ns)s), 0)
     + coalesce((SELECT sum(octet_length(value)) FROM settings WHERE namespace = %(ns)s), 0)
 """
-_WEIGHTS = """
-SELECT number, octet_length(record) + coalesce(octet_length(view), 0) + coalesce(derived, 0) FROM steps LEFT JOIN (
-    SELECT step, sum(coalesce(2 * vector_dims(vector), 0) + octet_length(identifiers)) derived FROM passages p
-    LEFT JOIN vectors v ON v.namespace = p.namespace AND v.passage = p.id WHERE p.namespace = %(ns)s GROUP BY step
-) made ON step = number WHERE namespace = %(ns)s
-"""
 _END = "SELECT number, position + tokens FROM steps WHERE namespace = %s ORDER BY number DESC LIMIT 1"
 _LACKING = (
     "SELECT count(*) FROM {} a WHERE namespace = %s "
@@ -165,10 +159,6 @@ class PostgresJournal(Steps, Passages):
     def size(self) -> int:
         """Return the bytes of the rows of this namespace, without those of indexes."""
         return self.read_number(_SIZE, {"ns": self.id})
-
-    def weights(self) -> dict[int, int]:
-        """Return the bytes of each step, by number, without those of the search indexes."""
-        return {number: int(weight) for number, weight in self.read(_WEIGHTS, {"ns": self.id})}
 
     # -- checks for the doctor -----------------------------------------------------------------------------------------
 

@@ -26,13 +26,6 @@ __all__ = ["SqliteJournal"]
 CHECK_TERMS = "INSERT INTO fulltext(fulltext) VALUES ('integrity-check')"
 FAULTS = 3  # faults of the file that are named
 
-_WEIGHTS = """
-SELECT number, length(record) + ifnull(length(view), 0) + ifnull(derived, 0) FROM steps LEFT JOIN (
-    SELECT step, sum(length(identifiers) + ifnull(length(vector), 0)) derived
-    FROM passages LEFT JOIN vectors ON passage = id GROUP BY step
-) ON step = number
-"""
-
 
 class SqliteJournal(Steps, Passages):
     """A namespace's journal at `path`, made if `create`. Safe to use from several threads.
@@ -151,10 +144,6 @@ class SqliteJournal(Steps, Passages):
         """Return the bytes of the file that are in use."""
         pages, free, each = (self._number(f"PRAGMA {name}") for name in ("page_count", "freelist_count", "page_size"))
         return (pages - free) * each
-
-    def weights(self) -> dict[int, int]:
-        """Return the bytes of each step, by number, without those of the search indexes."""
-        return {number: int(weight) for number, weight in self._read(_WEIGHTS)}
 
     # -- checks for the doctor: anything that is read here may be damaged ----------------------------------------------
 

@@ -303,7 +303,7 @@ def test_makes_passages(open_journal: OpenJournal) -> None:
         assert (journal.last_passage(), journal.passages_until(one.id), journal.passages_until(99)) == (two.id, 1, 2)
         counts = {"steps": 2, "window_steps": 2, "waiting_steps": 0, "tokens": 14, "window_tokens": 14, "passages": 2}
         assert journal.counts() == counts
-        assert set(journal.weights()) == {1, 2} and journal.size() > 0, "every step weighs something"
+        assert journal.size() > 0
 
 
 def test_finds_words(open_journal: OpenJournal) -> None:

@@ -292,9 +292,6 @@ class Journal(Protocol):
     def size(self) -> int:
         """Return the bytes that are in use."""
 
-    def weights(self) -> dict[int, int]:
-        """Return the bytes that each step takes, by number: JSON, vectors and identifiers."""
-
     # -- checks, for the doctor ---------------------------------------------------------------------------------------
 
     def check_files(self) -> list[str]:

@@ -25,6 +25,7 @@ __all__ = ["Retention", "RetentionReport", "Retired", "retain"]
 Group: TypeAlias = Sequence[StepRow]
 
 AT_ONCE = 500  # steps that are read at once
+BESIDE = 150  # tokens that take as many bytes as a step's row, vector and terms do beside its text
 
 
 @dataclass(frozen=True)
@@ -118,10 +119,10 @@ def retain(
 def _over(archive: Archive, retention: Retention, now: datetime) -> list[Retired]:
     """Return the steps that are over the limits, each for the first limit that it is over."""
     journal = archive.journal
-    over: dict[int, Retired] = {}
+    over: dict[int, tuple[StepRow, str]] = {}  # by number: a step, and the limit
 
     def take(reason: str, chosen: Iterable[Group]) -> None:
-        over.update((row.number, _retired(row, reason)) for row in chain.from_iterable(chosen))
+        over.update((row.number, (row, reason)) for row in chain.from_iterable(chosen))
 
     oldest = None if retention.max_age is None else _ago(now, retention.max_age)
     if oldest is not None and (numbers := journal.matching(Filter(before=oldest))):
@@ -133,14 +134,16 @@ def _over(archive: Archive, retention: Retention, now: datetime) -> list[Retired
         if excess > 0:
             take("max_steps", take_first(shortest_first(_others(archive, over)), excess, len))
     if retention.max_bytes is not None and (size := journal.size()) > retention.max_bytes:
-        weights = journal.weights()
+        counts = journal.counts()
+        share = (size - retention.max_bytes) / size
+        heavy = share * (counts["tokens"] + BESIDE * counts["steps"]) - _weigh([row for row, _ in over.values()])
+        take("max_bytes", take_first(oldest_first(_others(archive, over)), heavy, _weigh))
+    return [_retired(row, reason) for row, reason in over.values()]
 
-        def weigh(rows: Iterable[StepRow | Retired]) -> int:
-            return sum(weights.get(row.number, 1) for row in rows)  # 1: it was added or removed a moment ago
 
-        heavy = sum(weights.values()) * (size - retention.max_bytes) / size - weigh(over.values())
-        take("max_bytes", take_first(oldest_first(_others(archive, over)), heavy, weigh))
-    return [*over.values()]
+def _weigh(rows: Group) -> int:
+    """Return about how much of a journal steps take, in tokens."""
+    return sum(row.tokens + BESIDE for row in rows)
 
 
 def _others(archive: Archive, over: Container[int]) -> list[Removable]:
