@@ -173,7 +173,7 @@ class Candidates(Tinymem):
         catalog = self.archive.current()
         self._place(catalog.step[len(self.places) :], catalog.part[len(self.places) :])
         now = question.now or EPOCH
-        return Search(self.archive).score(question.text, now, np.ones(len(catalog), np.bool_))
+        return Search(self.archive).score(question.text, now)
 
     def packed(self, scored: ScoredCandidates, budget: int, diversity: float = DIVERSITY) -> Recall:
         """Simulate recall's choice among the candidates."""

@@ -62,7 +62,7 @@ def _asked(memory: HierarchicalMemory, prompt: Prompt) -> tuple[Asked, Vectors]:
     past = memory.long_term
     past.queue.embed_pending()
     catalog = past.current()
-    scored = Search(past).score(prompt.text, utc_now(), np.ones(len(catalog), np.bool_))
+    scored = Search(past).score(prompt.text, utc_now())
     rows = scored.rows
     places = catalog.places[rows]
     lengths, none = places["end"] - places["start"], np.zeros(len(rows), np.int64)

@@ -24,7 +24,7 @@ from tinymem.upkeep.forgetting import forget_namespace
 __all__ = ["quality"]
 
 BUDGET = 1_024
-SLICED = "tinymem.archive.archive.IN_SLICES"
+SLICED = "tinymem.stores.postgres.slices.IN_SLICES"
 
 
 class Noting(Tinymem):

@@ -104,11 +104,12 @@ def speed(folder: Path, url: str, count: int) -> dict[str, Any]:
 
 def _scored(memory: HierarchicalMemory, text: str) -> tuple[float, float]:
     """Return the seconds from candidates to scores, and of the processor for that here."""
-    past, search = memory.long_term, memory._search
-    catalog = past.current()
-    query = past.queue.question(text, catalog, datetime.now(timezone.utc))
+    past = memory.long_term
+    source = past.source(Filter())
+    query = past.queue.question(text, source, datetime.now(timezone.utc))
     start, processor = time.perf_counter(), time.process_time()
-    ScoredCandidates.of(query, *search._candidates(query, catalog.allowed(Filter()), catalog))
+    found = source.gather(query)
+    ScoredCandidates.of(query, found.snapshot, found.candidates)
     return time.perf_counter() - start, time.process_time() - processor
 
 

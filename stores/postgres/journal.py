@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import psycopg
 
 from tinymem.errors import StorageError
-from tinymem.protocols import Change, FiledStep, Place, Slice, SliceRequest, Survey, TermCheck, VectorCheck
+from tinymem.protocols import Change, FiledStep, Finder, Place, TermCheck, VectorCheck
 from tinymem.protocols.settings import REWRITES, UNSPLIT, WINDOW_CHANGES
 from tinymem.stores.postgres.passages import Passages
 from tinymem.stores.postgres.server.errors import guarded, is_lost
@@ -73,13 +73,9 @@ class PostgresJournal(Steps, Passages):
         super().__init__(url, name, create, timeout)
         self._slices = Slices(self, self._fulltext)
 
-    def survey(self, more_than: int = 0) -> Survey | None:
-        """Return what the analysis of a question needs to know of all steps; None if the passages are not so many."""
-        return self._slices.survey(more_than)
-
-    def sliced(self, sought: SliceRequest) -> Slice:
-        """Return the passages that are sought, all of their steps, and those of the steps before and after."""
-        return self._slices.read(sought)
+    def finder(self) -> Finder | None:
+        """Return the search of the server; None where the passages are few."""
+        return self._slices.survey()
 
     @contextmanager
     def reading(self) -> Iterator[PostgresJournal]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tinymem.errors import warn_hourly
-from tinymem.protocols import Ids, Slice, SliceRequest, Survey
+from tinymem.protocols import Facts, Finder, Ids, Slice, Sought
 from tinymem.stores.bm25 import rank_passages
 from tinymem.stores.filter import POSTGRES, Condition, Filter
 from tinymem.stores.postgres import nearest as search
@@ -31,6 +31,7 @@ UNINDEXED = (
     "which indexes them while others read and write"
 )
 
+IN_SLICES = 20_000  # passages from which on the server finds candidates: below, it is faster to have all of them here
 NEAR = 2  # passages on either side of a candidate that recall looks at
 
 _SURVEY = """
@@ -93,25 +94,26 @@ class Slices:
         self._db, self._fulltext = database, fulltext
         self.is_indexed = False
         self._embedder: str | None = None  # as of the last survey
-        self._surveyed: tuple[int, Survey | None] = -1, None  # by the version of the namespace
+        self.facts = Facts(0, 0, 0, 0, ())
+        self._surveyed = -1  # the version of the namespace then
 
-    def survey(self, more_than: int = 0) -> Survey | None:
-        """Return what the analysis of a question needs to know of all steps; None if the passages are not so many."""
+    def survey(self) -> Finder | None:
+        """Bring the facts of all steps up to date, and return this; None where the passages are not so many."""
         with self._db.lock, guarded(self._db.location), self._db.snapshot():
             head = self._db.known_head()
             assert head is not None
             self._embedder = self._db.embedder()
-            if head.passages <= more_than:
+            if head.passages <= IN_SLICES:
                 return None
-            if self._surveyed[0] != head.version or self._db.is_writing:
+            if self._surveyed != head.version or self._db.is_writing:
                 values = {"ns": self._db.id, "index": f"tinymem.{index_name(self._db.id, self._embedder)}"}
                 since, until, last, speakers, self.is_indexed = self._db.read(_SURVEY, values)[0]
                 if not self.is_indexed and head.passages >= search.INDEXED_FROM:
                     warn_hourly(logger, self._db.location, UNINDEXED, head.passages, self._db.location)
-                self._surveyed = head.version, Survey(head.passages, last, since, until, speakers or ())
-            return self._surveyed[1]
+                self._surveyed, self.facts = head.version, Facts(head.passages, last, since, until, speakers or ())
+            return self
 
-    def read(self, sought: SliceRequest) -> Slice:
+    def find(self, sought: Sought) -> Slice:
         """Return the passages that are sought, all of their steps, and those of the steps before and after."""
         with self._db.lock, guarded(self._db.location):
             condition = (sought.only or Filter()).condition(POSTGRES)
@@ -141,7 +143,7 @@ class Slices:
                 seen = self._db.read(_SEEN, (self._db.id, codes.tolist()))
             return Slice(passages, lexical, share, counts, seen)
 
-    def _searches(self, sought: SliceRequest, condition: Condition, embedder: str) -> Iterator[tuple[str, Any]]:
+    def _searches(self, sought: Sought, condition: Condition, embedder: str) -> Iterator[tuple[str, Any]]:
         """Yield the statements of the first round trip."""
         yield BREADTH if self.is_indexed else ("SELECT 1", {})
         yield self._lexical(sought.topic, condition)

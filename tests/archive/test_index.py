@@ -267,7 +267,7 @@ def test_what_the_store_lacks_is_searched_exactly_and_merged(archive: Archive, s
 def test_a_store_that_lacks_half_helps_nobody_and_a_recall_is_the_same_whatever_it_holds(
     tmp_path: Path, store: Watched
 ) -> None:
-    queries, everything = sentences(6, seed=2), np.ones(1_000, np.bool_)
+    queries = sentences(6, seed=2)
     exact = open_archive(tmp_path, StaticEmbedder(), Never(), exact_up_to=1_000_000)
     fill(exact, numbered_texts(sentences(1_000)))
     exact.journal.set_window([1], {})
@@ -277,7 +277,7 @@ def test_a_store_that_lacks_half_helps_nobody_and_a_recall_is_the_same_whatever_
         for _ in range(most // 40):
             assert archive.index.advance()
         for query in queries:
-            one, other = Search(exact).score(query, LATER, everything), Search(archive).score(query, LATER, everything)
+            one, other = Search(exact).score(query, LATER), Search(archive).score(query, LATER)
             best, same = ([(p.number, round(p.score, 3)) for p in scored.ranked(1_000)[:50]] for scored in (one, other))
             assert best == same
     assert store.count() == 1_000 and len(store.queries) >= len(queries)
@@ -294,14 +294,13 @@ def test_the_index_gives_the_same_best_passages_as_exact_search(tmp_path: Path) 
     archive.queue.embed_pending()
     archive.index.follow()
     exact = open_archive(tmp_path, StaticEmbedder(), "exact", exact_up_to=1_000_000)
-    everything = np.ones(2_500, np.bool_)
     same = hits = 0
     nearest = archive.index.nearest(archive.current())
     for query in queries:
         vector = archive.queue.embedder.embed_queries([query])[0]
         best = exact_neighbours(archive.current().id.tolist(), archive.current().vectors, vector, 20)[0].tolist()
         hits += len({*nearest(vector, 20)[0].tolist()} & {*best})
-        one, other = Search(exact).score(query, LATER, everything), Search(archive).score(query, LATER, everything)
+        one, other = Search(exact).score(query, LATER), Search(archive).score(query, LATER)
         top, top_indexed = ([p.number for p in scored.ranked(1_000)[:20]] for scored in (one, other))
         same += len(set(top) & set(top_indexed))
         assert top[:3] == top_indexed[:3]

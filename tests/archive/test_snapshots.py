@@ -213,15 +213,16 @@ def test_forgetting_changes_the_snapshot_of_those_who_have_the_memory_open(archi
 def test_a_recall_during_which_something_is_forgotten_elsewhere_begins_again(archive: Archive, tmp_path: Path) -> None:
     write(archive, 60)
     with closing(open_archive(tmp_path)) as other:
-        ask, asked = other.candidates, list[int]()
+        begin, asked = other.source, list[int]()
 
         def interrupted(*given: Any) -> Any:
+            source = begin(*given)
             asked.append(1)
             if len(asked) == 1:
                 archive.forget([17])
-            return ask(*given)
+            return source
 
-        other.candidates = interrupted  # type: ignore[assignment, method-assign]
+        other.source = interrupted  # type: ignore[assignment, method-assign]
         found = Search(other).recall("key_20", 500, LATER)
         assert len(asked) == 2
         assert found.text == Search(archive).recall("key_20", 500, LATER).text != ""

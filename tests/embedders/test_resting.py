@@ -239,7 +239,7 @@ def test_what_is_embedded_is_still_found_by_its_vectors_where_only_passages_fail
     archive.queue.embed_pending()
     embedder.away = ("passages",)  # as a server that refuses one of the texts
     fill(archive, [said(KEY_TEXT)])
-    scored = Search(archive).score(sentences(30)[3], LATER, np.ones(len(archive.current()), np.bool_))
+    scored = Search(archive).score(sentences(30)[3], LATER)
     assert scored.features[:, 0].max() == 1
     found = Search(archive).recall(QUERY, 300, LATER)
     assert KEY_TEXT in [item.text for item in found.items]

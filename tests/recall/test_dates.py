@@ -279,7 +279,6 @@ def test_a_stretch_of_a_run_names_no_time(tmp_path: Path) -> None:
     archive = open_archive(tmp_path)
     fill(archive, [said("The log of yesterday.", 1, timestamp=NOW - timedelta(days=1))])
     archive.queue.embed_pending()
-    allowed = np.ones(1, np.bool_)
-    assert Search(archive).score("What was in the log yesterday?", NOW, allowed).features[0, NAMES.index("dated")] == 1
-    assert Search(archive).score("yesterday\nthe log\nwas\nlong", NOW, allowed).features[0, NAMES.index("dated")] == 0
+    assert Search(archive).score("What was in the log yesterday?", NOW).features[0, NAMES.index("dated")] == 1
+    assert Search(archive).score("yesterday\nthe log\nwas\nlong", NOW).features[0, NAMES.index("dated")] == 0
     archive.close()

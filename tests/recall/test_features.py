@@ -36,7 +36,7 @@ def matrix_of(folder: Path, steps: Sequence[Step], query: str, embedder: Embedde
     archive = open_archive(folder, embedder)
     fill(archive, steps)
     archive.queue.embed_pending()
-    scored = Search(archive).score(query, LATER, np.ones(len(archive.current()), np.bool_))
+    scored = Search(archive).score(query, LATER)
     assert scored.features.shape == (len(scored.rows), len(NAMES))
     assert scored.features.dtype == np.float32
     assert np.isfinite(scored.features).all()

@@ -107,5 +107,5 @@ def test_a_recall_weighs_with_the_weights_of_its_embedder(tmp_path: Path, embedd
     with HierarchicalMemory(tmp_path, embedder=embedder, store="exact") as memory:
         memory.add(MessageStep("user", "The staging server is called heron."))
         memory.flush()
-        scored = Search(memory.long_term).score("Which server?", START, np.ones(1, np.bool_))
+        scored = Search(memory.long_term).score("Which server?", START)
     assert scored.fusion is load_weights(embedder)

@@ -9,10 +9,8 @@ better. Passages that the store lacks are searched exactly.
 from __future__ import annotations
 
 import logging
-import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -28,17 +26,16 @@ from tinymem.archive.window_rows import read_calls
 from tinymem.errors import EmbedderMismatchError, StorageError, is_unwritable
 from tinymem.messages.recognition import NATIVE
 from tinymem.messages.tokens import Prices
-from tinymem.protocols import Embedder, Journal, Slicing, TokenCounter, VectorStore
+from tinymem.protocols import Embedder, Finder, Ids, Journal, TokenCounter, Vectors, VectorStore
 from tinymem.protocols.settings import EMBEDDER, OPEN_CALLS, UNSCRUBBED
-from tinymem.recall.candidates import Candidates, gather
+from tinymem.recall.candidates import Nearest
 from tinymem.recall.corrections import newest_corrections
 from tinymem.recall.files.changes import Changes
 from tinymem.recall.files.notes import NoteTaker
 from tinymem.recall.opened import OpenedSteps
 from tinymem.recall.passages import slices
-from tinymem.recall.query.analysis import Query
-from tinymem.recall.slices import Outline, gather_slice
 from tinymem.recall.snapshot import Snapshot
+from tinymem.recall.sources import EngineSource, SnapshotSource, Source
 from tinymem.steps.actions import ActionStep, ToolCall
 from tinymem.steps.progress import Progress, no_progress
 from tinymem.steps.step import Step
@@ -53,7 +50,6 @@ logger = logging.getLogger(__name__)
 
 MANY = 1_000  # new passages from which on all are counted, which takes as long as the memory is large
 ROWS = 2_000  # passages that are read at once
-IN_SLICES = 20_000  # passages from which on a journal that finds candidates by itself does
 
 
 class Archive:
@@ -76,7 +72,7 @@ class Archive:
         journal: Journal | None = None,
     ) -> None:
         embedder = checked_embedder(folder, embedder, journal)
-        self.folder, self.counter, self.is_shared = folder, counter, journal is not None
+        self.folder, self.counter = folder, counter
         self.prices = Prices(counter, "auto", {NATIVE})  # of steps as they are sent
         self.journal = journal or open_journal(folder, create)
         self.opened, self.changes = OpenedSteps(counter), Changes(self.journal)
@@ -86,12 +82,7 @@ class Archive:
         try:
             self.journal.finish_scrub()  # which an earlier process could not
             self.queue = EmbeddingQueue(self.journal, embedder, folder)
-            self.index = Index(
-                self.journal,
-                folder / INDEX,
-                store,
-                exact_up_to=sys.maxsize if self.is_shared else exact_up_to,  # or this process would hold all vectors
-            )
+            self.index = Index(self.journal, folder / INDEX, store, exact_up_to=exact_up_to)
             self.indexing = Indexing(self.journal, self.queue, self.index, folder)
             self.key = self.queue.key
             self._snapshot = Snapshot(self.queue.dimensions)
@@ -153,27 +144,51 @@ class Archive:
     def current(self, progress: Progress = no_progress) -> Snapshot:
         """Return the snapshot of all embedded passages, as the journal has them now. It never changes.
 
-        While the embedder fails, passages that wait for it are included, without vectors. `progress` hears of passages
-        that are read from the journal, after each batch.
+        While the embedder fails, passages that wait for it are included, without vectors. It is empty where the engine
+        finds candidates by itself, or everybody would read all passages. `progress` hears of passages that are read
+        from the journal, after each batch.
         """
+        return self._current(progress)[0]
+
+    def source(self, only: Filter, hidden: Collection[int] = ()) -> Source:
+        """Return what finds candidates for a question among the steps within a filter, but for the `hidden` ones."""
+        snapshot, finder = self._current(no_progress)
+        if finder is not None:
+            return EngineSource(self.journal, finder, snapshot, only, hidden)
+        return SnapshotSource(self.journal, snapshot, only, hidden, self._neighbours)
+
+    def _neighbours(self, snapshot: Snapshot, allowed: npt.NDArray[np.bool_]) -> Nearest | None:
+        """Return the search of the index; None where an exact one over the `allowed` rows is better."""
+        if np.count_nonzero(allowed) <= self.index.exact_up_to:
+            return None
+        search = self.index.nearest(snapshot)
+
+        def find_nearest(vector: Vectors, k: int) -> tuple[Ids, Vectors]:
+            found = search(vector, k)
+            self.queue.check_embedder()  # another process may have reindexed, and filled the index again
+            return found
+
+        return find_nearest
+
+    def _current(self, progress: Progress) -> tuple[Snapshot, Finder | None]:
         with release_when_interrupted(), self.journal.snapshot():
             try:
-                snapshot = self._follow_journal(progress)
-                self.last_step = snapshot.last_step
+                snapshot, finder = self._follow_journal(progress)
+                self.last_step = finder.facts.last_step if finder else snapshot.last_step
             except (ValueError, TypeError, OverflowError) as error:  # a vector of another length, a text for a number
                 raise self.journal.damaged(error) from error
             if not self._is_due(snapshot):
-                return snapshot
+                return snapshot, finder
             embedder = self.journal.setting(EMBEDDER) or ""
             snapshot.filed = len(snapshot)  # also where that fails, or each question would try
         written = self.files.write(snapshot, embedder)
         if written is None:
-            return snapshot
+            return snapshot, None
         # with the journal's lock, since another thread may have gone on meanwhile
         with release_when_interrupted(), self.journal.snapshot():
             if self._snapshot.rewrites == written.rewrites:
                 self._snapshot = written
-        return written
+        return written, None
 
     def _is_due(self, snapshot: Snapshot) -> bool:
         """Return whether the snapshot is to be written: passages that wait for the embedder stand in no file."""
@@ -191,8 +206,10 @@ class Archive:
         if any(map(corrected_ids, steps)):
             self._corrections = None
 
-    def _follow_journal(self, progress: Progress) -> Snapshot:
+    def _follow_journal(self, progress: Progress) -> tuple[Snapshot, Finder | None]:
         """Return the snapshot with what the journal has by now, in a transaction, or nothing of it would be one state.
+
+        Where the engine finds candidates by itself, its finder comes with a snapshot that is empty.
 
         Raises:
             ValueError, TypeError, OverflowError: The journal is damaged.
@@ -205,11 +222,14 @@ class Archive:
         is_guess = self._snapshot.dimensions != self.queue.dimensions  # before the embedder could be reached
         if rewrites != self._snapshot.rewrites or is_guess:
             self._begin_again(rewrites, None if is_guess else self._without_deleted(rewrites))
-        if (outline := self._outline()) is not None:
-            outline.rewrites = rewrites
-            return outline
+        finder = None if self.queue.is_failing else self.journal.finder()
+        if finder is not None:
+            self.files.erase()  # of when it was smaller
+            empty = Snapshot(self.queue.dimensions)
+            empty.rewrites = rewrites
+            return empty, finder
         self._snapshot = self._with_new(self._snapshot, progress)
-        return self._with_waiting(self._snapshot) if self.queue.is_failing else self._snapshot
+        return self._with_waiting(self._snapshot) if self.queue.is_failing else self._snapshot, None
 
     def _begin_again(self, rewrites: int, found: Snapshot | None = None) -> None:
         """Begin with what was found, or the files, of another state of the journal, and drop what was read before."""
@@ -247,28 +267,9 @@ class Archive:
         self._waiting = snapshot, longer
         return longer
 
-    def is_current(self, snapshot: Snapshot) -> bool:
-        """Return whether nothing was forgotten, or marked, since the snapshot was taken."""
-        return count_rewrites(self.journal) == snapshot.rewrites
-
-    def _outline(self) -> Outline | None:
-        """Return the outline of a large memory whose journal finds candidates by itself; None for any other."""
-        if not isinstance(self.journal, Slicing) or self.queue.is_failing:
-            return None
-        if (survey := self.journal.survey(IN_SLICES)) is None:
-            return None
-        self.files.erase()  # of when it was smaller
-        return Outline(survey, self.queue.dimensions)
-
-    def slice(
-        self, query: Query, outline: Outline, only: Filter, hidden: Collection[int]
-    ) -> tuple[Snapshot, Candidates]:
-        """Return the part of a large memory that has the candidates, and these."""
-        assert isinstance(self.journal, Slicing)
-        try:
-            return gather_slice(self.journal, query, outline, only, hidden)
-        except (ValueError, TypeError, OverflowError) as error:  # as when all are read
-            raise self.journal.damaged(error) from error
+    def is_current(self, source: Source) -> bool:
+        """Return whether nothing was forgotten, or marked, since a question began."""
+        return count_rewrites(self.journal) == source.rewrites
 
     def has_words(self, words: str) -> bool:
         """Return whether a passage has one of these words."""
@@ -289,26 +290,6 @@ class Archive:
             yield
         except IndexError as error:
             raise self.journal.damaged(f"a passage names a part that its step does not have ({error})") from error
-
-    def candidates(self, query: Query, catalog: Snapshot, allowed: npt.NDArray[np.bool_]) -> Candidates:
-        """Return the passages worth a close look among the `allowed` rows of the catalog.
-
-        They come from the index where the rows are many and the index works, else from an exact search.
-        """
-        found = self._gather(query, catalog, allowed)
-        if not query.names or not found.unseen:
-            return found
-        names = self.journal.search_text(" ".join(query.names))
-        return replace(found, is_strange=names.unseen > 0)
-
-    def _gather(self, query: Query, catalog: Snapshot, allowed: npt.NDArray[np.bool_]) -> Candidates:
-        among = None if allowed.all() else catalog.id[allowed]
-        lexical = self.journal.search_text(query.topic, among)
-        if np.count_nonzero(allowed) <= self.index.exact_up_to:
-            return gather(query, catalog, lexical, allowed, None)
-        found = gather(query, catalog, lexical, allowed, self.index.nearest(catalog))
-        self.queue.check_embedder()  # another process may have reindexed, and filled the index again
-        return found
 
     # -- away ---------------------------------------------------------------------------------------------------------
 

@@ -34,8 +34,7 @@ from tinymem.protocols import Embedder, Journal, PassageRow, Vectors
 from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME, FENCE_KEY
 from tinymem.recall.passages import passages_of
 from tinymem.recall.query.analysis import Query, analyse, embed_texts
-from tinymem.recall.slices import Outline
-from tinymem.recall.snapshot import Snapshot
+from tinymem.recall.sources import Source
 from tinymem.registry import DEFAULT_EMBEDDER
 from tinymem.steps.terminal import pluralize
 from tinymem.stores.journals import has_journal
@@ -267,22 +266,18 @@ class EmbeddingQueue:
 
     # -- questions ----------------------------------------------------------------------------------------------------
 
-    def question(self, text: str, catalog: Snapshot, now: datetime) -> Query:
+    def question(self, text: str, source: Source, now: datetime) -> Query:
         """Return the analysis of a question. If the embedder fails, it logs a warning and uses vectors of zeros."""
-        if isinstance(catalog, Outline):
-            known = now, catalog.survey.since, catalog.survey.until, catalog.survey.speakers
-        else:
-            times = catalog.time
-            since, until = (times.min(), times.max()) if len(times) else (0, 0)
-            known = now, since, until, [*catalog.speakers]
-        is_usable = self.is_known and self.embedder.dimensions == catalog.dimensions
+        facts = source.facts
+        known = now, facts.since, facts.until, facts.speakers
+        is_usable = self.is_known and self.embedder.dimensions == source.dimensions
         if is_usable and not self._questions.is_on:
             try:
                 with self._questions.trying():
                     return analyse(text, self.embedder, *known)
             except EmbedderError:
                 self._warn()
-        return analyse(text, None, *known, dimensions=catalog.dimensions)
+        return analyse(text, None, *known, dimensions=source.dimensions)
 
 
 def _fingerprint(embedder: Embedder) -> str:

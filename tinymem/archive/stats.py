@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tinymem.archive.archive import Archive
 from tinymem.recall.files.versions import count_gone
+from tinymem.stores.journals import journal_files
 
 __all__ = ["Stats", "stats_of"]
 
@@ -49,7 +50,9 @@ def stats_of(archive: Archive, namespace: str, store: str, recalls: Mapping[str,
     counts = archive.journal.counts()
     notes = archive.index.notes
     indexed = archive.journal.passages_until(notes.passage)
-    files = (file for file in archive.folder.rglob("*") if file.is_file())
+    bytes_on_disk = sum(file.stat().st_size for file in archive.folder.rglob("*") if file.is_file())
+    if not journal_files(archive.folder):  # it is in a database
+        bytes_on_disk += archive.journal.size()
     return Stats(
         namespace=namespace,
         archived_steps=counts["steps"] - counts["window_steps"],
@@ -59,7 +62,7 @@ def stats_of(archive: Archive, namespace: str, store: str, recalls: Mapping[str,
         unindexed_passages=counts["passages"] - indexed if archive.index.lacks else 0,
         store=store,
         store_state=notes.fault or "ready",
-        bytes_on_disk=sum(file.stat().st_size for file in files) + (archive.journal.size() if archive.is_shared else 0),
+        bytes_on_disk=bytes_on_disk,
         stale_lines=count_gone(archive.journal.file_notes_after(0)),
         **counts,
         **recalls,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol
 
 from tinymem.errors import FormatError
 from tinymem.protocols.adapters import Ids, Vectors
 from tinymem.protocols.rows import (
     Change,
     EmbeddedPassage,
+    Facts,
     FiledStep,
     FileNote,
     Lexical,
@@ -18,11 +19,10 @@ from tinymem.protocols.rows import (
     PassageRow,
     Place,
     Slice,
-    SliceRequest,
+    Sought,
     StepOutline,
     StepRow,
     SummaryRow,
-    Survey,
     Tally,
     TermCheck,
     VectorCheck,
@@ -31,7 +31,7 @@ from tinymem.protocols.rows import (
 if TYPE_CHECKING:
     from tinymem.stores.filter import Filter
 
-__all__ = ["Journal", "Slicing"]
+__all__ = ["Finder", "Journal"]
 
 
 class Journal(Protocol):
@@ -238,6 +238,9 @@ class Journal(Protocol):
 
     # -- full-text search ---------------------------------------------------------------------------------------------
 
+    def finder(self) -> Finder | None:
+        """Return what finds the passages for a question in the engine itself; None where all are to be read."""
+
     def search_text(self, query: str, among: Ids | None = None) -> Lexical:
         """Return passages by BM25, best first, on a scale that no query or collection shifts, embedded or not.
 
@@ -316,15 +319,12 @@ class Journal(Protocol):
         """
 
 
-@runtime_checkable
-class Slicing(Protocol):
-    """A journal that finds the passages worth a close look by itself, so that nobody need read all of them.
+class Finder(Protocol):
+    """An engine that finds the passages worth a close look by itself, so that nobody need read all of them."""
 
-    It is used for memories of many passages.
-    """
+    @property
+    def facts(self) -> Facts:
+        """What the analysis of a question asks of all steps."""
 
-    def survey(self, more_than: int = 0) -> Survey | None:
-        """Return what the analysis of a question asks of all steps; None if there are not more passages than that."""
-
-    def sliced(self, sought: SliceRequest) -> Slice:
+    def find(self, sought: Sought) -> Slice:
         """Return the passages that are sought, with all passages of their steps and of the steps before and after."""

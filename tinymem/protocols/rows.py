@@ -14,8 +14,8 @@ from tinymem.protocols.adapters import Ids, Vectors
 if TYPE_CHECKING:
     from tinymem.stores.filter import Filter
 
-__all__ = ["ALL_PASSAGES", "Change", "EmbeddedPassage", "FileNote", "FiledStep", "MessageRow", "PassageColumns",
-           "PassageRow", "Place", "Slice", "SliceRequest", "StepOutline", "StepRow", "SummaryRow", "Survey", "Tally",
+__all__ = ["ALL_PASSAGES", "Change", "EmbeddedPassage", "Facts", "FileNote", "FiledStep", "MessageRow",
+           "PassageColumns", "PassageRow", "Place", "Slice", "Sought", "StepOutline", "StepRow", "SummaryRow", "Tally",
            "TermCheck", "VectorCheck"]  # fmt: skip
 
 
@@ -211,19 +211,19 @@ def _numbers(values: Sequence[int]) -> Ids:
     return np.array(values, np.int64)
 
 
-class Survey(NamedTuple):
-    """Figures of all steps: passages, the number of the last step, the first and the last time, and speakers."""
+class Facts(NamedTuple):
+    """What the analysis of a question asks of all steps: passages, the newest step, first and last time, speakers."""
 
     passages: int
-    last: int
+    last_step: int
     since: float
     until: float
     speakers: Sequence[str]
 
 
 @dataclass(frozen=True)
-class SliceRequest:
-    """The passages that a slice is to have.
+class Sought:
+    """The passages that an engine is to find.
 
     Attributes:
         topic: The words of the best by BM25.

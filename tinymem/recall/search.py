@@ -8,21 +8,15 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
-
-from tinymem.recall.candidates import Candidates, find_requests
+from tinymem.recall.candidates import find_requests
 from tinymem.recall.corrections import places_of, put_corrections, put_newest_first
 from tinymem.recall.files.changes import Changes
 from tinymem.recall.files.tree import WorkingTree
 from tinymem.recall.fusion import Fusion, ScoredCandidates
 from tinymem.recall.packing import FENCE, UNRELATED, Limits, Newest, RankedPassage, pack
-from tinymem.recall.query.analysis import Query
 from tinymem.recall.query.identifiers import labels
 from tinymem.recall.relevance import WORTH
 from tinymem.recall.results import Explanation, Recall
-from tinymem.recall.slices import Outline
-from tinymem.recall.snapshot import Snapshot
 from tinymem.stores.filter import Filter
 from tinymem.stores.locks import release_when_interrupted
 
@@ -38,13 +32,6 @@ LITTLE = FENCE + 90  # tokens that the best gets where the memory most likely kn
 NOTHING = "nothing relevant"
 LABELLED = 1_000  # characters of a question in which labels are looked for,
 MOST_NAMES = 3  # and those that are named where no step has them
-
-
-def unknown_names(only: Filter, catalog: Snapshot) -> str:
-    """Return a note of the names in a filter that no step has; "" where each has some."""
-    asked = [(name, value) for name in ("session", "speaker", "tool") if (value := getattr(only, name)) is not None]
-    unknown = [f"{name} {value!r}" for name, value in asked if not Filter(**{name: value}).mask(catalog).any()]
-    return f"no step has the {' or the '.join(unknown)}" if unknown else ""
 
 
 class Search:
@@ -88,30 +75,12 @@ class Search:
         with release_when_interrupted():
             return self._explained(text, budget, now, Limits(left_out=next_best, **limits), hidden, only)
 
-    def score(
-        self, text: str, now: datetime, allowed: npt.NDArray[np.bool_], catalog: Snapshot | None = None
-    ) -> ScoredCandidates:
-        """Return the candidates for `text` among the `allowed` rows of the catalog, with their features and scores.
-
-        The `catalog` is that of now, unless the one is given whose rows are allowed: another process may have written
-        more since.
-        """
-        catalog = self._past.current() if catalog is None else catalog
-        query = self._past.queue.question(text, catalog, now)
-        return ScoredCandidates.of(query, *self._candidates(query, allowed, catalog), self._fusion)
-
-    def _candidates(
-        self,
-        query: Query,
-        allowed: npt.NDArray[np.bool_],
-        catalog: Snapshot,
-        only: Filter | None = None,
-        hidden: Collection[int] = (),
-    ) -> tuple[Snapshot, Candidates]:
-        """Return the catalog of the candidates for a query, which may be a slice of it, and the candidates."""
-        if isinstance(catalog, Outline):
-            return self._past.slice(query, catalog, only or Filter(), hidden)
-        return catalog, self._past.candidates(query, catalog, allowed)
+    def score(self, text: str, now: datetime) -> ScoredCandidates:
+        """Return the candidates for `text`, with their features and scores."""
+        source = self._past.source(Filter())
+        query = self._past.queue.question(text, source, now)
+        found = source.gather(query)
+        return ScoredCandidates.of(query, found.snapshot, found.candidates, self._fusion)
 
     def _explained(
         self,
@@ -124,22 +93,20 @@ class Search:
     ) -> Explanation:
         past, only = self._past, only or Filter()
         past.queue.catch_up()
-        snapshot = past.current()
-        allowed = snapshot.allowed(only, hidden)
-        if not text.strip() or not (allowed.any() or isinstance(snapshot, Outline)):
-            note = past.queue.trouble or unknown_names(only, snapshot)
-            return Explanation(text, budget, Recall("", 0, (), note), ())
-        query, corrections = past.queue.question(text, snapshot, now), past.corrections
-        catalog, found = self._candidates(query, allowed, snapshot, only, hidden)
+        source = past.source(only, hidden)
+        note = source.explain_nothing()
+        if note is not None or not text.strip():
+            return Explanation(text, budget, Recall("", 0, (), past.queue.trouble or note or ""), ())
+        query, corrections = past.queue.question(text, source, now), past.corrections
+        snapshot, allowed, found = source.gather(query)
         if not query.is_stretch and limits.min_relevance != 0:  # who wants everything gets requests, too
             open_steps = partial(past.opened.of, fetch=past.fetch)
-            found = found.without(find_requests(query.text, found, catalog, hidden, open_steps))
-        scored = ScoredCandidates.of(query, catalog, found, self._fusion)
-        allowed = allowed if catalog is snapshot else catalog.allowed(only, hidden)
-        current = partial(put_corrections, corrections=corrections, catalog=catalog, allowed=allowed)
-        newest = partial(places_of, catalog, allowed)
+            found = found.without(find_requests(query.text, found, snapshot, hidden, open_steps))
+        scored = ScoredCandidates.of(query, snapshot, found, self._fusion)
+        current = partial(put_corrections, corrections=corrections, catalog=snapshot, allowed=allowed)
+        newest = partial(places_of, snapshot, allowed)
         packed = self._packed(scored, text, budget, limits, current, newest)
-        if past.is_current(snapshot):
+        if past.is_current(source):
             return replace(packed, corrections=corrections)
         # something was forgotten meanwhile, here or elsewhere
         return self._explained(text, budget, now, limits, hidden, only)

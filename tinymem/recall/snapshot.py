@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tinymem.errors import describe_type
-from tinymem.protocols import Ids, PassageColumns, Vectors
+from tinymem.protocols import Facts, Ids, PassageColumns, Vectors
 from tinymem.recall.query.identifiers import Codes, Seen, read
 from tinymem.stores.filter import Filter
 
@@ -156,8 +156,7 @@ class Snapshot:
         self.seen = Seen()
         self.rewrites = -1
         self.filed = 0
-        self.whole: int | None = None  # the passages of the memory, where this is a slice of them, its last step,
-        self.last: int | None = None
+        self.whole: Facts | None = None  # of the memory, where this is a slice of it,
         self.frequency: Mapping[int, int] | None = None  # and how many have each identifier of the question
         empty = {name: np.empty(0, dtype) for name, dtype in COLUMNS.items()}
         empty["vectors"] = np.empty((0, dimensions), np.float32)
@@ -174,15 +173,23 @@ class Snapshot:
         return len(self.id)
 
     @property
+    def facts(self) -> Facts:
+        """What the analysis of a question asks of the memory."""
+        if self.whole is not None:
+            return self.whole
+        since, until = (float(self.time.min()), float(self.time.max())) if len(self) else (0.0, 0.0)
+        return Facts(len(self), self.last_step, since, until, [*self.speakers])
+
+    @property
     def count(self) -> int:
         """The number of all passages of the memory."""
-        return len(self) if self.whole is None else self.whole
+        return len(self) if self.whole is None else self.whole.passages
 
     @property
     def last_step(self) -> int:
         """The number of the newest step of the memory; 0 if there is none."""
-        if self.last is not None:
-            return self.last
+        if self.whole is not None:
+            return self.whole.last_step
         return int(self.step[-1]) if len(self) else 0
 
     def frequencies(self, codes: Codes, counts: Ids) -> Ids:

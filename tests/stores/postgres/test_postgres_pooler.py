@@ -40,7 +40,7 @@ def test_a_memory_behind_a_pooler_gives_the_same(
     monkeypatch.setenv("TINYMEM_CACHE", str(tmp_path / "cache"))
     name, found = str(uuid4()), []
     for sliced_from in (20_000, 100):
-        monkeypatch.setattr("tinymem.archive.archive.IN_SLICES", sliced_from)
+        monkeypatch.setattr("tinymem.stores.postgres.slices.IN_SLICES", sliced_from)
         for url in (pooler.url(), postgres.url()):
             with HierarchicalMemory(url, namespace=name, window_tokens=500) as memory:
                 if not memory.steps:

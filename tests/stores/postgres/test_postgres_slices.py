@@ -17,9 +17,8 @@ from memories import sentences
 from postgres_server import PostgresServer
 
 from tinymem import ActionStep, HierarchicalMemory, MessageStep, TaskStep
-from tinymem.protocols import PassageRow, SliceRequest
+from tinymem.protocols import PassageRow, Sought
 from tinymem.protocols.settings import EMBEDDER
-from tinymem.recall.slices import Outline
 from tinymem.recall.snapshot import ACT, KINDS, TABLES, Snapshot
 from tinymem.steps.step import Step
 from tinymem.stores.filter import Condition
@@ -36,7 +35,7 @@ from tinymem.stores.postgres.server.pool import acquire_pool, release_pool, send
 from tinymem.stores.postgres.server.values import Planned, halves  # noqa: E402
 
 OpenJournal = Callable[..., Any]
-SLICED = "tinymem.archive.archive.IN_SLICES"
+SLICED = "tinymem.stores.postgres.slices.IN_SLICES"
 PLACES = ("src/app/main.py", "load_config", "node-13", "parseHeader", "ORD-54741")
 START = 1_700_000_000
 QUESTIONS = (
@@ -92,7 +91,7 @@ def found(memory: HierarchicalMemory, **limits: Any) -> list[list[tuple[str, int
 
 
 def is_sliced(memory: HierarchicalMemory) -> bool:
-    return isinstance(memory.long_term.current(), Outline)
+    return memory.long_term.journal.finder() is not None
 
 
 @pytest.mark.parametrize(
@@ -311,7 +310,7 @@ def test_a_large_memory_that_moved_gets_its_index_once_it_is_embedded(
         assert db.execute("SELECT to_regclass(%s)", (f"tinymem.{name}",)).fetchone() != (None,)
 
 
-def test_columns_are_those_of_the_rows(open_journal: OpenJournal) -> None:
+def test_columns_are_those_of_the_rows(open_journal: OpenJournal, monkeypatch: pytest.MonkeyPatch) -> None:
     journal = open_journal()
     names = ["a\0b", "\x1a", "\x1a1", "\x1a2", "\x1a3\0", "", None, "naïve\n"]
     rows = [row(at, session=name, speaker=name, milestone=at == 3) for at, name in enumerate(names, 1)]
@@ -326,8 +325,8 @@ def test_columns_are_those_of_the_rows(open_journal: OpenJournal) -> None:
     ]
     assert journal.put_passages([one.number for one in rows], passages)
     embed(journal, unit_vectors(len(passages)))
-    sought = SliceRequest("said", unit_vectors(1), np.zeros(0, np.uint32))
-    passages = journal.sliced(sought).passages
+    monkeypatch.setattr(SLICED, 0)
+    passages = journal.finder().find(Sought("said", unit_vectors(1), np.zeros(0, np.uint32))).passages
     assert passages is not None
     read, sliced = Snapshot(16).with_tail(journal.passages()), Snapshot(16).with_columns(passages)
     for name in read.rooms:
