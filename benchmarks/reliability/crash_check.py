@@ -154,7 +154,7 @@ def _of_passages(memory: HierarchicalMemory, expected: Expected) -> Iterator[str
     rows = journal.passages(limit=ALL)
     if [row[1:5] for row in rows] != places:
         yield "passages are not those of the steps"
-    if (terms := journal.check_terms()).fault or terms.passages != len(rows):
+    if (terms := journal.maintenance.check_terms()).fault or terms.passages != len(rows):
         yield f"full text and passages differ: {terms}"
     vectors = archive.queue.embedder.embed_documents([p.text for _, p in passages]).astype("<f2")
     if b"".join(row.vector for row in rows) != vectors.tobytes():
@@ -165,9 +165,9 @@ def _of_passages(memory: HierarchicalMemory, expected: Expected) -> Iterator[str
 
 def _of_episodes(memory: HierarchicalMemory, expected: Expected) -> Iterator[str]:
     """Summaries of one level do not overlap, none is lost, and none is made twice."""
-    before = memory.long_term.journal.summaries()
+    before = memory.long_term.journal.summaries.all()
     memory.medium_term.settle()
-    after = memory.long_term.journal.summaries()
+    after = memory.long_term.journal.summaries.all()
     if not set(before) <= set(after):
         yield "a summary was replaced"
     for one, other in pairwise(after):
@@ -201,7 +201,7 @@ def _of_index(memory: HierarchicalMemory, store: str, expected: Expected, dice: 
 
 def _of_recall(memory: HierarchicalMemory, expected: Expected, dice: random.Random) -> Iterator[str]:
     """Acknowledged steps are found by what only they say, and forgotten ones by nothing."""
-    known = memory.long_term.journal.existing_ids([*expected.steps])
+    known = memory.long_term.journal.numbers([*expected.steps])
     held = [id for id in expected.steps if id in known]
     for id in {*dice.sample(held, min(SAMPLE, len(held))), *held[-1:]}:
         when = memory.get(id).timestamp
@@ -236,9 +236,9 @@ def _left_of(gone: Iterable[str], folder: Path) -> Iterator[str]:
 
 
 def _of_files(journal: Journal) -> Iterator[str]:
-    if found := journal.check_files():
+    if found := journal.maintenance.check_files():
         yield f"the journal is damaged: {found}"
-    if fault := journal.check_terms().fault:
+    if fault := journal.maintenance.check_terms().fault:
         yield f"the full text is damaged: {fault}"
 
 

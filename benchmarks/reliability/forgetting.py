@@ -115,7 +115,7 @@ def made(path: Path, count: int, secrets: int) -> tuple[list[str], Needles]:
         memory.long_term.index.follow()
         ids = [step.id for step in hidden]
         words = {word.encode() for at in range(secrets) for word in (f"zyxq{at:06}", f"{at:06}vortex")}
-        numbers = set(memory.long_term.journal.numbers(ids))
+        numbers = set(memory.long_term.journal.numbers(ids).values())
         rows = [row for row in memory.long_term.journal.passages(limit=10**9) if row[1] in numbers]
     kept = [[value for value in row if isinstance(value, bytes)] for row in rows]
     blobs = {blob[:64] for blob in chain.from_iterable(kept) if len(blob) >= LEAST}

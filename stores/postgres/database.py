@@ -112,7 +112,7 @@ class Database:
     def _transaction(self) -> Iterator[None]:
         """Write all or nothing, as the only writer of the namespace; a nested transaction is part of the outer one."""
         with self.lock, guarded(self.location):
-            self._check_open()
+            self.check_open()
             if self.is_writing:
                 yield
             elif self._held is not None:  # in a snapshot: its end commits
@@ -133,7 +133,7 @@ class Database:
     def snapshot(self) -> Iterator[None]:
         """Read one state of the journal inside, while others may write."""
         with self.lock, guarded(self.location):
-            self._check_open()
+            self.check_open()
             if self._held is not None:
                 yield
                 return
@@ -248,7 +248,8 @@ class Database:
             finally:
                 self._pool.give(held)
 
-    def _check_open(self) -> None:
+    def check_open(self) -> None:
+        """Raise ClosedError after `close`."""
         if not self._is_open:
             raise ClosedError(f"the memory at {self.location} is closed")
 
@@ -276,7 +277,7 @@ class Database:
     def read(self, sql: str, values: Values = ()) -> list[Any]:
         """Return the rows of a statement; outside a transaction it is one, tried again where a connection was lost."""
         with self.lock, guarded(self.location):
-            self._check_open()
+            self.check_open()
             if self._held is None:
                 return self._read_alone(sql, values)
             if self._begin_with is not None:
@@ -305,7 +306,7 @@ class Database:
     def read_whole(self, *statements: Statement) -> tuple[Head, list[list[Any]]]:
         """Return the head, and the rows of each statement, of one state: in one round trip, or of an open snapshot."""
         with self.lock, guarded(self.location):
-            self._check_open()
+            self.check_open()
             if self._held is not None:
                 rows = [self.read(*statement) for statement in statements]
                 return self.head, rows

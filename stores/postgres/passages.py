@@ -56,7 +56,7 @@ class Passages(Database):
 
     def __init__(self, url: str, name: str, create: bool = True, timeout: float = 30) -> None:
         super().__init__(url, name, create, timeout)
-        self._fulltext, self._identifiers = FullText(self), Identifiers(self)
+        self.fulltext, self.identifiers = FullText(self), Identifiers(self)
         self._newest: tuple[int, int] | None = (
             None  # the last embedded passage of a version, so that it is asked for once
         )
@@ -66,7 +66,7 @@ class Passages(Database):
         super().close()
         if not self.lock.inherited:
             with self.lock:
-                self._fulltext.close()
+                self.fulltext.close()
 
     def put_passages(self, steps: Sequence[int], passages: Sequence[tuple[int, PassageRow]]) -> bool:
         """Store the passages of these steps, each with its step's number; False if another process was first."""
@@ -79,8 +79,8 @@ class Passages(Database):
                 place = (id, number, p.part, p.start, p.end, p.kind, bool(p.asks))
                 self.write(_PUT, self.id, *place, p.identifiers, p.tools)
             self.head.next_passage += len(passages)
-            self._fulltext.add((id, p.text) for id, (_, p) in enumerate(passages, first))
-            self._identifiers.add((id, p) for id, (_, p) in enumerate(passages, first))
+            self.fulltext.add((id, p.text) for id, (_, p) in enumerate(passages, first))
+            self.identifiers.add((id, p) for id, (_, p) in enumerate(passages, first))
             self.keep({MADE: str(steps[-1] + 1)})
             return True
 
@@ -124,11 +124,6 @@ class Passages(Database):
 
     # -- vectors -------------------------------------------------------------------------------------------------------
 
-    def dimensions(self) -> int | None:
-        """Return the length of the vectors; None if there are none yet."""
-        rows = self.read(_DIMENSIONS, {"ns": self.id})
-        return int(rows[0][0]) if rows else None
-
     def without_vector(self, limit: int, after: int = 0, embedder: str | None = None) -> list[EmbeddedPassage]:
         """Return up to `limit` passages above `after` without a vector of `embedder`, in order; else of that in use."""
         if embedder is None:
@@ -163,4 +158,4 @@ class Passages(Database):
     def search_text(self, query: str, among: Ids | None = None) -> Lexical:
         """Return passages by BM25, best first; with `among`, ids in ascending order, no others."""
         with self.lock, guarded(self.location):
-            return self._fulltext.search(query, among)
+            return self.fulltext.search(query, among)

@@ -1,13 +1,13 @@
-"""The records of a journal's steps: the steps themselves, the window, keys of their messages, and summaries."""
+"""The records of a journal's steps: the steps themselves, the window, and what they did to files."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from tinymem.errors import InputError
-from tinymem.protocols import FileNote, MessageRow, StepOutline, StepRow, SummaryRow, Tally
+from tinymem.protocols import FileNote, StepOutline, StepRow, Tally
 from tinymem.protocols.settings import REWRITES, WINDOW_CHANGES
 from tinymem.stores.filter import POSTGRES, Filter
 from tinymem.stores.postgres.database import Database
@@ -15,14 +15,14 @@ from tinymem.stores.postgres.server.errors import guarded
 from tinymem.stores.postgres.server.head import LAST
 from tinymem.stores.postgres.server.values import Planned
 
-__all__ = ["Steps"]
+__all__ = ["PUT_FILE", "Steps"]
 
 _COLUMNS = "number, id, type, session, speaker, time, tokens, position, record, in_window, view, milestone, archived"
 _OUTLINE = "number, id, type, session, tokens, in_window"
 _END = 1 << 62  # above every number
 _ADD = Planned(f"INSERT INTO steps (namespace, {_COLUMNS}) VALUES (%s{', %s' * 13})")
 _LABEL = Planned("INSERT INTO labels (namespace, name, value, step) VALUES (%s, %s, %s, %s)")
-_PUT_FILE = Planned("INSERT INTO files VALUES (%s, %s, %s, %s, %s, %s, %s, %s)")
+PUT_FILE = Planned("INSERT INTO files VALUES (%s, %s, %s, %s, %s, %s, %s, %s)")
 _FILE = "step, place, call, path, kind, lines, gone"
 _FILES = Planned(f"""
 WITH touched AS (SELECT DISTINCT path FROM files WHERE namespace = %(ns)s AND step = ANY(%(numbers)s::bigint[]))
@@ -51,13 +51,6 @@ _COUNTS = (
     f"(SELECT count(*) FROM passages WHERE namespace = %(ns)s AND id <= {LAST}) "
     f"FROM steps CROSS JOIN (SELECT {_FIRST_WAITING} AS first) waiting WHERE namespace = %(ns)s"
 )
-_PUT_MESSAGE = Planned("INSERT INTO messages VALUES (%s, %s, %s, %s, %s) ON CONFLICT (namespace, said, nth) DO NOTHING")
-_MESSAGES = "SELECT said, nth, step, is_last FROM messages WHERE namespace = %s"
-_SUMMARY = (
-    "INSERT INTO summaries SELECT %(ns)s, %(level)s, %(first)s, %(last)s, %(session)s, %(text)s "
-    "WHERE %(level)s > 1 OR NOT EXISTS (SELECT 1 FROM summaries WHERE namespace = %(ns)s AND level = 1 "
-    "AND first <= %(last)s AND last >= %(first)s) ON CONFLICT (namespace, level, first) DO NOTHING RETURNING 1"
-)
 
 
 class Steps(Database):
@@ -78,7 +71,7 @@ class Steps(Database):
                 for label in r.labels:
                     self.write(_LABEL, self.id, *label, r.number)
                 for note in r.files:
-                    self.write(_PUT_FILE, self.id, *note)
+                    self.write(PUT_FILE, self.id, *note)
                 if r.number >= head.last:
                     head.last, head.end = r.number, r.position + r.tokens
                 head.next_number = max(head.next_number, r.number + 1)
@@ -131,15 +124,10 @@ class Steps(Database):
             return {}
         return dict(self.read(_RECORDS, (self.id, [int(n) for n in numbers])))
 
-    def numbers(self, ids: Sequence[str]) -> list[int]:
-        """Return the numbers of the steps with these ids, in order."""
-        sql = "SELECT number FROM steps WHERE namespace = %s AND id = ANY(%s::text[]) ORDER BY number"
-        return [number for (number,) in self.read(sql, (self.id, list(ids)))] if ids else []
-
-    def existing_ids(self, ids: Sequence[str]) -> set[str]:
-        """Return the ids among these that belong to a step."""
-        sql = "SELECT id FROM steps WHERE namespace = %s AND id = ANY(%s::text[])"
-        return {id for (id,) in self.read(sql, (self.id, list(ids)))} if ids else set()
+    def numbers(self, ids: Sequence[str]) -> dict[str, int]:
+        """Return the numbers of the steps with these ids, in the order of numbers."""
+        sql = "SELECT id, number FROM steps WHERE namespace = %s AND id = ANY(%s::text[]) ORDER BY number"
+        return dict(self.read(sql, (self.id, list(ids))))
 
     def matching(self, only: Filter) -> list[int]:
         """Return the numbers of the steps that a filter accepts, in order; tools, which passages have, do not count."""
@@ -152,10 +140,6 @@ class Steps(Database):
         join = "labels l JOIN steps s ON s.namespace = l.namespace AND s.id = l.value::jsonb #>> '{}'"
         sql = f"SELECT s.number, l.step FROM {join} WHERE l.namespace = %s AND l.name = 'corrects'"
         return [(old, new) for old, new in self.read(sql, (self.id,))]
-
-    def count(self, type: str) -> int:
-        """Count the steps of a type."""
-        return self.read_number("SELECT count(*) FROM steps WHERE namespace = %s AND type = %s", (self.id, type))
 
     def tally(self) -> list[Tally]:
         """Count the steps by session and type, in the order of their first steps."""
@@ -226,29 +210,6 @@ class Steps(Database):
             self._count_up(WINDOW_CHANGES)
             return [number for number in dict.fromkeys(order) if number in taken]
 
-    # -- messages that come again --------------------------------------------------------------------------------------
-
-    def put_messages(self, rows: Sequence[MessageRow]) -> None:
-        """Keep messages that are not there yet."""
-        with self._transaction():
-            for row in rows:
-                self.write(_PUT_MESSAGE, self.id, *row)
-
-    def find_messages(self, said: Collection[str], most: int) -> list[MessageRow]:
-        """Return the messages with these hashes that are the `most`-th of their hash at most."""
-        sql = f"{_MESSAGES} AND said = ANY(%s::text[]) AND nth <= %s"
-        return [MessageRow(*row) for row in self.read(sql, (self.id, [*said], most))] if said else []
-
-    def count_messages(self, said: Collection[str]) -> dict[str, int]:
-        """Return how many messages there are with each of these hashes."""
-        sql = "SELECT said, max(nth) FROM messages WHERE namespace = %s AND said = ANY(%s::text[]) GROUP BY said"
-        return dict(self.read(sql, (self.id, [*said]))) if said else {}
-
-    def messages(self, after: tuple[str, int] = ("", 0), limit: int = 1_000) -> list[MessageRow]:
-        """Return up to `limit` messages behind one, in their order."""
-        sql = f"{_MESSAGES} AND (said, nth) > (%s, %s) ORDER BY said, nth LIMIT %s"
-        return [MessageRow(*row) for row in self.read(sql, (self.id, *after, limit))]
-
     # -- files ---------------------------------------------------------------------------------------------------------
 
     def file_notes(self, numbers: Sequence[int]) -> list[FileNote]:
@@ -259,22 +220,3 @@ class Steps(Database):
         """Return what the steps behind a number did to files, in order."""
         where = "FROM files WHERE namespace = %s AND step > %s ORDER BY step, place"
         return [FileNote(*row) for row in self.read(f"SELECT {_FILE} {where}", (self.id, number))]
-
-    def renew_file_notes(self, notes: Iterable[FileNote]) -> None:
-        """Put these notes in the place of all."""
-        with self._transaction():
-            self.write("DELETE FROM files WHERE namespace = %s", self.id)
-            for note in notes:
-                self.write(_PUT_FILE, self.id, *note)
-
-    # -- summaries -----------------------------------------------------------------------------------------------------
-
-    def summaries(self) -> list[SummaryRow]:
-        """Return all summaries, by level and in order."""
-        sql = "SELECT level, first, last, session, text FROM summaries WHERE namespace = %s ORDER BY level, first"
-        return [SummaryRow(*row) for row in self.read(sql, (self.id,))]
-
-    def put_summaries(self, rows: Sequence[SummaryRow]) -> int:
-        """Store summaries, except of steps that another one covers, and return how many were stored."""
-        with self._transaction():
-            return sum(len(self.change(_SUMMARY, {"ns": self.id, **row._asdict()})) for row in rows)

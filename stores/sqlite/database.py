@@ -131,19 +131,19 @@ class Database:
 
     def __init__(self, path: Path, create: bool = True, timeout: float = 30, read_only: bool = False) -> None:
         self.path = path
-        self._lock = ProcessLock(f"the memory at {path}")
+        self.lock = ProcessLock(f"the memory at {path}")
         self.is_read_only = read_only or is_read_only(path)
         self._unchanging: FileState | None = None  # the state of files that are read as if nobody wrote them
         self._is_copy = False
         if self.is_read_only:
-            self._db, self._unchanging, self._is_copy = _open_to_read(path, timeout, read_only)
+            self.connection, self._unchanging, self._is_copy = _open_to_read(path, timeout, read_only)
         else:
-            self._db = open_connection(path, create, timeout)
-        self._timeout = timeout
+            self.connection = open_connection(path, create, timeout)
+        self.timeout = timeout
         leave_to_parent(self)
         try:
             with guarded(path):
-                self._fulltext = FullText(self._db)
+                self.fulltext = FullText(self.connection)
         except BaseException:
             self.close()
             raise
@@ -159,17 +159,17 @@ class Database:
 
     def close(self) -> None:
         """Close the file; closing twice is no error, and a forked child leaves it to its parent."""
-        if not self._lock.inherited:
-            with self._lock:
+        if not self.lock.inherited:
+            with self.lock:
                 if not self.is_read_only:
                     self._empty_log()
-                self._db.close()
+                self.connection.close()
 
     def _empty_log(self) -> None:
         """Bring all into the file itself, unless somebody reads for longer: a last reader would leave the log there."""
         with suppress(sqlite3.Error):
-            self._db.execute(f"PRAGMA busy_timeout={EMPTIED_WITHIN}")
-            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            self.connection.execute(f"PRAGMA busy_timeout={EMPTIED_WITHIN}")
+            self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def _check_writable(self) -> None:
         if self.is_read_only:
@@ -185,7 +185,7 @@ class Database:
     # -- transactions -------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _transaction(self, derived: bool = False, on_copy: bool = False) -> Iterator[sqlite3.Connection]:
+    def transaction(self, derived: bool = False, on_copy: bool = False) -> Iterator[sqlite3.Connection]:
         """Write all or nothing; a nested transaction is part of the outer one. Holds the lock against other threads.
 
         Data that is `derived` from steps on disk is not synced: it survives a killed process, and if the power fails
@@ -194,96 +194,96 @@ class Database:
         """
         if not (on_copy and self._is_copy):
             self._check_writable()
-        with self._lock, guarded(self.path):
-            if self._db.in_transaction:
-                yield self._db
+        with self.lock, guarded(self.path):
+            if self.connection.in_transaction:
+                yield self.connection
                 return
             try:  # an interrupt may come as soon as a statement has done its work
                 if derived:
-                    self._db.execute("PRAGMA synchronous=NORMAL")
-                self._db.execute("BEGIN IMMEDIATE")
-                yield self._db
-                self._db.execute("COMMIT")
+                    self.connection.execute("PRAGMA synchronous=NORMAL")
+                self.connection.execute("BEGIN IMMEDIATE")
+                yield self.connection
+                self.connection.execute("COMMIT")
             except BaseException:
-                if self._db.in_transaction:
-                    self._db.execute("ROLLBACK")
+                if self.connection.in_transaction:
+                    self.connection.execute("ROLLBACK")
                 raise
             finally:
                 if derived:
-                    self._db.execute("PRAGMA synchronous=FULL")
+                    self.connection.execute("PRAGMA synchronous=FULL")
 
     @contextmanager
     def together(self) -> Iterator[None]:
         """Make all writes inside one transaction, which excludes other writers."""
-        with self._transaction():
+        with self.transaction():
             yield
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """Read one state of the journal inside, while others may write."""
-        with self._lock, guarded(self.path):
-            if self._db.in_transaction:
+        with self.lock, guarded(self.path):
+            if self.connection.in_transaction:
                 yield
                 return
             try:  # an interrupt may come as soon as a statement has done its work, or before the last one does
-                self._db.execute("BEGIN")
+                self.connection.execute("BEGIN")
                 yield
                 self._check_unchanged()
-                if self._db.in_transaction:
-                    self._db.execute("COMMIT")
+                if self.connection.in_transaction:
+                    self.connection.execute("COMMIT")
             except BaseException:
-                if self._db.in_transaction:
-                    self._db.execute("ROLLBACK")
+                if self.connection.in_transaction:
+                    self.connection.execute("ROLLBACK")
                 raise
 
     def version(self) -> int:
         """Return a number that changes whenever another connection has written."""
-        return self._number("PRAGMA data_version")
+        return self.read_number("PRAGMA data_version")
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
-    def _read(self, sql: str, values: Sequence[Any] = (), kinds: Sequence[Any] = ()) -> list[Any]:
+    def read(self, sql: str, values: Sequence[Any] = (), kinds: Sequence[Any] = ()) -> list[Any]:
         """Return the rows; FormatError if a value is not of its kind in `kinds`, since SQLite columns may hold any."""
-        with self._lock, guarded(self.path):
-            rows = self._db.execute(sql, values).fetchall()
+        with self.lock, guarded(self.path):
+            rows = self.connection.execute(sql, values).fetchall()
         self._check_unchanged()
         if kinds and (wrong := [row for row in rows if not all(map(isinstance, row, kinds))]):
             raise self.damaged(f"a row of {[type(value).__name__ for value in wrong[0]]}")
         return rows
 
-    def _number(self, sql: str, values: Sequence[Any] = ()) -> int:
+    def read_number(self, sql: str, values: Sequence[Any] = ()) -> int:
         """Return the number in the first row; 0 if there is no row, or NULL."""
-        rows = self._read(sql, values)
+        rows = self.read(sql, values)
         return int(rows[0][0] or 0) if rows else 0
 
-    def _along(self, sql: str, values: Sequence[Any], kinds: Sequence[Any] = (), down: bool = False) -> list[Any]:
+    def read_along(self, sql: str, values: Sequence[Any], kinds: Sequence[Any] = (), down: bool = False) -> list[Any]:
         """Return rows whose numbers must rise, or fall, from the first of the `values`: a damaged tree may loop."""
-        rows = self._read(sql, values, kinds)
+        rows = self.read(sql, values, kinds)
         numbers = [values[0], *(row[0] for row in rows)]
         if any(one >= other for one, other in pairwise(numbers[::-1] if down else numbers)):
             raise self.damaged("numbers of its rows are not in order")
         return rows
 
-    def _each(self, sql: str, values: Sequence[Any], kinds: Sequence[Any] = ()) -> list[Any]:
+    def read_each(self, sql: str, values: Sequence[Any], kinds: Sequence[Any] = ()) -> list[Any]:
         """Return the rows for any number of values, which replace `{}` in the statement."""
         parts = (values[at : at + MANY] for at in range(0, len(values), MANY))
-        return [row for part in parts for row in self._read(sql.format(",".join("?" * len(part))), part, kinds)]
+        return [row for part in parts for row in self.read(sql.format(",".join("?" * len(part))), part, kinds)]
 
     # -- settings -----------------------------------------------------------------------------------------------------
 
     def setting(self, key: str) -> str | None:
         """Return the value of `key`, or None."""
-        rows = self._read("SELECT value FROM meta WHERE key = ?", (key,), [str])
+        rows = self.read("SELECT value FROM meta WHERE key = ?", (key,), [str])
         return rows[0][0] if rows else None
 
     def keep(self, settings: Mapping[str, str], replace: bool = True) -> None:
         """Store values under keys, all or none; unless `replace`, existing values stay."""
-        with self._transaction() as db:
+        with self.transaction() as db:
             db.executemany(f"INSERT OR {'REPLACE' if replace else 'IGNORE'} INTO meta VALUES (?, ?)", settings.items())
 
     def _count_up(self, key: str) -> None:
         sql = "INSERT INTO meta VALUES (?, '1') ON CONFLICT (key) DO UPDATE SET value = value + 1"
-        self._db.execute(sql, (key,))
+        self.connection.execute(sql, (key,))
 
     def _made(self) -> int:
         """Return the number of the first step that no passages were made of yet."""
@@ -302,15 +302,15 @@ class Database:
     def changes(self, after: int) -> list[Change]:
         """Return what changed of passages that an index may hold, behind a change, in order."""
         sql = "SELECT number, passage FROM outbox WHERE number > ? ORDER BY number"
-        return [Change(*row) for row in self._along(sql, (after,), (int, int))]
+        return [Change(*row) for row in self.read_along(sql, (after,), (int, int))]
 
     def _note_changes(self, passages: Iterable[int]) -> None:
         """Have indexes follow a change of these passages, in a transaction of the caller."""
-        self._db.executemany("INSERT INTO outbox (passage) VALUES (?)", ((id,) for id in passages))
-        if self._number("SELECT count(*) FROM outbox") > MAX_CHANGES:
+        self.connection.executemany("INSERT INTO outbox (passage) VALUES (?)", ((id,) for id in passages))
+        if self.read_number("SELECT count(*) FROM outbox") > MAX_CHANGES:
             self._outdate_indexes()
 
     def _outdate_indexes(self) -> None:
         """Have indexes begin anew, in a transaction of the caller."""
-        self._db.execute("DELETE FROM outbox")
-        self._db.execute("INSERT INTO outbox (passage) VALUES (?)", (ALL_PASSAGES,))
+        self.connection.execute("DELETE FROM outbox")
+        self.connection.execute("INSERT INTO outbox (passage) VALUES (?)", (ALL_PASSAGES,))

@@ -39,56 +39,51 @@ class Passages(Database):
 
     def put_passages(self, steps: Sequence[int], passages: Sequence[tuple[int, PassageRow]]) -> bool:
         """Store the passages of these steps, each with its step's number; False if another process was first."""
-        with self._transaction(derived=True, on_copy=True) as db:
-            if self._made() > steps[0] or not all(self._read(_HAS_STEP, (number,)) for number in steps):
+        with self.transaction(derived=True, on_copy=True) as db:
+            if self._made() > steps[0] or not all(self.read(_HAS_STEP, (number,)) for number in steps):
                 return False
-            newest = self._number("SELECT max(id) FROM passages")
+            newest = self.read_number("SELECT max(id) FROM passages")
             db.execute("INSERT OR IGNORE INTO meta VALUES (?, ?)", (UNSPLIT, str(newest)))
             texts: list[tuple[int, str]] = []
             for number, p in passages:
                 row = (number, p.part, p.start, p.end, p.kind, p.asks, p.identifiers, p.tools)
                 texts.append((db.execute(_PUT, row).lastrowid or 0, p.text))
-            self._fulltext.add(texts)
+            self.fulltext.add(texts)
             db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (MADE, str(steps[-1] + 1)))
             return True
 
     def passages(self, after: int = 0, limit: int = 2_000) -> list[EmbeddedPassage]:
         """Return up to `limit` embedded passages with ids above `after`, in order."""
-        return list(map(EmbeddedPassage._make, self._along(_EMBEDDED, (after, limit))))
+        return list(map(EmbeddedPassage._make, self.read_along(_EMBEDDED, (after, limit))))
 
     def places(self, number: int) -> list[Place]:
         """Return the places of a step's passages, in order."""
         sql = "SELECT id, step, part, start, end FROM passages WHERE step = ? ORDER BY id"
-        return list(map(Place._make, self._read(sql, (number,), (int,) * 5)))
+        return list(map(Place._make, self.read(sql, (number,), (int,) * 5)))
 
     def last_passage(self) -> int:
         """Return the id of the newest embedded passage; 0 if there is none."""
-        return self._number(f"SELECT {LAST}")
+        return self.read_number(f"SELECT {LAST}")
 
     def passages_until(self, last: int) -> int:
         """Count the embedded passages with ids up to `last`."""
-        return self._number(f"SELECT count(*) FROM passages WHERE id <= min(?, {LAST})", (last,))
+        return self.read_number(f"SELECT count(*) FROM passages WHERE id <= min(?, {LAST})", (last,))
 
     # -- vectors ----------------------------------------------------------------------------------------------------
-
-    def dimensions(self) -> int | None:
-        """Return the length of the vectors; None if there are none yet."""
-        rows = self._read(f"SELECT length(vector) FROM vectors WHERE embedder = {USED} ORDER BY passage DESC LIMIT 1")
-        return int(rows[0][0]) // 2 if rows else None
 
     def without_vector(self, limit: int, after: int = 0, embedder: str | None = None) -> list[EmbeddedPassage]:
         """Return up to `limit` passages above `after` without a vector of `embedder`, in order; else of that in use."""
         if embedder is None:
-            rows = self._along(_WAITING, (after, limit))
+            rows = self.read_along(_WAITING, (after, limit))
         else:
-            rows = self._along(_LACKING, (after, limit, embedder))
+            rows = self.read_along(_LACKING, (after, limit, embedder))
         return list(map(EmbeddedPassage._make, rows))
 
     def put_vectors(self, ids: Sequence[int], vectors: Vectors, embedder: str, in_use: str) -> bool:
         """Store vectors of `embedder`, except of passages that were removed; False if that `in_use` is another one."""
         halves = vectors.astype("<f2")
         rows = [(embedder, int(id), half.tobytes()) for id, half in zip(ids, halves, strict=True)]
-        with self._transaction(derived=True) as db:
+        with self.transaction(derived=True) as db:
             if self._embedder() != in_use:
                 return False
             db.executemany(_PUT_VECTOR, rows)
@@ -96,7 +91,7 @@ class Passages(Database):
 
     def switch(self, embedder: str, name: str) -> bool:
         """Use the vectors of `embedder`, and delete all others; return False if a passage has none yet."""
-        with self._transaction() as db:
+        with self.transaction() as db:
             settings = {EMBEDDER_NAME: name}
             if embedder != self._embedder():
                 if self.without_vector(1, embedder=embedder):
@@ -117,6 +112,6 @@ class Passages(Database):
         """Return passages by BM25, best first; with `among`, ids in ascending order, no others."""
         with self.snapshot():
             try:
-                return self._fulltext.search(query, among)
+                return self.fulltext.search(query, among)
             except (TypeError, ValueError, IndexError, MemoryError) as error:  # FTS5's tables contradict each other
                 raise self.damaged(f"in the full text, {error}") from error

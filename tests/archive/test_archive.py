@@ -124,7 +124,7 @@ QUERY = "Where is the key of the kumquat locker?"
 
 def passages_of(archive: Archive) -> list[str]:
     """The texts of all passages, in order."""
-    places = sqlite(archive.journal)._read("SELECT step, part, start, end FROM passages ORDER BY id")
+    places = sqlite(archive.journal).read("SELECT step, part, start, end FROM passages ORDER BY id")
     parts = {n: step.parts() for n, step in archive.fetch(range(1, archive.journal.next_number())).items()}
     return [clean(parts[step][part].text[start:end]) for step, part, start, end in places]
 
@@ -485,7 +485,7 @@ def test_a_step_that_an_older_version_cut_in_other_places_is_forgotten_as_well(
         archive.queue.embed_pending()
     assert Search(archive).recall("wobbulating", 300, LATER).items[-1].step.step_number == 2
     archive.forget([2])
-    sqlite(archive.journal)._read("INSERT INTO fulltext(fulltext) VALUES ('integrity-check')")
+    sqlite(archive.journal).read("INSERT INTO fulltext(fulltext) VALUES ('integrity-check')")
     assert not any(texts_in(tmp_path, b"zyxqvortex", b"quokka", b"wobbul").values())
     assert numbers(archive, "keep this") == [1]
     archive.close()
@@ -499,10 +499,10 @@ def test_a_damaged_record_is_a_format_error_that_names_the_file(tmp_path: Path) 
     fill(archive, numbered_texts(["the first text", "the second text"]))
     archive.queue.embed_pending()
     for record in ("not JSON", "[]", '{"format":1,"type":"nonsense"}', '{"format":1,"type":"task"}', "{}"):
-        sqlite(archive.journal)._read("UPDATE steps SET record = ? WHERE number = 2", (record,))
+        sqlite(archive.journal).read("UPDATE steps SET record = ? WHERE number = 2", (record,))
         with pytest.raises(FormatError):
             Search(archive).recall("text", 300, LATER)
-    sqlite(archive.journal)._read("UPDATE vectors SET vector = x'00' WHERE passage = 2")
+    sqlite(archive.journal).read("UPDATE vectors SET vector = x'00' WHERE passage = 2")
     archive.journal.close()
     archive = open_archive(tmp_path)
     with pytest.raises(FormatError, match=r"journal\.db is damaged"):
@@ -604,7 +604,7 @@ def test_two_archives_that_embed_at_once_give_each_passage_once(
         list(pool.map(lambda archive: archive.queue.embed_pending(), archives))
     assert passages_of(archives[0]) == expected_of(steps)
     assert archives[0].journal.counts()["passages"] == len(expected_of(steps))
-    sqlite(archives[0].journal)._read("INSERT INTO fulltext(fulltext) VALUES ('integrity-check')")
+    sqlite(archives[0].journal).read("INSERT INTO fulltext(fulltext) VALUES ('integrity-check')")
     for archive in archives:
         assert 121 in numbers(archive)
         archive.close()
@@ -664,7 +664,7 @@ def test_vectors_that_overflowed_when_they_were_stored_have_a_direction(tmp_path
     archive.queue.embed_pending()
     wrong = np.zeros(archive.queue.embedder.dimensions, "<f2")
     wrong[[3, 5]] = np.inf, -np.inf
-    sqlite(archive.journal)._db.execute("UPDATE vectors SET vector = ? WHERE passage = 4", (wrong.tobytes(),))
+    sqlite(archive.journal).connection.execute("UPDATE vectors SET vector = ? WHERE passage = 4", (wrong.tobytes(),))
     archive.close()
     archive = open_archive(tmp_path)
     (row,) = np.flatnonzero(archive.current().step == 4)

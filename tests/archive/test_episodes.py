@@ -161,13 +161,13 @@ def test_what_was_forgotten_is_in_no_summary_and_in_no_file(tmp_path: Path) -> N
         secret = MessageStep("user", "The password of vault 9931 is xylophone-77.")
         added = memory.add_steps([*talk(MOST // 2), secret, *talk(FAN * MOST)])
         memory.medium_term.settle()
-        assert len(memory.long_term.journal.summaries()) == FAN
+        assert len(memory.long_term.journal.summaries.all()) == FAN
         assert "xylophone" in next(iter(memory.medium_term)).summary
         assert "xylophone" in told(memory, 100)[0].summary
         assert memory.forget([added[MOST // 2].id]) == 1
         first, *others = memory.medium_term
         assert (first.first, first.last, len(others)) == (1, MOST, FAN - 1)
-        assert len(memory.long_term.journal.summaries()) == FAN, "made again"
+        assert len(memory.long_term.journal.summaries.all()) == FAN, "made again"
         assert "xylophone" not in told(memory, 100)[0].summary
         assert "xylophone" not in memory.context("vault", max_tokens=4_000).messages.__repr__()
     assert texts_in(tmp_path, b"xylophone") == {b"xylophone": []}

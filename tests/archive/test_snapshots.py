@@ -276,8 +276,8 @@ def test_who_reads_a_state_from_before_writes_no_files_of_it(archive: Archive, t
     write(archive, 30)
     vector = mapped(archive).vectors[4].tobytes()
     journal = sqlite(archive.journal)
-    journal._db.execute("PRAGMA busy_timeout=10")
-    journal._timeout = 0.01
+    journal.connection.execute("PRAGMA busy_timeout=10")
+    journal.timeout = 0.01
     with closing(open_archive(tmp_path)) as other:
         with other.journal.snapshot():
             assert other.journal.last_passage()

@@ -29,7 +29,7 @@ def test_nothing_is_found_of_what_was_forgotten_in_any_way(tmp_path: Path) -> No
 
 def test_what_is_left_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     def drop(memory: HierarchicalMemory, ids: list[str]) -> None:
-        sqlite(memory.long_term.journal)._read("DELETE FROM steps WHERE session = ?", (forgetting.SESSION,))
+        sqlite(memory.long_term.journal).read("DELETE FROM steps WHERE session = ?", (forgetting.SESSION,))
 
     monkeypatch.setattr(forgetting, "WAYS", {"by a statement": drop})
     with pytest.raises(SystemExit, match="something was left"):

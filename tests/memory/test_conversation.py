@@ -70,7 +70,7 @@ def steps_of_sqlite(conversation: ConversationMemory, ask: Callable[[], object])
         count += 1
         return 0
 
-    db = sqlite(conversation.memory.long_term.journal)._db
+    db = sqlite(conversation.memory.long_term.journal).connection
     background.pause()
     db.set_progress_handler(tick, 1)
     try:

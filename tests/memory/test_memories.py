@@ -227,7 +227,7 @@ def test_a_folder_under_another_name_is_refused(tmp_path: Path, how: str) -> Non
 
 def test_a_memory_from_before_names_were_kept_gets_its_name(tmp_path: Path) -> None:
     with HierarchicalMemory(tmp_path, namespace="ann", **OPTIONS) as memory:
-        sqlite(memory.long_term.journal)._db.execute("DELETE FROM meta WHERE key = 'namespace'")
+        sqlite(memory.long_term.journal).connection.execute("DELETE FROM meta WHERE key = 'namespace'")
     with HierarchicalMemory(tmp_path, namespace="ann", **OPTIONS) as memory:
         assert memory.long_term.journal.setting("namespace") == "ann"
 

@@ -241,9 +241,9 @@ def test_nothing_is_embedded_and_little_is_read_of_a_long_memory(tmp_path: Path)
             if get_ident() == here:  # the background reads, too
                 reads.append(statement)
 
-        sqlite(memory.long_term.journal)._db.set_trace_callback(note)
+        sqlite(memory.long_term.journal).connection.set_trace_callback(note)
         report, picture = debug_memory(memory), draw_memory(memory, 80)
-        sqlite(memory.long_term.journal)._db.set_trace_callback(None)
+        sqlite(memory.long_term.journal).connection.set_trace_callback(None)
         embedder.refuses = False
         assert report.steps == 540 and len(report.listed) == 50 and len(str(report).splitlines()) < 90
         assert len(str(picture).splitlines()) < 60

@@ -203,7 +203,7 @@ while True:
     memory.add(MessageStep("user", f"lot {at} holds {at * 7} crates"))
     at += 1
     if at % 200 == 0:
-        while not (journal.last_passage() > at - 150 and journal.summaries()):
+        while not (journal.last_passage() > at - 150 and journal.summaries.all()):
             pass
         print(at, flush=True)
 """

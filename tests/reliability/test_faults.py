@@ -297,7 +297,7 @@ def with_value(folder: Path, whole: bytes, table: str, column: str, value: Any) 
         where = "passage = (SELECT max(passage) FROM vectors)"
     if table == "meta":
         where, column = f"key = '{column}'", "value"
-    journal._read(f"UPDATE {table} SET {column} = ? WHERE {where}", (value,))
+    journal.read(f"UPDATE {table} SET {column} = ? WHERE {where}", (value,))
     journal.close()
     return path
 

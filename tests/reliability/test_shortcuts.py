@@ -54,7 +54,7 @@ def journal(tmp_path: Path) -> SqliteJournal:
 def by_fts5(journal: SqliteJournal, words: list[str]) -> list[tuple[int, float]]:
     match = " OR ".join(f'"{word}"' for word in words)
     sql = "SELECT rowid, -rank FROM fulltext WHERE fulltext MATCH ? ORDER BY rank, rowid"
-    return [(int(id), float(score)) for id, score in journal._read(sql, (match,))]
+    return [(int(id), float(score)) for id, score in journal.read(sql, (match,))]
 
 
 @pytest.mark.parametrize("words", [["cache"], ["cache", "parser"], ["config", "cache", "parser", "absent"], ["ωμέγα"]])

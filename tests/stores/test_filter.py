@@ -105,10 +105,9 @@ def check(only: Filter, journal: Any, catalog: Snapshot) -> None:
     space, values = ("", [*condition.values.values()]) if not is_shared else (
         " AND s.namespace = %(ns)s AND p.namespace = %(ns)s", {"ns": journal.id, **condition.values}
     )  # fmt: skip
-    read = journal.read if is_shared else journal._read
     joined = f"passages p JOIN steps s ON s.number = p.step WHERE true{space}"
     sql = f"SELECT DISTINCT s.number FROM {joined}{condition.of_steps}{condition.of_passages}"
-    assert {number for (number,) in read(sql, values)} == meant & labelled
+    assert {number for (number,) in journal.read(sql, values)} == meant & labelled
     whoever = replace(only, tool=None)
     assert journal.matching(only) == sorted(n for n in labelled if is_meant(whoever, STEPS[n]))
 

@@ -97,8 +97,8 @@ def test_vectors_stay_those_in_use_and_those_that_were_being_made(tmp_path: Path
     with closing(SqliteJournal(path)) as journal:
         assert [row.vector for row in journal.passages()] == held and len(held) == 6
         assert len(journal.without_vector(9, embedder="hashing/crc32/32/1")) == 4
-        assert journal.check_vectors() == ({32: 6}, 0, 0)
-        assert journal.check_files() == [] and journal.check_terms() == (6, None)
+        assert journal.maintenance.check_vectors() == ({32: 6}, 0, 0)
+        assert journal.maintenance.check_files() == [] and journal.maintenance.check_terms() == (6, None)
     reindexed = reindex(tmp_path, "hashing:32", store="exact")
     assert (reindexed.passages, reindexed.embedded) == (6, 4)
 

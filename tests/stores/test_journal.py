@@ -76,8 +76,8 @@ def found(journal: SqliteJournal, query: str) -> list[int]:
 
 
 def snapshot(journal: SqliteJournal) -> list[Any]:
-    rows = journal._read("SELECT * FROM passages ORDER BY id")
-    terms = journal._read("SELECT term, doc, cnt FROM vocabulary ORDER BY term")
+    rows = journal.read("SELECT * FROM passages ORDER BY id")
+    terms = journal.read("SELECT term, doc, cnt FROM vocabulary ORDER BY term")
     return [journal.rows(), rows, terms, journal.counts(), journal.next_number(), journal.end(), journal.uncut(9)]
 
 
@@ -135,7 +135,7 @@ def test_a_killed_process_loses_nothing_that_was_acknowledged(tmp_path: Path) ->
 
 def check_agreement(journal: SqliteJournal, numbers: list[int]) -> None:
     """Passages and full text hold the steps with these numbers, each once."""
-    passages = journal._read("SELECT id, step FROM passages ORDER BY id")
+    passages = journal.read("SELECT id, step FROM passages ORDER BY id")
     owner = dict(passages)
     assert sorted(set(owner.values())) == numbers
     for number in numbers:
@@ -144,18 +144,18 @@ def check_agreement(journal: SqliteJournal, numbers: list[int]) -> None:
         assert [owner[id] for id in marks + closers] == [number, number]
         assert marks < closers
     assert [row[0] for row in journal.passages(limit=10 * len(passages))] == [*owner]
-    journal._read("INSERT INTO fulltext(fulltext) VALUES ('integrity-check')")
-    assert journal._read("PRAGMA integrity_check") == [("ok",)]
+    journal.read("INSERT INTO fulltext(fulltext) VALUES ('integrity-check')")
+    assert journal.read("PRAGMA integrity_check") == [("ok",)]
 
 
 def test_add_is_synchronous_and_logged_ahead(journal: SqliteJournal) -> None:
-    assert journal._read("PRAGMA journal_mode") == [("wal",)]
-    assert journal._read("PRAGMA synchronous") == [(2,)]  # FULL
+    assert journal.read("PRAGMA journal_mode") == [("wal",)]
+    assert journal.read("PRAGMA synchronous") == [(2,)]  # FULL
     filled(journal, "passages", "are not waited for")
     assert journal.put_vectors([], np.zeros((0, 8), np.float32), "", "")
     with pytest.raises(ValueError):
         journal.put_vectors([], np.zeros((1, 8), np.float32), "", "")
-    assert journal._read("PRAGMA synchronous") == [(2,)]  # but that is over with their transaction
+    assert journal.read("PRAGMA synchronous") == [(2,)]  # but that is over with their transaction
 
 
 # all or none
@@ -224,7 +224,7 @@ def test_a_step_that_is_half_embedded_waits_and_is_deleted_whole(journal: Sqlite
     assert (counts["passages"], counts["waiting_steps"], journal.waiting_tokens()) == (2, 1, 7) and len(passages) > 3
     assert len(found(journal, "word0")) == len(found(journal, "word599")) == 1
     assert journal.delete({1: [passage.text for passage in passages]})
-    assert journal._read("SELECT * FROM vectors") == journal.without_vector(9) == []
+    assert journal.read("SELECT * FROM vectors") == journal.without_vector(9) == []
     assert (journal.passages(), found(journal, "word0"), journal.waiting_tokens()) == ([], [], 0)
     with pytest.raises(InputError, match="was used by another process"):
         journal.add([row])
@@ -304,7 +304,7 @@ def test_the_journal_holds_what_a_dictionary_would(
             assert journal.counts()["passages"] == sum(len(held[n][1]) for n in embedded)
             assert journal.counts()["waiting_steps"] == len(held) - len(embedded)
             assert (journal.waiting_tokens() > 0) == (len(embedded) < len(held))
-            owner = dict(journal._read("SELECT id, step FROM passages"))
+            owner = dict(journal.read("SELECT id, step FROM passages"))
             assert {owner[id] for id in found(journal, "shared")} == embedded
             assert all({owner[id] for id in found(journal, f"word{n}")} == {n} & embedded for n in range(1, used + 1))
 
@@ -584,7 +584,7 @@ def test_two_processes_that_make_and_fill_a_journal_at_once_both_succeed(tmp_pat
     assert len(found(journal, "common")) == 200
     assert all(len(found(journal, f"own{name}n{at}")) == 1 for name in (1, 101) for at in range(100))
     assert [row[1] for row in journal.passages()] == list(range(1, 201)), "each once, in order"
-    journal._read("INSERT INTO fulltext(fulltext) VALUES ('integrity-check')")
+    journal.read("INSERT INTO fulltext(fulltext) VALUES ('integrity-check')")
     journal.close()
 
 

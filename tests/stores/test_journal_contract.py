@@ -65,7 +65,7 @@ def test_keeps_steps(open_journal: OpenJournal) -> None:
         assert journal.rows() == rows
         assert journal.rows(1, 1) == rows[1:2]
         assert journal.steps([4, 9, 1]) == {1: rows[0].record, 4: rows[2].record}
-        assert (journal.numbers(["id-4", "nobody", "id-1"]), journal.existing_ids(["id-2", "x"])) == ([1, 4], {"id-2"})
+        assert journal.numbers(["id-4", "nobody", "id-1"]) == {"id-1": 1, "id-4": 4}
         assert (journal.end(), journal.next_number()) == (rows[2].position + rows[2].tokens, 5)
 
 
@@ -126,7 +126,6 @@ def test_finds_steps(open_journal: OpenJournal) -> None:
         assert journal.matching(Filter(since=_at(102), until=_at(104))) == [2, 3, 4]
         assert journal.matching(Filter(before=_at(102))) == [1]
         assert [row.number for row in journal.rows(2, 9, session="b")] == [3, 5]
-        assert (journal.count("message"), journal.count("action")) == (3, 0)
         tallied = [(kind.session, kind.type, kind.steps, kind.first, kind.last) for kind in journal.tally()]
         assert tallied[1:] == [("a", "message", 2, 102, 104), ("b", "task", 1, 103, 103), ("b", "message", 1, 105, 105)]
 
@@ -201,16 +200,16 @@ def test_keeps_messages(open_journal: OpenJournal) -> None:
     rows = [MessageRow("a", 1, 1, True), MessageRow("a", 2, 2, False), MessageRow("b", 1, 2, True)]
     with closing(open_journal("messages")) as journal:
         journal.add([row(1), row(2)])
-        journal.put_messages(rows)
-        journal.put_messages([MessageRow("a", 1, 2, False)])
-        assert sorted(journal.find_messages(["b", "a", "nobody"], 9)) == rows
-        assert sorted(journal.find_messages({"a", "b"}, 1)) == [rows[0], rows[2]]
-        assert journal.count_messages(["a", "b", "nobody"]) == {"a": 2, "b": 1}
-        assert (journal.find_messages([], 9), journal.count_messages([])) == ([], {})
-        assert journal.messages(limit=2) == rows[:2] and journal.messages(rows[0][:2]) == rows[1:]
+        journal.messages.put(rows)
+        journal.messages.put([MessageRow("a", 1, 2, False)])
+        assert sorted(journal.messages.find(["b", "a", "nobody"], 9)) == rows
+        assert sorted(journal.messages.find({"a", "b"}, 1)) == [rows[0], rows[2]]
+        assert journal.messages.count(["a", "b", "nobody"]) == {"a": 2, "b": 1}
+        assert (journal.messages.find([], 9), journal.messages.count([])) == ([], {})
+        assert journal.messages.page(limit=2) == rows[:2] and journal.messages.page(rows[0][:2]) == rows[1:]
         journal.delete({1: []})
     with closing(open_journal("messages")) as journal:
-        assert journal.messages() == rows
+        assert journal.messages.page() == rows
 
 
 def test_keeps_settings(open_journal: OpenJournal) -> None:
@@ -226,9 +225,9 @@ def test_keeps_summaries(open_journal: OpenJournal) -> None:
     """Of two summaries of the same steps the first is kept; summaries of summaries may span them."""
     with closing(open_journal("summaries")) as journal:
         rows = [SummaryRow(1, 1, 3, "s", "one"), SummaryRow(1, 4, 6, None, "two"), SummaryRow(2, 1, 6, None, "both")]
-        assert journal.put_summaries(rows) == 3
-        assert journal.put_summaries([SummaryRow(1, 3, 9, None, "late")]) == 0
-        assert journal.summaries() == rows
+        assert journal.summaries.put(rows) == 3
+        assert journal.summaries.put([SummaryRow(1, 3, 9, None, "late")]) == 0
+        assert journal.summaries.all() == rows
 
 
 def test_writes_all_or_nothing(open_journal: OpenJournal) -> None:
@@ -280,7 +279,7 @@ def test_makes_passages(open_journal: OpenJournal) -> None:
     with closing(open_journal("passages")) as journal:
         journal.add([row(1), row(2, milestone=True)])
         journal.keep({EMBEDDER: "e"})
-        assert (journal.waiting_tokens(), journal.dimensions()) == (14, None)
+        assert journal.waiting_tokens() == 14
         assert journal.counts()["waiting_steps"] == 2
         assert [step.number for step in journal.uncut(1)] == [1] and journal.uncut(9) == journal.rows()
         assert not cut(journal, [1, 3]), "passages of a step that is not there are not kept"
@@ -297,13 +296,13 @@ def test_makes_passages(open_journal: OpenJournal) -> None:
         assert journal.put_vectors([one.id, two.id, two.id + 99], vectors[[2, 1, 0]], "e", "e")
         halves = vectors.astype("<f2")
         assert [row.vector for row in journal.passages()] == [halves[0].tobytes(), halves[1].tobytes()], "made once"
-        assert (journal.without_vector(9), journal.waiting_tokens(), journal.dimensions()) == ([], 0, DIMENSIONS)
+        assert (journal.without_vector(9), journal.waiting_tokens()) == ([], 0)
         assert [row.id for row in journal.passages(one.id, 1)] == [two.id]
         assert [tuple(place) for place in journal.places(2)] == [(two.id, 2, 0, 0, len(SENTENCES[2]))]
         assert (journal.last_passage(), journal.passages_until(one.id), journal.passages_until(99)) == (two.id, 1, 2)
         counts = {"steps": 2, "window_steps": 2, "waiting_steps": 0, "tokens": 14, "window_tokens": 14, "passages": 2}
         assert journal.counts() == counts
-        assert journal.size() > 0
+        assert journal.maintenance.size() > 0
 
 
 def test_finds_words(open_journal: OpenJournal) -> None:
@@ -333,16 +332,16 @@ def test_forgets(open_journal: OpenJournal) -> None:
     with closing(open_journal("forgets")) as journal:
         journal.add([row(1), row(2), row(3)])
         put(journal, [1, 2])
-        journal.put_summaries([SummaryRow(1, 1, 2, None, "both"), SummaryRow(1, 3, 3, None, "three")])
+        journal.summaries.put([SummaryRow(1, 1, 2, None, "both"), SummaryRow(1, 3, 3, None, "three")])
         assert not journal.delete({1: [SENTENCES[1]], 2: []}), "a step is not deleted without its passages"
         assert len(journal.rows()) == 3
         assert journal.delete({1: [SENTENCES[1]], 3: []}), "the steps are deleted"
-        assert ([row.number for row in journal.rows()], journal.summaries()) == ([2], [])
+        assert ([row.number for row in journal.rows()], journal.summaries.all()) == ([2], [])
         assert [passage.step for passage in journal.passages()] == [2]
         assert len(journal.search_text("grandmother").ids) == 0
         assert len(journal.search_text("windows").ids) == 1
         assert (journal.setting(REWRITES), journal.setting(WINDOW_CHANGES)) == ("1", "1")
-        journal.scrub("this is done", "this stays")
+        journal.maintenance.scrub("this is done", "this stays")
 
 
 def test_reindexes(open_journal: OpenJournal) -> None:
@@ -374,12 +373,18 @@ def test_checks_itself(open_journal: OpenJournal) -> None:
     with closing(open_journal("checks")) as journal:
         journal.add([row(1), row(2)])
         put(journal, [1, 2])
-        assert (journal.check_files(), journal.check_terms(), journal.count_orphans()) == ([], (2, None), 0)
-        assert journal.check_vectors() == ({2 * DIMENSIONS: 2}, 0, 0)
-        filed = journal.filed(limit=1)
+        assert (
+            journal.maintenance.check_files(),
+            journal.maintenance.check_terms(),
+            journal.maintenance.count_orphans(),
+        ) == ([], (2, None), 0)
+        assert journal.maintenance.check_vectors() == ({2 * DIMENSIONS: 2}, 0, 0)
+        filed = journal.maintenance.filed(limit=1)
         assert filed == [FiledStep(1, "id-1", row(1).record, journal.places(1))]
-        assert [step.number for step in journal.filed(1)] == [2]
-        assert not journal.renew_terms(lambda step: [SENTENCES[step.number]]), "a sound index stays as it is"
+        assert [step.number for step in journal.maintenance.filed(1)] == [2]
+        assert not journal.maintenance.renew_terms(lambda step: [SENTENCES[step.number]]), (
+            "a sound index stays as it is"
+        )
         assert isinstance(journal.damaged("a test"), FormatError), "damage is a FormatError"
 
 
@@ -415,6 +420,6 @@ def test_keeps_what_was_done_to_files(open_journal: OpenJournal) -> None:
         assert journal.file_notes([1]) == [notes[at] for at in (0, 1, 2, 3, 5)]
         assert journal.delete({1: [], 3: []})
         assert journal.file_notes([4]) == [notes[2], notes[5]]
-        journal.renew_file_notes([note(5, "/w/c.py")])
+        journal.maintenance.renew_file_notes([note(5, "/w/c.py")])
         assert (journal.file_notes([4]), journal.file_notes([5])) == ([], [note(5, "/w/c.py")])
         assert len(other.file_notes([1])) == 1

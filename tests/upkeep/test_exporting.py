@@ -77,7 +77,7 @@ def memory(tmp_path: Path) -> Path:
         memory.scratchpad.store("size", (1, ["\ud800"]))
         memory.scratchpad.observe("It rains.")
         memory.medium_term.settle()
-        assert {row.level for row in memory.long_term.journal.summaries()} == {1}
+        assert {row.level for row in memory.long_term.journal.summaries.all()} == {1}
         assert memory.forget([memory.add(said("The last one.")).id]) == 1
     return tmp_path / "memory"
 
@@ -571,7 +571,7 @@ def test_a_file_that_cannot_be_written_is_a_storage_error(tmp_path: Path, memory
 
 def test_a_damaged_step_is_a_format_error_that_names_it(tmp_path: Path, memory: Path) -> None:
     with open_memory(memory) as opened:
-        sqlite(opened.long_term.journal)._read("UPDATE steps SET record = '{\"' WHERE number = 3")
+        sqlite(opened.long_term.journal).read("UPDATE steps SET record = '{\"' WHERE number = 3")
         with pytest.raises(FormatError, match=r"journal\.db is damaged: step 3"):
             export_memory(memory, tmp_path / "export.jsonl")
     with pytest.raises(InputError, match="cut off"):

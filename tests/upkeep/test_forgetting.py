@@ -56,7 +56,7 @@ WAYS: dict[str, Callable[[HierarchicalMemory], object]] = {
     ),
     "age": lambda m: m.retain(Retention(max_age=timedelta(days=30)), now=START + timedelta(days=1)),
     "number": lambda m: m.retain(Retention(max_steps=3)),  # long steps go last: only the window stays
-    "bytes": lambda m: m.retain(Retention(max_bytes=m.long_term.journal.size() - 30_000)),
+    "bytes": lambda m: m.retain(Retention(max_bytes=m.long_term.journal.maintenance.size() - 30_000)),
 }
 
 

@@ -151,7 +151,7 @@ def test_until_the_end_the_memory_goes_on_with_the_old_embedder(folder: Path) ->
         assert memory.stats().waiting_steps == 0
         assert late in memory.recall("Where is the rake?", 200, now=LATER).text
         assert not finds(memory)
-        assert sqlite(memory.long_term.journal)._read("SELECT DISTINCT embedder FROM vectors") == [
+        assert sqlite(memory.long_term.journal).read("SELECT DISTINCT embedder FROM vectors") == [
             ("hashing/crc32/32/1",)
         ]
 

@@ -78,13 +78,13 @@ def test_over_max_bytes_steps_go_until_the_file_is_small_enough(tmp_path: Path) 
     with open_memory(tmp_path) as memory:
         memory.archive([said(text, at) for at, text in enumerate(texts)])
         memory.long_term.queue.embed_pending()
-        most = memory.long_term.journal.size() // 2
+        most = memory.long_term.journal.maintenance.size() // 2
         report = memory.retain(Retention(max_bytes=most))
-        assert report.bytes_before > most >= report.bytes_after == memory.long_term.journal.size()
+        assert report.bytes_before > most >= report.bytes_after == memory.long_term.journal.maintenance.size()
         assert report.bytes_after > most * 0.8, "and not many more"
         assert len(report.removed) == 120 - report.kept
         assert {one.reason for one in report.removed} == {"max_bytes"}
-        sqlite(memory.long_term.journal)._read("PRAGMA wal_checkpoint(TRUNCATE)")
+        sqlite(memory.long_term.journal).read("PRAGMA wal_checkpoint(TRUNCATE)")
         assert sqlite(memory.long_term.journal).path.stat().st_size <= most
         assert memory.retain(Retention(max_bytes=0)).kept == 0
 
@@ -120,7 +120,7 @@ def test_an_assistants_words_go_first_then_the_shortest_or_over_bytes_the_oldest
         )
         by_number = [gone(memory.retain(Retention(max_steps=most), dry_run=True)) for most in (3, 2)]
         assert by_number == [[("answer", "max_steps")], [("answer", "max_steps"), ("short", "max_steps")]]
-        sizes = [memory.long_term.journal.size() * part // 10 for part in (9, 6)]
+        sizes = [memory.long_term.journal.maintenance.size() * part // 10 for part in (9, 6)]
         by_bytes = [gone(memory.retain(Retention(max_bytes=most), dry_run=True)) for most in sizes]
         assert by_bytes == [[("answer", "max_bytes")], [("long", "max_bytes"), ("answer", "max_bytes")]]
 

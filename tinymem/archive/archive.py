@@ -80,7 +80,7 @@ class Archive:
         self.tree: str | Path | None = None  # a folder with the files that recalls are compared with
         self.files = SnapshotFiles(folder, self.journal)
         try:
-            self.journal.finish_scrub()  # which an earlier process could not
+            self.journal.maintenance.finish_scrub()  # which an earlier process could not
             self.queue = EmbeddingQueue(self.journal, embedder, folder)
             self.index = Index(self.journal, folder / INDEX, store, exact_up_to=exact_up_to)
             self.indexing = Indexing(self.journal, self.queue, self.index, folder)
@@ -345,7 +345,7 @@ class Archive:
         This may take long, and waits for the process that writes the index, so the memory's lock is free meanwhile.
         """
         if self.journal.setting(UNSCRUBBED):
-            self.journal.scrub("the steps are deleted", "their text stays")
+            self.journal.maintenance.scrub("the steps are deleted", "their text stays")
         try:
             self.index.forget()
         except StorageError as error:
@@ -364,7 +364,7 @@ class Archive:
                 instead()
         if instead is None:
             self.index.stop()
-            self.journal.scrub("the steps are deleted", "their text stays")
+            self.journal.maintenance.scrub("the steps are deleted", "their text stays")
 
     def close(self) -> None:
         """Embed and index what is left, unless the embedder or the store fails, and release the files."""

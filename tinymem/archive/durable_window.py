@@ -203,7 +203,7 @@ class DurableWindow(StepCollection):
         """Add steps of one session's messages, under ids that identify them when they are given again."""
         kept = [self.apply_redaction(step) for step in steps]
         messages = Messages(kept, keys_of(kept), is_history)
-        new = messages.new_in(self._journal)
+        new = messages.new_in(self._journal.messages)
         self._window.check_new([arrival.step for arrival in new])
         added = self._write_new(new, messages) if new else []
         self._keep_short()
@@ -289,7 +289,7 @@ class DurableWindow(StepCollection):
         with self._journal.together():
             if self._journal.version() != self._version:  # nobody else can write until the transaction ends
                 self.catch_up()
-                new = new if messages is None else messages.new_in(self._journal)
+                new = new if messages is None else messages.new_in(self._journal.messages)
                 self._window.check_new([arrival.step for arrival in new])
             first = self._window.next_number
             steps = [arrival.step.evolve(step_number=number) for number, arrival in enumerate(new, first)]
@@ -297,7 +297,7 @@ class DurableWindow(StepCollection):
             positions = self._archive.write(steps, shown, tokens)
             if messages is not None:
                 rows = [arrival.rows(number) for number, arrival in enumerate(new, first)]
-                self._journal.put_messages([*chain.from_iterable(rows)])
+                self._journal.messages.put([*chain.from_iterable(rows)])
             change = Change(steps) if shown or messages is not None else Change()
             calls = keep_calls(self._journal, self._calls, self._window.open_calls, change)
         self._calls = calls
@@ -368,7 +368,7 @@ class DurableWindow(StepCollection):
     def archive_messages(self, messages: Messages) -> list[Step]:
         """Write what is new of messages, which the window never shows, and return it with its numbers."""
         with self._changing():
-            new = messages.new_in(self._journal)
+            new = messages.new_in(self._journal.messages)
             return self._archive_all(new, messages) if new else []
 
     def _archive_all(self, new: Sequence[Arrival], messages: Messages | None = None) -> list[Step]:

@@ -17,7 +17,7 @@ from datetime import datetime
 from pathlib import Path
 
 from tinymem.archive.remembered import remembered_embedder, remembered_name
-from tinymem.archive.rows import KEY_BYTES, STEPS_READ, fence_key, step_of, texts_of
+from tinymem.archive.rows import KEY_BYTES, STEPS_READ, fence_key, step_of, stored_dimensions, texts_of
 from tinymem.embedders.resting import Backoff
 from tinymem.errors import (
     EmbedderError,
@@ -131,7 +131,7 @@ class EmbeddingQueue:
     @property
     def dimensions(self) -> int:
         """The dimensions of the vectors, of those in the journal while the embedder cannot be reached."""
-        return self.embedder.dimensions if self.is_known else self._journal.dimensions() or 1
+        return self.embedder.dimensions if self.is_known else stored_dimensions(self._journal) or 1
 
     # -- steps in -----------------------------------------------------------------------------------------------------
 

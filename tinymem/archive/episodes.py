@@ -96,7 +96,7 @@ class Episodes:
             if state[1] != self._state[1]:  # what was forgotten is in some of them
                 self._outlines, self._costs = {}, {}
             if state != self._state:
-                self._known = [row for row in journal.summaries() if row.level == 1]
+                self._known = [row for row in journal.summaries.all() if row.level == 1]
                 self._state = state
             return self._known
 
@@ -174,7 +174,7 @@ class Episodes:
             return True
         row = SummaryRow(1, run[0].number, run[-1].number, run[0].session, self._summary(steps))
         with journal.together():
-            if journal.setting(REWRITES) != rewrites or journal.put_summaries([row]) != 1:
+            if journal.setting(REWRITES) != rewrites or journal.summaries.put([row]) != 1:
                 return False
         self._made += 1
         return True

@@ -18,7 +18,7 @@ from tinymem.steps.step import Step
 from tinymem.steps.types import CORRECTS, corrected_ids, is_milestone
 
 __all__ = ["LONGEST_LABEL", "STEPS_READ", "fence_key", "label_of", "labels_of", "row_of", "shown_step", "step_of",
-           "texts_of"]  # fmt: skip
+           "stored_dimensions", "texts_of"]  # fmt: skip
 
 LONGEST_LABEL = 1_000  # characters of a text in metadata that can be asked for
 KEY_BYTES = 16
@@ -87,6 +87,12 @@ def label_of(value: object) -> str | None:
     if not isinstance(value, (str, int, float)) or (isinstance(value, str) and len(value) > LONGEST_LABEL):
         return None
     return clean(json.dumps(value, ensure_ascii=False))
+
+
+def stored_dimensions(journal: Journal) -> int | None:
+    """Return the length of the vectors in a journal, of the newest one; None if there are none yet."""
+    newest = journal.passages(journal.last_passage() - 1, 1)
+    return len(newest[0].vector) // 2 if newest else None
 
 
 def fence_key(journal: Journal) -> bytes:

@@ -52,7 +52,7 @@ def stats_of(archive: Archive, namespace: str, store: str, recalls: Mapping[str,
     indexed = archive.journal.passages_until(notes.passage)
     bytes_on_disk = sum(file.stat().st_size for file in archive.folder.rglob("*") if file.is_file())
     if not journal_files(archive.folder):  # it is in a database
-        bytes_on_disk += archive.journal.size()
+        bytes_on_disk += archive.journal.maintenance.size()
     return Stats(
         namespace=namespace,
         archived_steps=counts["steps"] - counts["window_steps"],

@@ -155,9 +155,9 @@ def _batch(memory: HierarchicalMemory, ops: Sequence[Op], fields: Sequence[str] 
     puts = {_id(op.namespace, op.key): op for op in ops if isinstance(op, PutOp)}
     steps = [_step(memory, id, op, fields) for id, op in puts.items() if op.value is not None]
     memory.archive(steps, on_conflict="replace")
-    gone = memory.long_term.journal.existing_ids([id for id, op in puts.items() if op.value is None])
+    gone = memory.long_term.journal.numbers([id for id, op in puts.items() if op.value is None])
     if gone:
-        memory.forget(gone)
+        memory.forget([*gone])
     return results
 
 

@@ -936,7 +936,7 @@ class HierarchicalMemory(StepCollection):
             if not dry_run:
                 self._contexts.prompts.clear()
         self._upkeep.purge(None if dry_run else progress)
-        return replace(report, bytes_after=self.long_term.journal.size())
+        return replace(report, bytes_after=self.long_term.journal.maintenance.size())
 
     @staticmethod
     def forget_namespace(path: str | Path, namespace: str) -> None:

@@ -47,14 +47,14 @@ class Upkeep:
         ids = [step.id for step in given if isinstance(step, Step)]
         added: list[Step] = []
         while True:
-            known = journal.existing_ids(ids)
+            known = journal.numbers(ids)
             try:
                 if known and replaces:
-                    self.remove(journal.numbers(ids), lambda: added.extend(add_replacements(given)))
+                    self.remove([*known.values()], lambda: added.extend(add_replacements(given)))
                     return added, True
                 return add([step for step in given if not isinstance(step, Step) or step.id not in known]), False
             except InputError:  # another process may have added one of them since
-                if journal.existing_ids(ids) == known:
+                if journal.numbers(ids) == known:
                     raise
                 added.clear()
 

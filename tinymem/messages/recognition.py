@@ -59,10 +59,10 @@ class Arrival(NamedTuple):
 class KnownMessages(Protocol):
     """The messages that a memory keeps."""
 
-    def find_messages(self, said: Collection[str], most: int) -> list[MessageRow]:
+    def find(self, said: Collection[str], most: int) -> list[MessageRow]:
         """Return the messages with these hashes that are the `most`-th of their hash at most, in no order."""
 
-    def count_messages(self, said: Collection[str]) -> dict[str, int]:
+    def count(self, said: Collection[str]) -> dict[str, int]:
         """Return how many messages there are with each of these hashes; those with none are left out."""
 
 
@@ -78,7 +78,7 @@ class Messages(NamedTuple):
         keys = [*chain.from_iterable(self.keys)]
         if self.is_history:
             return arrivals(self.steps, self.keys, rows_by_key(known, keys))
-        counts = known.count_messages({key.said for key in keys})
+        counts = known.count({key.said for key in keys})
         return arrivals(self.steps, [_shifted(step_keys, counts) for step_keys in self.keys], ())
 
 
@@ -89,7 +89,7 @@ def _shifted(keys: Sequence[MessageKey], counts: Mapping[str, int]) -> list[Mess
 def rows_by_key(known: KnownMessages, keys: Collection[MessageKey]) -> dict[tuple[str, int], MessageRow]:
     """Return the messages that are known, by those of these keys that they have, and some others."""
     most = max((key.nth for key in keys), default=0)
-    return {row[:2]: row for row in known.find_messages({key.said for key in keys}, most)}
+    return {row[:2]: row for row in known.find({key.said for key in keys}, most)}
 
 
 def name_hash(session: str | None) -> str:
@@ -178,16 +178,16 @@ class MessageTable:
     def __init__(self) -> None:
         self._rows: dict[str, list[MessageRow]] = {}
 
-    def put_messages(self, rows: Iterable[MessageRow]) -> None:
+    def put(self, rows: Iterable[MessageRow]) -> None:
         """Keep messages."""
         for row in rows:
             self._rows.setdefault(row.said, []).append(row)
 
-    def find_messages(self, said: Collection[str], most: int) -> list[MessageRow]:
+    def find(self, said: Collection[str], most: int) -> list[MessageRow]:
         """Return the messages with these hashes that are the `most`-th of their hash at most."""
         return [row for words in said for row in self._rows.get(words, ())[:most]]
 
-    def count_messages(self, said: Collection[str]) -> dict[str, int]:
+    def count(self, said: Collection[str]) -> dict[str, int]:
         """Return how many messages there are with each of these hashes."""
         return {words: len(self._rows[words]) for words in said if words in self._rows}
 

@@ -16,7 +16,7 @@ from tinymem.protocols.adapters import (
     Vectors,
     VectorStore,
 )
-from tinymem.protocols.journal import Finder, Journal
+from tinymem.protocols.journal import Finder, Journal, Maintenance, MessageRows, SummaryRows
 from tinymem.protocols.rows import (
     ALL_PASSAGES,
     Change,
@@ -52,7 +52,9 @@ __all__ = [
     "Ids",
     "Journal",
     "Lexical",
+    "Maintenance",
     "MessageRow",
+    "MessageRows",
     "Metadata",
     "PassageColumns",
     "PassageRow",
@@ -64,6 +66,7 @@ __all__ = [
     "Summarizer",
     "Summarizes",
     "SummaryRow",
+    "SummaryRows",
     "Tally",
     "TermCheck",
     "TokenCounter",

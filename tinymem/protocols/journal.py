@@ -31,7 +31,7 @@ from tinymem.protocols.rows import (
 if TYPE_CHECKING:
     from tinymem.stores.filter import Filter
 
-__all__ = ["Finder", "Journal"]
+__all__ = ["Finder", "Journal", "Maintenance", "MessageRows", "SummaryRows"]
 
 
 class Journal(Protocol):
@@ -46,6 +46,10 @@ class Journal(Protocol):
     long; FormatError when it is damaged, or of a newer format; InputError for a value that cannot be stored;
     ClosedError after `close`.
     """
+
+    messages: MessageRows
+    summaries: SummaryRows
+    maintenance: Maintenance
 
     # -- transactions -------------------------------------------------------------------------------------------------
 
@@ -117,11 +121,8 @@ class Journal(Protocol):
     def steps(self, numbers: Sequence[int]) -> dict[int, str]:
         """Return the JSON of these steps, by number; those that are not there are left out."""
 
-    def numbers(self, ids: Sequence[str]) -> list[int]:
-        """Return the numbers of the steps with these ids, in order; ids that are not there are left out."""
-
-    def existing_ids(self, ids: Sequence[str]) -> set[str]:
-        """Return those of the ids that steps have."""
+    def numbers(self, ids: Sequence[str]) -> dict[str, int]:
+        """Return the numbers of the steps with these ids, in the order of numbers; unknown ids are left out."""
 
     def matching(self, only: Filter) -> list[int]:
         """Return the numbers of the steps that a filter accepts, in order; tools, which passages have, do not count."""
@@ -131,9 +132,6 @@ class Journal(Protocol):
 
         These are named by their ids in the labels `"corrects"`.
         """
-
-    def count(self, type: str) -> int:
-        """Count the steps of a type."""
 
     def tally(self) -> list[Tally]:
         """Count the steps by session and type, in the order in which these begin."""
@@ -146,20 +144,6 @@ class Journal(Protocol):
 
     def set_milestones(self, numbers: Iterable[int], milestone: bool) -> None:
         """Make these steps milestones, or none. Counts as a rewrite."""
-
-    # -- messages that come again, see tinymem.messages.recognition ---------------------------------------------------
-
-    def put_messages(self, rows: Sequence[MessageRow]) -> None:
-        """Keep messages that are not there yet; they stay when their step is deleted."""
-
-    def find_messages(self, said: Collection[str], most: int) -> list[MessageRow]:
-        """Return the messages with these hashes that are the `most`-th of their hash at most, in no order."""
-
-    def count_messages(self, said: Collection[str]) -> dict[str, int]:
-        """Return how many messages there are with each of these hashes; those with none are left out."""
-
-    def messages(self, after: tuple[str, int] = ("", 0), limit: int = 1_000) -> list[MessageRow]:
-        """Return up to `limit` messages behind one, given by its hash and number, in their order."""
 
     # -- the window ---------------------------------------------------------------------------------------------------
 
@@ -211,9 +195,6 @@ class Journal(Protocol):
         another one, or there were too many changes to be kept.
         """
 
-    def dimensions(self) -> int | None:
-        """Return the length of the vectors; None if there are none yet."""
-
     def waiting_tokens(self) -> int:
         """Return the tokens of the steps from the first one on that is not embedded whole."""
 
@@ -255,20 +236,6 @@ class Journal(Protocol):
     def file_notes_after(self, number: int) -> list[FileNote]:
         """Return what the steps behind a number did to files, in order."""
 
-    def renew_file_notes(self, notes: Iterable[FileNote]) -> None:
-        """Put these notes in the place of all."""
-
-    # -- summaries ----------------------------------------------------------------------------------------------------
-
-    def summaries(self) -> list[SummaryRow]:
-        """Return all summaries, by level and in order."""
-
-    def put_summaries(self, rows: Sequence[SummaryRow]) -> int:
-        """Keep summaries, and return how many were kept.
-
-        One of steps that another one of level 1 tells of is left out: of two processes, the first is heard.
-        """
-
     # -- forgetting ---------------------------------------------------------------------------------------------------
 
     def delete(self, passages_of: Mapping[int, Sequence[str]], replaced: bool = False) -> bool:
@@ -276,12 +243,56 @@ class Journal(Protocol):
 
         `passages_of` has the texts of each step's passages, in order. False, and nothing is removed, if a step has not
         as many passages: another process made or removed some. Nothing is left in any file; counts as a rewrite and a
-        change of the window. Inside `together`, nothing is gone from the files until the caller has called `scrub`. An
-        index begins anew, but not where the steps are only `replaced`.
+        change of the window. Inside `together`, nothing is gone from the files until the caller has called
+        `maintenance.scrub`. An index begins anew, but not where the steps are only `replaced`.
         """
 
+
+class Finder(Protocol):
+    """An engine that finds the passages worth a close look by itself, so that nobody need read all of them."""
+
+    @property
+    def facts(self) -> Facts:
+        """Figures of all steps that a question is analysed with."""
+
+    def find(self, sought: Sought) -> Slice:
+        """Return the passages that are sought, with all passages of their steps and of the steps before and after."""
+
+
+class MessageRows(Protocol):
+    """The messages that were heard, which may come again; see `tinymem.messages.recognition`."""
+
+    def put(self, rows: Sequence[MessageRow]) -> None:
+        """Keep messages that are not there yet; they stay when their step is deleted."""
+
+    def find(self, said: Collection[str], most: int) -> list[MessageRow]:
+        """Return the messages with these hashes that are the `most`-th of their hash at most, in no order."""
+
+    def count(self, said: Collection[str]) -> dict[str, int]:
+        """Return how many messages there are with each of these hashes; those with none are left out."""
+
+    def page(self, after: tuple[str, int] = ("", 0), limit: int = 1_000) -> list[MessageRow]:
+        """Return up to `limit` messages behind one, given by its hash and number, in their order."""
+
+
+class SummaryRows(Protocol):
+    """The summaries of steps that left the window."""
+
+    def all(self) -> list[SummaryRow]:
+        """Return all, by level and in order."""
+
+    def put(self, rows: Sequence[SummaryRow]) -> int:
+        """Keep summaries, and return how many were kept.
+
+        One of steps that another one of level 1 tells of is left out: of two processes, the first is heard.
+        """
+
+
+class Maintenance(Protocol):
+    """The care of an engine for its tables and files, beside reading and writing steps."""
+
     def scrub(self, done: str, what: str) -> None:
-        """Leave nothing in the files of what was removed.
+        """Leave nothing in the files of what was removed, and give its room back to the disk.
 
         Raises StorageError while somebody else reads: it says what was `done`, and that `what` is still there.
         """
@@ -289,13 +300,8 @@ class Journal(Protocol):
     def finish_scrub(self) -> None:
         """Scrub what waits for it, if there is anything, unless somebody reads or writes at this moment."""
 
-    def compact(self) -> None:
-        """Give the room of removed rows back to the disk, where that takes a call."""
-
     def size(self) -> int:
         """Return the bytes that are in use."""
-
-    # -- checks, for the doctor ---------------------------------------------------------------------------------------
 
     def check_files(self) -> list[str]:
         """Return what the engine's own check finds wrong with the files."""
@@ -318,13 +324,5 @@ class Journal(Protocol):
         `texts` gives the texts of a step's passages, in order.
         """
 
-
-class Finder(Protocol):
-    """An engine that finds the passages worth a close look by itself, so that nobody need read all of them."""
-
-    @property
-    def facts(self) -> Facts:
-        """What the analysis of a question asks of all steps."""
-
-    def find(self, sought: Sought) -> Slice:
-        """Return the passages that are sought, with all passages of their steps and of the steps before and after."""
+    def renew_file_notes(self, notes: Iterable[FileNote]) -> None:
+        """Put these notes of what steps did to files in the place of all."""

@@ -212,7 +212,7 @@ def _numbers(values: Sequence[int]) -> Ids:
 
 
 class Facts(NamedTuple):
-    """What the analysis of a question asks of all steps: passages, the newest step, first and last time, speakers."""
+    """Figures of all steps that a question is analysed with: passages, newest step, first and last time, speakers."""
 
     passages: int
     last_step: int

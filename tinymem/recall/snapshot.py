@@ -174,7 +174,7 @@ class Snapshot:
 
     @property
     def facts(self) -> Facts:
-        """What the analysis of a question asks of the memory."""
+        """Figures of the memory that a question is analysed with."""
         if self.whole is not None:
             return self.whole
         since, until = (float(self.time.min()), float(self.time.max())) if len(self) else (0.0, 0.0)

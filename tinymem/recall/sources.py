@@ -49,7 +49,7 @@ class Source(Protocol):
 
     @property
     def rewrites(self) -> int:
-        """How often steps had been forgotten or marked."""
+        """The number of times that steps had been forgotten or marked."""
         ...
 
     def explain_nothing(self) -> str | None:

@@ -132,7 +132,7 @@ def add_run(memory: HierarchicalMemory, run: Run, done: Ingested, tell: Callable
         done.known += len(batch) - len(added)
         tell()
     if rows := [*lineage.rows_of_run(first)]:
-        memory.long_term.journal.put_messages(rows)
+        memory.long_term.journal.messages.put(rows)
     if run.fault is not None:
         raise run.fault
 
@@ -141,10 +141,10 @@ def _add(memory: HierarchicalMemory, new: Sequence[Arrival], lineage: Lineage) -
     """Add steps, less those that are there already, then keep their messages; return the numbers of what was added."""
     added = memory.add_steps([arrival.step for arrival in new], on_conflict="skip")
     journal = memory.long_term.journal
-    stored = memory.long_term.fetch(journal.numbers([arrival.step.id for arrival in new]))
+    stored = memory.long_term.fetch([*journal.numbers([arrival.step.id for arrival in new]).values()])
     numbers = {
         step.id: number for number, step in stored.items()
     }  # also of a process that was killed before it got here
     known = [(arrival, numbers[arrival.step.id]) for arrival in new if arrival.step.id in numbers]
-    journal.put_messages([row for arrival, number in known for row in lineage.rows_of(arrival, number)])
+    journal.messages.put([row for arrival, number in known for row in lineage.rows_of(arrival, number)])
     return [step.step_number or 0 for step in added]

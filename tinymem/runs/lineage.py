@@ -67,12 +67,12 @@ class Lineage:
         ordered = in_order(bodies, places)
         lines = chain(self._run.marks, repeat(""))
         marks = [_line_hash(line, body) for line, body in zip(lines, ordered, strict=False)]
-        holders = {row.said: row.step for row in self._journal.find_messages({*marks} - {""}, 1)}
+        holders = {row.said: row.step for row in self._journal.messages.find({*marks} - {""}, 1)}
         if self._run.goes_on:
             keys = self._keys_behind(ordered, marks, holders)
         else:
             keys = keys_in(self._session, ordered, Counter())
-        known = {*rows_by_key(self._journal, keys)}
+        known = {*rows_by_key(self._journal.messages, keys)}
         self._begins = bool(keys) and keys[0] not in known and not self._run.goes_on
         shared = self._shared(ordered) if self._begins else []
         for place, (key, mark) in enumerate(zip(keys, marks, strict=True)):
@@ -88,7 +88,7 @@ class Lineage:
     def _keys_behind(self, bodies: Sequence[str], marks: Sequence[str], known: Collection[str]) -> list[MessageKey]:
         """Return the keys of messages behind those of the session; the 0th are those that it has already."""
         hashes = [content_hash(self._session, body) for body in bodies]
-        times = Counter(self._journal.count_messages({*hashes}))
+        times = Counter(self._journal.messages.count({*hashes}))
         keys: list[MessageKey] = []
         for said, mark in zip(hashes, marks, strict=True):
             is_new = mark not in known
@@ -112,13 +112,13 @@ class Lineage:
 
     def _not_yet(self, said: str, numbers: Collection[int]) -> Iterator[MessageRow]:
         """Give rows of this hash for the steps that have none yet."""
-        kept = [row.step for row in self._journal.find_messages([said], FORKS)]
+        kept = [row.step for row in self._journal.messages.find([said], FORKS)]
         for nth, number in enumerate(sorted({*numbers} - {*kept}), len(kept) + 1):
             yield MessageRow(said, nth, number, False)
 
     def _shared(self, bodies: Sequence[str]) -> list[int]:
         """Return the numbers of the steps that hold what the run begins with, in a run that it comes from or a fork."""
-        numbers = [row.step for row in self._journal.find_messages([_forks(self._run.name)], FORKS)]
+        numbers = [row.step for row in self._journal.messages.find([_forks(self._run.name)], FORKS)]
         steps = self._memory.long_term.fetch(numbers).values() if numbers else ()
         names = [*self._run.parents, *(step.session for step in steps)]
         return max((self._begun(name, bodies) for name in dict.fromkeys(names)), key=len, default=[])
@@ -126,7 +126,7 @@ class Lineage:
     def _begun(self, session: str | None, bodies: Sequence[str]) -> list[int]:
         """Return the numbers of the steps of a session that hold what the run begins with."""
         keys = keys_in(session, bodies, Counter())
-        steps = rows_by_key(self._journal, keys)
+        steps = rows_by_key(self._journal.messages, keys)
         return [steps[key].step for key in takewhile(steps.__contains__, keys)]
 
 
@@ -145,16 +145,16 @@ def name_run(memory: HierarchicalMemory, run: Run) -> Run:
     while True:
         owned = hash_of(f"file {name_hash(name)}")
         owner = hash_of(f"{owned} {hash_of(str(folder).encode('utf-8', 'backslashreplace').hex())}")
-        owners = {row.said for row in journal.find_messages([owned, owner], 1)}
+        owners = {row.said for row in journal.messages.find([owned, owner], 1)}
         keys = keys_in(name, bodies, Counter())
         rows = journal.rows(0, len(keys) + 2, session=name)
         stored = {row.id for row in rows if row.type != SystemPromptStep.type}
-        known = rows_by_key(journal, keys)
+        known = rows_by_key(journal.messages, keys)
         is_free = owned not in owners and (not stored or not keys or keys[0] in known)
         is_same = bool(keys) and (known.keys() >= {*keys} or stored <= {key.id for key in keys})
         if owner in owners or is_free or not parts or is_same:
             if owner in owners or is_free or not parts:
-                journal.put_messages([MessageRow(said, 1, 0, False) for said in (owned, owner)])
+                journal.messages.put([MessageRow(said, 1, 0, False) for said in (owned, owner)])
             return run if name == run.name else replace(run, name=name, steps=_renamed(run, name))
         name = f"{parts.pop()}/{name}"
 

@@ -80,7 +80,7 @@ def export_journal(journal: Journal, file: str | Path | TextIO, progress: Progre
     """Write the present contents of a journal; see `export_memory`."""
     advance = check_callable("progress", progress) or no_progress
     with journal.reading() as reader, open_export(file) as stream:
-        counts = reader.counts()["steps"], len(reader.summaries())
+        counts = reader.counts()["steps"], len(reader.summaries.all())
         for done, line in enumerate(lines_of(reader, counts)):
             stream.write(line)
             if done % AT_ONCE == 0:
@@ -122,10 +122,10 @@ def lines_of(journal: Journal, counts: tuple[int, int]) -> Iterator[str]:
             yield step_line(row)
         after = rows[-1].number
     last = "", 0
-    while messages := journal.messages(last, AT_ONCE):
+    while messages := journal.messages.page(last, AT_ONCE):
         yield to_line({"messages": messages})
         last = messages[-1][:2]
-    for summary in journal.summaries():
+    for summary in journal.summaries.all():
         yield to_line({"episode": summary._asdict()})
     scratchpad = journal.setting(SCRATCHPAD)
     if scratchpad is not None:

@@ -71,7 +71,7 @@ def _accepted(archive: Archive, numbers: Sequence[int], only: Filter) -> Iterato
 
 def sessions_repeated_by(archive: Archive, session: str) -> list[str]:
     """Return the names of the sessions that hold what a session repeats, as one that was resumed or forked does."""
-    rows = archive.journal.find_messages([repeated_by(session)], MOST_REPEATED)
+    rows = archive.journal.messages.find([repeated_by(session)], MOST_REPEATED)
     steps = archive.fetch([row.step for row in rows])
     names = {step.session for step in steps.values()}
     return sorted(name for name in names if name is not None and name != session)
@@ -88,10 +88,8 @@ def find_number(archive: Archive, id: str | int) -> int:
         id = id.removeprefix("#")
     if isinstance(id, int):
         return id if not isinstance(id, bool) and 0 <= id < MOST else -1
-    numbers = archive.journal.numbers([check_str("id", id)])
-    if numbers:
-        return numbers[0]
-    return int(id) if _NUMBER.fullmatch(id) else -1
+    by_number = int(id) if _NUMBER.fullmatch(check_str("id", id)) else -1
+    return archive.journal.numbers([id]).get(id, by_number)
 
 
 def forget_namespace(path: str | Path, namespace: str) -> None:

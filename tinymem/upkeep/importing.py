@@ -216,7 +216,7 @@ class _Import:
             del self._open_calls[next(iter(self._open_calls))]
 
     def _messages(self, value: Mapping[str, Any]) -> None:
-        self._journal.put_messages(read_messages(value))
+        self._journal.messages.put(read_messages(value))
 
     def _episode(self, value: Mapping[str, Any]) -> None:
         self.episodes += 1
@@ -225,7 +225,7 @@ class _Import:
             return
         if row.last > self.last:
             raise InputError(f"the episode of steps {row.first} to {row.last} covers steps that are missing")
-        self._journal.put_summaries([row])
+        self._journal.summaries.put([row])
 
     def _scratchpad(self, value: Mapping[str, Any]) -> None:
         text = scratchpad_of(value)

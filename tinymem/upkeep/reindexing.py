@@ -90,8 +90,7 @@ def reindex(
             done = _embed(journal, new, before, advance)
         else:
             journal.switch(before, new.name)  # as after a move to another server, or half of a reindexing
-        journal.compact()
-        journal.scrub("it is reindexed", "old vectors stay")
+        journal.maintenance.scrub("it is reindexed", "old vectors stay")
         if before != new.fingerprint:
             SnapshotFiles(folder, journal).erase()
         _make_index(folder, new, index, open_namespace_journal(place, namespace)[1] if isinstance(place, str) else None)

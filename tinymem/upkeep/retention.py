@@ -103,17 +103,16 @@ def retain(
     dry_run: bool = False,
 ) -> RetentionReport:
     """Keep an archive within its limits: call `remove` with the numbers of steps over them, unless `dry_run`."""
-    before = archive.journal.size()
+    before = archive.journal.maintenance.size()
     gone: list[Retired] = []
     while over := _over(archive, retention, now):  # bytes can only be estimated, so it may take more than once
         gone += over
         if dry_run:
             break
         remove([step.number for step in over])
-        if retention.max_bytes is not None:
-            archive.journal.compact()  # or its size would be that of before
     kept = archive.journal.counts()["steps"] - (len(gone) if dry_run else 0)
-    return RetentionReport(tuple(sorted(gone, key=lambda step: step.number)), kept, before, archive.journal.size())
+    after = archive.journal.maintenance.size()
+    return RetentionReport(tuple(sorted(gone, key=lambda step: step.number)), kept, before, after)
 
 
 def _over(archive: Archive, retention: Retention, now: datetime) -> list[Retired]:
@@ -133,7 +132,7 @@ def _over(archive: Archive, retention: Retention, now: datetime) -> list[Retired
         excess = journal.counts()["steps"] - len(over) - retention.max_steps
         if excess > 0:
             take("max_steps", take_first(shortest_first(_others(archive, over)), excess, len))
-    if retention.max_bytes is not None and (size := journal.size()) > retention.max_bytes:
+    if retention.max_bytes is not None and (size := journal.maintenance.size()) > retention.max_bytes:
         counts = journal.counts()
         share = (size - retention.max_bytes) / size
         heavy = share * (counts["tokens"] + BESIDE * counts["steps"]) - _weigh([row for row, _ in over.values()])

@@ -121,7 +121,7 @@ class MemoryManager(StepCollection):
         finally:
             if self._window.next_number > first:  # they are in, even where `on_prune` has raised
                 for number, arrival in enumerate(new, first):
-                    self._known.put_messages(arrival.rows(number))
+                    self._known.put(arrival.rows(number))
 
     def _is_full(self, new: Sequence[Step]) -> bool:
         """Return whether adding the steps `new` must prune the window."""

@@ -97,20 +97,24 @@ def test_namespaces_do_not_meet(open_journal: OpenJournal) -> None:
     put(other, ["A grandmother sleeps.", "The cat too."])
     assert [len(each.search_text("grandmother").ids) for each in (one, other)] == [1, 1]
     other.delete({1: ["A grandmother sleeps."]})
-    assert (len(one.rows()), one.check_terms().fault, other.check_terms().fault) == (1, None, None)
+    assert (len(one.rows()), one.maintenance.check_terms().fault, other.maintenance.check_terms().fault) == (
+        1,
+        None,
+        None,
+    )
 
 
 def test_what_is_forgotten_is_in_no_row(open_journal: OpenJournal, postgres: PostgresServer) -> None:
     journal = open_journal()
     put(journal, ["kumquat marmalade", "pears"])
-    journal.put_messages([])
-    (stem,) = {journal._fulltext.hash_stem("kumquat")}
+    journal.messages.put([])
+    (stem,) = {journal.fulltext.hash_stem("kumquat")}
     journal.delete({1: ["kumquat marmalade"]})
     with psycopg.connect(postgres.url()) as db:
         for table, column in (("stems", "stem"), ("terms", "passage"), ("passages", "step"), ("steps", "number")):
             sql = f"SELECT count(*) FROM tinymem.{table} WHERE namespace = %s AND {column} = %s"
             assert db.execute(sql, (journal.id, stem if column == "stem" else 1)).fetchone() == (0,)
-    assert journal.check_terms() == (1, None)
+    assert journal.maintenance.check_terms() == (1, None)
 
 
 def test_a_damaged_index_is_found_and_made_again(open_journal: OpenJournal, postgres: PostgresServer) -> None:
@@ -123,9 +127,9 @@ def test_a_damaged_index_is_found_and_made_again(open_journal: OpenJournal, post
     ):
         with psycopg.connect(postgres.url()) as db:
             db.execute(damage, (journal.id,))
-        assert journal.check_terms().fault
-        assert journal.renew_terms(lambda step: [texts[step.number - 1]])
-        assert journal.check_terms() == (2, None)
+        assert journal.maintenance.check_terms().fault
+        assert journal.maintenance.renew_terms(lambda step: [texts[step.number - 1]])
+        assert journal.maintenance.check_terms() == (2, None)
         assert journal.search_text("pear").ids.tolist() == [2]
 
 
@@ -140,11 +144,11 @@ def test_passages_of_an_earlier_version_get_their_bigrams_and_can_be_removed_bef
         db.execute("DELETE FROM tinymem.settings WHERE namespace = %s AND key = 'unsplit'", (journal.id,))
     journal = open_journal()
     assert not len(journal.search_text("哪个服务器")[0])
-    assert journal.delete({3: texts[2:]}) and journal.check_terms() == (2, None)
-    assert journal.renew_terms(lambda step: [texts[step.number - 1]])
-    assert (journal.search_text("哪个服务器")[0].tolist(), journal.check_terms()) == ([1], (2, None))
-    assert not journal.renew_terms(lambda step: [texts[step.number - 1]])
-    assert journal.delete({1: texts[:1], 2: texts[1:2]}) and journal.check_terms() == (0, None)
+    assert journal.delete({3: texts[2:]}) and journal.maintenance.check_terms() == (2, None)
+    assert journal.maintenance.renew_terms(lambda step: [texts[step.number - 1]])
+    assert (journal.search_text("哪个服务器")[0].tolist(), journal.maintenance.check_terms()) == ([1], (2, None))
+    assert not journal.maintenance.renew_terms(lambda step: [texts[step.number - 1]])
+    assert journal.delete({1: texts[:1], 2: texts[1:2]}) and journal.maintenance.check_terms() == (0, None)
 
 
 # -- the server ---------------------------------------------------------------------------------------------------

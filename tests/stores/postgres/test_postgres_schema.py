@@ -102,11 +102,11 @@ def test_tables_of_an_older_version_are_changed_only_when_asked_to(fresh: str, o
         open_journal(url=fresh)
     assert migrate_tables(fresh)[0] == 3
     journal = open_journal(url=fresh)
-    assert journal.check_terms() == (2, None) and journal.uncut(9) == []
+    assert journal.maintenance.check_terms() == (2, None) and journal.uncut(9) == []
     assert [passage.vector for passage in journal.passages()] == vectors and len(vectors) == 2
     assert [passage.id for passage in journal.without_vector(9, embedder="new")] == [2]
     yes = [MessageRow("yes", 1, 1, True), MessageRow("yes", 2, 2, False)]
-    assert journal.messages() == [MessageRow("line", 1, 1, False), *yes]
+    assert journal.messages.page() == [MessageRow("line", 1, 1, False), *yes]
     add_next(journal, "one")
 
 
@@ -182,7 +182,7 @@ def test_a_namespace_is_removed_with_everything_in_it(fresh: str, open_journal: 
             sql = f"SELECT count(*) FROM tinymem.{table} WHERE namespace = %s"
             assert db.execute(sql, (one.id,)).fetchone() == (0,), table
     assert shared_names(fresh) == [other.name]
-    assert other.check_terms() == (2, None)
+    assert other.maintenance.check_terms() == (2, None)
     with pytest.raises(NotAMemoryError):
         erase_shared(fresh, one.name)
 
@@ -213,7 +213,7 @@ def test_a_role_sees_and_writes_only_what_it_was_allowed(open_journal: OpenJourn
     assert (len(allowed.rows()), allowed.search_text("grandmother").ids.tolist()) == (1, [1])
     put(allowed, ["A grandfather sleeps."])
     allowed.delete({1: ["The grandmother bakes."]})
-    assert mine.check_terms() == (1, None)
+    assert mine.maintenance.check_terms() == (1, None)
     assert shared_names(ann) == [mine.name]
     with pytest.raises(NotAMemoryError):
         open_journal("theirs", url=ann, create=False)
@@ -226,7 +226,7 @@ def test_a_role_sees_and_writes_only_what_it_was_allowed(open_journal: OpenJourn
                 sql = f"SELECT count(*) FROM tinymem.{table} WHERE namespace <> %s"
                 assert db.execute(sql, (mine.id,)).fetchone() == (0,), table
         with pytest.raises(psycopg.errors.InsufficientPrivilege, match="permission denied for this namespace"):
-            db.execute(f"SELECT * FROM tinymem.{OCCURRENCES}", (theirs.id, [theirs._fulltext.hash_stem("grandmoth")]))
+            db.execute(f"SELECT * FROM tinymem.{OCCURRENCES}", (theirs.id, [theirs.fulltext.hash_stem("grandmoth")]))
     with psycopg.connect(ann) as db, pytest.raises(psycopg.errors.InsufficientPrivilege, match="row-level security"):
         db.execute("INSERT INTO tinymem.settings VALUES (%s, 'key', 'value')", (theirs.id,))
     with psycopg.connect(ann) as db, pytest.raises(psycopg.errors.InsufficientPrivilege):
@@ -333,7 +333,7 @@ def test_words_are_found_by_the_index(
         db.add_notice_handler(lambda notice: said.append(notice.message_primary or ""))
         for _ in range(10):  # by then a plan may be one for every namespace
             sql = f"SELECT * FROM {OCCURRENCES}"
-            found = db.execute(sql, (journal.id, [journal._fulltext.hash_stem("kumquat")])).fetchall()
+            found = db.execute(sql, (journal.id, [journal.fulltext.hash_stem("kumquat")])).fetchall()
             assert found == [(1, [4_001], [1], [1])]
         db.execute("RESET ROLE")
     plans = [text for text in said if "terms" in text and "rarest" in text]

@@ -157,10 +157,10 @@ def test_the_statistics_follow_what_comes_and_goes(memory: HierarchicalMemory, m
     journal = memory.long_term.journal
     for session in ("day-0", "day-2"):
         memory.forget(session=session)
-        assert journal.check_terms().fault is None
+        assert journal.maintenance.check_terms().fault is None
     memory.add_steps([step.evolve(id=f"again {step.id}") for step in a_run(40)])
     memory.long_term.queue.catch_up()
-    assert journal.check_terms().fault is None
+    assert journal.maintenance.check_terms().fault is None
     sliced = found(memory)
     monkeypatch.setattr(SLICED, 20_000)
     assert found(memory) == sliced

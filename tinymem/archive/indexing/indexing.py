@@ -134,7 +134,7 @@ class Indexing:
         wait = max(self._called_at + IDLE, self._scrub_at) - now
         if wait > 0:
             return wait
-        self._journal.finish_scrub()
+        self._journal.maintenance.finish_scrub()
         self._scrub_at = time.monotonic() + SCRUB_REST * (time.monotonic() - now)
         return IDLE
 
@@ -165,7 +165,7 @@ class Indexing:
         was_in_background, self.in_background = self.in_background, False
         background.dismiss(self)
         self._queue.catch_up()
-        self._journal.finish_scrub()
+        self._journal.maintenance.finish_scrub()
         if not was_in_background:
             return
         self._summarise()

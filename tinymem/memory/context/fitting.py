@@ -126,7 +126,7 @@ class Fitting:
         kept = self._as_kept(steps, about)
         keys = keys_of(kept, history.said)
         added = self._window.archive_messages(Messages(kept, keys, is_history=True)) if writes else []
-        known = rows_by_key(self._archive.journal, [*chain.from_iterable(keys)])
+        known = rows_by_key(self._archive.journal.messages, [*chain.from_iterable(keys)])
         for step, step_keys, places in zip(steps, keys, message_places(steps, keys), strict=True):
             history.append(step, step_keys, [begin + place for place in places], known)
         return len(added)

@@ -51,7 +51,7 @@ class Sessions:
         """Return whether a step is a summary that tells of other sessions too."""
         if not (ids := covers_of(step)):
             return False
-        covered = [*self._archive.fetch(self._archive.journal.numbers(ids)).values()]
+        covered = [*self._archive.fetch([*self._archive.journal.numbers(ids).values()]).values()]
         return len(steps_of_session(covered, session)) < len(covered)
 
     def _earlier(self, session: str, own: Sequence[Step], room: int) -> list[Step]:

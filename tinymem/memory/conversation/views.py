@@ -66,7 +66,7 @@ class MessageSequence(Sequence[Message]):
         self._journal = journal
 
     def __len__(self) -> int:
-        return self._journal.count(MessageStep.type)
+        return sum(tally.steps for tally in self._journal.tally() if tally.type == MessageStep.type)
 
     def __iter__(self) -> Iterator[Message]:
         after = 0

@@ -57,12 +57,12 @@ class NoteTaker:
 
 def renew_notes(journal: Journal) -> None:
     """Take the notes of all steps of a journal again."""
-    journal.renew_file_notes(_all_notes(journal))
+    journal.maintenance.renew_file_notes(_all_notes(journal))
 
 
 def _all_notes(journal: Journal) -> Iterator[FileNote]:
     taker, after = NoteTaker(), 0
-    while steps := journal.filed(after, READ_BATCH):
+    while steps := journal.maintenance.filed(after, READ_BATCH):
         for filed in steps:
             yield from taker.notes_of(load_step(filed.record))
         after = steps[-1].number

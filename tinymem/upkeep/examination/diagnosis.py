@@ -109,7 +109,7 @@ def rebuild(
     with closing(journal):
         if journal.is_read_only:
             raise ReadOnlyError(journal.location)
-        journal.renew_terms(texts_of)
+        journal.maintenance.renew_terms(texts_of)
         renew_notes(journal)
         if isinstance(place, str) or not journal.any_archived() or is_in_memory(store):
             return 0

@@ -12,6 +12,7 @@ from tinymem.archive.folders import INDEX
 from tinymem.archive.indexing.index import LET_GO
 from tinymem.archive.indexing.mirror import BATCH
 from tinymem.archive.indexing.notes import Notes, hold_folder, is_taken, read_notes
+from tinymem.archive.rows import stored_dimensions
 from tinymem.errors import TinymemError
 from tinymem.protocols import Ids, Journal, VectorStore
 from tinymem.registry import is_in_memory, store_from
@@ -69,7 +70,7 @@ def _is_found(journal: Journal, store: VectorStore, id: int) -> bool:
     rows = journal.passages(id - 1, 1)
     if not rows or rows[0].id != id:
         return True  # it was forgotten meanwhile
-    if len(rows[0].vector) != 2 * (journal.dimensions() or 0):
+    if len(rows[0].vector) != 2 * (stored_dimensions(journal) or 0):
         return True  # which is a fault of the journal
     vector = np.frombuffer(rows[0].vector, "<f2").astype(np.float32)
     length = np.linalg.norm(vector)

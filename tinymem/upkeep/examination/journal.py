@@ -58,18 +58,18 @@ def _failure(error: StorageError) -> Finding:
 
 
 def _files(journal: Journal, counts: dict[str, int]) -> list[Finding]:
-    found = journal.check_files()
+    found = journal.maintenance.check_files()
     return [Finding(f"the journal is damaged: {'; '.join(found)}", RESTORE)] if found else []
 
 
 def _terms(journal: Journal, counts: dict[str, int]) -> list[Finding]:
-    counts["terms"], fault = journal.check_terms()
+    counts["terms"], fault = journal.maintenance.check_terms()
     return [] if fault is None else [Finding(f"the full-text index is damaged: {fault}", REBUILD)]
 
 
 def _vectors(journal: Journal, counts: dict[str, int]) -> list[Finding]:
     """Check that all vectors have the same length and only finite numbers."""
-    found = journal.check_vectors()
+    found = journal.maintenance.check_vectors()
     usual = max(found.lengths, key=lambda length: found.lengths[length], default=0)
     counts["passages"], counts["dimensions"] = sum(found.lengths.values()), usual // 2
     wrong = counts["passages"] - (0 if usual % 2 else found.lengths.get(usual, 0))
@@ -87,7 +87,7 @@ def _steps(journal: Journal, counts: dict[str, int]) -> list[Finding]:
     counts["steps"] = 0
     faults: dict[str, list[str]] = {}
     with journal.snapshot():
-        orphans = journal.count_orphans()
+        orphans = journal.maintenance.count_orphans()
         made = journal.setting(MADE) or ""
         uncut = int(made) if _NUMBER.fullmatch(made) else 1
         until = journal.setting(UNSPLIT)
@@ -108,7 +108,7 @@ def _steps(journal: Journal, counts: dict[str, int]) -> list[Finding]:
 
 def _filed(journal: Journal) -> Iterator[FiledStep]:
     after = 0
-    while some := journal.filed(after):
+    while some := journal.maintenance.filed(after):
         yield from some
         after = some[-1].number
 
