@@ -14,8 +14,8 @@ from postgres_server import PostgresServer
 
 from tinymem import ActionStep, HierarchicalMemory, MessageStep, TaskStep
 from tinymem.archive.folders import namespaces, open_namespace_journal
+from tinymem.archive.rows import FENCE_KEY
 from tinymem.errors import InputError, NotAMemoryError, StorageError
-from tinymem.protocols.settings import FENCE_KEY
 from tinymem.steps.step import Message
 from tinymem.upkeep import Migrated, doctor, export_memory, migrate
 

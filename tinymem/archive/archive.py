@@ -22,12 +22,12 @@ from tinymem.archive.indexing.index import EXACT_UP_TO, Index
 from tinymem.archive.indexing.indexing import Indexing
 from tinymem.archive.rows import row_of, step_of
 from tinymem.archive.snapshots import SnapshotFiles, count_rewrites
-from tinymem.archive.window_rows import read_calls
+from tinymem.archive.window_rows import OPEN_CALLS, read_calls
 from tinymem.errors import EmbedderMismatchError, StorageError, is_unwritable
 from tinymem.messages.recognition import NATIVE
 from tinymem.messages.tokens import Prices
 from tinymem.protocols import Embedder, Finder, Ids, Journal, TokenCounter, Vectors, VectorStore
-from tinymem.protocols.settings import EMBEDDER, OPEN_CALLS, UNSCRUBBED
+from tinymem.protocols.settings import EMBEDDER, UNSCRUBBED
 from tinymem.recall.candidates import Nearest
 from tinymem.recall.corrections import newest_corrections
 from tinymem.recall.files.changes import Changes

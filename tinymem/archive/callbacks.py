@@ -51,8 +51,8 @@ class Callbacks:
     def __post_init__(self) -> None:
         for name in ("on_prune", "on_archive", "on_recall"):
             check_callable(name, getattr(self, name))
-        for kind, one in self._by_type():
-            check_callable("on_step", one)
+        for kind, hook in self._by_type():
+            check_callable("on_step", hook)
             if not (isinstance(kind, type) and issubclass(kind, Step)):
                 raise InputError(f"the keys of on_step must be types of step, not {kind!r:.80}")
 
@@ -61,7 +61,7 @@ class Callbacks:
             return [*self.on_step.items()]
         if callable(self.on_step):
             return [(Step, self.on_step)]
-        return [(Step, one) for one in check_iterable("on_step", self.on_step)]
+        return [(Step, hook) for hook in check_iterable("on_step", self.on_step)]
 
     @property
     def wants_archived(self) -> bool:

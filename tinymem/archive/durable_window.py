@@ -17,11 +17,11 @@ from typing import Any
 from tinymem.archive.archive import Archive
 from tinymem.archive.callbacks import Callbacks
 from tinymem.archive.rows import shown_step
-from tinymem.archive.window_rows import keep_calls, read_calls
+from tinymem.archive.window_rows import CLEARED, OPEN_CALLS, keep_calls, read_calls
 from tinymem.errors import PruneError, describe_callable, safe_summary
 from tinymem.messages.formats import chat_messages
 from tinymem.messages.recognition import Arrival, Messages, keys_of
-from tinymem.protocols.settings import CLEARED, OPEN_CALLS, WINDOW_CHANGES
+from tinymem.protocols.settings import WINDOW_CHANGES
 from tinymem.steps.checks import Time, check_choice, check_iterable
 from tinymem.steps.collection import StepCollection
 from tinymem.steps.content import Content

@@ -17,7 +17,7 @@ from datetime import datetime
 from pathlib import Path
 
 from tinymem.archive.remembered import remembered_embedder, remembered_name
-from tinymem.archive.rows import KEY_BYTES, STEPS_READ, fence_key, step_of, stored_dimensions, texts_of
+from tinymem.archive.rows import FENCE_KEY, KEY_BYTES, STEPS_READ, fence_key, step_of, stored_dimensions, texts_of
 from tinymem.embedders.resting import Backoff
 from tinymem.errors import (
     EmbedderError,
@@ -31,7 +31,7 @@ from tinymem.errors import (
     warn_hourly,
 )
 from tinymem.protocols import Embedder, Journal, PassageRow, Vectors
-from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME, FENCE_KEY
+from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME
 from tinymem.recall.passages import passages_of
 from tinymem.recall.query.analysis import Query, analyse, embed_texts
 from tinymem.recall.sources import Source

@@ -16,7 +16,6 @@ from urllib.parse import quote, unquote
 
 from tinymem.errors import FormatError, InputError, NotAMemoryError, StorageError
 from tinymem.protocols import Journal
-from tinymem.protocols.settings import NAMESPACE
 from tinymem.steps.checks import to_path
 from tinymem.stores.files import make_private_file, make_private_folder, warn_if_open
 from tinymem.stores.journals import has_journal, is_address, open_journal, open_shared, shared_names
@@ -24,6 +23,7 @@ from tinymem.stores.journals import has_journal, is_address, open_journal, open_
 __all__ = [
     "INDEX",
     "MARKER",
+    "NAMESPACE",
     "check_name",
     "folder_name",
     "namespace_folder",
@@ -33,6 +33,7 @@ __all__ = [
     "to_place",
 ]  # fmt: skip
 
+NAMESPACE = "namespace"  # the name of the namespace that the journal belongs to
 FORMAT = 1
 MARKER = "tinymem.json"  # marks a folder as a memory, and has its format
 LONGEST = 200  # characters of a folder's name, escapes included
@@ -111,11 +112,11 @@ def namespaces(path: str | Path) -> list[str]:
         return shared_names(path)
     try:
         _check_memory(path, path / MARKER)
-        held = [folder.name for folder in path.iterdir() if has_journal(folder)] if path.exists() else []
+        names = [folder.name for folder in path.iterdir() if has_journal(folder)] if path.exists() else []
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise StorageError(f"{path} cannot be read: {reason}; choose a folder that can be") from error
-    return sorted(unquote(name) for name in held if _is_folder_name(name))
+    return sorted(unquote(name) for name in names if _is_folder_name(name))
 
 
 def check_name(journal: Journal, namespace: str) -> None:
@@ -156,5 +157,5 @@ def _check_memory(path: Path, marker: Path) -> None:
         raise NotAMemoryError(f"{path} exists and is not a tinymem memory: choose an empty or a new folder")
     if marker.exists() and (written := marker.read_text("utf-8")):  # it is empty for a moment when it is made
         with suppress(ValueError, TypeError, AttributeError, KeyError):  # the journal has a format of its own
-            if (held := int(json.loads(written)["format"])) > FORMAT:
-                raise FormatError(f"{path} has format {held}, this version reads {FORMAT}: upgrade tinymem")
+            if (version := int(json.loads(written)["format"])) > FORMAT:
+                raise FormatError(f"{path} has format {version}, this version reads {FORMAT}: upgrade tinymem")

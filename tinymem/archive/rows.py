@@ -9,7 +9,6 @@ from operator import attrgetter
 
 from tinymem.errors import FormatError, StepError, describe_type
 from tinymem.protocols import EmbeddedPassage, FileNote, Journal, StepRow
-from tinymem.protocols.settings import FENCE_KEY
 from tinymem.recall.passages import slices
 from tinymem.steps.content import clean
 from tinymem.steps.ids import utc_now
@@ -17,9 +16,10 @@ from tinymem.steps.serialization import dump_step, load_step
 from tinymem.steps.step import Step
 from tinymem.steps.types import CORRECTS, corrected_ids, is_milestone
 
-__all__ = ["LONGEST_LABEL", "STEPS_READ", "fence_key", "label_of", "labels_of", "row_of", "shown_step", "step_of",
-           "stored_dimensions", "texts_of"]  # fmt: skip
+__all__ = ["FENCE_KEY", "LONGEST_LABEL", "STEPS_READ", "fence_key", "label_of", "labels_of", "row_of", "shown_step",
+           "step_of", "stored_dimensions", "texts_of"]  # fmt: skip
 
+FENCE_KEY = "fence_key"  # the key, in hexadecimal digits, that fences are derived with
 LONGEST_LABEL = 1_000  # characters of a text in metadata that can be asked for
 KEY_BYTES = 16
 STEPS_READ = 16  # steps that are read at once, since each may be large
@@ -50,9 +50,9 @@ def texts_of(journal: Journal, passages: Sequence[EmbeddedPassage]) -> dict[int,
     groups = [(number, [*group]) for number, group in groupby(passages, attrgetter("step"))]
     texts: dict[int, str] = {}
     for first in range(0, len(groups), STEPS_READ):
-        some = groups[first : first + STEPS_READ]
-        records = journal.steps([number for number, _ in some])
-        for number, group in some:
+        batch = groups[first : first + STEPS_READ]
+        records = journal.steps([number for number, _ in batch])
+        for number, group in batch:
             if number in records:
                 texts.update(_texts_in(journal, records[number], group))
     return texts

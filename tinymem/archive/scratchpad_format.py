@@ -12,8 +12,9 @@ from tinymem.steps.display import short_repr, type_name
 from tinymem.steps.redaction import Redact, redact_json
 from tinymem.steps.values import to_plain
 
-__all__ = ["FORMAT", "Saved", "as_text", "read_dump", "write_dump"]
+__all__ = ["FORMAT", "SCRATCHPAD", "Saved", "as_text", "read_dump", "write_dump"]
 
+SCRATCHPAD = "scratchpad"  # the scratchpad, as JSON
 FORMAT = 1
 
 

@@ -8,13 +8,14 @@ from collections.abc import Mapping, Sequence
 from tinymem.errors import describe_type
 from tinymem.messages.answers import open_calls
 from tinymem.protocols import Journal
-from tinymem.protocols.settings import OPEN_CALLS
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.step import Step
 from tinymem.window.window import Change, note_calls
 
-__all__ = ["MOST_CALLS", "keep_calls", "read_calls"]
+__all__ = ["CLEARED", "MOST_CALLS", "OPEN_CALLS", "keep_calls", "read_calls"]
 
+OPEN_CALLS = "open_calls"  # calls without a result: the number of the step, by call id, as JSON
+CLEARED = "cleared"  # the number of the next step when the window was last cleared
 MOST_CALLS = 256  # calls without a result that are kept, the newest
 
 

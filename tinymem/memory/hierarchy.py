@@ -289,10 +289,11 @@ class HierarchicalMemory(StepCollection):
         """
         with self._lock.while_open():
             given = check_iterable("messages", chat_messages(messages, format))
-            own = {at: one for at, one in enumerate(given) if not is_own_message(one, self.long_term.key)}
-            with indices_given([*own]):
+            key = self.long_term.key
+            others = {place: said for place, said in enumerate(given) if not is_own_message(said, key)}
+            with indices_given([*others]):
                 added = self.short_term.add_messages(
-                    own.values(), session=session, timestamp=timestamp, on_conflict=on_conflict
+                    others.values(), session=session, timestamp=timestamp, on_conflict=on_conflict
                 )
             self._upkeep.settle(len(added))
         self._upkeep.finish()
@@ -423,7 +424,7 @@ class HierarchicalMemory(StepCollection):
         """
         with self._lock.while_open():
             step = self.apply_redaction(correction_of(self.get(id), correction, self.long_term, self._search))
-            is_in_window = any(one.id in corrected_ids(step) for one in self.steps)
+            is_in_window = any(shown.id in corrected_ids(step) for shown in self.steps)
         return self.add(step) if is_in_window else self.archive([step])[0]
 
     # -- the window ---------------------------------------------------------------------------------------------------

@@ -158,7 +158,7 @@ class Memories:
                     slot.users += 1
                     self._slots[namespace] = self._slots.pop(namespace)
                     return namespace, slot
-                if slot is None and (idle := next((one for one in self._slots.items() if one[1].is_idle), None)):
+                if slot is None and (idle := next((entry for entry in self._slots.items() if entry[1].is_idle), None)):
                     idle[1].leaves = True
                     return idle
                 self._wait(deadline)

@@ -11,12 +11,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from tinymem.archive.scratchpad_format import Saved, as_text, read_dump, write_dump
+from tinymem.archive.scratchpad_format import SCRATCHPAD, Saved, as_text, read_dump, write_dump
 from tinymem.errors import InputError, describe_type, safe_repr, safe_traceback, warn_hourly
 from tinymem.messages.fitting import most_characters
 from tinymem.messages.tokens import counter_from
 from tinymem.protocols import TokenCounter
-from tinymem.protocols.settings import SCRATCHPAD
 from tinymem.steps.checks import check_callable, check_str, check_strings, check_token_budget
 from tinymem.steps.content import shorten
 from tinymem.steps.display import hanging, one_line, short_repr

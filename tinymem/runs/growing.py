@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from tinymem.errors import InputError
-from tinymem.protocols.settings import TRANSCRIPT
 from tinymem.runs.ingest import Ingested, add_run, ingest_files, is_being_written, is_json
 from tinymem.runs.readers import MALFORMED, Run, runs_of
 from tinymem.runs.transcripts import DAMAGED, Transcript, is_event
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["WatchedFolder", "ingest_growing"]
 
+TRANSCRIPT = "transcript "  # and a hash of a file's path: how far the session file was read, as JSON
 PATTERN = "*.jsonl"
 LOOKED_AT = 100  # lines of a file, to know what it is
 KNOWN_BY = 4_096  # bytes before a place, by whose hash it is known

@@ -124,8 +124,8 @@ def add_run(memory: HierarchicalMemory, run: Run, done: Ingested, tell: Callable
     new = lineage.new()
     done.known += max(len(run.steps) - len(new), 0)
     first = 0
-    for at in range(0, len(new), BATCH):
-        batch = new[at : at + BATCH]
+    for begin in range(0, len(new), BATCH):
+        batch = new[begin : begin + BATCH]
         added = _add(memory, batch, lineage)
         first = first or min(added, default=0)
         done.steps += len(added)

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TextIO
 
 from tinymem.archive.folders import open_namespace_journal, to_place
+from tinymem.archive.scratchpad_format import SCRATCHPAD
 from tinymem.errors import FormatError, InputError, StepError, StorageError, safe_repr
 from tinymem.protocols import Journal, StepRow
-from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME, SCRATCHPAD
+from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME
 from tinymem.steps.checks import check_callable
 from tinymem.steps.progress import Progress, no_progress
 from tinymem.steps.serialization import load_step

@@ -88,8 +88,9 @@ def find_number(archive: Archive, id: str | int) -> int:
         id = id.removeprefix("#")
     if isinstance(id, int):
         return id if not isinstance(id, bool) and 0 <= id < MOST else -1
-    by_number = int(id) if _NUMBER.fullmatch(check_str("id", id)) else -1
-    return archive.journal.numbers([id]).get(id, by_number)
+    name = check_str("id", id)
+    by_number = int(name) if _NUMBER.fullmatch(name) else -1
+    return archive.journal.numbers([name]).get(name, by_number)
 
 
 def forget_namespace(path: str | Path, namespace: str) -> None:

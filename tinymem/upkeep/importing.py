@@ -12,11 +12,11 @@ from typing import Any
 from tinymem.archive.archive import Archive
 from tinymem.archive.embedding import BATCH
 from tinymem.archive.folders import namespace_folder, open_shared_journal, to_place
-from tinymem.archive.window_rows import MOST_CALLS
+from tinymem.archive.scratchpad_format import SCRATCHPAD
+from tinymem.archive.window_rows import MOST_CALLS, OPEN_CALLS
 from tinymem.errors import FormatError, InputError
 from tinymem.messages.tokens import counter_from
 from tinymem.protocols import Embedder, Embeds, Journal
-from tinymem.protocols.settings import OPEN_CALLS, SCRATCHPAD
 from tinymem.recall.files.notes import renew_notes
 from tinymem.registry import embedder_from
 from tinymem.steps.checks import check_callable, to_path

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tinymem.archive.folders import check_name, namespaces, open_namespace_journal, to_place
+from tinymem.archive.rows import FENCE_KEY
 from tinymem.errors import InputError, NotAMemoryError
 from tinymem.protocols import Journal
-from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME, FENCE_KEY
+from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME
 from tinymem.steps.checks import check_callable
 from tinymem.steps.progress import Progress, no_progress
 from tinymem.stores.journals import back_up, keep_others_out

@@ -46,7 +46,7 @@ class Background:
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._at: Worker | None = None  # for whom it does a piece of work now
+        self._working_for: Worker | None = None  # for whom it does a piece of work now
         self._pauses = 0  # forks that wait or go on
         self._due: WeakKeyDictionary[Worker, float] = WeakKeyDictionary()
         self._thread: threading.Thread | None = None
@@ -68,7 +68,7 @@ class Background:
         """Stop working for `worker`, and wait for the piece of work that was begun."""
         with self._changed:
             if threading.current_thread() is not self._thread:
-                self._changed.wait_for(lambda: self._at is not worker, AT_END)
+                self._changed.wait_for(lambda: self._working_for is not worker, AT_END)
             self._due.pop(worker, None)
 
     def end(self) -> None:
@@ -84,7 +84,7 @@ class Background:
         if threading.current_thread() is not self._thread:
             with self._changed:
                 self._pauses += 1
-                self._changed.wait_for(lambda: self._at is None, AT_FORK)
+                self._changed.wait_for(lambda: self._working_for is None, AT_FORK)
 
     def go_on(self) -> None:
         """Let a paused thread go on."""
@@ -99,7 +99,7 @@ class Background:
                 delay = self._work_for(worker)
             finally:
                 with self._changed:
-                    self._at = None
+                    self._working_for = None
                     self._changed.notify_all()
             if delay is not None:
                 self.wake(worker, delay)
@@ -113,7 +113,7 @@ class Background:
                 left = None if worker is None or self._pauses else self._due[worker] - time.monotonic()
                 if worker is not None and left is not None and left <= 0:
                     del self._due[worker]
-                    self._at = worker
+                    self._working_for = worker
                     return worker
                 del worker
                 self._changed.wait(left)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from tinymem.archive.scratchpad_format import SCRATCHPAD
 from tinymem.cli.shared import excerpt_record, left_out_record
 from tinymem.errors import InputError
 from tinymem.memory.context.window import current_task
@@ -16,7 +17,6 @@ from tinymem.memory.inspection.parts import ContextPart, context_parts
 from tinymem.memory.inspection.report import report_of
 from tinymem.memory.inspection.timeline import Timeline, version_of
 from tinymem.memory.scratchpad import AgentMemory
-from tinymem.protocols.settings import SCRATCHPAD
 from tinymem.recall.features import FEATURES
 from tinymem.recall.files.versions import links_of
 from tinymem.steps.checks import check_non_negative_int, check_str, check_strings

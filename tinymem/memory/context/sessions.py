@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterator, Sequence
 
 from tinymem.archive.archive import Archive
 from tinymem.archive.durable_window import DurableWindow
+from tinymem.archive.window_rows import CLEARED
 from tinymem.protocols import StepRow
-from tinymem.protocols.settings import CLEARED
 from tinymem.steps.content import clean
 from tinymem.steps.standins import covers_of, find_stand_ins, is_request
 from tinymem.steps.step import Step

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from tinymem.errors import StorageError
 from tinymem.memory.tracing import add_event
-from tinymem.protocols.settings import RECEIPTS
 from tinymem.recall.query.identifiers import identifiers
 from tinymem.steps.step import Step
 from tinymem.steps.terminal import pluralize
@@ -31,6 +30,8 @@ if TYPE_CHECKING:
     from tinymem.recall.results import Excerpt, Recall
 
 __all__ = ["Receipt", "ReceiptItem", "Receipts", "Totals"]
+
+RECEIPTS = "receipts"  # the blocks that were recalled, without their texts, and their sums, as JSON
 
 Place: TypeAlias = tuple[str, int]  # of an excerpt: the id of its receipt, and which one it is there
 Names: TypeAlias = frozenset[str]

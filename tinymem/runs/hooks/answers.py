@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from tinymem.errors import InputError, NotAMemoryError
 from tinymem.memory.inspection.recent import list_steps, newest_steps
-from tinymem.protocols.settings import UNENDED
 from tinymem.recall import Excerpt
 from tinymem.recall.relevance import floor_of_prompts
 from tinymem.recall.render import between, own_blocks
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ADDING", "EVENTS", "Answers", "Asked", "Opener", "read_event"]
 
+UNENDED = "unended"  # the files of sessions that began and did not end, as JSON, until a later session has read them on
 ADDING = ("pre-compact", "stop", "subagent-stop", "session-end")  # the events that add what is new in a transcript
 EVENTS = ("session-start", "prompt", *ADDING)
 Opener: TypeAlias = "Callable[..., HierarchicalMemory]"

@@ -108,9 +108,9 @@ def _steps(journal: Journal, counts: dict[str, int]) -> list[Finding]:
 
 def _filed(journal: Journal) -> Iterator[FiledStep]:
     after = 0
-    while some := journal.maintenance.filed(after):
-        yield from some
-        after = some[-1].number
+    while steps := journal.maintenance.filed(after):
+        yield from steps
+        after = steps[-1].number
 
 
 def _fault(filed: FiledStep, was_made: bool) -> str | None:
