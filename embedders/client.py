@@ -121,8 +121,8 @@ def _bare(url: str) -> str:
 
 def _unquoted(text: str, sent: Sequence[str]) -> str:
     """Return `text`, unless it repeats a stretch of the texts that were sent."""
-    stretches = {text[at : at + STRETCH] for at in range(max(1, len(text) - STRETCH + 1))}
+    stretches = {text[place : place + STRETCH] for place in range(max(1, len(text) - STRETCH + 1))}
     whole = {short for short in sent if LEAST_SECRET <= len(short) < STRETCH}
-    if any(short in text for short in whole) or any(stretch in one for one in sent for stretch in stretches):
+    if any(short in text for short in whole) or any(stretch in longer for longer in sent for stretch in stretches):
         return f"({len(text)} characters that quote what was sent)"
     return text

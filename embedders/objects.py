@@ -41,8 +41,8 @@ class ObjectEmbedder:
         if isinstance(embeds, type) or not callable(getattr(embeds, "embed", None)):
             raise InputError(f"an embedder must have a method embed(text), and {describe_type(embeds)} has none")
         self._embeds, self._lock = embeds, Lock()
-        own = getattr(embeds, "dimensions", None)
-        self._dimensions: int | None = own if type(own) is int and own > 0 else None
+        stated = getattr(embeds, "dimensions", None)
+        self._dimensions: int | None = stated if type(stated) is int and stated > 0 else None
 
     @property
     def name(self) -> str:

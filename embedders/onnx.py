@@ -151,7 +151,7 @@ class OnnxEmbedder:
                 begun = [pool.submit(model.vector, encoding) for encoding in encodings]
             except RuntimeError:  # the interpreter ends, and starts no more threads
                 return [model.vector(encoding) for encoding in encodings]
-            return [one.result() for one in begun]
+            return [piece.result() for piece in begun]
 
     def _model(self) -> _Model:
         with self._lock:
@@ -233,7 +233,7 @@ class _Model:
         tokenizer.encode_special_tokens = True  # a text that spells one, as [SEP], is text
         self.encode = partial(getattr(tokenizer, "encode_batch_fast", tokenizer.encode_batch))
         self._session = _session(file)
-        self._inputs = {one.name for one in self._session.get_inputs()}
+        self._inputs = {given.name for given in self._session.get_inputs()}
         if unknown := self._inputs - INPUTS:
             raise EmbedderError(f"the model {file} wants more than a text's tokens: {', '.join(sorted(unknown))}")
         self._output = self._session.get_outputs()[0].name
@@ -312,7 +312,7 @@ def _folder_of(file: Path) -> Path:
 
 def _settings(folder: Path, query: str | None, document: str | None) -> _Settings:
     """Read the settings as sentence-transformers writes them; a prompt that is given comes before the model's own."""
-    modules = {str(one["type"]).rpartition(".")[2] for one in _json(folder / "modules.json", [])}
+    modules = {str(module["type"]).rpartition(".")[2] for module in _json(folder / "modules.json", [])}
     pooling = _pooling(_json(folder / "1_Pooling" / "config.json", {}))
     if unknown := sorted({*(modules - MODULES), *({pooling} - {"mean", "cls"})}):
         raise EmbedderError(
@@ -320,12 +320,12 @@ def _settings(folder: Path, query: str | None, document: str | None) -> _Setting
             f"sentence-transformers:{folder} runs it"
         )
     length = _json(folder / "sentence_bert_config.json", {}).get("max_seq_length")
-    own = _json(folder / "config_sentence_transformers.json", {}).get("prompts") or {}
+    stated = _json(folder / "config_sentence_transformers.json", {}).get("prompts") or {}
     return _Settings(
         max_tokens=length or MAX_TOKENS,
         pooling=pooling,
-        query=own.get("query", "") if query is None else query,
-        document=own.get("document", own.get("passage", "")) if document is None else document,
+        query=stated.get("query", "") if query is None else query,
+        document=stated.get("document", stated.get("passage", "")) if document is None else document,
     )
 
 

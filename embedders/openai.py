@@ -170,9 +170,9 @@ class OpenAIEmbedder:
             _Slice(owner, part, tokens + extra) for owner, text in enumerate(places) for part, tokens in self._cut(text)
         )
         for batch in self._batches(slices):
-            rows = _unit(self._request([prompt + one.text for one in batch]))
-            weights = np.array([[one.tokens] for one in batch], dtype=np.float32)
-            np.add.at(sums, [one.owner for one in batch], weights * rows)
+            rows = _unit(self._request([prompt + piece.text for piece in batch]))
+            weights = np.array([[piece.tokens] for piece in batch], dtype=np.float32)
+            np.add.at(sums, [piece.owner for piece in batch], weights * rows)
         return _unit(sums)[[places[text] for text in cleaned]]
 
     def _cut(self, text: str) -> Iterator[tuple[str, int]]:
@@ -190,12 +190,12 @@ class OpenAIEmbedder:
     def _batches(self, slices: Iterable[_Slice]) -> Iterator[list[_Slice]]:
         batch: list[_Slice] = []
         tokens = 0
-        for one in slices:
-            if batch and (len(batch) == self._batch_size or tokens + one.tokens > REQUEST_TOKENS):
+        for piece in slices:
+            if batch and (len(batch) == self._batch_size or tokens + piece.tokens > REQUEST_TOKENS):
                 yield batch
                 batch, tokens = [], 0
-            batch.append(one)
-            tokens += one.tokens
+            batch.append(piece)
+            tokens += piece.tokens
         if batch:
             yield batch
 

@@ -66,15 +66,15 @@ def rank_passages(
     rarity = np.maximum(1e-6, np.log((np.maximum(count - sizes, 0) + 0.5) / (sizes + 0.5)))
     parts = np.repeat(rarity, sizes) * (times * (K1 + 1) / (times + K1 * (1 - B + B * lengths / mean)))
     marks = np.repeat(np.append(MARKS, np.zeros(len(sizes)))[: len(sizes)], sizes)
-    held, which = _distinct(ids)
-    scores, having = (np.bincount(which, values, len(held)) for values in (parts, marks))
+    found, which = _distinct(ids)
+    scores, having = (np.bincount(which, values, len(found)) for values in (parts, marks))
     if among is not None:  # before the best are taken, or a filter would leave few of them
-        usable = np.append(among, -1)[np.searchsorted(among, held)] == held
-        held, scores, having = held[usable], scores[usable], having[usable]
+        usable = np.append(among, -1)[np.searchsorted(among, found)] == found
+        found, scores, having = found[usable], scores[usable], having[usable]
     best = highest(scores, most)
     scale, missing = float(rarity.sum()), unseen * math.log(2 * count + 1)
     return Lexical(
-        held[best],
+        found[best],
         (scores[best] / (scale or 1)).astype(np.float32),
         having[best].astype(np.uint32),
         rarity[: len(MARKS)].astype(np.float32),

@@ -142,9 +142,9 @@ class ExactStore:
     def _check(self, dimensions: int | None = None) -> None:
         if self._closed:
             raise ClosedError("this store was closed: open it again")
-        held = self._vectors.shape[1]
-        if dimensions is not None and self._count and dimensions != held:
-            raise InputError(f"this store holds vectors of {held} dimensions, but {dimensions} were given")
+        length = self._vectors.shape[1]
+        if dimensions is not None and self._count and dimensions != length:
+            raise InputError(f"this store holds vectors of {length} dimensions, but {dimensions} were given")
 
     def _grow(self, dimensions: int) -> None:
         """Grow the buffer for all rows by doubling, so that n single additions cost O(n) in all."""

@@ -38,7 +38,7 @@ def folders_of(paths: Iterable[str]) -> list[str]:
     ['', '/a', '/a/b.py']
     """
     slashes = ((path, match.start()) for path in paths for match in re.finditer("/|$", path))
-    return sorted({"", *(path[:at] for path, at in slashes)})
+    return sorted({"", *(path[:place] for path, place in slashes)})
 
 
 def tool_name(name: str) -> str:
@@ -169,7 +169,7 @@ class Filter:
             "number": step.step_number,
         }
         return all(
-            (held := values[column]) is not None and HOLDS[relation](held, value)
+            (found := values[column]) is not None and HOLDS[relation](found, value)
             for column, relation, value in self.limits
         )
 

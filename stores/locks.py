@@ -78,12 +78,12 @@ def release_when_interrupted() -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        at = error.__traceback__
-        while at is not None:
-            if at.tb_frame.f_code.co_filename == CONTEXTLIB:
+        frame = error.__traceback__
+        while frame is not None:
+            if frame.tb_frame.f_code.co_filename == CONTEXTLIB:
                 with suppress(RuntimeError):  # it still runs
-                    at.tb_frame.clear()
-            at = at.tb_next
+                    frame.tb_frame.clear()
+            frame = frame.tb_next
         raise
 
 

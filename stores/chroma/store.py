@@ -102,7 +102,7 @@ class ChromaStore:
         Raises:
             InputError: The shapes do not fit, or a number is not finite.
         """
-        held = self._get_collection()
+        collection = self._get_collection()
         rows = np.asarray(vectors, dtype=np.float32)
         if rows.ndim != 2 or len(rows) != len(ids):
             raise InputError(f"{len(ids)} ids need vectors of shape ({len(ids)}, dimensions), not {rows.shape}")
@@ -112,7 +112,7 @@ class ChromaStore:
         with self._exclusive(), _translate_errors("add vectors"):
             for part in self._parts(len(last)):
                 beside = None if metadata is None else [metadata[number] for number in chosen[part]]
-                held.upsert(ids=keys[part], embeddings=rows[chosen[part]], metadatas=beside)
+                collection.upsert(ids=keys[part], embeddings=rows[chosen[part]], metadatas=beside)
         self._make_private()
 
     def query(self, vector: Vectors, k: int) -> tuple[Ids, Vectors]:
@@ -123,7 +123,7 @@ class ChromaStore:
         Raises:
             InputError: The shape does not fit, or a number is not finite.
         """
-        held = self._get_collection()
+        collection = self._get_collection()
         row = np.asarray(vector, dtype=np.float32)
         if row.ndim != 1:
             raise InputError(f"a query is one vector of shape (dimensions,), not {row.shape}")
@@ -131,7 +131,7 @@ class ChromaStore:
         if k <= 0:
             return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float32)
         with self._exclusive(), _translate_errors("search"):
-            found = held.query(query_embeddings=row[np.newaxis], n_results=k, include=["distances"])
+            found = collection.query(query_embeddings=row[np.newaxis], n_results=k, include=["distances"])
             ids = np.array([int(key) for key in found["ids"][0]], dtype=np.int64)
             similarities = 1 - np.array(found["distances"][0], dtype=np.float64)
         rounded = np.round(similarities, _DECIMALS).astype(np.float32)
@@ -140,23 +140,23 @@ class ChromaStore:
 
     def delete(self, ids: Sequence[int]) -> None:
         """Remove these ids; unknown ids are no error. The vectors stay in Chroma's files until `clear`."""
-        held = self._get_collection()
+        collection = self._get_collection()
         keys = [str(int(key)) for key in ids]
         with self._exclusive(), _translate_errors("delete vectors"):
             for part in self._parts(len(keys)):
-                held.delete(ids=keys[part])
+                collection.delete(ids=keys[part])
 
     def ids(self) -> Ids:
         """Return all ids, in any order."""
-        held = self._get_collection()
+        collection = self._get_collection()
         with _translate_errors("list the ids"):
-            return np.array([int(key) for key in held.get(include=[])["ids"]], dtype=np.int64)
+            return np.array([int(key) for key in collection.get(include=[])["ids"]], dtype=np.int64)
 
     def count(self) -> int:
         """Count the vectors."""
-        held = self._get_collection()
+        collection = self._get_collection()
         with self._exclusive(), _translate_errors("count"):
-            return int(held.count())
+            return int(collection.count())
 
     def clear(self) -> None:
         """Remove everything, the files too.

@@ -120,8 +120,8 @@ def _missing(connection: Connection) -> list[tuple[int, str]]:
     """Return the large namespaces, and their embedders, without an index of their vectors that can be used."""
     names = {namespace: index_name(*namespace) for namespace in _namespaces(connection, nearest.INDEXED_FROM)}
     rows = connection.execute(_USABLE, (list(names.values()),)).fetchall()
-    held = {name for (name,) in rows}
-    return [namespace for namespace, name in names.items() if name not in held]
+    columns = {name for (name,) in rows}
+    return [namespace for namespace, name in names.items() if name not in columns]
 
 
 def _namespaces(connection: Connection, passages: int) -> list[tuple[int, str]]:
@@ -148,7 +148,7 @@ def scrub(url: str) -> tuple[int, int]:
         if connection.execute(_OWNER).fetchone() != (True,):
             raise StorageError(f"{place}: only the owner of the tables can write them again: scrub as that user")
         said: list[str] = []
-        connection.add_notice_handler(lambda one: said.append(f"{one.message_primary} {one.message_detail}"))
+        connection.add_notice_handler(lambda notice: said.append(f"{notice.message_primary} {notice.message_detail}"))
         with suppress(errors.InsufficientPrivilege):
             connection.execute("SET lc_messages = 'C'")
         connection.execute("SET statement_timeout = 0")

@@ -59,8 +59,8 @@ class Database:
         self.lock = ProcessLock(f"the memory at {self.location}")
         self._is_open = True
         self._writer = uuid.uuid4()
-        self._tried, self._own = 0, 0  # the transactions that this journal tried to commit, and those that it did
-        self._held: Connection | None = None  # while a transaction or a snapshot is open
+        self._tried, self._committed = 0, 0  # the transactions that this journal tried to commit, and those that it did
+        self._connection: Connection | None = None  # while a transaction or a snapshot is open
         self._begin_with: str | None = None  # what the first read in a snapshot sends before it
         self.is_writing = False
         self._queue: list[Statement] = []  # writes that are sent with the next read, or the commit
@@ -98,7 +98,7 @@ class Database:
             return
         with self.lock:
             if self._is_open:
-                if self._own:
+                if self._committed:
                     with suppress(TinymemError):  # others remove it some day
                         sql = "DELETE FROM writers WHERE namespace = %s AND (writer = %s OR at < now() - %s::interval)"
                         self.read(f"{sql} RETURNING 1", (self.id, self._writer, OLD))
@@ -115,7 +115,7 @@ class Database:
             self.check_open()
             if self.is_writing:
                 yield
-            elif self._held is not None:  # in a snapshot: its end commits
+            elif self._connection is not None:  # in a snapshot: its end commits
                 self.read("SELECT 1 FROM namespaces WHERE id = %s FOR UPDATE", (self.id,))
                 self.is_writing = True
                 yield
@@ -134,11 +134,11 @@ class Database:
         """Read one state of the journal inside, while others may write."""
         with self.lock, guarded(self.location):
             self.check_open()
-            if self._held is not None:
+            if self._connection is not None:
                 yield
                 return
             with self._committing():
-                self._held, self._begin_with = self._pool.take(), REPEATABLE
+                self._connection, self._begin_with = self._pool.take(), REPEATABLE
                 yield
 
     @contextmanager
@@ -156,14 +156,14 @@ class Database:
     def _begin(self) -> None:
         """Begin a transaction that writes, and read the head, on another connection if an idle one was lost."""
         for is_last in (False, True):
-            self._held = self._pool.take()
+            self._connection = self._pool.take()
             try:
                 ahead = self._ahead
                 self._head, rows = self._with_head("BEGIN", LOCK_HEAD, *([ahead] if ahead else ()))
                 self._read_ahead = (ahead, rows[0].fetchall()) if ahead else None
                 return
             except psycopg.OperationalError as error:
-                was_lost = is_lost(self._held, error)
+                was_lost = is_lost(self._connection, error)
                 self._end()
                 if is_last or not was_lost:
                     raise
@@ -185,7 +185,7 @@ class Database:
         return NotAMemoryError(f"the memory at {self.location} was forgotten since it was opened: open it again")
 
     def _commit(self) -> None:
-        assert self._held is not None
+        assert self._connection is not None
         if self._begin_with is not None:  # nothing was read
             return
         if not self.is_writing or not self._is_dirty:
@@ -202,11 +202,11 @@ class Database:
         try:
             self._send(ending)
         except psycopg.OperationalError as error:
-            if not is_lost(self._held, error):
+            if not is_lost(self._connection, error):
                 raise
             self._end()
             self._verify_commit(error)
-        self._own += 1
+        self._committed += 1
 
     def _verify_commit(self, lost: psycopg.OperationalError) -> None:
         """Find out what became of a commit whose answer was lost. Raises StorageError unless it was committed."""
@@ -235,18 +235,18 @@ class Database:
 
     def _end(self) -> None:
         """Give back the connection; what was not committed is rolled back."""
-        held, self._held, self._head, self._begin_with = self._held, None, None, None
+        connection, self._connection, self._head, self._begin_with = self._connection, None, None, None
         self.is_writing, self._queue, self._news, self._read_ahead = False, [], None, None
-        if held is not None:
+        if connection is not None:
             try:
-                if not is_lost(held) and held.info.transaction_status != TransactionStatus.IDLE:
-                    held.execute("ROLLBACK")
+                if not is_lost(connection) and connection.info.transaction_status != TransactionStatus.IDLE:
+                    connection.execute("ROLLBACK")
             except BaseException as error:
-                held.close()
+                connection.close()
                 if not isinstance(error, psycopg.Error):  # an interrupt
                     raise
             finally:
-                self._pool.give(held)
+                self._pool.give(connection)
 
     def check_open(self) -> None:
         """Raise ClosedError after `close`."""
@@ -271,14 +271,14 @@ class Database:
 
     def _send(self, statements: Sequence[Statement]) -> list[psycopg.Cursor[tuple[Any, ...]]]:
         """Send statements in one round trip."""
-        assert self._held is not None
-        return send(self._held, statements)
+        assert self._connection is not None
+        return send(self._connection, statements)
 
     def read(self, sql: str, values: Values = ()) -> list[Any]:
         """Return the rows of a statement; outside a transaction it is one, tried again where a connection was lost."""
         with self.lock, guarded(self.location):
             self.check_open()
-            if self._held is None:
+            if self._connection is None:
                 return self._read_alone(sql, values)
             if self._begin_with is not None:
                 return self._read_first(sql, values)
@@ -293,11 +293,11 @@ class Database:
         try:
             self._head, more = self._with_head(begin, READ_HEAD, (sql, values))
         except psycopg.OperationalError as error:
-            if self._held is None or not is_lost(self._held, error):
+            if self._connection is None or not is_lost(self._connection, error):
                 raise
-            self._pool.give(self._held)
-            self._held = None
-            self._held = self._pool.take()
+            self._pool.give(self._connection)
+            self._connection = None
+            self._connection = self._pool.take()
             self._head, more = self._with_head(begin, READ_HEAD, (sql, values))
         self._begin_with = None
         rows: list[Any] = more[0].fetchall()
@@ -307,16 +307,16 @@ class Database:
         """Return the head, and the rows of each statement, of one state: in one round trip, or of an open snapshot."""
         with self.lock, guarded(self.location):
             self.check_open()
-            if self._held is not None:
+            if self._connection is not None:
                 rows = [self.read(*statement) for statement in statements]
                 return self.head, rows
             for is_last in (False, True):
-                self._held = self._pool.take()
+                self._connection = self._pool.take()
                 try:
                     head, found = self._with_head(REPEATABLE, READ_HEAD, *statements, ("ROLLBACK", ()))
                     return head, [cursor.fetchall() for cursor in found[:-1]]
                 except psycopg.OperationalError as error:
-                    if not is_lost(self._held, error) or is_last:
+                    if not is_lost(self._connection, error) or is_last:
                         raise
                 finally:
                     self._end()
@@ -358,10 +358,10 @@ class Database:
         """Return a number that changes whenever another journal has written."""
         with self.lock, guarded(self.location):
             if head := self.known_head():
-                return head.version - self._own
+                return head.version - self._committed
             if not (rows := self.read(_VERSION, (self.id, self.identity))):
                 raise self._forgotten_error()
-            return int(rows[0][0]) - self._own
+            return int(rows[0][0]) - self._committed
 
     def setting(self, key: str) -> str | None:
         """Return the value of `key`, or None."""
@@ -374,11 +374,11 @@ class Database:
     def keep(self, settings: Mapping[str, str], replace: bool = True) -> None:
         """Store values under keys, all or none; unless `replace`, existing values stay."""
         with self._transaction():
-            held = self.head.settings
+            kept = self.head.settings
             for key, value in settings.items():
-                if replace or key not in held:
+                if replace or key not in kept:
                     self.write(_KEEP, self.id, key, value)
-                    held[key] = value
+                    kept[key] = value
 
     def _count_up(self, key: str) -> None:
         self.keep({key: str(int(self.setting(key) or 0) + 1)})

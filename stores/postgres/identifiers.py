@@ -50,9 +50,9 @@ class Identifiers:
         for id, passage in passages:
             is_act = passage.kind in ACTS
             for code in _codes(passage.identifiers):
-                held = found.setdefault(code, [0, id, None])
-                held[0] += 1
-                held[2] = held[2] or (id if is_act else None)
+                counted = found.setdefault(code, [0, id, None])
+                counted[0] += 1
+                counted[2] = counted[2] or (id if is_act else None)
         if found:
             columns = [list(column) for column in zip(*found.values(), strict=True)]
             self._db.write(_MORE, self._db.id, list(found), *columns)

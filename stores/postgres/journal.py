@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 
 import psycopg
 
@@ -89,7 +90,7 @@ class PostgresJournal(Steps, Passages):
                 ids[number].append(id)
             if any(len(ids[number]) != len(texts) for number, texts in passages_of.items()):
                 return False
-            gone = sorted(id for some in ids.values() for id in some)
+            gone = sorted(chain.from_iterable(ids.values()))
             self.fulltext.remove(gone)
             counted = self.identifiers.remove(numbers)
             self.write(_GONE, self.id, self.id, numbers)
@@ -113,7 +114,7 @@ class PostgresJournal(Steps, Passages):
                 gone = [(f"DELETE FROM {table} WHERE namespace = %s", (self.id,)) for table in TABLES]
                 self._send([*gone, ("DELETE FROM namespaces WHERE id = %s", (self.id,)), ("COMMIT", ())])
             except psycopg.OperationalError as error:
-                if self._held is None or not is_lost(self._held, error):
+                if self._connection is None or not is_lost(self._connection, error):
                     raise
                 raise StorageError(
                     f"{self.location}: the connection was lost while this namespace was removed, and it may be gone: "

@@ -42,9 +42,9 @@ _AND_HIDDEN = "%(most)s + (SELECT count(*) FROM passages WHERE namespace = %(ns)
 
 def within_spans(condition: Condition, spans: Sequence[tuple[float, float]]) -> Condition:
     """Return a condition within spans of time, each from its start to before its end."""
-    starts = {f"from{at}": start for at, (start, _) in enumerate(spans)}
-    ends = {f"to{at}": end for at, (_, end) in enumerate(spans)}
-    among = " OR ".join(f"(s.time >= %(from{at})s AND s.time < %(to{at})s)" for at in range(len(spans)))
+    starts = {f"from{number}": start for number, (start, _) in enumerate(spans)}
+    ends = {f"to{number}": end for number, (_, end) in enumerate(spans)}
+    among = " OR ".join(f"(s.time >= %(from{number})s AND s.time < %(to{number})s)" for number in range(len(spans)))
     return Condition(
         f"{condition.of_steps} AND ({among})", condition.of_passages, {**condition.values, **starts, **ends}
     )
@@ -74,12 +74,12 @@ def nearest(
     """
     values: dict[str, Any] = {"ns": namespace, "embedder": embedder, "hidden": list(hidden), "most": most}
     values |= condition.values
-    values |= {f"v{at}": vector for at, vector in enumerate(vectors)}
-    held = f"v.vector::halfvec({dimensions})"
-    asked = [f"%(v{at})b::halfvec({dimensions})" for at in range(len(vectors))]
+    values |= {f"v{number}": vector for number, vector in enumerate(vectors)}
+    column = f"v.vector::halfvec({dimensions})"
+    asked = [f"%(v{number})b::halfvec({dimensions})" for number in range(len(vectors))]
     most_of = _AND_HIDDEN if hidden else "%(most)s"
-    by_index = _by_index(held, asked, condition, most_of)
-    one_by_one = _one_by_one(held, asked, condition, most_of)
+    by_index = _by_index(column, asked, condition, most_of)
+    one_by_one = _one_by_one(column, asked, condition, most_of)
     if not (has_index and condition):
         return by_index.format(gate="") if has_index else one_by_one.format(gate=""), values
     few = _FEW_WITHIN.format(few=FEW)
@@ -87,19 +87,19 @@ def nearest(
     return f"{among_many} UNION ALL ({among_few})", values
 
 
-def _by_index(held: str, asked: Sequence[str], condition: Condition, most: str) -> str:
+def _by_index(column: str, asked: Sequence[str], condition: Condition, most: str) -> str:
     kept = ""
     if condition:
         step = f" {STEPS}" if condition.of_steps else ""
         where = f"p.namespace = v.namespace AND p.id = v.passage{condition.of_passages}{condition.of_steps}"
         kept = f" AND EXISTS (SELECT 1 FROM passages p{step} WHERE {where} OFFSET 0)"
     found = f"SELECT v.passage FROM vectors v WHERE {_OF_EMBEDDER}{{gate}}{kept}"
-    each = (f"({found} ORDER BY {held} <#> {vector} LIMIT {most})" for vector in asked)
+    each = (f"({found} ORDER BY {column} <#> {vector} LIMIT {most})" for vector in asked)
     return " UNION ALL ".join(each)
 
 
-def _one_by_one(held: str, asked: Sequence[str], condition: Condition, most: str) -> str:
-    closest = f"least({', '.join(f'{held} <#> {vector}' for vector in asked)})"
+def _one_by_one(column: str, asked: Sequence[str], condition: Condition, most: str) -> str:
+    closest = f"least({', '.join(f'{column} <#> {vector}' for vector in asked)})"
     among = f"vectors v WHERE {_OF_EMBEDDER}{{gate}}"
     if condition.of_steps:  # with OFFSET 0 the steps come first, or the planner may compare all passages
         among = (

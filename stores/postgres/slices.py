@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -132,7 +133,7 @@ class Slices:
             if sum(counts.values()) <= sought.most_named:
                 signals.append([id for _, _, ids in named if ids is not None for id in ids.tolist()])
                 best.update(signals[-1])
-            ids = {id for some in signals for id in some}
+            ids = set(chain.from_iterable(signals))
             (row,) = self._db.read(
                 _SLICE, {"ns": self._db.id, "embedder": embedder, "ids": list(ids), "best": list(best)}
             )

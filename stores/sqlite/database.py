@@ -260,13 +260,13 @@ class Database:
         """Return rows whose numbers must rise, or fall, from the first of the `values`: a damaged tree may loop."""
         rows = self.read(sql, values, kinds)
         numbers = [values[0], *(row[0] for row in rows)]
-        if any(one >= other for one, other in pairwise(numbers[::-1] if down else numbers)):
+        if any(before >= after for before, after in pairwise(numbers[::-1] if down else numbers)):
             raise self.damaged("numbers of its rows are not in order")
         return rows
 
     def read_each(self, sql: str, values: Sequence[Any], kinds: Sequence[Any] = ()) -> list[Any]:
         """Return the rows for any number of values, which replace `{}` in the statement."""
-        parts = (values[at : at + MANY] for at in range(0, len(values), MANY))
+        parts = (values[first : first + MANY] for first in range(0, len(values), MANY))
         return [row for part in parts for row in self.read(sql.format(",".join("?" * len(part))), part, kinds)]
 
     # -- settings -----------------------------------------------------------------------------------------------------

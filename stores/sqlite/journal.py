@@ -76,8 +76,8 @@ class SqliteJournal(Steps, Passages):
             ids = {number: [i for (i,) in db.execute(sql, (number,))] for number in passages_of}
             if any(len(ids[number]) != len(texts) for number, texts in passages_of.items()):
                 return False
-            held = self.setting(UNSPLIT) or ""
-            unsplit = int(held) if held.isdecimal() else self.read_number("SELECT max(id) FROM passages")
+            kept = self.setting(UNSPLIT) or ""
+            unsplit = int(kept) if kept.isdecimal() else self.read_number("SELECT max(id) FROM passages")
             for number, texts in passages_of.items():
                 self.fulltext.remove(zip(ids[number], texts, strict=True), unsplit)
                 db.executemany("DELETE FROM vectors WHERE passage = ?", ((id,) for id in ids[number]))

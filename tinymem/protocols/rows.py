@@ -170,14 +170,14 @@ class PassageColumns:
 
     Attributes:
         id, part, start, end: As in `EmbeddedPassage`, `(n,)` each, and so are `kind`, `asks` and `tools`.
-        at: The place of each passage's step in `steps`: `(n,)`.
+        of_step: The place of each passage's step in `steps`: `(n,)`.
         vectors: `(n, dimensions)`, in half precision.
         identifiers: Their identifiers, one passage after the other; `identifier_bytes` says how many bytes each has.
         steps: The numbers of the steps, `(m,)`, and so are `type`, `session`, `speaker`, `time` and `milestone`.
     """
 
     id: Ids
-    at: Ids
+    of_step: Ids
     part: Ids
     start: Ids
     end: Ids

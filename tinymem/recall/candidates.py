@@ -110,8 +110,8 @@ def gather(
         nearest, cosine = None, np.zeros(total, np.float32)
         cosine[compared] = products(query.vectors, catalog.vectors[compared]).max(axis=0)
     bm25, terms = np.zeros(total, np.float32), np.zeros(total, np.uint32)
-    held, at = _places(lexical.ids, catalog.id)
-    bm25[at], terms[at] = lexical.scores[held], lexical.terms[held]
+    is_known, places = _places(lexical.ids, catalog.id)
+    bm25[places], terms[places] = lexical.scores[is_known], lexical.terms[is_known]
     stated = _stated(query, catalog, allowed)
     unseen = lexical.unseen if terms[allowed].any() else 1.0
     naming = catalog.rows_with(query.named) if len(query.named) else None
@@ -171,8 +171,8 @@ def _from_index(query: Query, catalog: Snapshot, nearest: Nearest, k: int) -> Ve
     cosine = np.zeros(len(catalog), np.float32)
     for vector in query.vectors:
         ids, scores = nearest(vector, k)
-        held, at = _places(ids, catalog.id)
-        cosine[at] = np.maximum(cosine[at], scores[held])
+        is_known, places = _places(ids, catalog.id)
+        cosine[places] = np.maximum(cosine[places], scores[is_known])
     return cosine
 
 
@@ -181,21 +181,21 @@ def products(left: Vectors, right: Vectors) -> Vectors:
     (m, d), n = left.shape, len(right)
     found = np.empty((m, n), np.float32)
     for first in range(0, m, AT_ONCE):
-        some, out = left[first : first + AT_ONCE], found[first : first + AT_ONCE]
-        rows = max(1, SMALL // (len(some) * d))
+        piece, out = left[first : first + AT_ONCE], found[first : first + AT_ONCE]
+        rows = max(1, SMALL // (len(piece) * d))
         whole = n - n % rows
         pieces = right[:whole].reshape(-1, rows, d).transpose(0, 2, 1)
         with np.errstate(invalid="ignore"):  # OpenBLAS can raise this flag over padding, with finite results
-            np.matmul(some, pieces, out=out[:, :whole].reshape(len(some), -1, rows).transpose(1, 0, 2))
-            np.matmul(some, right[whole:].T, out=out[:, whole:])
+            np.matmul(piece, pieces, out=out[:, :whole].reshape(len(piece), -1, rows).transpose(1, 0, 2))
+            np.matmul(piece, right[whole:].T, out=out[:, whole:])
     return found
 
 
 def _places(ids: Ids, known: Ids) -> tuple[npt.NDArray[np.bool_], Ids]:
     """Find `ids` in those `known`, which ascend: a mask of the ones that are there, and their places."""
-    at = np.minimum(np.searchsorted(known, ids), len(known) - 1)
-    held = known[at] == ids
-    return held, at[held]
+    places = np.minimum(np.searchsorted(known, ids), len(known) - 1)
+    is_known = known[places] == ids
+    return is_known, places[is_known]
 
 
 def _mark_around(chosen: npt.NDArray[np.bool_], rows: Ids, steps: Ids) -> None:

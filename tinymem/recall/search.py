@@ -119,7 +119,7 @@ class Search:
         # while the embedder fails, words alone say little of what is unrelated
         least = 0 if note and limits.min_relevance is None else limits.min_relevance
         is_relevant = least is not None or scored.odds >= 0
-        ranked = current(scored.ranked(budget + sum(one.tokens for one in limits.shown), least))
+        ranked = current(scored.ranked(budget + sum(passage.tokens for passage in limits.shown), least))
 
         def every(below: int | None = None) -> Sequence[RankedPassage]:
             return current(scored.ranked(None, least, below))
@@ -142,8 +142,8 @@ class Search:
             unknown = [name for name, words in asked if not past.has_words(words)]
             note = f"no step has {', '.join(unknown)}" if unknown else ""
         if not is_relevant:
-            note, left_out = note or NOTHING, tuple(replace(one, reason=UNRELATED) for one in left_out)
-        elif not any(one.is_relevant for one in ranked):
+            note, left_out = note or NOTHING, tuple(replace(passage, reason=UNRELATED) for passage in left_out)
+        elif not any(passage.is_relevant for passage in ranked):
             floor, best = WORTH if least is None else least, float(scored.relevance.max(initial=0))
             note, is_relevant = note or f"{NOTHING}: the best has a relevance of {best:.3f}, not {floor:g}", False
         recalled = replace(recalled, note=note, is_relevant=is_relevant)

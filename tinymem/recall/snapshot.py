@@ -233,8 +233,8 @@ class Snapshot:
         codes = read(new.identifiers)
         ends = len(self.identifiers) + np.cumsum(new.identifier_bytes // codes.itemsize)
         added: dict[str, npt.NDArray[Any]] = {
-            "vectors": _unit_vectors(new), "id": new.id, "step": new.steps[new.at], "time": new.time[new.at],
-            "session": _codes(longer.sessions, new.session)[new.at],
+            "vectors": _unit_vectors(new), "id": new.id, "step": new.steps[new.of_step], "time": new.time[new.of_step],
+            "session": _codes(longer.sessions, new.session)[new.of_step],
             "places": longer._places_of(new), "identifiers": codes, "identifier_ends": ends,
         }  # fmt: skip
         rooms = {}
@@ -273,13 +273,13 @@ class Snapshot:
         places["start"] = new.start
         places["end"] = new.end
         places["asks"] = new.asks
-        places["milestone"] = new.milestone[new.at]
+        places["milestone"] = new.milestone[new.of_step]
         places["kind"] = _each({kind: KINDS.get(kind, SAID) for kind in kinds}, new.kind)
         places["reply"] = _each({kind: kind in ("reply", "final_answer") for kind in kinds}, new.kind)
         places["announces"] = _each({kind: kind == "announcement" for kind in kinds}, new.kind)
         places["rule"] = _each({kind: kind == "rule" for kind in kinds}, new.kind)
-        places["speaker"] = _codes(self.speakers, new.speaker)[new.at]
-        places["type"] = _codes(self.types, new.type)[new.at]
+        places["speaker"] = _codes(self.speakers, new.speaker)[new.of_step]
+        places["type"] = _codes(self.types, new.type)[new.of_step]
         places["tools"] = _codes(self.toolsets, new.tools)
         return places
 
@@ -287,7 +287,7 @@ class Snapshot:
         """Raise ValueError unless ids and steps are in order, and vectors, places and times are possible."""
         if new.vectors.shape[1:] != (self.dimensions,):
             raise ValueError(f"the vectors of the passages from {new.id[:1]} on are of another length")
-        step, time = new.steps[new.at].astype(np.float64), new.time[new.at]
+        step, time = new.steps[new.of_step].astype(np.float64), new.time[new.of_step]
         last = self.step[-1] if len(self) else 0
         ordered = np.diff(new.id, prepend=self.last_id) > 0
         ordered &= np.diff(step, prepend=last) >= 0

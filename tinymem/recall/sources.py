@@ -1,4 +1,4 @@
-"""Sources of candidates: what recall asks, whichever engine keeps the memory.
+"""Sources of candidates: recall asks one of them, whichever engine keeps the memory.
 
 Most memories are asked by their snapshot, which has all passages, beside the full text of the journal. Where the engine
 finds the passages worth a close look by itself, it returns a slice of the memory, and everything behind that is the
@@ -39,7 +39,7 @@ class Source(Protocol):
 
     @property
     def facts(self) -> Facts:
-        """What the analysis of the question asks of the whole memory."""
+        """Figures of the whole memory that the question is analysed with."""
         ...
 
     @property

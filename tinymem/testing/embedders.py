@@ -43,9 +43,9 @@ def gives_the_same_vector_in_any_batch(embedder: Embedder) -> None:
     """A text's vector does not depend on what else is embedded with it, nor on the order."""
     together = embedder.embed_documents([*TEXTS, "long " * 2_000])[: len(TEXTS)]
     backwards = embedder.embed_documents(TEXTS[::-1])[::-1]
-    for text, one, other in zip(TEXTS, together, backwards, strict=True):
+    for text, forth, other in zip(TEXTS, together, backwards, strict=True):
         alone = embedder.embed_documents([text])[0]
-        difference = max(np.abs(alone - one).max(), np.abs(alone - other).max())
+        difference = max(np.abs(alone - forth).max(), np.abs(alone - other).max())
         require(bool(difference < ROUNDING), f"{text!r} has one vector in every batch; two differ by {difference}")
 
 

@@ -86,18 +86,20 @@ def replaces_on_upsert(open_store: Callable[[], VectorStore]) -> None:
 
 def takes_metadata(open_store: Callable[[], VectorStore]) -> None:
     """A store whose `upsert` has a parameter `metadata` takes vectors with it and without, and replaces it."""
-    one, other = unit_vectors(2)
+    this, other = unit_vectors(2)
     with _emptied(open_store) as store:
         upsert: Any = store.upsert
         if "metadata" not in signature(upsert).parameters:
             return
         first = {"step": 1, "type": "action", "time": 1.7e9, "milestone": False, "session": "s", "tool": "look"}
-        upsert([1], one[np.newaxis], metadata=[first])
-        upsert([1, 2], np.stack([other, one]), metadata=[{"step": 1, "milestone": True}, {"step": 2, "speaker": "Ann"}])
-        upsert([3], -one[np.newaxis])
-        upsert([2], one[np.newaxis])
+        upsert([1], this[np.newaxis], metadata=[first])
+        upsert(
+            [1, 2], np.stack([other, this]), metadata=[{"step": 1, "milestone": True}, {"step": 2, "speaker": "Ann"}]
+        )
+        upsert([3], -this[np.newaxis])
+        upsert([2], this[np.newaxis])
         require(store.count() == 3, "metadata adds no vector")
-        found = [store.query(vector, 1)[0].tolist() for vector in (one, other, -one)]
+        found = [store.query(vector, 1)[0].tolist() for vector in (this, other, -this)]
         require(found == [[2], [1], [3]], f"each vector is found under its id, not {found}")
         upsert([], np.zeros((0, DIMENSIONS), dtype=np.float32), metadata=[])
         require(store.count() == 3, "no metadata is needed for no vectors")

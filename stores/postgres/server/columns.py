@@ -39,13 +39,13 @@ def columns_of(row: tuple[Any, ...]) -> PassageColumns | None:
     if ids is None:
         return None
     part, start, end, kinds, asks, tools, vectors, identifiers, identifier_bytes = passages
-    at = np.searchsorted(steps, step)
-    if not np.array_equal(np.append(steps, -1)[at], step):
+    place = np.searchsorted(steps, step)
+    if not np.array_equal(np.append(steps, -1)[place], step):
         raise ValueError("a passage has no step")
     swapped = np.frombuffer(vectors, "<u2").byteswap().view("<f2")  # or each use of them would do it, in twice the time
     halves = swapped.reshape(len(ids), -1)[:, HEAD // 2 :]
     return PassageColumns(
-        ids, at, part, start, end, _texts(kinds), asks, _texts(tools), halves,
+        ids, place, part, start, end, _texts(kinds), asks, _texts(tools), halves,
         identifiers, identifier_bytes, steps, _texts(types), _named(sessions), _named(speakers), times, milestones,
     )  # fmt: skip
 

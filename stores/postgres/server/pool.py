@@ -245,5 +245,5 @@ def release_pool(pool: Pool) -> None:
         pool.users -= 1
         if not pool.users:
             pool.drop_idle()
-            for key in [key for key, held in _pools.items() if held is pool]:
+            for key in [key for key, known in _pools.items() if known is pool]:
                 del _pools[key]

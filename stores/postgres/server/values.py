@@ -102,8 +102,8 @@ class _ArrayLoader(Loader):
             raise psycopg.DataError("an array of numbers has a NULL in it, or more than one dimension")
         if not dimensions:
             return np.zeros(0, self.given)
-        held = np.frombuffer(data, [("bytes", ">i4"), ("value", self.kind)], offset=ARRAY_HEAD)
-        return held["value"].astype(self.given)
+        items = np.frombuffer(data, [("bytes", ">i4"), ("value", self.kind)], offset=ARRAY_HEAD)
+        return items["value"].astype(self.given)
 
 
 class _Bools(_ArrayLoader):
