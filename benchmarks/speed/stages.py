@@ -34,11 +34,11 @@ TOGETHER = 1_000  # steps that are added at once
 # The functions of each stage, by module, class where there is one, and name.
 STAGES = {
     "embed the new step": ["archive.embedding:EmbeddingQueue.catch_up"],
-    "extend the snapshot": ["archive.archive:Archive.current"],
+    "extend the snapshot": ["archive.archive:Archive._current"],
     "filter": ["recall.snapshot:Snapshot.allowed"],
     "analyse the question": ["archive.embedding:analyse"],
     "full-text search": ["stores.sqlite.passages:Passages.search_text"],
-    "candidates": ["recall.search:Search._candidates"],
+    "candidates": ["recall.sources:SnapshotSource.gather"],
     "nearest vectors": ["recall.candidates:products", "recall.candidates:_from_index"],
     "features": ["recall.fusion:features"],
     "rank": ["recall.fusion:ScoredCandidates.ranked"],
