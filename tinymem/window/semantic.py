@@ -12,7 +12,7 @@ from tinymem.messages.tokens import PER_REPLY, Prices, counter_from
 from tinymem.protocols import Embedder, Embeds, TokenCounter
 from tinymem.recall.query.words import stretch_of
 from tinymem.registry import embedder_from
-from tinymem.steps.checks import check_choice, check_non_negative_int
+from tinymem.steps.checks import check_non_negative_int
 from tinymem.steps.standins import newest_of, newest_request
 from tinymem.steps.step import Step, Style
 from tinymem.steps.types import TaskStep
@@ -20,7 +20,15 @@ from tinymem.window.changes import WindowChanges
 from tinymem.window.excerpts import newest_cut
 from tinymem.window.filling import Filling
 from tinymem.window.step_index import StepIndex
-from tinymem.window.strategy import PruneStrategy, Tasks, in_order, low_mark, must_stay, newest_that_fit
+from tinymem.window.strategy import (
+    PruneStrategy,
+    Tasks,
+    check_tasks_and_style,
+    in_order,
+    low_mark,
+    must_stay,
+    newest_that_fit,
+)
 
 __all__ = ["QUERY_GROUPS", "QUERY_STEPS", "SemanticPruning", "default_query", "semantic_pruning"]
 
@@ -45,19 +53,13 @@ def semantic_pruning(
 ) -> PruneStrategy:
     """Keep critical steps, the newest groups, and of the rest the most relevant, within `max_tokens`.
 
-    As long as the whole is within `max_tokens` nothing changes. When it is over, critical steps stay, and the newest
-    request if it takes at most half of what they leave; the newest `keep_recent` groups (a call and its results, or one
-    message) stay whole, the very last whatever it costs, the others while they take no more than half of what is left;
-    a last group that is itself too long is shortened. The rest, up to `low_water` tokens, goes to passages that are
-    most relevant to `query` for their tokens. The memory archives the original of a shortened step. A line of a file
-    that a later step of the window took away is left out of them, or a mark stands in its place.
+    As long as the whole is within `max_tokens` nothing changes. When it is over, critical steps stay, with the newest
+    request, and the newest `keep_recent` groups: the very last whatever it costs, shortened if it is too long, the
+    others while they take at most half of what is left. The rest, up to `low_water` tokens, goes to passages that are
+    most relevant to `query` for their tokens, scored as `recall` scores them. A line of a file that a later step of the
+    window took away is left out of them, or a mark stands in its place.
 
-    Passages are scored as `recall` scores them (cosine, BM25, structure, in a linear fusion with published weights) and
-    taken greedily by relevance over a power of their cost. Facility location and maximal marginal relevance, which
-    weigh the passages chosen already, measured the same within chance; benchmarks/tables/pruning.md has the figures.
-    Tokens are counted on the messages as sent. The same steps give the same window. Each text is embedded once, and
-    vectors are kept for the newest 4,096 steps, or one window where that is longer; one strategy may serve several
-    windows and threads.
+    The same steps give the same window. One strategy may serve several windows and threads.
 
     >>> steps = [TaskStep("Fix the login test"), MessageStep("user", "The login test fails on port 8080."),
     ...          *(MessageStep("user", f"Lunch on day {day} was soup again, with bread.") for day in range(30))]
@@ -67,7 +69,7 @@ def semantic_pruning(
 
     Args:
         embedder: An embedder, or its name.
-        max_tokens: The most tokens of the window.
+        max_tokens: The most tokens of the window, counted on the messages as sent.
         query: A text, or a callable that makes one of the steps; by default the beginning of the current task and the
             two newest groups.
         keep_recent: The newest groups that stay.
@@ -76,22 +78,19 @@ def semantic_pruning(
         counter: A TokenCounter, the name of an encoding or a model, or None for the default.
         tasks: `"all"` keeps every task while there is room; with `"current"` earlier ones count as any other step.
         style: The style in which steps are sent, and so counted; see `Step.to_messages`.
-        shorten: Cut long results and messages to their first line and their relevant passages, each verbatim and of 200
-            characters or more, with marks for the rest, and the texts in the calls beside them to 100 characters;
-            without it groups stay whole or go.
+        shorten: Cut long results and messages to their first line and relevant passages, with marks for the rest, and
+            texts in calls to 100 characters; without it groups stay whole or go.
 
     Raises:
         InputError: An argument makes no sense.
-        BudgetError: Raised by the strategy, when system prompt, current task and pinned steps alone are over
-            `max_tokens`.
+        BudgetError: Raised by the strategy, when critical steps alone are over `max_tokens`.
         EmbedderError: Raised by the strategy, when the embedder fails.
     """
     check_non_negative_int("max_tokens", max_tokens)
     check_non_negative_int("keep_recent", keep_recent)
     if query is not None and not isinstance(query, str) and not callable(query):
         raise InputError(f"query must be a text, a callable that gives one, or None, not {describe_type(query)}")
-    check_choice("tasks", tasks, "all", "current")
-    check_choice("style", style, "auto", "tools", "observation")
+    check_tasks_and_style(tasks, style)
     target = low_mark(low_water, "max_tokens", max_tokens)
     price = Prices(counter_from(counter), style)
     return SemanticPruning(

@@ -15,7 +15,7 @@ from tinymem.messages.conversion import groups
 from tinymem.messages.tokens import PER_REPLY, Prices, counter_from
 from tinymem.protocols import TokenCounter
 from tinymem.steps.actions import ActionStep
-from tinymem.steps.checks import Time, check_choice, check_non_negative_int, check_number, to_utc
+from tinymem.steps.checks import Time, check_non_negative_int, check_number, to_utc
 from tinymem.steps.content import Content, as_text, map_text, shorten
 from tinymem.steps.ids import utc_now
 from tinymem.steps.step import Step, Style
@@ -27,6 +27,7 @@ from tinymem.window.strategy import (
     PruneStrategy,
     Tasks,
     check_strategy,
+    check_tasks_and_style,
     critical,
     in_order,
     low_mark,
@@ -136,8 +137,7 @@ def token_budget(
     """
     check_non_negative_int("max_tokens", max_tokens)
     target = low_mark(low_water, "max_tokens", max_tokens, LOW_WATER)
-    check_choice("tasks", tasks, "all", "current")
-    check_choice("style", style, "auto", "tools", "observation")
+    check_tasks_and_style(tasks, style)
     price = Prices(counter_from(counter), style)
 
     def within_budget(steps: Sequence[Step]) -> list[Step]:

@@ -17,7 +17,7 @@ from tinymem.messages.conversion import groups
 from tinymem.messages.tokens import PER_REPLY
 from tinymem.steps.checks import check_choice, check_non_negative_int
 from tinymem.steps.standins import is_stand_in, newest_request
-from tinymem.steps.step import Step
+from tinymem.steps.step import Step, Style
 from tinymem.steps.types import SystemPromptStep, TaskStep
 
 __all__ = ["Group", "PruneReport", "PruneStrategy", "Pruner", "Tasks", "check_strategy", "critical"]
@@ -213,6 +213,12 @@ def low_mark(low_water: int | None, name: str, high: int, share: float = 1) -> i
     if target > high:
         raise InputError(f"low_water must be at most {name} ({high}), not {target}")
     return target
+
+
+def check_tasks_and_style(tasks: Tasks, style: Style) -> None:
+    """Raise InputError for anything but a way to keep tasks and a style of messages."""
+    check_choice("tasks", tasks, "all", "current")
+    check_choice("style", style, "auto", "tools", "observation")
 
 
 def check_strategy(name: str, value: PrunesT) -> PrunesT:

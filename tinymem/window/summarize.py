@@ -10,7 +10,7 @@ from tinymem.messages.conversion import groups
 from tinymem.messages.tokens import PER_REPLY, Prices, counter_from
 from tinymem.protocols import Summarizer, Summarizes, TokenCounter
 from tinymem.registry import summarizer_from
-from tinymem.steps.checks import check_choice, check_non_negative_int
+from tinymem.steps.checks import check_non_negative_int
 from tinymem.steps.step import Step, Style
 from tinymem.summarizers.extractive import ExtractiveSummarizer
 from tinymem.summarizers.writing import FunctionSummarizer, SummaryWriter
@@ -19,6 +19,7 @@ from tinymem.window.strategy import (
     Group,
     PruneStrategy,
     Tasks,
+    check_tasks_and_style,
     critical,
     in_order,
     low_mark,
@@ -51,56 +52,38 @@ def summarize_strategy(
 ) -> PruneStrategy:
     """Replace the oldest steps by one SummaryStep, when there are too many: by number, or by tokens.
 
-    **By number**, unless `max_tokens` is given: when there are more than `max_steps` steps, critical steps stay, the
-    newest others up to `keep_recent` of them, groups whole, and the rest becomes one summary. The summary of a function
-    is as long as it is, unless `summary_tokens` are given. Where critical steps alone are many, nothing happens before
-    half of `max_steps - keep_recent` others have come beside the newest.
+    Critical steps and the newest groups stay, groups whole, and everything older becomes the summary, with an earlier
+    summary. It has the id, the number and the place of the last step that it covers, is fenced as data, and `covers`
+    names all steps that it stands for; a `HierarchicalMemory` keeps these whole. A summary that is too long is cut.
+    When the summarizer fails, the extractive one takes over, with a warning.
 
-    **By tokens**: as long as the whole is within `max_tokens` nothing changes. When it is over, critical steps stay,
-    and the newest groups up to `low_water` tokens, summary included; the newest `keep_recent` groups up to
-    `max_tokens`. The very last stays even at the cost of the summary, with its long texts cut where it does not fit.
-    Everything older becomes a summary of at most `summary_tokens`, as sent. Where no room is left for it, the older
-    steps just go.
-
-    An earlier summary is replaced too, so that there is one. Each summary of a summary loses something, so few prunings
-    serve it, and prompt caches hold between them. The SummaryStep has the id and the number of the last step that it
-    covers, and takes its place; `covers` names all steps that it stands for, with those of summaries that it replaced.
-    It is fenced as data. In a `HierarchicalMemory` every covered step stays whole in the archive, is recalled as any
-    other, and `restore` brings it back.
-
-    When the summarizer fails, the extractive one takes over, with a warning; a summary that is too long is cut.
+    By tokens the very last group stays even at the cost of the summary, with its long texts cut where it does not fit.
+    Where no room is left for a summary, the older steps just go.
 
     >>> steps = [TaskStep("Fix the login"), *(MessageStep("user", f"Host {i} has port {8000 + i}.") for i in range(60))]
     >>> window = summarize_strategy(lambda steps: f"{len(steps)} hosts were looked at.")(steps)
     >>> [step.type for step in window[:3]], len(window), len(window[1].covers)
     (['task', 'summary', 'message'], 27, 35)
-    >>> "35 hosts were looked at." in window[1].text
-    True
-    >>> window = summarize_strategy(max_tokens=200, summary_tokens=90, low_water=150)(steps[:21])
-    >>> [step.type for step in window], len(window[1].covers)
-    (['task', 'summary', 'message', 'message', 'message', 'message'], 16)
 
     Args:
         summarizer: A function `steps -> str`, a Summarizer, its name (as `"openai:gpt-4o-mini"`), or None for the
             extractive one, which needs no model.
-        max_steps: The most steps of the window, 50 by default.
+        max_steps: The most steps of the window, 50 by default; more where critical steps alone are many.
         max_tokens: The most tokens of the window, instead of `max_steps`.
-        keep_recent: By number the newest steps that stay, by default half of `max_steps`; by tokens the newest groups,
-            by default 4.
-        summary_tokens: The most tokens of the summary; by default 500 by number, and by tokens a quarter of
-            `low_water`, but at least 100.
-        low_water: The tokens to which a pruning goes; by default half of `max_tokens`.
+        keep_recent: By number the newest steps that stay, by default half of `max_steps`; by tokens the newest groups
+            that stay up to `max_tokens`, by default 4.
+        summary_tokens: The most tokens of the summary as sent; by number 500 by default, of a function no limit; by
+            tokens a quarter of `low_water` by default, but at least 100.
+        low_water: The tokens to which a pruning goes, with the summary; by default half of `max_tokens`.
         counter: A TokenCounter, the name of an encoding or a model, or None for the default.
         tasks: `"all"` keeps every task while there is room; with `"current"` earlier ones count as any other step.
         style: The style in which steps are sent, and so counted; see `Step.to_messages`.
 
     Raises:
         InputError: An argument makes no sense.
-        BudgetError: Raised by the strategy by tokens, when system prompts, the current task and pinned steps alone are
-            over `max_tokens`.
+        BudgetError: Raised by the strategy by tokens, when critical steps alone are over `max_tokens`.
     """
-    check_choice("tasks", tasks, "all", "current")
-    check_choice("style", style, "auto", "tools", "observation")
+    check_tasks_and_style(tasks, style)
     tokens = counter_from(counter)
     extractive = ExtractiveSummarizer(tokens)
     chosen = extractive if summarizer is None else summarizer_from(summarizer)
@@ -128,6 +111,7 @@ def _by_count(
         if len(steps) <= most:
             return list(steps)
         kept, others = split(groups(steps), critical(steps, tasks))
+        # Where critical steps alone are many, few others make no summary yet: each summary of a summary loses something
         if sum(map(len, others)) <= recent + (most - recent) // 2:
             return list(steps)
         kept += newest_groups(others, recent)
@@ -171,7 +155,7 @@ def _summarize(
     writer: SummaryWriter, steps: Sequence[Step], kept: list[Group], room: int, most: int | None = None
 ) -> list[Step]:
     """Keep these groups of `steps`, and put a summary of `room` tokens in the place of all others."""
-    stays = {step.id for group in kept for step in group}
+    stays = {step.id for step in chain.from_iterable(kept)}
     covered = [step for step in steps if step.id not in stays]
     summary = writer.summary(covered, room, most) if covered else None
     return in_order(steps, [*kept, [summary] if summary else []])
