@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Reversible, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Iterable, Mapping, Reversible, Sequence
+from typing import Any, NamedTuple, TypeGuard
 
 from tinymem.messages.sendable import raw_calls
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.step import Step
+from tinymem.steps.types import MessageStep
 
-__all__ = ["OpenCall", "answered_by", "open_calls", "pending_calls"]
+__all__ = ["OpenCall", "answered_by", "call_ids", "is_result", "open_calls", "pending_calls", "without_lone_results"]
 
 
 class OpenCall(NamedTuple):
@@ -49,7 +50,7 @@ def answered_by(result: Mapping[str, Any], waiting: Sequence[OpenCall]) -> int |
 
 
 def _first(waiting: Sequence[OpenCall], fits: Callable[[OpenCall], bool]) -> int | None:
-    return next((at for at, call in enumerate(waiting) if fits(call)), None)
+    return next((place for place, call in enumerate(waiting) if fits(call)), None)
 
 
 def open_calls(steps: Sequence[Step]) -> set[str]:
@@ -58,9 +59,29 @@ def open_calls(steps: Sequence[Step]) -> set[str]:
     for step in steps:
         if isinstance(step, ActionStep):
             waiting |= {call.id for call in step.tool_calls if not call.answered}
-        elif (answered := getattr(step, "tool_call_id", None)) is not None:
-            waiting.discard(answered)
+        elif isinstance(step, MessageStep) and step.tool_call_id is not None:
+            waiting.discard(step.tool_call_id)
     return waiting
+
+
+def call_ids(steps: Iterable[Step]) -> set[str]:
+    """Return the ids of the calls that these steps make."""
+    found: set[str] = set()
+    for step in steps:
+        if isinstance(step, ActionStep):
+            found.update(call.id for call in step.tool_calls)
+    return found
+
+
+def is_result(step: Step) -> TypeGuard[MessageStep]:
+    """Return whether a step is a tool's result."""
+    return isinstance(step, MessageStep) and step.role == "tool"
+
+
+def without_lone_results(steps: Sequence[Step], others: Iterable[Step] = ()) -> list[Step]:
+    """Return the steps less the results whose calls are neither among them nor among the others."""
+    called = call_ids([*steps, *others])
+    return [step for step in steps if not is_result(step) or step.tool_call_id in called]
 
 
 def pending_calls(steps: Reversible[Step], ids: Collection[str]) -> list[OpenCall]:

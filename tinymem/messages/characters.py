@@ -42,8 +42,8 @@ _UNSPACED = "\u0e01-\u0e4e\u0e80-\u0edf\u0f00-\u0fff\u1000-\u109f\u1780-\u17b3\u
 _EMOJI = "\u00a9\u00ae\u203c\u2049\u2122\u2139\u2190-\u21ff\u2300-\u23ff\u2460-\u24ff\u25a0-\u27bf\u2900-\u297f" \
     "\u2b00-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"  # fmt: skip
 _IDEOGRAPHS = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af"
-_FLAGS = "|".join("\U0001f3f4" + "".join(chr(0xE0000 + ord(letter)) for letter in region) + "\U000e007f"
-                  for region in ("gbeng", "gbsct", "gbwls"))  # fmt: skip
+_TAGS = {ord(letter): 0xE0000 + ord(letter) for letter in "begnlsctw"}
+_FLAGS = "|".join(f"\U0001f3f4{region.translate(_TAGS)}\U000e007f" for region in ("gbeng", "gbsct", "gbwls"))
 _KEPT = "|".join((
     _FLAGS,
     f"(?<=[{_JOINING}])[\u200c\u200d\u180b-\u180e]",

@@ -12,10 +12,10 @@ from heapq import heappop, heappush
 from itertools import chain
 from operator import itemgetter
 from types import NoneType
-from typing import Any, NamedTuple, TypeGuard, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from tinymem.errors import MessageError, StepError, describe_type
-from tinymem.messages.answers import OpenCall, answered_by
+from tinymem.messages.answers import OpenCall, answered_by, call_ids, is_result
 from tinymem.messages.sendable import name_and_arguments, plain, raw_calls
 from tinymem.steps.actions import ActionStep, ToolCall
 from tinymem.steps.checks import Time, check_iterable, to_utc
@@ -49,12 +49,12 @@ def message_places(steps: Sequence[Step], each: Sequence[Sequence[object]]) -> l
     places: list[list[int]] = [[] for _ in steps]
     due: list[tuple[int, int]] = []  # how far a message is to stand, and its step
     placed = 0
-    offsets = [_offsets(step, len(own)) for step, own in zip(steps, each, strict=True)]
-    for number, some in enumerate([*offsets, ()]):
+    offsets = [_offsets(step, len(messages)) for step, messages in zip(steps, each, strict=True)]
+    for number, step_offsets in enumerate([*offsets, ()]):
         while due and (due[0][0] <= placed or number == len(steps)):
             places[heappop(due)[1]].append(placed)
             placed += 1
-        for offset in some:
+        for offset in step_offsets:
             heappush(due, (placed + offset, number))
     return places
 
@@ -76,20 +76,16 @@ def messages_of_each(
 ) -> Iterator[tuple[Step, list[Message]]]:
     """Render each step with the others around it, as `messages_from_steps` does."""
     steps = check_steps("steps", steps)
-    late = {step.tool_call_id for step in steps if _is_result(step)}
-    called = {call.id for step in steps if isinstance(step, ActionStep) for call in step.tool_calls} if late else set()
+    late = {step.tool_call_id for step in steps if is_result(step)}
+    called = call_ids(steps) if late else ()
 
     def form(step: Step) -> Style:
         if isinstance(step, ActionStep) and any(call.id in late for call in step.tool_calls):
             return "tools"
-        return "observation" if _is_result(step) and step.tool_call_id not in called else style
+        return "observation" if is_result(step) and step.tool_call_id not in called else style
 
     for step in steps:
         yield step, step.to_messages(summary_mode, form(step) if late and style == "auto" else style)
-
-
-def _is_result(step: Step) -> TypeGuard[MessageStep]:
-    return isinstance(step, MessageStep) and step.role == "tool"
 
 
 def steps_from_messages(
@@ -125,21 +121,21 @@ def steps_from_messages(
     waiting = [_Waiting(call if isinstance(call, OpenCall) else OpenCall(call, "", call)) for call in earlier]
     turns: dict[int, _Turn] = {}
     late: dict[int, str] = {}  # by the places of results: the ids of calls that were made before
-    for at, message in enumerate(listed):
+    for index, message in enumerate(listed):
         if raw_calls(message):
-            turns[at] = turn = _Turn(_calls(message, at), {})
+            turns[index] = turn = _Turn(_calls(message, index), {})
             again = {call.id for call, _ in turn.calls}  # a history that is given again makes its calls again
-            before = [one for one in waiting if one.turn is not None or one.call.id not in again]
+            before = [entry for entry in waiting if entry.turn is not None or entry.call.id not in again]
             new = [OpenCall(call.id, call.name, given) for call, given in turn.calls]
             waiting = [*(_Waiting(call, turn, place) for place, call in enumerate(new)), *before]
         elif message["role"] in ("tool", "function"):
-            found = answered_by(message, [one.call for one in waiting])
+            found = answered_by(message, [entry.call for entry in waiting])
             if found is not None:
                 call, asked, place = waiting.pop(found)
                 if asked is None:
-                    late[at] = call.id
+                    late[index] = call.id
                 else:
-                    asked.results[place] = at
+                    asked.results[place] = index
     return _steps(listed, turns, late, shared)
 
 
@@ -162,25 +158,25 @@ def _steps(
     listed: Sequence[Message], turns: Mapping[int, _Turn], late: Mapping[int, str], shared: dict[str, Any]
 ) -> list[Step]:
     is_run = bool(turns) or any(message["role"] == "tool" for message in listed)
-    taken = {at for turn in turns.values() for at in turn.results.values()}
+    taken = {*chain.from_iterable(turn.results.values() for turn in turns.values())}
     steps: list[Step] = []
-    for at, message in enumerate(listed):
-        if at in taken:
+    for index, message in enumerate(listed):
+        if index in taken:
             continue
-        results: Mapping[int, int] = turns[at].results if at in turns else {}
+        results: Mapping[int, int] = turns[index].results if index in turns else {}
         try:
-            if at in turns:
-                step: Step = _action(message, turns[at], listed, shared)
+            if index in turns:
+                step: Step = _action(message, turns[index], listed, shared)
             else:
                 may_be_task = is_run and all(isinstance(step, SystemPromptStep) for step in steps)
-                step = _single(message, at, may_be_task, late.get(at), shared)
+                step = _single(message, index, may_be_task, late.get(index), shared)
         except StepError as error:
-            raise MessageError(str(error), at) from error
-        came = [results[place] - at for place in sorted(results)]
+            raise MessageError(str(error), index) from error
+        came = [results[place] - index for place in sorted(results)]
         if came != [*range(1, len(came) + 1)]:
             step = step.evolve(overlay=({CAME: came}, *({} for _ in came)))
-        own = [message, *(listed[place] for place in sorted(results.values()))]
-        layers = [diff_overlay(*pair) for pair in zip(step.to_messages(style="tools"), own, strict=True)]
+        given = [message, *(listed[place] for place in sorted(results.values()))]
+        layers = [diff_overlay(*pair) for pair in zip(step.to_messages(style="tools"), given, strict=True)]
         if step.overlay:
             layers[0] = {**layers[0], CAME: came}
         steps.append(step.evolve(overlay=tuple(layers)) if any(layers) else step)
@@ -204,25 +200,26 @@ def _checked(message: Mapping[str, Any], index: int) -> Message:
 
 def _refuse_blocks(content: Any, index: int) -> None:
     """Refuse calls and results among the parts of content, whose text and place would be lost."""
-    kinds = [part.get("type") for part in content or ()] if isinstance(content, (list, tuple)) else []
-    if kind := next((kind for kind in kinds if kind in ("tool_use", "tool_result")), None):
-        raise MessageError(
-            f"a {kind} is a block of Anthropic's: add the messages of "
-            "tinymem.messages.formats.conversation_from(messages, 'anthropic')",
-            index,
-        )
+    for part in content if isinstance(content, (list, tuple)) else ():
+        kind = part.get("type")
+        if kind in ("tool_use", "tool_result"):
+            raise MessageError(
+                f"a {kind} is a block of Anthropic's: add the messages of "
+                "tinymem.messages.formats.conversation_from(messages, 'anthropic')",
+                index,
+            )
 
 
-def _single(message: Message, at: int, may_be_task: bool, answered: str | None, shared: dict[str, Any]) -> Step:
+def _single(message: Message, index: int, may_be_task: bool, answered: str | None, shared: dict[str, Any]) -> Step:
     role, content = message["role"], message.get("content")
     name, id = message.get("name"), message.get("tool_call_id")
     speaker: dict[str, Any] = {"speaker": name} if isinstance(name, str) and role not in ("tool", "function") else {}
-    if at == 0 and role in ("system", "developer") and content is not None:
+    if index == 0 and role in ("system", "developer") and content is not None:
         return SystemPromptStep(content, **shared, **speaker)
     if role == "user" and may_be_task and content is not None:
         return TaskStep(content, **shared, **speaker)
     if role == "tool" and not isinstance(id, (str, NoneType)):
-        raise MessageError(f"the tool_call_id of a result must be a text, not {describe_type(id)}", at)
+        raise MessageError(f"the tool_call_id of a result must be a text, not {describe_type(id)}", index)
     if role == "tool" or answered is not None:
         return MessageStep("tool", content, (id or "") if answered is None else answered, **shared)
     return MessageStep(role, content, **shared, **speaker)
@@ -246,7 +243,7 @@ def _observation(result: Message) -> Any:
     return "" if content is None else content
 
 
-def _calls(message: Message, at: int) -> list[tuple[ToolCall, str]]:
+def _calls(message: Message, index: int) -> list[tuple[ToolCall, str]]:
     """Read the calls of a message, each with an id that no other has, and with the id that its provider gave."""
     found: list[tuple[ToolCall, str]] = []
     used: set[str] = set()
@@ -254,11 +251,11 @@ def _calls(message: Message, at: int) -> list[tuple[ToolCall, str]]:
         given = raw.get("id") if isinstance(raw, Mapping) else raw
         if not isinstance(raw, Mapping) or not isinstance(given, (str, type(None))):
             raise MessageError(
-                f"a tool call must be a mapping, with an id that is a text, not {describe_type(given)}", at
+                f"a tool call must be a mapping, with an id that is a text, not {describe_type(given)}", index
             )
         name, arguments = name_and_arguments(raw)
         if not isinstance(name, str):
-            raise MessageError(f"tool call {given!r:.60} has no name: its function must be a mapping with one", at)
+            raise MessageError(f"tool call {given!r:.60} has no name: its function must be a mapping with one", index)
         if not isinstance(arguments, (str, Mapping)):
             arguments = to_json(arguments)
         id, place = given or "", len(found)
@@ -282,7 +279,7 @@ def groups(steps: Sequence[Step]) -> list[list[Step]]:
         if isinstance(step, ActionStep):
             asked.update((call.id, len(found) - 1) for call in step.tool_calls if not call.answered)
         elif isinstance(step, MessageStep) and step.tool_call_id in asked:
-            at = asked.pop(step.tool_call_id)
-            found[at:] = [[s for group in found[at:] for s in group]]
-            asked = {call: min(group, at) for call, group in asked.items()}
+            asking = asked.pop(step.tool_call_id)
+            found[asking:] = [[*chain.from_iterable(found[asking:])]]
+            asked = {call: min(place, asking) for call, place in asked.items()}
     return found

@@ -33,7 +33,7 @@ UNKNOWN_SIZE = (1_024, 1_024)
 _HEAD = 1 << 17  # characters of base64 in which an image says its size
 _MOST = 1 << 22  # bytes of a PDF's streams that are unpacked
 _LONGEST_NAME = 100  # characters of a name or an address in a note
-_HELD = ("file", "image_url", "input_audio", "source", "resource")  # keys of what a part holds
+_HOLDERS = ("file", "image_url", "input_audio", "source", "resource")  # keys of what a part holds
 _DATA = ("file_data", "url", "image_url", "data", "blob")
 _REMEMBERED = 256  # PDFs whose pages are remembered
 _PAGE = re.compile(rb"/Type\s*/Page(?![A-Za-z])")
@@ -71,9 +71,10 @@ def media_tokens(part: Mapping[str, Any], count: Callable[[str], int], format: s
     if kind == "document":
         return _document(part, count)
     if kind in ("input_audio", "audio"):
-        held = part.get("input_audio", part)
-        return audio_tokens(held.get("data") if isinstance(held, Mapping) else None)
-    if kind == "resource" and isinstance(resource := part.get("resource"), Mapping) and "blob" in resource:
+        audio = part.get("input_audio", part)
+        return audio_tokens(audio.get("data") if isinstance(audio, Mapping) else None)
+    resource = part.get("resource")
+    if kind == "resource" and isinstance(resource, Mapping) and "blob" in resource:
         return file_tokens(f"data:{resource.get('mimeType')};base64,{resource['blob']}", count)
     return None
 
@@ -85,9 +86,9 @@ def _image(part: Mapping[str, Any], format: str | None) -> int:
     image, source = part.get("image_url"), part.get("source")
     if isinstance(source, Mapping):
         return _anthropic_tokens(_size(source.get("data")))
-    held = image if isinstance(image, Mapping) else {"url": image, "detail": part.get("detail")}
-    data = held.get("url") or part.get("data")
-    return _anthropic_tokens(_size(data)) if format == "anthropic" else image_tokens(data, held.get("detail"))
+    given = image if isinstance(image, Mapping) else {"url": image, "detail": part.get("detail")}
+    data = given.get("url") or part.get("data")
+    return _anthropic_tokens(_size(data)) if format == "anthropic" else image_tokens(data, given.get("detail"))
 
 
 def image_tokens(data: Any, detail: Any = None) -> int:
@@ -129,7 +130,7 @@ def _size_in(head: bytes) -> Size | None:
     elif head.startswith(b"\xff\xd8"):
         return _jpeg_size(head)
     elif head[8:16] == b"WEBPVP8X":
-        width, height = (1 + int.from_bytes(head[at : at + 3], "little") for at in (24, 27))
+        width, height = (1 + int.from_bytes(side, "little") for side in (head[24:27], head[27:30]))
     elif head[8:16] == b"WEBPVP8 ":
         width, height = (side & 0x3FFF for side in struct.unpack_from("<HH", head, 26))
     else:
@@ -139,13 +140,13 @@ def _size_in(head: bytes) -> Size | None:
 
 def _jpeg_size(head: bytes) -> Size | None:
     """Find the frame of a JPEG, segment by segment."""
-    at = 2
-    while at + 9 < len(head) and head[at] == 0xFF:
-        kind, length = struct.unpack_from(">xBH", head, at)
+    start = 2
+    while start + 9 < len(head) and head[start] == 0xFF:
+        kind, length = struct.unpack_from(">xBH", head, start)
         if 0xC0 <= kind <= 0xCF and kind not in (0xC4, 0xC8, 0xCC):
-            height, width = struct.unpack_from(">HH", head, at + 5)
+            height, width = struct.unpack_from(">HH", head, start + 5)
             return width, height
-        at += 2 + length
+        start += 2 + length
     return None
 
 
@@ -182,7 +183,8 @@ def file_tokens(data: Any, count: Callable[[str], int]) -> int:
     if kind.startswith("audio/"):
         return audio_tokens(body)
     key = len(body), hash(body)
-    if (pages := _pages.get(key)) is None:
+    pages = _pages.get(key)
+    if pages is None:
         pages = _page_count(body)
         if len(_pages) >= _REMEMBERED:
             _pages.clear()
@@ -235,12 +237,12 @@ def notes_of(parts: Sequence[Mapping[str, Any]]) -> list[str | None]:
     >>> notes_of([{"type": "text", "text": "Hi."}, {"type": "file", "file": {"filename": "a.pdf", "file_data": data}}])
     [None, '[file left out, too long: a.pdf, application/pdf, 60 kB]']
     """
-    places = [at for at, part in enumerate(parts) if is_media(part)]
+    places = [place for place, part in enumerate(parts) if is_media(part)]
     found: list[str | None] = [None] * len(parts)
-    for number, at in enumerate(places, 1):
+    for number, place in enumerate(places, 1):
         which = f" {number} of {len(places)}" if len(places) > 1 else ""
-        kind, *details = _about(parts[at])
-        found[at] = f"[{kind}{which} left out, too long: {', '.join(details) or 'of unknown size'}]"
+        kind, *details = _about(parts[place])
+        found[place] = f"[{kind}{which} left out, too long: {', '.join(details) or 'of unknown size'}]"
     return found
 
 
@@ -255,14 +257,15 @@ def with_notes(parts: Sequence[Mapping[str, Any]], numbers: Collection[int]) -> 
 
 def _about(part: Mapping[str, Any]) -> list[str]:
     """Return what is known of an image, a file or audio: its sort, its name, its type and its size."""
-    held = next((part[key] for key in _HELD if isinstance(part.get(key), Mapping)), part)
+    inner = next((part[key] for key in _HOLDERS if isinstance(part.get(key), Mapping)), part)
     sort = next((sort for sort in ("image", "audio") if sort in str(part.get("type"))), "file")
-    name = held.get("filename") or part.get("filename") or part.get("title") or held.get("file_id")
-    data = next((value for key in _DATA if isinstance(value := held.get(key, part.get(key)), str)), "")
+    name = inner.get("filename") or part.get("filename") or part.get("title") or inner.get("file_id")
+    values = [inner.get(key, part.get(key)) for key in _DATA]
+    data = next((value for value in values if isinstance(value, str)), "")
     head, _, body = data.rpartition("base64,")
-    kind = head.removeprefix("data:").partition(";")[0] or held.get("media_type") or held.get("mimeType")
-    kind = kind or (f"audio/{held['format']}" if isinstance(held.get("format"), str) else None)
+    kind = head.removeprefix("data:").partition(";")[0] or inner.get("media_type") or inner.get("mimeType")
+    kind = kind or (f"audio/{inner['format']}" if isinstance(inner.get("format"), str) else None)
     size = f"{max(1, round(len(body) * 3 / 4 / 1_000)):,} kB" if body and "://" not in body[:10] else None
     where = body[:_LONGEST_NAME] if body and size is None else None
-    details = (str(one)[:_LONGEST_NAME] for one in (name, kind, size, where) if one)
+    details = (str(detail)[:_LONGEST_NAME] for detail in (name, kind, size, where) if detail)
     return [sort, *details]

@@ -89,7 +89,8 @@ def _shifted(keys: Sequence[MessageKey], counts: Mapping[str, int]) -> list[Mess
 def rows_by_key(known: KnownMessages, keys: Collection[MessageKey]) -> dict[tuple[str, int], MessageRow]:
     """Return the messages that are known, by those of these keys that they have, and some others."""
     most = max((key.nth for key in keys), default=0)
-    return {row[:2]: row for row in known.find({key.said for key in keys}, most)}
+    hashes = {key.said for key in keys}
+    return {row[:2]: row for row in known.find(hashes, most)}
 
 
 def name_hash(session: str | None) -> str:
@@ -185,7 +186,7 @@ class MessageTable:
 
     def find(self, said: Collection[str], most: int) -> list[MessageRow]:
         """Return the messages with these hashes that are the `most`-th of their hash at most."""
-        return [row for words in said for row in self._rows.get(words, ())[:most]]
+        return [*chain.from_iterable(self._rows.get(words, ())[:most] for words in said)]
 
     def count(self, said: Collection[str]) -> dict[str, int]:
         """Return how many messages there are with each of these hashes."""

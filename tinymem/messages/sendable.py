@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from tinymem.steps.content import as_text, encodable, to_json
@@ -77,7 +78,8 @@ def plain(text: str, longest: int) -> str:
 
 def raw_calls(message: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     """Return the tool calls of a message as they are; the older `function_call` is one of them."""
-    if calls := message.get("tool_calls"):
+    calls = message.get("tool_calls")
+    if calls:
         return calls  # type: ignore[no-any-return]
     older = message.get("function_call")
     return [{"function": older}] if isinstance(older, Mapping) and isinstance(older.get("name"), str) else []
@@ -129,7 +131,7 @@ def _content(role: str, content: Any, has_calls: bool, extra_keys: Collection[st
         return (None if has_calls and not content.strip() else encodable(content)), []
     if content is None or not isinstance(content, Sequence):
         return (None if has_calls else "") if content is None else encodable(to_json(content)), []
-    parts = [part for given in content for part in _part(given, role, extra_keys)]
+    parts = [*chain.from_iterable(_part(given, role, extra_keys) for given in content)]
     if role != "user":
         moved = [part for part in parts if part["type"] not in ("text", "refusal")]
         parts = [part for part in parts if part["type"] in ("text", "refusal")]
@@ -147,7 +149,8 @@ def _part(part: Any, role: str, extra_keys: Collection[str]) -> Iterable[Message
         return
     formed = _refusal(part) if role == "assistant" else None
     formed = formed or _image(part) or _file(part) or _audio(part)
-    if formed is None and (text := as_text([part])).strip():
+    text = "" if formed else as_text([part])
+    if text.strip():
         formed = {"type": "text", "text": encodable(text)}
     if formed:
         yield {**formed, **{key: part[key] for key in extra_keys if part.get(key) is not None}}
@@ -166,9 +169,9 @@ def _image(part: Mapping[str, Any]) -> Message | None:
     given = image if isinstance(image, Mapping) else {"url": image, "detail": part.get("detail")}
     url = given.get("url")
     if image is None and part.get("type") == "image":
-        held: Mapping[str, Any] = source if isinstance(source, Mapping) else part
-        kind = held.get("media_type") or held.get("mimeType") or held.get("mime_type")
-        url = held.get("url") or f"data:{kind};base64,{held.get('data')}"
+        inner: Mapping[str, Any] = source if isinstance(source, Mapping) else part
+        kind = inner.get("media_type") or inner.get("mimeType") or inner.get("mime_type")
+        url = inner.get("url") or f"data:{kind};base64,{inner.get('data')}"
     if not isinstance(url, str) or not url.isascii() or not url.startswith(("https://", "http://", "data:image/")):
         return None
     detail = {"detail": given["detail"]} if given.get("detail") in _DETAILS else {}
@@ -178,7 +181,8 @@ def _image(part: Mapping[str, Any]) -> Message | None:
 def _file(part: Mapping[str, Any]) -> Message | None:
     """Return a file as OpenAI has it, from the form of its chat, its Responses API or Anthropic; a text as text."""
     file = part if part.get("type") == "input_file" else part.get("file")
-    if part.get("type") == "document" and isinstance(source := part.get("source"), Mapping):
+    source = part.get("source")
+    if part.get("type") == "document" and isinstance(source, Mapping):
         if source.get("type") == "text" and isinstance(source.get("data"), str):
             return {"type": "text", "text": encodable(source["data"])} if source["data"].strip() else None
         data = f"data:{source.get('media_type')};base64,{source.get('data')}" if source.get("data") else None

@@ -76,7 +76,7 @@ def encoding_name(name: str) -> str:
     import tiktoken
     from tiktoken.model import encoding_name_for_model
 
-    known = sorted(one for one in tiktoken.list_encoding_names() if not one.endswith("_offline"))
+    known = sorted(known for known in tiktoken.list_encoding_names() if not known.endswith("_offline"))
     if name not in known:
         try:
             name = encoding_name_for_model(name)
@@ -120,7 +120,8 @@ def _slices(text: str) -> Iterator[str]:
     start = 0
     while start < len(text):
         end = start + _SLICE
-        if end < len(text) and (found := _UP_TO_A_SPLIT.match(text, start, end)):
+        found = _UP_TO_A_SPLIT.match(text, start, end) if end < len(text) else None
+        if found:
             end = found.end()
         yield text[start:end]
         start = end
@@ -162,7 +163,8 @@ class TiktokenCounter:
         """Count a long text, and remember the number alone: the text would take the room of all others."""
         key = len(text), hash(text)
         known = self._known_long
-        if (found := known.get(key)) is None:
+        found = known.get(key)
+        if found is None:
             found = sum(len(self._encoding.encode_ordinary(part)) for part in _slices(text))
             self._known_long = {**known, key: found} if len(known) < _LONG else {key: found}
         return found
@@ -278,9 +280,11 @@ def _count_content(content: Any, counter: TokenCounter, format: str | None) -> i
 def _count_part(part: Any, counter: TokenCounter, format: str | None) -> int:
     if not isinstance(part, Mapping):
         return counter.count(part if isinstance(part, str) else to_json(part))
-    if (tokens := media_tokens(part, counter.count, format)) is not None:
+    tokens = media_tokens(part, counter.count, format)
+    if tokens is not None:
         return tokens
-    if isinstance(inner := part.get("content"), (list, tuple)):  # a result, with parts of its own
+    inner = part.get("content")
+    if isinstance(inner, (list, tuple)):  # a result, with parts of its own
         return counter.count(to_json({**part, "content": ""})) + _count_content(inner, counter, format)
     return counter.count(as_text([part]) if "text" in part else to_json(part))
 
@@ -339,6 +343,7 @@ class Prices:
     def count(self, step: Step) -> int:
         """Count the tokens of `step` as it is sent, overhead included."""
         messages = step.to_messages(style=self._style)
-        if self._left_out:
-            messages = [{key: message[key] for key in message.keys() - self._left_out} for message in messages]
+        for message in messages:
+            for key in self._left_out:
+                message.pop(key, None)
         return sum(count_message(message, self._counter) for message in messages)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from tinymem.errors import MessageError, describe_type
@@ -60,8 +61,8 @@ class _ToolTurn:
 
     def takes(self, result: Mapping[str, Any]) -> bool:
         """Keep `result`, if it answers a call of this turn that has none yet; return True then."""
-        waiting = [at for at in range(len(self.calls)) if at not in self.results]
-        found = answered_by(result, [self.calls[at] for at in waiting])
+        waiting = [place for place in range(len(self.calls)) if place not in self.results]
+        found = answered_by(result, [self.calls[place] for place in waiting])
         if found is not None:
             self.results[waiting[found]] = result
         return found is not None
@@ -116,14 +117,16 @@ def valid(
                 continue
             message = {"role": "user", "content": add_label("Observation", message.get("content"))}
         formed, moved = sendable(message, extra_keys)
-        if (calls := raw_calls(message)) and (message["role"] == "assistant" or not is_empty(formed.get("content"))):
-            turns.append(turn := _ToolTurn(formed, moved, [_open(call) for call in calls]))
+        calls = raw_calls(message)
+        if calls and (message["role"] == "assistant" or not is_empty(formed.get("content"))):
+            turn = _ToolTurn(formed, moved, [_open(call) for call in calls])
+            turns.append(turn)
             latest |= {call.given: turn for call in turn.calls if call.given}
             entries.append(turn)
         else:
             shown = [] if is_empty(formed.get("content")) else [formed]
             entries.append([*shown, *_apart(f"In the message of the {message['role']}:", moved)])
-    return [sent for entry in entries for sent in _flat(entry, take, extra_keys)]
+    return [*chain.from_iterable(_flat(entry, take, extra_keys) for entry in entries)]
 
 
 def _open(call: Mapping[str, Any]) -> OpenCall:
@@ -142,10 +145,10 @@ def _flat(entry: _ToolTurn | list[Message], take: Callable[[str], str], extra_ke
     if isinstance(entry, list):
         return entry
     pairs = zip(entry.message["tool_calls"], entry.calls, strict=True)
-    sent = [{**call, "id": take(own.given)} for call, own in pairs]
+    sent = [{**call, "id": take(opened.given)} for call, opened in pairs]
     results, shown = [], entry.moved and [{"type": "text", "text": "In the message of the assistant:"}, *entry.moved]
-    for at, call in enumerate(sent):
-        result, moved = _result(entry.results.get(at), call["id"], extra_keys)
+    for place, call in enumerate(sent):
+        result, moved = _result(entry.results.get(place), call["id"], extra_keys)
         results.append(result)
         if moved:
             what = f"What call {call['id']} returned:"

@@ -229,9 +229,9 @@ class ActionStep(Step):
 
     @classmethod
     def _from_fields(cls, fields: dict[str, Any]) -> Step:
-        kinds = {"tool_calls": ToolCall, "signals": Signal}
-        made = {name: [kind(**one) for one in fields[name]] for name, kind in kinds.items() if name in fields}
-        return cls(**{**fields, **made})
+        calls = [ToolCall(**record) for record in fields.pop("tool_calls", ())]
+        signals = [Signal(**record) for record in fields.pop("signals", ())]
+        return cls(tool_calls=calls, signals=signals, **fields)
 
     @property
     def reasoning(self) -> Content | None:
@@ -292,11 +292,10 @@ class ActionStep(Step):
             yield Part("signal", f"[{signal.type}] {signal.message}")
         for call in self.tool_calls:
             yield Part("call", call.text)
-        for at, (content, error) in enumerate(
-            [(c.observation, c.error) for c in self.results] or [(self.output, self.failure)]
-        ):
-            yield Part("observation", as_text(content), 1 + at)
-            yield Part("error", error or "", 1 + at)
+        results = [(call.observation, call.error) for call in self.results] or [(self.output, self.failure)]
+        for number, (content, error) in enumerate(results, 1):
+            yield Part("observation", as_text(content), number)
+            yield Part("error", error or "", number)
 
     def _render(self, summary_mode: bool, style: Style) -> list[Message]:
         said = None if summary_mode else self.thought
@@ -352,10 +351,9 @@ class ActionStep(Step):
         calls = tuple(_with_shorter_arguments(call, max_length) for call in self.tool_calls)
         if calls == self.tool_calls:
             return self
-        layers = [
-            {**layer, "set": {key: value for key, value in layer.get("set", {}).items() if key != "tool_calls"}}
-            for layer in self.overlay
-        ]
+        layers = [dict(layer) for layer in self.overlay]
+        for layer in layers:
+            layer["set"] = {key: value for key, value in layer.get("set", {}).items() if key != "tool_calls"}
         return self.evolve(tool_calls=calls, overlay=layers)
 
     def map_observations(self, change: Change, change_error: Change | None = None) -> ActionStep:
@@ -388,13 +386,13 @@ def _with_shorter_arguments(call: ToolCall, most: int) -> ToolCall:
     return dataclasses.replace(call, arguments=to_json(shorter) if isinstance(call.arguments, str) else shorter)
 
 
-def _check_all(name: str, held: Iterable[object], kind: type) -> None:
-    for one in held:
-        if not isinstance(one, kind):
-            raise StepError(f"{name} must be of type {kind.__name__}, not {safe_repr(one)}")
+def _check_all(name: str, values: Iterable[object], kind: type) -> None:
+    for value in values:
+        if not isinstance(value, kind):
+            raise StepError(f"{name} must be of type {kind.__name__}, not {safe_repr(value)}")
 
 
-def _one_of(names: str, one: _T | None, other: _T | None) -> _T | None:
-    if one is not None and other is not None:
+def _one_of(names: str, first: _T | None, second: _T | None) -> _T | None:
+    if first is not None and second is not None:
         raise StepError(f"give {names}, not both")
-    return other if one is None else one
+    return second if first is None else first

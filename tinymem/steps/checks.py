@@ -131,9 +131,9 @@ def check_iterable(name: str, values: Iterable[T]) -> Iterable[T]:
 def check_strings(name: str, values: Iterable[str]) -> list[str]:
     """Check a list of strings, and return it as a new list."""
     found = list(check_iterable(name, values))
-    for one in found:
-        if not isinstance(one, str):
-            raise InputError(f"{name} must be a list of strings, and {describe_type(one)} is in it")
+    for value in found:
+        if not isinstance(value, str):
+            raise InputError(f"{name} must be a list of strings, and {describe_type(value)} is in it")
     return found
 
 

@@ -103,10 +103,10 @@ def _freeze(value: Any, levels: int, known: dict[int, tuple[int, Any]]) -> Any:
     least, found = known.get(id(value), (MOST_DEPTH + 1, None))
     if levels < least:  # not seen yet, or with more levels left than now
         if isinstance(value, (list, tuple)):
-            items = [_freeze(one, levels - 1, known) for one in value]
+            items = [_freeze(item, levels - 1, known) for item in value]
             found = tuple(items) if isinstance(value, tuple) else FrozenList(items)
         else:
-            found = FrozenDict((key, _freeze(one, levels - 1, known)) for key, one in value.items())
+            found = FrozenDict((key, _freeze(item, levels - 1, known)) for key, item in value.items())
         known[id(value)] = levels, found
     return found
 
@@ -121,9 +121,9 @@ def to_mutable(value: Any) -> Any:
     if type(value) in _ATOMS:
         return value
     if isinstance(value, Mapping):
-        return {key: to_mutable(one) for key, one in value.items()}
+        return {key: to_mutable(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [to_mutable(one) for one in value]
+        return [to_mutable(item) for item in value]
     return copy.deepcopy(value)
 
 
@@ -147,9 +147,8 @@ def _part_text(part: Mapping[str, Any]) -> str:
     for key in ("text", "refusal", "content"):
         if isinstance(part.get(key), str):
             return str(part[key])
-    if part.get("type") == "document" and (text := _document_text(part)):
-        return text
-    return f"[{part.get('type', 'part')}]"
+    text = _document_text(part) if part.get("type") == "document" else ""
+    return text or f"[{part.get('type', 'part')}]"
 
 
 def _document_text(part: Mapping[str, Any]) -> str:
@@ -159,10 +158,10 @@ def _document_text(part: Mapping[str, Any]) -> str:
     if isinstance(source, Mapping):
         texts.append(source.get("data") if source.get("type") == "text" else None)
         inner = source.get("content") if source.get("type") == "content" else None
-        texts += [as_text(inner) if isinstance(inner, str) else None]
-        texts += (
-            [one.get("text") for one in inner if isinstance(one, Mapping)] if isinstance(inner, (list, tuple)) else []
-        )
+        if isinstance(inner, str):
+            texts.append(inner)
+        elif isinstance(inner, (list, tuple)):
+            texts += [block.get("text") for block in inner if isinstance(block, Mapping)]
     return "\n".join(text for text in texts if isinstance(text, str) and text)
 
 

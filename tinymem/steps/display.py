@@ -91,8 +91,8 @@ class _Repr(reprlib.Repr):
     def repr_set(self, x: Set[Any], level: int) -> str:
         members = islice(x, None if len(x) <= SORTED else self._length + 1)
         ranked = sorted(
-            (type_name(one), one if type(one) in (int, float, str) else 0, short_repr(one, self._length))
-            for one in members
+            (type_name(member), member if type(member) in (int, float, str) else 0, short_repr(member, self._length))
+            for member in members
         )
         shown = f"{{{', '.join(text for *_, text in ranked)}}}" if ranked else ""
         return shown if shown and type(x) is set else f"{type_name(x)}({shown})"
@@ -100,15 +100,16 @@ class _Repr(reprlib.Repr):
     repr_frozenset = repr_set
 
     def repr_instance(self, x: Any, level: int) -> str:
-        own: object = type(x).__repr__
+        representation: object = type(x).__repr__
         for base in CONTAINERS:
-            if isinstance(x, base) and own is base.__repr__:  # a class of somebody's own, with the repr of its base
+            # A class of somebody's own has the repr of its base
+            if isinstance(x, base) and representation is base.__repr__:
                 found: str = getattr(self, f"repr_{base.__name__}")(x, level)
                 return found
         names: tuple[str, ...] = ()
-        if isinstance(x, tuple) and getattr(own, "__module__", "") == "collections":  # a named tuple
+        if isinstance(x, tuple) and getattr(representation, "__module__", "") == "collections":  # a named tuple
             names = getattr(x, "_fields", ())
-        elif dataclasses.is_dataclass(x) and hasattr(own, "__wrapped__") and not isinstance(x, type):
+        elif dataclasses.is_dataclass(x) and hasattr(representation, "__wrapped__") and not isinstance(x, type):
             names = tuple(field.name for field in dataclasses.fields(x) if field.repr)
         if names:
             return f"{type_name(x)}({', '.join(f'{name}={self.repr1(getattr(x, name), level - 1)}' for name in names)})"

@@ -47,7 +47,8 @@ def redact_step(step: StepT, redact: Redact | None) -> StepT:
     if redact is None or not isinstance(step, Step):
         return step
     record = step.to_dict()
-    if marks := marks_of(step):  # ids too
+    marks = marks_of(step)  # ids too
+    if marks:
         record["metadata"] = {key: value for key, value in record["metadata"].items() if key not in marks}
     fields = {name: value if name in _KEPT else _field(name, value, redact) for name, value in record.items()}
     if fields == record:
@@ -63,10 +64,14 @@ def _field(name: str, value: Any, redact: Redact) -> Any:
     if name == "overlay":
         return [_layer(layer, redact) for layer in value]
     if name == "signals":
-        return [{key: redact(text) for key, text in signal.items()} for signal in value]
+        return [_signal(signal, redact) for signal in value]
     if name == "metadata":
         return redact_json(value, redact)
     return _content(value, redact)
+
+
+def _signal(signal: Mapping[str, str], redact: Redact) -> dict[str, str]:
+    return {key: redact(text) for key, text in signal.items()}
 
 
 def _call(call: Mapping[str, Any], redact: Redact) -> dict[str, Any]:
@@ -90,16 +95,16 @@ def _arguments(value: Any, redact: Redact) -> Any:
 
 def _layer(layer: Mapping[str, Any], redact: Redact) -> dict[str, Any]:
     """Redact what a message had beyond its rendering."""
-    changed = {
-        key: value
-        if key in _KEPT_OF_MESSAGES
-        else _native(value, redact)
-        if key == "native"
-        else [_overlaid(call, redact) for call in value]
-        if key == "tool_calls" and isinstance(value, list)
-        else _content(value, redact)
-        for key, value in layer.get("set", {}).items()
-    }
+    changed: dict[str, Any] = {}
+    for key, value in layer.get("set", {}).items():
+        if key in _KEPT_OF_MESSAGES:
+            changed[key] = value
+        elif key == "native":
+            changed[key] = _native(value, redact)
+        elif key == "tool_calls" and isinstance(value, list):
+            changed[key] = [_overlaid(call, redact) for call in value]
+        else:
+            changed[key] = _content(value, redact)
     return {**layer, "set": changed} if changed else dict(layer)
 
 

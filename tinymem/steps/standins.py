@@ -13,8 +13,8 @@ from typing import Any
 from tinymem.steps.step import Step, StepT
 from tinymem.steps.types import MessageStep, SummaryStep, TaskStep
 
-__all__ = ["COVERS", "REVISION", "SEEN", "covers_of", "find_stand_ins", "is_request", "is_stand_in", "marks_of",
-           "newest_of", "newest_request", "rank", "sources_of"]  # fmt: skip
+__all__ = ["COVERS", "REVISION", "SEEN", "covered_ids", "covers_of", "find_stand_ins", "is_from_user", "is_request",
+           "is_stand_in", "marks_of", "newest_of", "newest_request", "rank", "sources_of"]  # fmt: skip
 
 COVERS = "covers"
 SEEN = "tinymem_seen"  # ids of other steps that the strategy was given: the stand-in may quote them too
@@ -25,10 +25,16 @@ def covers_of(step: Step) -> tuple[str, ...]:
     """Return the ids of the steps that `step` stands for, oldest first; none for a step that stands for itself."""
     if isinstance(step, SummaryStep):
         return tuple(step.covers)
-    if (held := step.metadata.get(COVERS)) is None:
-        return ()
-    ids = _ids(held)
+    ids = _ids(step.metadata.get(COVERS))
     return ids if step.id in ids else ()  # somebody's own metadata may be called so
+
+
+def covered_ids(steps: Iterable[Step]) -> dict[str, None]:
+    """Return the ids of steps, and of all that they stand for, each once and in order."""
+    found: dict[str, None] = {}
+    for step in steps:
+        found |= dict.fromkeys((*covers_of(step), step.id))
+    return found
 
 
 def find_stand_ins(steps: Iterable[Step]) -> list[Step]:
@@ -49,8 +55,10 @@ def sources_of(step: Step) -> tuple[str, ...]:
 
 def marks_of(step: Step) -> dict[str, Any]:
     """Return the metadata that a strategy gave `step`: ids and a number, never text that somebody wrote."""
-    own = (COVERS, SEEN, REVISION) if is_stand_in(step) else (REVISION,) if _revision(step) else ()
-    return {key: step.metadata[key] for key in own if key in step.metadata}
+    keys: tuple[str, ...] = (REVISION,) if _revision(step) else ()
+    if is_stand_in(step):
+        keys = COVERS, SEEN, REVISION
+    return {key: step.metadata[key] for key in keys if key in step.metadata}
 
 
 def rank(step: Step) -> tuple[int, int, int]:
@@ -65,8 +73,8 @@ def newest_of(steps: Iterable[Step], kind: type[StepT]) -> StepT | None:
     >>> newest_of([TaskStep("Ship it"), TaskStep("[Summary] ...", id="a", metadata={"covers": ["a"]})], TaskStep).task
     'Ship it'
     """
-    own = [step for step in steps if isinstance(step, kind) and not is_stand_in(step)]
-    return own[-1] if own else None
+    found = [step for step in steps if isinstance(step, kind) and not is_stand_in(step)]
+    return found[-1] if found else None
 
 
 def _revision(step: Step) -> int:
@@ -84,6 +92,11 @@ def is_request(step: Step) -> bool:
     return isinstance(step, MessageStep) and step.role == "user" and bool(step.content)
 
 
+def is_from_user(step: Step) -> bool:
+    """Return True for what a user said, and for a task."""
+    return is_request(step) or isinstance(step, TaskStep)
+
+
 def newest_request(steps: Sequence[Step]) -> Step | None:
     """Return what a user said last, where something was done for it and no task came after it; or None.
 
@@ -92,6 +105,6 @@ def newest_request(steps: Sequence[Step]) -> Step | None:
     >>> newest_request([MessageStep("user", "Hello"), TaskStep("Ship it")])
     """
     for step in reversed(steps):
-        if (is_request(step) or isinstance(step, TaskStep)) and not is_stand_in(step):
+        if is_from_user(step) and not is_stand_in(step):
             return step if is_request(step) and step is not steps[-1] else None
     return None

@@ -122,8 +122,8 @@ class Step:
                 "step_number must be an int or None, pinned a bool, "
                 f"not {safe_repr(self.step_number)} and {safe_repr(self.pinned)}"
             )
-        held = vars(self)
-        held["timestamp"] = _in_utc(self.timestamp)
+        fields = vars(self)
+        fields["timestamp"] = _in_utc(self.timestamp)
         if self.metadata is not NOTHING or self.overlay:
             if (
                 not isinstance(self.metadata, Mapping)
@@ -131,7 +131,7 @@ class Step:
                 or not all(map(_is_layer, self.overlay))
             ):
                 raise StepError("metadata must be a mapping, and overlay a list of {'set': mapping, 'drop': list}")
-            held.update(metadata=freeze(self.metadata), overlay=tuple(map(freeze, self.overlay)))
+            fields.update(metadata=freeze(self.metadata), overlay=tuple(map(freeze, self.overlay)))
 
     def _set(self, **values: Any) -> None:
         vars(self).update(values)  # a frozen dataclass refuses setattr, and object.__setattr__ is slower
@@ -155,7 +155,8 @@ class Step:
         Raises:
             StepError: The step has no such field, or the field cannot have that value.
         """
-        if unknown := changes.keys() - {f.name for f in dataclasses.fields(self)}:
+        unknown = changes.keys() - {f.name for f in dataclasses.fields(self)}
+        if unknown:
             raise StepError(f"{type(self).__name__} has no field {', '.join(sorted(unknown))}")
         copy = object.__new__(type(self))
         vars(copy).update(vars(self))
@@ -251,7 +252,8 @@ class Step:
         if not isinstance(record, Mapping):
             raise StepError(f"a step's record must be a mapping, not {type(record).__name__}")
         fields = dict(record)
-        if (version := fields.pop("format", None)) != FORMAT:
+        version = fields.pop("format", None)
+        if version != FORMAT:
             raise FormatError(
                 f"format {safe_repr(version)} is not one that this version reads ({FORMAT}): upgrade tinymem"
             )
@@ -292,7 +294,7 @@ def _plain(value: Any) -> Any:
         return value.isoformat()
     if isinstance(value, Recorded):
         values = [(f.name, getattr(value, f.name)) for f in dataclasses.fields(value)]
-        return {name: _plain(held) for name, held in values if held is not None}
+        return {name: _plain(field) for name, field in values if field is not None}
     if isinstance(value, Mapping):
         return {str(k): _plain(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
@@ -310,9 +312,9 @@ def _read_time(value: str) -> datetime:
 def check_steps(name: str, values: Iterable[StepT]) -> list[StepT]:
     """Check steps, from any iterable, and return them as a list."""
     found = list(check_iterable(name, values))
-    for one in found:
-        if not isinstance(one, Step):
-            raise InputError(f"{name} must be a list of steps, and {describe_type(one)} is in it")
+    for step in found:
+        if not isinstance(step, Step):
+            raise InputError(f"{name} must be a list of steps, and {describe_type(step)} is in it")
     return found
 
 
@@ -324,7 +326,8 @@ def are_same(steps: Sequence[Step], others: Sequence[Step]) -> bool:
 def check_texts(holder: object, *names: str) -> None:
     """Raise StepError unless these fields are strings or None."""
     for name in names:
-        if (value := getattr(holder, name)) is not None:
+        value = getattr(holder, name)
+        if value is not None:
             check_text(holder, name, value)
 
 
@@ -337,7 +340,8 @@ def check_text(holder: object, name: str, value: object) -> None:
 def _in_utc(when: Time) -> datetime:
     if isinstance(when, datetime) and when.tzinfo is timezone.utc:
         return when
-    if (moment := to_utc("timestamp", when, StepError)) is None:
+    moment = to_utc("timestamp", when, StepError)
+    if moment is None:
         raise StepError("timestamp must be a datetime or seconds since 1970, not None")
     try:
         return moment.astimezone(timezone.utc)

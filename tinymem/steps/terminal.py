@@ -96,8 +96,11 @@ def truncate_to_cells(text: str, width: int) -> str:
     """
     if count_cells(text) <= width:
         return text
-    kept, used = 0, 1  # for the ellipsis
-    while kept < len(text) and (used := used + _cells_of(text[kept])) <= width:
+    kept, room = 0, width - 1  # the ellipsis takes a cell
+    for character in text:
+        room -= _cells_of(character)
+        if room < 0:
+            break
         kept += 1
     return f"{text[:kept]}…" if width > 0 else ""
 
@@ -167,7 +170,7 @@ class Table:
     def lines(self, width: int | None = None) -> Iterator[Line]:
         """Yield the table, columns two spaces apart, in lines of at most `width` cells."""
         titles = [column.title for column in self.columns]
-        rows = [[safe(cell) for cell in row] for row in self.rows]
+        rows = [[*map(safe, row)] for row in self.rows]
         if any(titles):
             rows.insert(0, titles)
         widths = [max(map(count_cells, cells)) for cells in zip(*rows, strict=True)]
@@ -228,8 +231,11 @@ class Shown:
 
     def text(self, width: int | None = None) -> str:
         """Return the report in lines of at most `width` cells."""
-        lines = ("".join(text for text, _ in line).rstrip() for line in self._lines(width))
-        return "\n".join(lines if width is None else (truncate_to_cells(line, width) for line in lines))
+        lines = []
+        for pieces in self._lines(width):
+            line = "".join(text for text, _ in pieces).rstrip()
+            lines.append(line if width is None else truncate_to_cells(line, width))
+        return "\n".join(lines)
 
     def _lines(self, width: int | None) -> Iterator[Line]:
         for block in self.blocks():

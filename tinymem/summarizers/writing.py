@@ -17,7 +17,7 @@ from tinymem.messages.tokens import Prices
 from tinymem.protocols import Summarizer, Summarizes, TokenCounter
 from tinymem.recall.render import fenced, quoted
 from tinymem.steps.content import as_text, clean
-from tinymem.steps.standins import covers_of
+from tinymem.steps.standins import covered_ids
 from tinymem.steps.step import Step
 from tinymem.steps.types import SummaryStep
 
@@ -69,7 +69,7 @@ class SummaryWriter:
             The summary; None where there is none, or no room for it.
         """
         last = covered[-1]
-        covers = tuple(dict.fromkeys(id for step in covered for id in (*covers_of(step), step.id)))
+        covers = tuple(covered_ids(covered))
         summary = SummaryStep(
             "", covers, id=last.id, step_number=last.step_number, session=last.session, timestamp=last.timestamp,
             metadata={"summarizer": self.summarizer.name},
@@ -88,11 +88,14 @@ class SummaryWriter:
             for step in covered
         ]
         body = self._body(opened, left, left if most is None else min(left, most))
-        while body := fitted(body, left, self.counter):
+        body = fitted(body, left, self.counter)
+        while body:
             text = summary_block(body, covers)
-            if (over := self.counter.count(text) - room) <= 0:
+            over = self.counter.count(text) - room
+            if over <= 0:
                 return text
             left -= over  # the fence's name depends on its content, and costs a token more or less
+            body = fitted(body, left, self.counter)
         return ""
 
     def _body(self, steps: Sequence[Step], max_tokens: int, most: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from itertools import chain
 
 from tinymem.errors import BudgetError
 from tinymem.messages.fitting import LEAST, most_characters
@@ -146,7 +147,7 @@ class AdaptiveMemoryManager(MemoryManager):
                 tokens_needed(kept, costs, self.max_tokens, {"newest group": least})
             # the next steps want some of the room
             newest = self._fitted(sent[-1], max(self.low_water, (base + self.max_tokens) // 2) - base, fixed)
-        return [step for group in [*earlier, newest] for step in group]
+        return [*chain.from_iterable([*earlier, newest])]
 
     def _fitted(self, sent: RenderedGroup, room: int, fixed: Collection[str]) -> Group:
         """A group with its texts as long as `room` tokens allow."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from itertools import chain
 from threading import Lock
 
 from tinymem.protocols import FileNote
@@ -34,7 +36,8 @@ class WindowChanges:
         """Return groups of a window without the lines that a later step of the window took away."""
         changes = Changes(_Notes(self._notes_of(window)))
         changes.read(window)
-        return [[self._current(step, changes) for step in group] for group in groups]
+        current = partial(self._current, changes)
+        return [[*map(current, group)] for group in groups]
 
     def _notes_of(self, window: Sequence[Step]) -> list[FileNote]:
         with self._lock:
@@ -43,9 +46,9 @@ class WindowChanges:
             for step in window:
                 if step.step_number is not None and step.id not in self._notes:
                     self._notes[step.id] = self._taker.notes_of(step)
-            return [note for step in window for note in self._notes.get(step.id, ())]
+            return [*chain.from_iterable(self._notes.get(step.id, ()) for step in window)]
 
-    def _current(self, step: Step, changes: Changes) -> Step:
+    def _current(self, changes: Changes, step: Step) -> Step:
         parts, gone = step.parts(), dict[str, Sequence[Span]]()
         for place, part in enumerate(parts):
             spans = changes.since(step, parts, place, 0, len(part.text)).spans

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 
 from tinymem.messages.fitting import most_characters
 from tinymem.recall.passages import MOST, cut
@@ -17,7 +18,7 @@ from tinymem.steps.content import Content, left_out
 from tinymem.steps.step import Step
 from tinymem.steps.types import MessageStep
 
-__all__ = ["cut_middle", "cut_pieces", "excerpt", "long_texts", "newest_cut", "replace_texts"]
+__all__ = ["cut_middle", "cut_pieces", "excerpt", "long_texts", "newest_cut", "replace_texts", "results_of"]
 
 LEAST = 200  # characters of a slice: less says nothing without its context
 LONG = 600  # a text of up to so many characters stays whole
@@ -32,10 +33,16 @@ def long_texts(step: Step, most: int = LONG) -> list[str]:
     """Return texts of `step` over `most` characters that may be shortened: results, messages; none of a pinned step."""
     found: list[Content | None] = []
     if isinstance(step, ActionStep):
-        found = [r for call in step.tool_calls for r in (call.observation, call.error)] + [step.output, step.failure]
+        found = results_of(step)
     elif isinstance(step, MessageStep):
         found = [step.content]
     return [] if step.pinned else [text for text in found if isinstance(text, str) and len(text) > most]
+
+
+def results_of(step: ActionStep) -> list[Content | None]:
+    """Return what an action gave: the results and errors of its calls, and its own."""
+    pairs = [(call.observation, call.error) for call in step.tool_calls]
+    return [*chain.from_iterable(pairs), step.output, step.failure]
 
 
 def replace_texts(step: Step, texts: Mapping[str, str]) -> Step:
@@ -60,8 +67,11 @@ def cut_pieces(text: str) -> list[Slice]:
     spans = _between_marks(text)
     if len(spans) == 1:
         return cut(text)
-    long = [(start, end) for start, end in spans if end - start >= LEAST]
-    return [(start + a, start + b) for start, end in long for a, b in cut(text[start:end], MOST)]
+    found: list[Slice] = []
+    for start, end in spans:
+        if end - start >= LEAST:
+            found += [(start + first, start + last) for first, last in cut(text[start:end], MOST)]
+    return found
 
 
 def excerpt(text: str, slices: Iterable[Slice]) -> str:
@@ -72,10 +82,13 @@ def excerpt(text: str, slices: Iterable[Slice]) -> str:
     """
     spans = _between_marks(text)
     head = text.find("\n", 0, HEAD + 1)
-    kept = _merged([*([(0, head)] if head > 0 else []), *(_widened(s, spans) for s in slices)], spans)
+    wanted = [_widened(piece, spans) for piece in slices]
+    if head > 0:
+        wanted.append((0, head))
     shown, last = [], 0
-    for start, end in [*kept, (len(text), len(text))]:
-        if gone := _characters(text[last:start]):
+    for start, end in [*_merged(wanted, spans), (len(text), len(text))]:
+        gone = _characters(text[last:start])
+        if gone:
             mark = left_out(gone)
             mark = mark if last else mark[1:]
             shown.append(mark if start < len(text) else mark[:-1])
@@ -107,7 +120,11 @@ def newest_cut(
 
 
 def _cut(steps: Sequence[Step], length: int) -> list[Step]:
-    return [replace_texts(step, {text: cut_middle(text, length) for text in long_texts(step, LEAST)}) for step in steps]
+    shorter: list[Step] = []
+    for step in steps:
+        texts = {text: cut_middle(text, length) for text in long_texts(step, LEAST)}
+        shorter.append(replace_texts(step, texts))
+    return shorter
 
 
 def _between_marks(text: str) -> list[Slice]:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from tinymem.errors import InputError, describe_callable, describe_type
 from tinymem.messages.conversion import groups
 from tinymem.steps.actions import ActionStep
-from tinymem.steps.standins import COVERS, REVISION, SEEN, covers_of, rank, sources_of
+from tinymem.steps.standins import COVERS, REVISION, SEEN, covered_ids, covers_of, rank, sources_of
 from tinymem.steps.step import Step, are_same
 from tinymem.steps.types import MessageStep, SummaryStep
 from tinymem.window.strategy import critical
@@ -129,13 +129,15 @@ class _Outcome:
         """Return the new steps by their places. Together they cover all that was removed."""
         gone = [place for place in range(len(self._before)) if place not in self._kept]
         placed = self._place([*gone])
-        removed = _ids_of([self._before[place] for place in gone])
-        seen = dict.fromkeys(id for step in self._before for id in (*sources_of(step), step.id))
+        removed = covered_ids([self._before[place] for place in gone])
+        seen: dict[str, None] = {}
+        for step in self._before:
+            seen |= dict.fromkeys((*sources_of(step), step.id))
         found: dict[int, Step] = {}
         covered = 0  # of those that are gone, by a new step before
         for number, place in enumerate(sorted(placed), 1):
             end = bisect_right(gone, place) if number < len(placed) else len(gone)
-            covers = _ids_of([self._before[index] for index in gone[covered:end]])
+            covers = covered_ids([self._before[index] for index in gone[covered:end]])
             covered = end
             found[place] = _stand_in(placed[place], self._before[place], covers, removed, seen)
         return found
@@ -170,11 +172,6 @@ def _stand_in(step: Step, old: Step, covers: dict[str, None], removed: dict[str,
         metadata[COVERS] = [*covers]
     place = {"id": old.id, "step_number": old.step_number, "session": step.session or old.session}
     return _with_rank(old, step.evolve(**place, pinned=False, metadata=metadata))
-
-
-def _ids_of(steps: Sequence[Step]) -> dict[str, None]:
-    """Ids of the steps, and of what they stand for, in order."""
-    return dict.fromkeys(id for step in steps for id in (*covers_of(step), step.id))
 
 
 def _with_rank(old: Step, new: Step) -> Step:

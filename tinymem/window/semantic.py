@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TypeAlias
 
 from tinymem.errors import InputError, describe_type
@@ -30,7 +31,7 @@ from tinymem.window.strategy import (
     newest_that_fit,
 )
 
-__all__ = ["QUERY_GROUPS", "QUERY_STEPS", "SemanticPruning", "default_query", "semantic_pruning"]
+__all__ = ["QUERY_STEPS", "SemanticPruning", "default_query", "newest_asked_for", "semantic_pruning"]
 
 WindowQuery: TypeAlias = str | Callable[[Sequence[Step]], str] | None
 
@@ -130,16 +131,20 @@ class SemanticPruning:
         asked = default_query if self.query is None else self.query
         text = asked if isinstance(asked, str) else asked(steps)
         if candidates and used < self.target and text.strip():
-            listed = [step for group in candidates for step in group]
-            found = self.index.score(listed, text)
+            found = self.index.score([*chain.from_iterable(candidates)], text)
             filled = Filling(candidates, found, self.price, costs, self.target - used, self.shorten).fill()
             kept += self.changes.apply(steps, filled) if self.shorten else filled
         return in_order(steps, [*kept, *recent])
 
 
+def newest_asked_for(steps: Sequence[Step]) -> list[Step]:
+    """Return the steps of the QUERY_GROUPS newest groups, which say what is needed now."""
+    return [*chain.from_iterable(groups(steps[-QUERY_STEPS:])[-QUERY_GROUPS:])]
+
+
 def default_query(steps: Sequence[Step], task: Step | None = None) -> str:
     """Return the newest groups as a stretch, behind the beginning of the task: the given, or the current one."""
-    newest = [step for group in groups(steps[-QUERY_STEPS:])[-QUERY_GROUPS:] for step in group]
+    newest = newest_asked_for(steps)
     if task is None:
         request = newest_request(steps)
         task = newest_of(steps, TaskStep) if request is None or request in newest else request

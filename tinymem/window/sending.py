@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 
 from tinymem.messages.conversion import groups, messages_of_each
 from tinymem.messages.sendable import raw_calls
@@ -19,7 +20,7 @@ from tinymem.steps.step import Message, Step, Style, are_same
 from tinymem.steps.types import MessageStep
 from tinymem.window.strategy import Group
 
-__all__ = ["MessageRenderer", "Note", "RenderedGroup", "copies"]
+__all__ = ["MessageRenderer", "Note", "RenderedGroup", "copies", "tokens_of"]
 
 _SOURCE = "\0source"  # a key under which messages carry their source through the repair
 
@@ -54,6 +55,11 @@ class RenderedGroup:
     def first(self) -> str:
         """The id of its first step, which tells groups apart."""
         return self.group[0].id
+
+    @cached_property
+    def step_ids(self) -> list[str]:
+        """The ids of its steps."""
+        return [step.id for step in self.group]
 
     def with_note(self, note: Note) -> RenderedGroup:
         """Return the group with a note behind it."""
@@ -155,19 +161,27 @@ class MessageRenderer:
 
     def tokens(self, steps: Sequence[Step]) -> int:
         """Count the tokens of all messages, and of what stands before the reply."""
-        return PER_REPLY + sum(sent.tokens for sent in self(steps))
+        return PER_REPLY + tokens_of(self(steps))
+
+
+def tokens_of(sent: Iterable[RenderedGroup]) -> int:
+    """Sum up the tokens of groups."""
+    return sum(group.tokens for group in sent)
 
 
 def copies(sent: Sequence[RenderedGroup]) -> list[Message]:
     """Messages of groups, one after the other, that the caller may change."""
-    return [to_mutable(message) for group in sent for message in group.messages]
+    return [*map(to_mutable, chain.from_iterable(group.messages for group in sent))]
 
 
 def _identified(step: Step, messages: list[Message]) -> list[Message]:
     """The messages of a step with the ids that its calls have in it: those that came with it may be none."""
     if isinstance(step, MessageStep) and step.role == "tool":
         return [_answering(message, step.tool_call_id) for message in messages]
-    if not isinstance(step, ActionStep) or not messages or not (raw := raw_calls(messages[0])):
+    if not isinstance(step, ActionStep) or not messages:
+        return messages
+    raw = raw_calls(messages[0])
+    if not raw:
         return messages
     calls = [{**call, "id": known.id} for call, known in zip(raw, step.tool_calls, strict=True)]
     results = zip(messages[1:], (call.id for call in step.results), strict=True)

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Sequence
 from datetime import datetime, timezone
 from functools import lru_cache, partial
+from itertools import chain
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
@@ -61,21 +62,22 @@ class StepIndex:
     def score(self, steps: Sequence[Step], text: str) -> ScoredCandidates:
         """Score the passages of `steps`, in order of time, by their relevance to `text`: those that are candidates.
 
-        The numbers of the steps in the catalog are their places in `steps`.
+        The numbers of the steps in the snapshot are their places in `steps`.
         """
         with self._lock:
             entries = self._entries_of(steps)
             query = self._query(text)
         rows: list[tuple[Any, ...]] = []
+        words = []
         for number, (step, passages) in enumerate(zip(steps, entries, strict=True)):
             origin, milestone = (step.type, step.session, step.speaker, 0.0), is_milestone(step)
             for place, said in passages:
                 rows.append((len(rows) + 1, number, *place, said.vector, *origin, said.identifiers, "", milestone))
-        catalog = Snapshot(self._embedder.dimensions).with_tail(rows)
-        lexical = search_words(query.topic, catalog.id, [said.words for passages in entries for _, said in passages])
-        return ScoredCandidates.of(
-            query, catalog, gather(query, catalog, lexical, np.ones(len(catalog), np.bool_), None)
-        )
+                words.append(said.words)
+        snapshot = Snapshot(self._embedder.dimensions).with_tail(rows)
+        lexical = search_words(query.topic, snapshot.id, words)
+        found = gather(query, snapshot, lexical, np.ones(len(snapshot), np.bool_), None)
+        return ScoredCandidates.of(query, snapshot, found)
 
     def _entries_of(self, steps: Sequence[Step]) -> list[list[_Passage]]:
         keys = [(step.id, *step.parts()) for step in steps]
@@ -83,7 +85,7 @@ class StepIndex:
         new = {
             key: passages_of(step, pieces=cut_pieces) for key, step in zip(keys, steps, strict=True) if key not in found
         }
-        texts = self._texts_of([row for rows in new.values() for row in rows])
+        texts = self._texts_of([*chain.from_iterable(new.values())])
         for key, rows in new.items():
             found[key] = [_Passage((row.part, row.start, row.end, row.kind, row.asks), texts[row.text]) for row in rows]
         self._entries |= found

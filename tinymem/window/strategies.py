@@ -20,6 +20,7 @@ from tinymem.steps.content import Content, as_text, map_text, shorten
 from tinymem.steps.ids import utc_now
 from tinymem.steps.step import Step, Style
 from tinymem.steps.types import MessageStep
+from tinymem.window.excerpts import results_of
 from tinymem.window.outcome import Outcomes
 from tinymem.window.strategy import (
     LOW_WATER,
@@ -278,5 +279,5 @@ def _with_short_results(step: Step, max_length: int) -> Step:
 def _results(step: Step) -> list[Content | None]:
     """Return the contents of this step that came from outside."""
     if isinstance(step, ActionStep):
-        return [step.output, step.failure, *(r for call in step.tool_calls for r in (call.observation, call.error))]
+        return results_of(step)
     return [step.content] if isinstance(step, MessageStep) and step.role in ("tool", "function") else []

@@ -87,17 +87,22 @@ def tokens_needed(
     kept: Sequence[Group], costs: Mapping[str, int], max_tokens: int, more: Mapping[str, int] | None = None
 ) -> int:
     """Count what the groups that must stay cost, with `more` by name; BudgetError if that is too much."""
+    return sum_fixed([(group, cost_of(group, costs)) for group in kept], max_tokens, more)
+
+
+def sum_fixed(fixed: Iterable[tuple[Group, int]], budget: int, more: Mapping[str, int] | None = None) -> int:
+    """Sum up the tokens of groups that must stay, of the reply, and of `more` by name; BudgetError over the budget."""
     parts = {"reply": PER_REPLY, **(more or {})}
-    for group in kept:
+    for group, tokens in fixed:
         name = "current task"
         if any(isinstance(step, SystemPromptStep) for step in group):
             name = "system prompt"
         elif any(step.pinned for step in group):
             name = "pinned steps"
-        parts[name] = parts.get(name, 0) + cost_of(group, costs)
+        parts[name] = parts.get(name, 0) + tokens
     needed = sum(parts.values())
-    if needed > max_tokens:
-        raise BudgetError(needed, max_tokens, parts)
+    if needed > budget:
+        raise BudgetError(needed, budget, parts)
     return needed
 
 

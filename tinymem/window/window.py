@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeGuard, TypeVar
+from typing import Any, TypeVar
 
 from tinymem.errors import InputError, describe_type
-from tinymem.messages.answers import open_calls, pending_calls
+from tinymem.messages.answers import call_ids, is_result, open_calls, pending_calls, without_lone_results
 from tinymem.messages.conversion import messages_from_steps, steps_from_messages
 from tinymem.steps.checks import Time, check_iterable, to_utc
 from tinymem.steps.collection import StepCollection, Steps
@@ -23,7 +23,7 @@ from tinymem.steps.types import CORRECTS, ActionStep, MessageStep, SystemPromptS
 from tinymem.window.outcome import Outcomes, steps_of
 from tinymem.window.strategy import Pruner, PruneReport, check_report
 
-__all__ = ["Change", "Window", "is_result", "note_calls", "render_window", "steps_of_session"]
+__all__ = ["Change", "Window", "note_calls", "render_window", "steps_of_session"]
 
 T = TypeVar("T")
 
@@ -238,8 +238,10 @@ def mark_corrected(steps: Sequence[Step]) -> list[Step]:
     >>> [step.text for step in mark_corrected([old, new])]
     ['It is 80.\n(corrected by #2)', 'It is 81.']
     """
-    corrections = [step for step in steps if CORRECTS in step.metadata]
-    newer = {id: number_of(step) for step in corrections for id in corrected_ids(step)}
+    newer: dict[str, int] = {}
+    for step in steps:
+        if CORRECTS in step.metadata:
+            newer.update(dict.fromkeys(corrected_ids(step), number_of(step)))
     if not newer:
         return [*steps]
     marked: list[Step] = []
@@ -260,8 +262,7 @@ def note_calls(step: Step, waiting: dict[str, int]) -> None:
 def render_window(steps: Sequence[Step], summary_mode: bool, style: Style) -> list[Message]:
     """Render steps as chat messages; a tool message whose call is not among them is text, and left out as `"tools"`."""
     if style == "tools":
-        called = {call.id for step in steps if isinstance(step, ActionStep) for call in step.tool_calls}
-        steps = [step for step in steps if not is_result(step) or step.tool_call_id in called]
+        steps = without_lone_results(steps)
     return messages_from_steps(steps, summary_mode, style)
 
 
@@ -274,11 +275,6 @@ def steps_of_session(steps: Sequence[StepT], session: str | None) -> list[StepT]
     in_session = [step for step in steps if step.session in (session, None)]
     if len(in_session) == len(steps):
         return in_session
-    called = {call.id for step in in_session if isinstance(step, ActionStep) for call in step.tool_calls}
+    called = call_ids(in_session)
     ids = {step.id for step in in_session}
     return [step for step in steps if step.id in ids or (is_result(step) and step.tool_call_id in called)]
-
-
-def is_result(step: Step) -> TypeGuard[MessageStep]:
-    """Return whether a step is a tool's result."""
-    return isinstance(step, MessageStep) and step.role == "tool"

@@ -21,8 +21,8 @@ from tinymem.memory.context.window import Choice, Window, choose, least, with_re
 from tinymem.messages.tokens import PER_MESSAGE, PER_REPLY, count_message
 from tinymem.recall import Excerpt, Recall
 from tinymem.steps.step import Message
-from tinymem.steps.types import SystemPromptStep
 from tinymem.window.sending import MessageRenderer, RenderedGroup
+from tinymem.window.strategy import sum_fixed
 
 __all__ = ["Blocks", "assemble", "extend"]
 
@@ -85,7 +85,8 @@ def assemble(
     stable: list[Part] = [*lead, *history, *earlier[len(lead) :]]
     changing: list[Part] = [*pad, *_recalled(recalled, sending), *newest]
     parts = [*stable, *changing]
-    if note := _note_tokens(parts, choice.note, budget - PER_REPLY - _tokens(parts)):
+    note = _note_tokens(parts, choice.note, budget - PER_REPLY - _tokens(parts))
+    if note:
         behind = [*takewhile(lambda part: part.role in PROMPTS, stable)]
         stable.insert(len(behind), AddedMessage("note", note, dict(NOTE)))
     parts = [*stable, *changing]
@@ -103,7 +104,8 @@ def _choose_groups(
     Raises:
         BudgetError: The fixed groups do not fit, or the newest messages that the caller gave do not.
     """
-    cost = _fixed_cost(window, budget)
+    fixed = [(sent.group, sent.tokens) for sent in window.groups if sent.first in window.fixed and sent.tokens]
+    cost = sum_fixed(fixed, budget)
     room = budget - cost
     choice = choose(window, room, int(shares.window * room), whole, moves_in_jumps)
     shown = {group.first for group in (*choice.earlier, *choice.newest)}
@@ -177,18 +179,14 @@ def _groups_since(last: Prompt, window: Window, groups: Mapping[str, RenderedGro
     places = [place for place, group in enumerate(window.groups) if group.first in sent]
     if not places or (window.given is not None and sent.keys() - groups.keys()):
         return None
-    if not all(_are_same(sent[first], group) for first, group in groups.items() if first in sent):
+    known = [(sent[first], group) for first, group in groups.items() if first in sent]
+    if any(before.step_ids != now.step_ids for before, now in known):  # a call may have got a result since
         return None
     end = places[-1] + 1
     must_show = {*window.fixed, window.request}
     if any(group.first in must_show and group.first not in sent for group in window.groups[:end]):
         return None
     return window.groups[end:]
-
-
-def _are_same(sent: RenderedGroup, group: RenderedGroup) -> bool:
-    """Return whether a group is the one that was sent; a call may have got a result since."""
-    return [step.id for step in sent.group] == [step.id for step in group.group]
 
 
 def _send(shown: RenderedGroup, whole: RenderedGroup, fixed: Collection[str]) -> SentGroup:
@@ -207,8 +205,12 @@ def _recalled(recalled: Recall, sending: MessageRenderer) -> list[AddedMessage]:
 def _corrections(parts: Iterable[Part], before: Iterable[Part] = ()) -> tuple[Excerpt, ...]:
     """Return what stands in the notes of these parts, and not in those of the parts before."""
     sent = [part.shown.note for part in before if isinstance(part, SentGroup)]
-    notes = [part.shown.note for part in parts if isinstance(part, SentGroup)]
-    return tuple(excerpt for note in notes if note and note not in sent for excerpt in note.excerpts)
+    found: list[Excerpt] = []
+    for part in parts:
+        note = part.shown.note if isinstance(part, SentGroup) else None
+        if note and note not in sent:
+            found += note.excerpts
+    return tuple(found)
 
 
 def _tokens(parts: Iterable[Part]) -> int:
@@ -235,18 +237,3 @@ def _note_tokens(parts: Sequence[Part], note: int, room: int) -> int:
     """Return `note` if it fits `room` and the messages begin with the assistant, which not every API takes; else 0."""
     begun = next((part.role for part in parts if part.role and part.role not in PROMPTS), "")
     return note if 0 <= note <= room and begun == "assistant" else 0
-
-
-def _fixed_cost(window: Window, budget: int) -> int:
-    """Return the tokens of the groups that are always shown. Raises BudgetError where they do not fit."""
-    costs = {"reply": PER_REPLY}
-    for one in window.groups:
-        if one.first not in window.fixed:
-            continue
-        name = "pinned steps" if any(step.pinned for step in one.group) else "current task"
-        name = "system prompt" if any(isinstance(step, SystemPromptStep) for step in one.group) else name
-        if one.tokens:
-            costs[name] = costs.get(name, 0) + one.tokens
-    if (needed := sum(costs.values())) > budget:
-        raise BudgetError(needed, budget, costs)
-    return needed

@@ -141,9 +141,9 @@ class Context:
         ...     memory.fit([{"role": "user", "content": "Hi."}], session="s1").to("anthropic")
         {'messages': [{'role': 'user', 'content': [{'type': 'text', 'text': 'Hi.'}]}]}
         """
-        own = self.conversation
-        if own is not None and format in (None, own.format):
-            return own.write(self.entries, stable=self.stable, cache_control=cache_control)
+        given = self.conversation
+        if given is not None and format in (None, given.format):
+            return given.write(self.entries, stable=self.stable, cache_control=cache_control)
         return write_messages(self.messages, format or "openai", stable=self.stable, cache_control=cache_control)
 
     def __repr__(self) -> str:
@@ -157,7 +157,9 @@ class Context:
             width: The columns of a line at most; any number unless given.
         """
         head = [f"{self.tokens} of {self.budget} tokens, {len(self.messages)} messages", safe(self.recalled.note)]
-        lines = [line for text in head if text for line in wrap_to_cells(text, width or len(text) * 2)]
+        lines: list[str] = []
+        for text in filter(None, head):
+            lines += wrap_to_cells(text, width or len(text) * 2)
         for line in Table(_COLUMNS, [_row(item) for item in self.items]).lines(width):
             lines.append("".join(text for text, _ in line).rstrip())
         return "\n".join(lines)

@@ -84,11 +84,11 @@ class Contexts:
         with self._while_open():
             self._window.catch_up()
             steps, has_others = self._sessions.steps(session)
-            positions, partial = {**self._window.positions}, {*self._window.shortened}
+            positions, shortened = {**self._window.positions}, {*self._window.shortened}
             whole = 0 if has_others or self._archive.journal.any_archived() else 1
         recall = self._recall(Questions.of(steps) if query is None else Questions(query, ""), when, None)
         sending = self._sending[style]
-        window = window_of(steps, sending, positions_of(sending(steps)) if has_others else positions, partial)
+        window = window_of(steps, sending, positions_of(sending(steps)) if has_others else positions, shortened)
         blocks = Blocks(recall, self._episodes, self._scratchpad, query is not None)
 
         def made(window: Window) -> Context:
@@ -197,8 +197,10 @@ def _with_or_without(made: Callable[[Window], Context], corrected: Window, plain
 def episodes_block(episodes: Episodes, archive: Archive, tokens: int) -> Block:
     """Make the block of episodes: the whole history, what is old in outline."""
     old = archive.corrections
-    shown = [one for one in episodes.within(tokens - FENCE) if not any(one.first <= n <= one.last for n in old)]
-    shown = [*map(episodes.current, shown)]
+    shown = []
+    for episode in episodes.within(tokens - FENCE):
+        if not any(episode.first <= number <= episode.last for number in old):
+            shown.append(episodes.current(episode))
     while shown:
         body = "\n".join(map(str, shown))
         text = fenced("episodes", "summaries of earlier steps, by their numbers", body, archive.key)

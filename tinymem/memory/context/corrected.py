@@ -34,20 +34,21 @@ def with_corrections(
     corrections = archive.corrections
     if not corrections:
         return window
-    newer = {one.first: _newer(one, window, corrections) for one in window.groups}
-    wanted = {new for pairs in newer.values() for new in pairs}
+    newer = {sent.first: _newer(sent, window, corrections) for sent in window.groups}
+    wanted = set().union(*newer.values())
     steps = archive.fetch(sorted(wanted.difference(without))) if wanted else {}
     steps = {number: step for number, step in steps.items() if only is None or only.accepts(step)}
-    groups = [_noted(one, newer[one.first], steps, window, archive) for one in window.groups]
+    groups = [_noted(sent, newer[sent.first], steps, window, archive) for sent in window.groups]
     return replace(window, groups=groups, corrections=corrections)
 
 
-def _newer(one: RenderedGroup, window: Window, corrections: Mapping[int, int]) -> dict[int, list[int]]:
+def _newer(sent: RenderedGroup, window: Window, corrections: Mapping[int, int]) -> dict[int, list[int]]:
     """Return the numbers of what corrects steps of a group, each with the numbers of these steps."""
     found: dict[int, list[int]] = {}
-    for step in one.group:
+    for step in sent.group:
         for number in _numbers(step, window):
-            if (new := corrections.get(number)) is not None:
+            new = corrections.get(number)
+            if new is not None:
                 found.setdefault(new, []).append(number)
     return found
 
@@ -58,16 +59,16 @@ def _numbers(step: Step, window: Window) -> list[int]:
 
 
 def _noted(
-    one: RenderedGroup, newer: Mapping[int, list[int]], steps: Mapping[int, Step], window: Window, archive: Archive
+    sent: RenderedGroup, newer: Mapping[int, list[int]], steps: Mapping[int, Step], window: Window, archive: Archive
 ) -> RenderedGroup:
     """Return a group with its note, if one of its corrections may be shown."""
     excerpts = [*_excerpts(newer, steps)]
     if not excerpts:
-        return one
+        return sent
     counter = window.sending.counter
     message: Message = {"role": "user", "content": block_of(excerpts, archive.key)}
-    shown = tuple(replace(each, tokens=counter.count(each.text)) for each in excerpts)
-    return one.with_note(Note(message, count_message(message, counter), shown))
+    shown = tuple(replace(excerpt, tokens=counter.count(excerpt.text)) for excerpt in excerpts)
+    return sent.with_note(Note(message, count_message(message, counter), shown))
 
 
 def _excerpts(newer: Mapping[int, list[int]], steps: Mapping[int, Step]) -> Iterable[Excerpt]:

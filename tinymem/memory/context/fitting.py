@@ -51,14 +51,14 @@ def facts_about(session: str, now: Time | None, metadata: Mapping[str, Any] | No
 
 
 @contextmanager
-def indices_given(at: Sequence[int]) -> Iterator[None]:
-    """Raise errors about messages with their indices in the caller's list, which are `at` of the messages inside."""
+def indices_given(indices: Sequence[int]) -> Iterator[None]:
+    """Raise errors about messages with their `indices` in the caller's list, by their places among those inside."""
     try:
         yield
     except MessageError as error:
-        if error.index is None or at[error.index] == error.index:
+        if error.index is None or indices[error.index] == error.index:
             raise
-        raise MessageError(str(error).partition(": ")[2], at[error.index]) from error
+        raise MessageError(str(error).partition(": ")[2], indices[error.index]) from error
 
 
 class Fitting:
@@ -83,7 +83,7 @@ class Fitting:
         history.conversation = conversation = conversation_from(items, format, history.conversation)
         messages, known = conversation.messages, conversation.kept
         roles = enumerate(message["role"] for message in messages)
-        first = next((at for at, role in roles if role not in PROMPTS), len(messages))
+        first = next((index for index, role in roles if role not in PROMPTS), len(messages))
         history.prompts = [_prompt(message, index, about) for index, message in enumerate(messages[:first])]
         count = len(messages) - first
         if known == history.count == count:
@@ -105,7 +105,8 @@ class Fitting:
         """Archive messages behind what a session has, prompts too, and return the number of steps that were added."""
         messages = conversation_from(items, format).messages
         indices = [index for index, message in enumerate(messages) if not self._is_added(message)]
-        steps = [as_message(step) for step in _convert([messages[index] for index in indices], indices, about)]
+        new = [messages[index] for index in indices]
+        steps = [as_message(step) for step in _convert(new, indices, about)]
         kept = self._as_kept(steps, about)
         return len(self._window.archive_messages(Messages(kept, keys_of(kept), is_history=False)))
 

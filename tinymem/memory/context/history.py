@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from tinymem.memory.context.questions import Questions
-from tinymem.memory.context.window import Window, fit_request
+from tinymem.memory.context.window import Window, fit_request, positions_of
 from tinymem.messages.conversion import groups
 from tinymem.messages.formats.conversation import ItemConversation
 from tinymem.messages.recognition import MessageKey
@@ -138,10 +138,9 @@ class History:
         rendered = self._as_sent(sending)
         first = rendered.reach(budget)
         shown = rendered.groups[first:]
-        positions = {step.id: rendered.starts[at] for at, one in enumerate(shown, first) for step in one.group}
         front = [rendered.sending.rendered([step], CallIds()) for step in self.prompts]
-        positions |= {one.first: 0 for one in front}
-        fixed, partial = {one.first for one in front}, set[str]()
+        fixed, partial = {prompt.first for prompt in front}, set[str]()
+        positions = {**dict.fromkeys(fixed, 0), **positions_of(shown, rendered.starts[first:])}
         task = self._task
         if task is not None:
             place = rendered.place_of(task)
@@ -211,7 +210,8 @@ class RenderedGroups:
         for group in groups(steps[end:]):
             self.groups.append(self.sending.rendered(group, self._ids))
             self.starts.append(tokens)
-            self.ends.append(end := end + len(group))
+            end += len(group)
+            self.ends.append(end)
             tokens += self.groups[-1].tokens
 
     def place_of(self, step: int) -> int:

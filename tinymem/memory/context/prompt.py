@@ -168,9 +168,9 @@ class Prompt:
     def context(self, window: Window, budget: int) -> Context:
         """Return the messages, and the report of them."""
         each = [part.entries(window.given, window.partial) for part in self.parts]
-        entries = tuple(entry for some in each for entry in some)
+        entries = tuple(chain.from_iterable(each))
         stable = sum(map(len, each[: self.stable]))
-        messages = [one.message for one in entries]
+        messages = [entry.message for entry in entries]
         items = partial(_report, self.parts, window.steps)
         about = self.recalled, entries, stable
         return Context(messages, self.tokens, budget, *about, report=items, corrections=self.corrections)
@@ -178,57 +178,62 @@ class Prompt:
 
 def _numbers_shown(sent: Iterable[RenderedGroup], cut: Collection[str], given: Given | None) -> set[int]:
     """Return the numbers of the steps that are shown with all that was said in them."""
-    noted = {number for one in sent if one.note for number in one.note.numbers}
-    there = [step for one in sent for step in one.group if step.is_sent and step.id not in cut]
-    if given is not None:
-        return noted | {number for step in there for number in given.numbers(step)}
-    return noted | {step.step_number for step in there if step.step_number is not None}
+    numbers: set[int] = set()
+    for group in sent:
+        numbers |= group.note.numbers if group.note else set()
+        for step in group.group:
+            if not step.is_sent or step.id in cut:
+                continue
+            if given is not None:
+                numbers.update(given.numbers(step))
+            elif step.step_number is not None:
+                numbers.add(step.step_number)
+    return numbers
 
 
 def entries_of(
-    one: RenderedGroup, given: Given | None, cut: Collection[str], whole: Sequence[RenderedGroup] = ()
+    sent: RenderedGroup, given: Given | None, cut: Collection[str], whole: Sequence[RenderedGroup] = ()
 ) -> list[Entry]:
     """Return the entries of a group that is shown.
 
     Args:
-        one: The group.
+        sent: The group.
         given: The caller's own messages, where there are any.
         cut: Ids of steps that are not whole.
         whole: The groups as they would be sent whole, those that are shown shortened at least.
     """
-    originals = {
-        (each.group[source[0]].id, source[1]): message
-        for each in whole
-        for message, source in zip(each.messages, each.sources, strict=True)
-        if source is not None
-    }
+    originals: dict[tuple[str, int], Message] = {}
+    for group in whole:
+        for message, source in zip(group.messages, group.sources, strict=True):
+            if source is not None:
+                originals[group.group[source[0]].id, source[1]] = message
     entries: list[Entry] = []
-    for message, own, source in zip(one.messages, to_mutable(one.messages), one.sources, strict=True):
+    for message, copy, source in zip(sent.messages, to_mutable(sent.messages), sent.sources, strict=True):
         if source is None:
-            if one.note is not None and message is one.note.message:
-                entries.append(Entry(own, "recalled", None, tuple(excerpt.step for excerpt in one.note.excerpts)))
+            if sent.note is not None and message is sent.note.message:
+                entries.append(Entry(copy, "recalled", None, tuple(excerpt.step for excerpt in sent.note.excerpts)))
                 continue
-            entries.append(Entry(own, "placeholder" if own["role"] == "tool" else "moved", None, tuple(one.group)))
+            entries.append(Entry(copy, "placeholder" if copy["role"] == "tool" else "moved", None, tuple(sent.group)))
             continue
-        step, place = one.group[source[0]], source[1]
+        step, place = sent.group[source[0]], source[1]
         inputs = given.inputs(step) if given else ()
         index = inputs[place] if place < len(inputs) else None
         is_cut = step.id in cut and message != originals.get((step.id, place))
         native = step.overlay[place].get("set", {}).get(NATIVE) if place < len(step.overlay) else None
-        entries.append(Entry(own, "message", index, (step,), is_cut, native and to_mutable(native)))
+        entries.append(Entry(copy, "message", index, (step,), is_cut, native and to_mutable(native)))
     return entries
 
 
-def _corrected_by(one: RenderedGroup, step: Step) -> str:
+def _corrected_by(sent: RenderedGroup, step: Step) -> str:
     """Return what says by which step one of a group was corrected, if a note behind it does."""
-    excerpts = one.note.excerpts if one.note else ()
+    excerpts = sent.note.excerpts if sent.note else ()
     newer = [excerpt.step.step_number for excerpt in excerpts if step.step_number in excerpt.corrects]
     return f"corrected by #{newer[0]}" if newer else ""
 
 
 def _report(parts: Iterable[Part], steps: Sequence[Step]) -> tuple[Item, ...]:
     """Return an item for every step that is shown or recalled, or is not."""
-    items = [item for part in parts for item in part.items()]
+    items = [*chain.from_iterable(part.items() for part in parts)]
     items.sort(key=lambda item: TIERS.index(item.tier))
     seen = {item.step.id for item in items}
     items += [Item("out", step, 0, None, "over the window's share") for step in steps if step.id not in seen]

@@ -18,6 +18,7 @@ from tinymem.memory.context.prompt import Prompt
 from tinymem.memory.context.window import Window
 from tinymem.protocols.settings import REWRITES
 from tinymem.stores.filter import Filter
+from tinymem.window.sending import tokens_of
 
 __all__ = ["Prompts"]
 
@@ -112,8 +113,8 @@ class Prompts:
         added. A window that has up to the share `whole` of the budget is sent whole, unless the `last` prompt was full.
         """
         groups = window.groups
-        total = sum(one.tokens for one in groups)
-        fixed = sum(one.tokens for one in groups if one.first in window.fixed)
+        total = tokens_of(groups)
+        fixed = tokens_of(group for group in groups if group.first in window.fixed)
         newest = groups[-1].tokens if groups else 0
         if last is not None and last.prompt.tokens + newest > budget:
             whole = 0

@@ -8,14 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tinymem.messages.conversion import groups
 from tinymem.recall.passages import is_announcement
 from tinymem.steps.actions import ActionStep
-from tinymem.steps.standins import is_request
+from tinymem.steps.standins import is_from_user
 from tinymem.steps.step import Step
-from tinymem.steps.types import TaskStep
 from tinymem.stores.words import words
-from tinymem.window.semantic import QUERY_GROUPS, QUERY_STEPS, default_query
+from tinymem.window.semantic import default_query, newest_asked_for
 
 __all__ = ["Questions", "asked_last"]
 
@@ -41,10 +39,10 @@ def asked_last(steps: Sequence[Step]) -> str:
     >>> asked_last([ActionStep("I need the ticket of module alder.", tool_name="build", observation="done")])
     'I need the ticket of module alder.'
     """
-    newest = [step for group in groups(steps[-QUERY_STEPS:])[-QUERY_GROUPS:] for step in group]
-    for step in reversed(newest):
-        is_person = is_request(step) or isinstance(step, TaskStep)
-        if said := step.text if is_person else _words_of_agent(step):
+    for step in reversed(newest_asked_for(steps)):
+        is_person = is_from_user(step)
+        said = step.text if is_person else _words_of_agent(step)
+        if said:
             is_question = len(said) <= LONGEST and (is_person or not _announces(said))
             return said if is_question else ""
     return ""

@@ -7,17 +7,19 @@ back to it: as many tokens of its own steps as have left the window, the newest.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from tinymem.archive.archive import Archive
 from tinymem.archive.durable_window import DurableWindow
 from tinymem.archive.window_rows import CLEARED
+from tinymem.messages.answers import without_lone_results
 from tinymem.protocols import StepRow
 from tinymem.steps.content import clean
-from tinymem.steps.standins import covers_of, find_stand_ins, is_request
+from tinymem.steps.standins import covered_ids, covers_of, is_from_user
 from tinymem.steps.step import Step
-from tinymem.steps.types import ActionStep, SystemPromptStep, TaskStep
-from tinymem.window.window import is_result, steps_of_session
+from tinymem.steps.types import SystemPromptStep, TaskStep
+from tinymem.window.window import steps_of_session
 
 __all__ = ["Sessions"]
 
@@ -39,27 +41,28 @@ class Sessions:
         name = session
         if session is None:
             name = next((step.session for step in reversed(shown) if step.session is not None), None)
-        own = [step for step in steps_of_session(shown, name) if not self._is_mixed(step, name)]
-        if name is None or len(own) == len(shown):
+        in_window = [step for step in steps_of_session(shown, name) if not self._is_mixed(step, name)]
+        if name is None or len(in_window) == len(shown):
             return shown, False
-        stays = {step.id for step in own}
+        stays = {step.id for step in in_window}
         room = sum(self._archive.prices.count(step) for step in shown if step.id not in stays)
-        found = {step.step_number: step for step in [*self._earlier(name, own, room), *own]}
+        found = {step.step_number: step for step in [*self._earlier(name, in_window, room), *in_window]}
         return [found[number] for number in sorted(found, key=lambda number: number or 0)], True
 
     def _is_mixed(self, step: Step, session: str | None) -> bool:
         """Return whether a step is a summary that tells of other sessions too."""
-        if not (ids := covers_of(step)):
+        ids = covers_of(step)
+        if not ids:
             return False
         covered = [*self._archive.fetch([*self._archive.journal.numbers(ids).values()]).values()]
         return len(steps_of_session(covered, session)) < len(covered)
 
-    def _earlier(self, session: str, own: Sequence[Step], room: int) -> list[Step]:
+    def _earlier(self, session: str, in_window: Sequence[Step], room: int) -> list[Step]:
         """Return the steps of a session that have left the window: the newest, last request, prompt and task."""
-        shown = {id for step in [*own, *find_stand_ins(own)] for id in (step.id, *covers_of(step))}
-        named = [step for step in own if step.session == session]
+        shown = covered_ids(in_window)
+        named = [step for step in in_window if step.session == session]
         found: list[Step] = []
-        has_request = any(map(_asks, named))
+        has_request = any(map(is_from_user, named))
         for row in self._newest(session):
             if row.id in shown or row.type == SystemPromptStep.type:
                 continue
@@ -67,33 +70,26 @@ class Sessions:
             if room < 0 and has_request:
                 break
             step = self._archive.load(row.record)
-            if room >= 0 or _asks(step):
+            if room >= 0 or is_from_user(step):
                 found.append(step)
-            has_request = has_request or _asks(step)
+            has_request = has_request or is_from_user(step)
         for kind in (SystemPromptStep, TaskStep):
             if not any(isinstance(step, kind) for step in [*named, *found]):
-                found += [self._archive.load(row.record) for row in [*self._newest(session, kind.type)][:1]]
-        return _with_calls(found, own)
+                newest = islice(self._newest(session, kind.type), 1)
+                found += [self._archive.load(row.record) for row in newest]
+        return without_lone_results(found, in_window)
 
     def _newest(self, session: str, type: str | None = None) -> Iterator[StepRow]:
         """Yield the steps of a session since the window was cleared, the newest first."""
         journal, before = self._archive.journal, self._window.next_number
         cleared = journal.setting(CLEARED) or ""
         begin = int(cleared) if cleared.isdecimal() else 0
-        while rows := journal.newest(PAGE if type is None else 1, before, type=type, session=session):
+        most = PAGE if type is None else 1
+        rows = journal.newest(most, before, type=type, session=session)
+        while rows:
             for row in rows:
                 if row.number < begin:
                     return
                 if row.session == clean(session):  # a name that ends in * finds others too
                     yield row
-            before = rows[-1].number
-
-
-def _asks(step: Step) -> bool:
-    return is_request(step) or isinstance(step, TaskStep)
-
-
-def _with_calls(steps: Sequence[Step], others: Collection[Step]) -> list[Step]:
-    """Return the steps less the results whose calls are not among them."""
-    called = {call.id for step in [*steps, *others] if isinstance(step, ActionStep) for call in step.tool_calls}
-    return [step for step in steps if not is_result(step) or step.tool_call_id in called]
+            rows = journal.newest(most, rows[-1].number, type=type, session=session)

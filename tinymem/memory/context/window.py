@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, count
+from itertools import accumulate, chain, count
 from typing import Any, Protocol
 
 from tinymem.memory.context.context import NOTE
@@ -17,11 +17,11 @@ from tinymem.messages.media import is_media, media_tokens, with_notes
 from tinymem.messages.tokens import count_message
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.content import Content
-from tinymem.steps.standins import find_stand_ins, newest_of, newest_request
+from tinymem.steps.standins import covers_of, newest_of, newest_request
 from tinymem.steps.step import Step
 from tinymem.steps.types import MessageStep, TaskStep
-from tinymem.window.sending import MessageRenderer, RenderedGroup
-from tinymem.window.strategy import critical
+from tinymem.window.sending import MessageRenderer, RenderedGroup, tokens_of
+from tinymem.window.strategy import critical, split
 
 __all__ = [
     "Choice", "Given", "Window", "choose", "current_task", "fit_request", "fixed_steps", "least", "positions_of",
@@ -75,17 +75,22 @@ def window_of(
     steps: Sequence[Step], sending: MessageRenderer, positions: Mapping[str, int], partial: Collection[str]
 ) -> Window:
     """Return the window of these steps."""
-    sent, wanted = sending(steps), _wanted(steps)
-    fixed = {one.first for one in sent if not wanted.isdisjoint(step.id for step in one.group)}
+    sent = sending(steps)
+    wanted = {step.id for step in critical(steps, "current")}
+    fixed = {group.first for group in sent if not wanted.isdisjoint(group.step_ids)}
     request = newest_request(steps)
-    asked = next((one.first for one in sent if request in one.group), None) if request else None
+    asked = next((group.first for group in sent if request in group.group), None) if request else None
     return Window(sending, steps, sent, fixed, positions, partial, request=asked)
 
 
-def positions_of(sent: Sequence[RenderedGroup]) -> dict[str, int]:
-    """Return how many tokens of these groups come before each step, by id."""
-    starts = accumulate((one.tokens for one in sent), initial=0)
-    return {step.id: start for one, start in zip(sent, starts, strict=False) for step in one.group}
+def positions_of(sent: Sequence[RenderedGroup], starts: Iterable[int] | None = None) -> dict[str, int]:
+    """Return how many tokens come before each step of these groups, by id: of these groups, or what `starts` says."""
+    if starts is None:
+        starts = accumulate((group.tokens for group in sent[:-1]), initial=0)
+    positions: dict[str, int] = {}
+    for group, start in zip(sent, starts, strict=False):
+        positions.update(dict.fromkeys(group.step_ids, start))
+    return positions
 
 
 def with_request(window: Window, room: int) -> Window:
@@ -93,11 +98,11 @@ def with_request(window: Window, room: int) -> Window:
 
     Where the least of it is more than the whole room, it is left out.
     """
-    at = next(at for at, one in enumerate(window.groups) if one.first == window.request)
-    request, cut = fit_request(window.groups[at], room, window.sending)
+    place = [group.first for group in window.groups].index(window.request or "")
+    request, cut = fit_request(window.groups[place], room, window.sending)
     if request.tokens > room:
         return replace(window, request=None)
-    groups = [*window.groups[:at], request, *window.groups[at + 1 :]]
+    groups = [*window.groups[:place], request, *window.groups[place + 1 :]]
     partial = {*window.partial, *cut}
     return replace(window, groups=groups, fixed={*window.fixed, request.first}, partial=partial, request=None)
 
@@ -110,12 +115,8 @@ def fit_request(whole: RenderedGroup, budget: int, sending: MessageRenderer) -> 
 
 def fixed_steps(steps: Sequence[Step]) -> list[Step]:
     """Return what every context holds: newest system prompt, current task and pinned steps, with their groups."""
-    wanted = _wanted(steps)
-    return [step for group in groups(steps) if not wanted.isdisjoint(s.id for s in group) for step in group]
-
-
-def _wanted(steps: Sequence[Step]) -> set[str]:
-    return {step.id for step in critical(steps, "current")}
+    fixed, _ = split(groups(steps), critical(steps, "current"))
+    return [*chain.from_iterable(fixed)]
 
 
 def current_task(steps: Iterable[Step]) -> TaskStep | None:
@@ -145,11 +146,11 @@ def choose(window: Window, room: int, share: int, whole_up_to: float, moves_in_j
     Unless all groups fit the share `whole_up_to` of it, those before the newest one have at most `share` tokens. A
     newest one that does not fit is cut to half of the room, so that recall has the rest, or as far as its files need.
     """
-    others = [one for one in window.groups if one.first not in window.fixed]
+    others = [group for group in window.groups if group.first not in window.fixed]
     whole = [*window.groups[-1:]]
     is_free = bool(whole) and whole[0].first not in window.fixed
     earlier = others[:-1] if is_free else others
-    total = sum(one.tokens for one in others)
+    total = tokens_of(others)
     if whole_up_to == 1 and total <= room:
         return Choice(earlier, whole, whole, -1)
     note, newest = count_message(NOTE, window.sending.counter), whole
@@ -158,9 +159,9 @@ def choose(window: Window, room: int, share: int, whole_up_to: float, moves_in_j
     if is_free:
         left = room - note
         newest = whole if whole[0].tokens <= left else [shorten_group(whole[0], left // 2, left, window.sending)]
-        newest = [one for one in newest if one.tokens <= left]
-        room -= sum(one.tokens for one in newest)
-    end = max((window.positions[step.id] for one in whole for step in one.group), default=0)
+        newest = [group for group in newest if group.tokens <= left]
+        room -= tokens_of(newest)
+    end = max(window.positions[id] for id in whole[0].step_ids) if whole else 0
     jump = max(1, share // 2) if moves_in_jumps else 1
     return Choice(_from_start(earlier, end, window.positions, room - note, share, jump), newest, whole, note)
 
@@ -174,15 +175,14 @@ def _from_start(
     until what is shown has grown over the share, and then jumps by half of it. Summaries stand for what is older than
     the window, so they do not go with its start.
     """
-    stand_ins = {step.id for step in find_stand_ins([one.group[0] for one in rest])}
-    summaries = [one for one in rest if one.first in stand_ins]
-    taken = sum(one.tokens for one in summaries)
+    summaries = [group for group in rest if covers_of(group.group[0])]
+    taken = tokens_of(summaries)
     if summaries and taken <= min(room, share):
-        others = [one for one in rest if one not in summaries]
+        others = [group for group in rest if not covers_of(group.group[0])]
         return [*summaries, *_from_start(others, end, positions, room - taken, share - taken, jump)]
     start = -(-(end - share) // jump) * jump
-    first = next((i for i, one in enumerate(rest) if positions[one.first] >= start), len(rest))
-    shown = sum(one.tokens for one in rest[first:])
+    first = next((place for place, group in enumerate(rest) if positions[group.first] >= start), len(rest))
+    shown = tokens_of(rest[first:])
     while first < len(rest) and shown > min(room, share):
         shown -= rest[first].tokens
         first += 1
@@ -202,14 +202,12 @@ def shorten_group(whole: RenderedGroup, tokens: int, with_files: int, sending: M
     if whole.tokens <= tokens:
         return whole
     left_out: list[Place] = []
-    for place in (*_largest_first(whole, sending), None):
-        for limit in (tokens, with_files) if place else (tokens,):
-            for arguments in (False, True):
-                if cut := _longest(whole, limit, arguments, left_out, sending):
-                    return cut
-        if place:
-            left_out.append(place)
-    return _cut(whole, 0, True, left_out, sending)
+    for place in _largest_first(whole, sending):
+        shown = _longest(whole, tokens, left_out, sending) or _longest(whole, with_files, left_out, sending)
+        if shown:
+            return shown
+        left_out.append(place)
+    return _longest(whole, tokens, left_out, sending) or _cut(whole, 0, True, left_out, sending)
 
 
 def least(whole: RenderedGroup, sending: MessageRenderer) -> RenderedGroup:
@@ -224,15 +222,18 @@ def shortened_ids(shown: RenderedGroup, whole: RenderedGroup) -> set[str]:
 
 
 def _longest(
-    whole: RenderedGroup, tokens: int, arguments: bool, left_out: Collection[Place], sending: MessageRenderer
+    whole: RenderedGroup, tokens: int, left_out: Collection[Place], sending: MessageRenderer
 ) -> RenderedGroup | None:
-    """Return the group with texts as long as `tokens` allow; None if they allow none."""
+    """Return the group with texts, and arguments if need be, as long as `tokens` allow; None if they allow none."""
 
-    def cut(most: int) -> RenderedGroup:
-        return _cut(whole, most, arguments, left_out, sending)
+    def fits(most: int) -> bool:
+        return _cut(whole, most, arguments, left_out, sending).tokens <= tokens
 
-    longest = most_characters(lambda most: cut(most).tokens <= tokens, tokens)
-    return cut(longest) if longest >= 0 else None
+    for arguments in (False, True):
+        longest = most_characters(fits, tokens)
+        if longest >= 0:
+            return _cut(whole, longest, arguments, left_out, sending)
+    return None
 
 
 def _cut(
@@ -242,18 +243,21 @@ def _cut(
     steps = [step.shortened(most) for step in whole.group]
     if arguments:
         steps = [step.shorten_arguments(most) if isinstance(step, ActionStep) else step for step in steps]
-    for at in {at for at, _ in left_out}:
-        steps[at] = _noted(steps[at], {number for step, number in left_out if step == at})
+    for place, step in enumerate(steps):
+        numbers = {number for place_of_step, number in left_out if place_of_step == place}
+        if numbers:
+            steps[place] = _noted(step, numbers)
     return sending.instead(whole, steps)
 
 
 def _largest_first(whole: RenderedGroup, sending: MessageRenderer) -> list[Place]:
     """Return the places of the files in a group."""
-    found = [
-        (-(media_tokens(part, sending.counter.count, sending.format) or 0), (at, number))
-        for at, step in enumerate(whole.group)
-        for number, part in enumerate(part for content in _contents(step) for part in _files(content))
-    ]
+    found: list[tuple[int, Place]] = []
+    for place, step in enumerate(whole.group):
+        files = chain.from_iterable(map(_files, _contents(step)))
+        for number, part in enumerate(files):
+            tokens = media_tokens(part, sending.counter.count, sending.format) or 0
+            found.append((-tokens, (place, number)))
     return [place for _, place in sorted(found)]
 
 
@@ -274,7 +278,7 @@ def _noted(step: Step, numbers: Collection[int]) -> Step:
     def noted(content: Content | None) -> Content | None:
         if content is None or isinstance(content, str):
             return content
-        return with_notes(content, [at for at in range(len(_files(content))) if next(following) in numbers])
+        return with_notes(content, [place for place in range(len(_files(content))) if next(following) in numbers])
 
     if isinstance(step, ActionStep):
         return step.map_observations(noted)
