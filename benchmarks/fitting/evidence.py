@@ -151,7 +151,7 @@ class Candidates(Tinymem):
     def ask(self, query: Query, haystack: Haystack) -> Asked:
         """The candidates of a query, with what scoring knows of them."""
         scored = self.score(query.question)
-        catalog, rows = scored.catalog, scored.rows
+        catalog, rows = scored.snapshot, scored.rows
         starts, ends = catalog.start[rows], catalog.end[rows]
         units, days = np.array(self.places, np.int64).reshape(-1, 2)[rows].T
         gold = {} if query.needle else {at: max(1, len(haystack.units[at].text)) for at in _gold(query, haystack)}

@@ -77,7 +77,7 @@ def _evidence(memory: HierarchicalMemory, prompt: Prompt, scored: ScoredCandidat
     """Mark the candidates that hold the needed text."""
     evidence = np.zeros(len(scored.rows), np.bool_)
     if prompt.wants:
-        catalog, numbers = scored.catalog, scored.catalog.step[scored.rows].tolist()
+        catalog, numbers = scored.snapshot, scored.snapshot.step[scored.rows].tolist()
         steps = memory.long_term.fetch(sorted({*numbers}))
         for i, (number, place) in enumerate(zip(numbers, catalog.places[scored.rows], strict=True)):
             text = steps[number].parts()[int(place["part"])].text[int(place["start"]) : int(place["end"])]

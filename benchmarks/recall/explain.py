@@ -45,7 +45,7 @@ def explain(asked: str, files: Sequence[Path], budgets: Sequence[int], embedder:
             method.close()
     head = f"{haystack.id}, query {query.id} ({query.type}): {shortened(query.question.text)}\n"
     head += f"the needle: {query.needle}\n" if query.needle else ""
-    head += f"{query.cutoff} units, {len(scored.catalog)} passages, {len(scored.rows)} of them candidates"
+    head += f"{query.cutoff} units, {len(scored.snapshot)} passages, {len(scored.rows)} of them candidates"
     return "\n\n".join([head, *parts])
 
 
@@ -76,7 +76,7 @@ class Inside:
         self, haystack: Haystack, query: Query, method: Candidates, scored: ScoredCandidates, budget: int
     ) -> None:
         self.haystack, self.query, self.method, self.budget = haystack, query, method, budget
-        catalog = scored.catalog
+        catalog = scored.snapshot
         columns = (catalog.step, catalog.part, catalog.start, catalog.end)
         self.passages: list[Place] = list(zip(*(column.tolist() for column in columns), strict=True))
         every = scored.ranked(8 * len(scored.rows))  # nothing is left out

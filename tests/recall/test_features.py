@@ -43,7 +43,7 @@ def matrix_of(folder: Path, steps: Sequence[Step], query: str, embedder: Embedde
     scores = [passage.score for passage in scored.ranked(500)]
     assert np.isfinite(scores).all()
     archive.journal.close()
-    return scored.features, scored.catalog
+    return scored.features, scored.snapshot
 
 
 QUERIES = {

@@ -35,17 +35,17 @@ def newest_corrections(pairs: Iterable[tuple[int, int]]) -> dict[int, int]:
     return found
 
 
-def places_of(catalog: Snapshot, allowed: npt.NDArray[np.bool_], number: int) -> list[tuple[int, int, int]]:
+def places_of(snapshot: Snapshot, allowed: npt.NDArray[np.bool_], number: int) -> list[tuple[int, int, int]]:
     """Return the places of the `allowed` passages of a step: part, start and end."""
-    first, end = np.searchsorted(catalog.step, (number, number + 1)).tolist()
-    places = catalog.places[first:end][allowed[first:end]]
+    first, end = np.searchsorted(snapshot.step, (number, number + 1)).tolist()
+    places = snapshot.places[first:end][allowed[first:end]]
     return [(int(place["part"]), int(place["start"]), int(place["end"])) for place in places]
 
 
 def put_corrections(
     ranked: Sequence[RankedPassage],
     corrections: Mapping[int, int],
-    catalog: Snapshot,
+    snapshot: Snapshot,
     allowed: npt.NDArray[np.bool_],
 ) -> Sequence[RankedPassage]:
     """Put what corrects a step in the place of its passages, where it may come back; the better of its places counts.
@@ -53,8 +53,8 @@ def put_corrections(
     Args:
         ranked: Passages, best first.
         corrections: The number of the newest correction of each corrected step.
-        catalog: The arrays over the passages.
-        allowed: Rows that may come back: `(len(catalog),)`.
+        snapshot: The arrays over the passages.
+        allowed: Rows that may come back: `(len(snapshot),)`.
     """
     if corrections.keys().isdisjoint(passage.number for passage in ranked):
         return ranked
@@ -62,7 +62,7 @@ def put_corrections(
     for passage in ranked:
         number = corrections.get(passage.number)
         if number is not None:
-            places = places_of(catalog, allowed, number)
+            places = places_of(snapshot, allowed, number)
             if not places:
                 continue
             part, start, end = places[0]

@@ -75,10 +75,10 @@ FEW = 10  # unless they are fewer than this
 
 
 class _Rows:
-    """The rows of a catalog, and its steps: a step is known by its first row, and -1 is none."""
+    """The rows of a snapshot, and its steps: a step is known by its first row, and -1 is none."""
 
-    def __init__(self, catalog: Snapshot) -> None:
-        self.steps, self.sessions, self.places = catalog.step, catalog.session, catalog.places
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.steps, self.sessions, self.places = snapshot.step, snapshot.session, snapshot.places
 
     def of(self, rows: Ids) -> Ids:
         """Return the step of each of `rows`."""
@@ -114,7 +114,7 @@ class _Rows:
             yield np.append(np.zeros(int(chosen.min() < 0), np.float32), best)[which.reshape(chosen.shape)]
 
 
-def features(query: Query, found: Candidates, catalog: Snapshot) -> Vectors:
+def features(query: Query, found: Candidates, snapshot: Snapshot) -> Vectors:
     """Compute the feature matrix of `found.rows`: `(len(found.rows), len(NAMES))` float32."""
     rows = found.rows
     if not len(rows):
@@ -124,13 +124,13 @@ def features(query: Query, found: Candidates, catalog: Snapshot) -> Vectors:
     cosine = np.maximum((found.cosine[rows] - floor) / max(tops[0] - floor, 1e-6), -1 if query.is_stretch else 0)
     bm25 = found.bm25[rows] / tops[1]
     base = cosine + bm25
-    whole = _Rows(catalog)
-    here, times = whole.places[rows], catalog.time[rows]
-    at = whole.of(rows)
-    before, after = whole.before(at), whole.after(at)
+    whole = _Rows(snapshot)
+    here, times = whole.places[rows], snapshot.time[rows]
+    firsts = whole.of(rows)
+    before, after = whole.before(firsts), whole.after(firsts)
     cosines, bm25s = whole.best(np.stack([before, after]), [found.cosine, found.bm25])
     cosines, bm25s = np.maximum(cosines / tops[0], -1), bm25s / tops[1]
-    calls, size, best = _texts(whole, rows, at, found.bm25)
+    calls, size, best = _texts(whole, rows, firsts, found.bm25)
     best /= tops[1]
     columns = [
         cosine,
@@ -140,18 +140,18 @@ def features(query: Query, found: Candidates, catalog: Snapshot) -> Vectors:
         cosines[1],
         bm25s[1],
         np.where((before >= 0) & whole.places["asks"][before], bm25s[0], 0),
-        _is_speaker_named(query, catalog.speakers, here),
+        _is_speaker_named(query, snapshot.speakers, here),
         here["reply"] & ((before < 0) | (whole.places["kind"][before] == SAID)),
         here["announces"],
-        -np.log1p(catalog.last_step - catalog.step[rows]),
+        -np.log1p(snapshot.last_step - snapshot.step[rows]),
         here["milestone"],
         closeness(times, query.spans),
         _mean_of_best(base, (times // DAY).astype(np.int64)),
         found.stated[rows],
         here["rule"] & (found.stated[rows] > 0),
-        *_identifier_features(query, catalog, rows),
-        _is_call_named(query, catalog, whole, at, here),
-        _rarity_of_named(query, found, catalog, at, here),
+        *_identifier_features(query, snapshot, rows),
+        _is_call_named(query, snapshot, whole, firsts, here),
+        _rarity_of_named(query, found, snapshot, firsts, here),
         calls,
         size,
         best,
@@ -183,14 +183,14 @@ def _coverage(found: Candidates, sessions: Ids) -> Vectors:
     return covered
 
 
-def _texts(whole: _Rows, rows: Ids, at: Ids, bm25: Vectors) -> tuple[npt.NDArray[np.bool_], Vectors, Vectors]:
+def _texts(whole: _Rows, rows: Ids, firsts: Ids, bm25: Vectors) -> tuple[npt.NDArray[np.bool_], Vectors, Vectors]:
     """Return for the text that each of `rows` is of: whether it is a call, ln(its passages), and its best `bm25`.
 
     A call is what the agent did, but for a thought: that is the first text of its step, and a call comes behind it.
-    What the agent did counts as one passage. `at` are the steps of `rows`; no other steps are looked at, or this would
-    take as long as the memory is large.
+    What the agent did counts as one passage. `firsts` are the steps of `rows`; no other steps are looked at, or this
+    would take as long as the memory is large.
     """
-    every, _ = whole.spread(np.unique(at))
+    every, _ = whole.spread(np.unique(firsts))
     steps, part, kind = whole.steps[every], whole.places["part"][every], whole.places["kind"][every]
     ends = np.append(np.flatnonzero((np.diff(steps) != 0) | (np.diff(part) != 0)) + 1, len(every))
     place = np.searchsorted(every, rows)
@@ -204,7 +204,7 @@ def _texts(whole: _Rows, rows: Ids, at: Ids, bm25: Vectors) -> tuple[npt.NDArray
     return is_act & ~((part[place] == 0) & is_followed), sizes, best
 
 
-def _identifier_features(query: Query, catalog: Snapshot, rows: Ids) -> Iterator[Vectors]:
+def _identifier_features(query: Query, snapshot: Snapshot, rows: Ids) -> Iterator[Vectors]:
     """Yield introduces, typed_share and paths; all are 0 where the query is a question.
 
     An agent copies most of what it types from earlier steps; the identifiers of the stretch itself it can still see.
@@ -213,28 +213,28 @@ def _identifier_features(query: Query, catalog: Snapshot, rows: Ids) -> Iterator
     if not query.is_stretch:
         yield from np.zeros((3, len(rows)), np.float32)
         return
-    codes, lengths = catalog.identifiers_of(rows)
+    codes, lengths = snapshot.identifiers_of(rows)
     of_row, kinds = np.repeat(np.arange(len(rows)), lengths), classes(codes)
     hidden = ~np.isin(codes, query.identifiers) & (kinds != NUMBER)
-    introduced = hidden & catalog.seen.introduced(codes, rows[of_row])
-    marked = (introduced, hidden & catalog.seen.typed(codes), hidden, kinds == PATH)
+    introduced = hidden & snapshot.seen.introduced(codes, rows[of_row])
+    marked = (introduced, hidden & snapshot.seen.typed(codes), hidden, kinds == PATH)
     first, again, every, paths = (np.bincount(of_row[which], minlength=len(rows)) for which in marked)
     for values in (np.log1p(first), again / np.maximum(every, 1), np.log1p(paths)):
         yield values.astype(np.float32)
 
 
 def _is_call_named(
-    query: Query, catalog: Snapshot, whole: _Rows, at: Ids, here: npt.NDArray[np.void]
+    query: Query, snapshot: Snapshot, whole: _Rows, firsts: Ids, here: npt.NDArray[np.void]
 ) -> npt.NDArray[np.bool_]:
-    """Mark what tools gave back in steps, from the rows `at` on, whose acts have an identifier of the stretch."""
+    """Mark what tools gave back in steps, known by their first rows, whose acts have an identifier of the stretch."""
     if not query.is_stretch:
-        return np.zeros(len(at), np.bool_)
-    every, _ = whole.spread(np.unique(at))
+        return np.zeros(len(firsts), np.bool_)
+    every, _ = whole.spread(np.unique(firsts))
     acts = every[whole.places["kind"][every] == ACT]
-    codes, lengths = catalog.identifiers_of(acts)
-    is_named = np.zeros(int(at.max()) + 1, np.bool_)
+    codes, lengths = snapshot.identifiers_of(acts)
+    is_named = np.zeros(int(firsts.max()) + 1, np.bool_)
     is_named[whole.of(np.repeat(acts, lengths)[np.isin(codes, query.identifiers)])] = True
-    marked: npt.NDArray[np.bool_] = is_named[at] & (here["kind"] != ACT) & (here["kind"] != SAID)
+    marked: npt.NDArray[np.bool_] = is_named[firsts] & (here["kind"] != ACT) & (here["kind"] != SAID)
     return marked
 
 
@@ -243,28 +243,28 @@ ASKED = 0.5  # and to the call itself, or to a question that names it
 
 
 def _rarity_of_named(
-    query: Query, candidates: Candidates, catalog: Snapshot, at: Ids, here: npt.NDArray[np.void]
+    query: Query, candidates: Candidates, snapshot: Snapshot, firsts: Ids, here: npt.NDArray[np.void]
 ) -> Vectors:
-    """Sum the rarity of the question's identifiers that each candidate holds; `at` are the places of its steps.
+    """Sum the rarity of the question's identifiers that each candidate holds; `firsts` are their steps.
 
     The rarity of an identifier in df of n passages is ln((n + 1) / (df + 0.5)) / ln(n + 1): about 1 in one passage
     only, and 0 in all of them.
     """
-    found = np.zeros(len(catalog), np.float32)
+    found = np.zeros(len(snapshot), np.float32)
     if not len(query.named):
         return found[candidates.rows]
-    held, codes = candidates.named or catalog.rows_with(query.named)
+    rows, codes = candidates.named or snapshot.rows_with(query.named)
     known, which, counts = np.unique(codes, return_inverse=True, return_counts=True)
-    frequency = catalog.frequencies(known, counts)
-    rarity = np.log((catalog.count + 1) / (frequency + 0.5)) / np.log(catalog.count + 1)
-    np.add.at(found, held, np.maximum(rarity, 0)[which].astype(np.float32))
-    own = found[candidates.rows]
-    of_step = np.zeros(int(at.max()) + 1, np.float32)
-    np.maximum.at(of_step, at, own)
+    frequency = snapshot.frequencies(known, counts)
+    rarity = np.log((snapshot.count + 1) / (frequency + 0.5)) / np.log(snapshot.count + 1)
+    np.add.at(found, rows, np.maximum(rarity, 0)[which].astype(np.float32))
+    named: Vectors = found[candidates.rows]
+    of_step = np.zeros(int(firsts.max()) + 1, np.float32)
+    np.maximum.at(of_step, firsts, named)
     kind = here["kind"]
-    own *= np.where((kind == ACT) | ((kind == SAID) & here["asks"]), ASKED, 1)
-    named: Vectors = np.where((kind != ACT) & (kind != SAID), np.maximum(own, CALLED * of_step[at]), own)
-    return named
+    named *= np.where((kind == ACT) | ((kind == SAID) & here["asks"]), ASKED, 1)
+    is_result = (kind != ACT) & (kind != SAID)
+    return np.where(is_result, np.maximum(named, CALLED * of_step[firsts]), named)
 
 
 def _mean_of_best(base: Vectors, groups: Ids) -> Vectors:

@@ -66,8 +66,11 @@ class Fusion:
         kinds = json.loads(text)["weights"]
         questions = kinds["question"]
         rows = kinds | {"question": questions.get(name_of_weights(embedder), questions[OTHER])}
-        weights = np.array([[rows[kind].get(name, 0.0) for name in ("bias", *NAMES)] for kind in KIND_NAMES])
-        return cls(weights[:, 1:].astype(np.float32), weights[:, 0].astype(np.float32))
+        weights = np.zeros((len(KIND_NAMES), len(NAMES)), np.float32)
+        for row, kind in enumerate(KIND_NAMES):
+            weights[row] = [rows[kind].get(name, 0.0) for name in NAMES]
+        bias = np.array([rows[kind].get("bias", 0.0) for kind in KIND_NAMES], np.float32)
+        return cls(weights, bias)
 
 
 def name_of_weights(embedder: str) -> str:
@@ -94,25 +97,25 @@ class ScoredCandidates:
     """
 
     query: Query
-    catalog: Snapshot
+    snapshot: Snapshot
     found: Candidates
     kinds: npt.NDArray[np.int8]
     features: Vectors
     fusion: Fusion
 
     @classmethod
-    def of(cls, query: Query, catalog: Snapshot, found: Candidates, fusion: Fusion | None = None) -> ScoredCandidates:
+    def of(cls, query: Query, snapshot: Snapshot, found: Candidates, fusion: Fusion | None = None) -> ScoredCandidates:
         """Return candidates with their features, to be weighed by `fusion`, or its embedder's published weights."""
-        kinds = catalog.kind[found.rows]
+        kinds = snapshot.kind[found.rows]
         if not query.is_stretch:
             kinds = np.full(len(kinds), QUESTION, np.int8)
         return cls(
-            query, catalog, found, kinds, features(query, found, catalog), fusion or load_weights(query.embedder)
+            query, snapshot, found, kinds, features(query, found, snapshot), fusion or load_weights(query.embedder)
         )
 
     @property
     def rows(self) -> Ids:
-        """The candidates' rows of the catalog."""
+        """The candidates' rows of the snapshot."""
         return self.found.rows
 
     @cached_property
@@ -126,7 +129,7 @@ class ScoredCandidates:
 
         A word of df among n passages counts ln((n + 1) / (df + 0.5)) / ln(n + 1): about 1 where no other has it.
         """
-        rarity = np.logaddexp(0, self.found.rarity) / np.log(self.catalog.count + 1)
+        rarity = np.logaddexp(0, self.found.rarity) / np.log(self.snapshot.count + 1)
         bits = self.found.terms[self.rows, np.newaxis] >> np.arange(len(rarity), dtype=np.uint32) & 1
         shared: Vectors = (bits @ rarity).astype(np.float32)
         return shared
@@ -140,7 +143,7 @@ class ScoredCandidates:
     @cached_property
     def relevance(self) -> npt.NDArray[np.float64]:
         """The chance of each to be what is asked for: `(len(rows),)`."""
-        said = self.catalog.kind[self.rows] == SAID
+        said = self.snapshot.kind[self.rows] == SAID
         return calibration(self.query.is_stretch).relevance(self.scores, self.shared, said, self.stated)
 
     @cached_property
@@ -153,7 +156,7 @@ class ScoredCandidates:
         cosine = float(self.found.cosine[self.rows].max())
         score = float(self.scores.max())
         strange = float(self.found.is_strange)
-        return Signals(score, cosine, self.found.unseen, strange, coverage, speaker, self.catalog.count)
+        return Signals(score, cosine, self.found.unseen, strange, coverage, speaker, self.snapshot.count)
 
     @cached_property
     def odds(self) -> float:
@@ -161,7 +164,8 @@ class ScoredCandidates:
 
         They are not below 0 where it has an identifier of the question, or a passage that is likely what is asked for.
         """
-        if (signals := self.signals) is None:
+        signals = self.signals
+        if signals is None:
             return 0.0
         odds = gate(self.query.embedder).odds(signals)
         return max(odds, 0.0) if self.features[:, NAMED].any() or self.relevance.max() >= LIKELY else odds
@@ -173,7 +177,7 @@ class ScoredCandidates:
         none for a stretch, and nothing that has an identifier of a question.
         With `below`, only those of fewer characters are ranked.
         """
-        places = self.catalog.places[self.rows]
+        places = self.snapshot.places[self.rows]
         lengths = places["end"] - places["start"]
         order = np.argsort(price_of(lengths) - self.scores, kind="stable")
         if below is not None:
@@ -183,9 +187,9 @@ class ScoredCandidates:
         is_worthy = self.relevance >= (WORTH if least is None else least)
         if least is None:
             is_worthy |= self.query.is_stretch | (self.features[:, NAMED] > 0)
-        numbers = self.catalog.step[self.rows[order]].tolist()
+        numbers = self.snapshot.step[self.rows[order]].tolist()
         parts, starts, ends = (places[name][order].tolist() for name in ("part", "start", "end"))
         scores, chances, worthy = (column[order].tolist() for column in (self.scores, self.relevance, is_worthy))
-        why = self.fusion.contributions  # of the features alone, so that what comes back holds no catalog
+        why = self.fusion.contributions  # of the features alone, so that what comes back holds no snapshot
         whys = map(partial, repeat(why), self.features[order], self.kinds[order].tolist())
         return [*map(RankedPassage, numbers, parts, starts, ends, scores, whys, chances, worthy)]

@@ -217,7 +217,8 @@ class Explanation(Shown):
         if self.signals is not None:
             yield [(f"{self.signals}: log-odds {self.odds:+.2f} that something is known of it", "dim")]
         for number in dict.fromkeys(item.step.step_number for item in self.items):
-            if stale := [f"#{old}" for old, new in sorted(self.corrections.items()) if new == number]:
+            stale = [f"#{old}" for old, new in sorted(self.corrections.items()) if new == number]
+            if stale:
                 verb = "is" if len(stale) == 1 else "are"
                 yield [(f"{', '.join(stale)} {verb} corrected by #{number}", "yellow")]
         for item in self.in_window:

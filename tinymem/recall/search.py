@@ -103,7 +103,7 @@ class Search:
             open_steps = partial(past.opened.of, fetch=past.fetch)
             found = found.without(find_requests(query.text, found, snapshot, hidden, open_steps))
         scored = ScoredCandidates.of(query, snapshot, found, self._fusion)
-        current = partial(put_corrections, corrections=corrections, catalog=snapshot, allowed=allowed)
+        current = partial(put_corrections, corrections=corrections, snapshot=snapshot, allowed=allowed)
         newest = partial(places_of, snapshot, allowed)
         packed = self._packed(scored, text, budget, limits, current, newest)
         if past.is_current(source):
@@ -115,7 +115,7 @@ class Search:
         self, scored: ScoredCandidates, text: str, budget: int, limits: Limits, current: Current, newest: Newest
     ) -> Explanation:
         """Pack the best of what was scored, as it was corrected."""
-        past, catalog, note = self._past, scored.catalog, self._past.queue.trouble
+        past, catalog, note = self._past, scored.snapshot, self._past.queue.trouble
         # while the embedder fails, words alone say little of what is unrelated
         least = 0 if note and limits.min_relevance is None else limits.min_relevance
         is_relevant = least is not None or scored.odds >= 0

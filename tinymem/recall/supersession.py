@@ -171,10 +171,14 @@ class Statement:
     @cached_property
     def claims(self) -> list[Claim]:
         """The claims that something said before holds no more."""
-        cues = [(cue, sentence) for sentence in self.sentences for cue in _CUE.finditer(sentence.lower())]
         is_contrast = _CONTRAST.search(self.lower)
-        claims = [_claim(cue, sentence) for cue, sentence in cues if is_contrast or not cue["past"]]
-        return [claim for claim in claims if claim is not None]
+        found: list[Claim] = []
+        for sentence in self.sentences:
+            for cue in _CUE.finditer(sentence.lower()):
+                claim = _claim(cue, sentence) if is_contrast or not cue["past"] else None
+                if claim is not None:
+                    found.append(claim)
+        return found
 
 
 def _claim(cue: re.Match[str], sentence: str) -> Claim | None:
@@ -182,7 +186,8 @@ def _claim(cue: re.Match[str], sentence: str) -> Claim | None:
     kind, behind = cue.lastgroup or "", sentence[cue.end() :]
     if kind == "changed":
         return Claim((*_stems(sentence),), kind)
-    if (quote := _QUOTE.match(behind)) is not None:
+    quote = _QUOTE.match(behind)
+    if quote is not None:
         kind, said = "done" if kind == "done" else "quoted", quote[1]
     elif kind == "quoted":
         return None

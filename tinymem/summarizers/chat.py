@@ -113,11 +113,13 @@ class ChatSummarizer:
         Raises:
             InputError: `max_tokens` is no whole number.
         """
-        if not check_non_negative_int("max_tokens", max_tokens) or not (text := self._input(steps)):
+        text = self._input(steps) if check_non_negative_int("max_tokens", max_tokens) else ""
+        if not text:
             return ""
         if time.monotonic() >= self._rest_until:
             answer, problem = self._answer(text, max_tokens)
-            if summary := fitted(answer, max_tokens, self._counter):
+            summary = fitted(answer, max_tokens, self._counter)
+            if summary:
                 return summary
             self._rest_until = time.monotonic() + self._rest
             warn_hourly(logger, self._where, "%s; lines of the steps are picked instead, for %g s", problem, self._rest)

@@ -14,6 +14,7 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from tinymem.errors import InputError
 from tinymem.messages.fitting import beginning
@@ -170,7 +171,10 @@ class _Line:
 
 def labelled_parts(steps: Sequence[Step]) -> list[tuple[str, Part]]:
     """Return the parts of all steps, in order, each with its label."""
-    return [(_label(step, part), part) for step in steps for part in _parts(step)]
+    found: list[tuple[str, Part]] = []
+    for step in steps:
+        found += [(_label(step, part), part) for part in _parts(step)]
+    return found
 
 
 def _parts(step: Step) -> Sequence[Part]:
@@ -214,7 +218,9 @@ def _who(step: Step, part: Part) -> str:
 
 def _lines_of(steps: Sequence[Step]) -> list[_Line]:
     """Return the lines of a run, in order; of those that say the same the one that is worth most, with their number."""
-    speakers = [speaker_key(step, part) for step in steps for part in _parts(step)]
+    speakers: list[str] = []
+    for step in steps:
+        speakers += [speaker_key(step, part) for part in _parts(step)]
     room = max(LEAST_LOOKED_AT, LOOKED_AT // max(1, len(speakers)))
     found: list[_Line] = []
     for source, (label, part) in enumerate(labelled_parts(steps)):
@@ -240,7 +246,9 @@ def _lines_of(steps: Sequence[Step]) -> list[_Line]:
 
 def _texts_of(part: Part, room: int) -> Iterator[tuple[str, float]]:
     """Yield the lines of a part, each with its worth."""
-    lines = [line for text in _ends(part.text, room) for line in _LINE.findall(clean(text)) if not line.isspace()]
+    lines: list[str] = []
+    for text in _ends(part.text, room):
+        lines += [line for line in _LINE.findall(clean(text)) if not line.isspace()]
     for number, line in enumerate(lines, 1):
         is_last = number == len(lines) > 3 and part.kind in ("observation", "error")
         for text in _cut(" ".join(line.split())):
@@ -296,7 +304,7 @@ def _terms(text: str) -> dict[str, float]:
 def _rank(lines: Sequence[_Line], characters: int) -> list[int]:
     """Rank lines, best first, until they are more than `characters` long; lines that add nothing are left out."""
     weights = [_terms(line.text) for line in lines]
-    frequency = Counter(term for terms in weights for term in terms)
+    frequency = Counter(chain.from_iterable(weights))
     for terms in weights:
         for term in terms:
             terms[term] *= math.log1p(len(lines) / frequency[term])

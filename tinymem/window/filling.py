@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
 from tinymem.messages.tokens import Prices
 from tinymem.recall.diversity import SHORT, Utterance, UtteranceCounts
@@ -91,9 +92,11 @@ class Filling:
     ) -> None:
         self._found, self._price, self._room = found, price, room
         self._groups: list[list[_Source]] = []
+        self._group_costs: list[float] = []
         for number, group in enumerate(groups):
-            self._groups.append([_Source(number, step, costs[step.id], shorten) for step in group])
-        self._group_costs = [sum(source.least_cost for source in group) for group in self._groups]
+            sources = [_Source(number, step, costs[step.id], shorten) for step in group]
+            self._groups.append(sources)
+            self._group_costs.append(sum(source.least_cost for source in sources))
         self._chosen: dict[int, list[_Candidate]] = {}  # of open groups, by their numbers, as the next two
         self._shown: dict[int, Group] = {}
         self._tokens: dict[int, int] = {}
@@ -119,9 +122,9 @@ class Filling:
         return [*self._shown.values()]
 
     def _candidates(self) -> list[_Candidate]:
-        sources = [source for group in self._groups for source in group]
-        catalog, rows = self._found.catalog, self._found.rows
-        columns = [column[rows].tolist() for column in (catalog.step, catalog.part, catalog.start, catalog.end)]
+        sources = [*chain.from_iterable(self._groups)]
+        snapshot, rows = self._found.snapshot, self._found.rows
+        columns = [column[rows].tolist() for column in (snapshot.step, snapshot.part, snapshot.start, snapshot.end)]
         rows_of_columns = zip(*columns, self._found.scores.tolist(), strict=True)
         return [
             _Candidate(sources[place], part, (start, end), score) for place, part, start, end, score in rows_of_columns

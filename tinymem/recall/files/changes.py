@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from threading import RLock
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -114,7 +115,8 @@ class Changes:
         with self._lock:
             if self._is_behind:
                 self._follow()
-            if unread := numbers - self._touched.keys():
+            unread = numbers - self._touched.keys()
+            if unread:
                 touched: dict[int, list[tuple[int, str]]] = {number: [] for number in unread}
                 notes = self._journal.file_notes([*unread])
                 for note in notes:
@@ -150,7 +152,7 @@ class Changes:
         self.follow()
         parts = step.parts()
         changes = [self.since(step, parts, place, 0, len(part.text)) for place, part in enumerate(parts)]
-        spans = [span for change in changes for span in change.spans]
+        spans = chain.from_iterable(change.spans for change in changes)
         marks = dict.fromkeys(f"in part {mark}" if first < last else mark for first, last, mark in spans)
         return [mark for mark in marks if not mark.endswith(f"#{step.step_number}")]
 
@@ -187,7 +189,8 @@ class Changes:
                 continue
             if any(version.may_have_lost(line.code) for version in versions.values()):
                 unsure += last - first
-            if (missing := self._missing_in(line, versions)) and last - first <= COMPARED:
+            missing = self._missing_in(line, versions) if last - first <= COMPARED else ""
+            if missing:
                 spans.append((first, last, f"not in {missing.rpartition('/')[2]} today"))
         stands = said - gone
         return Change((*_joined(spans, text),), newest, stands < LEAST * said, 2 * unsure > stands)

@@ -61,8 +61,9 @@ def renew_notes(journal: Journal) -> None:
 
 
 def _all_notes(journal: Journal) -> Iterator[FileNote]:
-    taker, after = NoteTaker(), 0
-    while steps := journal.maintenance.filed(after, READ_BATCH):
+    taker = NoteTaker()
+    steps = journal.maintenance.filed(0, READ_BATCH)
+    while steps:
         for filed in steps:
             yield from taker.notes_of(load_step(filed.record))
-        after = steps[-1].number
+        steps = journal.maintenance.filed(steps[-1].number, READ_BATCH)

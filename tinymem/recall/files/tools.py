@@ -43,23 +43,22 @@ class FileTool:
 
 
 _STRICT = {"edit", "multiedit", "replace", "strreplace", "strreplaceeditor", "strreplacebasededittool", "texteditor"}
-# By names in small letters, without what a server puts before them, hyphens and underlines. Add your own.
-FILE_TOOLS: dict[str, FileTool] = {
-    name: FileTool(does, is_strict=name in _STRICT)
-    for does, names in {
-        "read": "read readfile readtextfile view viewfile openfile cat",
-        "search": "grep searchfilecontent greptool grepsearch ripgrep searchfiles",
-        "edit": "edit multiedit editfile replace strreplace searchreplace strreplaceeditor strreplacebasededittool "
-        "texteditor editor notebookedit updatefile insert replaceinfile",
-        "write": "write writefile createfile create savefile writetofile newfile",
-        "patch": "applypatch patch applydiff",
-        "remove": "deletefile removefile delete deletefiles",
-        "move": "movefile renamefile move copyfile",
-        "run": "bash shell runshellcommand runterminalcmd runterminalcommand runcommand execcommand localshell "
-        "executebash executecommand terminal containerexec exec powershell",
-    }.items()
-    for name in names.split()
+_NAMES_BY_USE = {  # of tools, by what they do
+    "read": "read readfile readtextfile view viewfile openfile cat",
+    "search": "grep searchfilecontent greptool grepsearch ripgrep searchfiles",
+    "edit": "edit multiedit editfile replace strreplace searchreplace strreplaceeditor strreplacebasededittool "
+    "texteditor editor notebookedit updatefile insert replaceinfile",
+    "write": "write writefile createfile create savefile writetofile newfile",
+    "patch": "applypatch patch applydiff",
+    "remove": "deletefile removefile delete deletefiles",
+    "move": "movefile renamefile move copyfile",
+    "run": "bash shell runshellcommand runterminalcmd runterminalcommand runcommand execcommand localshell "
+    "executebash executecommand terminal containerexec exec powershell",
 }
+# By names in small letters, without what a server puts before them, hyphens and underlines. Add your own.
+FILE_TOOLS: dict[str, FileTool] = {}
+for _does, _names in _NAMES_BY_USE.items():
+    FILE_TOOLS.update((name, FileTool(_does, is_strict=name in _STRICT)) for name in _names.split())
 _USUAL = {  # names of arguments, by their roles
     "path": "file_path path filePath absolute_path target_file notebook_path filename file source AbsolutePath uri",
     "old": "old_string old_str oldText oldString old_text old search",
@@ -113,7 +112,8 @@ def acts_of(call: ToolCall) -> list[Act]:
     given = _Given(tool, _arguments(call.arguments_json))
     acts = _acts(given, str(given.all.get("command", "")) if tool.does == "edit" else tool.does, result)
     if not call.answered or call.error is not None or (tool.does != "run" and _has_failed(result)):
-        return [Act(path, SEEN) for path in dict.fromkeys(act.path for act in acts)]
+        paths = dict.fromkeys(act.path for act in acts)
+        return [Act(path, SEEN) for path in paths]
     return acts
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Set
+from itertools import chain
 from typing import NamedTuple
 
 from tinymem.protocols import FileNote
@@ -154,7 +155,7 @@ def notes_by_path(notes: Iterable[FileNote]) -> dict[str, list[FileNote]]:
 
 def version_of(path: str, notes: dict[str, list[FileNote]]) -> Version:
     """Return the version of the file at a `path`, by the notes of each path, those of its folders included."""
-    return Version(sorted(note for name in folders_of([path]) for note in notes.get(name, ())))
+    return Version(sorted(chain.from_iterable(notes.get(name, ()) for name in folders_of([path]))))
 
 
 class Link(NamedTuple):
@@ -188,5 +189,6 @@ def _gone_lines(notes: Iterable[FileNote]) -> Iterator[tuple[FileNote, int, File
         version = version_of(path, by_path)
         for note in showing:
             for code in {*unpack_codes(note.lines)}:
-                if (since := version.gone_since(code)) is not None:
+                since = version.gone_since(code)
+                if since is not None:
                     yield note, code, since

@@ -59,8 +59,9 @@ def topic_of(question: str, speakers: Iterable[str] = ()) -> str:
     text = question
     if has_cjk(text):
         speakers = [*speakers]
-        for name in (name for speaker in speakers for name in names_inside(question, speaker)):
-            text = text.replace(name, " ")
+        for speaker in speakers:
+            for name in names_inside(question, speaker):
+                text = text.replace(name, " ")
     pieces = _PIECE.findall(text)
     names = _speaking({_word(piece) for piece in pieces if piece[:1].isupper()} - ASKING, speakers)
     kept = [piece for piece in pieces if not _is_left_out(piece, names)]
@@ -112,11 +113,14 @@ def spelled_alike(words: Iterable[str], speakers: Collection[str]) -> dict[str, 
     """
     if len(speakers) > MOST_SPEAKERS:  # among many names some is always alike
         return {}
-    parts = {part for name in speakers for part in _NAME.findall(name.lower()) if len(part) >= LONG}
+    parts: set[str] = set()
+    for name in speakers:
+        parts.update(part for part in _NAME.findall(name.lower()) if len(part) >= LONG)
     found = {}
     for word in words:
         near = [part for part in parts if part[0] == word[0]] if len(word) >= LONG else []
-        if close := get_close_matches(word, near, 1, ALIKE):
+        close = get_close_matches(word, near, 1, ALIKE)
+        if close:
             found[word] = close[0]
     return found
 

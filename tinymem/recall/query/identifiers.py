@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Iterable
+from itertools import chain
 from typing import TypeAlias
 
 import numpy as np
@@ -68,7 +69,8 @@ def identifiers(text: str) -> list[str]:
             continue
         if run.isalpha() and (run.islower() or run.istitle()):  # nearly all of them: words of a language
             continue
-        if date := _DATE.match(run):
+        date = _DATE.match(run)
+        if date:
             found[date[0]] = None
             continue
         parts = _WORD.findall(run)
@@ -109,7 +111,7 @@ def named(names: Iterable[str]) -> Codes:
     """
     marked = [name for name in names if _MARKED.search(name) or name.count("/") > 1]
     found = [name for name in marked if not _COMMON.fullmatch(name)]
-    spellings = dict.fromkeys(spelling for name in found for spelling in _spellings(name))
+    spellings = dict.fromkeys(chain.from_iterable(map(_spellings, found)))
     earlier = [_code(name, NUMBER) for name in spellings if name.isdecimal() and len(name) >= LEAST_ID]
     return np.array([*map(_code, spellings), *earlier], "<u4")
 
