@@ -25,12 +25,12 @@ from benchmarks.harness.scoring import SLICE, WHOLE
 from tinymem import Step
 from tinymem.protocols import Ids, Vectors
 from tinymem.recall import Recall
-from tinymem.recall.diversity import DIVERSITY
 from tinymem.recall.features import NAMES
 from tinymem.recall.fusion import KIND_NAMES, Fusion, ScoredCandidates
-from tinymem.recall.packing import FENCE, MISSES, SMALLEST, Limits, pack
 from tinymem.recall.relevance import PRICE, Signals
 from tinymem.recall.search import Search
+from tinymem.recall.selection.diversity import DIVERSITY
+from tinymem.recall.selection.packing import FENCE, MISSES, SMALLEST, Limits, pack
 from tinymem.recall.snapshot import SAID
 
 __all__ = [

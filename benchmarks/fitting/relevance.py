@@ -49,9 +49,9 @@ from tinymem.errors import InputError
 from tinymem.protocols import Ids, Vectors
 from tinymem.recall.features import NAMES
 from tinymem.recall.fusion import Fusion
-from tinymem.recall.packing import FENCE
 from tinymem.recall.relevance import LIKELY, PRICE, WORTH, Calibration, Gate
 from tinymem.recall.search import LITTLE
+from tinymem.recall.selection.packing import FENCE
 
 __all__ = ["Sample", "curve", "fit", "main"]
 

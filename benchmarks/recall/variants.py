@@ -11,9 +11,9 @@ from unittest.mock import patch
 
 from benchmarks.fitting.evidence import UNFITTED
 from tinymem.recall import passages
-from tinymem.recall.diversity import DIVERSITY
 from tinymem.recall.features import NAMES
 from tinymem.recall.fusion import Fusion
+from tinymem.recall.selection.diversity import DIVERSITY
 
 __all__ = ["FULL", "VARIANTS", "Variant", "by_making", "constants"]
 

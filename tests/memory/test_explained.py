@@ -19,12 +19,12 @@ from tinymem import HierarchicalMemory, MessageStep, Step
 from tinymem.errors import ClosedError, InputError
 from tinymem.memory.inspection.explaining import ExplainedSearch
 from tinymem.recall import Explanation
-from tinymem.recall.diversity import SHORT
 from tinymem.recall.fusion import QUESTION, load_weights
-from tinymem.recall.packing import BELOW, REPEATS, TOO_LONG, UNRELATED, Limits, pack
 from tinymem.recall.relevance import price_of
 from tinymem.recall.results import LeftOut, Recall
 from tinymem.recall.search import Search
+from tinymem.recall.selection.diversity import SHORT
+from tinymem.recall.selection.packing import BELOW, REPEATS, TOO_LONG, UNRELATED, Limits, pack
 from tinymem.stores.filter import Filter
 
 LONG = "The staging server runs on port 8080 and is restarted by the cron job on Sundays at four in the morning."

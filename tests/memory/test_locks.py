@@ -12,7 +12,7 @@ import pytest
 from tinymem import ConversationMemory, HierarchicalMemory, MessageStep
 from tinymem.embedders.hashing import HashingEmbedder
 from tinymem.protocols import Vectors
-from tinymem.recall.packing import pack
+from tinymem.recall.selection.packing import pack
 from tinymem.upkeep import Retention
 
 Call = Callable[[HierarchicalMemory], Any]

@@ -23,7 +23,7 @@ LEFT = {
     "a function that is too long": 2,
     "a vague name": 54,
     "a class of the same name as another": 35,
-    "a folder with too many files": 1,
+    "a folder with too many files": 0,
 }
 
 

@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 from strategies import MODERATE
 
 from tinymem.errors import InputError
-from tinymem.recall.diversity import DIVERSITY, ROUTINE, SHORT, Repetitions, Utterance, UtteranceCounts, wording
+from tinymem.recall.selection.diversity import (
+    DIVERSITY,
+    ROUTINE,
+    SHORT,
+    Repetitions,
+    Utterance,
+    UtteranceCounts,
+    wording,
+)
 
 LISTING = "total 24 drwxr-xr-x 5 ana staff 160 Mar 3 10:12 src -rw-r--r-- 1 ana staff 1071 Mar 3 10:12 setup.cfg"
 

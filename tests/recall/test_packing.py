@@ -17,11 +17,11 @@ from strategies import MODERATE, WORDS, steps
 from tinymem.messages.characters import visible
 from tinymem.messages.tokens import EstimatingCounter
 from tinymem.protocols import TokenCounter
-from tinymem.recall.diversity import DIVERSITY
-from tinymem.recall.packing import REPEATS, Limits, RankedPassage, pack
 from tinymem.recall.passages import passages_of
 from tinymem.recall.render import is_block
 from tinymem.recall.results import Recall
+from tinymem.recall.selection.diversity import DIVERSITY
+from tinymem.recall.selection.packing import REPEATS, Limits, RankedPassage, pack
 from tinymem.steps.content import clean
 from tinymem.steps.step import Step
 from tinymem.steps.types import ActionStep

@@ -12,7 +12,7 @@ from strategies import MODERATE
 
 from tinymem import HierarchicalMemory, MessageStep
 from tinymem.messages.tokens import default_counter
-from tinymem.recall.supersession import Statement, has_other_value, newest_statements
+from tinymem.recall.selection.supersession import Statement, has_other_value, newest_statements
 
 open_memory = partial(HierarchicalMemory, store="exact")
 THEN = datetime(2026, 8, 1, tzinfo=UTC)

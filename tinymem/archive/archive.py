@@ -29,11 +29,11 @@ from tinymem.messages.tokens import Prices
 from tinymem.protocols import Embedder, Finder, Ids, Journal, TokenCounter, Vectors, VectorStore
 from tinymem.protocols.settings import EMBEDDER, UNSCRUBBED
 from tinymem.recall.candidates import Nearest
-from tinymem.recall.corrections import newest_corrections
 from tinymem.recall.files.changes import Changes
 from tinymem.recall.files.notes import NoteTaker
-from tinymem.recall.opened import OpenedSteps
 from tinymem.recall.passages import slices
+from tinymem.recall.selection.corrections import newest_corrections
+from tinymem.recall.selection.opened import OpenedSteps
 from tinymem.recall.snapshot import Snapshot
 from tinymem.recall.sources import EngineSource, SnapshotSource, Source
 from tinymem.steps.actions import ActionStep, ToolCall

@@ -33,9 +33,9 @@ from tinymem.messages.formats import chat_messages
 from tinymem.messages.tokens import count_tokens, counter_from
 from tinymem.protocols import Embedder, Embeds, Summarizer, Summarizes, TokenCounter, VectorStore
 from tinymem.recall import Explanation, Recall
-from tinymem.recall.diversity import DIVERSITY
 from tinymem.recall.render import is_own_message
 from tinymem.recall.search import NEXT_BEST, Search
+from tinymem.recall.selection.diversity import DIVERSITY
 from tinymem.registry import check_store_spec, embedder_from, summarizer_from, to_shared_store
 from tinymem.steps.checks import (
     Time,

@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tinymem.protocols import Ids, Lexical, Vectors
-from tinymem.recall.opened import Opened
 from tinymem.recall.query.analysis import Query
 from tinymem.recall.query.dates import inside
 from tinymem.recall.query.identifiers import Codes
 from tinymem.recall.query.requests import LEAST_WORDS, asks_alike, asks_for_another, request_words
+from tinymem.recall.selection.opened import Opened
 from tinymem.recall.snapshot import ACT, SAID, Snapshot
 from tinymem.stores.bm25 import highest
 

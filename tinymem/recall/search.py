@@ -9,14 +9,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tinymem.recall.candidates import find_requests
-from tinymem.recall.corrections import places_of, put_corrections, put_newest_first
 from tinymem.recall.files.changes import Changes
 from tinymem.recall.files.tree import WorkingTree
 from tinymem.recall.fusion import Fusion, ScoredCandidates
-from tinymem.recall.packing import FENCE, UNRELATED, Limits, Newest, RankedPassage, pack
 from tinymem.recall.query.identifiers import labels
 from tinymem.recall.relevance import WORTH
 from tinymem.recall.results import Explanation, Recall
+from tinymem.recall.selection.corrections import places_of, put_corrections, put_newest_first
+from tinymem.recall.selection.packing import FENCE, UNRELATED, Limits, Newest, RankedPassage, pack
 from tinymem.stores.filter import Filter
 from tinymem.stores.locks import release_when_interrupted
 

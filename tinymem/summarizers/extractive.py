@@ -20,9 +20,9 @@ from tinymem.errors import InputError
 from tinymem.messages.fitting import beginning
 from tinymem.messages.tokens import counter_from
 from tinymem.protocols import TokenCounter
-from tinymem.recall.diversity import Utterance, UtteranceCounts
 from tinymem.recall.query.identifiers import identifiers
 from tinymem.recall.render import format_mark, one_line, speaker_key
+from tinymem.recall.selection.diversity import Utterance, UtteranceCounts
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.checks import check_non_negative_int
 from tinymem.steps.content import clean

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 
 from tinymem.messages.tokens import Prices
-from tinymem.recall.diversity import SHORT, Utterance, UtteranceCounts
 from tinymem.recall.fusion import ScoredCandidates
 from tinymem.recall.render import speaker_key
+from tinymem.recall.selection.diversity import SHORT, Utterance, UtteranceCounts
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.step import Step
 from tinymem.window.excerpts import Slice, excerpt, long_texts, replace_texts

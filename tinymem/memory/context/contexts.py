@@ -24,9 +24,9 @@ from tinymem.memory.context.sessions import Sessions
 from tinymem.memory.context.window import Window, positions_of, window_of
 from tinymem.memory.scratchpad import AgentMemory
 from tinymem.recall import Excerpt, Recall
-from tinymem.recall.packing import block_of, in_order_of_time
 from tinymem.recall.render import fenced, quoted
 from tinymem.recall.search import Search
+from tinymem.recall.selection.packing import block_of, in_order_of_time
 from tinymem.steps.step import STYLES, Style
 from tinymem.steps.types import ScratchpadStep
 from tinymem.stores.filter import Filter

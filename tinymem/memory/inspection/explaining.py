@@ -14,9 +14,9 @@ from tinymem.memory.context.contexts import Contexts
 from tinymem.memory.context.fitting import Fitting, facts_about
 from tinymem.memory.filters import Filters
 from tinymem.recall import Excerpt, Explanation, Recall
-from tinymem.recall.packing import UNRELATED
 from tinymem.recall.results import LeftOut
 from tinymem.recall.search import Search
+from tinymem.recall.selection.packing import UNRELATED
 from tinymem.steps.checks import Time, check_non_negative_int, check_str, check_token_budget
 from tinymem.stores.filter import Filter
 

@@ -7,10 +7,10 @@ from functools import cached_property
 from typing import TypeAlias
 
 from tinymem.protocols import TokenCounter
-from tinymem.recall.diversity import Utterance
 from tinymem.recall.files.changes import Span
 from tinymem.recall.render import RESULTS, header, label, line, quoted, speaker_key, without_gone
-from tinymem.recall.supersession import LONGEST, Statement
+from tinymem.recall.selection.diversity import Utterance
+from tinymem.recall.selection.supersession import LONGEST, Statement
 from tinymem.steps.step import Part, Step
 
 __all__ = ["Fetch", "Gone", "Opened", "OpenedPassage", "OpenedSteps", "PassagePlace"]

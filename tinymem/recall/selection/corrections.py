@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from tinymem.recall.opened import Fetch, OpenedSteps, PassagePlace
-from tinymem.recall.packing import RankedPassage
 from tinymem.recall.relevance import price_of
+from tinymem.recall.selection.opened import Fetch, OpenedSteps, PassagePlace
+from tinymem.recall.selection.packing import RankedPassage
+from tinymem.recall.selection.supersession import has_other_value, newest_statements
 from tinymem.recall.snapshot import Snapshot
-from tinymem.recall.supersession import has_other_value, newest_statements
 
 __all__ = ["newest_corrections", "places_of", "put_corrections", "put_newest_first"]
 

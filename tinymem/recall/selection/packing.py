@@ -14,11 +14,11 @@ from itertools import islice
 from typing import NamedTuple
 
 from tinymem.protocols import TokenCounter
-from tinymem.recall.diversity import DIVERSITY, SHORT, Repetitions, Utterance
 from tinymem.recall.files.changes import NOTHING, Change, Changes, may_touch
-from tinymem.recall.opened import Fetch, OpenedPassage, OpenedSteps, PassagePlace
 from tinymem.recall.render import block, format_mark, header, line, speaker_key
 from tinymem.recall.results import Excerpt, FeatureShares, LeftOut, Recall
+from tinymem.recall.selection.diversity import DIVERSITY, SHORT, Repetitions, Utterance
+from tinymem.recall.selection.opened import Fetch, OpenedPassage, OpenedSteps, PassagePlace
 
 __all__ = [
     "BELOW", "ENOUGH", "REPEATS", "TOO_LONG", "UNRELATED", "Limits", "RankedPassage", "block_of",

@@ -1,0 +1,1 @@
+"""Selection among ranked passages: what is corrected, repeated or said anew since, and what a token budget holds."""
