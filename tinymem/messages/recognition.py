@@ -79,11 +79,10 @@ class Messages(NamedTuple):
         if self.is_history:
             return arrivals(self.steps, self.keys, rows_by_key(known, keys))
         counts = known.count({key.said for key in keys})
-        return arrivals(self.steps, [_shifted(step_keys, counts) for step_keys in self.keys], ())
-
-
-def _shifted(keys: Sequence[MessageKey], counts: Mapping[str, int]) -> list[MessageKey]:
-    return [MessageKey(key.said, key.nth + counts.get(key.said, 0)) for key in keys]
+        behind: list[list[MessageKey]] = []
+        for step_keys in self.keys:
+            behind.append([MessageKey(key.said, key.nth + counts.get(key.said, 0)) for key in step_keys])
+        return arrivals(self.steps, behind, ())
 
 
 def rows_by_key(known: KnownMessages, keys: Collection[MessageKey]) -> dict[tuple[str, int], MessageRow]:

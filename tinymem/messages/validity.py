@@ -125,7 +125,10 @@ def valid(
             entries.append(turn)
         else:
             shown = [] if is_empty(formed.get("content")) else [formed]
-            entries.append([*shown, *_apart(f"In the message of the {message['role']}:", moved)])
+            if moved:  # only a user's message may have these
+                where = {"type": "text", "text": f"In the message of the {message['role']}:"}
+                shown.append({"role": "user", "content": [where, *moved]})
+            entries.append(shown)
     return [*chain.from_iterable(_flat(entry, take, extra_keys) for entry in entries)]
 
 
@@ -133,11 +136,6 @@ def _open(call: Mapping[str, Any]) -> OpenCall:
     name, _ = name_and_arguments(call)
     id = call.get("id") or ""
     return OpenCall(id, name, id)
-
-
-def _apart(what: str, parts: list[Message]) -> list[Message]:
-    """Put parts that only a user's message may have into one."""
-    return [{"role": "user", "content": [{"type": "text", "text": what}, *parts]}] if parts else []
 
 
 def _flat(entry: _ToolTurn | list[Message], take: Callable[[str], str], extra_keys: Collection[str]) -> list[Message]:

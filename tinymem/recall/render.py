@@ -32,6 +32,7 @@ __all__ = [
     "is_mark",
     "is_own_message",
     "label",
+    "leave_out",
     "line",
     "one_line",
     "own_blocks",
@@ -260,7 +261,13 @@ def without_echoes(step: Step, key: bytes) -> Step:
     if not any(own_blocks(part.text, key) for part in step.parts()):
         return step
 
-    def without(text: str) -> str:
-        return "".join(text[start:end] for start, end in between(len(text), own_blocks(text, key)))
+    return step._map_text(lambda text: leave_out(text, own_blocks(text, key)))
 
-    return step._map_text(without)
+
+def leave_out(text: str, taken: Iterable[tuple[int, int]]) -> str:
+    """Return `text` without the stretches that are `taken`, which are in order.
+
+    >>> leave_out("one two three", [(3, 7)])
+    'one three'
+    """
+    return "".join(text[start:end] for start, end in between(len(text), taken))

@@ -115,7 +115,7 @@ class Search:
         self, scored: ScoredCandidates, text: str, budget: int, limits: Limits, current: Current, newest: Newest
     ) -> Explanation:
         """Pack the best of what was scored, as it was corrected."""
-        past, catalog, note = self._past, scored.snapshot, self._past.queue.trouble
+        past, snapshot, note = self._past, scored.snapshot, self._past.queue.trouble
         # while the embedder fails, words alone say little of what is unrelated
         least = 0 if note and limits.min_relevance is None else limits.min_relevance
         is_relevant = least is not None or scored.odds >= 0
@@ -125,10 +125,10 @@ class Search:
             return current(scored.ranked(None, least, below))
 
         room = budget if is_relevant else min(budget, LITTLE)
-        past.changes.follow(catalog.last_step)
+        past.changes.follow(snapshot.last_step)
         changes = past.changes
         if limits.as_of is not None:
-            then = catalog.step[catalog.time <= limits.as_of.timestamp()]
+            then = snapshot.step[snapshot.time <= limits.as_of.timestamp()]
             changes = Changes(past.journal, int(then.max(initial=0)))
         elif past.tree is not None:
             changes = Changes(past.journal, tree=WorkingTree(past.tree))

@@ -100,19 +100,12 @@ def _layer(layer: Mapping[str, Any], redact: Redact) -> dict[str, Any]:
         if key in _KEPT_OF_MESSAGES:
             changed[key] = value
         elif key == "native":
-            changed[key] = _native(value, redact)
+            changed[key] = _content(value, redact, has_own_keys=True)
         elif key == "tool_calls" and isinstance(value, list):
             changed[key] = [_overlaid(call, redact) for call in value]
         else:
             changed[key] = _content(value, redact)
     return {**layer, "set": changed} if changed else dict(layer)
-
-
-def _native(value: Any, redact: Redact) -> Any:
-    """A message as its provider has it: keys may be anybody's there, as those of a call's arguments."""
-    if isinstance(value, Mapping):
-        return {redact(key): item if key == "type" else _native(item, redact) for key, item in value.items()}
-    return [_native(item, redact) for item in value] if isinstance(value, list) else _content(value, redact)
 
 
 def _overlaid(call: Any, redact: Redact) -> Any:
@@ -127,15 +120,19 @@ def _overlaid(call: Any, redact: Redact) -> Any:
     return {key: kinds[key] if key in kinds else _content(value, redact) for key, value in call.items()}
 
 
-def _content(value: Any, redact: Redact) -> Any:
-    """Texts inside of lists and mappings whose keys, and types, say only what is what."""
+def _content(value: Any, redact: Redact, has_own_keys: bool = False) -> Any:
+    """Texts inside of lists and mappings whose types, and keys unless anybody chose them, say only what is what."""
     if isinstance(value, str):
         return redact(value) if value.strip() else value
     if isinstance(value, list):
-        return [_content(item, redact) for item in value]
-    if isinstance(value, Mapping):
-        return {key: item if key == "type" else _content(item, redact) for key, item in value.items()}
-    return value
+        return [_content(item, redact, has_own_keys) for item in value]
+    if not isinstance(value, Mapping):
+        return value
+    changed: dict[str, Any] = {}
+    for key, item in value.items():
+        name = redact(key) if has_own_keys else key
+        changed[name] = item if key == "type" else _content(item, redact, has_own_keys)
+    return changed
 
 
 def redact_json(value: Any, redact: Redact) -> Any:

@@ -7,7 +7,7 @@ from itertools import chain
 
 from tinymem.errors import BudgetError
 from tinymem.messages.fitting import LEAST, most_characters
-from tinymem.messages.tokens import PER_REPLY, counter_from
+from tinymem.messages.tokens import PER_REPLY, Prices, counter_from
 from tinymem.protocols import TokenCounter
 from tinymem.steps.checks import check_choice, check_non_negative_int, check_strings
 from tinymem.steps.content import Content
@@ -85,7 +85,7 @@ class AdaptiveMemoryManager(MemoryManager):
 
     def step_tokens(self) -> dict[str, int]:
         """The tokens of each step by itself, by id, counted by the memory's own counter in its own style."""
-        return self._sending.of_each(self.steps)
+        return Prices(self._sending.counter, self._sending.style)(self.steps)
 
     def to_messages(self, summary_mode: bool = False, style: Style | None = None) -> list[Message]:
         """The window as messages that the chat APIs accept, in the memory's own style; see `Step.to_messages`.

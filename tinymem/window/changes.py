@@ -10,7 +10,7 @@ from threading import Lock
 from tinymem.protocols import FileNote
 from tinymem.recall.files.changes import Changes, Span
 from tinymem.recall.files.notes import NoteTaker
-from tinymem.recall.render import between, without_gone
+from tinymem.recall.render import leave_out, without_gone
 from tinymem.steps.step import Step
 from tinymem.window.excerpts import replace_texts
 from tinymem.window.strategy import Group
@@ -59,7 +59,10 @@ class WindowChanges:
         marked = replace_texts(step, {text: without_gone(text, 0, len(text), spans) for text, spans in gone.items()})
         if self._price(marked) <= self._price(step):
             return marked
-        return replace_texts(step, {text: _without(text, spans) for text, spans in gone.items()})
+        shorter: dict[str, str] = {}
+        for text, taken in gone.items():
+            shorter[text] = leave_out(text, [span[:2] for span in taken])
+        return replace_texts(step, shorter)
 
 
 class _Notes:
@@ -79,8 +82,3 @@ class _Notes:
     def file_notes_after(self, number: int) -> list[FileNote]:
         """Return the notes of later steps."""
         return [note for note in self._notes if note.step > number]
-
-
-def _without(text: str, spans: Iterable[Span]) -> str:
-    taken = [(first, last) for first, last, _ in spans]
-    return "".join(text[first:last] for first, last in between(len(text), taken))

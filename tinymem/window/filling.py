@@ -35,7 +35,9 @@ class _Source:
     def __init__(self, group: int, step: Step, cost: int, shorten: bool) -> None:
         self.group, self.step, self.parts = group, step, step.parts()
         self.long_texts = long_texts(step) if shorten else []
-        self.brief = _with_brief_calls(step) if shorten else step
+        self.brief = step
+        if shorten and isinstance(step, ActionStep) and not step.pinned:
+            self.brief = step.shorten_arguments(ARGUMENTS)
         left_out = sum(map(len, self.long_texts)) + _size_of_calls(step) - _size_of_calls(self.brief)
         share = 1 - left_out / (sum(len(part.text) for part in self.parts) + 1)
         self.least_cost = max(8.0, cost * share) + MARK
@@ -166,10 +168,6 @@ def _most_relevant(found: Sequence[_Candidate], asked: str) -> list[_Candidate]:
 def _value(behind: float, cost: float) -> float:
     """Return the relevance of a passage that is so far behind the best, for its cost."""
     return math.exp(behind / WIDTH) / math.pow(max(1.0, cost), EXPONENT)
-
-
-def _with_brief_calls(step: Step) -> Step:
-    return step if step.pinned or not isinstance(step, ActionStep) else step.shorten_arguments(ARGUMENTS)
 
 
 def _size_of_calls(step: Step) -> int:

@@ -9,7 +9,7 @@ from itertools import chain
 
 from tinymem.messages.conversion import groups, messages_of_each
 from tinymem.messages.sendable import raw_calls
-from tinymem.messages.tokens import PER_REPLY, Prices, count_message
+from tinymem.messages.tokens import PER_REPLY, count_message
 from tinymem.messages.validity import CallIds, valid
 from tinymem.protocols import TokenCounter
 from tinymem.recall.results import Excerpt
@@ -154,10 +154,6 @@ class MessageRenderer:
         """Tokens by step id, such that those of a group sum up to what it costs: its first step has them all."""
         first = {sent.first: sent.tokens for sent in self(steps)}
         return {step.id: first.get(step.id, 0) for step in steps}
-
-    def of_each(self, steps: Sequence[Step]) -> dict[str, int]:
-        """Count the tokens of each step by itself, by id."""
-        return Prices(self.counter, self.style)(steps)
 
     def tokens(self, steps: Sequence[Step]) -> int:
         """Count the tokens of all messages, and of what stands before the reply."""

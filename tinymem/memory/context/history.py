@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from tinymem.memory.context.questions import Questions
 from tinymem.memory.context.window import Window, fit_request, positions_of
+from tinymem.messages.answers import open_calls
 from tinymem.messages.conversion import groups
 from tinymem.messages.formats.conversation import ItemConversation
 from tinymem.messages.recognition import MessageKey
@@ -18,7 +19,6 @@ from tinymem.messages.validity import CallIds
 from tinymem.protocols import MessageRow, TokenCounter
 from tinymem.steps.standins import is_request
 from tinymem.steps.step import Step
-from tinymem.steps.types import ActionStep
 from tinymem.window.semantic import QUERY_STEPS
 from tinymem.window.sending import MessageRenderer, RenderedGroup
 
@@ -74,7 +74,8 @@ class History:
         Returns:
             How many of the messages that count are kept.
         """
-        waiting = (self._origins[step.id].places[0] for step in self.steps[self._settled :] if _waits(step))
+        unsettled = self.steps[self._settled :]
+        waiting = (self._origins[step.id].places[0] for step in unsettled if open_calls([step]))
         end = min(bisect_left(self.places, count), next(waiting, len(self.places)))
         while self._end() > end:
             origin = self._origins.pop(self.steps.pop().id)
@@ -167,10 +168,6 @@ class History:
         assert self.conversation is not None
         inputs = self.inputs(step)
         return self.conversation.tokens_beside(inputs[place], self._counter) if place < len(inputs) else 0
-
-
-def _waits(step: Step) -> bool:
-    return isinstance(step, ActionStep) and not all(call.answered for call in step.tool_calls)
 
 
 def _numbers_of_whole(rows: Sequence[MessageRow]) -> Collection[int]:

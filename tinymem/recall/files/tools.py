@@ -111,7 +111,8 @@ def acts_of(call: ToolCall) -> list[Act]:
     result = text_of_result(as_text(call.observation))
     given = _Given(tool, _arguments(call.arguments_json))
     acts = _acts(given, str(given.all.get("command", "")) if tool.does == "edit" else tool.does, result)
-    if not call.answered or call.error is not None or (tool.does != "run" and _has_failed(result)):
+    has_failed = tool.does != "run" and _FAILED.match(result[:EDGE].lower().lstrip("[*#: \n"))
+    if has_failed or not call.answered or call.error is not None:
         paths = dict.fromkeys(act.path for act in acts)
         return [Act(path, SEEN) for path in paths]
     return acts
@@ -227,10 +228,6 @@ def _read_json(text: str) -> Any:
     with suppress(ValueError, RecursionError):
         return READER.decode(_BAD_ESCAPE.sub(r"\1\1", text))
     return {"input": text}
-
-
-def _has_failed(result: str) -> bool:
-    return _FAILED.match(result[:EDGE].lower().lstrip("[*#: \n")) is not None
 
 
 def _is_cut(text: str) -> bool:

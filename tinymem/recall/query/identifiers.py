@@ -77,13 +77,10 @@ def identifiers(text: str) -> list[str]:
         if len(parts) > 1 and _is_joined(run):
             found[run] = None
         for part in parts:
-            if (len(part) >= LEAST and _NAME.match(part)) or _is_number(part, run):
+            is_number = len(part) >= LEAST_NUMBER and part.isdecimal() and "." not in run
+            if is_number or (len(part) >= LEAST and _NAME.match(part)):
                 found[part] = None
     return list(found)
-
-
-def _is_number(part: str, run: str) -> bool:
-    return len(part) >= LEAST_NUMBER and part.isdecimal() and "." not in run
 
 
 def _is_joined(run: str) -> bool:
