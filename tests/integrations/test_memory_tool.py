@@ -77,6 +77,7 @@ def alike(command: Command, ours: str, theirs: str) -> bool:
     {"command": "delete", "path": "/memories/c"},
     {"command": "rename", "old_path": "/memories/x", "new_path": "/memories/x/y"},
     {"command": "create", "path": "/memories/a/b.md/c", "file_text": ""},
+    {"command": "view", "path": "/memories/a/b.md", "view_range": [0, 0]},
 ])  # fmt: skip
 def test_every_command_is_answered_as_the_sdk_answers_it(commands: list[Command]) -> None:
     with TemporaryDirectory() as folder, HierarchicalMemory(embedder="hashing:16", store="exact") as memory:

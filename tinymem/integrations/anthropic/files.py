@@ -302,7 +302,7 @@ def _numbered(path: str, text: str, lines: Sequence[int] | None) -> str:
         raise FileError(f"File {path} exceeds maximum line limit of {MOST_LINES:,} lines.")
     first, last = lines if lines and len(lines) == 2 else (1, -1)
     shown = _lines(every, max(1, first) - 1, len(every) if last == -1 else last)
-    return "\n".join([f"Here's the content of {path} with line numbers:", *shown])
+    return f"Here's the content of {path} with line numbers:\n" + "\n".join(shown)
 
 
 def _lines(lines: Sequence[str], start: int, stop: int) -> list[str]:
