@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Any
 
 from adapter_contract import Chat, thought
@@ -10,6 +11,9 @@ from langchain_core.messages import AIMessage, BaseMessage, convert_to_openai_me
 from langchain_core.outputs import ChatGeneration, ChatResult
 
 __all__ = ["ScriptedModel"]
+
+
+NUMBERS = count(1)  # of moves: how much an agent holds may be known a moment later
 
 
 class ScriptedModel(BaseChatModel):
@@ -24,7 +28,7 @@ class ScriptedModel(BaseChatModel):
         thinking = [block["thinking"] for block in blocks if isinstance(block, dict) and block["type"] == "thinking"]
         self.agent.requests.append(sent)
         self.agent.thoughts.append(thinking)
-        move, number = self.script(sent), self.agent.count()
+        move, number = self.script(sent), next(NUMBERS)
         content = [{"type": "thinking", "thinking": thought(number), "signature": "EqQB"}]
         if move.answer:
             content.append({"type": "text", "text": move.answer})
