@@ -89,12 +89,7 @@ def mcp(
             keep_namespace(os.getcwd(), target.namespace, per_worktree)
         return target.open(create=True, redact=redact_with(redact or ()))
 
-    def all_opened() -> Memories:
-        from tinymem.memory.memories import Memories
-
-        return Memories(target.place, max_open=OPEN, embedder=target.embedder, redact=redact_with(redact or ()))
-
-    memory = LazyMemory(all_opened if known else opened, per_request=bool(known))
+    memory = LazyMemory(partial(_all_of, target, redact) if known else opened, per_request=bool(known))
     beside = [LazyMemory(partial(replace(target, namespace=name).open, create=True)) for name in also or ()]
     is_served = not is_left_alone([os.getcwd()], leave_alone or ())
     server = memory_server(memory, beside) if is_served else new_server("This project is left alone.")
@@ -110,6 +105,14 @@ def mcp(
     finally:
         for opened_memory in (memory, *beside):
             opened_memory.close()
+
+
+def _all_of(target: Target, redact: list[str] | None) -> Memories:
+    """Open all namespaces of a memory."""
+    from tinymem.memory.memories import Memories
+    from tinymem.runs.hooks.privacy import redact_with
+
+    return Memories(target.place, max_open=OPEN, embedder=target.embedder, redact=redact_with(redact or ()))
 
 
 @on_memory(without="as_json")

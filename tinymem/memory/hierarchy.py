@@ -147,55 +147,76 @@ class HierarchicalMemory(StepCollection):
         create: bool = True,
     ) -> None:
         self.max_tokens = check_token_budget("max_tokens", max_tokens)
-        self.window_tokens = check_token_budget(
-            "window_tokens", max_tokens // 2 or 1 if window_tokens is None else window_tokens
-        )
+        tokens = max_tokens // 2 or 1 if window_tokens is None else window_tokens
+        self.window_tokens = check_token_budget("window_tokens", tokens)
         self.shares = check_instance("shares", shares, Shares)
         check_instance("retention", retention, Retention, or_none=True)
-        counter, redact = counter_from(counter), redact_from(redact)
-        keys, cache = check_strings("extra_keys", extra_keys), check_number("cache", cache, 0, 1)
+        check_instance("callbacks", callbacks, Callbacks)
         if prune_strategy is not None:
             check_strategy("prune_strategy", prune_strategy)
-        prompt = (
-            None if system_prompt is None else SystemPromptStep(check_content(system_prompt, "system_prompt") or "")
-        )
+        counter = counter_from(counter)
+        redact = redact_from(redact)
+        keys = check_strings("extra_keys", extra_keys)
+        cache = check_number("cache", cache, 0, 1)
+        text = None if system_prompt is None else check_content(system_prompt, "system_prompt") or ""
         embedder = None if embedder is None else embedder_from(embedder)
         store = check_store_spec(to_shared_store(store) if is_address(path) else store)
         summarizer = summarizer_from(summarizer)
-        check_instance("callbacks", callbacks, Callbacks)
-        self.namespace, self._worker = namespace, Worker()
+        self.namespace = namespace
+        self._worker = Worker()
         self._store_name = store if isinstance(store, str) else store.name
         with open_place(self, path, namespace, create) as place:
-            self.path, self._place = place.path, place
+            self.path = place.path
+            self._place = place
             archive = Archive(place.folder, embedder, store, counter, create=create, journal=place.journal)
             try:
                 check_name(archive.journal, namespace)
                 default = default_strategy(self.window_tokens, archive.prices, place.folder)
                 strategy = default if prune_strategy is None else with_fallback(prune_strategy, default, place.folder)
                 callbacks = replace(callbacks, where=place.logged)
+                self.short_term = DurableWindow(archive, strategy, callbacks, redact)
+                self.medium_term = Episodes(archive, summarizer)
+                self.long_term = archive
                 self.receipts = Receipts(archive, callbacks)
-                window = DurableWindow(archive, strategy, callbacks, redact)
-                episodes = Episodes(archive, summarizer)
-                self.short_term, self.medium_term, self.long_term = window, episodes, archive
-                self._lock = window.lock
-                self._scratchpad = KeptScratchpad(archive, self.archive, redact)
-                self._filters = Filters(archive.journal, redact)
-                self._reading = Reading(archive, namespace, self._lock.while_open)
-                self._search = Search(archive)
-                self._fitting = Fitting(window, archive)
-                parts = window, episodes, archive, self._scratchpad.memory, self._search
-                self._contexts = Contexts(*parts, keys, self._lock.while_open, Prompts(archive, cache))
-                about = self._contexts, self._fitting, self._filters, self._lock.while_open
-                self._explainer = Explainer(self._search, *about)
-                self._upkeep = Upkeep(window, archive, retention)
-                if prompt is not None:
-                    window.begin_with(prompt)
+                self._make_parts(redact, keys, cache, retention)
+                if text is not None:
+                    self.short_term.begin_with(SystemPromptStep(text))
                 self._upkeep.settle(0)
                 self._upkeep.finish()
-                archive.indexing.begin(episodes.catch_up)
+                archive.indexing.begin(self.medium_term.catch_up)
             except BaseException:
                 archive.journal.close()
                 raise
+
+    def _make_parts(
+        self, redact: Redact | None, extra_keys: Sequence[str], cache: float, retention: Retention | None
+    ) -> None:
+        """Make what works on the three tiers."""
+        window, archive = self.short_term, self.long_term
+        self._lock = window.lock
+        self._scratchpad = KeptScratchpad(archive, self.archive, redact)
+        self._filters = Filters(archive.journal, redact)
+        self._reading = Reading(archive, self.namespace, self._lock.while_open)
+        self._search = Search(archive)
+        self._fitting = Fitting(window, archive)
+        self._upkeep = Upkeep(window, archive, retention)
+        self._contexts = Contexts(
+            window=window,
+            episodes=self.medium_term,
+            archive=archive,
+            scratchpad=self._scratchpad.memory,
+            search=self._search,
+            extra_keys=extra_keys,
+            while_open=self._lock.while_open,
+            prompts=Prompts(archive, cache),
+        )
+        self._explainer = Explainer(
+            search=self._search,
+            contexts=self._contexts,
+            fitting=self._fitting,
+            filters=self._filters,
+            while_open=self._lock.while_open,
+        )
 
     # -- in -----------------------------------------------------------------------------------------------------------
 
