@@ -16,7 +16,7 @@ import re
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
-from itertools import repeat
+from itertools import chain, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -122,10 +122,10 @@ class _Model:
     def encode(self, pieces: list[str]) -> list[TokenIds]:
         split = [WORDS.findall(piece) for piece in pieces]
         known = self._known
-        new = {word for words in split for word in words if word not in known}
+        new = {word for word in chain.from_iterable(split) if word not in known}
         if len(known) + len(new) > REMEMBERED:
             # Another dict, so that a thread that uses the old one does not miss a word.
-            known, new = {}, {word for words in split for word in words}
+            known, new = {}, set(chain.from_iterable(split))
         long: dict[str, bytes] = {}
         for word, encoding in zip(new, self._encode_batch(list(new), add_special_tokens=False), strict=True):
             (known if len(word) <= LONGEST else long)[word] = np.array(encoding.ids, dtype=np.uint16).tobytes()

@@ -158,7 +158,7 @@ def scrub(url: str) -> tuple[int, int]:
             connection.execute(f"LOCK TABLE {', '.join(tables)} IN ACCESS EXCLUSIVE MODE".encode())
         for table in tables:
             connection.execute(f"VACUUM (FULL, ANALYZE, VERBOSE) {table}".encode())
-        if kept := sum(int(number) for text in said for number in _KEPT.findall(text)):
+        if kept := sum(map(int, _KEPT.findall("\n".join(said)))):
             raise StorageError(
                 f"{place}: {kept} removed rows are in the files still, since a transaction of another program may read "
                 "them: end it, and scrub again"

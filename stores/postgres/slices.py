@@ -128,10 +128,10 @@ class Slices:
             mean = head.words / max(head.passages, 1) or 1.0
             lexical = rank_passages(occurrences, head.passages, mean, among, unseen=unseen_in(texts))
             signals = [lexical.ids.tolist()[: sought.best], *([id for (id,) in rows] for rows in near)]
-            best = {id for ids in signals for id in ids[: sought.around]}
+            best = set(chain.from_iterable(ids[: sought.around] for ids in signals))
             counts = {code: passages for code, passages, _ in named}
             if sum(counts.values()) <= sought.most_named:
-                signals.append([id for _, _, ids in named if ids is not None for id in ids.tolist()])
+                signals.append([*chain.from_iterable(ids.tolist() for _, _, ids in named if ids is not None)])
                 best.update(signals[-1])
             ids = set(chain.from_iterable(signals))
             (row,) = self._db.read(

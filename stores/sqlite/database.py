@@ -6,7 +6,7 @@ import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -267,7 +267,8 @@ class Database:
     def read_each(self, sql: str, values: Sequence[Any], kinds: Sequence[Any] = ()) -> list[Any]:
         """Return the rows for any number of values, which replace `{}` in the statement."""
         parts = (values[first : first + MANY] for first in range(0, len(values), MANY))
-        return [row for part in parts for row in self.read(sql.format(",".join("?" * len(part))), part, kinds)]
+        found = (self.read(sql.format(",".join("?" * len(part))), part, kinds) for part in parts)
+        return [*chain.from_iterable(found)]
 
     # -- settings -----------------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -337,7 +338,7 @@ class Archive:
         since = range(self._snapshot.rewrites + 1, rewrites + 1)
         if not since or not all(number in self._taken_out for number in since):
             return None
-        return self._snapshot.without([step for number in since for step in self._taken_out[number]])
+        return self._snapshot.without([*chain.from_iterable(self._taken_out[number] for number in since)])
 
     def purge(self) -> None:
         """Remove the vectors of deleted steps from the index's files, and what was left of them in the journal's.

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple, Protocol
@@ -279,7 +280,7 @@ def bench(
         raise InputError(f"no call in these runs copied anything from {DISTANCE:,} tokens back or more")
     every = -(-total // MOST_QUESTIONS)
     chosen = [(run, questions[::every]) for run, questions in asked]
-    counted = [question for _, questions in chosen for question in questions]
+    counted = [*chain.from_iterable(questions for _, questions in chosen)]
     makers: dict[str, Callable[[], Method]] = {
         "tinymem": lambda: Tinymem(embedder), "BM25": BM25, "vectors": lambda: Vectors(embedder), "newest": Newest,
     }  # fmt: skip
@@ -325,14 +326,15 @@ def questions_of(run: Run) -> list[Question]:
         known += len(turn.new)
         first = max(0, known - SHOWN)
         shown = "\n\n".join(map(text_of, _messages(run.steps[first:known])))
-        copied = [needle for message in turn.answer for needle in needles.copied(message) if needle not in shown]
+        found_again = chain.from_iterable(map(needles.copied, turn.answer))
+        copied = [needle for needle in found_again if needle not in shown]
         if copied and first:
             found.append(Question(first, shown[-MOST_CHARACTERS:], copied))
     return found
 
 
 def _messages(steps: Sequence[Step]) -> list[Message]:
-    return [message for step in steps for message in step.to_messages(style="tools")]
+    return [*chain.from_iterable(step.to_messages(style="tools") for step in steps)]
 
 
 def _runs(files: Iterable[str | Path | Run]) -> Iterable[Run]:

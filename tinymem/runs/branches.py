@@ -57,7 +57,7 @@ class Line(NamedTuple):
         before = text_in(value, "parentUuid") or text_in(value, "logicalParentUuid")
         marks = (value.get("isSidechain"), value.get("isCompactSummary"))
         messages = [each.message for each in said]
-        made = [str(call.get("id")) for message in messages for call in raw_calls(message)]
+        made = [str(call.get("id")) for call in chain.from_iterable(map(raw_calls, messages))]
         answered = [str(message.get("tool_call_id")) for message in messages if message["role"] == "tool"]
         return Line(
             number=number,

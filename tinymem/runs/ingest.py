@@ -146,5 +146,5 @@ def _add(memory: HierarchicalMemory, new: Sequence[Arrival], lineage: Lineage) -
         step.id: number for number, step in stored.items()
     }  # also of a process that was killed before it got here
     known = [(arrival, numbers[arrival.step.id]) for arrival in new if arrival.step.id in numbers]
-    journal.messages.put([row for arrival, number in known for row in lineage.rows_of(arrival, number)])
+    journal.messages.put([*chain.from_iterable(lineage.rows_of(arrival, number) for arrival, number in known)])
     return [step.step_number or 0 for step in added]

@@ -140,7 +140,7 @@ def name_run(memory: HierarchicalMemory, run: Run) -> Run:
         return run
     journal, folder = memory.long_term.journal, run.file.resolve().parent
     steps = [memory.apply_redaction(step) for step in run.steps if not isinstance(step, SystemPromptStep)]
-    bodies = [body for step in steps for body in bodies_of(step)]
+    bodies = [*chain.from_iterable(map(bodies_of, steps))]
     name, parts = run.name, [part for part in folder.parts if part != folder.anchor]
     while True:
         owned = hash_of(f"file {name_hash(name)}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -202,7 +203,7 @@ class ConversationMemory:
         def sent(step: MessageStep) -> list[ChatMessage]:
             return _render_for_api(step, ids)
 
-        return [message for step in self._newest(max_tokens, session, sent) for message in sent(step)]
+        return [*chain.from_iterable(map(sent, self._newest(max_tokens, session, sent)))]
 
     def _newest(
         self, max_tokens: int | None, session: str | None, show: Callable[[MessageStep], list[ChatMessage]]

@@ -93,8 +93,8 @@ def _marks(items: Sequence[Any], known: Known | None) -> dict[str, int]:
     before, start, end = known or (None, 0, 0)
     if before is None or before.marks is None:
         return marks_of(items)
-    held = {mark: at for mark, at in before.marks.items() if start <= at < end}
-    return {**marks_of(items[end:], end), **held, **marks_of(items[:start])}
+    known_marks = {mark: place for mark, place in before.marks.items() if start <= place < end}
+    return {**marks_of(items[end:], end), **known_marks, **marks_of(items[:start])}
 
 
 def write_messages(
@@ -153,9 +153,9 @@ def detected(marks: Mapping[str, int]) -> str:
 def marks_of(items: Iterable[Any], start: int = 0) -> dict[str, int]:
     """Return the marks of formats in items, the first of which is at `start`, each with the place of its first."""
     found: dict[str, int] = {}
-    for at, item in enumerate(items, start):
+    for place, item in enumerate(items, start):
         for mark in _marks_of_item(plain_value(item)):
-            found.setdefault(mark, at)
+            found.setdefault(mark, place)
     return found
 
 

@@ -6,9 +6,9 @@ message goes back as it came, also beside others of its role, which the API comb
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, pairwise
 from typing import Any, ClassVar
 
 from tinymem.errors import MessageError, describe_type
@@ -18,7 +18,7 @@ from tinymem.messages.formats.anthropic_blocks import (
     blocks_of,
     call_of,
     made_of,
-    parts_of,
+    parts_in,
     result_of,
     shortened,
 )
@@ -50,8 +50,8 @@ class AnthropicConversation(ItemConversation):
 
     def _natives(self, index: int) -> list[dict[str, Any]]:
         item, _, places = self._sources[index]
-        own = blocks_of(self._system if item == SYSTEM else self._native(item)["content"], None)
-        return [own[at] for at in places]
+        blocks = blocks_of(self._system if item == SYSTEM else self._native(item)["content"], None)
+        return [blocks[place] for place in places]
 
     def _plain(self, item: Any) -> Any:
         return _as_sent(plain_value(item))
@@ -59,48 +59,50 @@ class AnthropicConversation(ItemConversation):
     def _prompts(self) -> Iterator[tuple[Message, Source]]:
         if self._system is not None:
             blocks = blocks_of(self._system, None)
-            content = said([part for block in blocks for part in parts_of(block, None)])
-            yield {"role": "system", "content": content}, Source(SYSTEM, SYSTEM + 1, tuple(range(len(blocks))))
+            yield (
+                {"role": "system", "content": said(parts_in(blocks, None))},
+                Source(SYSTEM, SYSTEM + 1, tuple(range(len(blocks)))),
+            )
 
     def _read(self, start: int, end: int) -> Iterator[tuple[Message, Source]]:
-        for at in range(start, end):
-            for message, blocks in _read(self._items[at], at):
-                yield message, Source(at, at + 1, blocks)
+        for index in range(start, end):
+            for message, blocks in _read(self._items[index], index):
+                yield message, Source(index, index + 1, blocks)
 
     def _written(
         self, placed: Sequence[Placed], stable: int, cache_control: Mapping[str, Any] | None
     ) -> dict[str, Any]:
-        pieces = [self._piece(one) for one in placed]
+        pieces = [self._piece(entry) for entry in placed]
         above = [piece for piece in pieces if piece.role == "system" and piece.item in (SYSTEM, None)]
         turns = turns_of([piece for piece in pieces if piece not in above])
         items: dict[int | None, dict[str, Any]] = {
             piece.item: self._native(piece.item) for piece in pieces if piece.item is not None and piece.item != SYSTEM
         }
-        messages = [sent for turn in turns for sent in written(turn, items)]
-        system = Sent(self._system_of(above), [block for piece in above for block in piece.blocks])
+        messages = [*chain.from_iterable(written(turn, items) for turn in turns)]
+        system = Sent(self._system_of(above), blocks_in(above))
         if cache_control is not None:
-            last = [block for piece in pieces if piece.at < stable for block in piece.blocks]
+            first = blocks_in(piece for piece in pieces if piece.place < stable)
             used = breakpoints([self._request, system.content, [sent.content for sent in messages]])
-            system, *messages = cached([system, *messages], last, cache_control, used)
+            system, *messages = cached([system, *messages], first, cache_control, used)
         request = {**self._request, **({} if system.content is None else {"system": system.content})}
         return {**request, "messages": [sent.message for sent in messages]}
 
-    def _piece(self, one: Placed) -> EntryBlocks:
-        role = str(one.message["role"])
+    def _piece(self, entry: Placed) -> EntryBlocks:
+        role = str(entry.message["role"])
         role = {"tool": "user", "developer": "system"}.get(role, role)
-        if one.input is None:
-            return EntryBlocks(one.at, role, made_of(one.message))
-        blocks = self._natives(one.input)
-        if one.shortened:
-            return EntryBlocks(one.at, role, shortened(blocks, one.message))
-        source = self._sources[one.input]
-        return EntryBlocks(one.at, role, blocks, source.start, source.blocks)
+        if entry.input is None:
+            return EntryBlocks(entry.place, role, made_of(entry.message))
+        blocks = self._natives(entry.input)
+        if entry.shortened:
+            return EntryBlocks(entry.place, role, shortened(blocks, entry.message))
+        source = self._sources[entry.input]
+        return EntryBlocks(entry.place, role, blocks, source.start, source.blocks)
 
     def _system_of(self, pieces: Sequence[EntryBlocks]) -> Any:
         """Return the system prompt: as it came, if nothing was added to it."""
         if len(pieces) == 1 and pieces[0].item == SYSTEM:
             return self._system
-        blocks = [block for piece in pieces for block in piece.blocks]
+        blocks = blocks_in(pieces)
         return blocks[0]["text"] if len(blocks) == 1 and blocks[0].keys() == {"type", "text"} else blocks or None
 
 
@@ -119,25 +121,25 @@ def _read(item: dict[str, Any], index: int) -> Iterator[tuple[Message, tuple[int
             f"role must be user, assistant or system, not {describe_type(role)}: name another format", index
         )
     inside = "tool_use" if role == "assistant" else "tool_result"
-    apart = [at for at, block in enumerate(blocks) if block.get("type") == inside]
-    rest = tuple(at for at in range(len(blocks)) if at not in apart)
-    content = said([part for at in rest for part in parts_of(blocks[at], index)])
+    apart = [place for place, block in enumerate(blocks) if block.get("type") == inside]
+    rest = tuple(place for place in range(len(blocks)) if place not in apart)
+    content = said(parts_in([blocks[place] for place in rest], index))
     if role == "assistant":
-        calls = [call_of(blocks[at], index) for at in apart]
+        calls = [call_of(blocks[place], index) for place in apart]
         more = {"content": content or None, "tool_calls": calls} if calls else {"content": content}
         yield {"role": role, **more}, tuple(range(len(blocks)))
         return
-    for at in apart:
-        yield result_of(blocks[at], index), (at,)
+    for place in apart:
+        yield result_of(blocks[place], index), (place,)
     if rest or not apart:
         yield {"role": role, "content": content}, rest
 
 
 @dataclass(frozen=True)
 class EntryBlocks:
-    """The blocks of one entry: those at `places` of an `item`, unless they were made for it."""
+    """The blocks of the entry at a place: those at `places` of an `item`, unless they were made for it."""
 
-    at: int
+    place: int
     role: str
     blocks: Sequence[Block]
     item: int | None = None
@@ -152,6 +154,11 @@ class Turn:
     pieces: list[EntryBlocks] = field(default_factory=list)
 
 
+def blocks_in(pieces: Iterable[EntryBlocks]) -> list[Block]:
+    """Return the blocks of all pieces, in order."""
+    return [*chain.from_iterable(piece.blocks for piece in pieces)]
+
+
 def turns_of(pieces: Sequence[EntryBlocks]) -> list[Turn]:
     """Group pieces by their role; thinking always begins a turn, as the API wants it in the newest one."""
     turns: list[Turn] = []
@@ -162,7 +169,7 @@ def turns_of(pieces: Sequence[EntryBlocks]) -> list[Turn]:
             turns[-1].pieces.append(piece)
             continue
         if piece.role == "assistant" and role in (None, "assistant") and not (role is None and piece.item == 0):
-            turns.append(Turn("user", [EntryBlocks(piece.at, "user", [text_part(PAUSE)])]))
+            turns.append(Turn("user", [EntryBlocks(piece.place, "user", [text_part(PAUSE)])]))
         turns.append(Turn(piece.role, [piece]))
     return turns
 
@@ -189,35 +196,39 @@ class Sent:
 
 def written(turn: Turn, items: Mapping[int | None, dict[str, Any]]) -> Iterable[Sent]:
     """Return the messages of a turn: those that came, if it is made of them; else one."""
-    own = list(dict.fromkeys(piece.item for piece in turn.pieces))
-    if _is_whole(turn, own, items):
-        return [Sent(items[item]["content"], _own_blocks(turn, item), items[item]) for item in own if item is not None]
-    blocks = [block for piece in turn.pieces for block in piece.blocks if not _is_blank(block)]
+    numbers = list(dict.fromkeys(piece.item for piece in turn.pieces))
+    if _is_whole(turn, numbers, items):
+        whole = [number for number in numbers if number is not None]
+        return [Sent(items[number]["content"], _blocks_of_item(turn, number), items[number]) for number in whole]
+    blocks = [block for block in blocks_in(turn.pieces) if not _is_blank(block)]
     if turn.role == "user":
         blocks.sort(key=lambda block: block.get("type") != "tool_result")
-    keys = items[own[0]] if len(own) == 1 and own[0] is not None else {}
+    keys = items[numbers[0]] if len(numbers) == 1 and numbers[0] is not None else {}
     return [Sent(blocks, blocks, {**keys, "role": turn.role})] if blocks else []
 
 
-def _own_blocks(turn: Turn, item: int) -> list[Block]:
+def _blocks_of_item(turn: Turn, item: int) -> list[Block]:
     """Return the blocks of an item in the order in which they came."""
-    pairs = [
-        pair for piece in turn.pieces if piece.item == item for pair in zip(piece.places, piece.blocks, strict=True)
-    ]
-    return [block for _, block in sorted(pairs, key=lambda pair: pair[0])]
+    by_place: dict[int, Block] = {}
+    for piece in turn.pieces:
+        if piece.item == item:
+            by_place.update(zip(piece.places, piece.blocks, strict=True))
+    return [by_place[place] for place in sorted(by_place)]
 
 
-def _is_whole(turn: Turn, own: Sequence[int | None], items: Mapping[int | None, dict[str, Any]]) -> bool:
+def _is_whole(turn: Turn, numbers: Sequence[int | None], items: Mapping[int | None, dict[str, Any]]) -> bool:
     """Return True if a turn is exactly some items one behind the other."""
-    if None in own or any(b != a + 1 for a, b in itertools.pairwise(own) if a is not None):
+    if None in numbers or any(b != a + 1 for a, b in pairwise(numbers) if a is not None):
         return False
-    held = {item: [at for piece in turn.pieces if piece.item == item for at in piece.places] for item in own}
+    places: dict[int | None, list[int]] = {number: [] for number in numbers}
+    for piece in turn.pieces:
+        places[piece.item] += piece.places
 
     def length(item: int | None) -> int:
         content = None if item is None else items[item]["content"]
         return 1 if isinstance(content, str) else len(content or ())
 
-    return all(sorted(places) == list(range(length(item))) for item, places in held.items())
+    return all(sorted(found) == list(range(length(number))) for number, found in places.items())
 
 
 def _is_blank(block: Block) -> bool:
@@ -231,17 +242,18 @@ def cached(sent: Sequence[Sent], stable: Sequence[Block], mark: Mapping[str, Any
     if last is None or last.get("cache_control") or used >= MOST_BREAKPOINTS:
         return list(sent)
     marked = {**last, "cache_control": dict(mark)}
-    return [
-        Sent([marked if block is last else block for block in one.blocks], one.blocks, one.keys)
-        if any(block is last for block in one.blocks)
-        else one
-        for one in sent
-    ]
+    found: list[Sent] = []
+    for message in sent:
+        if any(block is last for block in message.blocks):
+            blocks = [marked if block is last else block for block in message.blocks]
+            message = Sent(blocks, message.blocks, message.keys)
+        found.append(message)
+    return found
 
 
 def breakpoints(value: Any) -> int:
     """Count the marks of caches in a request, in tools and results too."""
     if isinstance(value, Mapping):
-        own = 1 if value.get("cache_control") else 0
-        return own + sum(breakpoints(one) for key, one in value.items() if key not in ("cache_control", "input"))
+        inside = [inner for key, inner in value.items() if key not in ("cache_control", "input")]
+        return bool(value.get("cache_control")) + sum(map(breakpoints, inside))
     return sum(map(breakpoints, value)) if isinstance(value, (list, tuple)) else 0

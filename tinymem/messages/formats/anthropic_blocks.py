@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from tinymem.errors import MessageError, safe_repr
@@ -22,7 +23,7 @@ from tinymem.messages.sendable import name_and_arguments, raw_calls
 from tinymem.steps.content import as_text, encodable, to_json
 from tinymem.steps.step import Message
 
-__all__ = ["THINKING", "blocks_of", "call_of", "is_server_result", "made_of", "parts_of", "result_of", "shortened"]
+__all__ = ["THINKING", "blocks_of", "call_of", "is_server_result", "made_of", "parts_in", "result_of", "shortened"]
 
 Block = dict[str, Any]
 THINKING = ("thinking", "redacted_thinking")
@@ -45,6 +46,11 @@ def blocks_of(content: Any, index: int | None) -> list[Block]:
 def is_server_result(kind: Any) -> bool:
     """Return True for the type of a result of a tool that Anthropic ran."""
     return isinstance(kind, str) and kind.endswith("_tool_result")
+
+
+def parts_in(blocks: Iterable[Block], index: int | None) -> list[Message]:
+    """Return the parts of a chat's message that say what all blocks say; errors as in `parts_of`."""
+    return [*chain.from_iterable(parts_of(block, index) for block in blocks)]
 
 
 def parts_of(block: Block, index: int | None) -> list[Message]:
@@ -91,7 +97,7 @@ def _document(block: Block, index: int | None) -> list[Message]:
     if source.get("type") == "text":
         return [text_part("\n".join(strings([title, source.get("data")])))]
     if source.get("type") == "content":
-        parts = [part for one in blocks_of(source.get("content"), index) for part in parts_of(one, index)]
+        parts = parts_in(blocks_of(source.get("content"), index), index)
         text = "\n".join([*strings(title), *texts_of(parts)])
         return [*([text_part(text)] if text else []), *(part for part in parts if part["type"] != "text")]
     return [mark("document", title, source.get("url"), source.get("file_id"))]
@@ -110,8 +116,7 @@ def result_of(block: Block, index: int) -> Message:
     if not isinstance(block.get("tool_use_id"), str):
         raise MessageError("a tool_result must have a tool_use_id", index)
     blocks = blocks_of(block.get("content") or "", index)
-    content = said([part for one in blocks for part in parts_of(one, index)])
-    return {"role": "tool", "tool_call_id": block["tool_use_id"], "content": content}
+    return {"role": "tool", "tool_call_id": block["tool_use_id"], "content": said(parts_in(blocks, index))}
 
 
 # -- shorten ----------------------------------------------------------------------------------------------------------
@@ -134,8 +139,8 @@ def _with_texts(blocks: Sequence[Block], texts: Sequence[str]) -> list[Block]:
     def text_of(block: Block) -> str | None:
         return next((part["text"] for part in parts(block) if part["type"] == "text"), None)
 
-    own = with_notes(blocks, parts, texts, text_part)
-    return [block for block in with_texts(own, text_of, texts, _replaced) if block is not None]
+    noted = with_notes(blocks, parts, texts, text_part)
+    return [block for block in with_texts(noted, text_of, texts, _replaced) if block is not None]
 
 
 def _replaced(block: Block, text: str) -> Block:

@@ -55,7 +55,7 @@ class Added(NamedTuple):
 class Placed(NamedTuple):
     """An entry as it is written: its place among the entries, and its message with the ids that the calls have."""
 
-    at: int
+    place: int
     message: Message
     input: int | None
     shortened: bool
@@ -119,7 +119,7 @@ class Conversation(ABC):
         [6]
         """
         counted = counter_from(counter)
-        return [self.tokens_beside(at, counted) for at in range(len(self.messages))]
+        return [self.tokens_beside(index, counted) for index in range(len(self.messages))]
 
     def tokens_beside(self, index: int, counter: TokenCounter) -> int:
         """Count the tokens of what goes back with one message and is not in it."""
@@ -136,25 +136,27 @@ class Conversation(ABC):
         """Yield entries as they are written: images that a native item has already are not sent twice."""
         ids: dict[str, str] = {}  # of calls, as the entries have them: as their native items have them
         is_native = False  # the newest assistant's message
-        for at, entry in enumerate(entries):
-            message, input = dict(entry.message), self._own(entry, at)
+        for place, entry in enumerate(entries):
+            message = dict(entry.message)
+            input = self._input_of(entry, place)
             if input is None and is_native and is_moved(message):
                 continue
             if message["role"] == "assistant":
                 is_native = input is not None
-                own = raw_calls(message if input is None else self.messages[input])
-                pairs = zip(raw_calls(message), own, strict=False)
+                native = raw_calls(message if input is None else self.messages[input])
+                pairs = zip(raw_calls(message), native, strict=False)
                 ids.update((str(sent.get("id")), str(call["id"])) for sent, call in pairs if call.get("id"))
             elif message["role"] == "tool":
                 message["tool_call_id"] = ids.get(message.get("tool_call_id", ""), message.get("tool_call_id"))
-            yield Placed(at, message, input, entry.shortened)
+            yield Placed(place, message, input, entry.shortened)
 
-    def _own(self, entry: Entry, at: int) -> int | None:
+    def _input_of(self, entry: Entry, place: int) -> int | None:
         """Return the input of an entry; None if it says the message in another form, as a result without its call."""
-        if (input := entry.input) is None:
+        input = entry.input
+        if input is None:
             return None
         if not 0 <= input < len(self.messages):
-            raise InputError(f"entry {at} shows message {input} of {len(self.messages)}")
+            raise InputError(f"entry {place} shows message {input} of {len(self.messages)}")
         given, sent = self.messages[input], entry.message
         is_other = (sent["role"] == "user") != (given["role"] == "user") or bool(raw_calls(sent)) != bool(
             raw_calls(given)
@@ -195,8 +197,8 @@ class ItemConversation(Conversation):
     def __init__(self, items: Any, known: Known | None = None) -> None:
         self._given = given = listed(items)
         start, end = known[1:] if known else (0, 0)
-        held = known.conversation._items[start:end] if known else []
-        self._items: list[dict[str, Any]] = [*self._copies(0, start), *held, *self._copies(end, len(given))]
+        unchanged = known.conversation._items[start:end] if known else []
+        self._items: list[dict[str, Any]] = [*self._copies(0, start), *unchanged, *self._copies(end, len(given))]
         messages, sources = _kept(known, len(given)) if known else ([], [])
         self.kept = len(messages)
         front = [*self._prompts(), *self._read(0, start)]
@@ -211,27 +213,28 @@ class ItemConversation(Conversation):
         if start != self._end_of_prompts(self._items):
             return Known(self, 0, 0)
         pairs = enumerate(zip(items[start:], self._items[start:], strict=False), start)
-        end = next((at for at, (new, old) in pairs if new != old and self._plain(new) != old), None)
+        end = next((place for place, (new, old) in pairs if new != old and self._plain(new) != old), None)
         return Known(self, start, min(len(items), len(self._items)) if end is None else end)
 
     def _end_of_prompts(self, items: Sequence[Any]) -> int:
         plain = (self._plain(item) for item in items)
-        others = (at for at, item in enumerate(plain) if not _is_prompt(item))
+        others = (place for place, item in enumerate(plain) if not _is_prompt(item))
         return next(others, len(items))
 
     def _copies(self, start: int, end: int) -> Iterator[dict[str, Any]]:
-        for at in range(start, end):
-            if not isinstance(item := self._plain(self._given[at]), dict):
-                raise MessageError(f"must be a mapping, or an object of an SDK, not {describe_type(item)}", at)
+        for index in range(start, end):
+            item = self._plain(self._given[index])
+            if not isinstance(item, dict):
+                raise MessageError(f"must be a mapping, or an object of an SDK, not {describe_type(item)}", index)
             yield to_mutable(item)
 
-    def _native(self, at: int) -> dict[str, Any]:
+    def _native(self, place: int) -> dict[str, Any]:
         """Return an item as it came; an object of an SDK as a dict."""
-        return self._plain(self._given[at])  # type: ignore[no-any-return]
+        return self._plain(self._given[place])  # type: ignore[no-any-return]
 
     def _natives(self, index: int) -> list[dict[str, Any]]:
         source = self._sources[index]
-        return [self._native(at) for at in range(source.start, source.end)]
+        return [self._native(place) for place in range(source.start, source.end)]
 
     def _plain(self, item: Any) -> Any:
         return plain_value(item)

@@ -24,19 +24,19 @@ class ChatConversation(ItemConversation):
         return _sendable(item) if hasattr(item, "model_dump") else plain_value(item)
 
     def _read(self, start: int, end: int) -> Iterator[tuple[Message, Source]]:
-        for at in range(start, end):
-            yield _message(self._items[at], at), Source(at, at + 1)
+        for place in range(start, end):
+            yield _message(self._items[place], place), Source(place, place + 1)
 
     def _written(
         self, placed: Sequence[Placed], stable: int, cache_control: Mapping[str, Any] | None
     ) -> list[dict[str, Any]]:
-        return [self._item(one) for one in placed]
+        return [self._item(entry) for entry in placed]
 
-    def _item(self, one: Placed) -> dict[str, Any]:
-        if one.input is None:
-            return one.message
-        item = self._native(one.input)
-        return {**item, "content": _shortened(item.get("content"), one.message)} if one.shortened else item
+    def _item(self, entry: Placed) -> dict[str, Any]:
+        if entry.input is None:
+            return entry.message
+        item = self._native(entry.input)
+        return {**item, "content": _shortened(item.get("content"), entry.message)} if entry.shortened else item
 
 
 def _sendable(item: Any) -> Any:
@@ -93,5 +93,5 @@ def _shortened(content: Any, message: Message) -> Any:
         return {**keys, **text_part(text)}
 
     texts = texts_of(message.get("content"))
-    own = with_notes(content, lambda part: [_part(part)], texts, text_part)
-    return [part for part in with_texts(own, text_of, texts, replaced) if part]
+    noted = with_notes(content, lambda part: [_part(part)], texts, text_part)
+    return [part for part in with_texts(noted, text_of, texts, replaced) if part]

@@ -9,6 +9,7 @@ import base64
 import binascii
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain, islice
 from math import ceil
 from operator import is_
 from typing import Any, NamedTuple
@@ -105,16 +106,16 @@ def with_texts(
     cannot be replaced as it is.
     """
     old = [text_of(native) or "" for native in natives]
-    places = [at for at, text in enumerate(old) if text.strip()]
+    places = [place for place, text in enumerate(old) if text.strip()]
     if len(places) == len(texts):
         new: dict[int, str | None] = dict(zip(places, texts, strict=True))
     else:
-        free = [at for at in places if replaced(natives[at], "") is not natives[at]]
+        free = [place for place in places if replaced(natives[place], "") is not natives[place]]
         new = {**dict.fromkeys(free), **dict.fromkeys(free[:1], "\n".join(texts))}
     found: list[Message | None] = []
-    for at, native in enumerate(natives):
-        text = new.get(at, old[at])
-        found.append(native if text == old[at] else (replaced(native, text) if text else None))
+    for place, native in enumerate(natives):
+        text = new.get(place, old[place])
+        found.append(native if text == old[place] else (replaced(native, text) if text else None))
     return found
 
 
@@ -126,11 +127,11 @@ def with_notes(
 ) -> list[Message]:
     """Put notes that are among `texts` in place of the images, files and audio that they stand for."""
     flat = [parts_of(native) for native in natives]
-    notes = iter(notes_of([part for parts in flat for part in parts]))
+    notes = iter(notes_of([*chain.from_iterable(flat)]))
     found: list[Message] = []
     for native, parts in zip(natives, flat, strict=True):
-        own = [note for _ in parts if (note := next(notes)) in texts and note is not None]
-        found.append(made("\n".join([*texts_of(parts), *own])) if own else native)
+        noted = [note for note in islice(notes, len(parts)) if note is not None and note in texts]
+        found.append(made("\n".join([*texts_of(parts), *noted])) if noted else native)
     return found
 
 
@@ -139,12 +140,12 @@ def strings(value: Any) -> Iterable[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
-        for key, one in value.items():
+        for key, inner in value.items():
             if key not in _UNSAID and not str(key).startswith("encrypted"):
-                yield from strings(one)
+                yield from strings(inner)
     elif isinstance(value, (list, tuple)):
-        for one in value:
-            yield from strings(one)
+        for inner in value:
+            yield from strings(inner)
     elif value is not None and not isinstance(value, bool):
         yield to_json(value)
 
@@ -183,14 +184,14 @@ def plain_value(value: Any) -> Any:
         return value
     if kind is dict or kind is list:
         inside = value.values() if kind is dict else value
-        if all(type(one) in _ATOMS or plain_value(one) is one for one in inside):
+        if all(type(inner) in _ATOMS or plain_value(inner) is inner for inner in inside):
             return value
     if hasattr(value, "model_dump"):
         left_out = getattr(value, "__api_exclude__", None)  # what the SDK parsed out of it
         return value.model_dump(exclude_unset=True, mode="json", by_alias=True, exclude=left_out)
     if isinstance(value, Mapping):
-        return {key: plain_value(one) for key, one in value.items()}
-    return [plain_value(one) for one in value] if isinstance(value, (list, tuple)) else value
+        return {key: plain_value(inner) for key, inner in value.items()}
+    return [plain_value(inner) for inner in value] if isinstance(value, (list, tuple)) else value
 
 
 def encodable_value(value: Any) -> Any:

@@ -69,12 +69,12 @@ class ResponsesConversation(ItemConversation):
     ) -> list[dict[str, Any]]:
         custom: set[str] = set()
         found: list[dict[str, Any]] = []
-        for one in placed:
-            items = None if one.input is None else self._natives(one.input)
+        for entry in placed:
+            items = None if entry.input is None else self._natives(entry.input)
             if items is None:
-                items = items_from(one.message, custom)
-            elif one.shortened:
-                items = _shortened(items, one.message)
+                items = items_from(entry.message, custom)
+            elif entry.shortened:
+                items = _shortened(items, entry.message)
             custom |= {item["call_id"] for item in items if item.get("type") == "custom_tool_call"}
             found += items
         return found
@@ -133,20 +133,20 @@ def _single(item: dict[str, Any], index: int, kind: str) -> Message:
 def _shortened(items: Sequence[dict[str, Any]], message: Message) -> list[dict[str, Any]]:
     """Return copies of `items` with the texts of `message`; reasoning and calls as they are."""
     natives: list[tuple[int, dict[str, Any]]] = []
-    for at, item in enumerate(items):
+    for index, item in enumerate(items):
         key = _text_key(item)
         value = item.get(key) if key else None
         parts = value if isinstance(value, list) else [text_part(value)] if isinstance(value, str) else []
-        natives += [(at, part) for part in (parts if key else [item])]
+        natives += [(index, part) for part in (parts if key else [item])]
     texts = texts_of(message.get("content"))
-    own = with_notes([part for _, part in natives], chat_parts, texts, input_text)
-    new = with_texts(own, part_text, texts, replaced_part)
+    noted = with_notes([part for _, part in natives], chat_parts, texts, input_text)
+    new = with_texts(noted, part_text, texts, replaced_part)
     found = []
-    for at, item in enumerate(items):
+    for index, item in enumerate(items):
         key = _text_key(item)
-        own = [part for (place, _), part in zip(natives, new, strict=True) if place == at and part]
-        if key and own:
-            found.append({**item, key: own[0]["text"] if isinstance(item.get(key), str) else own})
+        parts = [part for (place, _), part in zip(natives, new, strict=True) if place == index and part]
+        if key and parts:
+            found.append({**item, key: parts[0]["text"] if isinstance(item.get(key), str) else parts})
         elif not key or kind_of_item(item) in OUTPUTS:
             found.append(item)
     return found
@@ -192,8 +192,8 @@ def _part(part: dict[str, Any], index: int) -> Message:
         return {"type": "image_url", "image_url": {"url": url, **detail}} if url else mark("image", part.get("file_id"))
     if kind == "input_file":
         file = {key: part[key] for key in ("file_data", "file_id", "filename") if isinstance(part.get(key), str)}
-        held = file.keys() & {"file_data", "file_id"}
-        return {"type": "file", "file": file} if held else mark("file", part.get("filename"), part.get("file_url"))
+        has_data = file.keys() & {"file_data", "file_id"}
+        return {"type": "file", "file": file} if has_data else mark("file", part.get("filename"), part.get("file_url"))
     if kind == "input_audio":
         return dict(part)
     raise MessageError(f"a part of the unknown type {safe_repr(kind)}: leave it out, or name another format", index)

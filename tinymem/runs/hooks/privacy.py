@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatch
+from itertools import product
 from pathlib import Path
 
 from tinymem.errors import InputError
@@ -96,8 +97,9 @@ def is_left_alone(folders: Iterable[str | Path], patterns: Sequence[str]) -> boo
     False
     """
     for folder in map(Path, folders) if patterns else ():
-        places = {place for start in (folder, folder.resolve()) for place in (start, *start.parents)}
-        if any(_matches(place, pattern) for place in places for pattern in patterns):
+        real = folder.resolve()
+        places = {folder, *folder.parents, real, *real.parents}
+        if any(_matches(place, pattern) for place, pattern in product(places, patterns)):
             return True
     return False
 
