@@ -23,7 +23,7 @@ LEAST_ROOM = 16  # tokens that a slice must have room for, so that any character
 POOLING = "slices1"  # part of the fingerprint: raise it when long texts are cut or averaged in another way
 
 
-class _Slice(NamedTuple):
+class _Piece(NamedTuple):
     """A text, or a slice of one: `owner` is the text's number, `tokens` the tokens that are sent for it."""
 
     owner: int
@@ -167,7 +167,7 @@ class OpenAIEmbedder:
         sums = np.zeros((len(places), self.dimensions), dtype=np.float32)
         extra = self._counter.count(prompt)
         slices = (
-            _Slice(owner, part, tokens + extra) for owner, text in enumerate(places) for part, tokens in self._cut(text)
+            _Piece(owner, part, tokens + extra) for owner, text in enumerate(places) for part, tokens in self._cut(text)
         )
         for batch in self._batches(slices):
             rows = _unit(self._request([prompt + piece.text for piece in batch]))
@@ -187,8 +187,8 @@ class OpenAIEmbedder:
         for start in range(0, len(text), length):
             yield from self._cut(text[start : start + length])
 
-    def _batches(self, slices: Iterable[_Slice]) -> Iterator[list[_Slice]]:
-        batch: list[_Slice] = []
+    def _batches(self, slices: Iterable[_Piece]) -> Iterator[list[_Piece]]:
+        batch: list[_Piece] = []
         tokens = 0
         for piece in slices:
             if batch and (len(batch) == self._batch_size or tokens + piece.tokens > REQUEST_TOKENS):

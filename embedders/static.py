@@ -102,7 +102,7 @@ class StaticEmbedder:
         return self.embed_documents(texts)
 
 
-class _Model:
+class _WordModel:
     """The table `(32000, 256)` float16, mapped from the installed package's file, and the tokenizer that is there."""
 
     def __init__(self, folder: Path) -> None:
@@ -169,20 +169,20 @@ def _tokenizer(path: Path) -> Tokenizer:
 _LOCK = threading.Lock()
 
 
-def _model() -> _Model:
+def _model() -> _WordModel:
     """Return the one table of this process; the first caller reads it while the others wait."""
     with _LOCK:
         return _read_model()
 
 
 @lru_cache(maxsize=1)
-def _read_model() -> _Model:
+def _read_model() -> _WordModel:
     spec = importlib.util.find_spec("wordllama")
     if spec is None or not spec.submodule_search_locations:
         raise EmbedderError('the embedder "static" reads the files of the package wordllama: pip install wordllama')
     folder = Path(next(iter(spec.submodule_search_locations)))
     try:
-        return _Model(folder)
+        return _WordModel(folder)
     except OSError as error:
         raise EmbedderError(
             f"the package wordllama in {folder} lacks the files of {MODEL} ({error}): "

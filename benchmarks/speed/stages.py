@@ -37,7 +37,7 @@ STAGES = {
     "extend the snapshot": ["archive.archive:Archive._current"],
     "filter": ["recall.snapshot:Snapshot.allowed"],
     "analyse the question": ["archive.embedding:analyse"],
-    "full-text search": ["stores.sqlite.passages:Passages.search_text"],
+    "full-text search": ["stores.sqlite.passages:SqlitePassages.search_text"],
     "candidates": ["recall.sources:SnapshotSource.gather"],
     "nearest vectors": ["recall.candidates:products", "recall.candidates:_from_index"],
     "features": ["recall.fusion:features"],

@@ -24,7 +24,7 @@ from tinymem.stores.postgres.server.head import LOCK_HEAD, READ_HEAD, Head
 from tinymem.stores.postgres.server.pool import Connection, Statement, acquire_pool, release_pool, send
 from tinymem.stores.postgres.server.values import Planned
 
-__all__ = ["Database"]
+__all__ = ["PostgresDatabase"]
 
 Values: TypeAlias = "Sequence[Any] | Mapping[str, Any]"
 
@@ -46,7 +46,7 @@ _KEEP = Planned(
 _WRITES = "SELECT writes FROM writers WHERE namespace = %s AND writer = %s"
 
 
-class Database:
+class PostgresDatabase:
     """The rows of the namespace `name` in the database at `url`, made if `create`.
 
     It waits up to `timeout` seconds for another writer. `identity` is another one for every memory that was ever made.
@@ -72,7 +72,7 @@ class Database:
         try:
             self._find(create)
         except BaseException:
-            Database.close(self)
+            PostgresDatabase.close(self)
             raise
 
     def _find(self, create: bool) -> None:

@@ -15,12 +15,12 @@ import numpy as np
 
 from tinymem.protocols import Ids, Lexical
 from tinymem.stores.bm25 import MAX_POSTINGS, Occurrences, rank_passages
-from tinymem.stores.postgres.database import Database
+from tinymem.stores.postgres.database import PostgresDatabase
 from tinymem.stores.postgres.server.values import Planned, hash_of
 from tinymem.stores.stems import Stems
 from tinymem.stores.words import MAX_WORDS, words
 
-__all__ = ["FullText", "occurrences_of", "unseen_in"]
+__all__ = ["PostgresFullText", "occurrences_of", "unseen_in"]
 
 _PUT = Planned("INSERT INTO terms VALUES (%s, %s, %s, %s::bigint[], %s::integer[])")
 _COUNT = (
@@ -41,10 +41,10 @@ SELECT count(*), coalesce(sum(length), 0)::bigint FROM gone
 """
 
 
-class FullText:
+class PostgresFullText:
     """The tables `terms` and `stems`, in the transactions of a journal, whose lock must be held."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: PostgresDatabase) -> None:
         self._db = database
         self._stemmer: Stems | None = None
 

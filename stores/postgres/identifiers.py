@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tinymem.protocols import PassageRow
-from tinymem.stores.postgres.database import Database
+from tinymem.stores.postgres.database import PostgresDatabase
 
 __all__ = ["Identifiers"]
 
@@ -41,7 +41,7 @@ _MISCOUNTED = f"SELECT count(*) FROM ({_COUNTED} EXCEPT {_HELD} UNION ALL ({_HEL
 class Identifiers:
     """The table `identifiers`, in the transactions of a journal."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: PostgresDatabase) -> None:
         self._db = database
 
     def add(self, passages: Iterable[tuple[int, PassageRow]]) -> None:

@@ -16,11 +16,11 @@ from tinymem.errors import StorageError
 from tinymem.protocols import Change, Finder, Maintenance, MessageRows, SummaryRows
 from tinymem.protocols.settings import REWRITES, WINDOW_CHANGES
 from tinymem.stores.postgres.maintenance import PostgresMaintenance
-from tinymem.stores.postgres.passages import Passages
+from tinymem.stores.postgres.passages import PostgresPassages
 from tinymem.stores.postgres.server.errors import guarded, is_lost
 from tinymem.stores.postgres.slices import Slices
-from tinymem.stores.postgres.steps import Steps
-from tinymem.stores.postgres.tables import MessageTable, SummaryTable
+from tinymem.stores.postgres.steps import PostgresSteps
+from tinymem.stores.postgres.tables import PostgresMessages, PostgresSummaries
 
 __all__ = ["TABLES", "PostgresJournal"]
 
@@ -40,7 +40,7 @@ _COVERING = (
 _END = "SELECT number, position + tokens FROM steps WHERE namespace = %s ORDER BY number DESC LIMIT 1"
 
 
-class PostgresJournal(Steps, Passages):
+class PostgresJournal(PostgresSteps, PostgresPassages):
     """The journal of the namespace `name` in the database at `url`, made if `create`. Safe to use from several threads.
 
     `tinymem.protocols.Journal` documents the methods. They wait up to `timeout` seconds for another process that
@@ -51,8 +51,8 @@ class PostgresJournal(Steps, Passages):
 
     def __init__(self, url: str, name: str, create: bool = True, timeout: float = 30) -> None:
         super().__init__(url, name, create, timeout)
-        self.messages: MessageRows = MessageTable(self)
-        self.summaries: SummaryRows = SummaryTable(self)
+        self.messages: MessageRows = PostgresMessages(self)
+        self.summaries: SummaryRows = PostgresSummaries(self)
         self.maintenance: Maintenance = PostgresMaintenance(self, self.fulltext, self.identifiers)
         self._slices = Slices(self, self.fulltext)
 

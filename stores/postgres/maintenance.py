@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from tinymem.protocols import FiledStep, FileNote, Place, TermCheck, VectorCheck
 from tinymem.protocols.settings import UNSPLIT
-from tinymem.stores.postgres.database import Database
-from tinymem.stores.postgres.fulltext import FullText
+from tinymem.stores.postgres.database import PostgresDatabase
+from tinymem.stores.postgres.fulltext import PostgresFullText
 from tinymem.stores.postgres.identifiers import Identifiers
 from tinymem.stores.postgres.steps import PUT_FILE
 
@@ -41,7 +41,7 @@ _UNEVEN = (
 class PostgresMaintenance:
     """The maintenance of a namespace: `tinymem.protocols.Maintenance` documents the methods."""
 
-    def __init__(self, database: Database, fulltext: FullText, identifiers: Identifiers) -> None:
+    def __init__(self, database: PostgresDatabase, fulltext: PostgresFullText, identifiers: Identifiers) -> None:
         self._db, self._fulltext, self._identifiers = database, fulltext, identifiers
 
     def scrub(self, done: str, what: str) -> None:

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from tinymem.protocols import EmbeddedPassage, Ids, Lexical, PassageRow, Place, Vectors
 from tinymem.protocols.settings import EMBEDDER, EMBEDDER_CHANGES, EMBEDDER_NAME, MADE, UNSPLIT
-from tinymem.stores.postgres.database import Database
-from tinymem.stores.postgres.fulltext import FullText
+from tinymem.stores.postgres.database import PostgresDatabase
+from tinymem.stores.postgres.fulltext import PostgresFullText
 from tinymem.stores.postgres.identifiers import Identifiers
 from tinymem.stores.postgres.server.errors import guarded
 from tinymem.stores.postgres.server.head import LAST, USED
 from tinymem.stores.postgres.server.values import Planned, halves
 
-__all__ = ["Passages"]
+__all__ = ["PostgresPassages"]
 
 _PUT = Planned(
     "INSERT INTO passages (namespace, id, step, part, start, finish, kind, asks, identifiers, tools) "
@@ -47,7 +47,7 @@ _PUT_VECTOR = Planned(
 )
 
 
-class Passages(Database):
+class PostgresPassages(PostgresDatabase):
     """The tables `passages` and `vectors`, the full-text index, and the counts of identifiers.
 
     Vectors are made in the order of ids, which only grow: of the embedder in use, all passages behind the newest that
@@ -56,7 +56,7 @@ class Passages(Database):
 
     def __init__(self, url: str, name: str, create: bool = True, timeout: float = 30) -> None:
         super().__init__(url, name, create, timeout)
-        self.fulltext, self.identifiers = FullText(self), Identifiers(self)
+        self.fulltext, self.identifiers = PostgresFullText(self), Identifiers(self)
         self._newest: tuple[int, int] | None = (
             None  # the last embedded passage of a version, so that it is asked for once
         )

@@ -17,8 +17,8 @@ from tinymem.protocols import Facts, Finder, Ids, Slice, Sought
 from tinymem.stores.bm25 import rank_passages
 from tinymem.stores.filter import POSTGRES, Condition, Filter
 from tinymem.stores.postgres import nearest as search
-from tinymem.stores.postgres.database import Database
-from tinymem.stores.postgres.fulltext import FullText, occurrences_of, unseen_in
+from tinymem.stores.postgres.database import PostgresDatabase
+from tinymem.stores.postgres.fulltext import PostgresFullText, occurrences_of, unseen_in
 from tinymem.stores.postgres.nearest import BREADTH, STEPS, index_name, within, within_spans
 from tinymem.stores.postgres.server.columns import columns_of, columns_sql
 from tinymem.stores.postgres.server.errors import guarded
@@ -91,7 +91,7 @@ _SEEN = "SELECT code, first, typed FROM identifiers WHERE namespace = %s AND cod
 class Slices:
     """The part of a large namespace that recall reads."""
 
-    def __init__(self, database: Database, fulltext: FullText) -> None:
+    def __init__(self, database: PostgresDatabase, fulltext: PostgresFullText) -> None:
         self._db, self._fulltext = database, fulltext
         self.is_indexed = False
         self._embedder: str | None = None  # as of the last survey

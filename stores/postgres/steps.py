@@ -10,12 +10,12 @@ from tinymem.errors import InputError
 from tinymem.protocols import FileNote, StepOutline, StepRow, Tally
 from tinymem.protocols.settings import REWRITES, WINDOW_CHANGES
 from tinymem.stores.filter import POSTGRES, Filter
-from tinymem.stores.postgres.database import Database
+from tinymem.stores.postgres.database import PostgresDatabase
 from tinymem.stores.postgres.server.errors import guarded
 from tinymem.stores.postgres.server.head import LAST
 from tinymem.stores.postgres.server.values import Planned
 
-__all__ = ["PUT_FILE", "Steps"]
+__all__ = ["PUT_FILE", "PostgresSteps"]
 
 _COLUMNS = "number, id, type, session, speaker, time, tokens, position, record, in_window, view, milestone, archived"
 _OUTLINE = "number, id, type, session, tokens, in_window"
@@ -53,7 +53,7 @@ _COUNTS = (
 )
 
 
-class Steps(Database):
+class PostgresSteps(PostgresDatabase):
     """The tables `steps`, `labels`, `messages`, `files` and `summaries`."""
 
     def add(self, rows: Sequence[StepRow]) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from tinymem.protocols import MessageRow, SummaryRow
-from tinymem.stores.postgres.database import Database
+from tinymem.stores.postgres.database import PostgresDatabase
 from tinymem.stores.postgres.server.values import Planned
 
-__all__ = ["MessageTable", "SummaryTable"]
+__all__ = ["PostgresMessages", "PostgresSummaries"]
 
 _PUT_MESSAGE = Planned("INSERT INTO messages VALUES (%s, %s, %s, %s, %s) ON CONFLICT (namespace, said, nth) DO NOTHING")
 _MESSAGES = "SELECT said, nth, step, is_last FROM messages WHERE namespace = %s"
@@ -19,10 +19,10 @@ _SUMMARY = (
 )
 
 
-class MessageTable:
+class PostgresMessages:
     """The table `messages`: `tinymem.protocols.MessageRows` documents the methods."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: PostgresDatabase) -> None:
         self._db = database
 
     def put(self, rows: Sequence[MessageRow]) -> None:
@@ -47,10 +47,10 @@ class MessageTable:
         return [MessageRow(*row) for row in self._db.read(sql, (self._db.id, *after, limit))]
 
 
-class SummaryTable:
+class PostgresSummaries:
     """The table `summaries`: `tinymem.protocols.SummaryRows` documents the methods."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: PostgresDatabase) -> None:
         self._db = database
 
     def all(self) -> list[SummaryRow]:

@@ -15,11 +15,11 @@ from tinymem.protocols import ALL_PASSAGES, Change
 from tinymem.protocols.settings import EMBEDDER, MADE
 from tinymem.stores.files import make_private_file
 from tinymem.stores.locks import ProcessLock, leave_to_parent
-from tinymem.stores.sqlite.fulltext import FullText
-from tinymem.stores.sqlite.reading import FileState, Reading, is_read_only, open_to_read, state_of
+from tinymem.stores.sqlite.fulltext import SqliteFullText
+from tinymem.stores.sqlite.reading import FileState, OpenedToRead, is_read_only, open_to_read, state_of
 from tinymem.stores.sqlite.schema import FORMAT, check_format, make_tables, version_of
 
-__all__ = ["LAST", "RECOVERY", "USED", "Database", "damaged", "guarded", "open_connection"]
+__all__ = ["LAST", "RECOVERY", "USED", "SqliteDatabase", "damaged", "guarded", "open_connection"]
 
 MANY = 500  # values in one statement
 EMPTIED_WITHIN = 100  # milliseconds
@@ -110,7 +110,7 @@ def _prepare(db: sqlite3.Connection, path: Path) -> None:
     check_format(db, path)  # a newer version may have opened it meanwhile
 
 
-def _open_to_read(path: Path, timeout: float, alone: bool) -> Reading:
+def _open_to_read(path: Path, timeout: float, alone: bool) -> OpenedToRead:
     try:
         with guarded(path):
             reading = open_to_read(path, timeout, alone)
@@ -123,7 +123,7 @@ def _open_to_read(path: Path, timeout: float, alone: bool) -> Reading:
     return reading
 
 
-class Database:
+class SqliteDatabase:
     """The file of a journal at `path`, made if `create`; it waits up to `timeout` seconds for another writer.
 
     Where it may or shall only be read, nothing is written, and each call that would write raises ReadOnlyError.
@@ -143,7 +143,7 @@ class Database:
         leave_to_parent(self)
         try:
             with guarded(path):
-                self.fulltext = FullText(self.connection)
+                self.fulltext = SqliteFullText(self.connection)
         except BaseException:
             self.close()
             raise

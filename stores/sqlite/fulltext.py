@@ -27,7 +27,7 @@ from tinymem.stores.sqlite.lengths import Lengths
 from tinymem.stores.stems import REMEMBERED, TOKENIZER, Stems
 from tinymem.stores.words import MAX_WORDS, to_index_text, words
 
-__all__ = ["FullText"]
+__all__ = ["SqliteFullText"]
 
 CAPS = (64, 512, 4_096, MAX_POSTINGS + 1, 1 << 62)  # limits for counting a word's passages, tried one after the other
 
@@ -44,7 +44,7 @@ MOST_FRESH = 64  # passages that are noted in what is remembered; after more, no
 MOST_REMEMBERED = 1_000_000  # passages of stems that are remembered, in sum: 8 bytes each
 
 
-class FullText:
+class SqliteFullText:
     """The full-text index of one journal, on the journal's own connection and inside its transactions."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:

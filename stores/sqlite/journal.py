@@ -16,14 +16,14 @@ from tinymem.protocols import Maintenance, MessageRows, SummaryRows
 from tinymem.protocols.settings import REWRITES, UNSCRUBBED, UNSPLIT, WINDOW_CHANGES
 from tinymem.stores.sqlite.database import guarded
 from tinymem.stores.sqlite.maintenance import SqliteMaintenance
-from tinymem.stores.sqlite.passages import Passages
-from tinymem.stores.sqlite.steps import Steps
-from tinymem.stores.sqlite.tables import MessageTable, SummaryTable
+from tinymem.stores.sqlite.passages import SqlitePassages
+from tinymem.stores.sqlite.steps import SqliteSteps
+from tinymem.stores.sqlite.tables import SqliteMessages, SqliteSummaries
 
 __all__ = ["SqliteJournal"]
 
 
-class SqliteJournal(Steps, Passages):
+class SqliteJournal(SqliteSteps, SqlitePassages):
     """A namespace's journal at `path`, made if `create`. Safe to use from several threads.
 
     `tinymem.protocols.Journal` documents the methods. They wait up to `timeout` seconds for another process that
@@ -32,8 +32,8 @@ class SqliteJournal(Steps, Passages):
 
     def __init__(self, path: Path, create: bool = True, timeout: float = 30, read_only: bool = False) -> None:
         super().__init__(path, create, timeout, read_only)
-        self.messages: MessageRows = MessageTable(self)
-        self.summaries: SummaryRows = SummaryTable(self)
+        self.messages: MessageRows = SqliteMessages(self)
+        self.summaries: SummaryRows = SqliteSummaries(self)
         self.maintenance: Maintenance = SqliteMaintenance(self)
 
     @contextmanager

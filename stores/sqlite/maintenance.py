@@ -11,7 +11,7 @@ import numpy as np
 from tinymem.errors import StorageError
 from tinymem.protocols import FiledStep, FileNote, Place, TermCheck, VectorCheck
 from tinymem.protocols.settings import UNSCRUBBED, UNSPLIT
-from tinymem.stores.sqlite.database import USED, Database, guarded
+from tinymem.stores.sqlite.database import USED, SqliteDatabase, guarded
 from tinymem.stores.sqlite.lengths import Lengths
 from tinymem.stores.sqlite.reading import copy_of
 from tinymem.stores.sqlite.steps import PUT_FILE
@@ -25,7 +25,7 @@ FAULTS = 3  # faults of the file that are named
 class SqliteMaintenance:
     """The maintenance of a journal's file: `tinymem.protocols.Maintenance` documents the methods."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: SqliteDatabase) -> None:
         self._db = database
 
     def scrub(self, done: str, what: str) -> None:

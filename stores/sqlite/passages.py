@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from tinymem.protocols import EmbeddedPassage, Ids, Lexical, PassageRow, Place, Vectors
 from tinymem.protocols.settings import EMBEDDER, EMBEDDER_CHANGES, EMBEDDER_NAME, MADE, UNSPLIT
-from tinymem.stores.sqlite.database import LAST, USED, Database
+from tinymem.stores.sqlite.database import LAST, USED, SqliteDatabase
 
-__all__ = ["Passages"]
+__all__ = ["SqlitePassages"]
 
 _PUT = "INSERT INTO passages (step, part, start, end, kind, asks, identifiers, tools) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 _HAS_STEP = "SELECT 1 FROM steps WHERE number = ?"  # the step itself may be large
@@ -30,7 +30,7 @@ _LACKING = _GET.format(
 _PUT_VECTOR = "INSERT OR IGNORE INTO vectors SELECT ?1, ?2, ?3 WHERE EXISTS (SELECT 1 FROM passages WHERE id = ?2)"
 
 
-class Passages(Database):
+class SqlitePassages(SqliteDatabase):
     """The tables `passages` and `vectors`, and the full-text index.
 
     Vectors are made in the order of ids, which only grow: of the embedder in use, all passages behind the newest that

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from tinymem.protocols.settings import MADE
 from tinymem.stores.sqlite.schema import FORMAT, check_format, make_tables, version_of
 
-__all__ = ["FileState", "Reading", "copy_of", "is_read_only", "open_to_read", "state_of"]
+__all__ = ["FileState", "OpenedToRead", "copy_of", "is_read_only", "open_to_read", "state_of"]
 
 LOGS = ("-wal", "-shm")  # what SQLite puts beside the file, and its index
 LOOKS = 4
@@ -28,7 +28,7 @@ class FileState(NamedTuple):
     logged: int
 
 
-class Reading(NamedTuple):
+class OpenedToRead(NamedTuple):
     """A connection to a journal that may only be read, or to a copy of it that has no name and goes with it.
 
     `state` is the one in which the files must stay; None where they may be written.
@@ -72,7 +72,7 @@ def state_of(path: Path) -> FileState | None:
     return FileState(file.st_mtime_ns, file.st_size, file.st_ino, logged)
 
 
-def open_to_read(path: Path, timeout: float, alone: bool = False) -> Reading:
+def open_to_read(path: Path, timeout: float, alone: bool = False) -> OpenedToRead:
     """Connect to a journal that may only be read, and write nothing beside it.
 
     A log is read with its index, which others may go on writing. A process that has no other connection to it, `alone`,
@@ -99,11 +99,15 @@ def open_to_read(path: Path, timeout: float, alone: bool = False) -> Reading:
             check_format(db, path)
             is_uncut = not alone and db.execute(UNCUT, (MADE,)).fetchone() is not None
             is_copied = version_of(db) < FORMAT or is_uncut
-            return Reading(copy_of(db), None, True) if is_copied else Reading(db, None if has_log else state, False)
+            return (
+                OpenedToRead(copy_of(db), None, True)
+                if is_copied
+                else OpenedToRead(db, None if has_log else state, False)
+            )
         except sqlite3.OperationalError:
             if not has_log:
                 raise
-            return Reading(_copy_files(path), None, True)
+            return OpenedToRead(_copy_files(path), None, True)
     finally:
         if is_copied:
             db.close()

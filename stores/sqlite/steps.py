@@ -11,9 +11,9 @@ from tinymem.errors import FormatError, InputError
 from tinymem.protocols import FileNote, StepOutline, StepRow, Tally
 from tinymem.protocols.settings import REWRITES, WINDOW_CHANGES
 from tinymem.stores.filter import SQLITE, Filter, folders_of
-from tinymem.stores.sqlite.database import LAST, Database
+from tinymem.stores.sqlite.database import LAST, SqliteDatabase
 
-__all__ = ["PUT_FILE", "Steps"]
+__all__ = ["PUT_FILE", "SqliteSteps"]
 
 _COLUMNS = "number, id, type, session, speaker, time, tokens, position, record, window, view, milestone, archived"
 _END = 1 << 62  # above every number
@@ -32,7 +32,7 @@ PUT_FILE = "INSERT INTO files VALUES (?, ?, ?, ?, ?, ?, ?)"
 _FILE = (int, int, int, str, int, bytes, bytes)
 
 
-class Steps(Database):
+class SqliteSteps(SqliteDatabase):
     """The tables `steps`, `labels` and `files`."""
 
     def add(self, rows: Sequence[StepRow]) -> None:

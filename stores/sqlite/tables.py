@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from tinymem.protocols import MessageRow, SummaryRow
-from tinymem.stores.sqlite.database import Database
+from tinymem.stores.sqlite.database import SqliteDatabase
 
-__all__ = ["MessageTable", "SummaryTable"]
+__all__ = ["SqliteMessages", "SqliteSummaries"]
 
 _MESSAGES = "SELECT said, nth, step, is_last FROM messages"
 _MESSAGE = (str, int, int, int)
 
 
-class MessageTable:
+class SqliteMessages:
     """The table `messages`: `tinymem.protocols.MessageRows` documents the methods."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: SqliteDatabase) -> None:
         self._db = database
 
     def put(self, rows: Sequence[MessageRow]) -> None:
@@ -44,10 +44,10 @@ class MessageTable:
         return [*map(_message, rows)]
 
 
-class SummaryTable:
+class SqliteSummaries:
     """The table `summaries`: `tinymem.protocols.SummaryRows` documents the methods."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: SqliteDatabase) -> None:
         self._db = database
 
     def all(self) -> list[SummaryRow]:

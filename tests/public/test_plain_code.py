@@ -22,7 +22,7 @@ LEFT = {
     "a comprehension inside another": 16,
     "a function that is too long": 1,
     "a vague name": 0,
-    "a class of the same name as another": 35,
+    "a class of the same name as another": 3,
     "a folder with too many files": 0,
 }
 

@@ -17,7 +17,7 @@ from strategies import MODERATE, texts
 
 from tinymem.steps.terminal import (
     Column,
-    Shown,
+    ShownText,
     Table,
     count_cells,
     first_words,
@@ -87,7 +87,7 @@ def test_a_table_stands_in_columns_whatever_is_in_it() -> None:
     assert lines == ["name      n  x", "日本      7  a b", "e     1,234  \ufffd[2J"]
 
 
-class Report(Shown):
+class Report(ShownText):
     """A report of one table."""
 
     def blocks(self) -> list[Table]:

@@ -15,7 +15,7 @@ from strategies import MODERATE, texts
 
 import tinymem.stores.sqlite.fulltext as fulltext
 from tinymem.stores.bm25 import MAX_HITS
-from tinymem.stores.sqlite.fulltext import FullText
+from tinymem.stores.sqlite.fulltext import SqliteFullText
 from tinymem.stores.words import has_cjk, to_index_text, words
 
 K1, B = 1.2, 0.75
@@ -26,7 +26,7 @@ class Index:
 
     def __init__(self) -> None:
         self.db = sqlite3.connect(":memory:", isolation_level=None)
-        self.fulltext = FullText(self.db)
+        self.fulltext = SqliteFullText(self.db)
         self.held: dict[int, str] = {}
 
     def __del__(self) -> None:

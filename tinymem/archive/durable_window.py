@@ -33,7 +33,7 @@ from tinymem.steps.types import SystemPromptStep
 from tinymem.stores.locks import ProcessLock, release_when_interrupted
 from tinymem.window.manager import OnConflict
 from tinymem.window.strategy import Pruner, PruneReport, check_report, check_strategy
-from tinymem.window.window import Change, Window, render_window, steps_of_session
+from tinymem.window.window import Window, WindowChange, render_window, steps_of_session
 
 __all__ = ["DurableWindow"]
 
@@ -61,7 +61,7 @@ class DurableWindow(StepCollection):
         self.needs_indexing = False
         self._views: dict[str, str] = {}  # by id, the JSON of steps that the window does not show whole
         self._version, self._changes, self._calls = -1, "", ""  # of the journal, as they were read last
-        self._news: list[tuple[Change, Sequence[int]]] = []  # changes that the callbacks were not called for yet
+        self._news: list[tuple[WindowChange, Sequence[int]]] = []  # changes that the callbacks were not called for yet
         with self.lock:
             self.catch_up()
 
@@ -118,13 +118,13 @@ class DurableWindow(StepCollection):
         fresh = [row for row in rows if row.id not in shown or row.view != self._views.get(row.id)]
         steps = {row.id: shown_step(self._journal, row) for row in fresh}
         self._archive.note_corrections(steps.values())
-        self._see(Change(taken=gone, back=steps), {row.id: row.view for row in fresh})
+        self._see(WindowChange(taken=gone, back=steps), {row.id: row.view for row in fresh})
         self.positions.update((row.id, row.position) for row in (rows if again else fresh))
         has_news = calls != self._calls or self._version < 0
         self._window.follow(following, read_calls(self._journal, calls, self.steps) if has_news else None)
         self._version, self._changes, self._calls = version, changes, calls
 
-    def _see(self, change: Change, views: Mapping[str, str | None]) -> None:
+    def _see(self, change: WindowChange, views: Mapping[str, str | None]) -> None:
         """Show a change that is on disk; `views` has the JSON of each shortened step, and None for a whole one."""
         self._window.show(change)
         self._views |= {id: view for id, view in views.items() if view is not None}
@@ -269,7 +269,7 @@ class DurableWindow(StepCollection):
             ids = {step.id for step in self._archive.fetch(numbers).values()} if views else set()
             taken = {step.id for step in views if not ids.isdisjoint(sources_of(step))}
             gone, calls = set(numbers), self._window.open_calls.items()
-            self._carry_out(Change(taken=taken, lapsed=[call for call, number in calls if number in gone]))
+            self._carry_out(WindowChange(taken=taken, lapsed=[call for call, number in calls if number in gone]))
 
     def _is_view(self, step: Step) -> bool:
         """Return whether a strategy made the stand-in; if not, it was added as a step of its own."""
@@ -298,7 +298,7 @@ class DurableWindow(StepCollection):
             if messages is not None:
                 rows = [arrival.rows(number) for number, arrival in enumerate(new, first)]
                 self._journal.messages.put([*chain.from_iterable(rows)])
-            change = Change(steps) if shown or messages is not None else Change()
+            change = WindowChange(steps) if shown or messages is not None else WindowChange()
             calls = keep_calls(self._journal, self._calls, self._window.open_calls, change)
         self._calls = calls
         if shown:
@@ -311,7 +311,7 @@ class DurableWindow(StepCollection):
             self._window.follow(first + len(steps), open_calls)
         return steps
 
-    def _carry_out(self, change: Change) -> None:
+    def _carry_out(self, change: WindowChange) -> None:
         """Write a change of the window to the journal, show it, and note it for the callbacks."""
         if not change:
             return
@@ -327,7 +327,7 @@ class DurableWindow(StepCollection):
         self.needs_indexing = self.needs_indexing or bool(left)
         self._news.append((change, left))
 
-    def _write(self, change: Change) -> tuple[Change, dict[str, str | None], list[int]]:
+    def _write(self, change: WindowChange) -> tuple[WindowChange, dict[str, str | None], list[int]]:
         """Write the window as it is after a change.
 
         Returns:

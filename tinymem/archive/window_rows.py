@@ -10,7 +10,7 @@ from tinymem.messages.answers import open_calls
 from tinymem.protocols import Journal
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.step import Step
-from tinymem.window.window import Change, note_calls
+from tinymem.window.window import WindowChange, note_calls
 
 __all__ = ["CLEARED", "MOST_CALLS", "OPEN_CALLS", "keep_calls", "read_calls"]
 
@@ -19,7 +19,7 @@ CLEARED = "cleared"  # the number of the next step when the window was last clea
 MOST_CALLS = 256  # calls without a result that are kept, the newest
 
 
-def keep_calls(journal: Journal, kept: str, calls: Mapping[str, int], change: Change) -> str:
+def keep_calls(journal: Journal, kept: str, calls: Mapping[str, int], change: WindowChange) -> str:
     """Keep the open `calls` as they are after a change, if they differ from the text that is kept; return the text."""
     if not change.added and not change.lapsed:
         return kept

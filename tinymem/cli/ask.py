@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tinymem.cli.options import Filters
+from tinymem.cli.options import FilterOptions
 from tinymem.cli.shared import Target, excerpt_record, left_out_record, on_memory, print_json, say
 from tinymem.steps.terminal import pluralize, terminal_width
 
@@ -23,7 +23,7 @@ ENOUGH = 8_000  # tokens in which the best excerpt is asked for where none fits 
 @on_memory()
 def recall(
     target: Target,
-    filters: Filters,
+    filters: FilterOptions,
     question: Annotated[
         list[str], typer.Argument(metavar="QUESTION", help="What to look for, in your own words, quoted or not.")
     ],
@@ -99,7 +99,7 @@ def context(
 @on_memory()
 def explain(
     target: Target,
-    filters: Filters,
+    filters: FilterOptions,
     question: Annotated[
         list[str] | None,
         typer.Argument(metavar="QUESTION", help="What to look for. Default: what the next prompt asks by itself."),

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from tinymem.steps.step import Step
 
-__all__ = ["QUESTIONS", "RECORDING", "Asked", "Report", "run_demo", "show"]
+__all__ = ["QUESTIONS", "RECORDING", "DemoQuestion", "Report", "run_demo", "show"]
 
 RECORDING = Path(__file__).parents[1] / "data" / "demo.jsonl"
 WINDOW = 2_000  # tokens
@@ -42,7 +42,7 @@ QUESTIONS = (  # and a string that the answer must contain
 
 
 @dataclass(frozen=True)
-class Asked:
+class DemoQuestion:
     """A question and its outcome: the `step` with the answer (None: not found), and the `lines` that have it."""
 
     question: str
@@ -66,7 +66,7 @@ class Report:
     archived: int
     passages: int
     budget: int
-    asked: tuple[Asked, ...]
+    asked: tuple[DemoQuestion, ...]
 
     @property
     def answered(self) -> int:
@@ -114,7 +114,7 @@ def run_demo(path: Path | None = None, embedder: str | None = None, store: str =
     )
 
 
-def _ask(memory: HierarchicalMemory, window: Sequence[Step], question: str, answer: str) -> Asked:
+def _ask(memory: HierarchicalMemory, window: Sequence[Step], question: str, answer: str) -> DemoQuestion:
     begin = time.perf_counter()
     found = memory.recall(question, max_tokens=BUDGET)
     milliseconds = (time.perf_counter() - begin) * 1000
@@ -123,7 +123,7 @@ def _ask(memory: HierarchicalMemory, window: Sequence[Step], question: str, answ
     step = best.step.step_number if best else None
     lines = [line for line in best.text.splitlines() if answer in line][:2] if best else []
     in_window = any(answer in step.text for step in window)
-    return Asked(question, answer, in_window, step, tuple(lines), found.tokens, milliseconds)
+    return DemoQuestion(question, answer, in_window, step, tuple(lines), found.tokens, milliseconds)
 
 
 def show(report: Report, console: Console, path: Path | None = None) -> None:
@@ -152,7 +152,7 @@ def show(report: Report, console: Console, path: Path | None = None) -> None:
     console.print("Try it on your own run: [bold]tinymem ingest FILE[/]")
 
 
-def _show_answer(console: Console, asked: Asked, steps: int) -> None:
+def _show_answer(console: Console, asked: DemoQuestion, steps: int) -> None:
     window = "in the window; " if asked.in_window else "not in the window; "
     if asked.step is None:
         console.print(f"   {window}[red]not recalled[/] in {asked.tokens} tokens", highlight=False)

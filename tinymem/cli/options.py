@@ -11,7 +11,7 @@ import typer
 from tinymem.errors import InputError
 
 __all__ = [
-    "HOME", "MEMORY", "EmbedderOption", "Filters", "JsonOption", "NamespaceOption", "PathOption", "StoreOption",
+    "HOME", "MEMORY", "EmbedderOption", "FilterOptions", "JsonOption", "NamespaceOption", "PathOption", "StoreOption",
     "parse_where",
 ]  # fmt: skip
 
@@ -48,7 +48,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, and nothin
 
 
 @dataclass(frozen=True)
-class Filters:
+class FilterOptions:
     """The options by which commands choose steps."""
 
     since: Annotated[str | None, typer.Option(metavar="TIME", help=f"Only steps from then on. {TIME}")] = None

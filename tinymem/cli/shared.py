@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from tinymem.cli.options import MEMORY, EmbedderOption, Filters, JsonOption, NamespaceOption, PathOption
+from tinymem.cli.options import MEMORY, EmbedderOption, FilterOptions, JsonOption, NamespaceOption, PathOption
 from tinymem.errors import InputError, NotAMemoryError
 
 if TYPE_CHECKING:
     from tinymem.memory.hierarchy import HierarchicalMemory
     from tinymem.recall import Excerpt, LeftOut
     from tinymem.steps.redaction import Redact
-    from tinymem.steps.terminal import Shown
+    from tinymem.steps.terminal import ShownText
 
 __all__ = ["Target", "confirm", "excerpt_record", "left_out_record", "listen_at", "on_memory", "print_json", "say",
            "web_address"]  # fmt: skip
@@ -102,7 +102,7 @@ class Target:
         more = f" and {len(names) - MOST_NAMES:,} more (tinymem namespaces --path {path})" if names[MOST_NAMES:] else ""
         raise NotAMemoryError(f"there is no namespace {namespace!r} in the memory at {path}: it has {first}{more}")
 
-    def answer(self, record: Any, text: str | Shown) -> None:
+    def answer(self, record: Any, text: str | ShownText) -> None:
         """Print the record as JSON if that was asked for, else the text; a report as wide as the terminal."""
         if self.as_json:
             print_json(record)
@@ -127,13 +127,13 @@ def on_memory(without: str = "") -> Callable[[Callable[..., None]], Callable[...
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         _, *others = inspect.signature(command, eval_str=True).parameters.values()
         rest = [option for option in others if option.name != "filters"]
-        parts = {"filters": _options_of(Filters)} if len(rest) < len(others) else {}
+        parts = {"filters": _options_of(FilterOptions)} if len(rest) < len(others) else {}
         shared = [option for option in _options_of(Target) if option.name not in without.split()]
 
         def run(**given: Any) -> None:
             target = Target(**{option.name: given.pop(option.name) for option in shared})
             for name, options in parts.items():
-                given[name] = Filters(**{option.name: given.pop(option.name) for option in options})
+                given[name] = FilterOptions(**{option.name: given.pop(option.name) for option in options})
             command(target, **given)
 
         every = [*rest, *chain.from_iterable(parts.values()), *shared]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tinymem.cli.options import Filters, StoreOption
+from tinymem.cli.options import FilterOptions, StoreOption
 from tinymem.cli.shared import Target, confirm, on_memory, say
 from tinymem.errors import InputError
 from tinymem.steps.terminal import pluralize
@@ -35,7 +35,7 @@ UNITS = {
 @on_memory()
 def forget(
     target: Target,
-    filters: Filters,
+    filters: FilterOptions,
     id: Annotated[
         list[str] | None, typer.Option("--id", help="The number or the id of a step; may be given several times.")
     ] = None,

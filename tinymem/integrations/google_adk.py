@@ -144,10 +144,10 @@ class _MemoryToolset(BaseToolset):
             return []
         namespace = _namespace(readonly_context.session.app_name, readonly_context.user_id)
         tools = await _run(self._memories, namespace, HierarchicalMemory.tools)
-        return [_MemoryTool(self._memories, namespace, tool.schema["function"]) for tool in tools]
+        return [_AdkTool(self._memories, namespace, tool.schema["function"]) for tool in tools]
 
 
-class _MemoryTool(BaseTool):
+class _AdkTool(BaseTool):
     """A tool of a memory."""
 
     def __init__(self, memories: AsyncMemories, namespace: str, schema: Mapping[str, Any]) -> None:

@@ -58,7 +58,7 @@ DIGITS = 6  # by which the runs of an agent as a tool differ
 Item = Any  # of the Responses API, a dict
 
 
-class _Run(NamedTuple):
+class _AgentRun(NamedTuple):
     """A run, as tasks that it begins know it.
 
     Attributes:
@@ -76,7 +76,7 @@ class _Run(NamedTuple):
     above: tuple[str, ...] = ()
 
 
-_running: ContextVar[_Run | None] = ContextVar("the run that this is a part of", default=None)
+_running: ContextVar[_AgentRun | None] = ContextVar("the run that this is a part of", default=None)
 
 
 class TinymemSession(SessionABC):
@@ -94,7 +94,7 @@ class TinymemSession(SessionABC):
 
     async def get_items(self, limit: int | None = None) -> list[Item]:
         """Return the newest `limit` items, or all, in order."""
-        _running.set(_Run(self.session_id, self))  # a run begins with this
+        _running.set(_AgentRun(self.session_id, self))  # a run begins with this
         return await run_on(self.memory, _items, self.session_id, resolve_session_limit(limit, self.session_settings))
 
     async def add_items(self, items: list[Item]) -> None:
@@ -142,26 +142,30 @@ def recalling(
     return filtered
 
 
-def _entered(data: CallModelData[Any], session: str | None) -> _Run:
+def _entered(data: CallModelData[Any], session: str | None) -> _AgentRun:
     """Return the run that calls the model, and note that it does."""
     before, task = _running.get(), asyncio.current_task()
     if before is not None and before.task not in (None, task) and before.agent is not data.agent:
         digest = hashlib.sha256(to_json(data.model_data.input[:1]).encode()).hexdigest()[:DIGITS]
         name = name_subagent(before.name, f"{data.agent.name}-{digest}")
-        run = _Run(name, None, data.agent, task, (*before.above, before.name))
+        run = _AgentRun(name, None, data.agent, task, (*before.above, before.name))
     elif before is not None and (before.session is not None or before.above):
         run = before._replace(agent=data.agent, task=task)
         if session is not None and not before.above and session != before.name:
-            run = _Run(session, None, data.agent, task)
+            run = _AgentRun(session, None, data.agent, task)
     else:
         group = getattr(get_current_trace(), "group_id", None)
-        run = _Run(find_session(session, group, SESSION), None, data.agent, task)
+        run = _AgentRun(find_session(session, group, SESSION), None, data.agent, task)
     _running.set(run)
     return run
 
 
 def _fitted(
-    memory: HierarchicalMemory, given: ModelInputData, run: _Run, max_tokens: int | None, options: Mapping[str, Any]
+    memory: HierarchicalMemory,
+    given: ModelInputData,
+    run: _AgentRun,
+    max_tokens: int | None,
+    options: Mapping[str, Any],
 ) -> list[Item]:
     more = {**options, "without": steps_apart(memory, run.name, run.above)}
     return fit_items(memory, given.instructions, given.input, run.name, max_tokens, more)

@@ -76,7 +76,7 @@ def _written(
     return found
 
 
-class _MemoryTool(Tool):
+class _SmolagentsTool(Tool):
     """A tool of a memory, for calls and for code."""
 
     output_type = "string"
@@ -104,7 +104,7 @@ def memory_tools(memory: AnyMemory, **filters: Any) -> list[Tool]:
         memory: The memory.
         filters: `session` and `where`, as for `HierarchicalMemory.tools`.
     """
-    return [_MemoryTool(tool, schema) for tool, schema in list_tools(memory, filters)]
+    return [_SmolagentsTool(tool, schema) for tool, schema in list_tools(memory, filters)]
 
 
 class StepsConversation(NativeConversation[tuple[ChatMessage, Message]]):

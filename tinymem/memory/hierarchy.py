@@ -201,9 +201,9 @@ class HierarchicalMemory(StepCollection):
         self._fitting = Fitting(window, archive)
         self._upkeep = Upkeep(window, archive, retention)
         self._contexts = Contexts(
-            window=window,
-            episodes=self.medium_term,
-            archive=archive,
+            window,
+            self.medium_term,
+            archive,
             scratchpad=self._scratchpad.memory,
             search=self._search,
             extra_keys=extra_keys,
@@ -211,11 +211,7 @@ class HierarchicalMemory(StepCollection):
             prompts=Prompts(archive, cache),
         )
         self._explainer = Explainer(
-            search=self._search,
-            contexts=self._contexts,
-            fitting=self._fitting,
-            filters=self._filters,
-            while_open=self._lock.while_open,
+            self._search, self._contexts, self._fitting, filters=self._filters, while_open=self._lock.while_open
         )
 
     # -- in -----------------------------------------------------------------------------------------------------------
@@ -235,15 +231,12 @@ class HierarchicalMemory(StepCollection):
 
     @traced("create_memory")
     def add_steps(self, steps: Sequence[Step], *, on_conflict: Conflict = "error") -> list[Step]:
-        """Add steps in one transaction: all of them, or none when one is refused. Errors as in `add`.
+        """Add steps in one transaction, and return them: all, or none when one is refused. Errors as in `add`.
 
         Args:
             steps: The steps.
             on_conflict: For a step whose id is in the memory: `"error"` refuses it, `"skip"` leaves it out, `"replace"`
                 forgets the one that is there and adds this one as the newest. Nobody sees the memory without either.
-
-        Returns:
-            The steps that were added.
 
         >>> from tinymem import MessageStep
         >>> with HierarchicalMemory() as memory:
@@ -284,7 +277,7 @@ class HierarchicalMemory(StepCollection):
         on_conflict: OnConflict = "add",
         format: str | None = None,
     ) -> list[Step]:
-        """Add chat messages as steps: all of them, or none when one is malformed.
+        """Add chat messages as steps, and return these: all of them, or none when one is malformed.
 
         Blocks that this memory recalled earlier are left out, so a prompt can be added back as it was sent.
 
@@ -295,9 +288,6 @@ class HierarchicalMemory(StepCollection):
             on_conflict: With "skip", the messages are the whole history of the session, and only what is new in it is
                 added, though it was cut or edited since (see `tinymem.messages.recognition`).
             format: `"openai"`, `"anthropic"` or `"responses"`, as for `fit`; by default known by their shape.
-
-        Returns:
-            The steps that were added.
 
         Raises:
             MessageError: A message is malformed; the error names its index.
@@ -366,7 +356,7 @@ class HierarchicalMemory(StepCollection):
         metadata: Mapping[str, Any] | None = None,
         on_conflict: OnConflict = "skip",
     ) -> int:
-        """Archive what is new in a history that the caller keeps, as `fit` does, without a context.
+        """Archive what is new in a history that the caller keeps, as `fit` does, and return how many steps are new.
 
         The last answer of a conversation is not handed to `fit` any more: call this with it.
 
@@ -377,9 +367,6 @@ class HierarchicalMemory(StepCollection):
             format: As for `fit`.
             metadata: Metadata of the steps that are archived.
             on_conflict: With `"add"`, the messages are not the whole history but come behind it, prompts too.
-
-        Returns:
-            How many steps are new.
 
         Raises:
             MessageError: A message is malformed; the error names its index. Nothing is archived then.
@@ -469,13 +456,10 @@ class HierarchicalMemory(StepCollection):
         return count_tokens(self.to_messages(), self.long_term.counter)
 
     def prune(self, strategy: Pruner | None = None) -> PruneReport:
-        """Let a strategy choose what stays in the window; what leaves it is archived.
+        """Let a strategy choose what stays in the window, and return what leaves it, which is archived.
 
         Args:
             strategy: The memory's own unless given.
-
-        Returns:
-            What left the window.
 
         Raises:
             InputError: It is no strategy, or returned no window; nothing has changed then.
@@ -880,7 +864,7 @@ class HierarchicalMemory(StepCollection):
         dry_run: bool = False,
         progress: Progress | None = None,
     ) -> int:
-        """Remove steps for good, wherever they are: those with one of the ids, and those that all filters let pass.
+        """Remove steps for good, wherever they are, and return how many: those with these ids, or within all filters.
 
         Text, vectors, terms and summaries of the steps are gone from every file on return; the index is made again. An
         error says if the steps are deleted; what is then left of them in files goes with the next call, or when the
@@ -898,9 +882,6 @@ class HierarchicalMemory(StepCollection):
             where: Only steps with these values in their metadata, as `{"user": "ann"}`.
             dry_run: Only count.
             progress: Called with the number of parts that are done, of two: the journal, then the index.
-
-        Returns:
-            How many steps there are.
 
         Raises:
             InputError: Nothing says what to forget, or no step has one of the ids; nothing is forgotten then.
@@ -937,16 +918,13 @@ class HierarchicalMemory(StepCollection):
         dry_run: bool = False,
         progress: Progress | None = None,
     ) -> RetentionReport:
-        """Forget what is over the limits, as `forget` does.
+        """Forget what is over the limits, as `forget` does, and return what went, and why.
 
         Args:
             retention: The limits, the memory's own unless given.
             now: The time that ages are reckoned from.
             dry_run: Only report what would go.
             progress: Called as in `forget`, but not in a dry run.
-
-        Returns:
-            What went, and why.
 
         Raises:
             InputError: There are no limits.

@@ -15,11 +15,11 @@ from tinymem.steps.checks import to_path
 from tinymem.stores.journals import is_address
 from tinymem.upkeep.forgetting import cleanup_on_failure
 
-__all__ = ["Place", "open_place"]
+__all__ = ["OpenedPlace", "open_place"]
 
 
 @dataclass(frozen=True)
-class Place:
+class OpenedPlace:
     """The place of a namespace.
 
     Attributes:
@@ -40,14 +40,14 @@ class Place:
 
 
 @contextmanager
-def open_place(owner: object, path: str | Path | None, namespace: str, create: bool) -> Iterator[Place]:
+def open_place(owner: object, path: str | Path | None, namespace: str, create: bool) -> Iterator[OpenedPlace]:
     """Open the place of a namespace for `owner`; without a `path`, one for as long as the owner lives.
 
     What was made for it is removed again where the block fails.
     """
     if is_address(path):
         with open_shared_journal(str(path), namespace, create) as (folder, journal):
-            yield Place(folder, folder, journal, journal.location, journal.location)
+            yield OpenedPlace(folder, folder, journal, journal.location, journal.location)
         return
     is_private, remove = path is None, None
     if path is None:
@@ -56,6 +56,6 @@ def open_place(owner: object, path: str | Path | None, namespace: str, create: b
     with cleanup_on_failure(path, namespace, remove):
         folder = namespace_folder(path, namespace, create)
         if is_private:
-            yield Place(path, folder, None, "in this process", new_log_key(), remove)
+            yield OpenedPlace(path, folder, None, "in this process", new_log_key(), remove)
         else:
-            yield Place(path, folder, None, f"{path} namespace={namespace!r}", f"{path} {namespace}")
+            yield OpenedPlace(path, folder, None, f"{path} namespace={namespace!r}", f"{path} {namespace}")

@@ -119,11 +119,11 @@ def steps_from_messages(
         shared["timestamp"] = to_utc("timestamp", timestamp)
     earlier = check_iterable("pending", pending)
     waiting = [_Waiting(call if isinstance(call, OpenCall) else OpenCall(call, "", call)) for call in earlier]
-    turns: dict[int, _Turn] = {}
+    turns: dict[int, _CallTurn] = {}
     late: dict[int, str] = {}  # by the places of results: the ids of calls that were made before
     for index, message in enumerate(listed):
         if raw_calls(message):
-            turns[index] = turn = _Turn(_calls(message, index), {})
+            turns[index] = turn = _CallTurn(_calls(message, index), {})
             again = {call.id for call, _ in turn.calls}  # a history that is given again makes its calls again
             before = [entry for entry in waiting if entry.turn is not None or entry.call.id not in again]
             new = [OpenCall(call.id, call.name, given) for call, given in turn.calls]
@@ -139,7 +139,7 @@ def steps_from_messages(
     return _steps(listed, turns, late, shared)
 
 
-class _Turn(NamedTuple):
+class _CallTurn(NamedTuple):
     """The calls of a message, and where the results of some stand, by the places of the calls."""
 
     calls: Sequence[tuple[ToolCall, str]]
@@ -150,12 +150,12 @@ class _Waiting(NamedTuple):
     """A call that waits for its result, and its place in a turn of these messages; no turn has one made before."""
 
     call: OpenCall
-    turn: _Turn | None = None
+    turn: _CallTurn | None = None
     place: int = 0
 
 
 def _steps(
-    listed: Sequence[Message], turns: Mapping[int, _Turn], late: Mapping[int, str], shared: dict[str, Any]
+    listed: Sequence[Message], turns: Mapping[int, _CallTurn], late: Mapping[int, str], shared: dict[str, Any]
 ) -> list[Step]:
     is_run = bool(turns) or any(message["role"] == "tool" for message in listed)
     taken = {*chain.from_iterable(turn.results.values() for turn in turns.values())}
@@ -225,7 +225,7 @@ def _single(message: Message, index: int, may_be_task: bool, answered: str | Non
     return MessageStep(role, content, **shared, **speaker)
 
 
-def _action(message: Message, turn: _Turn, listed: Sequence[Message], shared: dict[str, Any]) -> ActionStep:
+def _action(message: Message, turn: _CallTurn, listed: Sequence[Message], shared: dict[str, Any]) -> ActionStep:
     """Return an action with its results; one without content is empty, and so is a call's that has none."""
     calls = [
         ToolCall(call.name, call.arguments, call.id, _observation(listed[turn.results[place]]))

@@ -13,7 +13,7 @@ from tinymem.recall.relevance import Signals, price_of
 from tinymem.recall.render import DAY, format_mark
 from tinymem.steps.display import one_line
 from tinymem.steps.step import REPR_LENGTH, Step
-from tinymem.steps.terminal import Column, Line, Shown, Table, count_cells, first_words, pluralize, safe
+from tinymem.steps.terminal import Column, Line, ShownText, Table, count_cells, first_words, pluralize, safe
 from tinymem.steps.types import shown_time
 
 __all__ = ["Excerpt", "Explanation", "LeftOut", "Recall"]
@@ -172,7 +172,7 @@ LEFT_OUT = (*_WHERE, Column("rank", right=True), Column("left out", "yellow", ro
 
 
 @dataclass(frozen=True, repr=False)
-class Explanation(Shown):
+class Explanation(ShownText):
     """The explanation of a recall, to print: excerpts with their scores, and the next best passages.
 
     `explanation.text(80)` has lines of 80 columns at most.

@@ -136,7 +136,7 @@ class Method(Protocol):
         """Release what it has."""
 
 
-class Tinymem:
+class TinymemMethod:
     """`HierarchicalMemory.recall`, which fills the budget here."""
 
     def __init__(self, embedder: str) -> None:
@@ -282,7 +282,8 @@ def bench(
     chosen = [(run, questions[::every]) for run, questions in asked]
     counted = [*chain.from_iterable(questions for _, questions in chosen)]
     makers: dict[str, Callable[[], Method]] = {
-        "tinymem": lambda: Tinymem(embedder), "BM25": BM25, "vectors": lambda: Vectors(embedder), "newest": Newest,
+        "tinymem": lambda: TinymemMethod(embedder),
+        "BM25": BM25, "vectors": lambda: Vectors(embedder), "newest": Newest,
     }  # fmt: skip
     shares = {}
     for place, (name, maker) in enumerate(makers.items()):

@@ -33,7 +33,7 @@ KNOWN_BY = 4_096  # bytes before a place, by whose hash it is known
 
 
 @dataclass(frozen=True)
-class Place:
+class ReadPlace:
     """The place up to which a session file was read.
 
     Attributes:
@@ -87,7 +87,7 @@ def _without_last(done: Ingested) -> Ingested:
     return replace(done, skipped={name: count for name, count in left.items() if count > 0}, damaged=done.damaged[:-1])
 
 
-def _add(memory: HierarchicalMemory, file: Path, place: Place, unread: bytes, done: Ingested) -> Place:
+def _add(memory: HierarchicalMemory, file: Path, place: ReadPlace, unread: bytes, done: Ingested) -> ReadPlace:
     """Add the messages in the bytes behind a place, and return the place behind them."""
     transcript = Transcript(file.stem, place.transcript)
     runs = [*_runs(file, unread, place.lines, transcript)]
@@ -95,7 +95,7 @@ def _add(memory: HierarchicalMemory, file: Path, place: Place, unread: bytes, do
     if transcript.went_back:
         with file.open("rb") as stream:
             unread = stream.read(place.offset + len(unread))
-        begin, branches = Place(), place.transcript["branches"]
+        begin, branches = ReadPlace(), place.transcript["branches"]
         kept = {"known": place.lines, "left": branches["left"], "begun": branches["begun"]}
         transcript = Transcript(file.stem, {"branches": kept})
         runs = [*_runs(file, unread, 0, transcript)]
@@ -107,7 +107,7 @@ def _add(memory: HierarchicalMemory, file: Path, place: Place, unread: bytes, do
         for run in runs:
             done.leave_out({MALFORMED: run.skipped.get(MALFORMED, 0)}, run.damaged if MALFORMED in run.skipped else [])
     lines = begin.lines + unread.count(b"\n")
-    return Place(begin.offset + len(unread), lines, "", transcript.kept())
+    return ReadPlace(begin.offset + len(unread), lines, "", transcript.kept())
 
 
 def _runs(file: Path, unread: bytes, before: int, transcript: Transcript) -> Iterator[Run]:
@@ -159,10 +159,10 @@ class WatchedFolder:
 # -- places as the memory keeps them ----------------------------------------------------------------------------------
 
 
-def _kept(memory: HierarchicalMemory, file: Path, stream: BinaryIO) -> tuple[Place, bytes] | None:
+def _kept(memory: HierarchicalMemory, file: Path, stream: BinaryIO) -> tuple[ReadPlace, bytes] | None:
     """Go to the place that was kept of a file, if all before it is as it was; return it with the bytes before it."""
     try:
-        place = Place(**json.loads(memory.long_term.journal.setting(_key(file)) or ""))
+        place = ReadPlace(**json.loads(memory.long_term.journal.setting(_key(file)) or ""))
     except (TypeError, ValueError):  # none, or one of another version
         return None
     stream.seek(max(0, place.offset - KNOWN_BY))
@@ -170,13 +170,13 @@ def _kept(memory: HierarchicalMemory, file: Path, stream: BinaryIO) -> tuple[Pla
     return (place, before) if place.digest == _digest(before) else None
 
 
-def _begin(file: Path, stream: BinaryIO) -> tuple[Place, bytes] | None:
+def _begin(file: Path, stream: BinaryIO) -> tuple[ReadPlace, bytes] | None:
     """Go to the beginning of a session file, and return it; None for another kind of file."""
     stream.seek(0)
     values = (value for line in islice(stream, LOOKED_AT) for value in json_values(line)[0])
     is_session = is_event(next(values, None))
     stream.seek(0)
-    return (Place(), b"") if is_session else None
+    return (ReadPlace(), b"") if is_session else None
 
 
 def _key(file: Path) -> str:

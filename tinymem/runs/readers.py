@@ -26,7 +26,7 @@ from tinymem.errors import InputError, describe_type
 from tinymem.memory.context.fitting import as_message
 from tinymem.messages.conversion import message_places, steps_from_messages
 from tinymem.messages.formats import chat_messages
-from tinymem.runs.exports import Conversation, conversations_of, is_gemini_log, read_gemini_log
+from tinymem.runs.exports import ExportedChat, conversations_of, is_gemini_log, read_gemini_log
 from tinymem.runs.exports.documents import is_document, read_document
 from tinymem.runs.exports.dumps import chat_of
 from tinymem.runs.exports.folders import conversations_in, is_export
@@ -283,7 +283,7 @@ def _runs_of_value(value: Any, path: Path, place: str, count: int) -> Iterator[R
         raise InputError(f"{place}: should be {SHAPES}, not {what}")
 
 
-def _of_export(conversation: Conversation, place: str) -> Run:
+def _of_export(conversation: ExportedChat, place: str) -> Run:
     said = _listed(conversation.messages, f"{place}, {conversation.session}")
     return _run(said, conversation.session, conversation.skipped)
 

@@ -215,7 +215,7 @@ def replay(
     return Replay(tuple(figures), price, tuple(unfit))
 
 
-class _Recorded(NamedTuple):
+class _RecordedPrompt(NamedTuple):
     """A run to replay: its calls, what each of them copied from far back, and the setting of the whole history."""
 
     name: str
@@ -224,7 +224,7 @@ class _Recorded(NamedTuple):
     whole: Setting
 
 
-def _recorded(run: Run, counter: TokenCounter, embedder: str, cache: float) -> _Recorded:
+def _recorded(run: Run, counter: TokenCounter, embedder: str, cache: float) -> _RecordedPrompt:
     turns, needles, needed = turns_of(run), Needles(), []
     tokens = 0
     for turn in turns:
@@ -234,13 +234,13 @@ def _recorded(run: Run, counter: TokenCounter, embedder: str, cache: float) -> _
             tokens += count
         needed.append([*chain.from_iterable(map(needles.copied, turn.answer))])
     steps = sum(len(turn.new) for turn in turns)
-    return _Recorded(run.name, turns, needed, Setting(tokens, tokens / max(1, steps), counter, embedder, cache))
+    return _RecordedPrompt(run.name, turns, needed, Setting(tokens, tokens / max(1, steps), counter, embedder, cache))
 
 
 class _Job(NamedTuple):
     """A policy, or a strategy of the caller, at one budget and on one run."""
 
-    run: _Recorded
+    run: _RecordedPrompt
     policy: str
     label: str
     setting: Setting
@@ -259,7 +259,7 @@ class _Job(NamedTuple):
 
 
 def _jobs(
-    run: _Recorded, budgets: Sequence[int], policies: Sequence[str], strategies: Mapping[str, Pruner]
+    run: _RecordedPrompt, budgets: Sequence[int], policies: Sequence[str], strategies: Mapping[str, Pruner]
 ) -> list[_Job]:
     """Return what to replay of a run; the whole history comes first, since bills are shares of its bill."""
     labelled = {f"{budget:,}": budget for budget in budgets}
@@ -331,7 +331,7 @@ def _runs(files: Files) -> Iterator[Run]:
             yield run
 
 
-def _replayed(policy: Policy, run: _Recorded, cache: PrefixCache, tell: Callable[[int], object]) -> Figures:
+def _replayed(policy: Policy, run: _RecordedPrompt, cache: PrefixCache, tell: Callable[[int], object]) -> Figures:
     """Replay a run under one policy. Raises BudgetError where its budget is too small."""
     calls = tokens = cached = visible = 0
     bill = seconds = 0.0

@@ -23,7 +23,7 @@ __all__ = [
     "NARROW",
     "Column",
     "Line",
-    "Shown",
+    "ShownText",
     "Table",
     "count_cells",
     "first_words",
@@ -216,7 +216,7 @@ class Table:
         return line[:-1]
 
 
-class Shown:
+class ShownText:
     """A report: `str` gives its text, and `rich.print` shows it with colours.
 
     Attributes:

@@ -153,7 +153,7 @@ def _joined(lines: Mapping[int, str]) -> str:
 
 
 @dataclass(frozen=True)
-class _Line:
+class _ScoredLine:
     """A line: its step's number and speaker before it, its text, its worth, the place of its text among all.
 
     `mark` stands behind it: how often it was said, if more than once.
@@ -216,15 +216,15 @@ def _who(step: Step, part: Part) -> str:
     return step.type.replace("_", " ")
 
 
-def _lines_of(steps: Sequence[Step]) -> list[_Line]:
+def _lines_of(steps: Sequence[Step]) -> list[_ScoredLine]:
     """Return the lines of a run, in order; of those that say the same the one that is worth most, with their number."""
     speakers: list[str] = []
     for step in steps:
         speakers += [speaker_key(step, part) for part in _parts(step)]
     room = max(LEAST_LOOKED_AT, LOOKED_AT // max(1, len(speakers)))
-    found: list[_Line] = []
+    found: list[_ScoredLine] = []
     for source, (label, part) in enumerate(labelled_parts(steps)):
-        found += [_Line(label, text, worth, source) for text, worth in _texts_of(part, room)]
+        found += [_ScoredLine(label, text, worth, source) for text, worth in _texts_of(part, room)]
     said = [Utterance.of(line.text, speakers[line.source]) for line in found]
     of_others = (place for place, line in enumerate(found) if line.label)  # a summary's lines are counted
     sayings = UtteranceCounts(said[place] for place in of_others)
@@ -236,7 +236,7 @@ def _lines_of(steps: Sequence[Step]) -> list[_Line]:
         same = sayings.of(said[place]) if said[place].words else line.text
         if same not in best or found[best[same]].worth < line.worth:
             best[same] = place
-    rated: list[_Line] = []
+    rated: list[_ScoredLine] = []
     for place in sorted(best.values()):
         worth = found[place].worth / math.sqrt(frequency[shapes[place]])
         rated.append(replace(found[place], worth=worth, mark=format_mark(*sayings.times(said[place]))))
@@ -301,7 +301,7 @@ def _terms(text: str) -> dict[str, float]:
     return weights
 
 
-def _rank(lines: Sequence[_Line], characters: int) -> list[int]:
+def _rank(lines: Sequence[_ScoredLine], characters: int) -> list[int]:
     """Rank lines, best first, until they are more than `characters` long; lines that add nothing are left out."""
     weights = [_terms(line.text) for line in lines]
     frequency = Counter(chain.from_iterable(weights))

@@ -33,7 +33,7 @@ from tinymem.steps.content import check_content, clean
 from tinymem.steps.serialization import dump_step
 from tinymem.steps.types import ROLES, Step
 
-__all__ = ["FORMAT", "Episodes", "Header", "read_end", "read_header", "read_messages", "read_step",
+__all__ = ["FORMAT", "EpisodeLines", "Header", "read_end", "read_header", "read_messages", "read_step",
            "scratchpad_of", "step_line", "to_line"]  # fmt: skip
 
 FORMAT = 2
@@ -143,7 +143,7 @@ def _check_messages(step: Step) -> None:
         count_message(message, EstimatingCounter())
 
 
-class Episodes:
+class EpisodeLines:
     """A reader of the lines of episodes, one after the other."""
 
     def __init__(self) -> None:

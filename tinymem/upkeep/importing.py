@@ -23,7 +23,7 @@ from tinymem.steps.checks import check_callable, to_path
 from tinymem.steps.progress import Progress, no_progress
 from tinymem.stores.exact import ExactStore
 from tinymem.upkeep.export_format import (
-    Episodes,
+    EpisodeLines,
     Header,
     read_end,
     read_header,
@@ -172,7 +172,7 @@ class _Import:
         self.scratchpad = self._ended = False
         self._journal = journal
         self._header = header
-        self._summaries = Episodes()
+        self._summaries = EpisodeLines()
         self._open_calls: dict[str, int] = {}
 
     def read(self, lines: Iterator[tuple[int, Any]], source: str, progress: Progress) -> None:

@@ -26,7 +26,7 @@ from tinymem.window.strategy import (
     split,
     tokens_needed,
 )
-from tinymem.window.window import Change
+from tinymem.window.window import WindowChange
 
 __all__ = ["AdaptiveMemoryManager"]
 
@@ -104,7 +104,7 @@ class AdaptiveMemoryManager(MemoryManager):
     def _is_full(self, new: Sequence[Step]) -> bool:
         return self._sending.tokens((*self._window.shown.values(), *new)) > self.max_tokens
 
-    def _apply(self, change: Change) -> None:
+    def _apply(self, change: WindowChange) -> None:
         if change.taken or change.put or change.back:  # a user's strategy may make texts longer
             needed = self._sending.tokens([*self._window.after(change).values()])
             if needed > self.max_tokens:

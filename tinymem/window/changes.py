@@ -34,7 +34,7 @@ class WindowChanges:
 
     def apply(self, window: Sequence[Step], groups: Iterable[Group]) -> list[Group]:
         """Return groups of a window without the lines that a later step of the window took away."""
-        changes = Changes(_Notes(self._notes_of(window)))
+        changes = Changes(_WindowNotes(self._notes_of(window)))
         changes.read(window)
         current = partial(self._current, changes)
         return [[*map(current, group)] for group in groups]
@@ -65,7 +65,7 @@ class WindowChanges:
         return replace_texts(step, shorter)
 
 
-class _Notes:
+class _WindowNotes:
     """Notes of files as `Changes` asks a journal for them."""
 
     def __init__(self, notes: Sequence[FileNote]) -> None:

@@ -29,7 +29,7 @@ MARK = 6  # tokens of a mark, about
 MISSES = 24  # passages in a row that did not fit, after which the window counts as full
 
 
-class _Source:
+class _TextSource:
     """A step of the candidates, in the group with this number, and what of it may be left out."""
 
     def __init__(self, group: int, step: Step, cost: int, shorten: bool) -> None:
@@ -55,7 +55,7 @@ class _Source:
 class _Candidate:
     """A passage that may be shown: a `span` of a part of a step; `cost` is its own beside its group."""
 
-    def __init__(self, source: _Source, place: int, span: Slice, score: float) -> None:
+    def __init__(self, source: _TextSource, place: int, span: Slice, score: float) -> None:
         self.source, self.part, self.span, self.score = source, source.parts[place], span, score
         self.is_in_call = self.part.kind == "call" and source.brief is not source.step
         self.cost = 0.0
@@ -93,10 +93,10 @@ class Filling:
         shorten: bool,
     ) -> None:
         self._found, self._price, self._room = found, price, room
-        self._groups: list[list[_Source]] = []
+        self._groups: list[list[_TextSource]] = []
         self._group_costs: list[float] = []
         for number, group in enumerate(groups):
-            sources = [_Source(number, step, costs[step.id], shorten) for step in group]
+            sources = [_TextSource(number, step, costs[step.id], shorten) for step in group]
             self._groups.append(sources)
             self._group_costs.append(sum(source.least_cost for source in sources))
         self._chosen: dict[int, list[_Candidate]] = {}  # of open groups, by their numbers, as the next two

@@ -18,7 +18,7 @@ from tinymem.steps.step import Message, Step, StepT, Style
 from tinymem.steps.types import SystemPromptStep
 from tinymem.window.strategies import keep_last_n_steps
 from tinymem.window.strategy import Pruner, PruneReport, check_strategy
-from tinymem.window.window import Change, Window, check_step, render_window
+from tinymem.window.window import Window, WindowChange, check_step, render_window
 
 __all__ = ["MemoryManager", "OnConflict", "PruneReport"]
 
@@ -79,7 +79,7 @@ class MemoryManager(StepCollection):
             number = following if step.step_number is None else step.step_number
             if number < following:
                 raise InputError(f"step {step.id} has number {number}, which is not above the one before it")
-            self._window.show(Change([step if step.step_number == number else step.evolve(step_number=number)]))
+            self._window.show(WindowChange([step if step.step_number == number else step.evolve(step_number=number)]))
 
     @classmethod
     def from_list(cls: type[ManagerT], records: Iterable[Mapping[str, Any]], **options: Any) -> ManagerT:
@@ -109,7 +109,7 @@ class MemoryManager(StepCollection):
     def _add(self, steps: Iterable[Step]) -> list[Step]:
         """Append steps, and prune if the window is full then."""
         new = self._window.number(steps)
-        self._apply(self._window.prune(self._strategy, new) if self._is_full(new) else Change(new))
+        self._apply(self._window.prune(self._strategy, new) if self._is_full(new) else WindowChange(new))
         return new
 
     def _add_messages(self, steps: Sequence[Step], is_history: bool) -> list[Step]:
@@ -127,9 +127,9 @@ class MemoryManager(StepCollection):
         """Return whether adding the steps `new` must prune the window."""
         return self._auto_prune_at is not None and len(self) + len(new) > self._auto_prune_at
 
-    def _apply(self, change: Change) -> None:
+    def _apply(self, change: WindowChange) -> None:
         """Show the steps that a change adds, and the rest of it once `on_prune` has heard of that."""
-        self._window.show(Change(change.added))
+        self._window.show(WindowChange(change.added))
         if self._on_prune is not None and change.report is not None and change.report.changed:
             self._window.ask(self._on_prune, change.report)
         self._window.show(change)

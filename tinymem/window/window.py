@@ -23,13 +23,13 @@ from tinymem.steps.types import CORRECTS, ActionStep, MessageStep, SystemPromptS
 from tinymem.window.outcome import Outcomes, steps_of
 from tinymem.window.strategy import Pruner, PruneReport, check_report
 
-__all__ = ["Change", "Window", "note_calls", "render_window", "steps_of_session"]
+__all__ = ["Window", "WindowChange", "note_calls", "render_window", "steps_of_session"]
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Change:
+class WindowChange:
     """A change of a window, with the `report` of it where a strategy made it.
 
     Steps that are `added` come behind the others. Those with the ids `taken` leave. A step that is `put` stands in the
@@ -88,7 +88,7 @@ class Window(StepCollection):
 
     def prune(
         self, strategy: Pruner, added: Sequence[Step] = (), kept: Callable[[Step], Step] = lambda step: step
-    ) -> Change:
+    ) -> WindowChange:
         """Work out what `strategy` makes of the window.
 
         Args:
@@ -106,7 +106,7 @@ class Window(StepCollection):
         given = mark_corrected(before)
         chosen = self.ask(lambda steps: steps_of(strategy(steps)), given.copy())
         if are_same(given, chosen):  # as on most adds
-            return Change(added, report=PruneReport(kept=len(before)))
+            return WindowChange(added, report=PruneReport(kept=len(before)))
         pairs = zip(given, before, strict=True)
         originals = {id(marked): step for marked, step in pairs if marked is not step}
         returned = [originals.get(id(step), step) for step in chosen] if originals else chosen
@@ -116,9 +116,9 @@ class Window(StepCollection):
         shortened = [s for s in before if s.id in stays and s is not stays[s.id] and s != stays[s.id]]
         put = {step.id: kept(stays[step.id]) for step in shortened}
         report = PruneReport(tuple(removed), tuple(shortened), len(stays))
-        return Change(added, {step.id for step in removed}, put, report=report)
+        return WindowChange(added, {step.id for step in removed}, put, report=report)
 
-    def restore(self, report: PruneReport) -> Change:
+    def restore(self, report: PruneReport) -> WindowChange:
         """Work out how the pruning of `report` is undone. InputError if it is the report of another memory."""
         check_report(report)
         back = {step.id: step for step in report.removed if step.id not in self.shown}
@@ -127,19 +127,19 @@ class Window(StepCollection):
             if step.id in shown and rank(step) < rank(shown[step.id]):
                 shown[step.id] = back[step.id] = step
         put = {id: step for id, step in back.items() if id in self.shown}
-        change = Change(put=put, back={id: step for id, step in back.items() if id not in put})
+        change = WindowChange(put=put, back={id: step for id, step in back.items() if id not in put})
         numbers = list(map(number_of, shown.values()))
         if len(set(numbers)) < len(numbers) or max(numbers, default=-1) >= self.next_number:
             raise InputError("the report is of another memory: its numbers are taken, or were never used here")
         return change
 
-    def clear(self, keep_system: bool) -> tuple[Change, PruneReport]:
+    def clear(self, keep_system: bool) -> tuple[WindowChange, PruneReport]:
         """Work out how all steps leave, or all but the system prompts."""
         gone = [step for step in self.shown.values() if not (keep_system and isinstance(step, SystemPromptStep))]
-        change = Change(taken={step.id for step in gone}, lapsed=tuple(self.open_calls))
+        change = WindowChange(taken={step.id for step in gone}, lapsed=tuple(self.open_calls))
         return change, PruneReport(tuple(gone), (), len(self.shown) - len(gone))
 
-    def after(self, change: Change) -> dict[str, Step]:
+    def after(self, change: WindowChange) -> dict[str, Step]:
         """Return the steps as they are shown after a change."""
         shown = self.shown | {step.id: step for step in change.added}
         shown = {id: change.put.get(id, step) for id, step in shown.items() if id not in change.taken}
@@ -148,7 +148,7 @@ class Window(StepCollection):
         in_order = sorted((shown | {**change.back}).values(), key=number_of)
         return {step.id: step for step in in_order}
 
-    def show(self, change: Change) -> None:
+    def show(self, change: WindowChange) -> None:
         """Carry out a change; steps that it adds may be shown already."""
         for step in change.added:
             if step.id not in self.shown:

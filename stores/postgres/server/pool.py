@@ -54,7 +54,7 @@ LOCAL = (
 )
 
 
-class _Place:
+class _Turnstile:
     """The place of a connection in use: it is free again as soon as nobody has it, be it lost by an interrupt."""
 
 
@@ -63,8 +63,8 @@ class Pool:
 
     def __init__(self, url: str, timeout: float) -> None:
         self.address, self._url, self._timeout = address(url), url, timeout
-        self._places: WeakSet[_Place] = WeakSet()
-        self._used: WeakKeyDictionary[Connection, _Place] = WeakKeyDictionary()
+        self._places: WeakSet[_Turnstile] = WeakSet()
+        self._used: WeakKeyDictionary[Connection, _Turnstile] = WeakKeyDictionary()
         self._lock = threading.Lock()
         self._given = threading.Condition(self._lock)
         self._idle: list[Connection] = []
@@ -75,7 +75,7 @@ class Pool:
 
     def take(self) -> Connection:
         """Return a connection for the caller alone; StorageError if there is none, or the server lets nobody in."""
-        place, until = _Place(), time.monotonic() + self._timeout
+        place, until = _Turnstile(), time.monotonic() + self._timeout
         with self._lock:
             while len([*self._places]) >= SIZE:  # their number counts those that are gone, if that was interrupted
                 if time.monotonic() > until:

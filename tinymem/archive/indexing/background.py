@@ -20,7 +20,7 @@ from tinymem.archive.indexing.notes import is_taken
 from tinymem.archive.indexing.process import process
 from tinymem.errors import ClosedError, safe_summary, warn_hourly
 
-__all__ = ["Background", "Worker", "background"]
+__all__ = ["Background", "BackgroundWorker", "background"]
 
 logger = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ AT_END = 10.0  # seconds that the end of the interpreter waits for a piece of wo
 AT_FORK = 60.0  # and that a fork does: a child could not import what was half imported, nor use what was locked
 
 
-class Worker(Protocol):
+class BackgroundWorker(Protocol):
     """An archive that has work for the background thread."""
 
     folder: Path
@@ -46,13 +46,13 @@ class Background:
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._working_for: Worker | None = None  # for whom it does a piece of work now
+        self._working_for: BackgroundWorker | None = None  # for whom it does a piece of work now
         self._pauses = 0  # forks that wait or go on
-        self._due: WeakKeyDictionary[Worker, float] = WeakKeyDictionary()
+        self._due: WeakKeyDictionary[BackgroundWorker, float] = WeakKeyDictionary()
         self._thread: threading.Thread | None = None
         self._ends = False
 
-    def wake(self, worker: Worker, delay: float = 0.0) -> None:
+    def wake(self, worker: BackgroundWorker, delay: float = 0.0) -> None:
         """Let the thread work for `worker` in `delay` seconds at the latest."""
         with self._changed:
             due = time.monotonic() + delay
@@ -64,7 +64,7 @@ class Background:
                 self._thread.start()
             self._changed.notify_all()
 
-    def dismiss(self, worker: Worker) -> None:
+    def dismiss(self, worker: BackgroundWorker) -> None:
         """Stop working for `worker`, and wait for the piece of work that was begun."""
         with self._changed:
             if threading.current_thread() is not self._thread:
@@ -105,7 +105,7 @@ class Background:
                 self.wake(worker, delay)
             del worker  # or it would live on until there is other work
 
-    def _next(self) -> Worker | None:
+    def _next(self) -> BackgroundWorker | None:
         """Wait for the next piece of work, which no fork may interrupt; None at the end."""
         with self._changed:
             while not self._is_over():
@@ -119,7 +119,7 @@ class Background:
                 self._changed.wait(left)
         return None
 
-    def _work_for(self, worker: Worker) -> float | None:
+    def _work_for(self, worker: BackgroundWorker) -> float | None:
         try:
             return worker.work()
         except ClosedError:

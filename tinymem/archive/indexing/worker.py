@@ -74,7 +74,7 @@ class Followed:
         self.used_at, self.pause, self.paused_until = time.monotonic(), HELD, 0.0
 
 
-class Worker:
+class IndexWorker:
     """The mirrors of one program, which asks through a pipe."""
 
     def __init__(self, pipe: Connection) -> None:
@@ -174,6 +174,6 @@ def main() -> None:
     """Work for the program at the other end of the pipe whose number is the last argument."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the program
     try:
-        Worker(Connection(int(sys.argv[-1]))).run()
+        IndexWorker(Connection(int(sys.argv[-1]))).run()
     finally:
         os._exit(0)  # the interpreter's end takes longer, and so does closing what is deleted now

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from tinymem.errors import InputError
 
-__all__ = ["MARK", "Item", "JsonText", "Path"]
+__all__ = ["MARK", "JsonItem", "JsonText", "Path"]
 
 Path = tuple[str | int, ...]  # keys of objects and places in arrays, from the outermost value
 
@@ -21,7 +21,7 @@ _LAST_COMMA = re.compile(rf"{_STRING}|(,)(?=[{SPACE}]*[\]}}])", re.DOTALL)
 _UNIT = re.compile(r"\{\s*?\n([ \t]+)\S")
 
 
-class Item(NamedTuple):
+class JsonItem(NamedTuple):
     """A member of an object or an element of an array, and where it stands in the text."""
 
     key: str | int
@@ -35,7 +35,7 @@ class _Container(NamedTuple):
     """The items of an object or an array, and where its brackets stand."""
 
     opening: int
-    items: list[Item]
+    items: list[JsonItem]
     closing: int
 
 
@@ -83,15 +83,15 @@ class JsonText:
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
-    def find(self, *path: str | int) -> Item | None:
+    def find(self, *path: str | int) -> JsonItem | None:
         """Return what stands at the path; of members with the same name, the last, which is the one that counts."""
         trail = self._trail(path)
         return trail[-1][1] if len(trail) == len(path) else None
 
-    def _trail(self, path: Path) -> list[tuple[_Container, Item]]:
+    def _trail(self, path: Path) -> list[tuple[_Container, JsonItem]]:
         """Return the containers on the way along the path and the items in them, as far as they are there."""
         opening = self._root
-        trail: list[tuple[_Container, Item]] = []
+        trail: list[tuple[_Container, JsonItem]] = []
         for key in path:
             if self._plain[opening] not in "{[":
                 break
@@ -104,7 +104,7 @@ class JsonText:
         return trail
 
     def _container(self, opening: int) -> _Container:
-        items: list[Item] = []
+        items: list[JsonItem] = []
         start = self._skip(opening + 1)
         while self._plain[start] not in "}]":
             key: str | int = len(items)
@@ -113,7 +113,7 @@ class JsonText:
                 key, end = scanstring(self._plain, start + 1)
                 value_start = self._skip(self._skip(end) + 1)
             value, end = _DECODER.raw_decode(self._strict, value_start)
-            items.append(Item(key, value, start, value_start, end))
+            items.append(JsonItem(key, value, start, value_start, end))
             start = self._skip(end)
             if self._plain[start] == ",":
                 start = self._skip(start + 1)
@@ -177,7 +177,7 @@ class JsonText:
             text = text[:start] + text[end:]
         self._parse(text)
 
-    def _was_made_for_item(self, container: _Container, item: Item) -> bool:
+    def _was_made_for_item(self, container: _Container, item: JsonItem) -> bool:
         """Return True where `put` made the container: it holds nothing else, and a new line stands before the item."""
         before, after = self.text[container.opening + 1 : item.start], self.text[item.end : container.closing]
         outside = self.text[: container.opening] + self.text[container.closing + 1 :]

@@ -19,7 +19,7 @@ from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.steps.step import Step
 from tinymem.steps.types import CORRECTS, FILE, MessageStep
 
-__all__ = ["FileError", "Files", "Version"]
+__all__ = ["FileError", "FileVersion", "MemoryFiles"]
 
 ROOT = "/memories"
 ATTEMPTS = 1_000  # at an edit, each after another process was faster
@@ -38,7 +38,7 @@ class _OutdatedError(Exception):
     """Somebody else wrote a file after it was read."""
 
 
-class Version(NamedTuple):
+class FileVersion(NamedTuple):
     """A version of a file, or of a folder, which has no text: the step that it is, and what the file is known by."""
 
     step: Step
@@ -67,7 +67,7 @@ def _again_if_outdated(edit: Callable[..., str]) -> Callable[..., str]:
 
 
 @dataclass(frozen=True)
-class Files:
+class MemoryFiles:
     """The files of one session of a memory. Any number of processes may use them.
 
     A version has an id that follows from the version before it: of two processes that edit a file at once, the second
@@ -79,14 +79,14 @@ class Files:
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
-    def _versions(self) -> Iterator[Version]:
+    def _versions(self) -> Iterator[FileVersion]:
         """Yield all versions of all files and folders, in the order in which they were written."""
         for step in self.memory.history(self.session):
             about = step.metadata.get(FILE)
             if isinstance(about, Mapping):
-                yield Version(step, about["id"], about["path"], about["version"], about["folder"])
+                yield FileVersion(step, about["id"], about["path"], about["version"], about["folder"])
 
-    def _newest(self) -> dict[str, Version]:
+    def _newest(self) -> dict[str, FileVersion]:
         """Return the newest version of every file and folder, by its path below the root."""
         newest = {version.file: version for version in self._versions()}
         return {version.path: version for version in newest.values()}
@@ -194,7 +194,7 @@ class Files:
     def _redacted(self, text: str) -> str:
         return self.memory.apply_redaction(MessageStep("user", text)).text
 
-    def _file(self, path: str) -> Version:
+    def _file(self, path: str) -> FileVersion:
         place = self._place(path)
         version = self._newest().get(place)
         if place and version is None:
@@ -203,7 +203,7 @@ class Files:
             raise FileError(f"The path {path} is not a file.")
         return version
 
-    def _make_folders(self, place: str, files: dict[str, Version]) -> None:
+    def _make_folders(self, place: str, files: dict[str, FileVersion]) -> None:
         """Make a folder and those that it lies in; FileError where one of them is a file."""
         folders = [place, *_parents(place)][::-1] if place else []
         new = [self._new(folder, "", files, is_folder=True) for folder in folders if folder not in files]
@@ -213,21 +213,21 @@ class Files:
         files.update((version.path, version) for version in new)
         self.memory.archive([version.step for version in new], on_conflict="skip")
 
-    def _write(self, *versions: Version) -> None:
+    def _write(self, *versions: FileVersion) -> None:
         """Write versions, all or none."""
         try:
             self.memory.archive([version.step for version in versions])
         except InputError:
             raise _OutdatedError from None
 
-    def _new(self, place: str, text: str, files: Mapping[str, Version], is_folder: bool = False) -> Version:
+    def _new(self, place: str, text: str, files: Mapping[str, FileVersion], is_folder: bool = False) -> FileVersion:
         """Return the first version of a file; what was there before, and was moved, has the ids before its own."""
         known = {version.file for version in files.values()}
         ids = (_id(self.session, place, str(is_folder), str(attempt)) for attempt in count())
         file = next(id for id in ids if id not in known)
         return self._version(file, file, place, text, 1, is_folder)
 
-    def _following(self, before: Version, text: str, place: str | None = None) -> Version:
+    def _following(self, before: FileVersion, text: str, place: str | None = None) -> FileVersion:
         """Return the version that follows another one, at another place if one is given."""
         id, path = _id(before.step.id), before.path if place is None else place
         more = {CORRECTS: [before.step.id]}
@@ -242,12 +242,12 @@ class Files:
         number: int,
         is_folder: bool,
         more: Mapping[str, Any] | None = None,
-    ) -> Version:
+    ) -> FileVersion:
         path = f"{ROOT}/{place}"
         about = {"id": file, "path": place, "version": number, "folder": is_folder}
         metadata = {FILE: about, "path": path, **(more or {})}
         step = MessageStep("assistant", text, id=id, session=self.session, speaker=path, metadata=metadata)
-        return Version(step, file, place, number, is_folder)
+        return FileVersion(step, file, place, number, is_folder)
 
 
 def _parents(place: str) -> Iterator[str]:
@@ -275,7 +275,9 @@ def _is_in(place: str, folder: str) -> bool:
     return place == folder or place.startswith(f"{folder}/")
 
 
-def _listed(files: Mapping[str, Version], folder: str, above: str = "", depth: int = 1) -> Iterator[tuple[str, str]]:
+def _listed(
+    files: Mapping[str, FileVersion], folder: str, above: str = "", depth: int = 1
+) -> Iterator[tuple[str, str]]:
     """Yield size and name of what is in a folder, each with what is in it, hidden items left out."""
     for path in sorted(files):
         name = posixpath.basename(path)

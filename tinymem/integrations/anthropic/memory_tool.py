@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tinymem.errors import MissingExtraError, TinymemError
-from tinymem.integrations.anthropic.files import FileError, Files
+from tinymem.integrations.anthropic.files import FileError, MemoryFiles
 from tinymem.integrations.native import AnyMemory, run_on, to_sync
 
 try:
@@ -52,7 +52,7 @@ class TinymemMemoryTool(BetaAbstractMemoryTool):
 
     def __init__(self, memory: AnyMemory, *, session: str = SESSION, cache_control: Any = None) -> None:
         super().__init__(cache_control=cache_control)
-        self._files = Files(to_sync(memory), session)
+        self._files = MemoryFiles(to_sync(memory), session)
 
     def view(self, command: Any) -> str:
         """Return the lines of a file, or what is in a folder."""

@@ -17,7 +17,7 @@ from itertools import takewhile
 from tinymem.errors import BudgetError
 from tinymem.memory.context.context import NOTE, Block, Kind, Shares
 from tinymem.memory.context.prompt import AddedMessage, Part, Prompt, SentGroup
-from tinymem.memory.context.window import Choice, Window, choose, least, with_request
+from tinymem.memory.context.window import Choice, RenderedWindow, choose, least, with_request
 from tinymem.messages.tokens import PER_MESSAGE, PER_REPLY, count_message
 from tinymem.recall import Excerpt, Recall
 from tinymem.steps.step import Message
@@ -50,7 +50,7 @@ class Blocks:
 
 
 def assemble(
-    window: Window, budget: int, blocks: Blocks, shares: Shares, whole: float, *, moves_in_jumps: bool = True
+    window: RenderedWindow, budget: int, blocks: Blocks, shares: Shares, whole: float, *, moves_in_jumps: bool = True
 ) -> Prompt:
     """Assemble a prompt of at most `budget` tokens.
 
@@ -94,8 +94,8 @@ def assemble(
 
 
 def _choose_groups(
-    window: Window, budget: int, shares: Shares, whole: float, moves_in_jumps: bool
-) -> tuple[Window, Choice, int]:
+    window: RenderedWindow, budget: int, shares: Shares, whole: float, moves_in_jumps: bool
+) -> tuple[RenderedWindow, Choice, int]:
     """Choose the groups of a prompt; its newest request is one of the fixed ones where it would not be shown else.
 
     Returns:
@@ -118,7 +118,7 @@ def _choose_groups(
     return window, choice, room
 
 
-def _place_groups(window: Window, choice: Choice) -> tuple[list[SentGroup], list[SentGroup]]:
+def _place_groups(window: RenderedWindow, choice: Choice) -> tuple[list[SentGroup], list[SentGroup]]:
     """Return the groups before the newest one in the order of the window, and the newest one."""
     newest = {group.first for group in choice.newest}
     wanted = {group.first for group in choice.earlier}.union(window.fixed) - newest
@@ -127,7 +127,9 @@ def _place_groups(window: Window, choice: Choice) -> tuple[list[SentGroup], list
     return earlier, [_send(shown, whole, window.fixed) for shown, whole in pairs]
 
 
-def extend(last: Prompt, window: Window, budget: int, blocks: Blocks, shares: Shares, most: int) -> Prompt | None:
+def extend(
+    last: Prompt, window: RenderedWindow, budget: int, blocks: Blocks, shares: Shares, most: int
+) -> Prompt | None:
     """Return the prompt that goes on from the `last` one: all of that as it was sent, and what is new behind it.
 
     What is new are the groups that came since, the scratchpad if it says something else now, and what recall finds that
@@ -169,7 +171,9 @@ def extend(last: Prompt, window: Window, budget: int, blocks: Blocks, shares: Sh
     return Prompt(parts, len(parts), recalled, _corrections(parts, before))
 
 
-def _groups_since(last: Prompt, window: Window, groups: Mapping[str, RenderedGroup]) -> Sequence[RenderedGroup] | None:
+def _groups_since(
+    last: Prompt, window: RenderedWindow, groups: Mapping[str, RenderedGroup]
+) -> Sequence[RenderedGroup] | None:
     """Return the groups that came since a prompt.
 
     Returns:

@@ -21,7 +21,7 @@ from tinymem.memory.context.history import History
 from tinymem.memory.context.prompts import Prompts
 from tinymem.memory.context.questions import Questions
 from tinymem.memory.context.sessions import Sessions
-from tinymem.memory.context.window import Window, positions_of, window_of
+from tinymem.memory.context.window import RenderedWindow, positions_of, window_of
 from tinymem.memory.scratchpad import AgentMemory
 from tinymem.recall import Excerpt, Recall
 from tinymem.recall.render import fenced, quoted
@@ -91,7 +91,7 @@ class Contexts:
         window = window_of(steps, sending, positions_of(sending(steps)) if has_others else positions, shortened)
         blocks = Blocks(recall, self._episodes, self._scratchpad, query is not None)
 
-        def made(window: Window) -> Context:
+        def made(window: RenderedWindow) -> Context:
             if session is None or not self.prompts.goes_on:
                 prompt = assemble(window, budget, blocks, shares, whole)
             else:
@@ -117,7 +117,7 @@ class Contexts:
         window = history.window(budget, self._sending[style])
         blocks = Blocks(recall, scratchpad=self._scratchpad, is_asked=query is not None)
 
-        def made(window: Window) -> Context:
+        def made(window: RenderedWindow) -> Context:
             if self.prompts.goes_on:
                 key = history.session, style, window.sending.format or ""
                 prompt = self.prompts.follow(key, window, budget, blocks, shares, WHOLE, only)
@@ -184,7 +184,9 @@ class Contexts:
         return replace(found, text=text, tokens=needed, items=tuple(items)) if needed <= tokens else found
 
 
-def _with_or_without(made: Callable[[Window], Context], corrected: Window, plain: Window) -> Context:
+def _with_or_without(
+    made: Callable[[RenderedWindow], Context], corrected: RenderedWindow, plain: RenderedWindow
+) -> Context:
     """Make a context of a corrected window; of the plain one where that alone fits the budget."""
     try:
         return made(corrected)

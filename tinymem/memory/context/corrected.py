@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from tinymem.archive.archive import Archive
-from tinymem.memory.context.window import Window
+from tinymem.memory.context.window import RenderedWindow
 from tinymem.messages.tokens import count_message
 from tinymem.recall import Excerpt
 from tinymem.recall.selection.packing import block_of
@@ -21,8 +21,8 @@ SHOWN = 400  # characters of a correction
 
 
 def with_corrections(
-    window: Window, archive: Archive, only: Filter | None = None, without: Collection[int] = ()
-) -> Window:
+    window: RenderedWindow, archive: Archive, only: Filter | None = None, without: Collection[int] = ()
+) -> RenderedWindow:
     """Return a window with notes behind its groups of what corrects their steps.
 
     Args:
@@ -42,7 +42,7 @@ def with_corrections(
     return replace(window, groups=groups, corrections=corrections)
 
 
-def _newer(sent: RenderedGroup, window: Window, corrections: Mapping[int, int]) -> dict[int, list[int]]:
+def _newer(sent: RenderedGroup, window: RenderedWindow, corrections: Mapping[int, int]) -> dict[int, list[int]]:
     """Return the numbers of what corrects steps of a group, each with the numbers of these steps."""
     found: dict[int, list[int]] = {}
     for step in sent.group:
@@ -53,13 +53,17 @@ def _newer(sent: RenderedGroup, window: Window, corrections: Mapping[int, int]) 
     return found
 
 
-def _numbers(step: Step, window: Window) -> list[int]:
+def _numbers(step: Step, window: RenderedWindow) -> list[int]:
     whole = window.given.numbers(step) if window.given else ()
     return sorted({*whole, step.step_number or 0})
 
 
 def _noted(
-    sent: RenderedGroup, newer: Mapping[int, list[int]], steps: Mapping[int, Step], window: Window, archive: Archive
+    sent: RenderedGroup,
+    newer: Mapping[int, list[int]],
+    steps: Mapping[int, Step],
+    window: RenderedWindow,
+    archive: Archive,
 ) -> RenderedGroup:
     """Return a group with its note, if one of its corrections may be shown."""
     excerpts = [*_excerpts(newer, steps)]

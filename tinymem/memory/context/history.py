@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from tinymem.memory.context.questions import Questions
-from tinymem.memory.context.window import Window, fit_request, positions_of
+from tinymem.memory.context.window import RenderedWindow, fit_request, positions_of
 from tinymem.messages.answers import open_calls
 from tinymem.messages.conversion import groups
 from tinymem.messages.formats.conversation import ItemConversation
@@ -131,7 +131,7 @@ class History:
         newest = next((place for place in range(last, -1, -1) if is_request(self.steps[place])), None)
         return None if newest == last else newest
 
-    def window(self, budget: int, sending: MessageRenderer) -> Window:
+    def window(self, budget: int, sending: MessageRenderer) -> RenderedWindow:
         """Return what a context of `budget` tokens may show: prompts, the newest request, and what it has room for.
 
         A request that something was done for is shortened to its share of the budget.
@@ -152,7 +152,7 @@ class History:
             else:
                 shown[place - first] = request
         steps = [*self.prompts, *self.steps]
-        return Window(rendered.sending, steps, [*front, *shown], fixed, positions, partial, self)
+        return RenderedWindow(rendered.sending, steps, [*front, *shown], fixed, positions, partial, self)
 
     def _as_sent(self, sending: MessageRenderer) -> RenderedGroups:
         assert self.conversation is not None

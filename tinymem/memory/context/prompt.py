@@ -9,7 +9,7 @@ from itertools import chain
 from typing import TypeAlias
 
 from tinymem.memory.context.context import Context, Entry, Item, Kind
-from tinymem.memory.context.window import Given, Window, shortened_ids
+from tinymem.memory.context.window import Given, RenderedWindow, shortened_ids
 from tinymem.messages.recognition import NATIVE
 from tinymem.messages.tokens import PER_REPLY
 from tinymem.recall import Excerpt, Recall
@@ -62,7 +62,7 @@ class SentGroup:
         is_sent_same = now.note != self.shown.note or now.messages == self.shown.messages
         return replace(self, shown=now, whole=now) if is_sent_same else self
 
-    def is_outdated(self, window: Window, groups: Mapping[str, RenderedGroup]) -> bool:
+    def is_outdated(self, window: RenderedWindow, groups: Mapping[str, RenderedGroup]) -> bool:
         """Return whether it cannot be sent as it was, since a step of it was corrected and it is shortened."""
         now = groups.get(self.shown.first) if self.cut else None
         return now is not None and now.note != self.shown.note
@@ -108,7 +108,7 @@ class AddedMessage:
         """Return the same message: it stays as it was sent."""
         return self
 
-    def is_outdated(self, window: Window, groups: Mapping[str, RenderedGroup]) -> bool:
+    def is_outdated(self, window: RenderedWindow, groups: Mapping[str, RenderedGroup]) -> bool:
         """Return whether it cannot be sent as it was, since a step in it was corrected."""
         return any(excerpt.step.step_number in window.corrections for excerpt in self.recalled)
 
@@ -165,7 +165,7 @@ class Prompt:
         cut = set(partial).union(*(part.cut for part in self.groups))
         return _numbers_shown([part.shown for part in self.groups], cut, given)
 
-    def context(self, window: Window, budget: int) -> Context:
+    def context(self, window: RenderedWindow, budget: int) -> Context:
         """Return the messages, and the report of them."""
         each = [part.entries(window.given, window.partial) for part in self.parts]
         entries = tuple(chain.from_iterable(each))

@@ -15,7 +15,7 @@ from tinymem.archive.archive import Archive
 from tinymem.memory.context.assembly import Blocks, assemble, extend
 from tinymem.memory.context.context import Shares
 from tinymem.memory.context.prompt import Prompt
-from tinymem.memory.context.window import Window
+from tinymem.memory.context.window import RenderedWindow
 from tinymem.protocols.settings import REWRITES
 from tinymem.stores.filter import Filter
 from tinymem.window.sending import tokens_of
@@ -73,7 +73,7 @@ class Prompts:
     def follow(
         self,
         key: Key,
-        window: Window,
+        window: RenderedWindow,
         budget: int,
         blocks: Blocks,
         shares: Shares,
@@ -105,7 +105,7 @@ class Prompts:
             self._last.popitem(last=False)
         return prompt
 
-    def _goal(self, window: Window, budget: int, whole: float, last: _Last | None) -> int:
+    def _goal(self, window: RenderedWindow, budget: int, whole: float, last: _Last | None) -> int:
         """Return the tokens of a prompt after a jump, less than the budget, so that others can go on from it.
 
         A jump takes out as much as pays for what it rewrites until the next one: with n tokens that a prompt adds to

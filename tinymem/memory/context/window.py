@@ -24,7 +24,8 @@ from tinymem.window.sending import MessageRenderer, RenderedGroup, tokens_of
 from tinymem.window.strategy import critical, split
 
 __all__ = [
-    "Choice", "Given", "Window", "choose", "current_task", "fit_request", "fixed_steps", "least", "positions_of",
+    "Choice", "Given", "RenderedWindow", "choose", "current_task", "fit_request", "fixed_steps", "least",
+    "positions_of",
     "shorten_group", "shortened_ids", "window_of", "with_request",
 ]  # fmt: skip
 
@@ -45,7 +46,7 @@ class Given(Protocol):
 
 
 @dataclass(frozen=True)
-class Window:
+class RenderedWindow:
     """The part of a window that a context may show.
 
     Attributes:
@@ -73,14 +74,14 @@ class Window:
 
 def window_of(
     steps: Sequence[Step], sending: MessageRenderer, positions: Mapping[str, int], partial: Collection[str]
-) -> Window:
+) -> RenderedWindow:
     """Return the window of these steps."""
     sent = sending(steps)
     wanted = {step.id for step in critical(steps, "current")}
     fixed = {group.first for group in sent if not wanted.isdisjoint(group.step_ids)}
     request = newest_request(steps)
     asked = next((group.first for group in sent if request in group.group), None) if request else None
-    return Window(sending, steps, sent, fixed, positions, partial, request=asked)
+    return RenderedWindow(sending, steps, sent, fixed, positions, partial, request=asked)
 
 
 def positions_of(sent: Sequence[RenderedGroup], starts: Iterable[int] | None = None) -> dict[str, int]:
@@ -93,7 +94,7 @@ def positions_of(sent: Sequence[RenderedGroup], starts: Iterable[int] | None = N
     return positions
 
 
-def with_request(window: Window, room: int) -> Window:
+def with_request(window: RenderedWindow, room: int) -> RenderedWindow:
     """Return the window with its newest request among the fixed groups, shortened to its share of `room` tokens.
 
     Where the least of it is more than the whole room, it is left out.
@@ -140,7 +141,7 @@ class Choice:
     note: int
 
 
-def choose(window: Window, room: int, share: int, whole_up_to: float, moves_in_jumps: bool) -> Choice:
+def choose(window: RenderedWindow, room: int, share: int, whole_up_to: float, moves_in_jumps: bool) -> Choice:
     """Choose the groups of the window that fit `room` tokens beside the fixed ones.
 
     Unless all groups fit the share `whole_up_to` of it, those before the newest one have at most `share` tokens. A

@@ -30,7 +30,7 @@ from tinymem.steps.actions import ActionStep
 from tinymem.steps.checks import check_non_negative_int
 from tinymem.steps.content import as_text
 from tinymem.steps.serialization import load_step
-from tinymem.steps.terminal import Column, Line, Shown, Table, first_words, pluralize, terminal_width
+from tinymem.steps.terminal import Column, Line, ShownText, Table, first_words, pluralize, terminal_width
 from tinymem.window.manager import MemoryManager
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ STYLES = {"step": "bold", "tier": "magenta", "session": "green", "episode": "gre
 
 
 @dataclass(frozen=True, repr=False)
-class MemoryReport(Shown):
+class MemoryReport(ShownText):
     """A report of a memory: `str` gives it as text, and `rich.print` shows it with tables and colours.
 
     Attributes:

@@ -22,7 +22,7 @@ from tinymem.messages.formats.anthropic_blocks import (
     result_of,
     shortened,
 )
-from tinymem.messages.formats.conversation import ItemConversation, Known, Placed, Source
+from tinymem.messages.formats.conversation import ItemConversation, ItemSource, Known, Placed
 from tinymem.messages.formats.parts import plain_value, said, text_part
 from tinymem.steps.step import Message
 
@@ -56,18 +56,18 @@ class AnthropicConversation(ItemConversation):
     def _plain(self, item: Any) -> Any:
         return _as_sent(plain_value(item))
 
-    def _prompts(self) -> Iterator[tuple[Message, Source]]:
+    def _prompts(self) -> Iterator[tuple[Message, ItemSource]]:
         if self._system is not None:
             blocks = blocks_of(self._system, None)
             yield (
                 {"role": "system", "content": said(parts_in(blocks, None))},
-                Source(SYSTEM, SYSTEM + 1, tuple(range(len(blocks)))),
+                ItemSource(SYSTEM, SYSTEM + 1, tuple(range(len(blocks)))),
             )
 
-    def _read(self, start: int, end: int) -> Iterator[tuple[Message, Source]]:
+    def _read(self, start: int, end: int) -> Iterator[tuple[Message, ItemSource]]:
         for index in range(start, end):
             for message, blocks in _read(self._items[index], index):
-                yield message, Source(index, index + 1, blocks)
+                yield message, ItemSource(index, index + 1, blocks)
 
     def _written(
         self, placed: Sequence[Placed], stable: int, cache_control: Mapping[str, Any] | None
@@ -79,7 +79,7 @@ class AnthropicConversation(ItemConversation):
             piece.item: self._native(piece.item) for piece in pieces if piece.item is not None and piece.item != SYSTEM
         }
         messages = [*chain.from_iterable(written(turn, items) for turn in turns)]
-        system = Sent(self._system_of(above), blocks_in(above))
+        system = SentContent(self._system_of(above), blocks_in(above))
         if cache_control is not None:
             first = blocks_in(piece for piece in pieces if piece.place < stable)
             used = breakpoints([self._request, system.content, [sent.content for sent in messages]])
@@ -147,7 +147,7 @@ class EntryBlocks:
 
 
 @dataclass
-class Turn:
+class RoleTurn:
     """Adjacent pieces of one role."""
 
     role: str
@@ -159,9 +159,9 @@ def blocks_in(pieces: Iterable[EntryBlocks]) -> list[Block]:
     return [*chain.from_iterable(piece.blocks for piece in pieces)]
 
 
-def turns_of(pieces: Sequence[EntryBlocks]) -> list[Turn]:
+def turns_of(pieces: Sequence[EntryBlocks]) -> list[RoleTurn]:
     """Group pieces by their role; thinking always begins a turn, as the API wants it in the newest one."""
-    turns: list[Turn] = []
+    turns: list[RoleTurn] = []
     for piece in pieces:
         role = turns[-1].role if turns else None
         thinks = piece.role == "assistant" and any(block.get("type") in THINKING for block in piece.blocks)
@@ -169,8 +169,8 @@ def turns_of(pieces: Sequence[EntryBlocks]) -> list[Turn]:
             turns[-1].pieces.append(piece)
             continue
         if piece.role == "assistant" and role in (None, "assistant") and not (role is None and piece.item == 0):
-            turns.append(Turn("user", [EntryBlocks(piece.place, "user", [text_part(PAUSE)])]))
-        turns.append(Turn(piece.role, [piece]))
+            turns.append(RoleTurn("user", [EntryBlocks(piece.place, "user", [text_part(PAUSE)])]))
+        turns.append(RoleTurn(piece.role, [piece]))
     return turns
 
 
@@ -180,7 +180,7 @@ def _goes_on(before: EntryBlocks, piece: EntryBlocks) -> bool:
 
 
 @dataclass(frozen=True)
-class Sent:
+class SentContent:
     """Content as it is sent, its blocks, and the keys of its message."""
 
     content: Any
@@ -194,20 +194,20 @@ class Sent:
         return {**self.keys, "content": self.content} if same is None else same
 
 
-def written(turn: Turn, items: Mapping[int | None, dict[str, Any]]) -> Iterable[Sent]:
+def written(turn: RoleTurn, items: Mapping[int | None, dict[str, Any]]) -> Iterable[SentContent]:
     """Return the messages of a turn: those that came, if it is made of them; else one."""
     numbers = list(dict.fromkeys(piece.item for piece in turn.pieces))
     if _is_whole(turn, numbers, items):
         whole = [number for number in numbers if number is not None]
-        return [Sent(items[number]["content"], _blocks_of_item(turn, number), items[number]) for number in whole]
+        return [SentContent(items[number]["content"], _blocks_of_item(turn, number), items[number]) for number in whole]
     blocks = [block for block in blocks_in(turn.pieces) if not _is_blank(block)]
     if turn.role == "user":
         blocks.sort(key=lambda block: block.get("type") != "tool_result")
     keys = items[numbers[0]] if len(numbers) == 1 and numbers[0] is not None else {}
-    return [Sent(blocks, blocks, {**keys, "role": turn.role})] if blocks else []
+    return [SentContent(blocks, blocks, {**keys, "role": turn.role})] if blocks else []
 
 
-def _blocks_of_item(turn: Turn, item: int) -> list[Block]:
+def _blocks_of_item(turn: RoleTurn, item: int) -> list[Block]:
     """Return the blocks of an item in the order in which they came."""
     by_place: dict[int, Block] = {}
     for piece in turn.pieces:
@@ -216,7 +216,7 @@ def _blocks_of_item(turn: Turn, item: int) -> list[Block]:
     return [by_place[place] for place in sorted(by_place)]
 
 
-def _is_whole(turn: Turn, numbers: Sequence[int | None], items: Mapping[int | None, dict[str, Any]]) -> bool:
+def _is_whole(turn: RoleTurn, numbers: Sequence[int | None], items: Mapping[int | None, dict[str, Any]]) -> bool:
     """Return True if a turn is exactly some items one behind the other."""
     if None in numbers or any(b != a + 1 for a, b in pairwise(numbers) if a is not None):
         return False
@@ -235,18 +235,20 @@ def _is_blank(block: Block) -> bool:
     return block.get("type") == "text" and not str(block.get("text")).strip()
 
 
-def cached(sent: Sequence[Sent], stable: Sequence[Block], mark: Mapping[str, Any], used: int) -> list[Sent]:
+def cached(
+    sent: Sequence[SentContent], stable: Sequence[Block], mark: Mapping[str, Any], used: int
+) -> list[SentContent]:
     """Put the `mark` of a cache on the last of the `stable` blocks, unless `used` is as many as there may be."""
     cacheable = (block for block in reversed(stable) if block.get("type") not in THINKING and not _is_blank(block))
     last = next(cacheable, None)
     if last is None or last.get("cache_control") or used >= MOST_BREAKPOINTS:
         return list(sent)
     marked = {**last, "cache_control": dict(mark)}
-    found: list[Sent] = []
+    found: list[SentContent] = []
     for message in sent:
         if any(block is last for block in message.blocks):
             blocks = [marked if block is last else block for block in message.blocks]
-            message = Sent(blocks, message.blocks, message.keys)
+            message = SentContent(blocks, message.blocks, message.keys)
         found.append(message)
     return found
 

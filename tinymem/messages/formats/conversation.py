@@ -19,10 +19,10 @@ from tinymem.protocols import TokenCounter
 from tinymem.steps.content import to_mutable
 from tinymem.steps.step import Message
 
-__all__ = ["Added", "Conversation", "Entry", "ItemConversation", "Known", "Placed", "Source"]
+__all__ = ["Added", "Conversation", "ItemConversation", "ItemSource", "Known", "Placed", "PromptEntry"]
 
 
-class Entry(Protocol):
+class PromptEntry(Protocol):
     """A message of a prompt, and where it comes from.
 
     Attributes:
@@ -76,7 +76,7 @@ class Conversation(ABC):
         self.messages = list(messages)
 
     def write(
-        self, entries: Sequence[Entry], *, stable: int = 0, cache_control: Mapping[str, Any] | None = None
+        self, entries: Sequence[PromptEntry], *, stable: int = 0, cache_control: Mapping[str, Any] | None = None
     ) -> Any:
         """Write a prompt in the format of this conversation.
 
@@ -132,7 +132,7 @@ class Conversation(ABC):
     @abstractmethod
     def _written(self, placed: Sequence[Placed], stable: int, cache_control: Mapping[str, Any] | None) -> Any: ...
 
-    def _placed(self, entries: Sequence[Entry]) -> Iterator[Placed]:
+    def _placed(self, entries: Sequence[PromptEntry]) -> Iterator[Placed]:
         """Yield entries as they are written: images that a native item has already are not sent twice."""
         ids: dict[str, str] = {}  # of calls, as the entries have them: as their native items have them
         is_native = False  # the newest assistant's message
@@ -150,7 +150,7 @@ class Conversation(ABC):
                 message["tool_call_id"] = ids.get(message.get("tool_call_id", ""), message.get("tool_call_id"))
             yield Placed(place, message, input, entry.shortened)
 
-    def _input_of(self, entry: Entry, place: int) -> int | None:
+    def _input_of(self, entry: PromptEntry, place: int) -> int | None:
         """Return the input of an entry; None if it says the message in another form, as a result without its call."""
         input = entry.input
         if input is None:
@@ -164,7 +164,7 @@ class Conversation(ABC):
         return None if is_other else input
 
 
-class Source(NamedTuple):
+class ItemSource(NamedTuple):
     """The items that a message was read of, `[start, end)`, and the places of its blocks in an item of several."""
 
     start: int
@@ -239,12 +239,12 @@ class ItemConversation(Conversation):
     def _plain(self, item: Any) -> Any:
         return plain_value(item)
 
-    def _prompts(self) -> Iterator[tuple[Message, Source]]:
+    def _prompts(self) -> Iterator[tuple[Message, ItemSource]]:
         """Yield messages that stand beside the items."""
         return iter(())
 
     @abstractmethod
-    def _read(self, start: int, end: int) -> Iterator[tuple[Message, Source]]:
+    def _read(self, start: int, end: int) -> Iterator[tuple[Message, ItemSource]]:
         """Yield the messages of the items `[start, end)`."""
 
 
@@ -252,7 +252,7 @@ def _is_prompt(item: Any) -> bool:
     return isinstance(item, dict) and item.get("role") in ("system", "developer")
 
 
-def _kept(known: Known, count: int) -> tuple[list[Message], list[Source]]:
+def _kept(known: Known, count: int) -> tuple[list[Message], list[ItemSource]]:
     """Return the messages of items that are known, less an answer at their end that may go on."""
     before, start, end = known
     first = bisect_left(before._sources, start, key=lambda source: source.start)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from tinymem.errors import MessageError, describe_type
-from tinymem.messages.formats.conversation import ItemConversation, Placed, Source
+from tinymem.messages.formats.conversation import ItemConversation, ItemSource, Placed
 from tinymem.messages.formats.parts import plain_value, said, strings, text_part, texts_of, with_notes, with_texts
 from tinymem.steps.content import to_json
 from tinymem.steps.step import Message
@@ -23,9 +23,9 @@ class ChatConversation(ItemConversation):
     def _plain(self, item: Any) -> Any:
         return _sendable(item) if hasattr(item, "model_dump") else plain_value(item)
 
-    def _read(self, start: int, end: int) -> Iterator[tuple[Message, Source]]:
+    def _read(self, start: int, end: int) -> Iterator[tuple[Message, ItemSource]]:
         for place in range(start, end):
-            yield _message(self._items[place], place), Source(place, place + 1)
+            yield _message(self._items[place], place), ItemSource(place, place + 1)
 
     def _written(
         self, placed: Sequence[Placed], stable: int, cache_control: Mapping[str, Any] | None

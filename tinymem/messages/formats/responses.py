@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from tinymem.errors import MessageError, describe_type, safe_repr
-from tinymem.messages.formats.conversation import ItemConversation, Placed, Source
+from tinymem.messages.formats.conversation import ItemConversation, ItemSource, Placed
 from tinymem.messages.formats.parts import mark, said, strings, text_part, texts_of, with_notes, with_texts
 from tinymem.messages.sendable import name_and_arguments, raw_calls
 from tinymem.steps.content import as_text, to_json
@@ -40,7 +40,7 @@ _TEXTS = ("input_text", "output_text", "text", "summary_text")
 
 
 @dataclass
-class _Answer:
+class _OpenAnswer:
     """An answer so far, which begins with the item at `start`."""
 
     start: int
@@ -61,7 +61,7 @@ class ResponsesConversation(ItemConversation):
 
     format: ClassVar[str] = "responses"
 
-    def _read(self, start: int, end: int) -> Iterator[tuple[Message, Source]]:
+    def _read(self, start: int, end: int) -> Iterator[tuple[Message, ItemSource]]:
         return _read(self._items[start:end], start)
 
     def _written(
@@ -80,9 +80,9 @@ class ResponsesConversation(ItemConversation):
         return found
 
 
-def _read(items: Sequence[dict[str, Any]], start: int) -> Iterator[tuple[Message, Source]]:
+def _read(items: Sequence[dict[str, Any]], start: int) -> Iterator[tuple[Message, ItemSource]]:
     """Yield the messages of a chat that items are, the first of which is at `start`."""
-    answer: _Answer | None = None
+    answer: _OpenAnswer | None = None
     for index, item in enumerate(items, start):
         kind = kind_of_item(item)
         if kind in ELSEWHERE:
@@ -95,18 +95,18 @@ def _read(items: Sequence[dict[str, Any]], start: int) -> Iterator[tuple[Message
         is_new = answer is not None and answer.has_message and not answer.calls
         begins = is_new and kind in ("reasoning", "message:assistant")
         if answer is not None and (begins or not is_answer):
-            yield answer.message, Source(answer.start, index)
+            yield answer.message, ItemSource(answer.start, index)
             answer = None
         if is_answer:
-            answer = answer or _Answer(index)
+            answer = answer or _OpenAnswer(index)
             _take(answer, index, item, kind)
         else:
-            yield _single(item, index, kind), Source(index, index + 1)
+            yield _single(item, index, kind), ItemSource(index, index + 1)
     if answer is not None:
-        yield answer.message, Source(answer.start, start + len(items))
+        yield answer.message, ItemSource(answer.start, start + len(items))
 
 
-def _take(answer: _Answer, index: int, item: dict[str, Any], kind: str) -> None:
+def _take(answer: _OpenAnswer, index: int, item: dict[str, Any], kind: str) -> None:
     """Add an item to the answer that it is part of."""
     if kind == "message:assistant":
         answer.has_message = True

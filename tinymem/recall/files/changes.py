@@ -20,7 +20,7 @@ from tinymem.steps.step import Part, Step
 from tinymem.steps.types import MessageStep
 from tinymem.stores.filter import folders_of
 
-__all__ = ["NOTHING", "Change", "Changes", "Span", "may_touch"]
+__all__ = ["NOTHING", "Changes", "FileChange", "Span", "may_touch"]
 
 # Of lines that are gone: start, end, and what says so; what passed later is said before a passage, in the place of none
 Span: TypeAlias = tuple[int, int, str]
@@ -31,7 +31,7 @@ LEAST = 0.2  # share of a passage's lines that must stand for the rest to say so
 _NOTHING = re.compile(r"(?:\s|\\[ntr]|[^\w\s\"\\])*")  # between two lines: nothing that says something
 
 
-class Change(NamedTuple):
+class FileChange(NamedTuple):
     """Changes of a passage: the `spans` that are gone, and the number of the newest step that took some away.
 
     Before the first of them is what passed since, where the passage is of a command that failed.
@@ -46,7 +46,7 @@ class Change(NamedTuple):
     is_unsure: bool = False
 
 
-NOTHING = Change()
+NOTHING = FileChange()
 
 
 class NoteSource(Protocol):
@@ -84,7 +84,7 @@ class Changes:
         self._touched: dict[int, list[tuple[int, str]]] = {}  # by step: calls and the paths that they touch
         self._notes: dict[str, list[FileNote]] = {}
         self._versions: dict[str, Version] = {}
-        self._found: dict[tuple[int, int, int, int], Change] = {}
+        self._found: dict[tuple[int, int, int, int], FileChange] = {}
         self._json: dict[tuple[int, int], list[ShownLine] | None] = {}  # of parts that are JSON
 
     def follow(self, newest: int | None = None) -> None:
@@ -135,7 +135,7 @@ class Changes:
                 del self._versions[path]
             self._found = {}
 
-    def since(self, step: Step, parts: Sequence[Part], place: int, start: int, end: int) -> Change:
+    def since(self, step: Step, parts: Sequence[Part], place: int, start: int, end: int) -> FileChange:
         """Return what changed since of `[start, end)` in the part at a `place` of the `parts` of a step."""
         if parts[place].kind not in SHOWING:
             return NOTHING
@@ -156,7 +156,7 @@ class Changes:
         marks = dict.fromkeys(f"in part {mark}" if first < last else mark for first, last, mark in spans)
         return [mark for mark in marks if not mark.endswith(f"#{step.step_number}")]
 
-    def _find(self, step: Step, parts: Sequence[Part], place: int, start: int, end: int) -> Change:
+    def _find(self, step: Step, parts: Sequence[Part], place: int, start: int, end: int) -> FileChange:
         change = self._find_gone(step, parts, place, start, end)
         if parts[place].kind == "call":
             return change
@@ -167,7 +167,7 @@ class Changes:
                 return change._replace(spans=((start, start, later), *change.spans))
         return change
 
-    def _find_gone(self, step: Step, parts: Sequence[Part], place: int, start: int, end: int) -> Change:
+    def _find_gone(self, step: Step, parts: Sequence[Part], place: int, start: int, end: int) -> FileChange:
         number, text = step.step_number or 0, parts[place].text
         is_call = parts[place].kind == "call"  # it shows what it took away itself, too
         call = _call_of(step, parts, place)
@@ -193,7 +193,7 @@ class Changes:
             if missing:
                 spans.append((first, last, f"not in {missing.rpartition('/')[2]} today"))
         stands = said - gone
-        return Change((*_joined(spans, text),), newest, stands < LEAST * said, 2 * unsure > stands)
+        return FileChange((*_joined(spans, text),), newest, stands < LEAST * said, 2 * unsure > stands)
 
     def _missing_in(self, line: ShownLine, versions: Mapping[str, Version]) -> str:
         """Return the first path of a line's files, where none of these has it now in the tree; else ""."""

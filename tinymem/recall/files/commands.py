@@ -16,7 +16,8 @@ from tinymem.protocols import FileNote
 from tinymem.recall.files.shell import LONGEST, OPEN, PROGRAM_VERSION, commands_of
 from tinymem.steps.content import clean
 
-__all__ = ["FAILED", "FAILED_IN_WORDS", "FAILURES", "PASSED", "QUIET", "RUN", "Run", "mark_of_pass", "path_of_run",
+__all__ = ["FAILED", "FAILED_IN_WORDS", "FAILURES", "PASSED", "QUIET", "RUN", "CommandRun", "mark_of_pass",
+           "path_of_run",
            "runs_of"]  # fmt: skip
 
 # How a run ended: its exit code says that it failed, or its words alone do; either says that it passed; or nothing is
@@ -86,7 +87,7 @@ _UNSURE = re.compile(rf"[(){OPEN}]|(?<![&|])&(?!&)|;;")  # endings of jobs, bran
 _UNSAFE = re.compile(r"[^\w ./@:=+,%~*'\"&-]+")
 
 
-class Run(NamedTuple):
+class CommandRun(NamedTuple):
     """A run of a command: the end that it was for, in a form to compare, how it ended, and itself in a line to show."""
 
     end: str
@@ -94,7 +95,7 @@ class Run(NamedTuple):
     text: str
 
 
-def runs_of(line: str, folder: str, result: str, is_error: bool = False) -> list[Run]:
+def runs_of(line: str, folder: str, result: str, is_error: bool = False) -> list[CommandRun]:
     """Return the runs in a shell's line of which it is sure how they ended: all of them together, and each."""
     said = result if len(result) <= HEAD + TAIL else f"{result[:HEAD]}\n{result[-TAIL:]}"
     commands = commands_of(line, folder) if len(line) <= LONGEST else []
@@ -118,9 +119,9 @@ def runs_of(line: str, folder: str, result: str, is_error: bool = False) -> list
     outcome = _outcome(said, is_error, len(ends) == 1, is_last, is_theirs)
     if outcome is None:
         return []
-    runs = [Run(" && ".join(ends), outcome, _shown(" && ".join(texts)))]
+    runs = [CommandRun(" && ".join(ends), outcome, _shown(" && ".join(texts)))]
     if len(ends) > 1 and outcome != FAILED:  # else nobody knows of which
-        runs += [Run(end, outcome, _shown(text)) for end, text in zip(ends, texts, strict=True)]
+        runs += [CommandRun(end, outcome, _shown(text)) for end, text in zip(ends, texts, strict=True)]
     return runs
 
 
@@ -170,7 +171,7 @@ def _outcome(said: str, is_error: bool, is_alone: bool, is_last: bool, is_theirs
     return QUIET if is_theirs and code is None else None
 
 
-def path_of_run(run: Run, session: str | None) -> str:
+def path_of_run(run: CommandRun, session: str | None) -> str:
     """Return what stands for the path in a note of a run: the same for the same end in the same session."""
     end = f"{clean(session or '')}\0{run.end}"
     return RUN + blake2b(end.encode("utf-8", "replace"), digest_size=HASH).hexdigest()

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from tinymem.recall.files.acts import SEEN, Act, acts_of_patch, edit, full_path, read, replacement, unknown, write
-from tinymem.recall.files.commands import Run, runs_of
+from tinymem.recall.files.commands import CommandRun, runs_of
 from tinymem.recall.files.lines import READER, text_of_result
 from tinymem.recall.files.shell import acts_of_command, acts_of_search
 from tinymem.steps.actions import ToolCall
@@ -109,7 +109,7 @@ def acts_of(call: ToolCall) -> list[Act]:
     if tool is None:
         return []
     result = text_of_result(as_text(call.observation))
-    given = _Given(tool, _arguments(call.arguments_json))
+    given = _Arguments(tool, _arguments(call.arguments_json))
     acts = _acts(given, str(given.all.get("command", "")) if tool.does == "edit" else tool.does, result)
     has_failed = tool.does != "run" and _FAILED.match(result[:EDGE].lower().lstrip("[*#: \n"))
     if has_failed or not call.answered or call.error is not None:
@@ -118,12 +118,12 @@ def acts_of(call: ToolCall) -> list[Act]:
     return acts
 
 
-def runs_of_call(call: ToolCall) -> list[Run]:
+def runs_of_call(call: ToolCall) -> list[CommandRun]:
     """Return the commands that a call of a shell ran, and how they ended."""
     tool = FILE_TOOLS.get(_plain(call.name))
     if tool is None or tool.does != "run" or not call.answered:
         return []
-    given = _Given(tool, _arguments(call.arguments_json))
+    given = _Arguments(tool, _arguments(call.arguments_json))
     text = as_text(call.observation)
     shown = text_of_result(text)
     if shown != text:
@@ -132,7 +132,7 @@ def runs_of_call(call: ToolCall) -> list[Run]:
     return runs_of(given.line(), given.path("folder"), result, call.error is not None)
 
 
-class _Given:
+class _Arguments:
     """The arguments that a tool was given, by their roles."""
 
     def __init__(self, tool: FileTool, arguments: Mapping[str, Any]) -> None:
@@ -162,7 +162,7 @@ class _Given:
         return command if isinstance(command, str) else ""
 
 
-def _acts(given: _Given, does: str, result: str) -> list[Act]:
+def _acts(given: _Arguments, does: str, result: str) -> list[Act]:
     """Return the acts of a call that did what its tool does, or the command of an editor."""
     path = given.path()
     if does == "run":
@@ -188,7 +188,7 @@ def _acts(given: _Given, does: str, result: str) -> list[Act]:
     return [unknown(path) if content is None or given.all.get("append") else write(path, content)]
 
 
-def _edits(given: _Given) -> list[Act]:
+def _edits(given: _Arguments) -> list[Act]:
     """Return the acts of the edits of a call."""
     edits = given.all.get("edits")
     edits = _read_json(edits) if isinstance(edits, str) else edits
@@ -196,7 +196,7 @@ def _edits(given: _Given) -> list[Act]:
     for arguments in edits if isinstance(edits, list) else [given.all]:
         if not isinstance(arguments, dict):
             continue
-        this = _Given(given.tool, arguments)
+        this = _Arguments(given.tool, arguments)
         path = this.path() or given.path()
         old, new = this.text("old"), this.text("new")
         if old is None and new is not None and given.all.get("command") == "insert":

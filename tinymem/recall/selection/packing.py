@@ -14,7 +14,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from tinymem.protocols import TokenCounter
-from tinymem.recall.files.changes import NOTHING, Change, Changes, may_touch
+from tinymem.recall.files.changes import NOTHING, Changes, FileChange, may_touch
 from tinymem.recall.render import block, format_mark, header, line, speaker_key
 from tinymem.recall.results import Excerpt, FeatureShares, LeftOut, Recall
 from tinymem.recall.selection.diversity import DIVERSITY, SHORT, Repetitions, Utterance
@@ -229,7 +229,7 @@ class _Packer:
             passage, opened = newer
         return None
 
-    def _change(self, passage: RankedPassage, opened: OpenedPassage) -> Change:
+    def _change(self, passage: RankedPassage, opened: OpenedPassage) -> FileChange:
         """Return what changed since of what a passage shows."""
         if self.changes is None or not may_touch(opened.opened.step):
             return NOTHING

@@ -16,21 +16,21 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from tinymem.runs.exports.chatgpt import CHATGPT, instructions_in, read_chatgpt
-from tinymem.runs.exports.chats import Chat, Conversation, Entry
+from tinymem.runs.exports.chats import Chat, Entry, ExportedChat
 from tinymem.runs.exports.claude import read_claude
 from tinymem.runs.exports.gemini import is_gemini_log, read_gemini, read_gemini_log
 from tinymem.runs.exports.slack import Names, is_slack, read_channel
 from tinymem.runs.exports.trajectories import is_trajectory, read_trajectory
 from tinymem.runs.values import value_in
 
-__all__ = ["Conversation", "conversations_of", "is_gemini_log", "read_gemini_log"]
+__all__ = ["ExportedChat", "conversations_of", "is_gemini_log", "read_gemini_log"]
 
 DAMAGED = "conversation that is damaged"
 FAULTS = (ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError, RecursionError)
-Reader = Callable[[Entry], Conversation]
+Reader = Callable[[Entry], ExportedChat]
 
 
-def conversations_of(value: Any, name: str) -> Iterator[Conversation] | None:
+def conversations_of(value: Any, name: str) -> Iterator[ExportedChat] | None:
     """Return the conversations of an export, or None for what is none of them; `name` is that of the file."""
     if isinstance(value, Mapping):
         read = _reader(value)
@@ -45,7 +45,7 @@ def conversations_of(value: Any, name: str) -> Iterator[Conversation] | None:
     return None if first is None else _read_each(value, first)
 
 
-def _read_each(entries: list[Any], read: Reader) -> Iterator[Conversation]:
+def _read_each(entries: list[Any], read: Reader) -> Iterator[ExportedChat]:
     """Read conversations, less those that are damaged; then the custom instructions of them all."""
     damaged, instructions = 0, dict[str, None]()
     for entry in entries:

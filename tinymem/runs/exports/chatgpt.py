@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import Any
 
-from tinymem.runs.exports.chats import BRANCH, Chat, Conversation, Entry, first_name, shown_branch
+from tinymem.runs.exports.chats import BRANCH, Chat, Entry, ExportedChat, first_name, shown_branch
 from tinymem.runs.values import mapping_in, mappings_in, text_in, time_of, value_in
 
 __all__ = ["CHATGPT", "instructions_in", "read_chatgpt"]
@@ -18,7 +18,7 @@ UNCOUNTED = ("text", "code", "execution_output", None)  # types of contents that
 _BEGIN = datetime.min.replace(tzinfo=timezone.utc)
 
 
-def read_chatgpt(entry: Entry) -> Conversation:
+def read_chatgpt(entry: Entry) -> ExportedChat:
     """Read a conversation; results go to their calls by id, by the tool's name, or else in order."""
     chat, path = Chat(), _shown_path(entry)
     messages = [*filter(None, map(_message, entry["mapping"].values()))]

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from tinymem.runs.values import time_of
 
-__all__ = ["BRANCH", "Chat", "Conversation", "Entry", "Message", "as_json", "first_name", "shown_branch"]
+__all__ = ["BRANCH", "Chat", "Entry", "ExportedChat", "Message", "as_json", "first_name", "shown_branch"]
 
 Message: TypeAlias = dict[str, Any]
 Entry: TypeAlias = Mapping[str, Any]
@@ -25,7 +25,7 @@ RECENT = 100  # calls among which that of a result is looked for
 LONGEST_NAME = 200  # characters of a name that an export gives
 
 
-class Conversation(NamedTuple):
+class ExportedChat(NamedTuple):
     """A conversation: the name of its session, its messages, and what was left out, by kind."""
 
     session: str
@@ -96,7 +96,7 @@ class Chat:
         if count > 0:
             self.skipped[kind[:40]] += count
 
-    def done(self, session: str) -> Conversation:
+    def done(self, session: str) -> ExportedChat:
         """Return the conversation, each result behind its call."""
         placed: list[Message] = []
         for message in self.messages:
@@ -106,7 +106,7 @@ class Chat:
                     text = "\n".join(filter(None, seen))
                     result = {"role": "tool", "tool_call_id": call["id"], "content": text}
                     placed.append(result | {key: message[key] for key in ("timestamp",) if key in message})
-        return Conversation(session, placed, self.skipped)
+        return ExportedChat(session, placed, self.skipped)
 
 
 def _is_same_tool(called: str, name: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tinymem.runs.exports.chats import BRANCH, Chat, Conversation, Entry, first_name, shown_branch
+from tinymem.runs.exports.chats import BRANCH, Chat, Entry, ExportedChat, first_name, shown_branch
 from tinymem.runs.values import mapping_in, mappings_in, text_in
 
 __all__ = ["CLAUDE", "read_claude", "read_memories", "read_projects"]
@@ -15,7 +15,7 @@ REMEMBERED = ("content", "text", "memory", "conversations_memory")  # keys of wh
 TEXTLESS = "file without its text"
 
 
-def read_claude(entry: Entry) -> Conversation:
+def read_claude(entry: Entry) -> ExportedChat:
     """Read a conversation; of several branches, the one with the newest message."""
     chat = Chat()
     for message in _shown(entry, chat):
@@ -72,7 +72,7 @@ def _text(content: Any, chat: Chat) -> str:
     return "\n".join(part["text"] for part in parts if isinstance(part.get("text"), str))
 
 
-def read_projects(value: Any) -> Iterator[Conversation]:
+def read_projects(value: Any) -> Iterator[ExportedChat]:
     """Read projects: a session each, with its instructions and documents as their person wrote them."""
     for project in mappings_in(value):
         chat, made = Chat(), project.get("created_at")
@@ -88,7 +88,7 @@ def read_projects(value: Any) -> Iterator[Conversation]:
             yield chat.done(f"{CLAUDE}/project {first_name(project.get('name'))} {first_name(project.get('uuid'))}")
 
 
-def read_memories(value: Any, program: str) -> Conversation:
+def read_memories(value: Any, program: str) -> ExportedChat:
     """Read what an assistant remembered of a person: texts, or mappings with one or several."""
     chat = Chat()
     entries = value if isinstance(value, list) else mapping_in(value).get("memories", [value])

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tinymem.errors import InputError, StorageError
-from tinymem.runs.exports.chats import BRANCH, Chat, Conversation, Entry, as_json, first_name
+from tinymem.runs.exports.chats import BRANCH, Chat, Entry, ExportedChat, as_json, first_name
 from tinymem.runs.values import mapping_in, mappings_in, text_in, value_in
 from tinymem.stores.foreign import open_table
 
@@ -19,7 +19,7 @@ LATEST = 10**15  # milliseconds since 1970
 ROLES = {1: "user", 2: "assistant"}
 
 
-def read_cursor(path: Path) -> Iterator[Conversation]:
+def read_cursor(path: Path) -> Iterator[ExportedChat]:
     """Yield the conversations of a database; InputError for one that is none of Cursor's."""
     try:
         with open_table(path, "cursorDiskKV") as table:
@@ -40,7 +40,7 @@ def _bubbles(table: Mapping[str, Any], id: str, composer: Entry, stored: int) ->
     return [_parsed(table.get(f"bubbleId:{id}:{bubble}")) for bubble in ids], stored - len(ids)
 
 
-def _read_conversation(id: str, bubbles: list[Entry], left: int) -> Conversation:
+def _read_conversation(id: str, bubbles: list[Entry], left: int) -> ExportedChat:
     chat = Chat()
     chat.leave_out(BRANCH, left)
     for place, bubble in enumerate(bubbles):

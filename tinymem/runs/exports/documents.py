@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from tinymem.runs.exports.chats import LONGEST_NAME, Chat, Conversation
+from tinymem.runs.exports.chats import LONGEST_NAME, Chat, ExportedChat
 from tinymem.upkeep.lines import RawLine
 
 __all__ = ["is_document", "read_document"]
@@ -22,7 +22,7 @@ def is_document(path: Path) -> bool:
     return path.suffix.lower() in SUFFIXES
 
 
-def read_document(lines: Iterable[RawLine], path: Path) -> Conversation:
+def read_document(lines: Iterable[RawLine], path: Path) -> ExportedChat:
     """Read numbered lines; each message begins with the headings that it stands under."""
     chat = Chat()
     texts = ((number, (line or b"").decode("utf-8", "replace")) for number, line in lines)

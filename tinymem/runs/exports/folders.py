@@ -21,7 +21,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from tinymem.errors import InputError
-from tinymem.runs.exports import Conversation, conversations_of
+from tinymem.runs.exports import ExportedChat, conversations_of
 from tinymem.runs.exports.chatgpt import CHATGPT
 from tinymem.runs.exports.claude import CLAUDE, read_memories, read_projects
 from tinymem.runs.exports.cursor import read_cursor
@@ -88,7 +88,7 @@ def is_export(path: Path) -> bool:
         return False
 
 
-def conversations_in(path: Path) -> Iterator[Conversation]:
+def conversations_in(path: Path) -> Iterator[ExportedChat]:
     """Yield the conversations of an export.
 
     Raises:
@@ -151,7 +151,7 @@ def _without_folder(files: _Files) -> _Files:
 # -- ChatGPT, Claude.ai and Slack -------------------------------------------------------------------------------------
 
 
-def _read(files: _Files) -> Iterator[Conversation]:
+def _read(files: _Files) -> Iterator[ExportedChat]:
     """Read an export; files that are not read are counted with its first conversation."""
     chats = sorted(name for name in files.openers if name.startswith("conversations") and BEGINNING.match(name))
     if chats:
@@ -175,7 +175,7 @@ def _unread(names: Iterable[str]) -> Counter[str]:
     return named + Counter({"file that was not read": count.total() - named.total()})
 
 
-def _of_chats(files: _Files, names: list[str]) -> Iterator[Conversation]:
+def _of_chats(files: _Files, names: list[str]) -> Iterator[ExportedChat]:
     program = CLAUDE if "projects.json" in files.openers else CHATGPT
     for name in names:
         value = files.read(name)
@@ -195,7 +195,7 @@ def _days(files: _Files) -> list[str]:
     return sorted(name for name in files.openers if name.count("/") == 1 and name.endswith(".json"))
 
 
-def _of_slack(files: _Files) -> Iterator[Conversation]:
+def _of_slack(files: _Files) -> Iterator[ExportedChat]:
     """Read the channels; a day that is damaged costs that day."""
     about = {name: files.read(name) for name in ABOUT if name in files.openers}
     listed = chain.from_iterable(mappings_in(about, name) for name in ABOUT[1:])
@@ -214,4 +214,4 @@ def _of_slack(files: _Files) -> Iterator[Conversation]:
             left = Counter()
             yield conversation
     if left:
-        yield Conversation("slack", [], left)
+        yield ExportedChat("slack", [], left)

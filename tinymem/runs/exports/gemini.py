@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from tinymem.runs.exports.chats import BRANCH, Chat, Conversation, Entry, as_json, first_name
+from tinymem.runs.exports.chats import BRANCH, Chat, Entry, ExportedChat, as_json, first_name
 from tinymem.runs.harness import own_words
 from tinymem.runs.values import joined_texts, mapping_in, mappings_in, text_in
 
@@ -14,7 +14,7 @@ __all__ = ["is_gemini_log", "read_gemini", "read_gemini_log"]
 ROLES = {"user": "user", "gemini": "assistant"}
 
 
-def read_gemini(entry: Entry) -> Conversation:
+def read_gemini(entry: Entry) -> ExportedChat:
     """Read a session."""
     chat = Chat()
     for message in mappings_in(entry["messages"]):
@@ -47,7 +47,7 @@ def is_gemini_log(value: Any) -> bool:
     return isinstance(mapping_in(value).get("sessionId"), str) and "projectHash" in value
 
 
-def read_gemini_log(lines: Iterable[Any]) -> Conversation:
+def read_gemini_log(lines: Iterable[Any]) -> ExportedChat:
     """Read the lines of a session's log: later ones change what earlier ones say, as an agent that goes back does."""
     header: Entry = {"sessionId": ""}
     messages: dict[str, Entry] = {}

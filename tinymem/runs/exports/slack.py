@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timezone
 from typing import Any
 
-from tinymem.runs.exports.chats import Chat, Conversation, Entry, first_name
+from tinymem.runs.exports.chats import Chat, Entry, ExportedChat, first_name
 from tinymem.runs.values import mapping_in, mappings_in, text_in, time_of, value_in
 
 __all__ = ["Names", "is_slack", "read_channel"]
@@ -82,7 +82,7 @@ def is_slack(value: Any) -> bool:
     return isinstance(value, Mapping) and value.get("type") == "message" and isinstance(value.get("ts"), str)
 
 
-def read_channel(entries: Iterable[Any], names: Names, session: str) -> Conversation:
+def read_channel(entries: Iterable[Any], names: Names, session: str) -> ExportedChat:
     """Read the messages of a channel in order, replies behind what they answer; joins and the like are counted."""
     chat = Chat()
     for entry in sorted(entries, key=_place):

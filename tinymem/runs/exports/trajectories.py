@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tinymem.runs.exports.chats import Chat, Conversation, first_name
+from tinymem.runs.exports.chats import Chat, ExportedChat, first_name
 from tinymem.runs.values import joined_texts, mappings_in
 
 __all__ = ["is_trajectory", "read_trajectory"]
@@ -22,7 +22,7 @@ def is_trajectory(value: Mapping[str, Any]) -> bool:
     return str(value.get("schema_version", "")).startswith("ATIF") and isinstance(value.get("steps"), list)
 
 
-def read_trajectory(value: Mapping[str, Any], within: str = "", depth: int = 0) -> Iterator[Conversation]:
+def read_trajectory(value: Mapping[str, Any], within: str = "", depth: int = 0) -> Iterator[ExportedChat]:
     """Yield the conversation of a trajectory, and those of subagents inside of it."""
     session = within + first_name(value.get("session_id"), value.get("trajectory_id"), "atif")
     chat = Chat()
