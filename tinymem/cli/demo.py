@@ -6,7 +6,6 @@ Seven questions are a demonstration, not a measurement: for that see benchmarks/
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -80,14 +79,11 @@ class Report:
 
 
 def run_demo(path: Path | None = None, embedder: str | None = None, store: str = "chroma") -> Report:
-    """Replay the run and ask, in a temporary folder, or in `path`, where the memory then stays.
+    """Replay the run and ask, in a memory of this process alone, or in `path`, where the memory then stays.
 
     Raises:
         InputError: There are steps at `path` already.
     """
-    if path is None:
-        with tempfile.TemporaryDirectory(prefix="tinymem-demo-") as folder:
-            return run_demo(Path(folder) / "memory", embedder, store)
     memory = HierarchicalMemory(path, max_tokens=2 * WINDOW, window_tokens=WINDOW, embedder=embedder, store=store)
     with memory:
         known = memory.stats().steps

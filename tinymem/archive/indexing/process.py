@@ -164,12 +164,15 @@ class Process:
             self._leave()
 
     def stop(self) -> None:
-        """End the process at once, whatever it does, also where a thread waits for its answer, which gets an error."""
-        child = self._child
-        if child is not None:
-            child.kill()
-            with suppress(subprocess.TimeoutExpired):
-                child.wait(ENDS_WITHIN)
+        """End the process at once, whatever it does, also where a thread waits for its answer, which gets an error.
+
+        Those that were left to end by themselves end as well.
+        """
+        for child in (self._child, *self._left):
+            if child is not None:
+                child.kill()
+                with suppress(subprocess.TimeoutExpired):
+                    child.wait(ENDS_WITHIN)
 
     def _kill(self, why: str) -> StorageError:
         """Kill the process, and return the error that says why."""
