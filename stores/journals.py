@@ -142,11 +142,13 @@ def has_journal(folder: Path) -> bool:
 
 def has_steps(folder: Path) -> bool:
     """Return whether the journal in `folder` holds a step, or may hold one, since it is damaged or in use."""
-    with closing(sqlite3.connect(folder / FILE, timeout=0)) as db:
-        try:
+    try:
+        with closing(sqlite3.connect(folder / FILE, timeout=0)) as db:
             return db.execute("SELECT 1 FROM steps LIMIT 1").fetchone() is not None
-        except sqlite3.DatabaseError as error:
-            return "no such table" not in str(error)
+    except sqlite3.DatabaseError as error:
+        return "no such table" not in str(error)
+    except UnicodeDecodeError:  # of SQLite's own error text, if it quotes a damaged schema
+        return True
 
 
 def check_unused(folder: Path) -> None:

@@ -123,13 +123,13 @@ def forget_namespace(path: str | Path, namespace: str) -> None:
 @contextmanager
 def cleanup_on_failure(path: str | Path, namespace: str, also: Callable[[], object] | None = None) -> Iterator[None]:
     """Remove a new namespace, with its folders and files, if the block fails, and then call `also`."""
-    was_used = _is_used(path, namespace)
+    was_there = _is_there(path, namespace)
     missing = [] if isinstance(path, str) else _missing(path, path / folder_name(namespace))
     try:
         yield
     except BaseException:
         with suppress(OSError, ValueError, TinymemError):  # another process has it open, or put something there
-            if was_used is None and _is_used(path, namespace) is False:
+            if not was_there and _is_there(path, namespace) and not _is_used(path, namespace):
                 forget_namespace(path, namespace)
             for place in filter(Path.exists, missing):
                 if place.is_dir():
@@ -141,18 +141,25 @@ def cleanup_on_failure(path: str | Path, namespace: str, also: Callable[[], obje
         raise
 
 
-def _is_used(path: str | Path, namespace: str) -> bool | None:
-    """Return whether a namespace holds a step, or did so in a database; None if there is no such namespace."""
+def _is_there(path: str | Path, namespace: str) -> bool:
+    """Return whether there is such a namespace, or may be one, since its folder cannot be read."""
     if isinstance(path, Path):
-        folder = path / folder_name(namespace)
-        with suppress(OSError):  # it cannot be read, so nothing will be made in it
-            return has_steps(folder) if has_journal(folder) else None
+        with suppress(OSError):
+            return has_journal(path / folder_name(namespace))
         return True
     try:
-        with closing(open_shared(path, namespace, create=False)[0]) as journal:
-            return journal.next_number() > 1
+        open_shared(path, namespace, create=False)[0].close()
     except NotAMemoryError:
-        return None
+        return False
+    return True
+
+
+def _is_used(path: str | Path, namespace: str) -> bool:
+    """Return whether a namespace that is there holds a step, or did so in a database."""
+    if isinstance(path, Path):
+        return has_steps(path / folder_name(namespace))
+    with closing(open_shared(path, namespace, create=False)[0]) as journal:
+        return journal.next_number() > 1
 
 
 def _missing(path: Path, folder: Path) -> list[Path]:
