@@ -145,10 +145,8 @@ def has_steps(folder: Path) -> bool:
     try:
         with closing(sqlite3.connect(folder / FILE, timeout=0)) as db:
             return db.execute("SELECT 1 FROM steps LIMIT 1").fetchone() is not None
-    except sqlite3.DatabaseError as error:
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # the latter if SQLite quotes a damaged schema
         return "no such table" not in str(error)
-    except UnicodeDecodeError:  # of SQLite's own error text, if it quotes a damaged schema
-        return True
 
 
 def check_unused(folder: Path) -> None:

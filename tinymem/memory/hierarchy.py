@@ -162,8 +162,7 @@ class HierarchicalMemory(StepCollection):
         embedder = None if embedder is None else embedder_from(embedder)
         store = check_store_spec(to_shared_store(store) if is_address(path) else store)
         summarizer = summarizer_from(summarizer)
-        self.namespace = namespace
-        self._worker = Worker()
+        self.namespace, self._worker = namespace, Worker()
         self._store_name = store if isinstance(store, str) else store.name
         with open_place(self, path, namespace, create) as place:
             self.path = place.path

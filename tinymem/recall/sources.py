@@ -75,9 +75,9 @@ class SnapshotSource:
         """Return a note with the names in the filter that no step has, where no passage may come back."""
         if self._allowed.any():
             return None
-        named = {name: getattr(self._only, name) for name in ("session", "speaker", "tool")}
-        unknown = []
-        for name, value in named.items():
+        unknown: list[str] = []
+        for name in ("session", "speaker", "tool"):
+            value = getattr(self._only, name)
             if value is not None and not Filter(**{name: value}).mask(self._snapshot).any():
                 unknown.append(f"{name} {value!r}")
         return f"no step has the {' or the '.join(unknown)}" if unknown else ""
