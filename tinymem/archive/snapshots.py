@@ -131,6 +131,8 @@ class SnapshotFiles:
     def erase(self) -> None:
         """Delete all files, also those that others are writing. Raises StorageError."""
         try:
+            with suppress(FileNotFoundError):
+                next(self._folder.iterdir(), None)  # `glob` takes a folder that cannot be listed for an empty one
             while folders := [*self._all()]:  # who writes may give a folder its name meanwhile
                 for folder in folders:
                     self._delete(folder)
