@@ -123,6 +123,7 @@ def _unquoted(text: str, sent: Sequence[str]) -> str:
     """Return `text`, unless it repeats a stretch of the texts that were sent."""
     stretches = {text[place : place + STRETCH] for place in range(max(1, len(text) - STRETCH + 1))}
     whole = {short for short in sent if LEAST_SECRET <= len(short) < STRETCH}
-    if any(short in text for short in whole) or any(stretch in longer for longer in sent for stretch in stretches):
+    everything = "\0".join(sent)
+    if any(short in text for short in whole) or any(stretch in everything for stretch in stretches):
         return f"({len(text)} characters that quote what was sent)"
     return text

@@ -289,9 +289,9 @@ def _model_file(path: Path) -> Path:
     """Return the one .onnx file that `path` means."""
     if path.is_file():
         return path
-    places = (path, path / "onnx")
-    found = [place / "model.onnx" for place in places if (place / "model.onnx").is_file()]
-    found = found[:1] or sorted(file for place in places for file in place.glob("*.onnx"))
+    inner = path / "onnx"
+    usual = [file for file in (path / "model.onnx", inner / "model.onnx") if file.is_file()]
+    found = usual[:1] or sorted([*path.glob("*.onnx"), *inner.glob("*.onnx")])
     if len(found) != 1:
         names = ", ".join(str(file.relative_to(path)) for file in found)
         raise EmbedderError(

@@ -166,9 +166,9 @@ class OpenAIEmbedder:
         places = {text: number for number, text in enumerate(dict.fromkeys(cleaned))}
         sums = np.zeros((len(places), self.dimensions), dtype=np.float32)
         extra = self._counter.count(prompt)
-        slices = (
-            _Piece(owner, part, tokens + extra) for owner, text in enumerate(places) for part, tokens in self._cut(text)
-        )
+        slices: list[_Piece] = []
+        for owner, text in enumerate(places):
+            slices += (_Piece(owner, part, tokens + extra) for part, tokens in self._cut(text))
         for batch in self._batches(slices):
             rows = _unit(self._request([prompt + piece.text for piece in batch]))
             weights = np.array([[piece.tokens] for piece in batch], dtype=np.float32)

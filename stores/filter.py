@@ -37,8 +37,10 @@ def folders_of(paths: Iterable[str]) -> list[str]:
     >>> folders_of(["/a/b.py"])
     ['', '/a', '/a/b.py']
     """
-    slashes = ((path, match.start()) for path in paths for match in re.finditer("/|$", path))
-    return sorted({"", *(path[:place] for path, place in slashes)})
+    found = {""}
+    for path in paths:
+        found.update(path[: match.start()] for match in re.finditer("/|$", path))
+    return sorted(found)
 
 
 def tool_name(name: str) -> str:

@@ -23,7 +23,9 @@ def lazy_names(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], 
         package: The package's name.
         homes: Module, relative to the package -> the names that it defines, separated by spaces.
     """
-    found = {name: f"{package}.{module}" for module, names in homes.items() for name in names.split()}
+    found: dict[str, str] = {}
+    for module, names in homes.items():
+        found.update(dict.fromkeys(names.split(), f"{package}.{module}"))
 
     def get(name: str) -> Any:
         if name not in found:

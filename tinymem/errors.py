@@ -29,7 +29,8 @@ import re
 import threading
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
 from itertools import count
 from math import inf
@@ -58,6 +59,7 @@ __all__ = [
     "safe_repr",
     "safe_summary",
     "safe_traceback",
+    "undo_on_failure",
     "warn_hourly",
 ]
 
@@ -180,6 +182,16 @@ class MissingExtraError(TinymemError, ImportError):
 
 SAFE, SOURCES = (ImportError, OSError), ("builtins", "socket")  # their messages name files, packages and addresses
 _WORD = re.compile(r"[\w.:-]{0,24}")
+
+
+@contextmanager
+def undo_on_failure(undo: Callable[[], object]) -> Iterator[None]:
+    """Call `undo` if the block fails, by an interrupt too."""
+    try:
+        yield
+    except BaseException:
+        undo()
+        raise
 
 
 def safe_summary(error: BaseException) -> str:

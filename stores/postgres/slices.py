@@ -127,7 +127,9 @@ class Slices:
             among = _among(texts, hidden) if condition or sought.hidden else None
             mean = head.words / max(head.passages, 1) or 1.0
             lexical = rank_passages(occurrences, head.passages, mean, among, unseen=unseen_in(texts))
-            signals = [lexical.ids.tolist()[: sought.best], *([id for (id,) in rows] for rows in near)]
+            signals = [lexical.ids.tolist()[: sought.best]]
+            for rows in near:
+                signals.append([id for (id,) in rows])
             best = set(chain.from_iterable(ids[: sought.around] for ids in signals))
             counts = {code: passages for code, passages, _ in named}
             if sum(counts.values()) <= sought.most_named:

@@ -73,9 +73,11 @@ class SqliteJournal(SqliteSteps, SqlitePassages):
         """
         sql = "SELECT id FROM passages WHERE step = ? ORDER BY id"
         with self.transaction() as db:
-            ids = {number: [i for (i,) in db.execute(sql, (number,))] for number in passages_of}
-            if any(len(ids[number]) != len(texts) for number, texts in passages_of.items()):
-                return False
+            ids: dict[int, list[int]] = {}
+            for number, texts in passages_of.items():
+                ids[number] = [id for (id,) in db.execute(sql, (number,))]
+                if len(ids[number]) != len(texts):
+                    return False
             kept = self.setting(UNSPLIT) or ""
             unsplit = int(kept) if kept.isdecimal() else self.read_number("SELECT max(id) FROM passages")
             for number, texts in passages_of.items():

@@ -18,9 +18,9 @@ VAGUE = {"one", "own", "held", "at", "some"}  # names that say nothing of what t
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 # What the library still has of each. Whoever mends one lowers its number.
 LEFT = {
-    "a comprehension with two loops": 8,
-    "a comprehension inside another": 16,
-    "a function that is too long": 1,
+    "a comprehension with two loops": 0,
+    "a comprehension inside another": 0,
+    "a function that is too long": 0,
     "a vague name": 0,
     "a class of the same name as another": 3,
     "a folder with too many files": 0,

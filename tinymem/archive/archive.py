@@ -24,7 +24,7 @@ from tinymem.archive.indexing.indexing import Indexing
 from tinymem.archive.rows import row_of, step_of
 from tinymem.archive.snapshots import SnapshotFiles, count_rewrites
 from tinymem.archive.window_rows import OPEN_CALLS, read_calls
-from tinymem.errors import EmbedderMismatchError, StorageError, is_unwritable
+from tinymem.errors import EmbedderMismatchError, StorageError, is_unwritable, undo_on_failure
 from tinymem.messages.recognition import NATIVE
 from tinymem.messages.tokens import Prices
 from tinymem.protocols import Embedder, Finder, Ids, Journal, TokenCounter, Vectors, VectorStore
@@ -80,7 +80,7 @@ class Archive:
         self._corrections: Mapping[int, int] | None = None  # until they are asked for
         self.tree: str | Path | None = None  # a folder with the files that recalls are compared with
         self.files = SnapshotFiles(folder, self.journal)
-        try:
+        with undo_on_failure(self.journal.close):
             self.journal.maintenance.finish_scrub()  # which an earlier process could not
             self.queue = EmbeddingQueue(self.journal, embedder, folder)
             self.index = Index(self.journal, folder / INDEX, store, exact_up_to=exact_up_to)
@@ -91,9 +91,6 @@ class Archive:
             self._waiting = self._snapshot, self._snapshot  # a snapshot, and that with passages that wait
             self._version = self.journal.version()
             self.last_step = 0  # the newest that a question could find when one was last asked
-        except BaseException:
-            self.journal.close()
-            raise
 
     # -- in -----------------------------------------------------------------------------------------------------------
 

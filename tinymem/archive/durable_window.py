@@ -255,9 +255,10 @@ class DurableWindow(StepCollection):
         check_report(report)
         views = [step for step in find_stand_ins((*report.removed, *report.shortened)) if self._is_view(step)]
         stale = {s.id for s in views if len(self._journal.numbers(ids := sources_of(s))) < len(set(ids))}
-        removed, shortened = ([s for s in steps if s.id not in stale] for steps in (report.removed, report.shortened))
+        removed = tuple(step for step in report.removed if step.id not in stale)
+        shortened = tuple(step for step in report.shortened if step.id not in stale)
         with self._changing():
-            self._carry_out(self._window.restore(PruneReport(tuple(removed), tuple(shortened), report.kept)))
+            self._carry_out(self._window.restore(PruneReport(removed, shortened, report.kept)))
 
     def drop_stand_ins(self, numbers: Sequence[int]) -> None:
         """Prepare to forget steps: remove the stand-ins that cover them, and stop waiting for results of their calls.
@@ -345,7 +346,8 @@ class DurableWindow(StepCollection):
         gone = [numbers[id] for id in change.taken if id in numbers]
         left: list[int] = []
         if gone or views:
-            shown, still = ({s.step_number or 0: views[i] for i, s in steps.items()} for steps in (back, put))
+            shown = {step.step_number or 0: views[id] for id, step in back.items()}
+            still = {step.step_number or 0: views[id] for id, step in put.items()}
             left = sorted(self._journal.set_window(gone, shown, still))
         return replace(change, put=put, back=back), views, left
 

@@ -14,7 +14,7 @@ from os import PathLike
 from pathlib import Path
 from urllib.parse import quote, unquote
 
-from tinymem.errors import FormatError, InputError, NotAMemoryError, StorageError
+from tinymem.errors import FormatError, InputError, NotAMemoryError, StorageError, undo_on_failure
 from tinymem.protocols import Journal
 from tinymem.steps.checks import to_path
 from tinymem.stores.files import make_private_file, make_private_folder, warn_if_open
@@ -68,16 +68,13 @@ def open_shared_journal(address: str, namespace: str, create: bool) -> Iterator[
     """
     folder_name(namespace)
     journal, folder = open_shared(address, namespace, create)
-    try:
+    with undo_on_failure(journal.close):
         try:
             make_private_folder(folder)
         except OSError as error:
             advice = "set the variable TINYMEM_CACHE to a folder that can be written"
             raise StorageError(f"{folder} cannot be made: {error.strerror}; {advice}") from error
         yield folder, journal
-    except BaseException:
-        journal.close()
-        raise
 
 
 def open_namespace_journal(place: str | Path, namespace: str, create: bool = False) -> tuple[Path, Journal]:

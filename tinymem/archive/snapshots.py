@@ -73,7 +73,7 @@ class SnapshotFiles:
         usable = [name for name in names if name.group(1, 3) == wanted]
         if not usable:
             return None
-        folder = self._folder / max(usable, key=_last_id_of)[0]
+        folder = self._folder / max(usable, key=lambda name: int(name[2]))[0]
         with _logged("read"):
             snapshot = _read(folder, dimensions)
             self._compare(snapshot)
@@ -167,10 +167,6 @@ class SnapshotFiles:
 
 def _hash_of(embedder: str) -> str:
     return f"{crc32(embedder.encode('utf-8', 'replace')):08x}"
-
-
-def _last_id_of(name: re.Match[str]) -> int:
-    return int(name[2])
 
 
 @contextmanager

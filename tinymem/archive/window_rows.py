@@ -37,10 +37,12 @@ def read_calls(journal: Journal, kept: str, steps: Sequence[Step]) -> dict[str, 
     """Read open calls from the text that was kept, or where none ever was, from the steps of the window."""
     if not kept:
         waiting = open_calls(steps)
-        made = ((step.step_number or 0, step.tool_calls) for step in steps if isinstance(step, ActionStep))
-        return {
-            id: number for number, calls in made for id in sorted({c.id for c in calls if not c.answered} & waiting)
-        }
+        found: dict[str, int] = {}
+        for step in steps:
+            if isinstance(step, ActionStep):
+                ids = waiting.intersection(call.id for call in step.tool_calls if not call.answered)
+                found.update(dict.fromkeys(sorted(ids), step.step_number or 0))
+        return found
     try:
         return {str(id): int(number) for id, number in json.loads(kept).items()}
     except (ValueError, AttributeError, TypeError) as error:

@@ -289,8 +289,9 @@ def _refresh(memory: HierarchicalMemory, items: Iterable[_Stored]) -> None:
 
 def _list_namespaces(memory: HierarchicalMemory, op: ListNamespacesOp) -> list[Namespace]:
     found = {stored.item.namespace for stored in _stored_in(memory, ()) if not stored.is_over}
-    matching = [name for name in found if all(_matches(name, condition) for condition in op.match_conditions or ())]
-    return sorted({name[: op.max_depth] for name in matching})[op.offset : op.offset + op.limit]
+    for condition in op.match_conditions or ():
+        found = {name for name in found if _matches(name, condition)}
+    return sorted({name[: op.max_depth] for name in found})[op.offset : op.offset + op.limit]
 
 
 def _matches(namespace: Namespace, condition: MatchCondition) -> bool:

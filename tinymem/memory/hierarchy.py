@@ -14,7 +14,7 @@ from tinymem.archive.durable_window import DurableWindow
 from tinymem.archive.episodes import Episodes
 from tinymem.archive.folders import check_name
 from tinymem.archive.stats import Stats, stats_of
-from tinymem.errors import InputError, safe_repr
+from tinymem.errors import InputError, safe_repr, undo_on_failure
 from tinymem.memory.aio.worker import Worker
 from tinymem.memory.context.context import Context, Shares
 from tinymem.memory.context.contexts import Contexts
@@ -168,10 +168,10 @@ class HierarchicalMemory(StepCollection):
             self.path = place.path
             self._place = place
             archive = Archive(place.folder, embedder, store, counter, create=create, journal=place.journal)
-            try:
+            with undo_on_failure(archive.journal.close):
                 check_name(archive.journal, namespace)
-                default = default_strategy(self.window_tokens, archive.prices, place.folder)
-                strategy = default if prune_strategy is None else with_fallback(prune_strategy, default, place.folder)
+                usual = default_strategy(self.window_tokens, archive.prices, place.folder)
+                strategy = with_fallback(prune_strategy, usual, place.folder)
                 callbacks = replace(callbacks, where=place.logged)
                 self.short_term = DurableWindow(archive, strategy, callbacks, redact)
                 self.medium_term = Episodes(archive, summarizer)
@@ -183,9 +183,6 @@ class HierarchicalMemory(StepCollection):
                 self._upkeep.settle(0)
                 self._upkeep.finish()
                 archive.indexing.begin(self.medium_term.catch_up)
-            except BaseException:
-                archive.journal.close()
-                raise
 
     def _make_parts(
         self, redact: Redact | None, extra_keys: Sequence[str], cache: float, retention: Retention | None
@@ -526,7 +523,7 @@ class HierarchicalMemory(StepCollection):
         self._lock.check_open()
         budget = check_token_budget("max_tokens", self.max_tokens if max_tokens is None else max_tokens)
         asked = None if query is None else check_str("query", query)
-        when = utc_now() if now is None else to_utc("now", now)
+        when = to_utc("now", now) or utc_now()
         name = None if session is None else self._filters.name("session", session)
         context = self._contexts.of_window(asked, budget, when, style, self.shares, name)
         self.receipts.note(context.recalled, when, asked, name, context.corrections)
@@ -674,17 +671,17 @@ class HierarchicalMemory(StepCollection):
         limits = {"since": since, "until": until, "session": session, "speaker": speaker, "tool": tool, "type": type}
         with self._lock.while_open():
             only = self._filters.make(**limits, as_of=as_of, where=where)
-            when = utc_now() if now is None else to_utc("now", now)
-            budget = check_token_budget("max_tokens", max_tokens)
-            check_instance("ids", ids, bool)
-            if k is not None and check_non_negative_int("k", k) < 1:
-                raise InputError(f"k must be 1 or more, not {safe_repr(k)}")
-            hidden = check_numbers("without", without)
-            least = None if min_relevance is None else check_number("min_relevance", min_relevance, 0, 1)
+        budget = check_token_budget("max_tokens", max_tokens)
+        check_instance("ids", ids, bool)
+        if k is not None and check_non_negative_int("k", k) < 1:
+            raise InputError(f"k must be 1 or more, not {safe_repr(k)}")
+        least = None if min_relevance is None else check_number("min_relevance", min_relevance, 0, 1)
+        when = to_utc("now", now) or utc_now()
         asked = check_str("query", query)
-        then = None if as_of is None else only.until
-        more = {"diversity": diversity, "ids": ids, "k": k, "min_relevance": least, "as_of": then}
-        found = self._search.recall(asked, budget, when, hidden=hidden, only=only, **more)
+        found = self._search.recall(
+            asked, budget, when, hidden=check_numbers("without", without), only=only, diversity=diversity, ids=ids,
+            k=k, min_relevance=least, as_of=None if as_of is None else only.until,
+        )  # fmt: skip
         self.receipts.note(found, when, asked)
         return found
 
@@ -931,7 +928,7 @@ class HierarchicalMemory(StepCollection):
         """
         check_callable("progress", progress)
         with self._lock.while_open():
-            report = self._upkeep.retain(retention, utc_now() if now is None else to_utc("now", now), dry_run)
+            report = self._upkeep.retain(retention, to_utc("now", now) or utc_now(), dry_run)
             if not dry_run:
                 self._contexts.prompts.clear()
         self._upkeep.purge(None if dry_run else progress)

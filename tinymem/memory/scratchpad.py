@@ -9,6 +9,7 @@ import unicodedata
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tinymem.archive.scratchpad_format import SCRATCHPAD, Saved, as_text, read_dump, write_dump
@@ -270,7 +271,8 @@ def _pack(sections: Sequence[Sequence[str]], room: int | None, counter: TokenCou
     whole = _render(sections, longest)
     if room is None or counter.count(whole) <= room:
         return whole
-    short = [[_shorten(text, room // 2, counter) for text in texts] for texts in sections]
+    cut = partial(_shorten, room=room // 2, counter=counter)
+    short = [[*map(cut, texts)] for texts in sections]
     counts = range(1, longest + 1)
     return _render(short, bisect_left(counts, True, key=lambda count: counter.count(_render(short, count)) > room))
 

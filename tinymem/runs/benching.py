@@ -312,8 +312,11 @@ def _asked(method: Method, run: Run, questions: Sequence[Question], budgets: Seq
         if question.steps > added:
             method.add(run.steps[added : question.steps])
             added = question.steps
-        texts = [method.recall(question.text, budget) for budget in budgets]
-        yield [fmean(needle in text for needle in question.needles) for text in texts]
+        shares = []
+        for budget in budgets:
+            text = method.recall(question.text, budget)
+            shares.append(fmean(needle in text for needle in question.needles))
+        yield shares
 
 
 def questions_of(run: Run) -> list[Question]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from io import BufferedReader, BytesIO
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -173,7 +173,7 @@ def _kept(memory: HierarchicalMemory, file: Path, stream: BinaryIO) -> tuple[Rea
 def _begin(file: Path, stream: BinaryIO) -> tuple[ReadPlace, bytes] | None:
     """Go to the beginning of a session file, and return it; None for another kind of file."""
     stream.seek(0)
-    values = (value for line in islice(stream, LOOKED_AT) for value in json_values(line)[0])
+    values = chain.from_iterable(json_values(line)[0] for line in islice(stream, LOOKED_AT))
     is_session = is_event(next(values, None))
     stream.seek(0)
     return (ReadPlace(), b"") if is_session else None

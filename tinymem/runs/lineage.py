@@ -27,7 +27,6 @@ from tinymem.messages.recognition import (
 )
 from tinymem.protocols import MessageRow
 from tinymem.runs.readers import Run
-from tinymem.steps.step import Step
 from tinymem.steps.types import SystemPromptStep
 from tinymem.upkeep.forgetting import repeated_by
 
@@ -155,12 +154,10 @@ def name_run(memory: HierarchicalMemory, run: Run) -> Run:
         if owner in owners or is_free or not parts or is_same:
             if owner in owners or is_free or not parts:
                 journal.messages.put([MessageRow(said, 1, 0, False) for said in (owned, owner)])
-            return run if name == run.name else replace(run, name=name, steps=_renamed(run, name))
+            if name == run.name:
+                return run
+            return replace(run, name=name, steps=[step.evolve(session=name) for step in run.steps])
         name = f"{parts.pop()}/{name}"
-
-
-def _renamed(run: Run, name: str) -> list[Step]:
-    return [step.evolve(session=name) for step in run.steps]
 
 
 def _line_hash(mark: str, body: str) -> str:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from itertools import chain, cycle
 from multiprocessing import get_context
 from operator import attrgetter
@@ -21,7 +22,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from tinymem.errors import BudgetError, InputError, MissingExtraError
+from tinymem.errors import BudgetError, InputError, MissingExtraError, undo_on_failure
 from tinymem.messages.tokens import PER_REPLY, count_message, counter_from
 from tinymem.protocols import TokenCounter
 from tinymem.runs.billing import PrefixCache, Prices, prices_from
@@ -203,16 +204,20 @@ def replay(
             jobs += _jobs(run, budgets, policies, strategies or {})
     if not jobs:
         raise InputError("there is no call of a model in what was given: replay needs what an assistant answered")
+    found = _carry_out(jobs, price, workers, progress)
     figures: list[Figures] = []
-    unfit: list[str] = []
     bill = 1.0
-    for job, found in zip(jobs, _carry_out(jobs, price, workers, progress), strict=True):
-        if isinstance(found, str):
-            unfit.append(f"{job.run.name}: {job.policy}, {job.label}: {found}")
-            continue
-        bill = found.bill if job.policy == WHOLE else bill
-        figures.append(replace(found, share=found.bill / bill))
-    return Replay(tuple(figures), price, tuple(unfit))
+    for job, result in zip(jobs, found, strict=True):
+        if not isinstance(result, str):
+            bill = result.bill if job.policy == WHOLE else bill
+            figures.append(replace(result, share=result.bill / bill))
+    return Replay(tuple(figures), price, _unfit(jobs, found))
+
+
+def _unfit(jobs: Sequence[_Job], found: Sequence[Figures | str]) -> tuple[str, ...]:
+    """Return the reasons why jobs were not carried out."""
+    pairs = zip(jobs, found, strict=True)
+    return tuple(f"{job.run.name}: {job.policy}, {job.label}: {why}" for job, why in pairs if isinstance(why, str))
 
 
 class _RecordedPrompt(NamedTuple):
@@ -289,13 +294,10 @@ def _carry_out(jobs: Sequence[_Job], prices: Prices, workers: int, progress: Pro
         return found
     with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
         waiting = {pool.submit(job.replay, prices): job for job in jobs}
-        try:
+        with undo_on_failure(partial(pool.shutdown, cancel_futures=True)):
             for future in as_completed(waiting):
                 done += len(waiting[future].run.turns)
                 progress(done, total)
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
         return [future.result() for future in waiting]
 
 
@@ -344,7 +346,8 @@ def _replayed(policy: Policy, run: _RecordedPrompt, cache: PrefixCache, tell: Ca
         seconds += time.perf_counter() - begun
         sent = cache.send(prompt, PER_REPLY)
         tokens, cached, bill = tokens + sent.tokens, cached + sent.cached, bill + sent.bill
-        visible += sum(any(needle in piece.text for piece in prompt) for needle in needles)
+        texts = "\n".join(piece.text for piece in prompt)
+        visible += sum(needle in texts for needle in needles)
         if turn.summary and isinstance(policy, AsCompacted):
             policy.compact(turn.summary)
         tell(place)

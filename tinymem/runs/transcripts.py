@@ -258,7 +258,7 @@ class Transcript:
                 for queued in same[:1]:
                     self.queued.remove(queued)
             elif message["role"] == "assistant" and "name" not in message:
-                for queued in filter(_is_taken, [*self.queued]):
+                for queued in [queued for queued in self.queued if queued.is_taken]:
                     self.queued.remove(queued)
                     prompt = {"role": "user", "content": queued.text}
                     typed = Said(f"line {number}", prompt, time_of(queued.clock), f"queued {queued.clock}")
@@ -308,10 +308,6 @@ def _add_turn(thread: Thread, turn: Said, results: Mapping[str, list[Said]]) -> 
 
 def _answered(result: Said) -> str:
     return str(result.message.get("tool_call_id"))
-
-
-def _is_taken(queued: Queued) -> bool:
-    return queued.is_taken
 
 
 # -- what lines hold --------------------------------------------------------------------------------------------------

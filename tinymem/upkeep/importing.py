@@ -14,7 +14,7 @@ from tinymem.archive.embedding import BATCH
 from tinymem.archive.folders import namespace_folder, open_shared_journal, to_place
 from tinymem.archive.scratchpad_format import SCRATCHPAD
 from tinymem.archive.window_rows import MOST_CALLS, OPEN_CALLS
-from tinymem.errors import FormatError, InputError
+from tinymem.errors import FormatError, InputError, undo_on_failure
 from tinymem.messages.tokens import counter_from
 from tinymem.protocols import Embedder, Embeds, Journal
 from tinymem.recall.files.notes import renew_notes
@@ -89,13 +89,9 @@ def import_memory(
         place = to_place(path)
         with cleanup_on_failure(place, namespace):
             archive = _archive(place, namespace, new)
-            try:
-                with archive.journal.together():
-                    came = _Import(archive.journal, header)
-                    came.read(lines, str(file), lambda done, _: advance(done, 2 * header.steps))
-            except BaseException:
-                archive.journal.close()
-                raise
+            with undo_on_failure(archive.journal.close), archive.journal.together():
+                came = _Import(archive.journal, header)
+                came.read(lines, str(file), lambda done, _: advance(done, 2 * header.steps))
     try:
         return Imported(came.steps, came.episodes, came.scratchpad, _embed(archive, came, advance))
     finally:

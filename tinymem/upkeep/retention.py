@@ -7,6 +7,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta, timezone
 from itertools import chain
+from operator import attrgetter
 from typing import NamedTuple, TypeAlias
 
 from tinymem.archive.archive import Archive
@@ -127,7 +128,7 @@ def _over(archive: Archive, retention: Retention, now: datetime) -> list[Retired
     if oldest is not None and (numbers := journal.matching(Filter(before=oldest))):
         since = oldest.timestamp()
         early = [group.rows for group in removable_groups(archive, until=numbers[-1])]
-        take("max_age", [rows for rows in early if all(row.time < since for row in rows)])
+        take("max_age", [rows for rows in early if max(map(attrgetter("time"), rows)) < since])
     if retention.max_steps is not None:
         excess = journal.counts()["steps"] - len(over) - retention.max_steps
         if excess > 0:
@@ -213,7 +214,7 @@ def _split(steps: Sequence[Step]) -> tuple[list[list[Step]], list[Step]]:
     newest = max((place for place, step in enumerate(steps) if isinstance(step, ActionStep)), default=0)
     if not open_calls(steps[newest:]):
         return found, []
-    last = max(place for place, group in enumerate(found) if any(isinstance(step, ActionStep) for step in group))
+    last = next(place for place, group in enumerate(found) if steps[newest] in group)
     return found[:last], [*chain.from_iterable(found[last:])]
 
 

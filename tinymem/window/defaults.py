@@ -39,12 +39,14 @@ def default_strategy(window_tokens: int, prices: Prices, where: object) -> Prune
     return within_window
 
 
-def with_fallback(strategy: Pruner, otherwise: PruneStrategy, where: object) -> Pruner:
+def with_fallback(strategy: Pruner | None, otherwise: PruneStrategy, where: object) -> Pruner:
     """Guard a user's `strategy` for the memory `where`, so that its window stays short when it fails.
 
     Where the steps that must stay are over its budget, they and the newest group stay. While its embedder fails (as
-    that of `semantic_pruning` can), `otherwise`, the default strategy, takes over.
+    that of `semantic_pruning` can), `otherwise`, the default strategy, takes over, as it does where none is given.
     """
+    if strategy is None:
+        return otherwise
     rest = Backoff()
 
     def pruned(steps: list[Step]) -> list[Step]:

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from tinymem.archive.indexing.notes import Notes, hold_folder, read_notes, write_notes
 from tinymem.archive.indexing.records import upsert_options, vectors_of
-from tinymem.errors import StorageError, TinymemError
-from tinymem.protocols import ALL_PASSAGES, Ids, Journal, Vectors, VectorStore
+from tinymem.errors import StorageError, TinymemError, undo_on_failure
+from tinymem.protocols import ALL_PASSAGES, EmbeddedPassage, Ids, Journal, Vectors, VectorStore
 from tinymem.registry import erase_store, store_from
 
 __all__ = ["BATCH", "Mirror"]
@@ -80,7 +80,9 @@ class Mirror:
                 if changes and changes[0].passage == ALL_PASSAGES:
                     return True  # just now, so that it begins anew with the next batch
                 changed = sorted({change.passage for change in changes if change.passage <= notes.passage})
-                again = [row for id in changed for row in journal.passages(id - 1, 1) if row.id == id]
+                again: list[EmbeddedPassage] = []
+                for id in changed:
+                    again += [row for row in journal.passages(id - 1, 1) if row.id == id]
                 fresh = journal.passages(notes.passage, BATCH)
             store.delete(sorted({*changed} - {row.id for row in again}))
             for rows in (again, fresh):
@@ -114,7 +116,7 @@ class Mirror:
         if self._store is not None and is_noted and not self.is_outdated():
             return self._store
         self.close()
-        try:
+        with undo_on_failure(self.close):
             self._take_folder()
             notes = self._begin()
             self._note(replace(notes, is_opening=True))
@@ -125,9 +127,6 @@ class Mirror:
             if count < due or (count and not due):  # its files are gone, or they are not those of the notes
                 store.clear()
                 self._note(replace(self._notes, passage=0))
-        except BaseException:
-            self.close()
-            raise
         return store
 
     def _opened_store(self) -> VectorStore:

@@ -27,12 +27,15 @@ def snapshot(view: View, steps: int, questions: Sequence[str] = ()) -> dict[str,
     asked = overview["questions"] = [*(questions or overview["questions"])]
     first = max(0, overview["steps"] - steps)
     newest = view.steps(first, first + 1)["lines"] if steps else []
+    recalls = {}
+    for question in asked:
+        recalls[question] = [view.recall(question, budget) for budget in BUDGETS]
     return {
         "overview": overview,
         "steps": [*view.whole(newest[0]["number"], MOST)] if newest else [],
         "episodes": view.episodes(0, EPISODES)["episodes"],
         "budgets": BUDGETS,
-        "recalls": {question: [view.recall(question, budget) for budget in BUDGETS] for question in asked},
+        "recalls": recalls,
         "contexts": [_context(view, budget) for budget in BUDGETS],
     }
 

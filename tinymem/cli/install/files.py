@@ -7,9 +7,10 @@ import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from tinymem.errors import InputError
+from tinymem.errors import InputError, undo_on_failure
 
 __all__ = ["ChangedMeanwhileError", "Revision", "read_settings", "replace_all"]
 
@@ -87,7 +88,7 @@ def _write_copy(path: Path, content: bytes) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     number, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:50]}.")  # nobody else may read it
     copy = Path(name)
-    try:
+    with undo_on_failure(partial(copy.unlink, missing_ok=True)):
         with open(number, "wb") as file:
             file.write(content)
             file.flush()
@@ -99,7 +100,4 @@ def _write_copy(path: Path, content: bytes) -> Path:
             with suppress(OSError, AttributeError):  # only root can give a file away, and Windows has no owners
                 os.chown(copy, status.st_uid, status.st_gid)
             os.chmod(copy, status.st_mode & 0o7777)
-    except BaseException:
-        copy.unlink(missing_ok=True)
-        raise
     return copy

@@ -70,9 +70,10 @@ def messages_tools(tools: Iterable[MemoryTool]) -> list[dict[str, Any]]:
     ...     [sorted(tool) for tool in messages_tools(memory.tools())]
     [['description', 'input_schema', 'name'], ['description', 'input_schema', 'name']]
     """
+    schemas = [tool.schema["function"] for tool in tools]
     return [
         {"name": schema["name"], "description": schema["description"], "input_schema": schema["parameters"]}
-        for schema in (tool.schema["function"] for tool in tools)
+        for schema in schemas
     ]
 
 

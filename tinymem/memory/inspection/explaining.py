@@ -113,7 +113,7 @@ class ExplainedSearch:
         if text in self._found:  # the prompt is put together again, with other room
             self._found = {}
         found = self._search.explain(text, budget, now, self._next_best, self._only, hidden, shown=shown, **limits)
-        left_out = tuple(left for left in found.left_out if not any(_holds(item, left.excerpt) for item in shown))
+        left_out = tuple(left for left in found.left_out if not _is_within(left.excerpt, shown))
         found = replace(found, left_out=left_out)
         self._found[text] = found if found.recalled.is_relevant else _without_excerpts(found)
         return found.recalled
@@ -126,9 +126,9 @@ class ExplainedSearch:
         return replace(first, also=tuple(others))
 
 
-def _holds(item: Excerpt, other: Excerpt) -> bool:
-    is_same = (item.step.id, item.part) == (other.step.id, other.part)
-    return is_same and item.start <= other.start and other.end <= item.end
+def _is_within(excerpt: Excerpt, shown: Sequence[Excerpt]) -> bool:
+    same = (item for item in shown if (item.step.id, item.part) == (excerpt.step.id, excerpt.part))
+    return any(item.start <= excerpt.start and excerpt.end <= item.end for item in same)
 
 
 def _without_excerpts(found: Explanation) -> Explanation:

@@ -5,7 +5,7 @@ What a report holds is read from a window or a journal in one place; nothing is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -127,7 +127,7 @@ class MemoryReport(ShownText):
             return
         titles = [title for title in rows[0] if self.width is None or title not in DETAILS]
         columns = [_column(title, rows[0][title]) for title in titles]
-        cells = [[_cell(row[title]) for title in titles] for row in rows]
+        cells = [_cells(row, titles) for row in rows]
         if self.width is not None:  # bars are beside the tokens
             room = max(1, self.width // 5)
             scale = max(1, -(-max(int(row["tokens"]) for row in rows) // room))
@@ -145,8 +145,9 @@ def _column(title: str, value: str | int) -> Column:
     return Column(title, style, right, "below" if style == "dim" else "cut" if title in NAMES else "kept")
 
 
-def _cell(value: str | int) -> str:
-    return f"{value:,}" if isinstance(value, int) else value
+def _cells(row: Row, titles: Sequence[str]) -> list[str]:
+    values = [row[title] for title in titles]
+    return [f"{value:,}" if isinstance(value, int) else value for value in values]
 
 
 def _tier_row(tier: Tier) -> Row:

@@ -91,4 +91,5 @@ def _text(content: Entry, chat: Chat) -> str:
 
 
 def _texts_in(content: Entry) -> list[str]:
-    return [text for text in (text_in(content, key) for key in TEXTS) if text.strip()]
+    texts = [text_in(content, key) for key in TEXTS]
+    return [text for text in texts if text.strip()]
