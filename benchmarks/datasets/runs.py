@@ -14,7 +14,7 @@ from typing import Any
 
 from tinymem.errors import InputError
 from tinymem.messages import TiktokenCounter
-from tinymem.runs.needles import DISTANCE, IDENTIFIER, RARE, values_in
+from tinymem.runs.replays.needles import DISTANCE, IDENTIFIER, RARE, values_in
 
 __all__ = ["mini_swe_agent", "tau_bench"]
 

@@ -28,7 +28,7 @@ from tinymem import count_tokens, prune_old_observations, replay
 from tinymem.errors import InputError, TinymemError
 from tinymem.messages import steps_from_messages
 from tinymem.runs import Figures, Replay, Run
-from tinymem.runs.billing import prices_from
+from tinymem.runs.replays.billing import prices_from
 
 __all__ = ["main", "measure", "table"]
 

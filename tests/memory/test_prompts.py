@@ -15,8 +15,8 @@ from tinymem import ActionStep, Context, HierarchicalMemory, MessageStep, Step, 
 from tinymem.messages import problems
 from tinymem.messages.tokens import default_counter
 from tinymem.runs import PRICES
-from tinymem.runs.billing import PrefixCache
-from tinymem.runs.policies import pieces_of
+from tinymem.runs.replays.billing import PrefixCache
+from tinymem.runs.replays.policies import pieces_of
 
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
 FRUIT = ["apple", "banana", "cherry", "damson", "elder", "fig", "grape", "hazel"]

@@ -12,7 +12,7 @@ from commands import Run
 from commands import tinymem as tinymem  # the fixture
 
 from tinymem.errors import InputError
-from tinymem.runs.benching import bench
+from tinymem.runs.replays.benching import bench
 
 CALLS = 40
 SERVICES = "auth billing search export mail queue cache proxy audit report".split()  # noqa: SIM905

@@ -16,11 +16,12 @@ from tinymem import keep_last_n_steps, replay
 from tinymem.errors import InputError
 from tinymem.messages import count_tokens, steps_from_messages
 from tinymem.messages.tokens import PER_REPLY, count_message, default_counter
-from tinymem.runs import PRICES, Figures, Prices, Run, replaying
-from tinymem.runs.billing import Piece, PrefixCache, prices_from
-from tinymem.runs.needles import DISTANCE, Needles
-from tinymem.runs.policies import COMPACTED, MAKERS, WHOLE, Setting
-from tinymem.runs.replaying import turns_of
+from tinymem.runs import PRICES, Figures, Prices, Run
+from tinymem.runs.replays import replaying
+from tinymem.runs.replays.billing import Piece, PrefixCache, prices_from
+from tinymem.runs.replays.needles import DISTANCE, Needles
+from tinymem.runs.replays.policies import COMPACTED, MAKERS, WHOLE, Setting
+from tinymem.runs.replays.replaying import turns_of
 
 FLAT = Prices(0.1, 1.25, minimum=0)
 Message = dict[str, Any]

@@ -91,17 +91,17 @@ def mcp(
 
     memory = LazyMemory(partial(_all_of, target, redact) if known else opened, per_request=bool(known))
     beside = [LazyMemory(partial(replace(target, namespace=name).open, create=True)) for name in also or ()]
-    is_served = not is_left_alone([os.getcwd()], leave_alone or ())
-    server = memory_server(memory, beside) if is_served else new_server("This project is left alone.")
+    is_alone = is_left_alone([os.getcwd()], leave_alone or ())
+    server = new_server("This project is left alone.") if is_alone else memory_server(memory, beside)
     try:
-        if not http:
+        if http:
+            secret = token or secrets.token_urlsafe(24)
+            said = "those in the file" if known else "the one that was given" if token else secret
+            listener = listen_at(host, port)
+            say(f"{web_address(host, listener)}/mcp  token: {said}", err=True)
+            serve_http(server, listener, host, known or {secret: target.namespace}, names or ())
+        else:
             serve_stdio(server)
-            return
-        listener = listen_at(host, port)
-        secret = token or secrets.token_urlsafe(24)
-        said = "those in the file" if known else "the one that was given" if token else secret
-        say(f"{web_address(host, listener)}/mcp  token: {said}", err=True)
-        serve_http(server, listener, host, known or {secret: target.namespace}, names or ())
     finally:
         for opened_memory in (memory, *beside):
             opened_memory.close()

@@ -213,7 +213,7 @@ def replay(
 
     Example: tinymem replay session.jsonl --budget 16000 --prices openai
     """
-    from tinymem.runs.replaying import replay as run
+    from tinymem.runs.replays.replaying import replay as run
     from tinymem.steps.progress import show_progress
 
     with show_progress(sys.stderr, "replaying", "calls") as progress:
@@ -258,8 +258,8 @@ def bench(
 
     Example: tinymem bench session.jsonl --out curve.svg
     """
-    from tinymem.runs.benching import BUDGETS
-    from tinymem.runs.benching import bench as measure
+    from tinymem.runs.replays.benching import BUDGETS
+    from tinymem.runs.replays.benching import bench as measure
     from tinymem.steps.progress import show_progress
 
     if out is not None and out.suffix != ".svg":

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 from tinymem import lazy_names
 
 if TYPE_CHECKING:
-    from tinymem.runs.billing import PRICES, Prices
     from tinymem.runs.readers import Compaction, Run, read_runs
-    from tinymem.runs.replaying import Figures, Replay, replay
+    from tinymem.runs.replays.billing import PRICES, Prices
+    from tinymem.runs.replays.replaying import Figures, Replay, replay
 else:
     __getattr__, __dir__ = lazy_names(__name__, {
-        "billing": "PRICES Prices", "readers": "Compaction Run read_runs", "replaying": "Figures Replay replay",
+        "readers": "Compaction Run read_runs", "replays.billing": "PRICES Prices",
+        "replays.replaying": "Figures Replay replay",
     })  # fmt: skip
 
 __all__ = ["PRICES", "Compaction", "Figures", "Prices", "Replay", "Run", "read_runs", "replay"]

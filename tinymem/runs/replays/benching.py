@@ -1,8 +1,8 @@
 """Recall on recorded runs: of what an agent copied from far back, the share that a memory would have brought back.
 
-The run is read again, call by call. Before a call that copies something from far back (`tinymem.runs.needles`), each
-method is asked with the newest steps as the question, and everything before them in its memory. What counts is whether
-the copied identifier or line stands in what comes back within the budget.
+The run is read again, call by call. Before a call that copies something from far back (`needles`), each method is
+asked with the newest steps as the question, and everything before them in its memory. What counts is whether the copied
+identifier or line stands in what comes back within the budget.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.messages.tokens import count_message, default_counter
 from tinymem.recall.passages import cut
 from tinymem.registry import embedder_from
-from tinymem.runs.needles import DISTANCE, Needles, text_of
 from tinymem.runs.readers import Run, read_runs
-from tinymem.runs.replaying import turns_of
+from tinymem.runs.replays.needles import DISTANCE, Needles, text_of
+from tinymem.runs.replays.replaying import turns_of
 from tinymem.steps.checks import check_token_budget
 from tinymem.steps.progress import Progress, no_progress
 from tinymem.steps.step import Message, Step
@@ -269,7 +269,7 @@ def bench(
     Raises:
         InputError: A file cannot be read, or no call copied anything from far back.
 
-    >>> from tinymem.runs.benching import bench
+    >>> from tinymem.runs.replays.benching import bench
     >>> print(bench(["session.jsonl"]).text())  # doctest: +SKIP
     """
     for budget in budgets:

@@ -12,8 +12,8 @@ from typing import Any, Protocol
 from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.messages.tokens import count_message
 from tinymem.protocols import TokenCounter
-from tinymem.runs.billing import Piece
-from tinymem.runs.needles import text_of
+from tinymem.runs.replays.billing import Piece
+from tinymem.runs.replays.needles import text_of
 from tinymem.steps.step import Message, Step
 from tinymem.window.manager import MemoryManager
 from tinymem.window.semantic import semantic_pruning

@@ -25,10 +25,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from tinymem.errors import BudgetError, InputError, MissingExtraError, undo_on_failure
 from tinymem.messages.tokens import PER_REPLY, count_message, counter_from
 from tinymem.protocols import TokenCounter
-from tinymem.runs.billing import PrefixCache, Prices, prices_from
-from tinymem.runs.needles import Needles
-from tinymem.runs.policies import COMPACTED, MAKERS, WHOLE, AsCompacted, Policy, Setting, messages_of, of_strategy
 from tinymem.runs.readers import Run, read_runs
+from tinymem.runs.replays.billing import PrefixCache, Prices, prices_from
+from tinymem.runs.replays.needles import Needles
+from tinymem.runs.replays.policies import (
+    COMPACTED,
+    MAKERS,
+    WHOLE,
+    AsCompacted,
+    Policy,
+    Setting,
+    messages_of,
+    of_strategy,
+)
 from tinymem.steps.checks import check_choice, check_number, check_token_budget
 from tinymem.steps.progress import Progress, no_progress
 from tinymem.steps.step import Message, Step
@@ -59,7 +68,7 @@ class Figures:
         cached: Those of them that the prefix cache served.
         bill: The price of all, in fresh tokens.
         share: The bill as a share of that of the whole history.
-        needed: The identifiers and lines that calls copied from far back (`tinymem.runs.needles`).
+        needed: The identifiers and lines that calls copied from far back (`tinymem.runs.replays.needles`).
         visible: The share of them that stood in the prompt; None if nothing was needed.
         ms: Milliseconds that making a prompt took, on average.
     """

@@ -1,0 +1,1 @@
+"""Recorded runs again, call by call: what each way to prune would have cost, and what stayed in sight."""
