@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from benchmarks.harness.baselines import BM25, PASSAGE_TERMS, Dense, Passages, Recency
 from benchmarks.harness.data import Claim, Method, Question, Recalled, Unit
@@ -22,7 +22,7 @@ from tinymem.recall.render import between
 from tinymem.recall.search import Search
 from tinymem.registry import embedder_from
 
-__all__ = ["AS_CALLED", "METHODS", "PEERS", "Setup", "Tinymem", "method_from"]
+__all__ = ["AS_CALLED", "METHODS", "PEERS", "RANKED", "Setup", "Tinymem", "method_from"]
 
 PEERS = {  # other memories: what `benchmarks.peers` installs for each, its own package first
     "chromadb": ("chromadb==1.5.9",),
@@ -35,8 +35,9 @@ PEERS = {  # other memories: what `benchmarks.peers` installs for each, its own 
     "txtai": ("txtai==9.14.0", "faiss-cpu==1.15.1", "torch==2.13.0"),
 }
 AS_CALLED = "tinymem-default"  # `memory.recall(question)` and nothing else: it chooses what it spends
-METHODS = ("tinymem", AS_CALLED, "recency", "bm25", "bm25-passages", "dense")
-EMBEDDING = ("tinymem", AS_CALLED, "dense")  # those that use an embedder
+RANKED = "tinymem-ranked"  # the best excerpts first
+METHODS = ("tinymem", AS_CALLED, RANKED, "recency", "bm25", "bm25-passages", "dense")
+EMBEDDING = ("tinymem", AS_CALLED, RANKED, "dense")  # those that use an embedder
 ROLES = ("system", "user", "assistant")
 NO_UNIT = ("call", "code", "signal", "error")  # parts of a step that stand in no unit's own text
 
@@ -54,8 +55,8 @@ class Setup:
 
 def method_from(name: str, setup: Setup) -> Method:
     """The method of that name, empty. InputError if there is none."""
-    if name in ("tinymem", AS_CALLED):
-        return Tinymem(setup, name == AS_CALLED)
+    if name in ("tinymem", AS_CALLED, RANKED):
+        return Tinymem(setup, name)
     if name == "recency":
         return Recency()
     if name == "bm25":
@@ -79,12 +80,12 @@ class Tinymem:
     A budget is filled, unless it is asked `as_called` by somebody who gives nothing but the question.
     """
 
-    def __init__(self, setup: Setup, as_called: bool = False) -> None:
+    def __init__(self, setup: Setup, name: str = "tinymem") -> None:
         embedder = loaded(setup.embedder)
         self._memory = HierarchicalMemory(setup.folder, namespace="bench", embedder=embedder, store=setup.store)
         if setup.fusion is not None:
             self._memory._search = Search(self._memory.long_term, setup.fusion)
-        self._agent_run, self._as_called = setup.agent_run, as_called
+        self._agent_run, self._name = setup.agent_run, name
         self.units: list[Unit] = []
         self._places: dict[str, list[int]] = {}  # step id -> places of the units that it holds, message by message
 
@@ -115,9 +116,10 @@ class Tinymem:
 
     def recall(self, question: Question, budget: int) -> Recalled:
         """Return the result of `recall`, and its place in the units."""
-        if self._as_called:
+        if self._name == AS_CALLED:
             return self.claiming(self._memory.recall(question.text, now=question.now))
-        found = self._memory.recall(question.text, max_tokens=budget, now=question.now, min_relevance=0)
+        order: Literal["time", "relevance"] = "relevance" if self._name == RANKED else "time"
+        found = self._memory.recall(question.text, budget, now=question.now, min_relevance=0, order=order)
         return self.claiming(found)
 
     def claiming(self, found: Recall) -> Recalled:

@@ -17,7 +17,7 @@ import pytest
 from benchmarks.harness import scoring
 from benchmarks.harness.baselines import BM25, Passages, Recency
 from benchmarks.harness.data import Question, Unit, read_haystacks
-from benchmarks.harness.methods import AS_CALLED, METHODS, Setup, Tinymem
+from benchmarks.harness.methods import AS_CALLED, EMBEDDING, METHODS, Setup, Tinymem
 from benchmarks.harness.summary import read_summary
 from benchmarks.recall import run as recall
 from benchmarks.recall.table import entries, tables
@@ -152,7 +152,7 @@ def test_the_summary_holds_the_figures_and_no_path(results: Path, data: Path) ->
     (made,) = summary["sets"]
     assert (made["data"], made["haystacks"], made["queries"]) == ("made.jsonl.gz", 2, 6)
     assert made["figures"]["512"]["recall"] == round(scoring.figures(rows[512]).recall, 6)
-    assert ("embedder" in summary) == (summary["method"] in ("tinymem", "dense"))
+    assert ("embedder" in summary) == (summary["method"] in EMBEDDING)
     assert str(data.parent) not in json.dumps(summary) and str(ROOT) not in json.dumps(summary)
 
 

@@ -637,6 +637,7 @@ class HierarchicalMemory(StepCollection):
         k: int | None = None,
         min_relevance: float | None = None,
         without: Iterable[int] = (),
+        order: Literal["time", "relevance"] = "time",
     ) -> Recall:
         """Return what bears on `query` from every step of the namespace, in the window or not.
 
@@ -662,6 +663,8 @@ class HierarchicalMemory(StepCollection):
             k: The most passages, the best ones; adjoining ones make one excerpt.
             min_relevance: The least `relevance` of a passage, 0 to 1; 0 leaves nothing out and fills the budget.
             without: Numbers of steps to leave out, as those that the prompt shows already.
+            order: With `"relevance"`, the best excerpts stand first, those of a day together: for small models, which
+                overlook what stands in the middle.
 
         >>> with HierarchicalMemory() as memory:
         ...     step = memory.add_message("user", "The staging server is at 10.0.0.7.")
@@ -675,12 +678,13 @@ class HierarchicalMemory(StepCollection):
         check_instance("ids", ids, bool)
         if k is not None and check_non_negative_int("k", k) < 1:
             raise InputError(f"k must be 1 or more, not {safe_repr(k)}")
+        check_choice("order", order, "time", "relevance")
         least = None if min_relevance is None else check_number("min_relevance", min_relevance, 0, 1)
         when = to_utc("now", now) or utc_now()
         asked = check_str("query", query)
         found = self._search.recall(
             asked, budget, when, hidden=check_numbers("without", without), only=only, diversity=diversity, ids=ids,
-            k=k, min_relevance=least, as_of=None if as_of is None else only.until,
+            k=k, min_relevance=least, as_of=None if as_of is None else only.until, order=order,
         )  # fmt: skip
         self.receipts.note(found, when, asked)
         return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import overload
@@ -10,13 +10,13 @@ from typing import overload
 from tinymem.protocols import TokenCounter
 from tinymem.recall.files.changes import Span
 from tinymem.recall.relevance import Signals, price_of
-from tinymem.recall.render import DAY, format_mark
+from tinymem.recall.render import DAY, block, format_mark, header, line
 from tinymem.steps.display import one_line
 from tinymem.steps.step import REPR_LENGTH, Step
 from tinymem.steps.terminal import Column, Line, ShownText, Table, count_cells, first_words, pluralize, safe
 from tinymem.steps.types import shown_time
 
-__all__ = ["Excerpt", "Explanation", "LeftOut", "Recall"]
+__all__ = ["Excerpt", "Explanation", "LeftOut", "Recall", "block_of", "in_order_of_time"]
 
 
 class FeatureShares(Mapping[str, float]):
@@ -270,3 +270,19 @@ def _what(item: Excerpt, common: set[tuple[str, float]]) -> tuple[str, str]:
     shown = [*shares[:REASONS], ("length", -price_of(item.end - item.start))]
     why = ", ".join(f"{name} {value:+.2f}" for name, value in shown)
     return first_words(item.text, WORDS) + item.mark, why
+
+
+def in_order_of_time(items: Iterable[Excerpt]) -> list[Excerpt]:
+    """Return excerpts in the order in which a block has them."""
+    return sorted(items, key=lambda item: (item.step.timestamp, item.step.step_number or 0, item.part, item.start))
+
+
+def block_of(items: Iterable[Excerpt], key: bytes) -> str:
+    """Return the block of these excerpts again, as it stood in a prompt."""
+    items, lines = [*items], []
+    named = {item.newer for item in items}
+    for item in items:
+        is_named = item.step.step_number in named or bool(item.corrects)
+        shown = line(item.step, item.step.parts()[item.part], item.start, item.end, is_named, item.gone)
+        lines.append((header(item.step), shown + item.mark))
+    return block(lines, key)

@@ -25,8 +25,8 @@ from tinymem.memory.context.window import RenderedWindow, positions_of, window_o
 from tinymem.memory.scratchpad import AgentMemory
 from tinymem.recall import Excerpt, Recall
 from tinymem.recall.render import fenced, quoted
+from tinymem.recall.results import block_of, in_order_of_time
 from tinymem.recall.search import Search
-from tinymem.recall.selection.packing import block_of, in_order_of_time
 from tinymem.steps.step import STYLES, Style
 from tinymem.steps.types import ScratchpadStep
 from tinymem.stores.filter import Filter

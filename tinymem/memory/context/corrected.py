@@ -9,7 +9,7 @@ from tinymem.archive.archive import Archive
 from tinymem.memory.context.window import RenderedWindow
 from tinymem.messages.tokens import count_message
 from tinymem.recall import Excerpt
-from tinymem.recall.selection.packing import block_of
+from tinymem.recall.results import block_of
 from tinymem.steps.content import clean
 from tinymem.steps.step import Message, Step
 from tinymem.stores.filter import Filter

@@ -10,19 +10,19 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import islice
+from itertools import chain, islice
+from operator import attrgetter
 from typing import NamedTuple
 
 from tinymem.protocols import TokenCounter
 from tinymem.recall.files.changes import NOTHING, Changes, FileChange, may_touch
-from tinymem.recall.render import block, format_mark, header, line, speaker_key
+from tinymem.recall.render import block, format_mark, speaker_key
 from tinymem.recall.results import Excerpt, FeatureShares, LeftOut, Recall
 from tinymem.recall.selection.diversity import DIVERSITY, SHORT, Repetitions, Utterance
 from tinymem.recall.selection.opened import Fetch, OpenedPassage, OpenedSteps, PassagePlace
 
 __all__ = [
-    "BELOW", "ENOUGH", "REPEATS", "TOO_LONG", "UNRELATED", "Limits", "RankedPassage", "block_of",
-    "in_order_of_time", "pack",
+    "BELOW", "ENOUGH", "REPEATS", "TOO_LONG", "UNRELATED", "Limits", "RankedPassage", "pack",
 ]  # fmt: skip
 
 FETCHED = 24  # steps that are read from the journal at once
@@ -50,6 +50,7 @@ class Limits:
         left_out: The number of passages to name that were not chosen.
         shown: Excerpts that stand in front of the model already; what lies in one does not come back.
         as_of: The moment whose knowledge counts: what a later step changed has no mark.
+        order: Of the excerpts in the block: by "time", or by "relevance".
     """
 
     diversity: float = DIVERSITY
@@ -59,6 +60,7 @@ class Limits:
     left_out: int = 0
     shown: Sequence[Excerpt] = ()
     as_of: datetime | None = None
+    order: str = "time"
 
 
 class RankedPassage(NamedTuple):
@@ -104,6 +106,7 @@ class _Packer:
         self.ranked, self.every, self.newest, self.changes = ranked, every, newest, changes
         self.fetch, self.counter, self.steps = fetch, counter, steps
         self.most = len(ranked) if limits.k is None else limits.k
+        self.order = limits.order
         self.repetitions = Repetitions(limits.diversity, asked)
         self.chosen: dict[PassagePlace, _Chosen] = {}
         self.passed: dict[int, str] = {}  # ranks that are not looked at again, and the reason of those left out
@@ -252,7 +255,7 @@ class _Packer:
         return passage._replace(number=number, part=place[1], start=place[2], end=place[3]), others[place]
 
     def united(self) -> list[_Chosen]:
-        """Return what is chosen in order of time, slices that adjoin in the same part as one."""
+        """Return what is chosen in its order, slices that adjoin in the same part as one."""
         found: list[_Chosen] = []
         in_time = sorted(self.chosen.values(), key=lambda item: (item.shown.opened.step.timestamp, *item.passage[:4]))
         for chosen in in_time:
@@ -260,7 +263,7 @@ class _Packer:
             if before is not None and (*before[:2], before.end) == chosen.passage[:3]:
                 chosen = _unite(found.pop(), chosen)
             found.append(chosen)
-        return found
+        return _by_rank(found) if self.order == "relevance" else found
 
     def render(self, key: bytes, numbered: bool) -> tuple[str, int]:
         """Return the block of what is chosen, and its tokens."""
@@ -325,6 +328,14 @@ class _Packer:
         return TOO_LONG if rank < last else BELOW
 
 
+def _by_rank(chosen: Iterable[_Chosen]) -> list[_Chosen]:
+    """Sort by rank, what is of the same day behind the best of it, so that headers cost what they do in time."""
+    days: dict[str, list[_Chosen]] = {}
+    for item in sorted(chosen, key=attrgetter("rank")):
+        days.setdefault(item.shown.opened.header, []).append(item)
+    return [*chain.from_iterable(days.values())]
+
+
 def _unite(before: _Chosen, after: _Chosen) -> _Chosen:
     """Return two passages that adjoin as one, with the better score; what stands before all of it stands there once."""
     first, last = before.passage, after.passage
@@ -332,7 +343,7 @@ def _unite(before: _Chosen, after: _Chosen) -> _Chosen:
     passage = best._replace(start=first.start, end=last.end, newer=first.newer, as_of=first.as_of or last.as_of)
     gone = (*before.shown.gone, *(span for span in after.shown.gone if span[0] < span[1]))
     shown = before.shown.opened.passage(*passage[1:4], gone)
-    return _Chosen(before.rank, passage, shown, before.tokens + after.tokens)
+    return _Chosen(min(before.rank, after.rank), passage, shown, before.tokens + after.tokens)
 
 
 def pack(
@@ -381,19 +392,3 @@ def pack(
         text, tokens = packer.render(key, limits.ids)
     recalled = Recall(text, tokens, tuple(map(packer.excerpt, packer.united())))
     return recalled, tuple(islice(packer.left_out(), min(limits.left_out, sys.maxsize)))
-
-
-def in_order_of_time(items: Iterable[Excerpt]) -> list[Excerpt]:
-    """Return excerpts in the order in which a block has them."""
-    return sorted(items, key=lambda item: (item.step.timestamp, item.step.step_number or 0, item.part, item.start))
-
-
-def block_of(items: Iterable[Excerpt], key: bytes) -> str:
-    """Return the block of these excerpts again, as it stood in a prompt."""
-    items, lines = [*items], []
-    named = {item.newer for item in items}
-    for item in items:
-        is_named = item.step.step_number in named or bool(item.corrects)
-        shown = line(item.step, item.step.parts()[item.part], item.start, item.end, is_named, item.gone)
-        lines.append((header(item.step), shown + item.mark))
-    return block(lines, key)
