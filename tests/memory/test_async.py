@@ -11,9 +11,9 @@ import time
 import weakref
 from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import ContextVar
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -32,8 +32,6 @@ from tinymem import (
     Step,
 )
 from tinymem.errors import ClosedError, InputError, NotAMemoryError, StorageError
-
-T = TypeVar("T")
 
 OPTIONS: dict[str, Any] = {"embedder": "hashing:64", "store": "exact"}
 METHODS_HERE = {"steps", "tokens", "system_prompt", "action_count", "scratchpad"}  # properties without await
@@ -74,12 +72,17 @@ class Gate:
         self._open.set()
 
 
-def on_a_loop(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run to the end, and leave no thread behind."""
-    result = asyncio.run(work())
-    for thread in calls():
-        thread.join(60)
-    return result
+def awaited(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """The test on a loop of its own; afterwards no thread is left."""
+
+    @wraps(test)
+    def run(*given: Any, **fixtures: Any) -> None:
+        asyncio.run(test(*given, **fixtures))
+        for thread in calls():
+            thread.join(60)
+        assert calls() == []
+
+    return run
 
 
 # -- the same calls ---------------------------------------------------------------------------------------------------
@@ -114,93 +117,71 @@ def test_the_signatures_are_the_same_and_every_call_is_awaited(kind: type, its_o
         assert is_async and call.__doc__, name
 
 
-def test_types_are_those_of_the_calls_without_await() -> None:
-    async def typed(memory: AsyncHierarchicalMemory) -> tuple[Step, list[Step], Recall, Context, str, int]:
-        added: Step = await memory.add(said("The port is 8443."))
+@awaited
+async def test_types_are_those_of_the_calls_without_await() -> None:
+    async with open_memory() as memory:
+        added: MessageStep = await memory.add(said("The port is 8443."))
         several: list[Step] = await memory.add_steps([said("The host is db-2.")], on_conflict="skip")
+        messages: list[MessageStep] = await memory.get_steps_by_type(MessageStep)
         recalled: Recall = await memory.recall("Which port?", 200, session=None)
         fitted: Context = await memory.fit([{"role": "user", "content": "Which port?"}], session="s")
-        return added, several, recalled, fitted, await memory.open("#1"), await memory.tokens()
-
-    async def main() -> None:
-        async with open_memory() as memory:
-            added, several, recalled, fitted, text, tokens = await typed(memory)
-            kept: MessageStep = await memory.apply_redaction(said("x"))
-            messages: list[MessageStep] = await memory.get_steps_by_type(MessageStep)
-            assert messages == [added, *several] == await memory.get_steps_by_type("message")
-            assert kept.text == "x" and "8443" in recalled.text and "8443" in text and tokens > 0
-            assert fitted.messages[-1]["content"] == "Which port?"
-
-    on_a_loop(main)
+        text: str = await memory.open("#1")
+        tokens: int = await memory.tokens()
+        assert messages == [added, *several] == await memory.get_steps_by_type("message")
+        assert "8443" in recalled.text and "8443" in text and tokens > 0
+        assert fitted.messages[-1]["content"] == "Which port?"
 
 
-def test_a_memory_is_used_as_without_await(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with open_memory(tmp_path, namespace="ann", max_tokens=900, system_prompt="Be brief.") as memory:
-            assert (memory.path, memory.namespace, memory.max_tokens) == (tmp_path, "ann", 900)
-            assert (memory.window_tokens, memory.shares.window, memory.closed) == (450, 0.5, False)
-            first = await memory.add_message("user", "The port is 8443.", session="s1")
-            await memory.add_messages([{"role": "assistant", "content": "Noted."}], session="s1")
-            assert [step.text for step in await memory.steps()] == ["Be brief.", "The port is 8443.", "Noted."]
-            assert (await memory.system_prompt(), await memory.action_count()) == ("Be brief.", 0)
-            assert [step.text async for step in memory.history("s1", limit=1)] == ["The port is 8443."]
-            await memory.mark(first.id)
-            (await memory.scratchpad()).observe("It rains.")
-            context = await memory.context("Which port?", max_tokens=400)
-            assert "It rains." in str(context.messages) and (await memory.stats()).steps == 3
-            assert await memory.forget(first.id) == 1
-            with pytest.raises(InputError, match="no step"):
-                await memory.get(first.id)
-            await memory.flush()
-        assert memory.closed and "closed" in repr(memory)
-        await AsyncHierarchicalMemory.forget_namespace(tmp_path, "ann")
-
-    on_a_loop(main)
+@awaited
+async def test_a_memory_is_used_as_without_await(tmp_path: Path) -> None:
+    async with open_memory(tmp_path, namespace="ann", max_tokens=900, system_prompt="Be brief.") as memory:
+        assert (memory.path, memory.namespace, memory.max_tokens) == (tmp_path, "ann", 900)
+        assert (memory.window_tokens, memory.shares.window, memory.closed) == (450, 0.5, False)
+        first = await memory.add_message("user", "The port is 8443.", session="s1")
+        await memory.add_messages([{"role": "assistant", "content": "Noted."}], session="s1")
+        assert (await memory.system_prompt(), await memory.action_count()) == ("Be brief.", 0)
+        assert [step.text async for step in memory.history("s1", limit=1)] == ["The port is 8443."]
+        (await memory.scratchpad()).observe("It rains.")
+        context = await memory.context("Which port?", max_tokens=400)
+        assert "It rains." in str(context.messages) and (await memory.stats()).steps == 3
+        assert await memory.forget(first.id) == 1
+    assert memory.closed and "closed" in repr(memory)
+    await AsyncHierarchicalMemory.forget_namespace(tmp_path, "ann")
     assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == []
-    assert calls() == []
 
 
-def test_a_long_history_comes_whole_and_in_order() -> None:
-    async def main() -> list[str]:
-        async with open_memory() as memory:
-            await memory.archive([said(str(number)) for number in range(1_201)])
-            return [step.text async for step in memory.history()]
-
-    assert on_a_loop(main) == [str(number) for number in range(1_201)]
+@awaited
+async def test_a_long_history_comes_whole_and_in_order() -> None:
+    async with open_memory() as memory:
+        await memory.archive([said(str(number)) for number in range(1_201)])
+        assert [step.text async for step in memory.history()] == [str(number) for number in range(1_201)]
 
 
-def test_it_may_be_opened_by_await_and_must_be_opened(tmp_path: Path) -> None:
-    async def main() -> None:
-        memory = open_memory(tmp_path)
-        assert "not open" in repr(memory)
-        with pytest.raises(ClosedError, match="use `async with`"):
-            await memory.stats()
-        assert await memory is memory
-        async with memory:
-            await memory.add(said("Hello."))
-        with pytest.raises(ClosedError, match="open it again"):
-            await memory.stats()
-        await memory.close()
-        await open_memory(tmp_path).close()  # never opened
-
-    on_a_loop(main)
-    assert calls() == []
+@awaited
+async def test_it_may_be_opened_by_await_and_must_be_opened(tmp_path: Path) -> None:
+    memory = open_memory(tmp_path)
+    assert "not open" in repr(memory)
+    with pytest.raises(ClosedError, match="use `async with`"):
+        await memory.stats()
+    assert await memory is memory
+    await memory.add(said("Hello."))
+    await memory.close()
+    with pytest.raises(ClosedError, match="open it again"):
+        await memory.stats()
+    await memory.close()
+    await open_memory(tmp_path).close()  # never opened
 
 
-def test_what_opening_raises_comes_unchanged_and_leaves_no_thread(tmp_path: Path) -> None:
-    async def main() -> None:
-        (tmp_path / "file").write_text("x")
-        with pytest.raises(InputError):
-            await open_memory(tmp_path, max_tokens=0)
-        with pytest.raises(NotAMemoryError):
-            await open_memory(tmp_path / "none", create=False)
-        async with open_memory() as memory:
-            with pytest.raises(InputError) as raised:
-                await memory.run(_refuse)
-            assert raised.value is REFUSAL
-
-    on_a_loop(main)
-    assert calls() == []
+@awaited
+async def test_what_a_call_raises_comes_unchanged_and_leaves_no_thread(tmp_path: Path) -> None:
+    with pytest.raises(InputError):
+        await open_memory(tmp_path, max_tokens=0)
+    with pytest.raises(NotAMemoryError):
+        await open_memory(tmp_path / "none", create=False)
+    async with open_memory() as memory:
+        with pytest.raises(InputError) as raised:
+            await memory.run(_refuse)
+        assert raised.value is REFUSAL
 
 
 REFUSAL = InputError("no")
@@ -210,40 +191,35 @@ def _refuse(memory: HierarchicalMemory) -> None:
     raise REFUSAL
 
 
-def test_tools_are_awaited_on_the_thread_of_the_memory() -> None:
-    async def main() -> None:
-        memory = HierarchicalMemory(**OPTIONS)
-        memory.add(said("The port is 8443."))
-        names: list[str] = []
-        watched = Callbacks(on_recall=lambda recall: names.append(threading.current_thread().name))
-        async with open_memory(callbacks=watched) as watching:
-            search, read = await watching.tools()
-            assert "Nothing in memory" in await search.acall(query="port")
-        assert [name.partition("_")[0] for name in names] == ["tinymem-calls"]
-        search, read = memory.tools()
-        assert "8443" in await search.acall(query="Which port?") and "8443" in await read.acall(id="#1")
-        assert await search.acall() == "Give query."
-        await AsyncHierarchicalMemory.over(memory).close()
-        assert (await search.acall(query="port")).startswith("The memory cannot be read")
-
-    on_a_loop(main)
+@awaited
+async def test_tools_are_awaited_on_the_thread_of_the_memory() -> None:
+    memory = HierarchicalMemory(**OPTIONS)
+    memory.add(said("The port is 8443."))
+    names: list[str] = []
+    watched = Callbacks(on_recall=lambda recall: names.append(threading.current_thread().name))
+    async with open_memory(callbacks=watched) as watching:
+        search, read = await watching.tools()
+        assert "Nothing in memory" in await search.acall(query="port")
+    assert [name.partition("_")[0] for name in names] == ["tinymem-calls"]
+    search, read = memory.tools()
+    assert "8443" in await search.acall(query="Which port?") and "8443" in await read.acall(id="#1")
+    assert await search.acall() == "Give query."
+    await AsyncHierarchicalMemory.over(memory).close()
+    assert (await search.acall(query="port")).startswith("The memory cannot be read")
 
 
 # -- one thread per memory --------------------------------------------------------------------------------------------
 
 
-def test_all_calls_of_a_memory_run_on_one_thread_in_order() -> None:
-    async def main() -> None:
-        with HierarchicalMemory(**OPTIONS) as memory:
-            wrapped = [AsyncHierarchicalMemory.over(memory) for _ in range(3)]
-            ids = await asyncio.gather(*(one.run(lambda _: threading.get_ident()) for one in wrapped * 5))
-            assert len({*ids}) == 1 and threading.get_ident() not in ids
-            await asyncio.gather(*(wrapped[at % 3].add(said(str(at))) for at in range(30)))
-            assert texts(memory) == [str(at) for at in range(30)]
-            assert all(one.memory is memory for one in wrapped)
-
-    on_a_loop(main)
-    assert calls() == [], "it ends with the memory, whoever closes it"
+@awaited
+async def test_all_calls_of_a_memory_run_on_one_thread_in_order() -> None:
+    with HierarchicalMemory(**OPTIONS) as memory:
+        wrapped = [AsyncHierarchicalMemory.over(memory) for _ in range(3)]
+        ids = await asyncio.gather(*(one.run(lambda _: threading.get_ident()) for one in wrapped * 5))
+        assert len({*ids}) == 1 and threading.get_ident() not in ids
+        await asyncio.gather(*(wrapped[at % 3].add(said(str(at))) for at in range(30)))
+        assert texts(memory) == [str(at) for at in range(30)]
+        assert all(one.memory is memory for one in wrapped)
 
 
 @pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarning")
@@ -265,32 +241,26 @@ def test_a_memory_that_nobody_holds_any_more_takes_its_thread_along() -> None:
     assert gone() is None and calls() == []
 
 
-def test_context_variables_are_carried_over() -> None:
+@awaited
+async def test_context_variables_are_carried_over() -> None:
     async def named(memory: AsyncHierarchicalMemory, name: str) -> str:
         asked.set(name)
         return await memory.run(lambda _: asked.get())
 
-    async def main() -> list[str]:
-        async with open_memory() as memory:
-            return await asyncio.gather(*(named(memory, name) for name in ("ann", "bob")), named(memory, "cid"))
-
-    assert on_a_loop(main) == ["ann", "bob", "cid"]
+    async with open_memory() as memory:
+        assert await asyncio.gather(*(named(memory, name) for name in ("ann", "bob", "cid"))) == ["ann", "bob", "cid"]
 
 
-def test_work_of_others_on_the_default_pool_does_not_wait() -> None:
-    async def main() -> str:
-        loop = asyncio.get_running_loop()
-        async with open_memory() as memory:
-            gate = Gate()
-            begun = [asyncio.create_task(memory.run(gate)) for _ in range(100)]
-            await gate.begun()
-            other = await asyncio.to_thread(str, "not delayed")
-            assert loop.is_running() and not any(task.done() for task in begun)
-            gate.open()
-            await asyncio.gather(*begun)
-            return other
-
-    assert on_a_loop(main) == "not delayed"
+@awaited
+async def test_work_of_others_on_the_default_pool_does_not_wait() -> None:
+    async with open_memory() as memory:
+        gate = Gate()
+        begun = [asyncio.create_task(memory.run(gate)) for _ in range(100)]
+        await gate.begun()
+        assert await asyncio.to_thread(str, "not delayed") == "not delayed"
+        assert not any(task.done() for task in begun)
+        gate.open()
+        await asyncio.gather(*begun)
 
 
 def test_two_loops_share_a_memory() -> None:
@@ -313,129 +283,113 @@ def test_two_loops_share_a_memory() -> None:
 # -- what is cancelled ------------------------------------------------------------------------------------------------
 
 
-def test_an_add_that_has_begun_is_kept_and_awaited_however_often_it_is_cancelled() -> None:
-    async def main() -> None:
-        gate = Gate()
-        async with open_memory(callbacks=Callbacks(on_step=gate)) as memory:
-            adding = asyncio.create_task(memory.add(said("kept")))
-            await gate.begun()
-            for _ in range(3):
-                adding.cancel()
-                await asyncio.sleep(0)
-                assert not adding.done()
-            gate.open()
-            with pytest.raises(asyncio.CancelledError):
-                await adding
-            assert texts(memory.memory) == ["kept"]
-
-    on_a_loop(main)
-
-
-def test_a_call_that_has_not_begun_is_withdrawn() -> None:
-    async def main() -> None:
-        gate = Gate()
-        async with open_memory() as memory:
-            before = asyncio.create_task(memory.run(gate))
-            await gate.begun()
-            adding = asyncio.create_task(memory.add(said("never")))
-            after = asyncio.create_task(memory.add(said("after")))
-            await asyncio.sleep(0)
+@awaited
+async def test_an_add_that_has_begun_is_kept_and_awaited_however_often_it_is_cancelled() -> None:
+    gate = Gate()
+    async with open_memory(callbacks=Callbacks(on_step=gate)) as memory:
+        adding = asyncio.create_task(memory.add(said("kept")))
+        await gate.begun()
+        for _ in range(3):
             adding.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await adding  # at once: nothing is open yet
-            gate.open()
-            await asyncio.gather(before, after)
-            assert texts(memory.memory) == ["after"]
-
-    on_a_loop(main)
-
-
-def test_a_read_that_has_begun_is_abandoned() -> None:
-    async def main() -> None:
-        gate = Gate()
-        async with open_memory(callbacks=Callbacks(on_recall=gate)) as memory:
-            await memory.add(said("The port is 8443."))
-            recalling = asyncio.create_task(memory.recall("Which port?"))
-            await gate.begun()
-            recalling.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await recalling  # at once: nothing is open yet
-            reading = asyncio.create_task(memory.stats())  # its turn comes later
-            gate.open()
-            assert (await reading).steps == 1
-
-    on_a_loop(main)
+            await asyncio.sleep(0)
+            assert not adding.done()
+        gate.open()
+        with pytest.raises(asyncio.CancelledError):
+            await adding
+        assert texts(memory.memory) == ["kept"]
 
 
-def test_the_error_of_a_cancelled_call_is_its_cause() -> None:
-    async def main() -> None:
-        gate = Gate()
-
-        def fail(memory: HierarchicalMemory) -> None:
-            gate()
-            raise REFUSAL
-
-        async with open_memory() as memory:
-            failing = asyncio.create_task(memory.run(fail))
-            await gate.begun()
-            failing.cancel()
-            gate.open()
-            with pytest.raises(asyncio.CancelledError) as raised:
-                await failing
-            found: BaseException | None = raised.value
-            while found is not None and found is not REFUSAL:
-                found = found.__cause__ or found.__context__
-            assert found is REFUSAL
-
-    on_a_loop(main)
-
-
-def test_closing_waits_for_calls_that_wait_and_is_done_though_it_is_cancelled() -> None:
-    async def main() -> None:
-        gate = Gate()
-        memory = await open_memory()
+@awaited
+async def test_a_call_that_has_not_begun_is_withdrawn() -> None:
+    gate = Gate()
+    async with open_memory() as memory:
         before = asyncio.create_task(memory.run(gate))
         await gate.begun()
-        adding = asyncio.create_task(memory.add(said("in time")))
-        reading = asyncio.create_task(memory.run(texts))
+        adding = asyncio.create_task(memory.add(said("never")))
+        after = asyncio.create_task(memory.add(said("after")))
         await asyncio.sleep(0)
-        closing = asyncio.create_task(memory.close())
-        await asyncio.sleep(0)
-        late = asyncio.create_task(memory.stats())
-        await asyncio.sleep(0)
-        closing.cancel()
-        gate.open()
+        adding.cancel()
         with pytest.raises(asyncio.CancelledError):
-            await closing
-        assert memory.closed and await before == "through"
-        assert (await adding).text == "in time" and await reading == ["in time"]
-        with pytest.raises(ClosedError, match="is closed: open it again"):
-            await late
-
-    on_a_loop(main)
-    assert calls() == []
+            await adding  # at once: nothing is open yet
+        gate.open()
+        await asyncio.gather(before, after)
+        assert texts(memory.memory) == ["after"]
 
 
-def test_an_opening_that_is_cancelled_leaves_nothing_open(tmp_path: Path) -> None:
+@awaited
+async def test_a_read_that_has_begun_is_abandoned() -> None:
     gate = Gate()
-    opened: list[HierarchicalMemory] = []
-
-    class Slow(AsyncHierarchicalMemory):
-        def _take(self) -> None:
-            gate()
-            super()._take()
-            opened.append(self.memory)
-
-    async def main() -> None:
-        opening = asyncio.ensure_future(Slow(tmp_path, **OPTIONS).__aenter__())
+    async with open_memory(callbacks=Callbacks(on_recall=gate)) as memory:
+        await memory.add(said("The port is 8443."))
+        recalling = asyncio.create_task(memory.recall("Which port?"))
         await gate.begun()
-        opening.cancel()
-        gate.open()
+        recalling.cancel()
         with pytest.raises(asyncio.CancelledError):
-            await opening
+            await recalling  # at once: nothing is open yet
+        reading = asyncio.create_task(memory.stats())  # its turn comes later
+        gate.open()
+        assert (await reading).steps == 1
 
-    on_a_loop(main)
-    assert [memory.closed for memory in opened] == [True] and calls() == []
+
+@awaited
+async def test_the_error_of_a_cancelled_call_is_its_cause() -> None:
+    gate = Gate()
+
+    def fail(memory: HierarchicalMemory) -> None:
+        gate()
+        raise REFUSAL
+
+    async with open_memory() as memory:
+        failing = asyncio.create_task(memory.run(fail))
+        await gate.begun()
+        failing.cancel()
+        gate.open()
+        with pytest.raises(asyncio.CancelledError) as raised:
+            await failing
+        found: BaseException | None = raised.value
+        while found is not None and found is not REFUSAL:
+            found = found.__cause__ or found.__context__
+        assert found is REFUSAL
+
+
+@awaited
+async def test_closing_waits_for_calls_that_wait_and_is_done_though_it_is_cancelled() -> None:
+    gate = Gate()
+    memory = await open_memory()
+    before = asyncio.create_task(memory.run(gate))
+    await gate.begun()
+    adding = asyncio.create_task(memory.add(said("in time")))
+    reading = asyncio.create_task(memory.run(texts))
+    await asyncio.sleep(0)
+    closing = asyncio.create_task(memory.close())
+    await asyncio.sleep(0)
+    late = asyncio.create_task(memory.stats())
+    await asyncio.sleep(0)
+    closing.cancel()
+    gate.open()
+    with pytest.raises(asyncio.CancelledError):
+        await closing
+    assert memory.closed and await before == "through"
+    assert (await adding).text == "in time" and await reading == ["in time"]
+    with pytest.raises(ClosedError, match="is closed: open it again"):
+        await late
+
+
+@awaited
+async def test_an_opening_that_is_cancelled_leaves_nothing_open(tmp_path: Path) -> None:
+    gate = Gate()
+
+    def slow(text: str) -> str:
+        gate()
+        return text
+
+    opening = asyncio.create_task(open_memory(tmp_path, redact=slow, system_prompt="Be brief.").__aenter__())
+    await gate.begun()
+    opening.cancel()
+    gate.open()
+    with pytest.raises(asyncio.CancelledError):
+        await opening
+    HierarchicalMemory.forget_namespace(tmp_path, "default")  # which is refused while it is open
 
 
 def test_a_loop_that_is_closed_early_leaves_nothing_hanging() -> None:
@@ -503,26 +457,26 @@ asyncio.run(memory.close())
 
 @settings(max_examples=25)
 @given(st.lists(st.tuples(st.sampled_from(["add", "read"]), st.booleans()), max_size=12), st.randoms())
-def test_what_is_cancelled_is_there_whole_or_not_at_all_and_in_order(work: list[tuple[str, bool]], random: Any) -> None:
-    async def main() -> None:
-        async with open_memory() as memory:
-            tasks: list[asyncio.Task[Any]] = []
-            for at, (kind, _) in enumerate(work):
-                call: Awaitable[Any] = memory.add(said(str(at))) if kind == "add" else memory.stats()
-                tasks.append(asyncio.ensure_future(call))
-                for _ in range(random.randrange(3)):
-                    await asyncio.sleep(0)
-            for task, (_, is_cancelled) in zip(tasks, work, strict=True):
-                if is_cancelled:
-                    task.cancel()
-            done = await asyncio.gather(*tasks, return_exceptions=True)
-            held = [int(step.text) async for step in memory.history()]
-            sure = {at for at, result in enumerate(done) if isinstance(result, Step)}
-            tried = {at for at, (kind, _) in enumerate(work) if kind == "add"}
-            assert held == sorted(held) and sure <= {*held} <= tried
-            assert {type(one) for one in done if isinstance(one, BaseException)} <= {asyncio.CancelledError}
-
-    on_a_loop(main)
+@awaited
+async def test_what_is_cancelled_is_there_whole_or_not_at_all_and_in_order(
+    work: list[tuple[str, bool]], random: Any
+) -> None:
+    async with open_memory() as memory:
+        tasks: list[asyncio.Task[Any]] = []
+        for at, (kind, _) in enumerate(work):
+            call: Awaitable[Any] = memory.add(said(str(at))) if kind == "add" else memory.stats()
+            tasks.append(asyncio.ensure_future(call))
+            for _ in range(random.randrange(3)):
+                await asyncio.sleep(0)
+        for task, (_, is_cancelled) in zip(tasks, work, strict=True):
+            if is_cancelled:
+                task.cancel()
+        done = await asyncio.gather(*tasks, return_exceptions=True)
+        held = [int(step.text) async for step in memory.history()]
+        sure = {at for at, result in enumerate(done) if isinstance(result, Step)}
+        tried = {at for at, (kind, _) in enumerate(work) if kind == "add"}
+        assert held == sorted(held) and sure <= {*held} <= tried
+        assert {type(one) for one in done if isinstance(one, BaseException)} <= {asyncio.CancelledError}
 
 
 # -- many namespaces --------------------------------------------------------------------------------------------------
@@ -532,61 +486,53 @@ def open_memories(path: Path, **more: Any) -> AsyncMemories:
     return AsyncMemories(path, **OPTIONS, **more)
 
 
-def test_namespaces_are_lent(tmp_path: Path) -> None:
+@awaited
+async def test_namespaces_are_lent(tmp_path: Path) -> None:
     async def say(memories: AsyncMemories, name: str) -> None:
         async with memories.open(name) as memory:
             await memory.add(said(f"I am {name}."))
 
-    async def main() -> None:
-        async with open_memories(tmp_path, max_open=3) as memories:
-            assert memories.path == tmp_path
-            await asyncio.gather(*(say(memories, f"n{at % 8}") for at in range(40)))
-            assert await memories.namespaces() == [f"n{at}" for at in range(8)]
-            assert len(memories) <= 3 >= len(calls()) - 1
-            async with memories.open("n3") as memory:
-                assert (await memory.stats()).steps == 5 and [s.text for s in await memory.steps()] == ["I am n3."] * 5
-
-    on_a_loop(main)
-    assert calls() == []
+    async with open_memories(tmp_path, max_open=3) as memories:
+        assert memories.path == tmp_path
+        await asyncio.gather(*(say(memories, f"n{at % 8}") for at in range(40)))
+        assert await memories.namespaces() == [f"n{at}" for at in range(8)]
+        assert len(memories) <= 3 >= len(calls()) - 1
+        async with memories.open("n3") as memory:
+            assert (await memory.stats()).steps == 5 and [s.text for s in await memory.steps()] == ["I am n3."] * 5
 
 
-def test_who_waits_for_room_holds_up_nobody_and_may_be_cancelled(tmp_path: Path) -> None:
+@awaited
+async def test_who_waits_for_room_holds_up_nobody_and_may_be_cancelled(tmp_path: Path) -> None:
     async def lent(memories: AsyncMemories, name: str) -> str:
         async with memories.open(name) as memory:
             return memory.namespace
 
-    async def main() -> None:
-        async with open_memories(tmp_path, max_open=1, timeout=float("inf")) as memories:
-            async with memories.open("ann"):
-                waiting = [asyncio.create_task(lent(memories, name)) for name in ("bob", "cid")]
-                assert await lent(memories, "ann") == "ann" and await memories.namespaces() == ["ann"]
-                waiting[0].cancel()
-                with pytest.raises(asyncio.CancelledError):
-                    await waiting[0]
-                assert not waiting[1].done()
-            assert await waiting[1] == "cid"
-            assert await lent(memories, "dan") == "dan", "what nobody wanted any more was given back"
-
-    on_a_loop(main)
-    assert calls() == []
+    async with open_memories(tmp_path, max_open=1, timeout=float("inf")) as memories:
+        async with memories.open("ann"):
+            waiting = [asyncio.create_task(lent(memories, name)) for name in ("bob", "cid")]
+            assert await lent(memories, "ann") == "ann" and await memories.namespaces() == ["ann"]
+            waiting[0].cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting[0]
+            assert not waiting[1].done()
+        assert await waiting[1] == "cid"
+        assert await lent(memories, "dan") == "dan", "what nobody wanted any more was given back"
 
 
-def test_errors_of_lending_are_those_without_await(tmp_path: Path) -> None:
-    async def main() -> None:
-        with pytest.raises(ClosedError, match="use `async with`"):
-            await open_memories(tmp_path).namespaces()
-        async with open_memories(tmp_path, max_open=1, timeout=0) as memories:
-            async with memories.open("ann"):
-                with pytest.raises(StorageError, match="raise max_open"):
-                    async with memories.open("bob"):
-                        pass
-            with pytest.raises(InputError):
-                async with memories.open(""):
+@awaited
+async def test_errors_of_lending_are_those_without_await(tmp_path: Path) -> None:
+    with pytest.raises(ClosedError, match="use `async with`"):
+        await open_memories(tmp_path).namespaces()
+    async with open_memories(tmp_path, max_open=1, timeout=0) as memories:
+        async with memories.open("ann"):
+            with pytest.raises(StorageError, match="raise max_open"):
+                async with memories.open("bob"):
                     pass
-        with pytest.raises(ClosedError):
-            async with memories.open("ann"):
+        with pytest.raises(InputError):
+            async with memories.open(""):
                 pass
-        with Memories(tmp_path, **OPTIONS) as sync:
-            assert await AsyncMemories.over(sync).namespaces() == ["ann"] and len(AsyncMemories.over(sync)) == 0
-
-    on_a_loop(main)
+    with pytest.raises(ClosedError):
+        async with memories.open("ann"):
+            pass
+    with Memories(tmp_path, **OPTIONS) as sync:
+        assert await AsyncMemories.over(sync).namespaces() == ["ann"] and len(AsyncMemories.over(sync)) == 0
