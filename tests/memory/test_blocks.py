@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from memories import python
-from strategies import MODERATE
 
 from tinymem import FinalAnswerStep, HierarchicalMemory, MessageStep, Step, TaskStep, keep_last_n_steps
 from tinymem.errors import InputError
 from tinymem.memory import Shares
-from tinymem.messages import problems
-from tinymem.messages.tokens import count_tokens
 from tinymem.recall import Excerpt
 
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
@@ -91,26 +85,6 @@ def test_a_memory_that_never_used_its_scratchpad_keeps_none(tmp_path: Path) -> N
         assert memory.long_term.journal.setting("scratchpad") is None
 
 
-@MODERATE
-@given(
-    st.lists(st.text(max_size=400), max_size=8),
-    st.dictionaries(st.sampled_from(["rows", "name", "items"]), st.text(max_size=300) | st.integers()),
-    st.integers(60, 2_000),
-)
-def test_no_context_is_over_its_budget_whatever_is_in_the_scratchpad(
-    tmp_path_factory: pytest.TempPathFactory, noted: list[str], values: dict[str, Any], budget: int
-) -> None:
-    with open_memory(tmp_path_factory.mktemp("m"), prune_strategy=keep_last_n_steps(4)) as memory:
-        memory.add_steps([TaskStep("Count the bolts."), *talk(12)])
-        for text in noted:
-            memory.scratchpad.observe(text)
-        for name, value in values.items():
-            memory.scratchpad.store(name, value)
-        context = memory.context("bolts", max_tokens=budget)
-        assert context.tokens == count_tokens(context.messages) <= budget
-        assert problems(context.messages) == []
-
-
 # shares
 
 
@@ -124,13 +98,6 @@ def test_a_larger_share_shows_more_of_the_scratchpad(tmp_path: Path) -> None:
         for i in range(200):
             memory.scratchpad.observe(f"Observation {i} tells of the bolts on shelf {i}.")
     assert shown(Shares(scratchpad=0)) == 0 < shown(Shares(scratchpad=0.1)) < shown(Shares(scratchpad=0.4)) < 800
-
-
-@pytest.mark.parametrize("wrong", [{"window": 1.2}, {"episodes": -0.1}, {"window": 0.9, "scratchpad": 0.2},
-                                   {"window": float("nan")}, {"episodes": "much"}])  # fmt: skip
-def test_shares_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match="shares must be from 0 to 1"):
-        Shares(**wrong)
 
 
 # milestones

@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from tinymem import (
     ActionStep,
@@ -23,8 +21,6 @@ from tinymem import (
     TaskStep,
     ToolCall,
     count_tokens,
-    keep_last_n_steps,
-    no_pruning,
     prune_old_observations,
 )
 from tinymem.errors import BudgetError
@@ -132,17 +128,6 @@ def test_system_prompt_current_task_and_pinned_steps_are_always_in(memory: Hiera
         ]  # fmt: skip
 
 
-def test_what_is_shown_is_not_recalled_again(memory: HierarchicalMemory) -> None:
-    memory.add_steps(chatter(60))
-    context = memory.context("Answer 59: the fruit in field 59 is ripe. Question 58. Answer 3.")
-    recalled = {excerpt.step.step_number for excerpt in context.recalled.items}
-    assert recalled
-    assert recalled.isdisjoint({item.step.step_number for item in context.items if item.tier in ("fixed", "window")})
-    block = context.recalled.text
-    for message in context.messages:
-        assert message["content"] == block or message["content"] not in block
-
-
 def test_what_the_window_has_no_room_for_may_be_recalled(memory: HierarchicalMemory) -> None:
     with_window = memory.add_steps(chatter(8))
     assert memory.stats().archived_steps == 0
@@ -160,29 +145,6 @@ def test_a_conversation_cut_where_the_assistant_speaks_begins_with_a_note(memory
     nothing_recalled = memory.context("", max_tokens=30)
     assert nothing_recalled.messages[0] == NOTE
     assert nothing_recalled.tokens <= 30
-
-
-@given(st.integers(0, 40), st.integers(1, 900), st.integers(700, 4_000), st.booleans())
-@settings(max_examples=25, deadline=None)
-def test_the_newest_request_is_in_every_context(turns: int, length: int, budget: int, is_long: bool) -> None:
-    with HierarchicalMemory(embedder="hashing:64", store="exact", max_tokens=2_000) as memory:
-        memory.add_message("user", "Hello.")
-        memory.add_message("assistant", "Hello, what can I do?")
-        memory.add_message("user", f"Find the vault code. {'Mind the gap. ' * (900 if is_long else 0)}")
-        memory.add_steps(
-            [
-                ActionStep(tool_name="read", tool_args={"n": turn}, observation=f"{turn} " + "word " * length)
-                for turn in range(turns)
-            ]
-        )
-        context = memory.context(max_tokens=budget)
-        assert any(said["role"] == "user" and said["content"].startswith("Find the") for said in context.messages)
-        assert context.tokens <= budget
-
-
-def test_an_empty_memory_gives_an_empty_context(memory: HierarchicalMemory) -> None:
-    context = memory.context("anything")
-    assert (context.messages, context.tokens, context.items) == ([], 3, ())
 
 
 # -- the prefix, for prompt caches ------------------------------------------------------------------------------------
@@ -237,20 +199,6 @@ def test_an_oversized_newest_observation_is_shortened_and_excerpts_of_it_come_ba
         assert memory.get(step.id) == step
 
 
-def test_beside_an_oversized_result_the_rest_of_its_group_is_not_recalled_again(memory: HierarchicalMemory) -> None:
-    memory.add(ActionStep("The walnut question.", [ToolCall("look", {"at": "walnut"}, "c1")]))
-    memory.add(said("A remark about the walnut in between."))
-    memory.add(MessageStep("tool", "walnut sizes: " + " ".join(f"{i} mm" for i in range(4_000)), "c1"))
-    context = memory.context("walnut")
-    assert context.tokens <= 800
-    assert [m["role"] for m in context.messages if m["content"] != context.recalled.text] == [
-        "assistant",
-        "tool",
-        "user",
-    ]
-    assert {excerpt.step.step_number for excerpt in context.recalled.items} == {3}
-
-
 def test_what_must_be_in_and_does_not_fit_is_an_error_with_numbers_that_add_up(memory: HierarchicalMemory) -> None:
     memory.add(SystemPromptStep("You are a careful gardener. " * 10))
     memory.add(ActionStep("Pinned.", [ToolCall("look", {"at": "gate"}, "c1")], pinned=True))
@@ -266,14 +214,6 @@ def test_what_must_be_in_and_does_not_fit_is_an_error_with_numbers_that_add_up(m
     with pytest.raises(BudgetError):
         memory.context(max_tokens=error.needed - 1)
     assert memory.context(max_tokens=error.needed).tokens <= error.needed
-
-
-def test_a_system_prompt_over_the_budget_is_named(tmp_path: Path) -> None:
-    with open_memory(tmp_path, max_tokens=40, system_prompt="Be careful. " * 30) as memory:
-        memory.add(said("Hello."))
-        with pytest.raises(BudgetError, match=r"^reply 3, system prompt \d+ need \d+ tokens, \d+ more than .* of 40"):
-            memory.context()
-        assert memory.context(max_tokens=400).messages[-1]["content"] == "Hello."
 
 
 # -- strategies that shorten ------------------------------------------------------------------------------------------
@@ -294,16 +234,6 @@ def test_what_a_strategy_cut_out_of_a_shown_step_may_be_recalled(tmp_path: Path)
     with open_memory(tmp_path, max_tokens=4_000, prune_strategy=strategy) as memory:
         assert memory.short_term.steps[0] == held
         assert "quince costs 99 coins" in memory.context("How many coins does the quince cost?").recalled.text
-
-
-@pytest.mark.parametrize("strategy", [keep_last_n_steps(0), keep_last_n_steps(3), no_pruning(), None])
-def test_whatever_the_strategy_old_steps_come_back(tmp_path: Path, strategy: Any) -> None:
-    with open_memory(tmp_path, max_tokens=600, prune_strategy=strategy) as memory:
-        memory.add(said("The safe opens with 1-9-7-3."))
-        memory.add_steps(chatter(60))
-        context = memory.context("With what does the safe open?")
-        assert "1-9-7-3" in context.recalled.text
-        assert context.tokens <= 600 and problems(context.messages) == []
 
 
 # -- the report -------------------------------------------------------------------------------------------------------

@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
-import logging
 import re
 import secrets
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta, timezone
 from functools import partial
@@ -19,8 +17,8 @@ from typing import Any, cast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from memories import python, sqlite
-from strategies import MODERATE, Words, contents
+from memories import sqlite
+from strategies import MODERATE, contents
 
 from tinymem import (
     ActionStep,
@@ -33,7 +31,7 @@ from tinymem import (
     count_tokens,
 )
 from tinymem.archive.indexing.background import background
-from tinymem.errors import BudgetError, ClosedError, InputError
+from tinymem.errors import BudgetError, InputError
 from tinymem.memory.conversation.retrieve import Answer
 from tinymem.messages import problems
 from tinymem.messages.tokens import default_counter
@@ -134,36 +132,6 @@ def test_looking_up_a_message_or_the_newest_costs_the_same_however_many_there_ar
     assert steps_of_sqlite(conversation, lambda: conversation.messages[-3:]) < 2 * newest
 
 
-@pytest.mark.parametrize(
-    ("role", "content", "more", "says"),
-    [
-        ("tool", "12 passed", {}, "'tool' answers a call .* add_messages"),
-        ("wizard", "x", {}, "role must be one of user, assistant, system, developer, not 'wizard'"),
-        (["user"], "x", {}, "role must be one of"),
-        ("user", None, {}, "content must be a string or a list of content parts, not None"),
-        ("user", ["text"], {}, "must be a string or a list of content parts"),
-        ("user", [{"type": "text", "text": b"x"}], {}, "cannot be saved"),
-        ("user", "x", {"session": 5}, "session must be a string"),
-        ("user", "x", {"speaker": b"Ann"}, "speaker must be a string"),
-        ("user", "x", {"timestamp": "2025"}, "timestamp must be a datetime"),
-    ],
-)
-def test_what_makes_no_sense_is_refused_and_nothing_is_kept(
-    conversation: ConversationMemory, role: Any, content: Any, more: dict[str, Any], says: str
-) -> None:
-    with pytest.raises(InputError, match=says):
-        conversation.add_message(role, content, **more)
-    assert len(conversation) == 0
-
-
-@pytest.mark.parametrize("bad", ["", "nobody", "x" * 1_000_000, "\ud800", "\x00", 5, None, True, b"x"])
-def test_an_unknown_id_is_an_error_that_names_it_in_few_words(conversation: ConversationMemory, bad: Any) -> None:
-    conversation.add_message("user", "x")
-    with pytest.raises(InputError, match=r"no message has the id|nanoid must be a string") as caught:
-        conversation.get(bad)
-    assert len(str(caught.value)) < 120
-
-
 def test_what_was_forgotten_is_unknown(conversation: ConversationMemory) -> None:
     kept, gone = talk(conversation, 2)
     assert conversation.memory.forget([gone.nanoid]) == 1
@@ -171,32 +139,6 @@ def test_what_was_forgotten_is_unknown(conversation: ConversationMemory) -> None
         conversation.get(gone.nanoid)
     assert "no message has the id" in conversation.tool(nanoid=gone.nanoid)
     assert list(conversation) == [kept]
-
-
-WRITER = """
-import sys
-from tinymem import ConversationMemory
-conversation = ConversationMemory(sys.argv[1], embedder="hashing:64", store="exact")
-for i in range(100_000):
-    print(conversation.add_message("user", f"Remark {i}.", session=f"s{i % 7}").nanoid, i, flush=True)
-"""
-
-
-@pytest.mark.slow
-def test_a_killed_process_loses_no_message_that_was_acknowledged(tmp_path: Path) -> None:
-    told: dict[str, str] = {}
-    for _ in range(3):
-        process = python(WRITER, tmp_path)
-        assert process.stdout is not None
-        lines = [process.stdout.readline()]
-        time.sleep(0.1)
-        process.kill()
-        lines += process.stdout.readlines()
-        process.communicate()
-        told |= dict(line.split() for line in lines if line.endswith("\n"))
-    with open_conversation(tmp_path) as conversation:
-        assert {id: conversation.get(id).content for id in told} == {id: f"Remark {i}." for id, i in told.items()}
-        assert len(told) <= len(conversation) <= len(told) + 3
 
 
 # -- whose memory it is -----------------------------------------------------------------------------------------------
@@ -220,25 +162,6 @@ def test_over_an_open_memory_every_message_in_it_is_one_and_it_stays_open(tmp_pa
         assert memory.get(late.id) == late
 
 
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        ({"path": "m", "memory": 1}, "give memory= without them"),
-        ({"memory": "m"}, "memory must be a HierarchicalMemory, not str"),
-        ({"path": -1}, "path must be a folder or None, not -1; a budget is given as max_tokens="),
-        ({"max_tokens": 0}, "max_tokens must be"),
-        ({"path": "m", "max_tokens": "9"}, "max_tokens must be"),
-    ],
-)
-def test_senseless_options_are_input_errors(
-    options: dict[str, Any], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(InputError, match=says):
-        ConversationMemory(**options)
-    assert [*tmp_path.iterdir()] == []
-
-
 def test_without_a_path_nothing_outlives_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     default_counter()  # tiktoken copies its vocabulary to the temporary folder when it is first loaded
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
@@ -258,28 +181,6 @@ def test_its_tokens_are_its_own_or_those_of_the_open_memory(tmp_path: Path) -> N
         assert len(conversation.get_history()) == len(conversation.to_messages()) == 1
     with open_conversation(tmp_path / "own") as own:
         assert own.max_tokens == own.memory.max_tokens == 65_536
-
-
-def test_when_it_is_closed_it_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    conversation = open_conversation(tmp_path)
-    message = conversation.add_message("user", "x")
-    for _ in range(2):
-        conversation.close()
-    asked: list[Callable[[], object]] = [
-        lambda: conversation.add_message("user", "y"),
-        lambda: conversation.get(message.nanoid),
-        lambda: conversation.search("x"),
-        conversation.get_history,
-        lambda: len(conversation),
-        lambda: list(conversation),
-    ]
-    for ask in asked:
-        with pytest.raises(ClosedError):
-            ask()
-    assert repr(conversation) == f"<ConversationMemory over {conversation.memory!r}>"
-    with caplog.at_level(logging.WARNING):
-        assert conversation.tool(nanoid=message.nanoid).startswith("Past messages cannot be read")
-    assert "closed" in caplog.text
 
 
 # -- as collections ---------------------------------------------------------------------------------------------------
@@ -375,17 +276,6 @@ def test_where_the_newest_fits_in_no_form_a_budget_error_says_what_it_takes(conv
         conversation.to_messages(error.needed - 1)
 
 
-@pytest.mark.parametrize("bad", [0, True, "9"])
-def test_budgets_that_are_no_number_of_tokens_are_refused(conversation: ConversationMemory, bad: Any) -> None:
-    conversation.add_message("user", "x")
-    with pytest.raises(InputError, match="max_tokens must be"):
-        conversation.to_messages(bad)
-    with pytest.raises(InputError, match="max_tokens must be"):
-        conversation.search("x", bad)
-    with pytest.raises(InputError, match="session must be a string"):
-        conversation.to_messages(session=5)  # type: ignore[arg-type]
-
-
 @MODERATE
 @given(
     st.lists(st.tuples(st.sampled_from(["user", "assistant", "system", "developer"]), contents()), max_size=8),
@@ -406,13 +296,6 @@ def test_a_history_is_valid_and_never_over_its_tokens(
             else:
                 assert problems(history) == []
                 assert not history or count_tokens(history) <= budget
-
-
-def test_tokens_are_counted_by_the_counter_of_the_memory(tmp_path: Path) -> None:
-    with open_conversation(tmp_path, counter=Words()) as conversation:
-        for text in ("a b c", "d e f", "g h i"):
-            conversation.add_message("user", text)
-        assert texts(conversation.to_messages(17)) == ["d e f", "g h i"]  # 3 for the reply, 4 and 3 for each
 
 
 # -- search -----------------------------------------------------------------------------------------------------------
@@ -512,11 +395,6 @@ def test_an_answer_may_stand_where_a_tools_result_does(conversation: Conversatio
     answer = conversation.tool(nanoid=message.nanoid)
     answer.encode("utf-8")
     assert answer.isprintable() is False and "\x1b" not in answer and "\x00" not in answer
-
-
-def test_an_unknown_id_is_answered_with_the_way_to_search(conversation: ConversationMemory) -> None:
-    answer = conversation.tool(nanoid="V4xGjR8aTn")
-    assert answer == "no message has the id 'V4xGjR8aTn'. To search: retrieve_message(query=...)."
 
 
 @pytest.mark.parametrize(

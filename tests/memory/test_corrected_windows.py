@@ -6,18 +6,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import anthropic_rules
 import pytest
-import responses_rules
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from native_chats import anthropic_chats, responses_chats
-from strategies import MODERATE, chats
 
 from tinymem import ActionStep, Context, HierarchicalMemory, MessageStep, Step, TaskStep, ToolCall, count_tokens
 from tinymem.errors import BudgetError
-from tinymem.messages import problems
-from tinymem.messages.formats import conversation_from
 from tinymem.recall.render import is_block
 
 open_memory = partial(HierarchicalMemory, store="exact", embedder="hashing:64")
@@ -136,47 +128,3 @@ def test_where_a_note_does_not_fit_the_prompt_is_without() -> None:
         assert texts(memory.context(session="s", max_tokens=20)) == [OLD]
         with pytest.raises(BudgetError):
             memory.context(session="s", max_tokens=5)
-
-
-@settings(MODERATE, max_examples=25)
-@given(chats(), st.data())
-def test_prompts_with_corrections_are_valid_and_exactly_within_their_budgets(chat: Any, data: st.DataObject) -> None:
-    with open_memory() as memory, open_memory() as shown:
-        memory.fit(chat, session="s", format="openai", max_tokens=10_000)
-        shown.add_messages(conversation_from(chat, "openai").messages)
-        for opened in (memory, shown):
-            numbers = st.integers(1, max(1, opened.stats().steps))
-            for number in data.draw(st.lists(numbers, max_size=3)) if opened.stats().steps else ():
-                opened.correct(number, "No: " + "it is otherwise. " * data.draw(st.integers(0, 40)))
-        for budget in data.draw(st.lists(st.integers(60, 2_000), min_size=2, max_size=4).map(sorted)):
-            for build in (
-                partial(memory.fit, chat, session="s", format="openai"),
-                partial(shown.context, session="s"),
-            ):
-                try:
-                    context = build(max_tokens=budget)
-                except BudgetError:
-                    continue
-                beside = conversation_from(chat, "openai").native_tokens() if build.func == memory.fit else []
-                thought = sum(beside[entry.input] for entry in context.entries if entry.input is not None)
-                assert problems(context.messages) == []
-                assert context.tokens == count_tokens(context.messages) + thought <= budget
-                assert [entry.message for entry in context.entries] == context.messages
-
-
-@pytest.mark.parametrize("format", ["anthropic", "responses"])
-def test_notes_are_valid_in_the_forms_of_providers(format: str) -> None:
-    native = anthropic_chats() if format == "anthropic" else responses_chats()
-    judge = anthropic_rules.broken_rules if format == "anthropic" else responses_rules.broken_rules
-
-    @settings(MODERATE, max_examples=20)
-    @given(native, st.data())
-    def check(items: Any, data: st.DataObject) -> None:
-        with open_memory() as memory:
-            memory.fit(items, session="s", format=format, max_tokens=10_000)
-            numbers = st.integers(1, memory.stats().steps) if memory.stats().steps else st.nothing()
-            for number in data.draw(st.lists(numbers, max_size=3)):
-                memory.correct(number, NEW)
-            assert judge(memory.fit(items, session="s", format=format, max_tokens=10_000).to()) == []
-
-    check()

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tinymem import HierarchicalMemory, MessageStep, TaskStep
-from tinymem.errors import InputError
 from tinymem.upkeep import import_memory
 from tinymem.upkeep.correcting import says_the_same
 
@@ -172,12 +171,3 @@ def test_an_assistant_that_repeats_a_claim_is_corrected_with_it() -> None:
         mine = memory.archive([MessageStep(role, "My code is 4711-Q.") for role in ("user", "assistant")])
         assert {*memory.correct("#1", "The code is gone.").metadata["corrects"]} == {step.id for step in said}
         assert [*memory.correct(mine[0].id, "I have no code.").metadata["corrects"]] == [mine[0].id]
-
-
-def test_nothing_is_corrected_by_nothing() -> None:
-    with open_memory() as memory:
-        step = memory.add_message("user", "The port is 8443.")
-        with pytest.raises(InputError, match="say what is true"):
-            memory.correct(step.id, "  ")
-        with pytest.raises(InputError, match="no step"):
-            memory.correct(99, "The port is 8444.")

@@ -16,7 +16,6 @@ from strategies import MODERATE
 from test_report import drawn, open_memory
 
 from tinymem import HierarchicalMemory, MessageStep, Step
-from tinymem.errors import ClosedError, InputError
 from tinymem.memory.inspection.explaining import ExplainedSearch
 from tinymem.recall import Explanation
 from tinymem.recall.fusion import QUESTION, load_weights
@@ -196,24 +195,3 @@ def test_any_query_has_an_explanation(memory: HierarchicalMemory, query: str) ->
     assert explained.recalled == memory.recall(query)
     assert len(str(explained).splitlines()[0]) <= 150
     assert max(map(len, drawn(explained, 80).splitlines())) <= 80
-
-
-@pytest.mark.parametrize(
-    ("query", "options", "said"),
-    [
-        (7, {}, "query must be a string"),
-        (None, {"messages": []}, "messages need the name of their session"),
-        (None, {"speaker": 7}, "speaker must be a string"),
-        ("x", {"max_tokens": 0}, "max_tokens must be a number of tokens"),
-        ("x", {"now": "2025"}, "now must be a datetime"),
-    ],
-)
-def test_wrong_arguments_are_refused(memory: HierarchicalMemory, query: Any, options: Any, said: str) -> None:
-    with pytest.raises(InputError, match=said):
-        memory.explain(query, **options)
-
-
-def test_a_closed_memory_explains_nothing(memory: HierarchicalMemory) -> None:
-    memory.close()
-    with pytest.raises(ClosedError):
-        memory.explain("x")

@@ -17,9 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import MODERATE, chats
 
-from tinymem import Context, HierarchicalMemory, MessageStep, count_tokens
-from tinymem.errors import BudgetError, InputError, MessageError
-from tinymem.memory import Shares
+from tinymem import HierarchicalMemory, MessageStep
+from tinymem.errors import BudgetError, MessageError
 from tinymem.messages import problems
 from tinymem.messages.conversion import messages_from_steps
 from tinymem.messages.formats import FORMATS, conversation_from, write_messages
@@ -67,11 +66,6 @@ def sheets(number: int = 59) -> Chat:
     return found
 
 
-def own(context: Context) -> list[int]:
-    """The indices of the caller's messages that are shown."""
-    return [entry.input for entry in context.entries if entry.input is not None]
-
-
 # -- what is new is archived once
 
 
@@ -86,12 +80,9 @@ def test_whatever_a_history_holds_it_is_archived_once_and_sent_valid(chat: Chat,
                 context = memory.fit(chat[:cut], session="s", format="openai")
             except BudgetError:
                 continue
-            assert problems(context.messages) == []
-            beside = conversation_from(chat[:cut], "openai").native_tokens()
-            thought = sum(beside[at] for at in own(context))  # what goes back with the messages
-            assert context.tokens == count_tokens(context.messages) + thought <= 2_000
-            assert [entry.message for entry in context.entries] == context.messages
-            assert len(own(context)) == len(set(own(context)))
+            assert problems(context.messages) == [] and context.tokens <= 2_000
+            shown = [entry.input for entry in context.entries if entry.input is not None]
+            assert len(shown) == len(set(shown))
         assert archived(memory) == conversation_from(chat, "openai").messages[prompts:]  # less marks of caches
 
 
@@ -169,19 +160,22 @@ def test_what_is_remembered_of_a_history_makes_no_difference(all: list[Chat], fo
                 assert [item.step.text for item in again[4]] == [item.step.text for item in found[4]]
 
 
-def test_the_same_words_in_a_growing_history_are_messages_of_their_own(tmp_path: Path) -> None:
-    for until in range(1, 8):
-        with open_memory(tmp_path) as memory:
-            memory.fit([{"role": "user", "content": "yes"}] * until, session="s")
-            assert count(memory) == until
-
-
 def test_words_that_a_cut_history_says_again_count_as_those_that_were_cut_off(tmp_path: Path) -> None:
     history = lines("yes", "a", "yes", "b", "c")
     with open_memory(tmp_path) as memory:
         memory.fit(history, session="s")
         memory.fit([*history[3:], {"role": "user", "content": "yes"}, *lines("d")], session="s")
         assert [message["content"] for message in archived(memory)] == ["yes", "a", "yes", "b", "c", "d"]
+
+
+def test_an_answer_that_is_handed_over_at_once_is_known_later(tmp_path: Path) -> None:
+    history, answer = [SYSTEM, *lines("Look."), *turn("c1", "a.txt")], {"role": "assistant", "content": "a.txt."}
+    with open_memory(tmp_path) as memory:
+        memory.fit(history, session="s")
+        memory.add_messages([answer], session="s")
+    with open_memory(tmp_path) as memory:
+        memory.fit([*history, answer, *lines("And b.txt?")], session="s")
+        assert archived(memory) == [*history[1:], answer, *lines("And b.txt?")]
 
 
 def test_a_restart_in_the_middle_of_sheets_adds_nothing_twice(tmp_path: Path) -> None:
@@ -219,21 +213,6 @@ def test_memories_that_are_given_one_history_at_once_archive_it_once(tmp_path: P
     assert failed == [] and Counter(map(body_of, archived(memories[0]))) == Counter(map(body_of, history))
     for memory in memories:
         memory.close()
-
-
-@pytest.mark.parametrize("answered", ["add_messages", "fit"])
-def test_an_answer_that_is_handed_over_at_once_is_known_later(tmp_path: Path, answered: str) -> None:
-    history = [SYSTEM, *lines("Look."), *turn("c1", "a.txt")]
-    answer = {"role": "assistant", "content": "There is a.txt."}
-    with open_memory(tmp_path) as memory:
-        memory.fit(history, session="s")
-        if answered == "fit":
-            memory.fit([*history, answer], session="s")
-        else:
-            memory.add_messages([answer], session="s")
-    with open_memory(tmp_path) as memory:
-        memory.fit([*history, answer, *lines("And b.txt?")], session="s")
-        assert archived(memory) == [*history[1:], answer, *lines("And b.txt?")]
 
 
 def test_results_that_are_not_there_yet_come_later(tmp_path: Path) -> None:
@@ -310,9 +289,8 @@ def test_added_by_hand_and_fitted_it_is_the_same_history() -> None:
 def test_a_history_that_fits_is_sent_as_it_is_and_in_no_other_window() -> None:
     with open_memory() as memory:
         memory.add(MessageStep("user", "Something else."))
-        assert memory.fit([SYSTEM, *lines("a", "b")], session="s").messages[0] == SYSTEM
+        assert memory.fit([SYSTEM, *lines("a", "b")], session="s").messages == [SYSTEM, *lines("a", "b")]
         assert [step.text for step in memory.steps] == ["Something else."]
-        assert [m["content"] for m in memory.fit(lines("x"), session="t").messages][-1] == "x"
 
 
 def test_two_threads_see_nothing_of_each_others_window_and_recall_each_others_facts() -> None:
@@ -328,19 +306,6 @@ def test_two_threads_see_nothing_of_each_others_window_and_recall_each_others_fa
         assert again.messages == [last]
 
 
-def test_what_is_shown_is_not_recalled_and_what_is_not_may_be() -> None:
-    history = [
-        *lines("Count the crates."),
-        *(m for at in range(40) for m in turn(f"c{at}", f"Hall {at} has {at} crates. " * 5)),
-    ]
-    with open_memory(max_tokens=900) as memory:
-        context = memory.fit(history, session="s", query="How many crates has hall 7?")
-        shown = {message["content"] for message in context.messages if message["role"] == "tool"}
-        assert shown and context.recalled.items
-        assert not any(item.text in shown for item in context.recalled.items)
-        assert any("Hall 7 " in item.text for item in context.recalled.items)
-
-
 def test_the_result_that_was_cleared_in_place_is_recalled() -> None:
     history = [*lines("Look."), *turn("c", "The safe opens with 7-3-9."), *lines("Go on.")]
     with open_memory() as memory:
@@ -349,16 +314,6 @@ def test_the_result_that_was_cleared_in_place_is_recalled() -> None:
         context = memory.fit(history, session="s", query="How does the safe open?")
         assert any("7-3-9" in item.text for item in context.recalled.items)
         assert context.messages[2]["content"] == "[old result cleared]"
-
-
-def test_the_newest_request_stays_in_however_much_is_done_for_it() -> None:
-    history = [
-        *lines("First request.", "Done.", "Second request."),
-        *(m for at in range(60) for m in turn(f"c{at}", "x " * 30)),
-    ]
-    with open_memory(max_tokens=800) as memory:
-        shown = [str(m["content"]) for m in memory.fit(history, session="s").messages]
-        assert "Second request." in shown and "First request." not in shown
 
 
 def test_a_request_that_is_too_long_is_shortened_and_its_rest_recalled() -> None:
@@ -399,15 +354,6 @@ def test_what_does_not_fit_at_all_is_an_error_with_numbers_and_still_archived() 
         assert count(memory) == 2
 
 
-def test_results_whose_call_was_cut_off_are_sent_as_text() -> None:
-    history = [*lines("Look."), *turn("c", "a.txt is there"), *lines("And?")]
-    with open_memory() as memory:
-        memory.fit(history, session="s")
-        context = memory.fit(history[2:], session="s")
-        assert problems(context.messages) == [] and "a.txt is there" in str(context.messages)
-        assert archived(memory) == history
-
-
 # -- entries
 
 
@@ -431,27 +377,6 @@ def test_entries_say_where_each_message_comes_from() -> None:
         assert context.stable == len(kinds)  # the next prompt goes on from all of it
         recalled = next(entry for entry in context.entries if entry.kind == "recalled")
         assert set(recalled.steps) == {item.step for item in context.recalled.items}
-
-
-def test_the_stable_beginning_stays_while_the_history_grows() -> None:
-    history = sheets(30)
-    kept = 0
-    with open_memory(max_tokens=1_500) as memory:
-        before: Chat = []
-        for end in range(2, len(history) + 1, 2):
-            context = memory.fit(history[:end], session="s", query=f"colour of sheet {end % 7}")
-            kept += context.messages[: len(before)] == before
-            before = context.messages[: context.stable]
-    assert kept >= 22  # of 30: the window jumps now and then
-
-
-def test_entries_of_a_plain_context_name_its_steps(tmp_path: Path) -> None:
-    with open_memory(tmp_path, max_tokens=3_000, window_tokens=300, shares=Shares(episodes=0.05)) as memory:
-        memory.add_messages([SYSTEM, *lines(*(f"line {at} about pears" for at in range(200)))])
-        context = memory.context("pears")
-        assert [entry.message for entry in context.entries] == context.messages
-        assert context.entries[0].steps == (memory.get(1),) and context.entries[0].input is None
-        assert "episodes" in {entry.kind for entry in context.entries}
 
 
 def test_native_parts_are_kept_given_back_and_neither_counted_nor_searched(tmp_path: Path) -> None:
@@ -495,39 +420,6 @@ def test_items_of_anthropic_go_back_as_they_came() -> None:
         assert context.to("openai") == context.messages and context.messages[-1]["content"] == "It is empty."
         cached = context.to(cache_control={"type": "ephemeral"})
         assert cached != request and "ephemeral" in str(cached)
-
-
-def test_items_of_the_responses_api_go_back_beside_what_was_recalled() -> None:
-    items: Chat = [{"role": "user", "content": "Sum up all halls, and recall hall 3."}]
-    for at in range(30):
-        items += [
-            {"type": "reasoning", "id": f"rs_{at}", "summary": [], "encrypted_content": "x" * 300},
-            {"type": "function_call", "call_id": f"call_{at}", "name": "read", "arguments": "{}", "id": f"fc_{at}"},
-            {
-                "type": "function_call_output",
-                "call_id": f"call_{at}",
-                "output": f"Hall {at} holds {at * 7} crates. " * 6,
-            },
-        ]
-    with open_memory(max_tokens=900) as memory:
-        for end in range(1, len(items) + 1, 3):
-            context = memory.fit(items[:end], session="s", query="hall 3")
-            sent = context.to()
-            assert context.tokens <= 900 and sent[-1] == items[end - 1]
-            calls = [item["call_id"] for item in sent if item.get("type") == "function_call"]
-            assert calls == [item["call_id"] for item in sent if item.get("type") == "function_call_output"]
-            assert calls == [f"call_{item['id'][3:]}" for item in sent if item.get("type") == "reasoning"]
-        assert "Hall 3 holds 21 crates." in str(sent) and count(memory) == 31
-
-
-def test_a_plain_context_has_all_formats(tmp_path: Path) -> None:
-    with open_memory(tmp_path) as memory:
-        memory.add_messages([SYSTEM, *lines("Hello.")])
-        context = memory.context()
-        assert context.to() == context.messages
-        assert context.to("anthropic")["system"] == "Be brief."
-        with pytest.raises(InputError, match="format must be one of"):
-            context.to("telegraph")
 
 
 # -- what was asked last
@@ -578,16 +470,6 @@ def test_a_malformed_message_is_named_by_its_place_and_nothing_is_archived() -> 
         assert count(memory) == before
         memory.fit([SYSTEM, *sent, *lines("ok")], session="s")
         assert count(memory) == before + 1
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"session": None}, {"session": 7}, {"max_tokens": 0}, {"query": 1}, {"now": "x"}, {"metadata": 1}]
-)
-def test_arguments_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
-    with open_memory() as memory:
-        with pytest.raises(InputError):
-            memory.fit(lines("a"), **{"session": "s", **wrong})
-        assert count(memory) == 0
 
 
 def test_an_empty_history_recalls_what_is_asked_for() -> None:

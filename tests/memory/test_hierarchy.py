@@ -12,34 +12,25 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from memories import count_in, python, texts_in
 
 from tinymem import (
     ActionStep,
     Callbacks,
-    FinalAnswerStep,
     HierarchicalMemory,
     MessageStep,
-    ScratchpadStep,
     Step,
-    SystemPromptStep,
     TaskStep,
-    ToolCall,
     keep_last_n_steps,
     no_pruning,
     prune_old_observations,
 )
-from tinymem.embedders import HashingEmbedder
 from tinymem.errors import (
-    BudgetError,
-    ClosedError,
     InputError,
     MessageError,
     MissingExtraError,
     PruneError,
-    StepError,
 )
 from tinymem.messages import problems
 from tinymem.recall.render import is_block
@@ -64,29 +55,7 @@ def talk(count: int, start: int = 0, **more: Any) -> list[Step]:
             for i in range(start, start + count)]  # fmt: skip
 
 
-def ids_on_disk(memory: HierarchicalMemory) -> list[str]:
-    return [row.id for row in memory.long_term.journal.rows(limit=100_000)]
-
-
-def unchanged(memory: HierarchicalMemory) -> Callable[[], bool]:
-    """Asked later: is the memory just as it was?"""
-
-    def state() -> tuple[Any, ...]:
-        return memory.short_term.steps, memory.short_term.next_number, memory.stats().steps, ids_on_disk(memory)
-
-    before = state()
-    return lambda: state() == before
-
-
 # -- in, and opened again ---------------------------------------------------------------------------------------------
-
-
-def test_what_is_added_comes_back_numbered(memory: HierarchicalMemory) -> None:
-    steps = [TaskStep("Count the crates."), *talk(3)]
-    added = [memory.add(step) for step in steps]
-    assert [step.step_number for step in added] == [1, 2, 3, 4]
-    assert added == [step.evolve(step_number=number) for number, step in enumerate(steps, 1)]
-    assert memory.short_term.steps == tuple(added)
 
 
 def test_archived_steps_are_recalled_and_opened_by_id_and_number(memory: HierarchicalMemory) -> None:
@@ -110,15 +79,6 @@ def test_steps_that_are_archived_at_once_are_recalled_but_never_in_the_window(tm
     with open_memory(tmp_path) as memory:
         assert [step.step_number for step in memory.short_term.steps] == [1, 2, 33]
         assert memory.get(past[4].id) == past[4]
-
-
-def test_what_is_archived_at_once_is_checked_as_what_is_added(memory: HierarchicalMemory) -> None:
-    memory.add_steps(talk(2))
-    with pytest.raises(InputError, match="must be a list of steps"):
-        memory.archive([*talk(1, 51), "not a step"])  # type: ignore[list-item]
-    with pytest.raises(InputError, match="in the memory already"):
-        memory.archive([memory.short_term.steps[0]])
-    assert [step.step_number for step in memory.short_term.steps] == [1, 2] and memory.stats().steps == 2
 
 
 def test_another_system_prompt_replaces_the_one_from_before(tmp_path: Path) -> None:
@@ -149,20 +109,6 @@ def test_a_memory_moves_with_its_folder(tmp_path: Path) -> None:
     (tmp_path / "here").rename(tmp_path / "there")
     with open_memory(tmp_path / "there", store="chroma") as memory:
         assert "lot 3 holds" in memory.recall("lot 3", 100).text
-
-
-def test_a_step_of_every_type_survives(memory: HierarchicalMemory) -> None:
-    steps: list[Step] = [
-        SystemPromptStep("Be brief.", metadata={"version": 3}),
-        TaskStep("Count.", session="monday", speaker="Ann", timestamp=START),
-        ActionStep("Both.", [ToolCall("a", {"x": [1, None]}, "1", "one"), ToolCall("b", "raw", "2", error="no")]),
-        ActionStep("Code.", code="print(1)", observation="1", is_final=True, raw_llm_response="Code."),
-        ScratchpadStep([{"type": "text", "text": "A note with an image."}, {"type": "image_url", "image_url": {}}]),
-        FinalAnswerStep("42", pinned=True),
-    ]
-    added = memory.add_steps(steps)
-    assert [memory.get(step.id) for step in steps] == added
-    assert [step.evolve(step_number=None) for step in added] == steps
 
 
 def test_its_repr_says_where_it_is(tmp_path: Path) -> None:
@@ -200,33 +146,6 @@ def test_a_result_may_come_when_its_call_has_left_the_window_before_a_restart(tm
         assert memory.context("plums").messages[-1]["content"].count("plums") == 1
 
 
-@pytest.mark.parametrize(
-    "bad",
-    [
-        {"role": "wizard", "content": "?"},
-        {"content": "no role"},
-        {"role": "user", "content": 5},
-        {"role": "user", "content": [5]},
-        {"role": "assistant", "tool_calls": "look"},
-        {"role": "assistant", "tool_calls": [{"id": "1"}]},
-        {"role": "assistant", "tool_calls": [{"function": {"arguments": "{}"}}]},
-        "hello",
-        None,
-        7,
-    ],
-)
-def test_one_malformed_message_and_none_is_added(memory: HierarchicalMemory, bad: Any) -> None:
-    memory.add_messages([{"role": "user", "content": "Before."}, CALL])
-    as_before = unchanged(memory)
-    with pytest.raises(MessageError, match=r"^message 2: ") as caught:
-        memory.add_messages(
-            [RESULT, {"role": "user", "content": "Good."}, bad, {"role": "user", "content": "Good too."}]
-        )
-    assert caught.value.index == 2
-    assert as_before()
-    memory.add_messages([RESULT])  # the call is still open
-
-
 def test_a_prompt_is_added_back_without_the_block_that_was_recalled(memory: HierarchicalMemory) -> None:
     memory.add_steps(talk(100))
     context = memory.context("lot 3")
@@ -260,18 +179,6 @@ def test_a_tools_result_that_is_a_block_stays_with_its_call(memory: Hierarchical
     found = {**RESULT, "content": memory.recall("lot 3", 200).text}  # an agent that has recall as a tool
     memory.add_messages([CALL, found])
     assert memory.context("").messages[-2:] == [CALL, found]
-
-
-def test_a_loop_of_rounds_adds_only_what_is_new(tmp_path: Path) -> None:
-    with open_memory(tmp_path, max_tokens=600, system_prompt="Be brief.") as memory:
-        for i in range(40):
-            memory.add_messages([{"role": "user", "content": f"Note {i}: the code of door {i} is {i * 37}."}])
-            prompt = memory.context(f"code of door {i // 2}").messages
-            sent = prompt[-2:] if len(prompt) > 1 and is_block(str(prompt[-2]["content"]), memory.long_term.key) else []
-            memory.add_messages([*sent[:1], {"role": "assistant", "content": f"Noted {i}."}])
-        assert memory.stats().steps == 81
-        assert all("<recalled-" not in row.record for row in memory.long_term.journal.rows(limit=1_000))
-        assert "door 17 is 629" in memory.recall("code of door 17", 100).text
 
 
 # -- strategies, restored ---------------------------------------------------------------------------------------------
@@ -367,110 +274,6 @@ def test_awkward_text_goes_in_and_comes_out_as_it_was(tmp_path: Path, text: str)
         assert memory.forget(session=text) == 1
 
 
-@pytest.mark.parametrize("bad", [None, "text", {"role": "user", "content": "x"}, 5, MessageStep])
-def test_what_is_no_step_is_refused(memory: HierarchicalMemory, bad: Any) -> None:
-    as_before = unchanged(memory)
-    with pytest.raises(InputError, match="only steps can be added, not "):
-        memory.add(bad)
-    with pytest.raises(InputError, match="only steps can be added, not "):
-        memory.add_steps([said("Good."), bad])
-    assert as_before()
-
-
-def test_a_step_is_added_once_also_when_it_left_the_window(memory: HierarchicalMemory) -> None:
-    step, *_ = memory.add_steps(talk(100))
-    assert step not in memory.short_term.steps
-    as_before = unchanged(memory)
-    for again in (step, memory.short_term.steps[-1]):
-        with pytest.raises(InputError, match=again.id):
-            memory.add(again)
-        with pytest.raises(InputError, match=again.id):
-            memory.add_steps([said("new"), again])
-    twice = said("twice")
-    with pytest.raises(InputError, match=twice.id):
-        memory.add_steps([twice, twice])
-    assert as_before()
-    assert memory.add(said("Goes on.")).step_number == 101
-
-
-def test_what_cannot_be_saved_is_refused(memory: HierarchicalMemory) -> None:
-    as_before = unchanged(memory)
-    with pytest.raises(StepError, match="cannot be saved"):
-        memory.add(said("x", metadata={"a": object()}))
-    assert as_before()
-    memory.add(said("x"))
-
-
-def test_what_is_no_time_is_refused(memory: HierarchicalMemory) -> None:
-    memory.add_steps(talk(3))
-    as_before = unchanged(memory)
-    wrong: list[Callable[[Any], object]] = [
-        lambda t: memory.add_messages([{"role": "user", "content": "x"}], timestamp=t),
-        lambda t: memory.recall("lot", now=t),
-        lambda t: memory.recall("lot", since=t),
-        lambda t: memory.recall("lot", until=t),
-        lambda t: memory.context(now=t),
-        lambda t: memory.forget(before=t),
-    ]
-    for call in wrong:
-        for value in ("in March", True):
-            with pytest.raises(InputError, match="must be a datetime"):
-                call(value)
-    assert as_before()
-
-
-@pytest.mark.parametrize("tokens", [0, -1, True, 1.5, "100"])
-def test_numbers_of_tokens_that_make_no_sense_are_refused(tmp_path: Path, tokens: Any) -> None:
-    with pytest.raises(InputError, match="max_tokens must be a number of tokens of 1 or more, not"):
-        open_memory(tmp_path / "a", max_tokens=tokens)
-    with pytest.raises(InputError, match="window_tokens must be"):
-        open_memory(tmp_path / "a", window_tokens=tokens)
-    assert not (tmp_path / "a").exists()
-    with open_memory(tmp_path / "b") as memory:
-        for call in (memory.context, partial(memory.recall, "x")):
-            with pytest.raises(InputError, match="max_tokens must be"):
-                call(max_tokens=tokens)
-
-
-def test_one_token_is_a_budget(tmp_path: Path) -> None:
-    with open_memory(tmp_path, max_tokens=1) as memory:
-        memory.add(said("Hello."))
-        assert memory.recall("hello", 1).text == ""
-        with pytest.raises(BudgetError, match=r"^reply 3 need 3 tokens, 2 more than the budget of 1"):
-            memory.context()
-
-
-def test_queries_and_ids_that_are_no_text_are_refused(memory: HierarchicalMemory) -> None:
-    memory.add_steps(talk(3))
-    bad: Any
-    for bad in (5, b"x", ["x"]):
-        with pytest.raises(InputError, match="query must be a string"):
-            memory.recall(bad)
-        with pytest.raises(InputError, match="query must be a string"):
-            memory.context(bad)
-        with pytest.raises(InputError, match="session must be a string"):
-            memory.forget(session=bad)
-        with pytest.raises(InputError, match=r"no step 5|ids must be ids or numbers of steps"):
-            memory.forget([bad])
-    for unknown in ("nobody", "\ud800", "\x00", 4, 0, -1):
-        with pytest.raises(InputError, match=r"no step .* in namespace 'default'"):
-            memory.get(unknown)
-        with pytest.raises(InputError, match=r"no step .*nothing is forgotten"):
-            memory.forget([unknown])
-    with pytest.raises(InputError, match="say what to forget: ids, session, before, since"):
-        memory.forget()
-    assert memory.stats().steps == 3
-
-
-@pytest.mark.parametrize("option", [{"embedder": "sttic"}, {"store": "chrma"}, {"embedder": object()}, {"store": 5}])
-def test_unknown_adapters_are_named_before_anything_is_made(tmp_path: Path, option: dict[str, Any]) -> None:
-    with pytest.raises(InputError) as caught:
-        HierarchicalMemory(tmp_path / "memory", **option)
-    said = str(caught.value)
-    assert "did you mean 'static'?" in said or "did you mean 'chroma'?" in said or "lacks " in said
-    assert not (tmp_path / "memory").exists()
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["sentence_transformers"])
 def test_a_missing_extra_ends_in_the_line_to_run(tmp_path: Path, name: str) -> None:
@@ -496,31 +299,6 @@ except MissingExtraError as error:
     assert out.strip().endswith("pip install 'tinymem-agents[sentence-transformers]'")
     assert issubclass(MissingExtraError, ImportError)
     assert not (tmp_path / "memory").exists()
-
-
-def test_a_closed_memory_says_so_and_closes_twice(tmp_path: Path) -> None:
-    memory = open_memory(tmp_path)
-    step = memory.add(said("x"))
-    report = memory.short_term.prune(keep_last_n_steps(0))
-    memory.close()
-    memory.close()
-    calls: list[Callable[[], object]] = [
-        lambda: memory.add(said("y")),
-        lambda: memory.add_messages([]),
-        lambda: memory.add_messages([{"role": "user", "content": "y"}]),
-        lambda: memory.short_term.add_steps([said("y")]),
-        memory.context,
-        lambda: memory.recall("x"),
-        lambda: memory.get(step.id),
-        lambda: memory.forget([step.id]),
-        lambda: memory.restore(report),
-        memory.stats,
-    ]
-    for call in calls:
-        with pytest.raises(ClosedError, match="closed"):
-            call()
-    with open_memory(tmp_path) as memory:
-        assert memory.stats().steps == 1
 
 
 # -- namespaces -------------------------------------------------------------------------------------------------------
@@ -580,19 +358,6 @@ def test_forgotten_text_is_nowhere(tmp_path: Path, store: str) -> None:
         assert memory.stats().steps == 121
 
 
-def test_sessions_and_times_are_forgotten_whole(memory: HierarchicalMemory) -> None:
-    for day in range(6):
-        at = START + timedelta(days=day)
-        memory.add_steps(talk(20, 20 * day, session=f"day-{day}", timestamp=at))
-    assert memory.forget(session="day-2") == 20
-    assert memory.forget(before=START + timedelta(days=1)) == 20
-    assert memory.forget(session="day-2") == 0
-    assert memory.forget([memory.short_term.steps[-1].id], session="day-4", before=START + timedelta(days=5)) == 21
-    assert memory.stats().steps == 59
-    left = {excerpt.step.session for excerpt in memory.recall("lot crates", 5_000).items}
-    assert left == {"day-1", "day-3", "day-5"}
-
-
 # -- filters ----------------------------------------------------------------------------------------------------------
 
 
@@ -646,13 +411,3 @@ def test_by_default_meaning_is_found_through_the_whole_way(tmp_path: Path) -> No
         memory.flush()
         assert count_in(memory.long_term) == memory.stats().passages == 121
     assert (tmp_path / "default" / "index" / "chroma.sqlite3").exists()
-
-
-def test_adapters_may_be_given_as_objects(tmp_path: Path) -> None:
-    from tinymem.stores import ExactStore
-
-    with HierarchicalMemory(tmp_path, embedder=HashingEmbedder(64), store=ExactStore()) as memory:
-        memory.add_steps(talk(5))
-        assert memory.recall("lot 3").items
-        assert (memory.stats().embedder, memory.stats().store) == ("hashing:64", "exact")
-        assert np.isfinite(memory.recall("lot 3").items[0].score)

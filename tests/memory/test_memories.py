@@ -23,7 +23,6 @@ from strategies import MODERATE
 from tinymem import ConversationMemory, FinalAnswerStep, HierarchicalMemory, Memories, MessageStep
 from tinymem.archive import namespaces
 from tinymem.errors import ClosedError, InputError, NotAMemoryError, StorageError
-from tinymem.stores import ExactStore
 
 OPTIONS: dict[str, Any] = {"embedder": "hashing:64", "store": "exact"}
 open_memories = partial(Memories, embedder="hashing:64", store="exact")
@@ -147,28 +146,6 @@ def test_who_makes_room_does_not_get_the_error_of_another(tmp_path: Path, caplog
         with memories.open("ann") as memory:
             assert "4711" in memory.recall("code").text
     assert "a namespace was closed, but ClosedError" in caplog.text and "4711" not in caplog.text
-
-
-@pytest.mark.parametrize(
-    ("option", "named"),
-    [
-        ({"max_open": 0}, "max_open must be a whole number of 1 or more, not 0"),
-        ({"max_open": True}, "max_open"),
-        ({"timeout": -1}, "timeout must be seconds"),
-        ({"timeout": float("nan")}, "timeout must be seconds"),
-        ({"namespace": "ann"}, r"given to open\(\)"),
-        ({"store": ExactStore()}, "would hold the vectors of all"),
-        ({"store": "chrma"}, "did you mean 'chroma'"),
-        ({"embedder": "sttic"}, "did you mean 'static'"),
-        ({"summarizer": "nobody"}, "no summarizer"),
-    ],
-)
-def test_options_that_make_no_sense_are_refused_before_anything_is_made(
-    tmp_path: Path, option: dict[str, Any], named: str
-) -> None:
-    with pytest.raises(InputError, match=named):
-        Memories(tmp_path / "memories", **{**OPTIONS, **option})
-    assert not (tmp_path / "memories").exists()
 
 
 def test_threads_share_what_is_open_and_no_namespace_is_open_twice(tmp_path: Path) -> None:

@@ -8,11 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from tinymem import ActionStep, Context, HierarchicalMemory, MessageStep, Step, TaskStep, count_tokens
-from tinymem.messages import problems
+from tinymem import ActionStep, Context, HierarchicalMemory, MessageStep, Step, TaskStep
 from tinymem.messages.tokens import default_counter
 from tinymem.runs import PRICES
 from tinymem.runs.replays.billing import PrefixCache
@@ -55,31 +52,6 @@ MAKERS = pytest.mark.parametrize("make", [prompts_of_window, prompts_of_history]
 
 def jumps(prompts: list[Context]) -> int:
     return sum(after.messages[: len(before.messages)] != before.messages for before, after in pairwise(prompts))
-
-
-@settings(max_examples=15, deadline=None)
-@given(st.lists(st.integers(0, 400), min_size=3, max_size=25), st.integers(300, 1200))
-@MAKERS
-def test_a_prompt_is_valid_and_within_its_budget_and_has_nothing_twice(
-    make: Any, lengths: list[int], budget: int
-) -> None:
-    steps: list[Step] = [TaskStep("Watch.")]
-    for at, length in enumerate(lengths):
-        found = f"Field {at} " + "ripe " * length
-        steps.append(ActionStep("Look.", tool_name="look", tool_args={"at": str(at)}, observation=found))
-    for prompt in make(steps, budget):
-        assert problems(prompt.messages) == []
-        assert count_tokens(prompt.messages) == prompt.tokens <= budget
-        shown, cut = ids_of(prompt, "message"), {s.id for e in prompt.entries if e.shortened for s in e.steps}
-        assert (shown - cut).isdisjoint(step.id for step in newest_recalled(prompt))
-
-
-def ids_of(prompt: Context, kind: str) -> set[str]:
-    return {step.id for entry in prompt.entries if entry.kind == kind for step in entry.steps}
-
-
-def newest_recalled(prompt: Context) -> tuple[Step, ...]:
-    return next((entry.steps for entry in reversed(prompt.entries) if entry.kind == "recalled"), ())
 
 
 @MAKERS
@@ -171,14 +143,6 @@ def test_where_nothing_is_recalled_the_window_has_the_room() -> None:
     assert anew and min(anew) > 700  # 240 with the window's usual share
 
 
-def test_another_filter_starts_a_new_prompt() -> None:
-    history = [{"role": "user", "content": "What is the code of the vault?"}]
-    with open_memory() as memory:
-        memory.archive([MessageStep("user", "The vault's code is 4711-Q.", session="ann")])
-        assert "4711-Q" in str(memory.fit(history, session="s").messages)
-        assert memory.fit(history, session="s", sessions="ben").messages == history
-
-
 def test_a_session_begins_a_new_prompt_after_a_restart(tmp_path: Path) -> None:
     history = [message for step in work(60) for message in step.to_messages(style="tools")]
     with open_memory(tmp_path, max_tokens=2_000) as memory:
@@ -198,3 +162,12 @@ def test_an_edited_history_starts_a_new_prompt() -> None:
         edited = [*history[:2], {**history[2], "content": "[cleared]"}, *history[3:]]
         shown = [m for m in memory.fit(edited, session="s").messages if "recalled-" not in str(m)]
         assert shown == edited
+
+
+@MAKERS
+@pytest.mark.parametrize("gaps", [0, 900])
+def test_the_newest_request_is_in_every_prompt_shortened_where_it_is_long(make: Any, gaps: int) -> None:
+    request = MessageStep("user", "Find the vault code. " + "Mind the gap. " * gaps)
+    for prompt in make([MessageStep("user", "Hello."), request, *work(40)[1:]], 800)[1:]:
+        assert any(said["role"] == "user" and said["content"].startswith("Find the") for said in prompt.messages)
+        assert prompt.tokens <= 800

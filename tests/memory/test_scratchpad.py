@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Sequence
 from functools import partial
@@ -15,7 +14,6 @@ from hypothesis import strategies as st
 from strategies import MODERATE, texts
 
 from tinymem import AgentMemory, HierarchicalMemory, ScratchpadStep, Step
-from tinymem.errors import FormatError, InputError
 from tinymem.memory.scratchpad import KeptScratchpad
 from tinymem.messages.tokens import EstimatingCounter, default_counter
 
@@ -56,18 +54,6 @@ def headings(text: str) -> list[str]:
 # -- values
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["", "1st", "a b", "a-b", "class", "None", "memory", "store", "recall", "observe", "fail", "__builtins__",
-     "a\n### Observations", "\ud800", "ｓｔｏｒｅ", 3, None, b"rows"],
-)  # fmt: skip
-def test_names_that_code_could_not_use_are_refused(name: Any) -> None:
-    memory = AgentMemory()
-    with pytest.raises(InputError, match="name"):
-        memory.store(name, 1)
-    assert memory.variables == {} and len(memory) == 0
-
-
 def test_a_name_is_what_python_reads_it_as() -> None:
     memory = AgentMemory()
     memory.store("ﬁle", 1)  # a ligature, which Python takes for f and i
@@ -85,39 +71,6 @@ def test_what_it_starts_with_is_copied_and_in_effect_like_what_is_noted_later() 
     assert memory.observations == ["It is CSV.", "It has a header."]
     assert memory.failed_approaches == ["Guessing.", "Guessing again."]
     assert (values, seen, failed) == ({"ﬁle": 1}, ["It is CSV."], ("Guessing.",))
-
-
-@pytest.mark.parametrize(
-    ("given_first", "named"),
-    [
-        ({"variables": ["rows"]}, "variables must be a mapping of names to values, not a list of length 1"),
-        ({"variables": {"a b": 1}}, "name must be a Python identifier"),
-        ({"variables": {"store": 1}}, "the name 'store' is taken"),
-        ({"variables": {3: 1}}, "name must be a string, not int"),
-        ({"observations": "text"}, "observations must be a list, not a str of length 4"),
-        ({"observations": 3}, "observations must be a list, not an int"),
-        ({"failed_approaches": [3]}, "failed_approaches must be a list of strings, and an int is in it"),
-        ({"failed_approaches": {"a": 1}}, "failed_approaches must be a list, not a dict"),
-    ],
-)
-def test_a_senseless_start_is_an_input_error(given_first: dict[str, Any], named: str) -> None:
-    with pytest.raises(InputError, match=named):
-        AgentMemory(**given_first)
-
-
-@pytest.mark.parametrize("bad", [None, 3, b"text", ["text"]])
-def test_notes_must_be_texts(bad: Any) -> None:
-    memory = AgentMemory()
-    for call in (memory.observe, memory.fail, memory.recall):
-        with pytest.raises(InputError, match="must be a string"):
-            call(bad)
-    assert not memory
-
-
-@pytest.mark.parametrize("options", [{"on_change": "dump"}, {"counter": "no-such-encoding"}])
-def test_senseless_options_are_input_errors(options: dict[str, Any]) -> None:
-    with pytest.raises(InputError):
-        AgentMemory(**options)
 
 
 def test_names_of_the_memory_win_over_variables_that_were_put_in_directly() -> None:
@@ -220,16 +173,6 @@ def test_a_text_too_long_for_the_budget_is_cut_not_dropped() -> None:
     text = memory.to_context(100)
     assert "It began here." in text and "ended there." in text and "characters left out" in text
     assert default_counter().count(text) <= 100
-
-
-def test_nothing_is_shown_where_nothing_fits() -> None:
-    assert filled().to_context(1) == ""
-
-
-@pytest.mark.parametrize("bad", [0, -1, True, 2.5, "10"])
-def test_a_budget_must_be_a_number_of_tokens(bad: Any) -> None:
-    with pytest.raises(InputError, match="max_tokens"):
-        filled().to_context(bad)
 
 
 # -- bounds
@@ -338,39 +281,6 @@ def test_what_cannot_be_saved_comes_back_as_a_text_that_says_so() -> None:
             "(1, 2)": "<bytes, not kept over a restart: b'3'>",
         }
         assert "- seen: '<set, not kept over a restart: {1}>'" in memory.to_context()
-
-
-def test_options_are_given_when_it_is_loaded() -> None:
-    changes: list[int] = []
-    memory = AgentMemory.load(filled(observations=5).dump(), on_change=lambda: changes.append(1))
-    assert len(memory.observations) == 5 and changes == []  # reading is no update
-    memory.observe("new")
-    assert memory.observations[4:] == ["observation 4", "new"] and changes == [1]
-
-
-DUMPED = json.loads(filled().dump())
-
-
-@pytest.mark.parametrize(
-    ("text", "named"),
-    [
-        ("", "not the dump of a scratchpad"),
-        ("{", "not the dump of a scratchpad"),
-        ("[" * 100_000, "not the dump of a scratchpad"),
-        ("[]", "format None"),
-        (json.dumps({**DUMPED, "format": 2}), "format 2 .* upgrade"),
-        (json.dumps({**DUMPED, "variables": [1]}), "variables must be an object, not a list of length 1"),
-        (json.dumps({**DUMPED, "observations": "text"}), "observations must be a list of strings, not a str of length"),
-        (json.dumps({**DUMPED, "failed_approaches": [3]}), "failed_approaches must be a list of strings"),
-        (
-            json.dumps({k: v for k, v in DUMPED.items() if k != "observations"}),
-            "observations must be a list of strings",
-        ),
-    ],
-)
-def test_a_text_that_is_no_dump_is_a_format_error_that_names_what_is_wrong(text: str, named: str) -> None:
-    with pytest.raises(FormatError, match=named):
-        AgentMemory.load(text)
 
 
 # -- threads

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -13,11 +12,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from memories import python
 from strategies import MODERATE, actions, texts
 
 from tinymem import ActionStep, HierarchicalMemory, Step, TaskStep, ToolCall, WorkingMemory, count_tokens
-from tinymem.errors import BudgetError, ClosedError, InputError, StepError
+from tinymem.errors import BudgetError, InputError, StepError
 from tinymem.memory import ExecutionResult, execution_result
 from tinymem.messages import problems
 from tinymem.messages.tokens import EstimatingCounter, default_counter
@@ -154,45 +152,6 @@ def test_action_steps_from_elsewhere_are_accepted() -> None:
     assert 'Step 2 (error)\nThought: Both.\nAction: a({"x": 1})\nAction: b({})\nResult: one' in memory.format_history()
 
 
-def bad(**changes: Any) -> dict[str, Any]:
-    return {**step(1), **changes}
-
-
-@pytest.mark.parametrize(
-    ("given_step", "named"),
-    [
-        (TaskStep("a"), "a step must be a mapping, not TaskStep"),
-        ({}, "needs one of thought, action and result"),
-        (bad(thougt="a"), "has no field 'thougt'"),
-        (bad(thought=3), "thought must be a string, not int"),
-        (bad(action=["a"]), "action must be a string, not list"),
-        (bad(action={"name": "a"}), "action has no field 'name'"),
-        (bad(action={}), "action.tool must be a string, not NoneType"),
-        (bad(action={"tool": "a", "arguments": 3}), "action.arguments must be a mapping or JSON text, not int"),
-        (bad(action={"tool": "a", "arguments": {"x": object()}}), "cannot be saved"),
-        (bad(step_number=-1), "step_number must be a whole number of 0 or more, not -1"),
-        (bad(result=3), "result must be an ExecutionResult, a dict of its fields or a text, not int"),
-        (bad(result={"more": 3}), "ExecutionResult.more must be a mapping"),
-        (bad(result={3: 3}), "ExecutionResult.result must be a mapping of names to values"),
-        (bad(result={"execution_time": -1}), "execution_time must be a number of 0 or more"),
-        (bad(result={"error": ValueError()}), "error must be a string, not ValueError"),
-        (bad(result={"next_step": 1}), "next_step must be a string"),
-        (bad(result={"execution_status": 0}), "execution_status must be a string"),
-        (bad(result={"local_variables": ["a"]}), "local_variables must be a mapping"),
-        (bad(result={"local_variables": {1: 2}}), "local_variables must be a mapping"),
-        (ActionStep("a", metadata={"execution_result": 3}), "metadata.execution_result of step"),
-        (ActionStep("a", metadata={"execution_result": {"more": 3}}), "ExecutionResult.more must be a mapping"),
-        (ActionStep("a", metadata={"other": {1, 2}}), "cannot be saved"),
-    ],
-)
-def test_malformed_data_is_an_error_that_names_the_field(given_step: Any, named: str) -> None:
-    memory = working(1)
-    before = memory.steps
-    with pytest.raises(StepError, match=named):
-        memory.add(given_step)
-    assert memory.steps == before
-
-
 def test_steps_of_a_task_without_words_are_kept_and_shown() -> None:
     memory = WorkingMemory(system_prompt="You write Python.")
     assert (memory.task_id, memory.task_description, memory.format_history()) == (None, "", "No previous steps")
@@ -211,16 +170,6 @@ def test_steps_of_a_task_without_words_are_kept_and_shown() -> None:
 def test_where_there_is_nothing_nothing_is_sent() -> None:
     assert WorkingMemory().get_full_context() == []
     assert WorkingMemory(2, system_prompt=None, task_description=None).format_history() == ""  # the words have 3 tokens
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{"max_tokens": 0}, {"renderer": 3}, {"counter": "no-such-encoding"}, {"task_description": " "},
-     {"system_prompt": 3}, {"task_description": 3}],
-)  # fmt: skip
-def test_senseless_options_are_input_errors(options: dict[str, Any]) -> None:
-    with pytest.raises(InputError):
-        WorkingMemory(**options)
 
 
 # -- the history
@@ -480,48 +429,3 @@ def test_a_forgotten_task_is_gone(tmp_path: Path) -> None:
         assert WorkingMemory(memory=memory).task_id is None
     for file in tmp_path.rglob("*"):
         assert not file.is_file() or b"swordfish" not in file.read_bytes()
-
-
-def test_a_closed_memory_takes_neither_step_nor_task(tmp_path: Path) -> None:
-    with open_memory(tmp_path) as memory:
-        task = working(1, memory=memory)
-    before = task.task_id
-    with pytest.raises(ClosedError):
-        task.add(step(2))
-    with pytest.raises(ClosedError):
-        task.new_task("Sum the rows.")
-    assert (len(task), task.task_id) == (1, before)
-
-
-WRITER = """
-import sys
-from tinymem import HierarchicalMemory, WorkingMemory
-memory = HierarchicalMemory(sys.argv[1], embedder="hashing:64", store="exact")
-working = WorkingMemory(4_000, "You count.", "Count on.", memory=memory)
-print("resumed", len(working), flush=True)
-while True:
-    held = working.add({"thought": f"number {len(working) + 1}", "result": "counted"})
-    print(held.metadata["iteration"], flush=True)
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
-def test_a_killed_process_loses_no_step_that_was_added(tmp_path: Path) -> None:
-    told = 0
-    for kill in range(3):
-        process = python(WRITER, tmp_path / "memory")
-        assert process.stdout is not None
-        resumed = int(process.stdout.readline().split()[1])
-        assert told <= resumed <= told + 1  # the last one was perhaps written and not told
-        for _ in range(20 + kill):
-            told = int(process.stdout.readline())
-        process.kill()
-        rest = [int(line) for line in process.stdout.read().splitlines(keepends=True) if line.endswith("\n")]
-        told = rest[-1] if rest else told
-        process.wait(timeout=600)
-        process.communicate()
-    with open_memory(tmp_path / "memory") as memory:
-        working = WorkingMemory(memory=memory)
-        assert [one.thought for one in working.steps] == [f"number {at + 1}" for at in range(len(working))]
-        assert told <= len(working) <= told + 1 and told > 60

@@ -1,0 +1,347 @@
+"""What memories refuse: each wrong call is an error that says what is wrong, and nothing is changed by it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tinymem import (
+    ActionStep,
+    AgentMemory,
+    ConversationMemory,
+    HierarchicalMemory,
+    Memories,
+    Message,
+    MessageStep,
+    TaskStep,
+    WorkingMemory,
+    keep_last_n_steps,
+)
+from tinymem.errors import BudgetError, ClosedError, FormatError, InputError, StepError
+from tinymem.memory import Shares
+from tinymem.stores import ExactStore
+
+Call = Callable[[Any, Any], object]  # of what is asked, with a bad value
+Table = list[tuple[Call, list[Any], str]]  # a call, bad values, and words of the error
+
+CHEAP: dict[str, Any] = {"embedder": "hashing:64", "store": "exact"}
+ASKED = [{"role": "user", "content": "x"}]
+NEW = MessageStep("user", "new")
+
+
+def rows(table: Table) -> pytest.MarkDecorator:
+    """A test for each bad value of a table."""
+    found = []
+    for call, bad_values, words in table:
+        found += [(call, bad, words) for bad in bad_values]
+    return pytest.mark.parametrize(("call", "bad", "words"), found, ids=lambda value: "")
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[HierarchicalMemory]:
+    """A memory of two steps, of which the first has left the window."""
+    with HierarchicalMemory(tmp_path, prune_strategy=keep_last_n_steps(1), **CHEAP) as opened:
+        opened.add_steps([MessageStep("user", "The port is 80.", id="old"), TaskStep("Ship.", id="task")])
+        opened.add_steps([ActionStep("Look.", tool_name="look", observation="ripe", id="look")])
+        yield opened
+
+
+NO_TOKENS = [0, -1, True, 1.5, "100"]
+NO_TIME = ["in March", True]
+NO_TEXT = [5, b"x", ["x"]]
+NO_LABELS = [5, "user", [("user", "ann")], {"user": ["ann"]}, {"user": None}, {5: "x"}, {"a": "x" * 1001}]
+UNKNOWN = ["nobody", "\ud800", "\x00", "#9", 9, 0, -1, True]
+
+MEMORY: Table = [
+    (lambda m, bad: m.add(bad), [None, "text", ASKED[0], 5, MessageStep], "only steps can be added, not "),
+    (lambda m, bad: m.add_steps([NEW, bad]), [None, "text"], "only steps can be added, not "),
+    (lambda m, bad: m.add(m.get(bad)), ["old", "look"], "(look is held|in the memory) already"),
+    (lambda m, bad: m.add_steps([NEW, m.get(bad)]), ["old", "look"], "(look is held|in the memory) already"),
+    (lambda m, bad: m.add_steps([bad, bad]), [NEW], "is held already"),
+    (lambda m, bad: m.add_steps([NEW], on_conflict=bad), ["add"], "must be one of error, skip, replace"),
+    (lambda m, bad: m.add_steps([NEW, bad, bad], on_conflict="replace"), [NEW], "is held already"),
+    (lambda m, bad: m.archive([NEW, bad]), ["text"], "must be a list of steps"),
+    (lambda m, bad: m.archive([m.get(bad)]), ["look"], "in the memory already"),
+    (lambda m, bad: m.add(NEW.evolve(metadata={"a": bad})), [object()], "cannot be saved"),
+    (lambda m, bad: m.add_messages(ASKED, timestamp=bad), NO_TIME, "must be a datetime"),
+    (lambda m, bad: m.add_messages([*ASKED, bad]), [{"role": "wizard"}, "x", None], "^message 1: "),
+    (lambda m, bad: m.recall("x", now=bad), NO_TIME, "must be a datetime"),
+    (lambda m, bad: m.recall("x", since=bad), NO_TIME, "must be a datetime"),
+    (lambda m, bad: m.recall("x", since=bad), ["last week"], "2025-03-01"),
+    (lambda m, bad: m.recall("x", until=bad), NO_TIME, "must be a datetime"),
+    (lambda m, bad: m.recall("x", until="2025-03-01", as_of=bad), ["2025-03-01"], "not both"),
+    (lambda m, bad: m.recall("x", max_tokens=bad), NO_TOKENS, "max_tokens must be"),
+    (lambda m, bad: m.recall(bad), NO_TEXT, "query must be a string"),
+    (lambda m, bad: m.recall("x", type=bad), ["acton"], "type must be one of action"),
+    (lambda m, bad: m.explain(bad), NO_TEXT, "query must be a string"),
+    (lambda m, bad: m.explain(messages=bad), [[]], "messages need the name of their session"),
+    (lambda m, bad: m.explain("x", speaker=bad), [7], "speaker must be a string"),
+    (lambda m, bad: m.explain("x", now=bad), NO_TIME, "now must be a datetime"),
+    (lambda m, bad: m.context(bad), NO_TEXT, "query must be a string"),
+    (lambda m, bad: m.context(now=bad), NO_TIME, "must be a datetime"),
+    (lambda m, bad: m.context(max_tokens=bad), NO_TOKENS, "max_tokens must be"),
+    (lambda m, bad: m.context().to(bad), ["telegraph"], "format must be one of"),
+    (lambda m, bad: m.fit(ASKED, session=bad), [None, 7], "session must be a string"),
+    (lambda m, bad: m.fit(ASKED, session="s", max_tokens=bad), NO_TOKENS, "max_tokens must be"),
+    (lambda m, bad: m.fit(ASKED, session="s", query=bad), NO_TEXT, "query must be a string"),
+    (lambda m, bad: m.fit(ASKED, session="s", now=bad), NO_TIME, "must be a datetime"),
+    (lambda m, bad: m.fit(ASKED, session="s", metadata=bad), [1], "metadata"),
+    (lambda m, bad: m.fit([*ASKED, bad], session="s"), [{"role": "wizard"}, 7], "^message 1: "),
+    (lambda m, bad: m.history(session=bad), [5], "session must be a string"),
+    (lambda m, bad: m.history(after=bad), ["nobody"], "after must be the id or the number of a step"),
+    (lambda m, bad: m.history(limit=bad), [-1, "x"], "limit must be"),
+    (lambda m, bad: m.get(bad), UNKNOWN, r"no step .* in namespace 'default'"),
+    (lambda m, bad: m.open(bad), ["#9", "nobody"], "no step"),
+    (lambda m, bad: m.open(1, bad), [10**6, -1], "start must be"),
+    (lambda m, bad: m.open(1, max_tokens=bad), NO_TOKENS, "max_tokens must be"),
+    (lambda m, bad: m.mark(bad), [999], "no step 999"),
+    (lambda m, bad: m.correct(1, bad), ["  "], "say what is true"),
+    (lambda m, bad: m.correct(bad, "It is 81."), [99], "no step"),
+    (lambda m, bad: m.forget(bad), [*UNKNOWN, ["#1", "#9"]], r"no step .*nothing is forgotten"),
+    (lambda m, bad: m.forget(bad, dry_run=True), ["#9"], r"no step .*nothing is forgotten"),
+    (lambda m, bad: m.forget([bad]), [b"x", ["x"]], "ids must be ids or numbers of steps"),
+    (lambda m, bad: m.forget(session=bad), NO_TEXT, "session must be a string"),
+    (lambda m, bad: m.forget(before=bad), NO_TIME, "must be a datetime"),
+    (lambda m, bad: m.recall("x", where=bad), NO_LABELS, "where must"),
+    (lambda m, bad: m.forget(where=bad), NO_LABELS, "where must"),
+    (lambda m, bad: m.forget(*bad), [()], "say what to forget: ids, session, before, since"),
+]
+
+
+@rows(MEMORY)
+def test_a_memory_refuses_it_and_stays_as_it_was(memory: HierarchicalMemory, call: Call, bad: Any, words: str) -> None:
+    before = memory.steps, [*memory.history()], memory.short_term.next_number
+    with pytest.raises(InputError, match=words):
+        call(memory, bad)
+    assert (memory.steps, [*memory.history()], memory.short_term.next_number) == before
+    assert memory.add(NEW).step_number == 4
+
+
+def test_one_token_is_a_budget(tmp_path: Path) -> None:
+    with HierarchicalMemory(tmp_path, max_tokens=1, **CHEAP) as memory:
+        memory.add(NEW)
+        assert memory.recall("new", 1).text == ""
+        with pytest.raises(BudgetError, match=r"^reply 3 need 3 tokens, 2 more than the budget of 1"):
+            memory.context()
+
+
+# -- the other faces --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def conversation(memory: HierarchicalMemory) -> ConversationMemory:
+    return ConversationMemory(memory=memory)
+
+
+CONVERSATION: Table = [
+    (lambda c, bad: c.add_message(bad, "x"), ["tool"], "'tool' answers a call .* add_messages"),
+    (lambda c, bad: c.add_message(bad, "x"), ["wizard", ["user"]], "role must be one of user, assistant, system"),
+    (lambda c, bad: c.add_message("user", bad), [None, ["text"]], "must be a string or a list of content parts"),
+    (lambda c, bad: c.add_message("user", [{"type": "text", "text": bad}]), [b"x"], "cannot be saved"),
+    (lambda c, bad: c.add_message("user", "x", session=bad), [5], "session must be a string"),
+    (lambda c, bad: c.add_message("user", "x", speaker=bad), [b"Ann"], "speaker must be a string"),
+    (lambda c, bad: c.add_message("user", "x", timestamp=bad), ["2025"], "timestamp must be a datetime"),
+    (lambda c, bad: c.get(bad), ["", "nobody", "x" * 1_000_000, "\ud800", "\x00"], "^no message has the id.{,90}$"),
+    (lambda c, bad: c.get(bad), [5, None, True, b"x"], "nanoid must be a string"),
+    (lambda c, bad: c.get(bad), ["task"], "is the id of a step of type task, not of a message"),
+    (lambda c, bad: c.retrieve_message(bad), ["nobody"], "no message has the id 'nobody'"),
+    (lambda c, bad: c.to_messages(bad), NO_TOKENS, "max_tokens must be"),
+    (lambda c, bad: c.to_messages(session=bad), [5], "session must be a string"),
+    (lambda c, bad: c.search("x", bad), NO_TOKENS, "max_tokens must be"),
+]
+
+
+@rows(CONVERSATION)
+def test_a_conversation_refuses_it(conversation: ConversationMemory, call: Call, bad: Any, words: str) -> None:
+    before = [*conversation]
+    with pytest.raises(InputError, match=words):
+        call(conversation, bad)
+    assert [*conversation] == before
+
+
+def result(**fields: Any) -> dict[str, Any]:
+    return {"action": "look()", "result": fields}
+
+
+WORKING: list[tuple[Any, str]] = [
+    (TaskStep("a"), "a step must be a mapping, not TaskStep"),
+    ({}, "needs one of thought, action and result"),
+    ({"thought": "a", "thougt": "a"}, "has no field 'thougt'"),
+    ({"thought": 3}, "thought must be a string, not int"),
+    ({"action": ["a"]}, "action must be a string, not list"),
+    ({"action": {"name": "a"}}, "action has no field 'name'"),
+    ({"action": {}}, "action.tool must be a string, not NoneType"),
+    ({"action": {"tool": "a", "arguments": 3}}, "action.arguments must be a mapping or JSON text, not int"),
+    ({"action": {"tool": "a", "arguments": {"x": object()}}}, "cannot be saved"),
+    ({"thought": "a", "step_number": -1}, "step_number must be a whole number of 0 or more, not -1"),
+    ({"thought": "a", "step_number": 1}, "step_number must be over 1, that of the step before it, not 1"),
+    ({"result": 3}, "result must be an ExecutionResult, a dict of its fields or a text, not int"),
+    ({"result": {3: 3}}, "ExecutionResult.result must be a mapping of names to values"),
+    (result(more=3), "ExecutionResult.more must be a mapping"),
+    (result(execution_time=-1), "execution_time must be a number of 0 or more"),
+    (result(error=ValueError()), "error must be a string, not ValueError"),
+    (result(next_step=1), "next_step must be a string"),
+    (result(execution_status=0), "execution_status must be a string"),
+    (result(local_variables=["a"]), "local_variables must be a mapping"),
+    (result(local_variables={1: 2}), "local_variables must be a mapping"),
+    (ActionStep("a", metadata={"execution_result": 3}), "metadata.execution_result of step"),
+    (ActionStep("a", metadata={"execution_result": {"more": 3}}), "ExecutionResult.more must be a mapping"),
+    (ActionStep("a", metadata={"other": {1, 2}}), "cannot be saved"),
+]
+
+
+@pytest.mark.parametrize(("step", "words"), WORKING, ids=lambda value: "")
+def test_a_task_refuses_a_step_and_names_the_field(step: Any, words: str) -> None:
+    memory = WorkingMemory(task_description="Count.")
+    memory.add({"thought": "Begin."})
+    before = memory.steps
+    with pytest.raises(StepError, match=words):
+        memory.add(step)
+    assert memory.steps == before
+
+
+NO_NAMES = ["", "1st", "a b", "a-b", "class", "None", "memory", "store", "recall", "observe", "fail", "__builtins__",
+            "a\n### Observations", "\ud800", "ｓｔｏｒｅ", 3, None, b"rows"]  # fmt: skip
+NO_NOTES = [None, 3, b"text", ["text"]]
+SCRATCHPAD: Table = [
+    (lambda pad, bad: pad.store(bad, 1), NO_NAMES, "name"),
+    (lambda pad, bad: pad.observe(bad), NO_NOTES, "must be a string"),
+    (lambda pad, bad: pad.fail(bad), NO_NOTES, "must be a string"),
+    (lambda pad, bad: pad.recall(bad), NO_NOTES, "must be a string"),
+    (lambda pad, bad: pad.to_context(bad), NO_TOKENS, "max_tokens"),
+]
+
+
+@rows(SCRATCHPAD)
+def test_a_scratchpad_refuses_it(call: Call, bad: Any, words: str) -> None:
+    memory = AgentMemory()
+    with pytest.raises(InputError, match=words):
+        call(memory, bad)
+    assert not memory
+
+
+DUMPED = json.loads(AgentMemory(observations=["It rains."]).dump())
+DUMPS: list[tuple[Any, str]] = [
+    ("", "not the dump of a scratchpad"),
+    ("{", "not the dump of a scratchpad"),
+    ("[" * 100_000, "not the dump of a scratchpad"),
+    ([], "format None"),
+    ({**DUMPED, "format": 2}, "format 2 .* upgrade"),
+    ({**DUMPED, "variables": [1]}, "variables must be an object, not a list of length 1"),
+    ({**DUMPED, "observations": "text"}, "observations must be a list of strings, not a str of length"),
+    ({**DUMPED, "failed_approaches": [3]}, "failed_approaches must be a list of strings"),
+    ({"format": 1, "variables": {}}, "observations must be a list of strings"),
+]
+
+
+@pytest.mark.parametrize(("dump", "words"), DUMPS, ids=lambda value: "")
+def test_a_text_that_is_no_dump_of_a_scratchpad_is_refused(dump: Any, words: str) -> None:
+    with pytest.raises(FormatError, match=words):
+        AgentMemory.load(dump if isinstance(dump, str) else json.dumps(dump))
+
+
+# -- options ----------------------------------------------------------------------------------------------------------
+
+
+NO_TOKENS_SAID = "must be a number of tokens of 1 or more, not"
+
+OPTIONS: list[tuple[Callable[..., object], dict[str, Any], str]] = [
+    *[(HierarchicalMemory, {"path": "m", "max_tokens": bad}, f"max_tokens {NO_TOKENS_SAID}") for bad in NO_TOKENS],
+    *[
+        (HierarchicalMemory, {"path": "m", "window_tokens": bad}, f"window_tokens {NO_TOKENS_SAID}")
+        for bad in NO_TOKENS
+    ],
+    (HierarchicalMemory, {"path": "m", "embedder": "sttic"}, "did you mean 'static'"),
+    (HierarchicalMemory, {"path": "m", "store": "chrma"}, "did you mean 'chroma'"),
+    (HierarchicalMemory, {"path": "m", "embedder": object()}, "lacks "),
+    (HierarchicalMemory, {"path": "m", "store": 5}, "lacks "),
+    (ConversationMemory, {"path": "m", "memory": 1}, "give memory= without them"),
+    (ConversationMemory, {"memory": "m"}, "memory must be a HierarchicalMemory, not str"),
+    (ConversationMemory, {"path": -1}, "path must be a folder or None, not -1; a budget is given as max_tokens="),
+    (ConversationMemory, {"path": "m", "max_tokens": "9"}, "max_tokens must be"),
+    (Message, {"role": "user", "content": "Hello", "timestamp": "1970"}, "timestamp must be"),
+    (Memories, {"path": "m", "max_open": 0}, "max_open must be a whole number of 1 or more, not 0"),
+    (Memories, {"path": "m", "max_open": True}, "max_open"),
+    (Memories, {"path": "m", "timeout": -1}, "timeout must be seconds"),
+    (Memories, {"path": "m", "timeout": float("nan")}, "timeout must be seconds"),
+    (Memories, {"path": "m", "namespace": "ann"}, r"given to open\(\)"),
+    (Memories, {"path": "m", "store": ExactStore()}, "would hold the vectors of all"),
+    (Memories, {"path": "m", "store": "chrma"}, "did you mean 'chroma'"),
+    (Memories, {"path": "m", "summarizer": "nobody"}, "no summarizer"),
+    (WorkingMemory, {"max_tokens": 0}, "max_tokens"),
+    (WorkingMemory, {"renderer": 3}, "renderer"),
+    (WorkingMemory, {"renderer": "{thought}"}, "a template with `render` or None, not a str of length 9"),
+    (WorkingMemory, {"counter": "no-such-encoding"}, "no-such-encoding"),
+    (WorkingMemory, {"system_prompt": 3}, "system_prompt"),
+    (WorkingMemory, {"task_description": " "}, "task_description"),
+    (WorkingMemory, {"task_description": 3}, "task_description"),
+    (AgentMemory, {"on_change": "dump"}, "on_change"),
+    (AgentMemory, {"counter": "no-such-encoding"}, "no-such-encoding"),
+    (AgentMemory, {"variables": ["rows"]}, "variables must be a mapping of names to values, not a list of length 1"),
+    (AgentMemory, {"variables": {"a b": 1}}, "name must be a Python identifier"),
+    (AgentMemory, {"variables": {"store": 1}}, "the name 'store' is taken"),
+    (AgentMemory, {"variables": {3: 1}}, "name must be a string, not int"),
+    (AgentMemory, {"observations": "text"}, "observations must be a list, not a str of length 4"),
+    (AgentMemory, {"observations": 3}, "observations must be a list, not an int"),
+    (AgentMemory, {"failed_approaches": [3]}, "failed_approaches must be a list of strings, and an int is in it"),
+    (AgentMemory, {"failed_approaches": {"a": 1}}, "failed_approaches must be a list, not a dict"),
+    (Shares, {"window": 1.2}, "shares must be from 0 to 1"),
+    (Shares, {"episodes": -0.1}, "shares must be from 0 to 1"),
+    (Shares, {"window": 0.9, "scratchpad": 0.2}, "shares must be from 0 to 1"),
+    (Shares, {"window": float("nan")}, "shares must be from 0 to 1"),
+    (Shares, {"episodes": "much"}, "shares must be from 0 to 1"),
+]
+
+
+@pytest.mark.parametrize(("kind", "options", "words"), OPTIONS, ids=lambda value: getattr(value, "__name__", ""))
+def test_options_are_refused_before_anything_is_made(
+    kind: Callable[..., object], options: dict[str, Any], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=words):
+        kind(**options)
+    assert [*tmp_path.iterdir()] == []
+
+
+# -- closed -----------------------------------------------------------------------------------------------------------
+
+
+def test_closed_memories_say_so_and_close_twice(memory: HierarchicalMemory, conversation: ConversationMemory) -> None:
+    report = memory.short_term.prune(keep_last_n_steps(0))
+    task, history, (search, read) = WorkingMemory(task_description="x", memory=memory), memory.history(), memory.tools()
+    added = task.add({"thought": "x"})
+    memory.close()
+    memory.close()
+    calls: list[Callable[[], object]] = [
+        lambda: memory.add(NEW),
+        lambda: memory.add_messages([]),
+        lambda: memory.add_messages(ASKED),
+        lambda: memory.short_term.add_steps([NEW]),
+        memory.context,
+        lambda: memory.recall("x"),
+        lambda: memory.explain("x"),
+        lambda: memory.get("old"),
+        lambda: memory.forget(["old"]),
+        lambda: memory.restore(report),
+        memory.stats,
+        lambda: next(history),
+        memory.history,
+        lambda: conversation.add_message("user", "y"),
+        lambda: conversation.get("old"),
+        lambda: conversation.search("x"),
+        conversation.get_history,
+        lambda: len(conversation),
+        lambda: list(conversation),
+        lambda: task.add({"thought": "y"}),
+        lambda: task.new_task("y"),
+    ]
+    for call in calls:
+        with pytest.raises(ClosedError, match="closed"):
+            call()
+    assert task.steps == (added,)
+    assert conversation.tool(nanoid="old").startswith("Past messages cannot be read")
+    assert search.call(query="x") == read.call(id="#1") and search.call(query="x").startswith("The memory cannot be")

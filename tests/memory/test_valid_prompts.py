@@ -1,0 +1,88 @@
+"""Whatever was said, noted, corrected and asked: every prompt is valid, within its budget, and shows nothing twice."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import anthropic_rules
+import pytest
+import responses_rules
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from native_chats import anthropic_chats, responses_chats
+from strategies import MODERATE, chats, texts
+
+from tinymem import Context, HierarchicalMemory, count_tokens
+from tinymem.errors import BudgetError
+from tinymem.messages import problems
+from tinymem.messages.formats import FORMATS, conversation_from
+
+open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
+CHATS: dict[str, st.SearchStrategy[Any]] = {
+    "openai": chats(),
+    "responses": responses_chats(),
+    "anthropic": anthropic_chats(),
+}
+MAKERS = ["context", "context of a session", "fit", "fit with a question"]
+
+
+def built(memory: HierarchicalMemory, maker: str, items: Any, format: str, budget: int) -> Context:
+    """A prompt for a history, as a format holds it; a context's own window has it already."""
+    if maker == "context":
+        return memory.context(max_tokens=budget)
+    if maker == "context of a session":
+        return memory.context(session="s", max_tokens=budget)
+    query = "What is there?" if maker == "fit with a question" else None
+    return memory.fit(items, session="s", query=query, format=format, max_tokens=budget)
+
+
+def check(prompt: Context, items: Any, format: str, is_fitted: bool, budget: int) -> None:
+    thought = 0  # what goes back with messages of a history, and is none of their texts
+    if is_fitted:
+        beside = conversation_from(items, format).native_tokens()
+        thought = sum(beside[entry.input] for entry in prompt.entries if entry.input is not None)
+    assert problems(prompt.messages) == []
+    assert prompt.tokens == count_tokens(prompt.messages) + thought <= budget
+    assert [entry.message for entry in prompt.entries] == prompt.messages
+    shown = {
+        step for entry in prompt.entries if entry.kind == "message" and not entry.shortened for step in entry.steps
+    }
+    assert shown.isdisjoint(item.step for item in prompt.recalled.items)
+    if not prompt.messages or not is_fitted:
+        return
+    sent: Any = prompt.to()
+    if format == "responses":
+        assert responses_rules.broken_rules(sent) == []
+    if format == "anthropic" and sent["messages"]:
+        assert anthropic_rules.broken_rules(sent) == []
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+@pytest.mark.parametrize("format", FORMATS)
+def test_every_prompt_is_valid_and_within_its_budget(format: str, maker: str) -> None:
+    @settings(MODERATE)
+    @given(CHATS[format], st.data())
+    def prompts(items: Any, data: st.DataObject) -> None:
+        window = data.draw(st.integers(20, 400))
+        with open_memory(window_tokens=window) as memory:
+            if maker.startswith("context"):
+                memory.add_messages(conversation_from(items, format).messages, session="s")
+            else:
+                memory.archive_messages(conversation_from(items, format).messages, session="s")
+            for text in data.draw(st.lists(texts(200), max_size=2)):
+                memory.scratchpad.observe(text)
+            numbers = st.integers(1, max(1, memory.stats().steps))
+            for number in data.draw(st.lists(numbers, max_size=2)) if memory.stats().steps else ():
+                memory.correct(number, "No: " + "it is otherwise. " * data.draw(st.integers(0, 40)))
+            budgets = st.one_of(st.integers(20, 300), st.integers(200, 2_000))
+            for budget in data.draw(st.lists(budgets, min_size=1, max_size=3)):
+                try:
+                    prompt = built(memory, maker, items, format, budget)
+                except BudgetError as error:
+                    assert error.needed == sum(error.parts.values()) and error.budget <= budget
+                    assert error.needed > error.budget or maker.startswith("fit")
+                else:
+                    check(prompt, items, format, maker.startswith("fit"), budget)
+
+    prompts()
