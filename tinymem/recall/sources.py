@@ -88,10 +88,7 @@ class SnapshotSource:
         among = None if allowed.all() else snapshot.id[allowed]
         lexical = self._journal.search_text(query.topic, among)
         found = gather(query, snapshot, lexical, allowed, self._neighbours(snapshot, allowed))
-        if query.names and found.unseen:
-            names = self._journal.search_text(" ".join(query.names))
-            found = replace(found, is_strange=names.unseen > 0)
-        return Gathered(snapshot, allowed, found)
+        return Gathered(snapshot, allowed, _look_names_up(found, query, self._journal))
 
 
 class EngineSource:
@@ -121,7 +118,15 @@ class EngineSource:
         snapshot.whole, snapshot.frequency = self.facts, found.named
         snapshot.seen = _Introduced(found, snapshot.id)
         allowed = snapshot.allowed(self._only, self._hidden)
-        return Gathered(snapshot, allowed, gather(query, snapshot, found.lexical, allowed, None, found.share))
+        candidates = gather(query, snapshot, found.lexical, allowed, None, found.share)
+        return Gathered(snapshot, allowed, _look_names_up(candidates, query, self._journal))
+
+
+def _look_names_up(found: Candidates, query: Query, journal: Journal) -> Candidates:
+    """Return candidates that know whether the question has a name that stands nowhere."""
+    if not query.names or not found.unseen:
+        return found
+    return replace(found, is_strange=journal.search_text(" ".join(query.names)).unseen > 0)
 
 
 class _Introduced(Seen):

@@ -118,6 +118,17 @@ def test_a_slice_brings_back_the_same(
     assert found(memory, **limits) == expected
 
 
+def test_a_slice_tells_as_well_whether_anything_is_known(
+    memory: HierarchicalMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = "When did Melanie mend the parser?"  # a name that stands nowhere
+    whole = memory.explain(asked)
+    monkeypatch.setattr(SLICED, 100)
+    assert is_sliced(memory)
+    sliced = memory.explain(asked)
+    assert sliced.signals == pytest.approx(whole.signals, abs=1e-3) and sliced.odds == pytest.approx(whole.odds, abs=1e-2)
+
+
 @pytest.mark.parametrize("few", [0, 20_000], ids=["by the index", "one by one"])
 @pytest.mark.parametrize("limits", [{"type": "message"}, {"session": "day-1"}, {"tool": "bash"}], ids=str)
 def test_a_filter_beside_an_index_brings_back_the_same(
