@@ -432,6 +432,7 @@ def test_while_another_one_has_the_index_what_is_forgotten_waits_and_an_error_sa
     assert not any(texts_in(in_chroma.folder, *blobs).values())
 
 
+@pytest.mark.slow
 def test_of_two_programs_one_has_the_index_and_follows_what_the_other_adds(tmp_path: Path) -> None:
     """The other one's process finds it taken, until the first lets go of it."""
     program = """

@@ -150,6 +150,7 @@ def test_closing_a_memory_waits_for_no_process_that_hangs(tmp_path: Path) -> Non
     process.end()
 
 
+@pytest.mark.slow
 def test_what_a_program_left_is_done_after_its_end(tmp_path: Path) -> None:
     program = (
         "import os, sys; from tinymem import HierarchicalMemory, MessageStep\n"

@@ -61,6 +61,7 @@ def test_what_is_removed_or_replaced_is_found_no_more_and_all_files_go_with_the_
     assert [file.name for file in folder.iterdir()] == ["tinymem.lock"]
 
 
+@pytest.mark.slow
 def test_a_writer_may_be_killed_at_any_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(usearch, "TAIL", 20)
     folder, vectors, acknowledged = tmp_path / "index", unit_vectors(3_000), 0

@@ -282,6 +282,7 @@ def crashed_servers(journal: Any, postgres: PostgresServer, crashes: int) -> Non
     assert len(acknowledged) > crashes
 
 
+@pytest.mark.slow
 def test_a_server_that_crashes_loses_nothing(open_journal: OpenJournal, postgres: PostgresServer) -> None:
     crashed_servers(open_journal(), postgres, 1)
 

@@ -181,6 +181,7 @@ def test_a_recall_takes_few_round_trips(open_memory: Open, wire: Wire, wired: st
     memory.close()  # before the wire
 
 
+@pytest.mark.slow
 def test_two_hosts_share_a_memory_and_one_is_killed(postgres: PostgresServer, tmp_path: Path) -> None:
     one, other = (Host(postgres.url(), tmp_path.name, tmp_path / name) for name in ("one", "other"))
     assert one.do("add The staging server is at 10.0.0.7.") == 1

@@ -316,7 +316,7 @@ SET client_min_messages = log; SET search_path = tinymem, public;
 """
 
 
-@pytest.mark.parametrize("allowed", [True, False], ids=["a role", "the owner"])
+@pytest.mark.parametrize("allowed", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["a role", "the owner"])
 def test_words_are_found_by_the_index(
     allowed: bool, open_journal: OpenJournal, role: Callable[..., str], postgres: PostgresServer
 ) -> None:

@@ -126,7 +126,8 @@ def test_a_slice_tells_as_well_whether_anything_is_known(
     monkeypatch.setattr(SLICED, 100)
     assert is_sliced(memory)
     sliced = memory.explain(asked)
-    assert sliced.signals == pytest.approx(whole.signals, abs=1e-3) and sliced.odds == pytest.approx(whole.odds, abs=1e-2)
+    assert sliced.signals == pytest.approx(whole.signals, abs=1e-3)
+    assert sliced.odds == pytest.approx(whole.odds, abs=1e-2)
 
 
 @pytest.mark.parametrize("few", [0, 20_000], ids=["by the index", "one by one"])
