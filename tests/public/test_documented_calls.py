@@ -1,91 +1,84 @@
-"""The calls that the founding documents show, as a reader types them: steps, the window, and the looks into it.
-
-Strategies and the other memories have files of their own: test_documented_strategies and test_documented_memories.
-"""
+"""The calls that the founding documents show, as a reader types them."""
 
 from __future__ import annotations
 
+import asyncio
 import gc
+import hashlib
+import time
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tinymem import (
     ActionStep,
     AdaptiveMemoryManager,
+    AgentMemory,
+    ConversationManager,
     FinalAnswerStep,
     HierarchicalMemory,
     MemoryManager,
     PlanningStep,
     ScratchpadStep,
     Signal,
+    Step,
+    SummaryStep,
     SystemPromptStep,
     TaskStep,
+    WorkingMemory,
     count_tokens,
     debug_memory,
     keep_last_n_steps,
+    prune_old_observations,
+    semantic_pruning,
+    summarize_strategy,
     visualize_memory,
 )
+from tinymem.memory import execution_result
 
 # -- steps ------------------------------------------------------------------------------------------------------------
 
-
-def test_a_system_prompt_and_a_task() -> None:
-    assert SystemPromptStep(content="You are helpful.").to_messages() == [
-        {"role": "system", "content": "You are helpful."}
-    ]
-    assert TaskStep(task="Find the bug.").to_messages() == [{"role": "user", "content": "Find the bug."}]
-
-
-def test_an_action_by_its_raw_response() -> None:
-    step = ActionStep(
-        thought="",
-        tool_name="search",
-        tool_args={"query": "python"},
-        observation="3 results",
-        error=None,
-        is_final=False,
-        raw_llm_response='{"tool": "search", "arguments": {"query": "python"}}',
-    )
-    assert step.to_messages() == [
-        {"role": "assistant", "content": '{"tool": "search", "arguments": {"query": "python"}}'},
-        {"role": "user", "content": "Observation: 3 results"},
-    ]
-    assert step.tool_name == "search" and step.tool_args == {"query": "python"} and step.thought == ""
-    failed = ActionStep(tool_name="search", tool_args={}, error="timed out", raw_llm_response="search()")
-    assert failed.to_messages()[1] == {"role": "user", "content": "Error: timed out"}
+SEARCH = '{"tool": "search", "arguments": {"query": "python"}}'
+SENT: list[tuple[Step, list[tuple[str, str]]]] = [
+    (SystemPromptStep(content="You are helpful."), [("system", "You are helpful.")]),
+    (TaskStep(task="Find the bug."), [("user", "Find the bug.")]),
+    (
+        ActionStep(thought="", tool_name="search", tool_args={}, observation="3 results", raw_llm_response=SEARCH),
+        [("assistant", SEARCH), ("user", "Observation: 3 results")],
+    ),
+    (
+        ActionStep(tool_name="search", tool_args={}, error="timed out", raw_llm_response="search()"),
+        [("assistant", "search()"), ("user", "Error: timed out")],
+    ),
+    (
+        ActionStep(reasoning="I should look it up.", action="web_search", observation="Python 3.13 is out."),
+        [("assistant", "I should look it up."), ("user", "Observation: Python 3.13 is out.")],
+    ),
+    (
+        ScratchpadStep(content="The port is 8443.", raw_llm_response="note()"),
+        [("assistant", "note()"), ("user", "Scratchpad noted: The port is 8443.")],
+    ),
+    (FinalAnswerStep(output="42"), []),
+]
 
 
-def test_an_action_by_its_reasoning() -> None:
-    step = ActionStep(
-        reasoning="I should look it up.",
-        action="web_search",
-        observation="Python 3.13 is out.",
-        signals=[Signal(type="explore", message="looking for the release")],
-    )
-    assert step.to_messages() == [
-        {"role": "assistant", "content": "I should look it up."},
-        {"role": "user", "content": "Observation: Python 3.13 is out."},
-    ]
-    assert step.reasoning == "I should look it up." and step.action == "web_search"
-    assert step.signals[0].type == "explore" and step.signals[0].message == "looking for the release"
-    coded = ActionStep(reasoning="Add them.", code="print(1 + 1)", observation="2")
-    assert coded.code == "print(1 + 1)"
-    assert [message["role"] for message in coded.to_messages()] == ["assistant", "user"]
-    assert "Add them." in coded.to_messages()[0]["content"]
+@pytest.mark.parametrize(("step", "sent"), SENT)
+def test_a_step_is_sent_as_the_documents_say(step: Step, sent: list[tuple[str, str]]) -> None:
+    assert step.to_messages() == [{"role": role, "content": content} for role, content in sent]
 
 
-def test_a_scratchpad_note() -> None:
-    step = ScratchpadStep(content="The port is 8443.", raw_llm_response="note('The port is 8443.')")
-    assert step.to_messages() == [
-        {"role": "assistant", "content": "note('The port is 8443.')"},
-        {"role": "user", "content": "Scratchpad noted: The port is 8443."},
-    ]
+def test_the_fields_of_a_step_are_read_by_the_names_that_they_were_given() -> None:
+    step = ActionStep(reasoning="Add.", action="sum", code="print(1 + 1)", signals=[Signal("explore", "numbers")])
+    assert (step.reasoning, step.action, step.thought, step.tool_name) == ("Add.", "sum", "Add.", "sum")
+    assert step.code == "print(1 + 1)" and (step.signals[0].type, step.signals[0].message) == ("explore", "numbers")
+    assert ActionStep(tool_name="ls", tool_args={"path": "."}).tool_args == {"path": "."}
+    assert FinalAnswerStep(output=42).output == 42
     assert ScratchpadStep(content="a").to_messages()[0] == {"role": "assistant", "content": "a"}
 
 
-def test_a_final_answer_sends_nothing_and_a_plan_asks_to_be_carried_out() -> None:
-    assert FinalAnswerStep(output="42").to_messages() == [] and FinalAnswerStep(output=42).output == 42
+def test_a_plan_asks_to_be_carried_out() -> None:
     plan, proceed = PlanningStep(plan="1. Look. 2. Mend.").to_messages()
     assert plan == {"role": "assistant", "content": "1. Look. 2. Mend."} and proceed["role"] == "user"
     assert PlanningStep(plan="1. Look.").to_messages(summary_mode=True) == []
@@ -102,54 +95,50 @@ def test_truncate_cuts_the_observation() -> None:
 # -- the window -------------------------------------------------------------------------------------------------------
 
 
+def agent_run(actions: int) -> list[Step]:
+    """A system prompt, a task, and actions; each has 600 characters of output."""
+    run: list[Step] = [SystemPromptStep(content="You are a careful engineer."), TaskStep(task="Fix the build.")]
+    for number in range(actions):
+        output = f"log {number} ".ljust(600, ".")
+        run.append(ActionStep(tool_name="bash", tool_args={"cmd": f"make {number}"}, observation=output))
+    return run
+
+
+def lengths(memory: MemoryManager) -> list[int]:
+    return [len(str(action.observation)) for action in memory.get_steps_by_type(ActionStep)]
+
+
 def test_the_verbs_of_a_window() -> None:
     memory = MemoryManager(system_prompt="Be brief.")
-    memory.add(TaskStep(task="Count."))
-    for number in range(10):
-        memory.add(ActionStep(tool_name="count", tool_args={"to": number}, observation=str(number)))
-    assert memory.action_count == 10 and len(memory.get_steps_by_type(ActionStep)) == 10
-    assert memory.to_messages()[0]["role"] == "system"
+    memory.add_steps(agent_run(10)[1:])
+    assert memory.action_count == 10 and memory.to_messages()[0]["role"] == "system"
     assert all(message["role"] != "system" for message in memory.to_messages(summary_mode=True))
     memory.prune(keep_last_n_steps(3))
-    assert [type(step).__name__ for step in memory.steps] == ["SystemPromptStep", "TaskStep", *["ActionStep"] * 3]
     memory.prune()
-    memory.add_message("user", "And?")
-    memory.add_messages([{"role": "assistant", "content": "Ten."}])
-    assert [step.text for step in memory][-2:] == ["And?", "Ten."]
+    assert [type(step).__name__ for step in memory.steps] == ["SystemPromptStep", "TaskStep", *["ActionStep"] * 3]
     memory.clear()
     assert len(memory.steps) == 0 and memory.system_prompt is None
-    kept = MemoryManager(system_prompt="Be brief.")
-    kept.add(TaskStep(task="Count."))
-    kept.clear(keep_system=True)
-    assert [step.to_messages()[0]["content"] for step in kept.steps] == ["Be brief."]
 
 
 def test_more_than_1000_steps_prune_themselves() -> None:
     memory = MemoryManager()
-    for number in range(1_000):
-        memory.add(ActionStep(thought=str(number)))
+    memory.add_steps([ActionStep(thought=str(number)) for number in range(1_000)])
     assert len(memory.steps) == 1_000
     memory.add(ActionStep(thought="one more"))
     assert len(memory.steps) < 1_000
 
 
 SAID: list[dict[str, Any]] = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "What is open?"}]
+CALL = {"id": "c1", "type": "function", "function": {"name": "ls", "arguments": "{}"}}
 CALLED: list[dict[str, Any]] = [
-    {
-        "role": "assistant",
-        "content": None,
-        "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "ls", "arguments": "{}"}}],
-    },
+    {"role": "assistant", "content": None, "tool_calls": [CALL]},
     {"role": "tool", "tool_call_id": "c1", "content": "a b"},
 ]
 
 
-def memories() -> list[MemoryManager | HierarchicalMemory]:
-    return [MemoryManager(), AdaptiveMemoryManager(4_000), HierarchicalMemory()]
-
-
-@pytest.mark.parametrize("memory", memories(), ids=lambda memory: type(memory).__name__)
-def test_all_memories_share_their_verbs(memory: MemoryManager | HierarchicalMemory) -> None:
+@pytest.mark.parametrize("kind", [MemoryManager, AdaptiveMemoryManager, HierarchicalMemory])
+def test_all_memories_share_their_verbs(kind: type[MemoryManager | HierarchicalMemory]) -> None:
+    memory = kind()
     memory.add_messages(SAID)
     memory.add_message("assistant", "Two ports.")
     memory.add_messages(CALLED)
@@ -165,7 +154,6 @@ def test_all_memories_share_their_verbs(memory: MemoryManager | HierarchicalMemo
     report = memory.prune(keep_last_n_steps(1))
     assert len(report.removed) == 2 and len(memory) == 3, "the newest step stays, with system prompt and request"
     memory.restore(report)
-    assert len(memory) == 5
     memory.restore(memory.clear())
     assert len(memory.clear(keep_system=True).removed) == 4 and len(memory) == 1
     if isinstance(memory, HierarchicalMemory):
@@ -184,14 +172,20 @@ def test_steps_are_read_as_a_list_and_say_how_they_are_changed() -> None:
         memory.steps.size  # type: ignore[attr-defined]  # noqa: B018
 
 
-# -- a memory for this process ----------------------------------------------------------------------------------------
+def test_an_adaptive_manager_has_4000_tokens() -> None:
+    memory = AdaptiveMemoryManager()
+    memory.add_steps(agent_run(2))
+    for _ in range(100):
+        memory.add(ActionStep(thought="", tool_name="read", observation="line of the log " * 40))
+    messages = memory.to_messages()
+    assert memory.max_tokens == 4000 >= count_tokens(messages)
+    assert [message["content"] for message in messages[:2]] == ["You are a careful engineer.", "Fix the build."]
 
 
 def test_a_hierarchy_without_a_path_leaves_nothing_behind() -> None:
     with HierarchicalMemory() as memory:
         memory.add(TaskStep(task="Remember the port 8443."))
-        assert memory.add_message("user", "Which port?").text == "Which port?"
-        assert len(memory.short_term) == 2 and list(memory.medium_term) == [] and memory.long_term is not None
+        assert len(memory.short_term) == 1 and list(memory.medium_term) == [] and memory.long_term is not None
         assert "8443" in memory.recall("port", max_tokens=100).text
         folder = memory.path
         assert folder.is_dir()
@@ -203,12 +197,186 @@ def test_a_hierarchy_without_a_path_leaves_nothing_behind() -> None:
     assert not folder.exists()
 
 
-# -- looking into it --------------------------------------------------------------------------------------------------
-
-
 def test_visualize_memory_lists_the_steps() -> None:
     memory = MemoryManager(system_prompt="Be brief.")
     memory.add(ActionStep(tool_name="count", observation="two"))
     heading, first, second = visualize_memory(memory).splitlines()
     assert "MemoryManager" in heading and "0  SystemPromptStep" in first
     assert "1  ActionStep (obs: 3 chars)" in second
+
+
+# -- strategies -------------------------------------------------------------------------------------------------------
+
+
+def test_keep_last_n_steps() -> None:
+    memory = MemoryManager(steps=agent_run(20), prune_strategy=keep_last_n_steps(5))
+    before = memory.steps
+    memory.prune()
+    assert list(memory.steps) == [*before[:2], *before[-5:]]
+
+
+def test_prune_old_observations_by_position_and_by_age() -> None:
+    old = [step.evolve(timestamp=time.time() - 7200) for step in agent_run(6)]
+    memory = MemoryManager(steps=[*old, *agent_run(6)[2:]])
+    memory.prune(prune_old_observations(max_age_seconds=3600))
+    assert lengths(memory) == [100] * 6 + [600] * 6, "fresh results stay whole, however many"
+    memory.prune(prune_old_observations(keep_last_n=2, max_length=100, max_age_seconds=3600))
+    assert lengths(memory) == [100] * 10 + [600] * 2
+    memory.prune(prune_old_observations(1, 50))
+    assert lengths(memory) == [50] * 11 + [600]
+
+
+class LetterEmbedder:
+    """As short as an embedder can be."""
+
+    def __init__(self, kind: type = list) -> None:
+        self.kind = kind
+
+    def embed(self, step_or_text: Any) -> Any:
+        vector = [0.0] * 64
+        for word in str(step_or_text).lower().split():
+            vector[int(hashlib.sha256(word.encode()).hexdigest(), 16) % 64] += 1.0
+        return np.array(vector) if self.kind is np.ndarray else self.kind(vector)
+
+
+@pytest.mark.parametrize(
+    "embedder",
+    ["static", "hashing", LetterEmbedder(), LetterEmbedder(tuple), LetterEmbedder(np.ndarray)],
+    ids=["static", "hashing", "list", "tuple", "array"],
+)
+def test_semantic_pruning_takes_a_name_and_any_object_with_embed(embedder: Any) -> None:
+    run: list[Step] = [TaskStep(task="Find the port of the billing service.")]
+    run.append(ActionStep(tool_name="grep", observation="the billing service listens on port 8443"))
+    run += [ActionStep(tool_name="ls", observation=f"lunch on day {n}: soup, bread and more soup") for n in range(80)]
+    run.append(ActionStep(thought="Which port has the billing service?", tool_name="think", observation="hm"))
+    memory = MemoryManager(steps=run, prune_strategy=semantic_pruning(embedder, 600))
+    memory.prune()
+    observations = [action.observation for action in memory.get_steps_by_type(ActionStep)]
+    assert "the billing service listens on port 8443" in observations and "hm" in observations
+    assert memory.steps[0].text == run[0].text and len(memory.steps) < 40
+
+
+def count_tools(steps: list[Step]) -> str:
+    return f"{len([step for step in steps if isinstance(step, ActionStep)])} commands were run."
+
+
+def test_summarize_strategy_with_a_function() -> None:
+    memory = MemoryManager(steps=agent_run(60), prune_strategy=summarize_strategy(count_tools))
+    before = memory.steps
+    report = memory.prune()
+    system, task, summary, *newest = memory.steps
+    assert [system, task, *newest] == [*before[:2], *before[-25:]]
+    assert isinstance(summary, SummaryStep) and "35 commands were run." in summary.text
+    memory.restore(report)
+    assert memory.steps == before
+
+
+def test_summarize_strategy_with_a_lambda_with_other_numbers_and_by_tokens() -> None:
+    memory = MemoryManager(steps=agent_run(30))
+    memory.prune(summarize_strategy(lambda steps: "Much was done.", max_steps=20, keep_recent=5))
+    assert len(memory.steps) == 2 + 1 + 5 and "Much was done." in memory.steps[2].text
+    memory = MemoryManager(steps=agent_run(30))
+    memory.prune(summarize_strategy(count_tools, max_tokens=700))
+    assert "commands were run." in memory.steps[2].text and memory.tokens <= 700
+
+
+def without_failures(steps: list[Step]) -> list[Step]:
+    """Filter with isinstance and set."""
+    failed = {step for step in steps if isinstance(step, ActionStep) and step.error is not None}
+    important = {step for step in steps if isinstance(step, (SystemPromptStep, TaskStep, FinalAnswerStep))}
+    recent = set(steps[-5:])
+    return [step for step in steps if step in important or (step in recent and step not in failed)]
+
+
+def test_a_function_that_filters_with_isinstance_and_set() -> None:
+    run = [*agent_run(10), ActionStep(tool_name="bash", error="exit code 2"), *agent_run(3)[2:]]
+    memory = MemoryManager(steps=run, prune_strategy=without_failures)
+    before = memory.steps
+    report = memory.prune()
+    assert list(memory.steps) == [*before[:2], before[-5], *before[-3:]]
+    memory.restore(report)
+    assert memory.steps == before
+
+
+def with_summary(steps: list[Step]) -> list[Step]:
+    """Put a task that sums up in the place of what is taken out."""
+    if len(steps) <= 12:
+        return steps
+    system = [step for step in steps if isinstance(step, SystemPromptStep)]
+    old, recent = steps[len(system) : -5], steps[-5:]
+    return [*system, TaskStep(task=f"[Summary] {len(old)} earlier steps."), *recent]
+
+
+def test_what_a_function_took_out_is_recovered_from_a_memory_over_a_restart(tmp_path: Path) -> None:
+    with HierarchicalMemory(tmp_path, prune_strategy=with_summary, max_tokens=2_000) as memory:
+        added = [memory.add(step) for step in agent_run(40)]
+        window = memory.steps
+        assert [step.text[:9] for step in window if isinstance(step, TaskStep)] == ["Fix the b", "[Summary]"]
+    with HierarchicalMemory(tmp_path, prune_strategy=with_summary, max_tokens=2_000) as memory:
+        assert memory.steps == window
+        assert all(memory.get(step.id) == step for step in added)
+        assert "log 7 " in memory.recall("log 7", max_tokens=500).text
+
+
+# -- the smaller memories ---------------------------------------------------------------------------------------------
+
+
+def test_an_agent_memory_stores_observes_and_fails() -> None:
+    memory = AgentMemory()
+    memory.store("result", 42)
+    memory.observe("The API returns JSON, not plain text")
+    memory.fail("Tried parsing as XML - wrong format")
+    assert memory.recall("result") == 42
+    assert memory.recall("intermediate_result", default=None) is None and memory.recall("valid", False) is False
+    assert memory.variables == {"result": 42}
+    assert memory.observations == ["The API returns JSON, not plain text"]
+    assert "Tried parsing as XML - wrong format" in memory.failed_approaches
+    memory.clear()
+    assert (memory.variables, memory.observations, memory.failed_approaches) == ({}, [], [])
+
+
+def test_an_agent_memory_is_injected_into_the_code_that_is_run() -> None:
+    memory = AgentMemory()
+    memory.store("rows", [3, 1, 2])
+    namespace = memory.to_namespace()
+    assert {"memory", "store", "recall", "observe", "fail", "rows"} == set(namespace)
+    exec("store('total', sum(rows))\nmemory.observe('three rows')\nmemory.fail('guessing')", namespace)
+    assert memory.recall("total") == 6
+    assert memory.observations == ["three rows"] and memory.failed_approaches == ["guessing"]
+
+
+def test_a_working_memory_keeps_every_field_of_a_step() -> None:
+    known = {"execution_status": "success", "task_status": "inprogress", "result": "A silver dream.",
+             "next_step": "Translate it", "execution_time": 2.5}  # fmt: skip
+    result = {**known, "local_variables": {"lines": [4, 4], "client": object}, "model": "small"}
+    memory = WorkingMemory(max_tokens=64 * 1024, system_prompt="You are creative.", task_description="Write a poem.")
+    memory.add({"step_number": 1, "thought": "Generate a poem.", "action": "poem = write()", "result": result})
+    (step,) = memory.steps
+    assert (step.step_number, step.thought, step.code) == (1, "Generate a poem.", "poem = write()")
+    kept = execution_result(step)
+    assert {name: getattr(kept, name) for name in known} == known and kept.error is None
+    assert kept.local_variables == {"lines": [4, 4], "client": "<class 'object'>"}, "by its repr"
+    assert kept.more == {"model": "small"}
+    system, task, history = memory.get_full_context()
+    assert system == {"role": "system", "content": "You are creative."}
+    assert task == {"role": "user", "content": "Write a poem."}
+    assert history == {"role": "user", "content": memory.format_history(10)}
+    assert "silver dream" in history["content"] and "Translate it" in history["content"]
+
+
+def test_a_conversation_manager_keeps_messages_in_order_and_by_id() -> None:
+    conversation = ConversationManager()
+    assert conversation.max_tokens == 64 * 1024 and conversation.get_history() == []
+    conversation.add_message("user", "Translate the poem.")
+    conversation.add_message(role="assistant", content="Castilian Spanish or Latin American Spanish?")
+    conversation.add_message("user", "Use Latin American Spanish.")
+    assert [message.role for message in conversation.messages] == ["user", "assistant", "user"]
+    first, last = conversation.messages[0], conversation.messages[-1]
+    assert (first.content, last.content) == ("Translate the poem.", "Use Latin American Spanish.")
+    assert conversation.message_dict[last.nanoid] == last and conversation.message_dict.get("nobody") is None
+    assert {message.nanoid for message in conversation.messages} == set(conversation.message_dict)
+
+    async def retrieved() -> str:
+        return await conversation.retrieve_message(nanoid=last.nanoid)
+
+    assert asyncio.run(retrieved()) == "Use Latin American Spanish."

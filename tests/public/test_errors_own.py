@@ -53,7 +53,6 @@ WRONG: list[Any] = [
 ]  # fmt: skip
 
 Call = Callable[..., Any]
-Made = tuple[Call, dict[str, Any]]  # a call, and arguments that it takes
 
 
 class Place:
@@ -62,7 +61,7 @@ class Place:
     def __init__(self, path: Path) -> None:
         self.path, self._opened, self._count = path, ExitStack(), 0
 
-    def held(self, opened: AbstractContextManager[Any]) -> Any:
+    def entered(self, opened: AbstractContextManager[Any]) -> Any:
         return self._opened.enter_context(opened)
 
     def folder(self) -> Path:
@@ -70,7 +69,7 @@ class Place:
         return self.path / str(self._count)
 
     def memory(self) -> HierarchicalMemory:
-        memory: HierarchicalMemory = self.held(HierarchicalMemory(self.folder(), **CHEAP))
+        memory: HierarchicalMemory = self.entered(HierarchicalMemory(self.folder(), **CHEAP))
         memory.add(STEP)
         return memory
 
@@ -80,8 +79,19 @@ class Place:
         memory.close()
         return memory.path
 
+    def conversation(self) -> ConversationMemory:
+        opened: ConversationMemory = self.entered(ConversationMemory(self.folder(), **CHEAP))
+        return opened
+
+    def exported(self) -> Path:
+        export_memory(self.written(), self.path / "in.jsonl")
+        return self.path / "in.jsonl"
+
     def close(self) -> None:
         self._opened.close()
+
+
+Table = dict[str, Callable[[Place], Call]]  # calls by their names
 
 
 def opening(kind: Callable[..., Any]) -> Callable[..., None]:
@@ -118,7 +128,11 @@ def of_strategy(make: Call) -> Call:
     return call
 
 
-def _open_namespace(memories: Memories) -> Call:
+def composed(strategy: Any) -> None:
+    of_strategy(lambda: tinymem.compose(strategy))()
+
+
+def opened(memories: Memories) -> Call:
     def open(namespace: str) -> None:
         with memories.open(namespace):
             pass
@@ -126,132 +140,108 @@ def _open_namespace(memories: Memories) -> Call:
     return open
 
 
-CALLS: dict[str, Callable[[Place], Made]] = {
-    # steps
-    "SystemPromptStep": lambda at: (SystemPromptStep, {"content": "x"}),
-    "TaskStep": lambda at: (TaskStep, {"task": "x"}),
-    "PlanningStep": lambda at: (tinymem.PlanningStep, {"plan": "x"}),
-    "ScratchpadStep": lambda at: (tinymem.ScratchpadStep, {"content": "x"}),
-    "SummaryStep": lambda at: (tinymem.SummaryStep, {"summary": "x"}),
-    "FinalAnswerStep": lambda at: (tinymem.FinalAnswerStep, {"output": "x"}),
-    "MessageStep": lambda at: (MessageStep, {"role": "user", "content": "x"}),
-    "ActionStep": lambda at: (ActionStep, {}),
-    "ActionStep of a call": lambda at: (ActionStep, {"tool_name": "ls", "tool_args": {}, "observation": "x"}),
-    "ToolCall": lambda at: (tinymem.ToolCall, {"name": "ls"}),
-    "Signal": lambda at: (tinymem.Signal, {"type": "explore", "message": "x"}),
-    "Step.to_messages": lambda at: (STEP.to_messages, {}),
-    "Step.truncate": lambda at: (STEP.truncate, {}),
-    "Step.from_dict": lambda at: (tinymem.Step.from_dict, {"record": STEP.to_dict()}),
-    "steps_from_messages": lambda at: (steps_from_messages, {"messages": [MESSAGE]}),
-    "messages_from_steps": lambda at: (messages_from_steps, {"steps": [STEP]}),
-    "groups": lambda at: (groups, {"steps": [STEP]}),
-    "problems": lambda at: (problems, {"messages": [MESSAGE]}),
-    "repair": lambda at: (repair, {"messages": [MESSAGE]}),
-    "count_message": lambda at: (count_message, {"message": MESSAGE}),
-    "count_tokens": lambda at: (tinymem.count_tokens, {"messages": [MESSAGE]}),
-    "TiktokenCounter": lambda at: (TiktokenCounter, {}),
-    "TiktokenCounter.count": lambda at: (TiktokenCounter().count, {"text": "x"}),
-    # the window
-    "MemoryManager": lambda at: (MemoryManager, {}),
-    "MemoryManager.from_list": lambda at: (MemoryManager.from_list, {"records": [STEP.to_dict()]}),
-    "MemoryManager.add": lambda at: (MemoryManager().add, {"step": STEP}),
-    "MemoryManager.add_steps": lambda at: (MemoryManager().add_steps, {"steps": [STEP]}),
-    "MemoryManager.add_message": lambda at: (MemoryManager().add_message, dict(MESSAGE)),
-    "MemoryManager.add_messages": lambda at: (MemoryManager().add_messages, {"messages": [MESSAGE]}),
-    "MemoryManager.to_messages": lambda at: (MemoryManager("x").to_messages, {}),
-    "MemoryManager.prune": lambda at: (MemoryManager("x").prune, {}),
-    "MemoryManager.restore": lambda at: (MemoryManager("x").restore, {"report": MemoryManager("x").clear()}),
-    "MemoryManager.clear": lambda at: (MemoryManager("x").clear, {}),
-    "MemoryManager.get_steps_by_type": lambda at: (MemoryManager("x").get_steps_by_type, {"kind": "task"}),
-    "AdaptiveMemoryManager": lambda at: (AdaptiveMemoryManager, {"max_tokens": 4_000}),
-    "AdaptiveMemoryManager.to_messages": lambda at: (AdaptiveMemoryManager(max_tokens=4_000).to_messages, {}),
-    # strategies
-    "no_pruning": lambda at: (of_strategy(tinymem.no_pruning), {}),
-    "keep_last_n_steps": lambda at: (of_strategy(tinymem.keep_last_n_steps), {"n": 3}),
-    "keep_system_and_recent": lambda at: (of_strategy(tinymem.keep_system_and_recent), {"n_recent": 3}),
-    "token_budget": lambda at: (of_strategy(tinymem.token_budget), {"max_tokens": 200}),
-    "prune_old_observations": lambda at: (of_strategy(tinymem.prune_old_observations), {}),
-    "semantic_pruning": lambda at: (of_strategy(tinymem.semantic_pruning), {"embedder": "hashing", "max_tokens": 300}),
-    "summarize_strategy": lambda at: (of_strategy(tinymem.summarize_strategy), {"max_tokens": 300}),
-    "compose": lambda at: (
-        lambda strategy: of_strategy(lambda: tinymem.compose(strategy))(),
-        {"strategy": tinymem.no_pruning()},
+def working() -> WorkingMemory:
+    memory = WorkingMemory(task_description="x")
+    memory.add({"thought": "x"})
+    return memory
+
+
+def of(make: Callable[[Place], Any], names: str) -> Table:
+    """The methods of these names, each of a fresh object that `make` gives."""
+
+    def method(name: str) -> Callable[[Place], Call]:
+        return lambda at: getattr(make(at), name)  # type: ignore[no-any-return]
+
+    return {name: method(name) for name in names.split()}
+
+
+def same(call: Call) -> Callable[[Place], Call]:
+    return lambda at: call
+
+
+PLAIN: list[Call] = [
+    SystemPromptStep, TaskStep, tinymem.PlanningStep, tinymem.ScratchpadStep, tinymem.SummaryStep, MessageStep,
+    tinymem.FinalAnswerStep, ActionStep, tinymem.ToolCall, tinymem.Signal, steps_from_messages, messages_from_steps,
+    groups, problems, repair, count_message, tinymem.count_tokens, TiktokenCounter, MemoryManager,
+    AdaptiveMemoryManager, tinymem.Retention, Shares, namespaces, WorkingMemory, AgentMemory, ExecutionResult,
+    execution_result, export_memory, import_memory, reindex, doctor, rebuild, tinymem.debug_memory,
+    tinymem.visualize_memory, embedder_from, store_from, check_store_spec, summarizer_from, HashingEmbedder, ExactStore,
+    ExtractiveSummarizer, ChatSummarizer,
+]  # fmt: skip
+STRATEGIES: list[Call] = [
+    tinymem.no_pruning, tinymem.keep_last_n_steps, tinymem.keep_system_and_recent, tinymem.token_budget,
+    tinymem.prune_old_observations, tinymem.semantic_pruning, tinymem.summarize_strategy,
+]  # fmt: skip
+METHODS: dict[str, Table] = {
+    "Step": of(lambda at: STEP, "to_messages truncate from_dict"),
+    "TiktokenCounter": of(lambda at: TiktokenCounter(), "count"),
+    "MemoryManager": of(
+        lambda at: MemoryManager("x"),
+        "from_list add add_steps add_message add_messages to_messages prune restore clear get_steps_by_type",
     ),
-    # a memory on disk
-    "HierarchicalMemory": lambda at: (opening(HierarchicalMemory), {"path": at.folder(), **CHEAP}),
-    "HierarchicalMemory.add": lambda at: (at.memory().add, {"step": TaskStep("x")}),
-    "HierarchicalMemory.add_steps": lambda at: (at.memory().add_steps, {"steps": [TaskStep("x")]}),
-    "HierarchicalMemory.add_messages": lambda at: (at.memory().add_messages, {"messages": [MESSAGE]}),
-    "HierarchicalMemory.archive": lambda at: (at.memory().archive, {"steps": [TaskStep("x")]}),
-    "HierarchicalMemory.mark": lambda at: (at.memory().mark, {"id": STEP.id}),
-    "HierarchicalMemory.get": lambda at: (at.memory().get, {"id": STEP.id}),
-    "HierarchicalMemory.context": lambda at: (at.memory().context, {}),
-    "HierarchicalMemory.recall": lambda at: (at.memory().recall, {"query": "staging"}),
-    "HierarchicalMemory.fit": lambda at: (at.memory().fit, {"messages": [MESSAGE], "session": "x"}),
-    "HierarchicalMemory.history": lambda at: (exhausted(at.memory().history), {}),
-    "HierarchicalMemory.open": lambda at: (at.memory().open, {"id": STEP.id}),
-    "HierarchicalMemory.tools": lambda at: (at.memory().tools, {}),
-    "HierarchicalMemory.explain": lambda at: (at.memory().explain, {"query": "staging"}),
-    "HierarchicalMemory.forget": lambda at: (at.memory().forget, {"session": "x"}),
-    "HierarchicalMemory.forget_namespace": lambda at: (
-        HierarchicalMemory.forget_namespace,
-        {"path": at.written(), "namespace": "default"},
+    "AdaptiveMemoryManager": of(lambda at: AdaptiveMemoryManager(max_tokens=4_000), "to_messages"),
+    "HierarchicalMemory": of(
+        Place.memory,
+        "add add_steps add_messages archive mark get context recall fit open tools explain forget forget_namespace "
+        "restore retain export",
     ),
-    "HierarchicalMemory.restore": lambda at: (at.memory().restore, {"report": MemoryManager().clear()}),
-    "HierarchicalMemory.retain": lambda at: (at.memory().retain, {"retention": tinymem.Retention(max_steps=5)}),
-    "HierarchicalMemory.export": lambda at: (at.memory().export, {"file": at.folder().with_suffix(".jsonl")}),
-    "Retention": lambda at: (tinymem.Retention, {}),
-    "Shares": lambda at: (Shares, {}),
-    "Memories": lambda at: (opening(Memories), {"path": at.folder(), **CHEAP}),
-    "Memories.open": lambda at: (
-        _open_namespace(at.held(closing(Memories(at.folder(), **CHEAP)))),
-        {"namespace": "ann"},
-    ),
-    "namespaces": lambda at: (namespaces, {"path": at.written()}),
-    # conversations, working memory, scratchpad
-    "ConversationMemory": lambda at: (opening(ConversationMemory), {"path": at.folder()}),
-    "ConversationMemory.add_message": lambda at: (at.held(_conversation(at)).add_message, dict(MESSAGE)),
-    "ConversationMemory.get": lambda at: (at.held(_conversation(at)).get, {"nanoid": "x"}),
-    "ConversationMemory.get_history": lambda at: (at.held(_conversation(at)).get_history, {}),
-    "ConversationMemory.search": lambda at: (at.held(_conversation(at)).search, {"query": "staging"}),
-    "WorkingMemory": lambda at: (WorkingMemory, {}),
-    "WorkingMemory.add": lambda at: (WorkingMemory().add, {"step": {"thought": "x"}}),
-    "WorkingMemory.format_history": lambda at: (_working().format_history, {}),
-    "WorkingMemory.get_full_context": lambda at: (_working().get_full_context, {}),
-    "AgentMemory": lambda at: (AgentMemory, {}),
-    "AgentMemory.store": lambda at: (AgentMemory().store, {"name": "x", "value": 5}),
-    "AgentMemory.recall": lambda at: (AgentMemory().recall, {"name": "x"}),
-    "AgentMemory.observe": lambda at: (AgentMemory().observe, {"text": "x"}),
-    "AgentMemory.fail": lambda at: (AgentMemory().fail, {"text": "x"}),
-    "AgentMemory.to_context": lambda at: (AgentMemory().to_context, {}),
-    "AgentMemory.load": lambda at: (AgentMemory.load, {"text": AgentMemory().dump()}),
-    "ExecutionResult": lambda at: (ExecutionResult, {}),
-    "execution_result": lambda at: (execution_result, {"step": ActionStep(tool_name="ls")}),
-    # upkeep
-    "export_memory": lambda at: (export_memory, {"path": at.written(), "file": at.path / "out.jsonl"}),
-    "import_memory": lambda at: (
-        import_memory,
-        {"path": at.folder(), "file": _exported(at), "embedder": "hashing:8"},
-    ),
-    "reindex": lambda at: (reindex, {"path": at.written(), "embedder": "hashing:8", "store": "exact"}),
-    "doctor": lambda at: (doctor, {"path": at.written(), "store": "exact"}),
-    "rebuild": lambda at: (rebuild, {"path": at.written(), "store": "exact"}),
-    "debug_memory": lambda at: (tinymem.debug_memory, {"memory": MemoryManager("x")}),
-    "visualize_memory": lambda at: (tinymem.visualize_memory, {"memory": MemoryManager("x")}),
-    # adapters
-    "embedder_from": lambda at: (embedder_from, {"spec": "hashing"}),
-    "store_from": lambda at: (store_from, {"spec": "exact", "path": at.folder()}),
-    "known_store": lambda at: (check_store_spec, {"spec": "exact"}),
-    "summarizer_from": lambda at: (summarizer_from, {"spec": "extractive"}),
-    "HashingEmbedder": lambda at: (HashingEmbedder, {}),
-    "HashingEmbedder.embed_documents": lambda at: (HashingEmbedder().embed_documents, {"texts": ["x"]}),
-    "ExactStore": lambda at: (ExactStore, {}),
-    "ExtractiveSummarizer": lambda at: (ExtractiveSummarizer, {}),
-    "ExtractiveSummarizer.summarize": lambda at: (
-        ExtractiveSummarizer().summarize,
-        {"steps": [STEP], "max_tokens": 50},
-    ),
-    "ChatSummarizer": lambda at: (ChatSummarizer, {"api_key": "x", "base_url": "http://127.0.0.1:9/v1"}),
+    "ConversationMemory": of(Place.conversation, "add_message get get_history search"),
+    "WorkingMemory": of(lambda at: working(), "add format_history get_full_context"),
+    "AgentMemory": of(lambda at: AgentMemory(), "store recall observe fail to_context load"),
+    "HashingEmbedder": of(lambda at: HashingEmbedder(), "embed_documents"),
+    "ExtractiveSummarizer": of(lambda at: ExtractiveSummarizer(), "summarize"),
+}
+CALLS: Table = {
+    **{call.__name__: same(call) for call in PLAIN},
+    **{call.__name__: same(of_strategy(call)) for call in STRATEGIES},
+    **{f"{kind}.{name}": method for kind, methods in METHODS.items() for name, method in methods.items()},
+    "ActionStep of a call": same(ActionStep),
+    "compose": same(composed),
+    "HierarchicalMemory": same(opening(HierarchicalMemory)),
+    "HierarchicalMemory.history": lambda at: exhausted(at.memory().history),
+    "Memories": same(opening(Memories)),
+    "Memories.open": lambda at: opened(at.entered(closing(Memories(at.folder(), **CHEAP)))),
+    "ConversationMemory": same(opening(ConversationMemory)),
+}
+# What an argument that must be given can be, by its name, and what a call is given instead or besides.
+GOOD: dict[str, Any] = {
+    "content": "x", "task": "x", "plan": "x", "summary": "x", "output": "x", "role": "user", "name": "ls",
+    "type": "explore", "text": "x", "record": STEP.to_dict(), "records": [STEP.to_dict()], "messages": [MESSAGE],
+    "step": TaskStep("x"), "steps": [TaskStep("x")], "kind": "task", "n": 3, "n_recent": 3, "max_tokens": 300,
+    "embedder": "hashing:8", "strategy": tinymem.no_pruning(), "id": STEP.id, "query": "staging", "session": "x",
+    "namespace": "ann", "nanoid": "x", "value": 5, "memory": MemoryManager("x"), "texts": ["x"],
+    "retention": tinymem.Retention(max_steps=5),
+}  # fmt: skip
+GIVEN: dict[str, Callable[[Place], dict[str, Any]]] = {
+    "Signal": lambda at: {"message": "x"},
+    "count_message": lambda at: {"message": MESSAGE},
+    "MemoryManager.restore": lambda at: {"report": MemoryManager("x").clear()},
+    "ActionStep of a call": lambda at: {"tool_name": "ls", "tool_args": {}, "observation": "x"},
+    "HierarchicalMemory": lambda at: {"path": at.folder(), **CHEAP},
+    "HierarchicalMemory.forget": lambda at: {"session": "x"},
+    "HierarchicalMemory.forget_namespace": lambda at: {"path": at.written(), "namespace": "default"},
+    "HierarchicalMemory.restore": lambda at: {"report": MemoryManager().clear()},
+    "HierarchicalMemory.explain": lambda at: {"query": "staging"},
+    "HierarchicalMemory.retain": lambda at: {"retention": GOOD["retention"]},
+    "HierarchicalMemory.export": lambda at: {"file": at.folder().with_suffix(".jsonl")},
+    "semantic_pruning": lambda at: {"embedder": "hashing", "max_tokens": 300},
+    "summarize_strategy": lambda at: {"max_tokens": 300},
+    "Memories": lambda at: {"path": at.folder(), **CHEAP},
+    "namespaces": lambda at: {"path": at.written()},
+    "ConversationMemory": lambda at: {"path": at.folder()},
+    "WorkingMemory.add": lambda at: {"step": {"thought": "x"}},
+    "AgentMemory.load": lambda at: {"text": AgentMemory().dump()},
+    "execution_result": lambda at: {"step": ActionStep(tool_name="ls")},
+    "export_memory": lambda at: {"path": at.written(), "file": at.path / "out.jsonl"},
+    "import_memory": lambda at: {"path": at.folder(), "file": at.exported(), "embedder": "hashing:8"},
+    "reindex": lambda at: {"path": at.written(), "store": "exact"},
+    "doctor": lambda at: {"path": at.written(), "store": "exact"},
+    "rebuild": lambda at: {"path": at.written(), "store": "exact"},
+    "embedder_from": lambda at: {"spec": "hashing"},
+    "store_from": lambda at: {"spec": "exact", "path": at.folder()},
+    "check_store_spec": lambda at: {"spec": "exact"},
+    "summarizer_from": lambda at: {"spec": "extractive"},
+    "ChatSummarizer": lambda at: {"api_key": "x", "base_url": "http://127.0.0.1:9/v1"},
 }
 # What a call makes of the value of this argument is the user's business, so any is taken.
 ANY = {("AgentMemory.store", "value"), ("AgentMemory.recall", "default")}
@@ -276,22 +266,6 @@ SAID = {
 }
 
 
-def _conversation(at: Place) -> ConversationMemory:
-    return ConversationMemory(at.folder(), **CHEAP)
-
-
-def _working() -> WorkingMemory:
-    working = WorkingMemory(task_description="x")
-    working.add({"thought": "x"})
-    return working
-
-
-def _exported(at: Place) -> Path:
-    file = at.path / "in.jsonl"
-    export_memory(at.written(), file)
-    return file
-
-
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     work = tmp_path / "work"
@@ -304,11 +278,16 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
 
 def outcomes(name: str, place: Place) -> Iterator[tuple[str, Any, BaseException]]:
     """Each argument with each wrong value, and what was raised."""
-    call, given = CALLS[name](place)
-    for argument, parameter in inspect.signature(call).parameters.items():
+    parameters = inspect.signature(CALLS[name](place)).parameters
+    needed = {
+        argument: GOOD[argument]
+        for argument, one in parameters.items()
+        if one.default is one.empty and argument in GOOD
+    }
+    for argument, parameter in parameters.items():
         if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL) or (name, argument) in ANY:
             continue
-        call, given = CALLS[name](place)
+        call, given = CALLS[name](place), {**needed, **GIVEN.get(name, lambda at: {})(place)}
         for wrong in WRONG:
             try:
                 call(**{**given, argument: wrong})
