@@ -150,7 +150,7 @@ def of(make: Callable[[Place], Any], names: str) -> Table:
     """The methods of these names, each of a fresh object that `make` gives."""
 
     def method(name: str) -> Callable[[Place], Call]:
-        return lambda at: getattr(make(at), name)  # type: ignore[no-any-return]
+        return lambda at: getattr(make(at), name)
 
     return {name: method(name) for name in names.split()}
 
@@ -287,7 +287,7 @@ def outcomes(name: str, place: Place) -> Iterator[tuple[str, Any, BaseException]
     for argument, parameter in parameters.items():
         if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL) or (name, argument) in ANY:
             continue
-        call, given = CALLS[name](place), {**needed, **GIVEN.get(name, lambda at: {})(place)}
+        call, given = CALLS[name](place), {**needed, **(GIVEN[name](place) if name in GIVEN else {})}
         for wrong in WRONG:
             try:
                 call(**{**given, argument: wrong})

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import signal
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
-from memories import LATER, python
+from memories import LATER
 
 import tinymem.archive.embedding
 import tinymem.archive.indexing.indexing
@@ -189,50 +187,3 @@ def test_two_memories_of_a_namespace_in_one_process_embed_each_step_once(tmp_pat
         assert spans == [(episode.first, episode.last) for episode in other.medium_term]
         assert len(set(spans)) == len(spans) > 1
     assert doctor(tmp_path).sound
-
-
-ADDING = """
-import sys, tinymem.archive.embedding, tinymem.archive.indexing.indexing
-from tinymem import HierarchicalMemory, MessageStep
-indexing = tinymem.archive.indexing.indexing
-indexing.WAITING, indexing.IDLE, tinymem.archive.embedding.BATCH = 200, 0.01, 8
-memory = HierarchicalMemory(sys.argv[1], embedder="hashing:64", store="exact", max_tokens=400)
-at = memory.stats().steps
-journal = memory.long_term.journal
-while True:
-    memory.add(MessageStep("user", f"lot {at} holds {at * 7} crates"))
-    at += 1
-    if at % 200 == 0:
-        while not (journal.last_passage() > at - 150 and journal.summaries.all()):
-            pass
-        print(at, flush=True)
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
-def test_a_process_that_is_killed_while_the_background_embeds_loses_nothing(tmp_path: Path) -> None:
-    for _ in range(2):
-        process = python(ADDING, tmp_path)
-        assert process.stdout is not None
-        added = int(process.stdout.readline())
-        process.kill()
-        process.communicate()
-        with open_memory(tmp_path, embedder="hashing:64") as memory:
-            steps = memory.stats().steps
-            assert steps >= added
-            assert f"lot {added - 1} holds" in memory.recall(f"lot {added - 1} holds", 200).text
-            memory.flush()
-            assert steps_embedded(memory) == list(range(1, steps + 1)), "each once"
-        assert doctor(tmp_path).sound
-
-
-@pytest.mark.slow
-def test_an_interpreter_ends_while_steps_wait_to_be_embedded(tmp_path: Path) -> None:
-    program = ADDING.replace("while True:", "for _ in range(300):").replace("at % 200 == 0", "False")
-    process: Any = python(program, tmp_path)
-    process.communicate(timeout=600)
-    assert process.returncode == 0
-    with open_memory(tmp_path, embedder="hashing:64") as memory:
-        memory.flush()
-        assert steps_embedded(memory) == list(range(1, 301))

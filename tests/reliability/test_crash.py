@@ -5,16 +5,13 @@ from __future__ import annotations
 import json
 import random
 import signal
-import subprocess
-import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
-from memories import count_in, python
+from memories import count_in, printed, python
 
-from tinymem import HierarchicalMemory, MessageStep
+from tinymem import HierarchicalMemory
 from tinymem.messages import problems
 from tinymem.protocols import StepRow
 from tinymem.steps.serialization import load_step
@@ -133,96 +130,24 @@ def test_a_killed_process_loses_nothing_that_was_added(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_process_killed_while_it_indexes_loses_nothing(tmp_path: Path) -> None:
-    crash_again_and_again(tmp_path / "memory", "chroma", kills=2, longest=0.6, seed=2)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(("store", "kills", "longest"), [("exact", 40, 0.4), ("chroma", 15, 1.5)])
 def test_many_kills_lose_nothing(tmp_path: Path, store: str, kills: int, longest: float) -> None:
     crash_again_and_again(tmp_path / "memory", store, kills, longest, seed=3)
 
 
-OPENER = """
-import sys
-from tinymem import HierarchicalMemory
-print("begin", flush=True)
-HierarchicalMemory(sys.argv[1], embedder="hashing:64", store="exact")
-print("open", flush=True)
-sys.stdin.read()
-"""
-
-
-@pytest.mark.slow
-def test_a_process_killed_while_it_makes_a_memory_leaves_one_that_opens(tmp_path: Path) -> None:
-    dice = random.Random(5)
-    for kill in range(4):
-        process = python(OPENER, tmp_path / "memory")
-        assert process.stdout is not None and process.stdout.readline() == "begin\n"
-        time.sleep(dice.uniform(0, 0.25) if kill else 0)
-        process.kill()
-        process.communicate()
-        with HierarchicalMemory(tmp_path / "memory", embedder="hashing:64", store="exact") as memory:
-            assert memory.add(MessageStep("user", f"Still here {kill}.")).step_number == kill + 1
-        if kill % 2:
-            (tmp_path / "memory").rename(tmp_path / f"memory-{kill}")  # the next one is made anew
-            (tmp_path / f"memory-{kill}").rename(tmp_path / "memory")
-
-
-FORGETTER = """
-import sys
-from tinymem import HierarchicalMemory
-memory = HierarchicalMemory(sys.argv[1], embedder="hashing:64", store="exact", max_tokens=300)
-for i in range(0, 400, 2):
-    memory.forget(session=f"s{i}")
-    print(i, flush=True)
-"""
-
-
-@pytest.mark.slow
-def test_a_process_killed_while_it_forgets_has_forgotten_whole_sessions(tmp_path: Path) -> None:
-    with HierarchicalMemory(tmp_path, embedder="hashing:64", store="exact", max_tokens=300) as memory:
-        for i in range(400):
-            memory.add_steps([MessageStep("user", f"fact{i:03} {half}", session=f"s{i}") for half in ("one", "two")])
-    for seconds in (0.02, 0.1):
-        process = python(FORGETTER, tmp_path)
-        assert process.stdout is not None and process.stdout.readline() == "0\n"
-        time.sleep(seconds)
-        process.kill()
-        process.communicate()
-    with HierarchicalMemory(tmp_path, embedder="hashing:64", store="exact", max_tokens=300) as memory:
-        sessions = [row.session for row in memory.long_term.journal.rows(limit=10_000)]
-        assert all(sessions.count(f"s{i}") == 2 for i in range(1, 400, 2))
-        assert all(sessions.count(f"s{i}") in (0, 2) for i in range(0, 400, 2))
-        assert sessions.count("s0") == 0
-        assert "fact399" in memory.recall("fact399", 300).text
-
-
-@pytest.mark.slow
-def test_a_process_that_ends_without_closing_loses_nothing(tmp_path: Path) -> None:
-    program = """
+ENDING = """
 import os, sys
 from tinymem import HierarchicalMemory, MessageStep
-memory = HierarchicalMemory(sys.argv[1], embedder="hashing:64", store="exact")
+memory = HierarchicalMemory(sys.argv[1])
 memory.add(MessageStep("user", "The ladder is behind the shed."))
 if sys.argv[2] == "hard":
     os._exit(0)
 """
-    for at, how in enumerate(("soft", "hard"), 1):
-        out, _ = python(program, tmp_path / how, how).communicate(timeout=600)
-        with HierarchicalMemory(tmp_path / how, embedder="hashing:64", store="exact") as memory:
-            assert "behind the shed" in memory.recall("ladder", 100).text, (at, out)
 
 
 @pytest.mark.slow
-def test_a_memory_that_is_not_closed_warns_of_nothing_and_ends_cleanly(tmp_path: Path) -> None:
-    program = (
-        "import sys; from tinymem import HierarchicalMemory, MessageStep; "
-        "HierarchicalMemory(sys.argv[1]).add(MessageStep('user', 'hello'))"
-    )
-    environment_of_ours = python("import os; print(os.environ['PYTHONPATH'])").communicate()[0].strip()
-    done = subprocess.run(
-        [sys.executable, "-c", program, str(tmp_path / "m")],
-        capture_output=True, text=True, timeout=600, env={"PYTHONPATH": environment_of_ours},
-    )  # fmt: skip
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+@pytest.mark.parametrize("how", ["soft", "hard"])
+def test_a_process_that_ends_without_closing_loses_nothing_and_says_nothing(tmp_path: Path, how: str) -> None:
+    assert printed(ENDING, tmp_path, how) == ""
+    with HierarchicalMemory(tmp_path) as memory:
+        assert "behind the shed" in memory.recall("ladder", 100).text

@@ -237,10 +237,14 @@ def damages(whole: bytes, count: int, seed: int) -> Iterator[bytes]:
         yield bytes(damaged)
 
 
-def check_damaged(whole: bytes, folder: Path, count: int, seed: int) -> None:
+MANY = [pytest.param(150, seed, marks=pytest.mark.slow) for seed in range(10, 14)]
+
+
+@pytest.mark.parametrize(("count", "seed"), [(12, 1), *MANY])
+def test_a_damaged_memory_fails_with_errors_of_ours_only(tmp_path: Path, whole: bytes, count: int, seed: int) -> None:
     errors: list[TinymemError] = []
     for damaged in damages(whole, count, seed):
-        path = placed(folder, damaged)
+        path = placed(tmp_path, damaged)
         try:
             memory = open_memory(path)
         except StorageError as error:
@@ -248,16 +252,6 @@ def check_damaged(whole: bytes, folder: Path, count: int, seed: int) -> None:
         else:
             errors += used(memory)
     assert len(errors) > count // 3
-
-
-def test_a_damaged_memory_fails_with_errors_of_ours_only(tmp_path: Path, whole: bytes) -> None:
-    check_damaged(whole, tmp_path, count=12, seed=1)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(4))
-def test_many_damaged_memories_fail_with_errors_of_ours_only(tmp_path: Path, whole: bytes, seed: int) -> None:
-    check_damaged(whole, tmp_path, count=150, seed=10 + seed)
 
 
 # What flipped bits may leave that SQLite takes for good: table, column (or key of `meta`), value.

@@ -6,7 +6,6 @@ import os
 import signal
 import sqlite3
 import subprocess
-import sys
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -15,7 +14,7 @@ import pytest
 from memories import count_in, python
 
 from benchmarks.reliability import processes
-from tinymem import HierarchicalMemory, MessageStep, TaskStep
+from tinymem import HierarchicalMemory, MessageStep
 from tinymem.upkeep import doctor
 
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", max_tokens=400)
@@ -37,19 +36,15 @@ def test_processes_that_write_and_read_at_once_lose_and_double_nothing(tmp_path:
 
 @pytest.mark.slow
 def test_the_soak_sees_what_is_lost_doubled_or_torn(tmp_path: Path) -> None:
-    folder = tmp_path / "memory"
-    with processes.opened(folder) as memory:
+    with processes.opened(tmp_path) as memory:
         added = memory.add_steps([MessageStep("user", f"marka{i} lot {i}") for i in range(400)])
     told = [[step.id, step.step_number, step.text] for step in added]
-    assert processes.check(folder, [*told, ["lost", 401, "lost"]])[1] == [
-        "lost is not there as it was added",
-        "400 steps are there, 401 were acknowledged",
-    ]
-    with closing(sqlite3.connect(folder / "default" / "journal.db")) as db, db:
+    with closing(sqlite3.connect(tmp_path / "default" / "journal.db")) as db, db:
         db.execute("UPDATE vectors SET vector = (SELECT vector FROM vectors WHERE passage = 1) WHERE passage = 7")
         db.execute("DELETE FROM passages WHERE step = 9")
-    faults = "\n".join(processes.check(folder, told)[1])
-    for fault in ("the vector of step 7 is another one's", "step 9 has no passage", "the full-text index is damaged"):
+    faults = "\n".join(processes.check(tmp_path, [*told, ["lost", 401, "lost"]])[1])
+    for fault in ("lost is not there as it was added", "400 steps are there, 401 were acknowledged",
+                  "the vector of step 7 is another one's", "step 9 has no passage"):  # fmt: skip
         assert fault in faults
 
 
@@ -122,7 +117,6 @@ if not (child := os.fork()):
 print(os.waitpid(child, 0)[1], flush=True)
 added = memory.add(MessageStep("user", "from the parent"))
 print(added.step_number, "lot 3" in memory.recall("lot 3", 99).text, flush=True)
-print(len(memory.context("").messages) > 1, False, flush=True)
 memory.close()
 """
 
@@ -134,7 +128,7 @@ forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this syst
 @pytest.mark.parametrize("store", ["exact", "chroma", "chroma in this process"])
 def test_a_forked_child_is_told_to_open_the_memory_itself_and_the_parent_goes_on(tmp_path: Path, store: str) -> None:
     said = ended(python(FORKED, tmp_path, store)).splitlines()
-    assert said == ["True"] * 13 + ["41", "0", "42 True", "True False"]
+    assert said == ["True"] * 13 + ["41", "0", "42 True"]
     with open_memory(tmp_path) as memory:
         assert memory.stats().steps == 42
     assert doctor(tmp_path, store="chroma" if store == "chroma" else "exact").sound
@@ -211,36 +205,3 @@ def test_forking_while_threads_write_neither_hangs_nor_harms(tmp_path: Path) -> 
     with open_memory(tmp_path, store="exact") as memory:  # an approximate index may miss some of so many equal vectors
         assert memory.stats().steps == int(count)
     assert doctor(tmp_path, store="exact").sound
-
-
-# killed
-
-ADDING = """
-import sys
-from tinymem import HierarchicalMemory, MessageStep
-memory = HierarchicalMemory(sys.argv[1], embedder="hashing:64", store="exact", max_tokens=400)
-print("ready", flush=True)
-for i in range(100_000):
-    print(memory.add(MessageStep("user", f"{sys.argv[2]} {i}")).step_number, flush=True)
-"""
-
-
-@pytest.mark.slow
-def test_a_process_that_is_killed_while_others_add_holds_nobody_up(tmp_path: Path) -> None:
-    with open_memory(tmp_path, store="exact") as memory:
-        memory.add(TaskStep("Count."))
-        told: set[int] = {1}
-        for turn in range(2):
-            process = python(ADDING, tmp_path, f"turn{turn}")
-            assert process.stdout is not None and process.stdout.readline() == "ready\n"
-            told |= {int(process.stdout.readline()) for _ in range(5)}
-            told |= {memory.add(MessageStep("user", f"ours {turn} {i}")).step_number or 0 for i in range(20)}
-            process.kill()
-            told |= {int(line) for line in process.stdout if line.endswith("\n")}
-            process.communicate()
-            assert process.returncode == -signal.SIGKILL
-        rows = memory.long_term.journal.rows(limit=100_000)
-        held = [row.number for row in rows]
-        assert told <= set(held) and held == list(range(1, len(held) + 1)), sys.platform
-        memory.stats()
-        assert [row.number for row in rows if row.window] == [step.step_number for step in memory.short_term.steps]

@@ -14,6 +14,7 @@ from strategies import MODERATE, texts
 from tinymem.embedders import static
 from tinymem.embedders.static import SPACE
 from tinymem.messages import TiktokenCounter
+from tinymem.messages.tokens import encoding_of
 from tinymem.steps.content import encodable
 from tinymem.stores.sqlite.journal import SqliteJournal
 
@@ -29,7 +30,7 @@ SAID = [
 @given(st.lists(LINES | texts(), max_size=4))
 def test_a_text_has_the_tokens_of_its_lines(parts: list[str]) -> None:
     counter, text = TiktokenCounter(), "\n".join(parts)
-    expected = len(counter._encoding.encode_ordinary(text))
+    expected = len(encoding_of(counter.name).encode_ordinary(text))
     assert [counter.count(text), counter.count(text), TiktokenCounter().count(text)] == [expected] * 3
 
 

@@ -123,6 +123,7 @@ def reading_one(messages: Chat) -> Move:
     return next_move([{"content": one} for one in (recalled(messages), *texts)])
 
 
+TOLD = "The Vault server of staging listens on port 18443."
 VAULT = answering({"Vault": "Noted, Vault.", "Which port": "It is 18443."})
 
 
@@ -262,15 +263,12 @@ class AdapterContract(ABC):
             assert texts == plain and len(texts) == len(set(texts)) >= 3 * 3
 
     def test_threads_recall_each_other_and_do_not_see_each_others_window(self, memory: Any) -> None:
-        told = "The Vault server of staging listens on port 18443."
-        first = self.agent(memory, "thread-1", VAULT)
-        first.ask(told)
-        self.leave(first)
+        self.tell(memory)
         other = self.agent(memory, "thread-2", VAULT)
         other.ask("Which port does staging listen on?")
         (chat,) = other.requests
         assert [text for text in said(chat) if "Which port" in text] == said(chat)[-1:]
-        assert told not in "\n".join(said(chat)) and "18443" in recalled(chat)
+        assert TOLD not in "\n".join(said(chat)) and "18443" in recalled(chat)
 
     def test_what_a_request_shows_is_not_recalled_into_it(self, tmp_path: Path) -> None:
         def script(messages: Chat) -> Move:
@@ -288,12 +286,16 @@ class AdapterContract(ABC):
     def test_nothing_is_recalled_that_has_nothing_to_do_with_the_question(self, memory: Any) -> None:
         if not self.judges:
             pytest.skip("the framework asks for the best, whatever they are")
-        first = self.agent(memory, "thread-1", VAULT)
-        first.ask("The Vault server of staging listens on port 18443.")
-        self.leave(first)
+        self.tell(memory)
         other = self.agent(memory, "thread-2", lambda _: Move(answer="Stir it."))
         other.ask("How do I keep a risotto from burning?")
         assert [recalled(chat) for chat in other.requests] == [""]
+
+    def tell(self, memory: Any) -> None:
+        """Say what others ask for, in a conversation of its own."""
+        agent = self.agent(memory, "thread-1", VAULT)
+        agent.ask(TOLD)
+        self.leave(agent)
 
     def ways(self) -> list[str]:
         """Return the names of the methods by which an agent is asked."""
@@ -330,9 +332,7 @@ class AdapterContract(ABC):
         assert call["tool_calls"][0]["id"] == result["tool_call_id"] and "all is quiet" in as_text(result["content"])
 
     def test_a_model_searches_and_opens_with_tools_of_the_framework(self, memory: Any) -> None:
-        agent = self.agent(memory, "s1", VAULT)
-        agent.ask("The Vault server of staging listens on port 18443.")
-        self.leave(agent)
+        self.tell(memory)
         found = asyncio.run(self.call_tool(memory, "search_memory", {"query": "Vault", "max_tokens": 400}))
         number = re.search(r"(#\d+)[^#]*18443", found)
         assert number is not None
@@ -354,9 +354,7 @@ class AdapterContract(ABC):
             return answer
 
         with self.opened(tmp_path, embedder) as memory:
-            first = self.agent(memory, "thread-1", VAULT)
-            first.ask("The Vault server of staging listens on port 18443.")
-            self.leave(first)
+            self.tell(memory)
             other = self.agent(memory, "thread-2", VAULT)
             embedder.gate.clear()
             embedder.waits.clear()

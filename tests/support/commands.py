@@ -6,9 +6,9 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -31,15 +31,9 @@ def process(*args: str, cwd: Path | None = None, input: str | None = None, **env
     kept = {name: value for name, value in os.environ.items() if not name.startswith("TINYMEM_")}
     paths = os.pathsep.join(path for path in sys.path if path)  # a checkout that is not installed, too
     done = subprocess.run(
-        [sys.executable, "-m", "tinymem.cli", *args],
-        cwd=cwd,
-        env=kept | {"PYTHONPATH": paths, "COLUMNS": "80"} | env,
-        input=input,
-        capture_output=True,
-        encoding="utf-8",
-        timeout=600,
-        check=False,
-    )
+        [sys.executable, "-m", "tinymem.cli", *args], cwd=cwd, env=kept | {"PYTHONPATH": paths, "COLUMNS": "80"} | env,
+        input=input, capture_output=True, encoding="utf-8", timeout=600,
+    )  # fmt: skip
     return Done(done.returncode, done.stdout, done.stderr)
 
 
@@ -53,9 +47,7 @@ def python_on_a_terminal(*args: str, cwd: Path | None = None, input: str = "") -
     import pty
 
     ours, theirs = pty.openpty()
-    paths = os.pathsep.join(path for path in sys.path if path)
-    command, env = [sys.executable, *args], os.environ | {"PYTHONPATH": paths, "TERM": "dumb"}
-    with subprocess.Popen(command, cwd=cwd, env=env, stdin=subprocess.PIPE, stdout=theirs, stderr=theirs) as running:
+    with started(args, cwd, "dumb", stdin=subprocess.PIPE, stdout=theirs, stderr=theirs) as running:
         os.close(theirs)
         assert running.stdin is not None
         running.stdin.write(input.encode())
@@ -64,15 +56,19 @@ def python_on_a_terminal(*args: str, cwd: Path | None = None, input: str = "") -
     return Done(running.returncode, shown, "")
 
 
+def started(args: Sequence[str], cwd: Path | None, terminal: str, **pipes: Any) -> subprocess.Popen[bytes]:
+    """Python in a process of its own, which imports what this one does."""
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "TERM": terminal}
+    return subprocess.Popen([sys.executable, *args], cwd=cwd, env=env, **pipes)
+
+
 def before_a_terminal(*args: str, cwd: Path | None = None) -> Done:
     """The command with a terminal for its standard error."""
     import pty
 
     ours, theirs = pty.openpty()
-    paths = os.pathsep.join(path for path in sys.path if path)
-    command, env = [sys.executable, "-m", "tinymem.cli", *args], os.environ | {"PYTHONPATH": paths, "TERM": "xterm"}
     with tempfile.TemporaryFile() as out:
-        with subprocess.Popen(command, cwd=cwd, env=env, stdout=out, stderr=theirs) as running:
+        with started(["-m", "tinymem.cli", *args], cwd, "xterm", stdout=out, stderr=theirs) as running:
             os.close(theirs)
             shown = terminal_text(ours)
         out.seek(0)

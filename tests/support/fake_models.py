@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from typing import Any
 
+from servers import STREAM, JsonHandler
 from streams import streamed
 
 USAGE = {"input_tokens": 10, "output_tokens": 5}
@@ -23,25 +24,24 @@ class FakeModels(ThreadingHTTPServer):
         self.prompts: list[dict[str, Any]] = []
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
+class _Handler(JsonHandler):
     server: FakeModels
 
     def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])) or b"{}")
+        body = self.body()
         if "count" in self.path.lower():
-            self._send("application/json", b'{"input_tokens": 10, "totalTokens": 10}')
+            self.send(200, {"input_tokens": 10, "totalTokens": 10})
             return
         if body.get("tools"):
             self.server.prompts.append(body)
         is_streamed = "stream" in self.path or body.get("stream")
         answer = self._answer(body)
         if not is_streamed:
-            self._send("application/json", json.dumps(answer).encode())
+            self.send(200, answer)
         elif "candidates" in answer:
-            self._send("text/event-stream", f"data: {json.dumps(answer)}\r\n\r\n".encode())
+            self.send(200, f"data: {json.dumps(answer)}\r\n\r\n".encode(), STREAM)
         else:
-            self._send("text/event-stream", streamed("responses" if "output" in answer else "anthropic", answer))
+            self.send(200, streamed("responses" if "output" in answer else "anthropic", answer), STREAM)
 
     def _answer(self, body: dict[str, Any]) -> dict[str, Any]:
         said, number = self.server.answer, len(self.server.prompts)
@@ -59,17 +59,6 @@ class _Handler(BaseHTTPRequestHandler):
         return {**frame, "content": [{"type": "text", "text": said}], **end}
 
     def do_GET(self) -> None:
-        self._send("application/json", b"{}")
+        self.send(200, {})
 
     do_HEAD = do_GET
-
-    def _send(self, kind: str, content: bytes) -> None:
-        self.send_response(200)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(content)
-
-    def log_message(self, *_: Any) -> None:
-        """Be quiet."""

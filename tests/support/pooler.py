@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
-import time
-from contextlib import suppress
 from pathlib import Path
 
+from ports import free_port, wait_for
 from postgres_server import PASSWORD, PostgresServer, running_user
 
 SETTINGS = """
@@ -47,9 +45,7 @@ class Pooler:
         assert program is not None
         self._folder = Path(tempfile.mkdtemp(prefix="tinymem-pgbouncer-"))
         self._folder.chmod(0o755)
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port: int = probe.getsockname()[1]
+        self.port = free_port()
         users, settings = self._folder / "users", self._folder / "pgbouncer.ini"
         users.write_text(f'"owner" "{PASSWORD}"\n')
         with psycopg.connect(server.url(), autocommit=True) as db:  # not "tinymem", whose name is the schema's
@@ -60,18 +56,10 @@ class Pooler:
         self._process = subprocess.Popen(
             [program, "-q", str(settings)], user=running_user(), cwd=self._folder, stderr=subprocess.DEVNULL
         )
-        self._wait()
+        wait_for(self.port)
 
     def url(self, database: str = "postgres") -> str:
         return self._server.url(database, user="owner").replace(str(self._server.port), str(self.port))
-
-    def _wait(self) -> None:
-        for _ in range(600):
-            with suppress(OSError), socket.create_connection(("127.0.0.1", self.port)):
-                return
-            assert self._process.poll() is None, "pgbouncer has ended"
-            time.sleep(0.05)
-        raise AssertionError("pgbouncer does not listen")
 
     def stop(self) -> None:
         self._process.kill()

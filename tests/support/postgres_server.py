@@ -7,11 +7,13 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
+
+from ports import free_port
 
 PASSWORD = "p/ss:w@rd"
 ESCAPED = "p%2Fss%3Aw%40rd"
@@ -43,9 +45,7 @@ class PostgresServer:
             shutil.chown(self._folder, self._user)
             if not self._may_run():  # the environment lies in a folder that only root may enter
                 self._bin = _copied(self._bin, self._folder / "programs")
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.port = free_port()
         if copy_of is None:
             word = self._folder / "password"
             word.write_text(PASSWORD)
@@ -87,15 +87,9 @@ class PostgresServer:
         return subprocess.run(question, user=self._user, cwd=self._folder, check=False).returncode == 0
 
     def _run(self, name: str, *arguments: str, check: bool = True) -> None:
-        subprocess.run(
-            [str(self._bin / name), *arguments],
-            user=self._user,
-            cwd=self._folder,
-            check=check,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            timeout=120,
-        )
+        command, quiet = [str(self._bin / name), *arguments], subprocess.DEVNULL
+        options: dict[str, Any] = {"stdout": quiet, "stderr": quiet, "timeout": 120}
+        subprocess.run(command, user=self._user, cwd=self._folder, check=check, **options)
 
 
 def running_user() -> str | None:

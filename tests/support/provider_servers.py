@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from itertools import count
 from typing import Any
 
@@ -18,7 +18,7 @@ import anthropic_rules
 import openai_rules
 import responses_rules
 from scripted_model import Move
-from servers import running
+from servers import STREAM, JsonHandler, chat_answer_with, running
 from streams import streamed
 
 from tinymem.messages.formats import conversation_from
@@ -51,9 +51,8 @@ class StrictServer(ThreadingHTTPServer):
             return 400, {"type": "error", "error": {"type": "invalid_request_error", "message": "; ".join(found)}}
         items = body if format == "anthropic" else body["messages" if format == "openai" else "input"]
         move, number = self.model(conversation_from(items, format).messages), next(self._numbers)
-        return 200, {"openai": self._chat, "responses": self._response, "anthropic": self._message}[format](
-            move, number
-        )
+        made = {"openai": self._chat, "responses": self._response, "anthropic": self._message}[format]
+        return 200, made(move, number)
 
     def broken(self, format: str, body: dict[str, Any]) -> list[str]:
         """The rules that a request breaks, those about what this server gave among them."""
@@ -68,12 +67,12 @@ class StrictServer(ThreadingHTTPServer):
         return [*found, *(f"{id} was changed" for id in changed), *(f"{id} without its reasoning" for id in lonely)]
 
     def _chat(self, move: Move, number: int) -> dict[str, Any]:
-        said: dict[str, Any] = {"role": "assistant", "content": move.answer or None, "refusal": None, "annotations": []}
+        more: dict[str, Any] = {"refusal": None, "annotations": []}
         if move.path:
             function = {"name": "read_file", "arguments": json.dumps({"path": move.path})}
-            said["tool_calls"] = [{"id": f"call_{number}", "type": "function", "function": function}]
-        choice = {"index": 0, "message": said, "finish_reason": "stop", "logprobs": None}
-        return {"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}
+            more["tool_calls"] = [{"id": f"call_{number}", "type": "function", "function": function}]
+        answer: dict[str, Any] = chat_answer_with(move.answer or None, **more)[1]
+        return answer
 
     def _message(self, move: Move, number: int) -> dict[str, Any]:
         sign = hashlib.sha256(str(number).encode()).hexdigest()
@@ -102,24 +101,16 @@ class StrictServer(ThreadingHTTPServer):
         return {**frame, **more, "output": output, "error": None, "incomplete_details": None}
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
+class _Handler(JsonHandler):
     server: StrictServer
 
     def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        format = PATHS.get(self.path)
+        body, format = self.body(), PATHS.get(self.path)
         status, answer = self.server.answer(format, body) if format else (404, {"error": {"message": self.path}})
-        is_stream = bool(body.get("stream")) and status == 200 and format is not None
-        content = streamed(format, answer) if is_stream and format else json.dumps(answer).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "text/event-stream" if is_stream else "application/json")
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, *_: Any) -> None:
-        """Be quiet."""
+        if format and status == 200 and body.get("stream"):
+            self.send(status, streamed(format, answer), STREAM)
+        else:
+            self.send(status, answer)
 
 
 @contextmanager

@@ -9,14 +9,15 @@ import socket
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+from ports import free_port as free_port
+from ports import wait_for
 
 from tinymem.embedders.hashing import HashingEmbedder
 from tinymem.messages.tokens import default_counter
@@ -26,6 +27,8 @@ MODELS = {"text-embedding-3-small": 1536, "text-embedding-3-large": 3072, "local
 SUMMARY = "Staging listens on port 8443."
 LIMITS = {"inputs": 2_048, "input_tokens": 8_192, "request_tokens": 300_000}
 
+NO_HEADERS: Mapping[str, str] = {}
+STREAM = {"Content-Type": "text/event-stream"}
 Answer = tuple[int, Any, dict[str, str]]  # status, body, headers
 Served = TypeVar("Served", bound=ThreadingHTTPServer)
 Fault = Callable[[dict[str, Any]], "Answer | None"]  # of a request's body; None: answer as if nothing were wrong
@@ -69,15 +72,35 @@ class OpenAIServer(ThreadingHTTPServer):
         """A client that does not wait for its answer is no error here."""
 
 
-class _Handler(BaseHTTPRequestHandler):
+class JsonHandler(BaseHTTPRequestHandler):
+    """Reads bodies of JSON, and sends answers."""
+
     protocol_version = "HTTP/1.1"  # connections are kept, as by real servers
+
+    def body(self) -> Any:
+        return json.loads(self.rfile.read(int(self.headers["Content-Length"])) or b"{}")
+
+    def send(self, status: int, body: Any, headers: Mapping[str, str] = NO_HEADERS) -> None:
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        self.send_response(status)
+        for name, value in {"Content-Type": "application/json", **headers, "Content-Length": str(len(content))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(content)
+
+    def log_message(self, *_: Any) -> None:
+        """Be quiet."""
+
+
+class _Handler(JsonHandler):
     server: OpenAIServer
 
     def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        body = self.body()
         self.server.requests.append(body)
         fault = self.server.faults.pop(0) if self.server.faults else None
-        self._send(*((fault(body) if fault else None) or self._answer(body)))
+        self.send(*((fault(body) if fault else None) or self._answer(body)))
 
     def _answer(self, body: dict[str, Any]) -> Answer:
         answers = {"/v1/embeddings": answer, "/v1/chat/completions": self.server.chat}
@@ -86,17 +109,6 @@ class _Handler(BaseHTTPRequestHandler):
         if (given := self.headers.get("Authorization", "")) != f"Bearer {KEY}":
             return failure(401, f"Incorrect API key provided: {given}")
         return answers[self.path](body)
-
-    def _send(self, status: int, body: Any, headers: dict[str, str]) -> None:
-        content = body if isinstance(body, bytes) else json.dumps(body).encode()
-        self.send_response(status)
-        for name, value in {"Content-Type": "application/json", **headers, "Content-Length": str(len(content))}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, *_: Any) -> None:
-        """Be quiet."""
 
 
 def answer(body: dict[str, Any]) -> Answer:
@@ -116,16 +128,10 @@ def answer(body: dict[str, Any]) -> Answer:
 def answer_with(body: dict[str, Any], vectors: list[Any], tokens: int = 1) -> Answer:
     """An answer of these vectors, in the encoding that `body` asks for."""
     coded = body.get("encoding_format") == "base64"
-    data = [
-        {
-            "object": "embedding",
-            "index": index,
-            "embedding": base64.b64encode(np.asarray(vector, "<f4").tobytes()).decode()
-            if coded
-            else list(map(float, vector)),
-        }
-        for index, vector in enumerate(vectors)
-    ]
+    given: list[Any] = [list(map(float, vector)) for vector in vectors]
+    if coded:
+        given = [base64.b64encode(np.asarray(vector, "<f4").tobytes()).decode() for vector in vectors]
+    data = [{"object": "embedding", "index": index, "embedding": vector} for index, vector in enumerate(given)]
     usage = {"prompt_tokens": tokens, "total_tokens": tokens}
     return 200, {"object": "list", "model": body["model"], "data": data[::-1], "usage": usage}, {}
 
@@ -179,9 +185,8 @@ class ChromaServer:
 
     def start(self) -> None:
         """Start it and wait until it answers."""
-        program = "from chromadb.cli.cli import app; app()"
-        command = [sys.executable, "-c", program, "run", "--path", str(self.folder)]
-        command += ["--host", "127.0.0.1", "--port", str(self.port)]
+        command = [sys.executable, "-c", "from chromadb.cli.cli import app; app()", "run", "--path", str(self.folder),
+                   "--host", "127.0.0.1", "--port", str(self.port)]  # fmt: skip
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         wait_for(self.port)
 
@@ -208,21 +213,3 @@ class ChromaServer:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
-
-
-def free_port() -> int:
-    """A port of the loopback interface that nobody listens on."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-        return port
-
-
-def wait_for(port: int) -> None:
-    """Return once somebody listens."""
-    for _ in range(600):
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.05)
-    raise TimeoutError(f"nobody listens on port {port}")

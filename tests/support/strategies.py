@@ -54,16 +54,12 @@ def data_folder() -> Path | None:
 @cache
 def texts(max_size: int = 40) -> st.SearchStrategy[str]:
     """Any text that a Python string can hold: NUL, control characters and lone surrogates too."""
-    awkward = st.sampled_from(
-        ["", " ", "\x00", "\ud800", "a\udfffb", "\x1b[31m", "日本語", "👩‍👩‍👧", "<|endoftext|>", "\r\n"]
-    )
-    return st.one_of(st.text(st.characters(), max_size=max_size), awkward)
+    awkward = ["", " ", "\x00", "\ud800", "a\udfffb", "\x1b[31m", "日本語", "👩‍👩‍👧", "<|endoftext|>", "\r\n"]
+    return st.one_of(st.text(st.characters(), max_size=max_size), st.sampled_from(awkward))
 
 
-IMAGE: dict[str, Any] = {
-    "type": "image_url",
-    "image_url": {"url": "data:image/png;base64,iVBORw0KGgo=", "detail": "low"},
-}
+PICTURE = {"url": "data:image/png;base64,iVBORw0KGgo=", "detail": "low"}
+IMAGE: dict[str, Any] = {"type": "image_url", "image_url": PICTURE}
 FILE: dict[str, Any] = {"type": "file", "file": {"file_id": "file-1"}}
 
 
@@ -216,9 +212,8 @@ def chats(draw: st.DrawFn, max_turns: int = 6) -> Chat:
     """OpenAI messages as an API would take them: every tool result answers a call that is still open."""
     found: Chat = []
     if draw(st.booleans()):
-        found.append(
-            _dressed(draw, {"role": draw(st.sampled_from(["system", "developer"])), "content": draw(contents())})
-        )
+        role = draw(st.sampled_from(["system", "developer"]))
+        found.append(_dressed(draw, {"role": role, "content": draw(contents())}))
     for _ in range(draw(st.integers(0, max_turns))):
         found += _tool_turn(draw) if draw(st.booleans()) else [_line(draw)]
     return found
@@ -277,9 +272,8 @@ def broken_chats() -> st.SearchStrategy[Chat]:
     calls = ids.map(lambda id: {"id": id, "type": "function", "function": {"name": "f", "arguments": "{}"}})
     content = st.one_of(st.none(), st.sampled_from(["", " ", "text"]), parts())
     said = st.fixed_dictionaries({"role": st.sampled_from(["user", "assistant", "system"]), "content": content})
-    called = st.fixed_dictionaries(
-        {"role": st.just("assistant"), "content": content, "tool_calls": st.lists(calls, max_size=3)}
-    )
+    made = st.lists(calls, max_size=3)
+    called = st.fixed_dictionaries({"role": st.just("assistant"), "content": content, "tool_calls": made})
     result = st.fixed_dictionaries({"role": st.just("tool"), "tool_call_id": ids, "content": content})
     return st.lists(st.one_of(said, called, called, result, result, result), max_size=14)
 
@@ -298,33 +292,32 @@ class Words:
 
 
 WORDS = Words()
+OPTIONS: dict[str, st.SearchStrategy[Any]] = {
+    "counter": st.just(WORDS),
+    "style": st.sampled_from(["auto", "tools", "observation"]),
+    "tasks": st.sampled_from(["all", "current"]),
+}
+
+
+def falling(most: int) -> st.SearchStrategy[tuple[int, int]]:
+    """A limit, and a low-water mark that is no higher."""
+    return st.tuples(st.integers(0, most), st.integers(0, most)).map(lambda pair: (pair[0], min(pair)))
 
 
 def prune_strategies() -> st.SearchStrategy[PruneStrategy]:
     """Any built-in strategy."""
     small = st.integers(0, 6)
     budgets = st.builds(
-        lambda high, low, style, tasks: token_budget(
-            high, low_water=min(low, high), counter=WORDS, style=style, tasks=tasks
-        ),
-        st.integers(0, 150),
-        st.integers(0, 150),
-        st.sampled_from(["auto", "tools", "observation"]),
-        st.sampled_from(["all", "current"]),
+        lambda limits, **more: token_budget(limits[0], low_water=limits[1], **more), falling(150), **OPTIONS
     )
     observations = st.builds(
-        lambda n, length, age, batch: prune_old_observations(
-            keep_last_n=n, max_length=length, max_age_seconds=age, now=NOW, batch=batch
-        ),
-        small,
-        st.integers(0, 99),
-        st.sampled_from([None, 0, 60]),
-        st.integers(0, 3),
-    )
+        prune_old_observations, small, st.integers(0, 99), st.sampled_from([None, 0, 60]), now=st.just(NOW),
+        batch=st.integers(0, 3),
+    )  # fmt: skip
     simple = st.one_of(
         st.builds(keep_last_n_steps, small),
-        st.builds(lambda n, low: keep_last_n_steps(n, low_water=min(n, low)), small, small),
-        st.builds(lambda n, low: keep_system_and_recent(n, low_water=min(n, low)), small, small),
+        falling(6).map(lambda limits: keep_last_n_steps(limits[0], low_water=limits[1])),
+        falling(6).map(lambda limits: keep_system_and_recent(limits[0], low_water=limits[1])),
         observations,
         budgets,
         st.builds(no_pruning),
@@ -335,31 +328,18 @@ def prune_strategies() -> st.SearchStrategy[PruneStrategy]:
 def summary_strategies() -> st.SearchStrategy[PruneStrategy]:
     """`summarize_strategy` with any options, by the extractive summarizer."""
     return st.builds(
-        lambda high, low, share, recent, style, tasks: summarize_strategy(
-            max_tokens=high, low_water=min(low, high), summary_tokens=min(low, high, share), keep_recent=recent,
-            counter=WORDS, style=style, tasks=tasks,
+        lambda limits, share, **more: summarize_strategy(
+            max_tokens=limits[0], low_water=limits[1], summary_tokens=min(limits[1], share), **more
         ),
-        st.integers(0, 200),
-        st.integers(0, 200),
-        st.integers(0, 200),
-        st.integers(0, 4),
-        st.sampled_from(["auto", "tools", "observation"]),
-        st.sampled_from(["all", "current"]),
+        falling(200), st.integers(0, 200), keep_recent=st.integers(0, 4), **OPTIONS,
     )  # fmt: skip
 
 
 def semantic_strategies() -> st.SearchStrategy[PruneStrategy]:
     """`semantic_pruning` with any options."""
     return st.builds(
-        lambda high, low, style, tasks, query, recent, shorten: semantic_pruning(
-            "hashing:32", high, query, recent, low_water=min(low, high), counter=WORDS, style=style, tasks=tasks,
-            shorten=shorten,
+        lambda limits, query, recent, **more: semantic_pruning(
+            "hashing:32", limits[0], query, recent, low_water=limits[1], **more
         ),
-        st.integers(0, 150),
-        st.integers(0, 150),
-        st.sampled_from(["auto", "tools", "observation"]),
-        st.sampled_from(["all", "current"]),
-        st.sampled_from([None, "", "What failed?"]),
-        st.integers(0, 4),
-        st.booleans(),
+        falling(150), st.sampled_from([None, "", "What failed?"]), st.integers(0, 4), shorten=st.booleans(), **OPTIONS,
     )  # fmt: skip
