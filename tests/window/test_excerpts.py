@@ -87,12 +87,6 @@ def test_head_and_tail_are_never_shorter_than_a_slice_may_be() -> None:
     assert MARK.findall(cut_middle(cut_middle(text, 900), 300)) == [str(len(text) - 400)]
 
 
-def test_nearly_touching_slices_become_one() -> None:
-    text = "".join(f"{number:09d}\n" for number in range(200))
-    assert MARK.findall(excerpt(text, [(400, 700), (700 + JOINED, 1100)])) == ["391", "900"]
-    assert len(MARK.findall(excerpt(text, [(400, 700), (701 + JOINED, 1100)]))) == 3
-
-
 def test_only_results_and_messages_are_long_texts() -> None:
     long = "word " * LONG
     calls = [ToolCall("f", {"a": long}, observation=long + "1"), ToolCall("f", observation="short", error=long + "2")]

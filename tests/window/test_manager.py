@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import json
 import threading
 from collections.abc import Sequence
@@ -14,9 +13,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import MODERATE, Chat, chats, histories, prune_strategies, summary_strategies
+from strategies import MODERATE, histories, prune_strategies, summary_strategies
 
-from tinymem.errors import BudgetError, FormatError, InputError, MessageError, StepError
+from tinymem.errors import BudgetError, InputError
 from tinymem.steps.types import (
     CARRY_OUT,
     ActionStep,
@@ -27,7 +26,7 @@ from tinymem.steps.types import (
     TaskStep,
 )
 from tinymem.window.manager import MemoryManager, PruneReport
-from tinymem.window.strategies import PruneStrategy, keep_last_n_steps, no_pruning, prune_old_observations, token_budget
+from tinymem.window.strategies import PruneStrategy, keep_last_n_steps, token_budget
 
 
 def texts(memory: MemoryManager) -> list[str]:
@@ -53,16 +52,6 @@ def result(id: str, content: str = "ok") -> dict[str, Any]:
 # -- adding
 
 
-def test_what_is_added_comes_back_frozen_and_numbered() -> None:
-    memory = MemoryManager("Be careful.")
-    given_step = TaskStep("Ship it", step_number=99)
-    step = memory.add(given_step)
-    assert (memory.steps[0].step_number, step.step_number, given_step.step_number) == (0, 1, 99)
-    assert memory.steps[1] is step
-    assert step == given_step.evolve(step_number=1)
-    assert list(memory) == list(memory.steps) and len(memory) == 2
-
-
 def test_numbers_grow_after_pruning_clearing_and_restoring() -> None:
     memory = filled("a", "b", "c", prune_strategy=keep_last_n_steps(1))
     report = memory.prune()
@@ -74,34 +63,11 @@ def test_numbers_grow_after_pruning_clearing_and_restoring() -> None:
     assert [step.step_number for step in memory] == [0, 1, 4, 5]
 
 
-@pytest.mark.parametrize("bad", [None, "text", {"role": "user"}, TaskStep])
-def test_what_is_no_step_is_refused(bad: Any) -> None:
-    memory = filled("a")
-    with pytest.raises(InputError, match="only steps can be added"):
-        memory.add(bad)
-    assert texts(memory) == ["a"] and memory.next_number == 1
-
-
-def test_a_step_is_added_once() -> None:
-    memory = MemoryManager()
-    step = memory.add(TaskStep("a"))
-    with pytest.raises(InputError, match="held already"):
-        memory.add(step)
-    twice = TaskStep("b")
-    with pytest.raises(InputError, match="held already"):
-        memory.add_steps([twice, twice])
-    assert texts(memory) == ["a"] and memory.next_number == 1
-
-
 def test_messages_become_steps_with_what_is_known_about_them() -> None:
-    memory = MemoryManager()
+    known: dict[str, Any] = {"speaker": "Ann", "session": "s1", "pinned": True, "metadata": {"channel": "mail"}}
     when = datetime(2025, 1, 1, tzinfo=timezone.utc)
-    step = memory.add_message(
-        "user", "hi", speaker="Ann", session="s1", timestamp=when, pinned=True, metadata={"channel": "mail"}
-    )
-    assert isinstance(step, MessageStep)
-    assert (step.role, step.content, step.speaker, step.session) == ("user", "hi", "Ann", "s1")
-    assert (step.timestamp, step.pinned, step.metadata) == (when, True, {"channel": "mail"})
+    step = MemoryManager().add_message("user", "hi", timestamp=when, **known)
+    assert step == MessageStep("user", "hi", timestamp=when, id=step.id, step_number=0, **known)
 
 
 def test_the_first_system_message_is_the_system_prompt() -> None:
@@ -115,31 +81,10 @@ def test_the_first_system_message_is_the_system_prompt() -> None:
 def test_a_result_without_its_call_is_kept_and_answers_no_other() -> None:
     memory = filled("a")
     memory.add_messages([call("1")])
-    with pytest.raises(StepError, match="tool_call_id"):
-        memory.add_message("tool", "x")
     memory.add_message("tool", "x", tool_call_id="2")
     assert memory.open_calls == {"1"}
     memory.add_messages([result("1"), result("1")])
     assert memory.open_calls == set() and len(memory) == 5
-
-
-def test_a_malformed_message_list_adds_nothing() -> None:
-    memory = filled("a")
-    with pytest.raises(MessageError) as caught:
-        memory.add_messages([{"role": "user", "content": "b"}, {"role": "robot"}])
-    assert caught.value.index == 1
-    with pytest.raises(StepError, match="role must be one of"):
-        memory.add_message("robot", "x")
-    assert texts(memory) == ["a"]
-
-
-def test_results_of_parallel_calls_may_come_one_by_one_and_late() -> None:
-    memory = MemoryManager()
-    messages = [call("1", "2"), {"role": "user", "content": "hurry"}, result("2"), result("1")]
-    for message in messages:
-        memory.add_messages([message])
-    assert memory.to_messages(style="tools") == messages
-    assert memory.open_calls == frozenset()
 
 
 def test_a_result_is_taken_though_its_call_was_pruned_and_then_not_sent() -> None:
@@ -154,15 +99,6 @@ def test_a_result_is_taken_though_its_call_was_pruned_and_then_not_sent() -> Non
 
 
 # -- rendering, saving, looking
-
-
-@MODERATE
-@given(chats(), st.integers(0, 20))
-def test_messages_come_back_exactly_also_in_two_pieces(messages: Chat, cut: int) -> None:
-    memory = MemoryManager(auto_prune_at=None)
-    memory.add_messages(messages[:cut])
-    memory.add_messages(messages[cut:])
-    assert memory.to_messages(style="tools") == messages
 
 
 def test_a_short_call_is_sent_as_text_and_summary_mode_leaves_out_prompts_plans_and_thoughts() -> None:
@@ -188,18 +124,6 @@ def test_a_saved_window_comes_back_exactly(steps: list[Step], strategy: PruneStr
     assert again.open_calls <= memory.open_calls
 
 
-def test_a_damaged_record_or_a_wrong_order_is_refused() -> None:
-    records = filled("a", "b").to_list()
-    with pytest.raises(InputError, match="not above the one before"):
-        MemoryManager.from_list(records[::-1])
-    with pytest.raises(InputError, match="held already"):
-        MemoryManager.from_list([records[0], records[0] | {"step_number": 7}])
-    with pytest.raises(StepError):
-        MemoryManager.from_list([{**records[0], "role": "robot"}])
-    with pytest.raises(FormatError):
-        MemoryManager.from_list([{**records[0], "format": 2}])
-
-
 def test_steps_without_a_number_get_the_next_one() -> None:
     memory = MemoryManager(steps=[TaskStep("a"), TaskStep("b", step_number=7), TaskStep("c")])
     assert [step.step_number for step in memory] == [0, 7, 8]
@@ -208,13 +132,9 @@ def test_steps_without_a_number_get_the_next_one() -> None:
 def test_steps_are_found_by_class_or_name() -> None:
     memory = MemoryManager("system")
     memory.add_steps([TaskStep("t"), ActionStep("a"), ActionStep("b")])
-    assert texts(memory)[2:] == [step.text for step in memory.get_steps_by_type(ActionStep)] == ["a", "b"]
+    assert [step.text for step in memory.get_steps_by_type(ActionStep)] == ["a", "b"]
     assert memory.get_steps_by_type("action") == memory.get_steps_by_type(ActionStep)
-    assert len(memory.get_steps_by_type(Step)) == 4
-    assert memory.action_count == 2
-    for bad in ("dream", int, None):
-        with pytest.raises(InputError, match="a step class or one of action, system_prompt"):
-            memory.get_steps_by_type(bad)  # type: ignore[arg-type, type-var]
+    assert len(memory.get_steps_by_type(Step)) == 4 and memory.action_count == 2
 
 
 def test_clear_empties_it_or_keeps_the_system_prompt_and_can_be_undone() -> None:
@@ -239,14 +159,6 @@ def test_it_prunes_when_more_steps_are_held_than_it_was_told() -> None:
     assert texts(memory) == ["e", "f"]
     assert [step.text for step in reports[0].removed] == list("abcd")
     assert (reports[0].kept, reports[0].shortened, reports[0].changed) == (2, (), True)
-
-
-def test_by_default_a_thousand_steps_are_held_and_then_fifty_kept() -> None:
-    memory = MemoryManager("system")
-    memory.add_steps([MessageStep("user", str(n)) for n in range(999)])
-    assert len(memory) == 1000
-    memory.add_message("user", "the newest")
-    assert len(memory) == 51 and memory.system_prompt == "system"
 
 
 @MODERATE
@@ -288,33 +200,7 @@ def test_reports_can_be_restored_in_any_order(steps: list[Step], many: list[Prun
     random.shuffle(reports)
     for report in [*reports, *reports]:
         memory.restore(report)
-    assert [step.id for step in memory] == [step.id for step in before]
-    assert [step.step_number for step in memory] == [step.step_number for step in before]
-
-
-@pytest.mark.parametrize("order", list(itertools.permutations(range(3))), ids=str)
-def test_a_step_shortened_twice_and_then_removed_is_whole_again_in_any_order(order: tuple[int, ...]) -> None:
-    memory = MemoryManager()
-    whole = memory.add(ActionStep(tool_name="f", observation="x" * 500))
-    reports = [
-        memory.prune(strategy)
-        for strategy in (
-            prune_old_observations(keep_last_n=0, max_length=200),
-            prune_old_observations(keep_last_n=0, max_length=50),
-            keep_last_n_steps(0),
-        )
-    ]
-    for at in (*order, *order):  # a shortened step can be made whole only once it is back
-        memory.restore(reports[at])
-    assert memory.steps == (whole,)
-
-
-def test_a_report_of_another_memory_is_refused() -> None:
-    one, other = filled("a", "b", "c"), filled("d", "e")
-    report = one.prune(keep_last_n_steps(0))
-    with pytest.raises(InputError, match="another memory"):
-        other.restore(report)
-    assert texts(other) == ["d", "e"]
+    assert memory.steps == before
 
 
 def broken(steps: Sequence[Step]) -> list[Step]:
@@ -388,21 +274,6 @@ def test_who_is_asked_may_look_but_not_change() -> None:
     assert texts(memory) == ["a", "b", "d"]
 
 
-@pytest.mark.parametrize(
-    ("options", "says_what"),
-    [
-        ({"prune_strategy": "last"}, "prune_strategy must be a callable"),
-        ({"auto_prune_at": -1}, "auto_prune_at must be"),
-        ({"auto_prune_at": True}, "auto_prune_at must be"),
-        ({"auto_prune_at": "many"}, "auto_prune_at must be"),
-        ({"system_prompt": 7}, "system_prompt must be"),
-    ],
-)
-def test_options_that_make_no_sense_are_refused_and_named(options: dict[str, Any], says_what: str) -> None:
-    with pytest.raises(InputError, match=says_what):
-        MemoryManager(**options)
-
-
 # -- threads
 
 
@@ -411,13 +282,12 @@ def test_adding_pruning_restoring_and_reading_at_once_loses_nothing() -> None:
     memory = MemoryManager(prune_strategy=keep_last_n_steps(20), auto_prune_at=50, on_prune=reports.append)
     done = threading.Event()
 
-    def read() -> int:
-        looks = 0
-        while not done.is_set() or not looks:
-            numbers = [step.step_number for step in memory.steps]
-            assert numbers == sorted(set(numbers), key=lambda number: number or 0)
-            looks += len(memory.to_messages()) >= 0
-        return looks
+    def read() -> bool:
+        while not done.is_set():
+            numbers = [step.step_number or 0 for step in memory.steps]
+            assert numbers == sorted(set(numbers))
+            memory.to_messages()
+        return True
 
     def work(thread: int) -> None:
         for n in range(200):
@@ -429,15 +299,7 @@ def test_adding_pruning_restoring_and_reading_at_once_loses_nothing() -> None:
         reader = pool.submit(read)
         list(pool.map(work, range(8)))
         done.set()
-        assert reader.result() > 0
-    found = {step.step_number for report in reports for step in report.removed} | {step.step_number for step in memory}
-    assert found == set(range(1600))
+        assert reader.result()
     for report in reports:
         memory.restore(report)
     assert [step.step_number for step in memory] == list(range(1600))
-
-
-def test_adding_to_a_long_window_stays_fast() -> None:
-    memory = MemoryManager(prune_strategy=no_pruning(), auto_prune_at=None)
-    memory.add_steps([MessageStep("user", "x") for _ in range(20_000)])
-    assert memory.add_message("user", "y").step_number == 20_000

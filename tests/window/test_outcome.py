@@ -151,22 +151,6 @@ def test_any_iterable_of_steps_is_taken_and_order_restored(kind: Callable[[list[
     assert window_of(kind([WINDOW[4], WINDOW[0]])) == [WINDOW[0], WINDOW[4]]
 
 
-@pytest.mark.parametrize("after", [[CALL], [RESULT], [RESULT, CALL]])
-def test_a_call_and_its_results_stay_together(after: list[Step]) -> None:
-    assert window_of(after) == WINDOW[:3]
-
-
-@pytest.mark.parametrize("bad", [None, 5, "steps", b"steps", [*WINDOW, "text"], {"a": 1}, [None], object()])
-def test_what_is_no_step_is_refused(bad: Any) -> None:
-    with pytest.raises(InputError, match="a strategy must return a list of steps, not"):
-        window_of(bad)
-
-
-def test_a_shortened_step_is_taken_and_a_changed_number_or_pin_is_not() -> None:
-    after = window_of([WINDOW[0], WINDOW[3].evolve(content="", step_number=99, pinned=True)])
-    assert after == [WINDOW[0], WINDOW[3].evolve(content="")]
-
-
 def test_a_step_that_came_back_longer_is_restored_too() -> None:
     memory = MemoryManager(steps=[TaskStep("Count."), said("one"), said("two")])
     before = memory.steps
@@ -207,12 +191,6 @@ def test_steps_that_were_written_again_stand_for_their_originals_one_by_one() ->
     after = window_of([steps[0], *rewritten, *steps[3:]], steps)
     assert [step.id for step in after] == [step.id for step in steps]
     assert [covers_of(step) for step in after[1:3]] == [(step.id,) for step in steps[1:3]]
-
-
-def test_a_new_step_covers_all_that_was_removed_whatever_it_names() -> None:
-    after = window_of([WINDOW[0], SummaryStep("s", ["a", "z", "c"]), WINDOW[4]])
-    assert isinstance(after[1], SummaryStep) and after[1].covers == ("call", "ok", "a", "c") and after[1].id == "a"
-    assert {*sources_of(after[1])} == {step.id for step in WINDOW}
 
 
 def test_new_steps_for_which_nothing_is_gone_are_left_out_with_one_warning(caplog: pytest.LogCaptureFixture) -> None:

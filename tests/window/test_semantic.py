@@ -5,17 +5,15 @@ from __future__ import annotations
 import gc
 import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import THOROUGH, WORDS
+from strategies import THOROUGH
 
 from tinymem.embedders.hashing import HashingEmbedder
-from tinymem.errors import BudgetError, EmbedderError, InputError
-from tinymem.memory.hierarchy import HierarchicalMemory
+from tinymem.errors import BudgetError, EmbedderError
 from tinymem.messages.conversion import groups, messages_from_steps
 from tinymem.messages.tokens import count_tokens
 from tinymem.protocols import Vectors
@@ -153,19 +151,6 @@ def test_a_shortened_step_says_what_is_left_out_and_its_original_is_reported() -
     assert [step.text for step in memory.steps] == [step.text for step in originals.values()]
 
 
-def test_a_memory_archives_whole_what_the_window_shows_shortened(tmp_path: Path) -> None:
-    strategy = semantic_pruning("static", 2_000, low_water=1_800)
-    with HierarchicalMemory(tmp_path, store="exact", max_tokens=4_000, prune_strategy=strategy) as memory:
-        added = memory.add_steps(needle_run())
-        shown = {step.id: step for step in memory.short_term.steps}
-        assert tokens(list(shown.values())) <= 2_000
-        shortened = [step for step in added if step.id in shown and shown[step.id].text != step.text]
-        assert shortened and len(shown) < len(added)
-        assert all(memory.get(step.id) == step for step in added)
-        assert "8123" in memory.recall("On which port does billing listen?", max_tokens=600).text
-        assert memory.context(max_tokens=2_500).tokens <= 2_500
-
-
 def test_every_text_is_embedded_once_whatever_is_asked_and_whichever_step_has_it() -> None:
     embedder, questions = Counting(), iter(["Which worker?", "Which worker?", "Which line?"])
     steps: list[Step] = [TASK, *run(80)]
@@ -182,31 +167,38 @@ def test_every_text_is_embedded_once_whatever_is_asked_and_whichever_step_has_it
 def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(step_index, "KEPT", 5)
     monkeypatch.setattr(step_index, "QUERIES", 2)
-    index = StepIndex(Counting())
-    for step in run(20):
-        index.score([step], step.text[:9])
+    embedder, steps = Counting(), run(20)
+    index = StepIndex(embedder)
+
+    def embedded(window: list[Step], query: str) -> int:
+        before = len(embedder.texts)
+        index.score(window, query)
+        return len(embedder.texts) - before
+
+    for at, step in enumerate(steps):
+        assert embedded([step], f"question {at}")
     gc.collect()
-    assert len(index._entries) == 5 and index._query.cache_info().currsize == 2
-    assert len(index._texts) <= 5 * 12
-    index.score(run(8), "q")
-    assert len(index._entries) == 8  # one window is held whole
-
-
-def test_nothing_to_score() -> None:
-    index = StepIndex(Counting())
-    for steps in ([], [MessageStep("user", "")], [MessageStep("user", " \n ")]):
-        assert len(index.score(steps, "q").scores) == 0
+    assert embedded(steps[-5:], "question 19") == 0
+    assert embedded(steps[-5:], "question 0") == 1  # the question
+    assert embedded(steps[:1], "question 19") > 1
+    assert embedded(steps[:8], "question 19") and embedded(steps[:8], "question 19") == 0  # a window is held whole
 
 
 def test_an_embedder_that_fails_says_so_and_nothing_is_kept() -> None:
     class Broken(Counting):
-        def embed_documents(self, texts: Sequence[str]) -> Vectors:
-            raise RuntimeError("no connection")
+        is_broken = True
 
-    index = StepIndex(Broken())
+        def embed_documents(self, texts: Sequence[str]) -> Vectors:
+            if self.is_broken:
+                raise RuntimeError("no connection")
+            return super().embed_documents(texts)
+
+    embedder = Broken()
+    index = StepIndex(embedder)
     with pytest.raises(EmbedderError, match=r"failed on 14 texts: RuntimeError in test_semantic.py"):
         index.score(run(2), "q")
-    assert not index._entries
+    embedder.is_broken = False
+    assert len(index.score(run(2), "q").scores) and len(embedder.texts) == 14 + 1
 
 
 def test_over_a_whole_run_each_passage_is_embedded_about_once() -> None:
@@ -289,14 +281,13 @@ def test_short_messages_that_say_the_same_are_kept_once_and_the_day_that_is_aske
 
 
 def test_the_question_may_be_a_text_or_made_of_the_steps() -> None:
-    steps = needle_run()
-    by_text = semantic_pruning("static", 1_500, query="On which port does billing listen?")
-    asked: list[int] = []
+    steps, asked = needle_run(), list[int]()
 
     def question(window: Any) -> str:
         asked.append(len(window))
         return "On which port does billing listen?"
 
+    by_text = semantic_pruning("static", 1_500, query="On which port does billing listen?")
     assert semantic_pruning("static", 1_500, query=question)(steps) == by_text(steps)
     assert asked == [len(steps)]
 
@@ -306,26 +297,3 @@ def test_one_strategy_serves_several_windows() -> None:
     strategy = semantic_pruning("static", 1_500)
     alone = [semantic_pruning("static", 1_500)(steps) for steps in (one, two)]
     assert [strategy(one), strategy(two), strategy(one)] == [*alone, alone[0]]
-
-
-@pytest.mark.parametrize(
-    ("options", "says_what"),
-    [
-        ({"max_tokens": -1}, "max_tokens must be a whole number"),
-        ({"keep_recent": 1.5}, "keep_recent must be a whole number"),
-        ({"max_tokens": 10, "low_water": 11}, "low_water must be at most max_tokens"),
-        ({"query": 7}, "query must be a text"),
-        ({"tasks": "some"}, "tasks must be one of"),
-        ({"style": "xml"}, "style must be one of"),
-        ({"embedder": "klingon"}, "there is no embedder 'klingon'"),
-        ({"counter": "klingon"}, "klingon"),
-    ],
-)
-def test_options_that_make_no_sense_are_refused_at_once(options: dict[str, Any], says_what: str) -> None:
-    with pytest.raises(InputError, match=says_what):
-        semantic_pruning(**options)
-
-
-def test_a_budget_that_cannot_hold_says_what_needs_how_much() -> None:
-    with pytest.raises(BudgetError, match="current task"):
-        semantic_pruning("static", 5, counter=WORDS)([TASK, *run(3)])

@@ -30,7 +30,7 @@ from tinymem import (
     no_pruning,
     summarize_strategy,
 )
-from tinymem.errors import BudgetError, InputError
+from tinymem.errors import BudgetError
 from tinymem.messages import groups, messages_from_steps
 from tinymem.summarizers.writing import unfenced
 from tinymem.window.outcome import Outcomes, check_window
@@ -261,13 +261,6 @@ def test_a_summarizer_that_has_nothing_to_tell_leaves_no_summary() -> None:
     assert not summaries(after) and after == steps[-len(after) :]
 
 
-def test_a_summarizer_may_be_named() -> None:
-    steps = numbered(remarks(30))
-    assert summarize_strategy("extractive", max_tokens=400)(steps) == summarize_strategy(max_tokens=400)(steps)
-    with pytest.raises(InputError, match="no summarizer 'extractve'; did you mean 'extractive'"):
-        summarize_strategy("extractve", max_tokens=400)
-
-
 # -- what check_window lets pass --------------------------------------------------------------------------------------
 
 CALL = ActionStep("x", [ToolCall("f", id="1")], step_number=2, id="call")
@@ -280,23 +273,6 @@ WINDOW: list[Step] = [
 
 def over(covers: str, id: str, number: int) -> SummaryStep:
     return SummaryStep("s", covers.split(), id=id, step_number=number)
-
-
-@pytest.mark.parametrize(
-    "after",
-    [
-        [WINDOW[0], over("a", "a", 1), *WINDOW[2:]],
-        [WINDOW[0], over("a call ok", "ok", 3), *WINDOW[4:]],
-        [WINDOW[0], over("a call ok b", "b", 4), *WINDOW[5:]],
-        [WINDOW[0], WINDOW[5], over("a call ok b c", "c", 6)],
-        [WINDOW[0], over("a", "a", 1), over("call ok b", "b", 4), WINDOW[5]],
-    ],
-    ids=range(5),
-)
-def test_a_summary_may_take_the_place_of_the_last_step_that_it_covers(after: list[Step]) -> None:
-    check_window(WINDOW, after)
-    step = after[-2].truncate(0) if isinstance(after[-2], SummaryStep) else after[1]
-    check_window(after, [step if s.id == step.id else s for s in after])  # and may be shortened later
 
 
 @pytest.mark.parametrize(
@@ -318,28 +294,6 @@ def test_a_summary_that_names_other_steps_than_were_removed_covers_those_that_we
         assert summary.step_number == next(step.step_number for step in WINDOW if step.id == summary.id)
 
 
-@pytest.mark.parametrize(
-    ("after", "says_what"),
-    [
-        ([over("a", "a", 7)], "changed more of step a than its texts: its number and pin stay"),
-        ([over("a", "a", 1), CALL], "split a call from its results"),
-        ([WINDOW[4], over("a", "a", 1)], "after a step that came later"),
-    ],
-)
-def test_a_summary_is_mended_as_any_step_is(after: list[Step], says_what: str) -> None:
-    after = [WINDOW[0], *after, WINDOW[5]]
-    with pytest.raises(InputError, match=says_what):
-        check_window(WINDOW, after)
-    (summary,) = summaries(Outcomes()(WINDOW, after, no_pruning()))
-    assert summary.covers == ("a",) and summary.step_number == 1
-
-
-def test_a_summary_may_cover_what_the_summaries_cover_that_it_replaces() -> None:
-    before = [over("u v a", "a", 1), *WINDOW[4:]]
-    (summary,) = summaries(Outcomes()(before, [over("u v a b", "b", 4), *WINDOW[5:]], no_pruning()))
-    assert summary.covers == ("u", "v", "a", "b")
-
-
 # -- in a memory ------------------------------------------------------------------------------------------------------
 
 STRATEGY = summarize_strategy(max_tokens=400, summary_tokens=120, low_water=250)
@@ -354,22 +308,6 @@ def memory(tmp_path: Path) -> Iterator[HierarchicalMemory]:
         yield opened
 
 
-def test_a_memory_shows_the_summary_keeps_the_originals_and_reopens_equal(memory: HierarchicalMemory) -> None:
-    window = memory.short_term.steps
-    (summary,) = summaries(window)
-    before = memory.context("shed 3", now=START)
-    memory.close()
-    with open_memory(memory.path, max_tokens=800, prune_strategy=STRATEGY) as again:
-        assert again.short_term.steps == window
-        assert again.context("shed 3", now=START) == before
-        assert again.get(summary.id).evolve(step_number=None) == remarks(60)[(summary.step_number or 0) - 2].evolve(
-            id=summary.id
-        )
-        for step, original in zip(summary.covers, remarks(60), strict=False):
-            assert again.get(step).text == original.text
-        assert again.stats().steps == 61
-
-
 def test_a_context_shows_the_summary_and_recalls_what_it_covers(memory: HierarchicalMemory) -> None:
     (summary,) = summaries(memory.short_term.steps)
     for at in (0, 20, (summary.step_number or 0) - 2):  # the last one is the step whose place the summary takes
@@ -378,17 +316,6 @@ def test_a_context_shows_the_summary_and_recalls_what_it_covers(memory: Hierarch
         assert f"shed {at} opens with code {7_001 + 13 * at}." in context.recalled.text
         assert context.tokens == count_tokens(context.messages) <= 800
     assert f"code {7_001 + 13 * 7}" in memory.recall("shed 7", 100).text
-
-
-def test_a_summary_stays_in_the_context_while_the_window_grows_and_its_start_moves(memory: HierarchicalMemory) -> None:
-    seen = set[str]()
-    for step in remarks(40, 60):
-        memory.add(step)
-        context = memory.context("", max_tokens=420)
-        (summary,) = summaries(memory.short_term.steps)
-        assert summary.to_messages()[0] in context.messages
-        seen.add(summary.id)
-    assert len(seen) > 2
 
 
 def test_a_summary_longer_than_the_step_whose_place_it_takes_makes_way_for_it(tmp_path: Path) -> None:
@@ -417,42 +344,4 @@ def test_what_is_forgotten_is_in_no_summary(memory: HierarchicalMemory) -> None:
     assert texts_in(memory.path, code) == {code: []}
 
 
-def test_a_summary_that_was_added_as_a_step_of_its_own_is_restored_whatever_it_names(tmp_path: Path) -> None:
-    with open_memory(tmp_path, prune_strategy=no_pruning()) as memory:
-        memory.add_steps([SummaryStep("Told elsewhere.", ["unknown"]), *remarks(3)])
-        before = memory.short_term.steps
-        report = memory.short_term.prune(lambda steps: list(steps[1:]))
-        memory.restore(report)
-        assert memory.short_term.steps == before
-
-
 # -- arguments --------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("options", "says_what"),
-    [
-        ({"max_tokens": -1}, "max_tokens must be a whole number"),
-        ({"max_steps": 10}, "two ways to say when"),
-        ({"max_tokens": None, "low_water": 10}, "low_water is a number of tokens, and goes with max_tokens"),
-        ({"max_tokens": None, "max_steps": True}, "max_steps must be a whole number"),
-        ({"max_tokens": None, "keep_recent": 51}, r"keep_recent must be at most max_steps \(50\), not 51"),
-        ({"max_tokens": None, "summary_tokens": "many"}, "summary_tokens must be a whole number"),
-        ({"keep_recent": True}, "keep_recent must be a whole number"),
-        ({"summary_tokens": 1.5}, "summary_tokens must be a whole number"),
-        ({"summary_tokens": 51}, r"summary_tokens must be at most low_water \(50\), not 51"),
-        ({"low_water": 101}, r"low_water must be at most max_tokens \(100\)"),
-        ({"tasks": "some"}, "tasks must be one of"),
-        ({"style": "xml"}, "style must be one of"),
-        ({"summarizer": object()}, "the summarizer|summarizer of type object lacks name, summarize"),
-        ({"counter": "klingon"}, "klingon"),
-    ],
-)
-def test_options_that_make_no_sense_are_refused_at_once(options: dict[str, Any], says_what: str) -> None:
-    with pytest.raises(InputError, match=says_what):
-        summarize_strategy(**{"max_tokens": 100, **options})
-
-
-def test_critical_steps_that_are_over_the_budget_are_an_error() -> None:
-    with pytest.raises(BudgetError, match="current task"):
-        summarize_strategy(max_tokens=10)([TaskStep("word " * 50)])

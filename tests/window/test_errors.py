@@ -1,0 +1,170 @@
+"""What windows and strategies refuse, and that it is said which argument is wrong before anything is pruned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tinymem import (
+    ActionStep,
+    AdaptiveMemoryManager,
+    MemoryManager,
+    MessageStep,
+    Step,
+    TaskStep,
+    compose,
+    keep_last_n_steps,
+    no_pruning,
+    prune_old_observations,
+    semantic_pruning,
+    summarize_strategy,
+    token_budget,
+)
+from tinymem.errors import BudgetError, FormatError, InputError, MessageError, StepError
+from tinymem.window.strategies import critical, keep_system_and_recent
+
+NAN = float("nan")
+NO_NUMBER = [-1, True, 1.5, "3"]
+WHOLE = "must be a whole number of 0 or more"
+OPTIONS: list[tuple[Callable[..., Any], dict[str, Any], str, list[Any], str]] = [
+    (keep_last_n_steps, {}, "n", [*NO_NUMBER, None], f"n {WHOLE}"),
+    (keep_last_n_steps, {"n": 10}, "low_water", NO_NUMBER, "low_water must be"),
+    (keep_system_and_recent, {}, "n_recent", [*NO_NUMBER, None], f"n_recent {WHOLE}"),
+    (prune_old_observations, {}, "keep_last_n", NO_NUMBER, "keep_last_n must be"),
+    (prune_old_observations, {}, "max_length", [*NO_NUMBER, None], "max_length must be"),
+    (prune_old_observations, {}, "batch", [*NO_NUMBER, None], "batch must be"),
+    (
+        prune_old_observations,
+        {},
+        "max_age_seconds",
+        [-1, float("nan"), float("inf"), "3", True],
+        "a number of 0 or more",
+    ),
+    (prune_old_observations, {}, "now", [True, NAN, "2025"], "now must be "),
+    (token_budget, {}, "max_tokens", [*NO_NUMBER, None], "max_tokens must be"),
+    (token_budget, {"max_tokens": 10}, "low_water", NO_NUMBER, "low_water must be"),
+    (token_budget, {"max_tokens": 10}, "low_water", [11], "low_water must be at most max_tokens"),
+    (token_budget, {"max_tokens": 10}, "tasks", ["some"], "tasks must be one of all, current"),
+    (token_budget, {"max_tokens": 10}, "style", ["xml"], "style must be one of auto, tools, observation"),
+    (token_budget, {"max_tokens": 10}, "counter", ["klingon"], "klingon"),
+    (semantic_pruning, {}, "max_tokens", [-1], "max_tokens must be a whole number"),
+    (semantic_pruning, {}, "keep_recent", [1.5], "keep_recent must be a whole number"),
+    (semantic_pruning, {"max_tokens": 10}, "low_water", [11], "low_water must be at most max_tokens"),
+    (semantic_pruning, {}, "query", [7], "query must be a text"),
+    (semantic_pruning, {}, "tasks", ["some"], "tasks must be one of"),
+    (semantic_pruning, {}, "style", ["xml"], "style must be one of"),
+    (semantic_pruning, {}, "embedder", ["klingon"], "there is no embedder 'klingon'"),
+    (semantic_pruning, {}, "counter", ["klingon"], "klingon"),
+    (summarize_strategy, {}, "max_tokens", [-1], "max_tokens must be a whole number"),
+    (summarize_strategy, {"max_tokens": 100}, "max_steps", [10], "two ways to say when"),
+    (summarize_strategy, {}, "low_water", [10], "low_water is a number of tokens, and goes with max_tokens"),
+    (summarize_strategy, {}, "max_steps", [True], "max_steps must be a whole number"),
+    (summarize_strategy, {}, "keep_recent", [51], r"keep_recent must be at most max_steps \(50\), not 51"),
+    (summarize_strategy, {}, "summary_tokens", ["many"], "summary_tokens must be a whole number"),
+    (summarize_strategy, {"max_tokens": 100}, "keep_recent", [True], "keep_recent must be a whole number"),
+    (summarize_strategy, {"max_tokens": 100}, "summary_tokens", [1.5], "summary_tokens must be a whole number"),
+    (summarize_strategy, {"max_tokens": 100}, "summary_tokens", [51], r"at most low_water \(50\), not 51"),
+    (summarize_strategy, {"max_tokens": 100}, "low_water", [101], r"low_water must be at most max_tokens \(100\)"),
+    (summarize_strategy, {"max_tokens": 100}, "tasks", ["some"], "tasks must be one of"),
+    (summarize_strategy, {"max_tokens": 100}, "style", ["xml"], "style must be one of"),
+    (summarize_strategy, {"max_tokens": 100}, "summarizer", [object()], "type object lacks name, summarize"),
+    (summarize_strategy, {"max_tokens": 100}, "summarizer", ["extractve"], "did you mean 'extractive'"),
+    (summarize_strategy, {"max_tokens": 100}, "counter", ["klingon"], "klingon"),
+    (critical, {"steps": []}, "tasks", ["none"], "tasks must be one of"),
+    (MemoryManager, {}, "prune_strategy", ["last"], "prune_strategy must be a callable"),
+    (MemoryManager, {}, "auto_prune_at", [-1, True, "many"], "auto_prune_at must be"),
+    (MemoryManager, {}, "system_prompt", [7], "system_prompt must be"),
+    (AdaptiveMemoryManager, {}, "max_tokens", [-1, "many", None], "max_tokens must be a whole number"),
+    (AdaptiveMemoryManager, {"max_tokens": 10}, "low_water", [11], "low_water must be at most max_tokens"),
+    (AdaptiveMemoryManager, {"max_tokens": 10}, "low_water", [1.5], "low_water must be a whole number"),
+    (AdaptiveMemoryManager, {"max_tokens": 10}, "style", ["xml"], "style must be one of"),
+    (AdaptiveMemoryManager, {"max_tokens": 10}, "counter", ["klingon"], "klingon"),
+]
+
+
+@pytest.mark.parametrize(("make", "given", "name", "bad_values", "words"), OPTIONS)
+def test_an_option_is_refused_at_once_and_named(
+    make: Callable[..., Any], given: dict[str, Any], name: str, bad_values: list[Any], words: str
+) -> None:
+    for bad in bad_values:
+        with pytest.raises(InputError, match=words):
+            make(**{**given, name: bad})
+
+
+A = MessageStep("user", "a", id="a")
+NEW = MessageStep("user", "new")
+RECORDS = MemoryManager(steps=[A, NEW]).to_list()
+
+ASKED: list[tuple[Callable[[Any], object], type[Exception], str]] = [
+    (lambda memory: memory.add(None), InputError, "only steps can be added"),
+    (lambda memory: memory.add("text"), InputError, r"add_message\(role, text\)"),
+    (lambda memory: memory.add({"role": "user"}), InputError, "only steps can be added"),
+    (lambda memory: memory.add(TaskStep), InputError, "only steps can be added"),
+    (lambda memory: memory.add(A), InputError, "held already"),
+    (lambda memory: memory.add_steps([NEW, NEW]), InputError, "held already"),
+    (lambda memory: memory.add_message("robot", "x"), StepError, "role must be one of"),
+    (lambda memory: memory.add_message("tool", "x"), StepError, "tool_call_id"),
+    (lambda memory: memory.add_messages([{"role": "user", "content": "b"}, {"role": "robot"}]), MessageError, "1"),
+    (lambda memory: memory.get_steps_by_type("dream"), InputError, "a step class or one of action, system_prompt"),
+    (lambda memory: memory.get_steps_by_type(int), InputError, "a step class or one of action, system_prompt"),
+    (lambda memory: memory.get_steps_by_type(None), InputError, "a step class or one of action, system_prompt"),
+    (lambda memory: memory.to_messages(style="xml"), InputError, "style must be"),
+    (lambda memory: memory.restore(MemoryManager(steps=[NEW]).clear()), InputError, "another memory"),
+    (lambda memory: MemoryManager([TaskStep("Ship.")]), InputError, r"MemoryManager\(steps="),  # type: ignore[list-item]
+    (lambda memory: memory.from_list(RECORDS[::-1]), InputError, "not above the one before"),
+    (lambda memory: memory.from_list([RECORDS[0], {**RECORDS[0], "step_number": 7}]), InputError, "held already"),
+    (lambda memory: memory.from_list([{**RECORDS[0], "role": "robot"}]), StepError, "role"),
+    (lambda memory: memory.from_list([{**RECORDS[0], "format": 2}]), FormatError, "format"),
+]
+
+
+@pytest.mark.parametrize("kind", [MemoryManager, AdaptiveMemoryManager])
+@pytest.mark.parametrize(("call", "error", "words"), ASKED)
+def test_a_window_refuses_it_and_stays_as_it_was(
+    kind: Callable[..., MemoryManager], call: Callable[[Any], object], error: type[Exception], words: str
+) -> None:
+    memory = kind(steps=[A])
+    before = memory.steps, memory.next_number
+    with pytest.raises(error, match=words):
+        call(memory)
+    assert (memory.steps, memory.next_number) == before
+
+
+def returning(after: Any) -> Callable[[list[Step]], Any]:
+    return lambda steps: after
+
+
+@pytest.mark.parametrize("after", [None, 5, "steps", b"steps", [A, "text"], {"a": 1}, [None], object()])
+def test_what_a_strategy_returns_must_be_steps(after: Any) -> None:
+    strategy = returning(after)
+    with pytest.raises(InputError, match=r"^a strategy must return a list of steps, not"):
+        MemoryManager(steps=[A]).prune(strategy)
+    with pytest.raises(InputError, match=r"^strategy 1 of 2: a strategy must return a list of steps, not"):
+        compose(no_pruning(), strategy)([A])
+
+
+@pytest.mark.parametrize(("bad", "told"), [(None, "None"), ("no_pruning", "'no_pruning'"), ([], "a list of length 0")])
+def test_what_cannot_be_called_is_no_strategy(bad: Any, told: str) -> None:
+    with pytest.raises(InputError, match=f"strategy 1 must be a callable, not {told}"):
+        compose(no_pruning(), bad)
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    [token_budget(20), summarize_strategy(max_tokens=20), semantic_pruning("hashing:64", 20)],
+    ids=["token_budget", "summarize_strategy", "semantic_pruning"],
+)
+def test_steps_that_stay_and_do_not_fit_are_a_budget_error_that_names_them(strategy: Any) -> None:
+    with pytest.raises(BudgetError, match="current task") as caught:
+        strategy([TaskStep("word " * 50), ActionStep("Look.")])
+    assert caught.value.needed == sum(caught.value.parts.values()) > caught.value.budget == 20
+
+
+def test_too_few_tokens_for_any_prompt_are_refused() -> None:
+    with pytest.raises(BudgetError, match="reply 3 need 3 tokens, 1 more than the budget of 2"):
+        AdaptiveMemoryManager(2)
+    with pytest.raises(BudgetError, match="system prompt"):
+        AdaptiveMemoryManager(10, "Be very brief. " * 5)
+    assert AdaptiveMemoryManager(3).tokens == 3
