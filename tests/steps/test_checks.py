@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -67,21 +66,3 @@ def test_every_call_takes_seconds(memory: HierarchicalMemory, tmp_path: Path) ->
     with ConversationMemory(tmp_path / "c", embedder="hashing", store="exact") as conversation:
         assert conversation.add_message("user", "Hello.", timestamp=at).timestamp == MARCH
         assert conversation.search("Hello", since=at).items
-
-
-CALLS: dict[str, Callable[[HierarchicalMemory, Any], object]] = {
-    "context": lambda memory, wrong: memory.context("x", now=wrong),
-    "recall": lambda memory, wrong: memory.recall("x", since=wrong),
-    "explain": lambda memory, wrong: memory.explain("x", now=wrong),
-    "forget": lambda memory, wrong: memory.forget(before=wrong),
-    "add_messages": lambda memory, wrong: memory.add_messages([MESSAGE], timestamp=wrong),
-    "add_message": lambda memory, wrong: MemoryManager().add_message(**MESSAGE, timestamp=wrong),
-}
-
-
-@pytest.mark.parametrize("name", CALLS)
-def test_no_call_takes_what_is_no_time(name: str, memory: HierarchicalMemory) -> None:
-    wrong = float("nan")
-    with pytest.raises(InputError, match=r"must be .*(datetime|years)"):
-        CALLS[name](memory, wrong)
-    assert memory.stats().steps == 0

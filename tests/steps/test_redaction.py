@@ -15,7 +15,6 @@ from strategies import MODERATE, steps
 
 from tinymem import (
     ActionStep,
-    ConversationMemory,
     HierarchicalMemory,
     MessageStep,
     ScratchpadStep,
@@ -175,13 +174,6 @@ def test_what_gives_no_text_refuses_the_add(tmp_path: Path, bad: Any) -> None:
     assert SECRET not in str(caught.value)
 
 
-def test_what_cannot_be_called_is_refused(tmp_path: Path) -> None:
-    wrong: Any = "sk-.*"
-    with pytest.raises(InputError, match="redact must be a callable or None, not a str"):
-        open_memory(tmp_path / "memory", redact=wrong)
-    assert not (tmp_path / "memory").exists()
-
-
 def test_filters_ask_for_what_was_written(memory: HierarchicalMemory) -> None:
     session, speaker = f"of {SECRET}", f"Ann {SECRET}"
     memory.add(MessageStep("user", "The ladder is behind the shed.", session=session, speaker=speaker))
@@ -204,13 +196,6 @@ def test_a_system_prompt_and_a_task_with_it_go_on_when_opened_again(tmp_path: Pa
         ran, said = execution_result(WorkingMemory(memory=memory).steps[0]), f"the key {MARK} is secret"
         assert (ran.result, ran.more) == (f"{{'answer': b'{said}'}}", {"host": said})
         assert ran.local_variables == {"key": said, "raw": f"b'{said}'", "session": {"token": [said]}}
-
-
-def test_a_conversation_keeps_it_out_too(tmp_path: Path) -> None:
-    with ConversationMemory(tmp_path, embedder="hashing:64", store="exact", redact=redact) as conversation:
-        message = conversation.add_message("user", S, speaker=SECRET)
-        assert conversation.get(message.nanoid).text == f"the key {MARK} is secret"
-    assert nowhere(tmp_path)
 
 
 @MODERATE
