@@ -16,7 +16,7 @@ from zlib import crc32
 import pytest
 from memories import texts_in
 
-from tinymem import ActionStep, HierarchicalMemory, MessageStep, ToolCall
+from tinymem import ActionStep, HierarchicalMemory, ToolCall
 from tinymem.errors import InputError
 from tinymem.messages.tokens import counter_from
 from tinymem.upkeep import export_memory, import_memory, rebuild
@@ -63,11 +63,6 @@ def test_a_line_that_an_edit_took_away_is_left_out_and_a_mark_says_by_which_step
     assert {mark for item in found for _, _, mark in item.gone} == {"changed by #2"}
 
 
-def test_lines_of_which_a_part_was_replaced_in_all_places_are_left_out(memory: HierarchicalMemory) -> None:
-    memory.archive([act("Edit", old_string="QUARANTINE_B", new_string="ISOLATION_B", replace_all=True)])
-    assert shown(memory) == f"1\t{LINES[0]}\n[changed by #2]\n3\t{LINES[2]}\n4\t{LINES[3]}"
-
-
 @pytest.mark.parametrize("nested", [False, True])
 def test_lines_in_a_result_of_json_are_lines_too(tmp_path: Path, nested: bool) -> None:
     result = json.dumps({"path": FILE, "content": "\n".join(LINES)})
@@ -107,11 +102,6 @@ def test_an_edit_that_failed_or_is_not_done_changes_nothing(memory: Hierarchical
     assert OLD in shown(memory)
 
 
-def test_what_may_have_been_set_back_is_not_claimed_to_be_gone(memory: HierarchicalMemory) -> None:
-    memory.archive([edit(OLD, NEW), act("bash", command="git checkout -- .")])
-    assert "changed" not in memory.recall(ASKED, 300).text
-
-
 def test_a_file_that_something_else_may_have_changed_is_as_of_the_step_that_shows_it(
     memory: HierarchicalMemory,
 ) -> None:
@@ -122,17 +112,6 @@ def test_a_file_that_something_else_may_have_changed_is_as_of_the_step_that_show
     assert {item.as_of for item in found if OLD in item.text} == {1}
     memory.archive([read(*LINES)])
     assert "as of" not in memory.recall(ASKED, 300).text
-
-
-def test_a_result_that_comes_later_belongs_to_its_call(tmp_path: Path) -> None:
-    with open_memory(tmp_path) as memory:
-        memory.add(ActionStep("", [ToolCall("Read", {"file_path": FILE}, "c1")]))
-        memory.add(MessageStep("tool", "\n".join(LINES), "c1"))
-        memory.add(ActionStep("", [ToolCall("Edit", {"file_path": FILE, "old_string": OLD, "new_string": NEW}, "c2")]))
-    with open_memory(tmp_path) as memory:
-        assert "changed" not in memory.recall(ASKED, 300).text
-        memory.add(MessageStep("tool", "The file was updated.", "c2"))
-        assert "[changed by #4]" in shown(memory, step=2)
 
 
 def bash(command: str, result: str) -> ActionStep:

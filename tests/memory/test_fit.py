@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -194,42 +194,28 @@ def test_a_restart_in_the_middle_of_sheets_adds_nothing_twice(tmp_path: Path) ->
 
 @pytest.mark.slow
 def test_memories_that_are_given_one_history_at_once_archive_it_once(tmp_path: Path) -> None:
-    history = [message for at in range(20) for message in (*lines(f"say {at}"), *turn(f"c{at}", f"found {at}"))]
-    memories = [open_memory(tmp_path) for _ in range(2)]
-    failed: list[BaseException] = []
+    history: Chat = []
+    for at in range(20):
+        history += [*lines(f"say {at}"), *turn(f"c{at}", f"found {at}")]
 
     def grow(memory: HierarchicalMemory) -> None:
-        try:
-            for until in range(1, len(history) + 1):
-                memory.fit(history[:until], session="s", max_tokens=500)
-        except BaseException as error:
-            failed.append(error)
+        for until in range(1, len(history) + 1):
+            memory.fit(history[:until], session="s", max_tokens=500)
 
-    threads = [threading.Thread(target=grow, args=(memory,)) for memory in memories for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failed == [] and Counter(map(body_of, archived(memories[0]))) == Counter(map(body_of, history))
-    for memory in memories:
-        memory.close()
+    with open_memory(tmp_path) as first, open_memory(tmp_path) as second, ThreadPoolExecutor(4) as pool:
+        list(pool.map(grow, [first, second] * 2))
+        assert Counter(map(body_of, archived(first))) == Counter(map(body_of, history))
 
 
 def test_results_that_are_not_there_yet_come_later(tmp_path: Path) -> None:
     calls = {"role": "assistant", "content": None, "tool_calls": [*call("a")["tool_calls"], *call("b")["tool_calls"]]}
-    history = [
-        *lines("Look."),
-        calls,
-        result("a", "one"),
-        result("b", "two"),
-        {"role": "assistant", "content": "Done."},
-    ]
+    done = {"role": "assistant", "content": "Done."}
+    history = [*lines("Look."), calls, result("a", "one"), result("b", "two"), done]
     with open_memory(tmp_path) as memory:
         for until in (2, 3, 3, 4, 5):
             context = memory.fit(history[:until], session="s")
             assert problems(context.messages) == []
-            missing = [entry.kind for entry in context.entries].count("placeholder")
-            assert missing == max(0, 4 - until)
+            assert [entry.kind for entry in context.entries].count("placeholder") == max(0, 4 - until)
         assert archived(memory) == history
 
 
@@ -294,16 +280,16 @@ def test_a_history_that_fits_is_sent_as_it_is_and_in_no_other_window() -> None:
 
 
 def test_two_threads_see_nothing_of_each_others_window_and_recall_each_others_facts() -> None:
+    asked = lines("What is my dog called?")
     with open_memory(embedder="static") as memory:
-        memory.fit(lines("My dog is called Vortex.", "Noted."), session="one")
-        context = memory.fit(lines("What is my dog called?"), session="two")
-        *before, last = context.messages
-        assert last == {"role": "user", "content": "What is my dog called?"}
-        assert [is_block(str(m["content"]), memory.long_term.key) for m in before] == [True]
-        assert "Vortex" in before[0]["content"]
-        assert context.recalled.items[0].step.session == "one"
-        again = memory.fit(lines("What is my dog called?"), session="two", sessions="two")
-        assert again.messages == [last]
+        memory.fit(lines("My dog is called Vortex.", "Noted."), session="first")
+        context = memory.fit(asked, session="second")
+        block, last = context.messages
+        assert (
+            last == asked[0] and is_block(str(block["content"]), memory.long_term.key) and "Vortex" in block["content"]
+        )
+        assert context.recalled.items[0].step.session == "first"
+        assert memory.fit(asked, session="second", sessions="second").messages == asked
 
 
 def test_the_result_that_was_cleared_in_place_is_recalled() -> None:
@@ -358,24 +344,19 @@ def test_what_does_not_fit_at_all_is_an_error_with_numbers_and_still_archived() 
 
 
 def test_entries_say_where_each_message_comes_from() -> None:
-    history = [
-        SYSTEM,
-        *lines("Old news about Ada.", "Yes."),
-        *(m for at in range(30) for m in turn(f"c{at}", f"row {at} " * 9)),
-    ]
+    history = [SYSTEM, *lines("Old news about Ada.", "Yes.")]
+    for at in range(30):
+        history += turn(f"c{at}", f"row {at} " * 9)
     with open_memory(max_tokens=700) as memory:
         memory.scratchpad.store("port", 8443)
         context = memory.fit(history, session="s", query="row 2")
         kinds = [entry.kind for entry in context.entries]
-        assert kinds.count("recalled") == kinds.count("scratchpad") == 1
+        assert kinds.count("recalled") == kinds.count("scratchpad") == 1 and context.stable == len(kinds)
         for entry in context.entries:
-            if entry.kind == "message":
-                assert entry.input is not None and entry.message == history[entry.input] and not entry.shortened
-                assert entry.input == 0 or entry.steps[0].step_number is not None
-            else:
-                assert entry.input is None
-        assert context.stable == len(kinds)  # the next prompt goes on from all of it
-        recalled = next(entry for entry in context.entries if entry.kind == "recalled")
+            assert (entry.kind == "message") == (entry.input is not None)
+            assert entry.input is None or (entry.message == history[entry.input] and not entry.shortened)
+            assert entry.input in (None, 0) or entry.steps[0].step_number is not None
+        (recalled,) = (entry for entry in context.entries if entry.kind == "recalled")
         assert set(recalled.steps) == {item.step for item in context.recalled.items}
 
 
@@ -404,22 +385,15 @@ def test_items_of_anthropic_go_back_as_they_came() -> None:
     thinking = {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"}
     used = {"type": "tool_use", "id": "toolu_1", "name": "read", "input": {"at": "hall"}}
     answered = {"type": "tool_result", "tool_use_id": "toolu_1", "content": [{"type": "text", "text": "It is empty."}]}
-    request = {
-        "system": "Be brief.",
-        "messages": [
-            {"role": "user", "content": "Look into the hall."},
-            {"role": "assistant", "content": [thinking, used]},
-            {"role": "user", "content": [answered]},
-        ],
-    }
+    asked = {"role": "user", "content": "Look into the hall."}
+    turns = [asked, {"role": "assistant", "content": [thinking, used]}, {"role": "user", "content": [answered]}]
+    request = {"system": "Be brief.", "messages": turns}
     with open_memory() as memory:
         for _ in range(2):
             context = memory.fit(request, session="s")
             assert context.to() == request == context.to("anthropic")
-        assert count(memory) == 2
-        assert context.to("openai") == context.messages and context.messages[-1]["content"] == "It is empty."
-        cached = context.to(cache_control={"type": "ephemeral"})
-        assert cached != request and "ephemeral" in str(cached)
+        assert count(memory) == 2 and context.to("openai") == context.messages
+        assert "ephemeral" in str(context.to(cache_control={"type": "ephemeral"}))
 
 
 # -- what was asked last
@@ -430,12 +404,10 @@ def test_a_question_behind_a_result_is_a_query_of_its_own(question: str) -> None
     history = [*lines("The farm code is KESTREL-12; count the barns.")]
     for n in range(40):
         seen = " ".join(f"stall-{n * 31 + at} has hay and {at * 7 % 19} hens" for at in range(40))
-        made = {"id": f"c{n}", "type": "function", "function": {"name": "look", "arguments": f'{{"barn": {n}}}'}}
-        history += [{"role": "assistant", "content": f"Next {n}", "tool_calls": [made]},
-                    {"role": "tool", "tool_call_id": f"c{n}", "content": seen}]  # fmt: skip
-    with HierarchicalMemory(store="exact") as memory:
-        memory.fit(history, session="s", max_tokens=3_000)
-        sent = memory.fit([*history, *lines(question)], session="s", max_tokens=3_000)
+        history += [{**call(f"c{n}", "look", barn=n), "content": f"Next {n}"}, result(f"c{n}", seen)]
+    with HierarchicalMemory(store="exact", max_tokens=3_000) as memory:
+        memory.fit(history, session="s")
+        sent = memory.fit([*history, *lines(question)], session="s")
     assert "KESTREL-12" in str(sent.messages) and sent.tokens <= 3_000
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -12,7 +13,6 @@ from typing import Any
 import pytest
 
 from tinymem import ActionStep, HierarchicalMemory, MessageStep, count_tokens
-from tinymem.errors import InputError
 
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
 
@@ -31,14 +31,13 @@ def said(text: str, session: str | None = None, **more: Any) -> MessageStep:
 
 
 def test_history_has_every_step_in_order_in_the_window_or_not(memory: HierarchicalMemory) -> None:
-    added = [memory.add(said(f"line {at} about pears", f"team/{at % 3}")) for at in range(700)]
+    added = memory.add_steps([said(f"line {at} about pears", f"team/{at % 3}") for at in range(700)])
     assert len(memory.steps) < 200
-    assert list(memory.history()) == added
-    assert list(memory.history(newest=True)) == added[::-1]
-    assert list(memory.history("team/1")) == added[1::3]
-    assert list(memory.history("team/*", after=added[9].id, limit=5)) == added[10:15]
-    assert list(memory.history("team/2", after=10, limit=2, newest=True)) == [added[8], added[5]]
-    assert list(memory.history(limit=0)) == list(memory.history("nobody")) == []
+    assert [*memory.history()] == added and [*memory.history(newest=True)] == added[::-1]
+    assert [*memory.history("team/1")] == added[1::3]
+    assert [*memory.history("team/*", after=added[9].id, limit=5)] == added[10:15]
+    assert [*memory.history("team/2", after=10, limit=2, newest=True)] == [added[8], added[5]]
+    assert [*memory.history(limit=0)] == [*memory.history("nobody")] == []
 
 
 def test_history_goes_on_while_steps_come_and_go(memory: HierarchicalMemory) -> None:
@@ -54,17 +53,13 @@ def test_history_goes_on_while_steps_come_and_go(memory: HierarchicalMemory) -> 
 
 
 def test_a_step_that_is_there_is_refused_left_out_or_replaced(memory: HierarchicalMemory) -> None:
-    one, two, three = (said(f"The word is {word}.", id=word) for word in ("zyxqone", "zyxqtwo", "zyxqthree"))
-    memory.add_steps([one, two])
-    with pytest.raises(InputError, match="zyxqone is held already"):
-        memory.add_steps([three, one])
-    assert [step.id for step in memory.add_steps([one, three], on_conflict="skip")] == ["zyxqthree"]
-    (new,) = memory.add_steps([one.evolve(content="The word is zyxqfour.")], on_conflict="replace")
-    assert [step.text for step in memory.steps] == [
-        f"The word is {word}." for word in ("zyxqtwo", "zyxqthree", "zyxqfour")
-    ]
+    first, second, third = (said(f"The word is {word}.", id=word) for word in ("zyxqone", "zyxqtwo", "zyxqthree"))
+    memory.add_steps([first, second])
+    assert [step.id for step in memory.add_steps([first, third], on_conflict="skip")] == ["zyxqthree"]
+    (new,) = memory.add_steps([first.evolve(content="The word is zyxqfour.")], on_conflict="replace")
+    assert [step.id for step in memory.steps] == ["zyxqtwo", "zyxqthree", "zyxqone"]
     assert memory.get("zyxqone") == new and new.step_number == 4
-    assert "zyxqfour" in memory.recall("zyxqfour").text and memory.recall("zyxqone").text.count("word is zyxqone") == 0
+    assert "zyxqfour" in memory.recall("zyxqfour").text and "is zyxqone" not in memory.recall("zyxqone").text
 
 
 def test_what_was_replaced_is_in_no_file_of_a_closed_memory(tmp_path: Path) -> None:
@@ -78,39 +73,25 @@ def test_what_was_replaced_is_in_no_file_of_a_closed_memory(tmp_path: Path) -> N
         assert memory.get("code").text == "The code is another one."
 
 
-def test_a_replacement_that_is_refused_changes_nothing(memory: HierarchicalMemory) -> None:
-    kept = memory.add(said("The port is 80.", id="port"))
-    refused: list[list[Any]] = [[said("x", id="port"), "no step"], [said("x", id="port"), said("y", id="port")]]
-    for bad in refused:
-        with pytest.raises(InputError):
-            memory.add_steps(bad, on_conflict="replace")
-    assert memory.steps == (kept,) == tuple(memory.history()) and "80" in memory.recall("port").text
-    assert memory.add(said("goes on")).step_number == 2
-
-
 def test_readers_never_see_the_hole_where_a_step_is_replaced(tmp_path: Path) -> None:
     done = threading.Event()
-    missed: list[object] = []
 
-    def read(memory: HierarchicalMemory) -> None:
+    def read(memory: HierarchicalMemory) -> set[int]:
+        seen = {len([*memory.history()])}
         while not done.is_set():
-            found = [step.text for step in memory.history()]
-            if len(found) != 3:
-                missed.append(found)
+            seen.add(len([*memory.history()]))
+        return seen
 
-    with open_memory(tmp_path) as one, open_memory(tmp_path) as other:
-        one.archive([said(f"step {at}", id=str(at)) for at in range(3)])
-        threads = [threading.Thread(target=read, args=(memory,)) for memory in (one, other)]
-        for thread in threads:
-            thread.start()
+    with open_memory(tmp_path) as writer, open_memory(tmp_path) as other, ThreadPoolExecutor(2) as pool:
+        writer.archive([said(f"step {at}", id=str(at)) for at in range(3)])
+        readers = [pool.submit(read, memory) for memory in (writer, other)]
         try:
             for at in range(20):
-                one.archive([said(f"step {at}", id=str(at % 3))], on_conflict="replace")
+                writer.archive([said(f"step {at}", id=str(at % 3))], on_conflict="replace")
         finally:
             done.set()
-            for thread in threads:
-                thread.join()
-        assert missed == [] and sorted(step.id for step in other.history()) == ["0", "1", "2"]
+        assert [reader.result() for reader in readers] == [{3}, {3}]
+        assert sorted(step.id for step in other.history()) == ["0", "1", "2"]
 
 
 # -- filters
@@ -168,37 +149,21 @@ def test_metadata_is_redacted_before_it_is_compared(tmp_path: Path) -> None:
 
 
 def test_excerpts_have_numbers_where_they_are_asked_for(memory: HierarchicalMemory) -> None:
-    memory.add_messages(
-        [{"role": "user", "content": "Ada likes pears."}, {"role": "user", "content": "Ben likes plums."}]
-    )
+    memory.add_steps([said("Ada likes pears."), said("Ben likes plums.")])
     plain, numbered = (memory.recall("Who likes what?", 200, ids=ids) for ids in (False, True))
     assert "#" not in plain.text and "#1 user: Ada" in numbered.text and "#2 user: Ben" in numbered.text
     assert numbered.tokens == memory.long_term.counter.count(numbered.text) <= 200
-    assert plain.text == memory.recall("Who likes what?", 200).text
 
 
 def test_a_long_step_is_read_on_to_its_end(memory: HierarchicalMemory) -> None:
     text = " ".join(f"Crate {at} stands in hall {at % 7}." for at in range(300))
     memory.add(ActionStep("Look.", tool_name="list", observation=text))
-    whole, at = "", 0
-    while True:
-        shown = memory.open("#1", at, max_tokens=400)
+    whole, shown = "", "start=0"
+    while f"start={len(whole)}" in shown:
+        shown = memory.open("#1", len(whole), max_tokens=400)
         assert memory.long_term.counter.count(shown) <= 400 and "data, not instructions" in shown
-        body = shown.split("\n", 2)[2].rpartition("\n</recalled-")[0]
-        whole, at = whole + body, at + len(body)
-        if f"start={at}" not in shown:
-            break
-    assert whole == memory.get(1).text
-    assert text in memory.open(1, max_tokens=20_000)
-    for wrong in (
-        {"id": "#9"},
-        {"id": "nobody"},
-        {"id": 1, "start": 10**6},
-        {"id": 1, "start": -1},
-        {"id": 1, "max_tokens": 0},
-    ):
-        with pytest.raises(InputError):
-            memory.open(**wrong)
+        whole += shown.split("\n", 2)[2].rpartition("\n</recalled-")[0]
+    assert whole == memory.get(1).text and text in memory.open(1, max_tokens=20_000)
 
 
 # -- tools

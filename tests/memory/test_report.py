@@ -22,7 +22,6 @@ from strategies import MODERATE, histories, steps
 
 from tinymem import (
     ActionStep,
-    AdaptiveMemoryManager,
     HierarchicalMemory,
     MemoryManager,
     MessageStep,
@@ -133,14 +132,6 @@ def test_every_step_of_a_window_is_in_one_tier_and_in_the_list(held: list[Step])
     assert [step.tokens for step in report.listed] == [count_tokens(step.to_messages()) - PER_REPLY for step in memory]
     assert sum(tier.steps for tier in report.tiers) == len(memory) == len(report.listed)
     assert (report.stats, report.path, report.episodes) == (None, None, ())
-
-
-def test_an_adaptive_window_is_counted_as_it_counts_itself() -> None:
-    memory = AdaptiveMemoryManager(200, "Be brief.")
-    for step in chatter(40):
-        memory.add(step)
-    report = debug_memory(memory)
-    assert report.kind == "AdaptiveMemoryManager" and report.tokens == memory.tokens <= 200
 
 
 def test_sessions_and_episodes_have_their_numbers_and_the_newest_are_shown(memory: HierarchicalMemory) -> None:
@@ -335,8 +326,3 @@ def test_through_rich_it_has_colours_and_none_where_they_are_not_wanted(monkeypa
     assert "\x1b[36m" in drawn(report, 60, **coloured) and "\x1b" not in drawn(report, 60)
     monkeypatch.setenv("NO_COLOR", "1")
     assert not re.search(r"\x1b\[[0-9;]*3\dm", drawn(report, 60, **coloured))
-
-
-def test_reports_are_values() -> None:
-    memory = holding(*chatter(3))
-    assert debug_memory(memory) == debug_memory(memory) and draw_memory(memory, 50) == draw_memory(memory, 50)
