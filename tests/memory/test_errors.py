@@ -247,64 +247,69 @@ def test_a_text_that_is_no_dump_of_a_scratchpad_is_refused(dump: Any, words: str
 # -- options ----------------------------------------------------------------------------------------------------------
 
 
-NO_TOKENS_SAID = "must be a number of tokens of 1 or more, not"
-
-OPTIONS: list[tuple[Callable[..., object], dict[str, Any], str]] = [
-    *[(HierarchicalMemory, {"path": "m", "max_tokens": bad}, f"max_tokens {NO_TOKENS_SAID}") for bad in NO_TOKENS],
-    *[
-        (HierarchicalMemory, {"path": "m", "window_tokens": bad}, f"window_tokens {NO_TOKENS_SAID}")
-        for bad in NO_TOKENS
-    ],
-    (HierarchicalMemory, {"path": "m", "redact": "sk-.*"}, "redact must be a callable or None, not a str"),
-    (HierarchicalMemory, {"path": "m", "embedder": "sttic"}, "did you mean 'static'"),
-    (HierarchicalMemory, {"path": "m", "store": "chrma"}, "did you mean 'chroma'"),
-    (HierarchicalMemory, {"path": "m", "embedder": object()}, "lacks "),
-    (HierarchicalMemory, {"path": "m", "store": 5}, "lacks "),
-    (ConversationMemory, {"path": "m", "memory": 1}, "give memory= without them"),
-    (ConversationMemory, {"memory": "m"}, "memory must be a HierarchicalMemory, not str"),
-    (ConversationMemory, {"path": -1}, "path must be a folder or None, not -1; a budget is given as max_tokens="),
-    (ConversationMemory, {"path": "m", "max_tokens": "9"}, "max_tokens must be"),
-    (Message, {"role": "user", "content": "Hello", "timestamp": "1970"}, "timestamp must be"),
-    (Memories, {"path": "m", "max_open": 0}, "max_open must be a whole number of 1 or more, not 0"),
-    (Memories, {"path": "m", "max_open": True}, "max_open"),
-    (Memories, {"path": "m", "timeout": -1}, "timeout must be seconds"),
-    (Memories, {"path": "m", "timeout": float("nan")}, "timeout must be seconds"),
-    (Memories, {"path": "m", "namespace": "ann"}, r"given to open\(\)"),
-    (Memories, {"path": "m", "store": ExactStore()}, "would hold the vectors of all"),
-    (Memories, {"path": "m", "store": "chrma"}, "did you mean 'chroma'"),
-    (Memories, {"path": "m", "summarizer": "nobody"}, "no summarizer"),
-    (WorkingMemory, {"max_tokens": 0}, "max_tokens"),
-    (WorkingMemory, {"renderer": 3}, "renderer"),
-    (WorkingMemory, {"renderer": "{thought}"}, "a template with `render` or None, not a str of length 9"),
-    (WorkingMemory, {"counter": "no-such-encoding"}, "no-such-encoding"),
-    (WorkingMemory, {"system_prompt": 3}, "system_prompt"),
-    (WorkingMemory, {"task_description": " "}, "task_description"),
-    (WorkingMemory, {"task_description": 3}, "task_description"),
-    (AgentMemory, {"on_change": "dump"}, "on_change"),
-    (AgentMemory, {"counter": "no-such-encoding"}, "no-such-encoding"),
-    (AgentMemory, {"variables": ["rows"]}, "variables must be a mapping of names to values, not a list of length 1"),
-    (AgentMemory, {"variables": {"a b": 1}}, "name must be a Python identifier"),
-    (AgentMemory, {"variables": {"store": 1}}, "the name 'store' is taken"),
-    (AgentMemory, {"variables": {3: 1}}, "name must be a string, not int"),
-    (AgentMemory, {"observations": "text"}, "observations must be a list, not a str of length 4"),
-    (AgentMemory, {"observations": 3}, "observations must be a list, not an int"),
-    (AgentMemory, {"failed_approaches": [3]}, "failed_approaches must be a list of strings, and an int is in it"),
-    (AgentMemory, {"failed_approaches": {"a": 1}}, "failed_approaches must be a list, not a dict"),
-    (Shares, {"window": 1.2}, "shares must be from 0 to 1"),
-    (Shares, {"episodes": -0.1}, "shares must be from 0 to 1"),
-    (Shares, {"window": 0.9, "scratchpad": 0.2}, "shares must be from 0 to 1"),
-    (Shares, {"window": float("nan")}, "shares must be from 0 to 1"),
-    (Shares, {"episodes": "much"}, "shares must be from 0 to 1"),
+NAN = float("nan")
+NO_SHARES = "shares must be from 0 to 1"
+NO_NUMBER = "must be a number of tokens of 1 or more, not"
+OPTIONS: list[tuple[Callable[..., object], dict[str, Any], str, list[Any], str]] = [
+    (HierarchicalMemory, {"path": "m"}, "max_tokens", NO_TOKENS, f"max_tokens {NO_NUMBER}"),
+    (HierarchicalMemory, {"path": "m"}, "window_tokens", NO_TOKENS, f"window_tokens {NO_NUMBER}"),
+    (HierarchicalMemory, {"path": "m"}, "redact", ["sk-.*"], "redact must be a callable or None, not a str"),
+    (HierarchicalMemory, {"path": "m"}, "embedder", ["sttic"], "did you mean 'static'"),
+    (HierarchicalMemory, {"path": "m"}, "embedder", [object()], "lacks "),
+    (HierarchicalMemory, {"path": "m"}, "store", ["chrma"], "did you mean 'chroma'"),
+    (HierarchicalMemory, {"path": "m"}, "store", [5], "lacks "),
+    (ConversationMemory, {"path": "m"}, "memory", [1], "give memory= without them"),
+    (ConversationMemory, {}, "memory", ["m"], "memory must be a HierarchicalMemory, not str"),
+    (ConversationMemory, {}, "path", [-1], "path must be a folder or None, not -1; a budget is given as max_tokens="),
+    (ConversationMemory, {"path": "m"}, "max_tokens", ["9"], "max_tokens must be"),
+    (Message, {"role": "user", "content": "Hello"}, "timestamp", ["1970"], "timestamp must be"),
+    (Memories, {"path": "m"}, "max_open", [0, True], "max_open must be a whole number of 1 or more, not"),
+    (Memories, {"path": "m"}, "timeout", [-1, NAN], "timeout must be seconds"),
+    (Memories, {"path": "m"}, "namespace", ["ann"], r"given to open\(\)"),
+    (Memories, {"path": "m"}, "store", [ExactStore()], "would hold the vectors of all"),
+    (Memories, {"path": "m"}, "store", ["chrma"], "did you mean 'chroma'"),
+    (Memories, {"path": "m"}, "summarizer", ["nobody"], "no summarizer"),
+    (WorkingMemory, {}, "max_tokens", [0], "max_tokens"),
+    (
+        WorkingMemory,
+        {},
+        "renderer",
+        [3, "{thought}"],
+        "a template with `render` or None, not",
+    ),
+    (WorkingMemory, {}, "counter", ["no-such-encoding"], "no-such-encoding"),
+    (WorkingMemory, {}, "system_prompt", [3], "system_prompt"),
+    (WorkingMemory, {}, "task_description", [" ", 3], "task_description"),
+    (AgentMemory, {}, "on_change", ["dump"], "on_change"),
+    (AgentMemory, {}, "counter", ["no-such-encoding"], "no-such-encoding"),
+    (
+        AgentMemory,
+        {},
+        "variables",
+        [["rows"]],
+        "variables must be a mapping of names to values, not a list",
+    ),
+    (AgentMemory, {}, "variables", [{"a b": 1}], "name must be a Python identifier"),
+    (AgentMemory, {}, "variables", [{"store": 1}], "the name 'store' is taken"),
+    (AgentMemory, {}, "variables", [{3: 1}], "name must be a string, not int"),
+    (AgentMemory, {}, "observations", ["text", 3], "observations must be a list, not (a str of length 4|an int)"),
+    (AgentMemory, {}, "failed_approaches", [[3]], "failed_approaches must be a list of strings, and an int is in it"),
+    (AgentMemory, {}, "failed_approaches", [{"a": 1}], "failed_approaches must be a list, not a dict"),
+    (Shares, {}, "window", [1.2, NAN], NO_SHARES),
+    (Shares, {}, "episodes", [-0.1, "much"], NO_SHARES),
+    (Shares, {"window": 0.9}, "scratchpad", [0.2], NO_SHARES),
 ]
 
 
-@pytest.mark.parametrize(("kind", "options", "words"), OPTIONS, ids=lambda value: getattr(value, "__name__", ""))
-def test_options_are_refused_before_anything_is_made(
-    kind: Callable[..., object], options: dict[str, Any], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize(("kind", "given", "name", "bad_values", "words"), OPTIONS)
+def test_an_option_is_refused_before_anything_is_made(
+    kind: Callable[..., object], given: dict[str, Any], name: str, bad_values: list[Any], words: str, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(InputError, match=words):
-        kind(**options)
+    for bad in bad_values:
+        with pytest.raises(InputError, match=words):
+            kind(**{**given, name: bad})
     assert [*tmp_path.iterdir()] == []
 
 

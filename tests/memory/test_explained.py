@@ -103,23 +103,6 @@ def test_what_repeats_a_better_one_is_said_to(memory: HierarchicalMemory) -> Non
     assert f"{REPEATS}, #{explained.left_out[0].repeats}" in str(explained)
 
 
-def test_what_is_too_long_is_passed_over_and_what_comes_after_the_last_is_ranked_below() -> None:
-    short = sentences(8, seed=5)
-    steps = numbered_texts([short[0], " ".join(sentences(20))[:700], *short[1:]])
-    found, left = chosen_of(steps, 90)
-    numbers = [item.step.step_number or 0 for item in found.items]
-    assert numbers[:2] == [1, 3] and numbers[-1] < 9
-    below = dict.fromkeys(range(numbers[-1] + 1, 10), BELOW)
-    assert {one.excerpt.step.step_number: one.reason for one in left} == {2: TOO_LONG} | below
-
-
-def test_where_nothing_fits_everything_does_not_fit(memory: HierarchicalMemory) -> None:
-    memory.add_steps([MessageStep("user", text) for text in sentences(9)])
-    explained = memory.explain(sentences(9)[4], 5)
-    assert not explained.recalled and {one.reason for one in explained.left_out} == {TOO_LONG}
-    assert "0 excerpts, 0 of 5 tokens" in str(explained)
-
-
 @MODERATE
 @given(st.integers(1, 400), st.integers(0, 30), st.integers(0, 9))
 def test_every_passage_is_brought_back_or_left_out_for_a_reason(budget: int, count: int, twins: int) -> None:
@@ -137,12 +120,6 @@ def test_every_passage_is_brought_back_or_left_out_for_a_reason(budget: int, cou
             assert one.excerpt.text == LONG and one.repeats in numbers[: len(found.items)]
         if one.reason != REPEATS:
             assert (one.reason == BELOW) is (number > worst > 0)
-
-
-def test_asking_for_what_is_left_out_changes_nothing_of_what_is_brought_back() -> None:
-    steps = numbered_texts([*sentences(30), LONG, LONG])
-    assert chosen_of(steps, 150, left_out=0) == (chosen_of(steps, 150, left_out=3)[0], ())
-    assert len(chosen_of(steps, 150, left_out=3)[1]) == 3
 
 
 # -- prompts

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -190,21 +189,6 @@ def test_a_restart_in_the_middle_of_sheets_adds_nothing_twice(tmp_path: Path) ->
             assert "vermilion" in "".join(str(message["content"]) for message in context.messages)
     with open_memory(tmp_path, embedder="static") as memory:
         assert Counter(map(body_of, archived(memory))) == Counter(map(body_of, history[1:]))
-
-
-@pytest.mark.slow
-def test_memories_that_are_given_one_history_at_once_archive_it_once(tmp_path: Path) -> None:
-    history: Chat = []
-    for at in range(20):
-        history += [*lines(f"say {at}"), *turn(f"c{at}", f"found {at}")]
-
-    def grow(memory: HierarchicalMemory) -> None:
-        for until in range(1, len(history) + 1):
-            memory.fit(history[:until], session="s", max_tokens=500)
-
-    with open_memory(tmp_path) as first, open_memory(tmp_path) as second, ThreadPoolExecutor(4) as pool:
-        list(pool.map(grow, [first, second] * 2))
-        assert Counter(map(body_of, archived(first))) == Counter(map(body_of, history))
 
 
 def test_results_that_are_not_there_yet_come_later(tmp_path: Path) -> None:

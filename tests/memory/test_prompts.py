@@ -8,12 +8,30 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from tinymem import ActionStep, Context, HierarchicalMemory, MessageStep, Step, TaskStep
+from tinymem import (
+    ActionStep,
+    Context,
+    HierarchicalMemory,
+    MemoryManager,
+    MessageStep,
+    Step,
+    SummaryStep,
+    SystemPromptStep,
+    TaskStep,
+    count_tokens,
+    keep_last_n_steps,
+    no_pruning,
+)
+from tinymem.memory.context.questions import asked_last
+from tinymem.messages import problems
 from tinymem.messages.tokens import default_counter
 from tinymem.runs import PRICES
 from tinymem.runs.replays.billing import PrefixCache
 from tinymem.runs.replays.policies import pieces_of
+from tinymem.steps.step import Message
 
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
 FRUIT = ["apple", "banana", "cherry", "damson", "elder", "fig", "grape", "hazel"]
@@ -98,28 +116,26 @@ def test_the_same_call_again_has_the_same_prompt() -> None:
 
 
 def test_what_the_agent_asks_for_now_is_recalled_behind_what_was_sent() -> None:
+    said = [f"Invoice {at} of the {FRUIT[at % 8]} farm is paid. " * 4 for at in range(150)]
     with open_memory(max_tokens=3_000) as memory:
-        memory.add_steps([TaskStep("Keep the books."), MessageStep("user", "The vault's code is 4711-Q.")])
-        memory.add_steps(
-            [MessageStep("user", f"Invoice {at} of the {FRUIT[at % 8]} farm is paid. " * 4) for at in range(150)]
-        )
+        memory.add(TaskStep("Keep the books."))
+        memory.add_steps([MessageStep("user", text) for text in ("The vault's code is 4711-Q.", *said)])
         before = memory.context(session="s").messages
         memory.add_message("user", "What is the code of the vault?")
         after = memory.context(session="s").messages
-    assert after[: len(before)] == before
-    assert any("4711-Q" in str(message["content"]) for message in after)
+    assert after[: len(before)] == before and "4711-Q" in str(after)
 
 
 def test_without_a_session_a_context_depends_on_nothing_that_was_sent() -> None:
-    steps = work(80)
-    with open_memory(max_tokens=1_500) as one, open_memory(max_tokens=1_500) as other:
-        for step in steps:
-            one.add(step)
-            one.context(session="s")
-        other.add_steps(steps)
-        assert [m for m in one.context().messages if "recalled-" not in str(m)] == [
-            m for m in other.context().messages if "recalled-" not in str(m)
-        ]
+    steps, sent = work(80), []
+    for session in (False, True):
+        with open_memory(max_tokens=1_500) as memory:
+            for step in steps:
+                memory.add(step)
+                if session:
+                    memory.context(session="s")
+            sent.append([message for message in memory.context().messages if "recalled-" not in str(message)])
+    assert sent[0] == sent[1]
 
 
 def test_what_is_forgotten_or_cleared_is_sent_no_longer() -> None:
@@ -171,3 +187,194 @@ def test_the_newest_request_is_in_every_prompt_shortened_where_it_is_long(make: 
     for prompt in make([MessageStep("user", "Hello."), request, *work(40)[1:]], 800)[1:]:
         assert any(said["role"] == "user" and said["content"].startswith("Find the") for said in prompt.messages)
         assert prompt.tokens <= 800
+
+
+# -- of several conversations ------------------------------------------------------------------------------------------
+
+
+def turns(context: Context) -> list[Step]:
+    """The steps that a context shows as turns of its conversation."""
+    kinds = ("message", "placeholder", "moved")
+    return [step for entry in context.entries if entry.kind in kinds for step in entry.steps]
+
+
+def texts(context: Context) -> list[str]:
+    return [step.text for step in turns(context)]
+
+
+def talk(memory: HierarchicalMemory, session: str, count: int, words: int = 12) -> list[Step]:
+    roles = ("user", "assistant")
+    said = [MessageStep(roles[at % 2], f"{session} {at} " + "leaf " * words, session=session) for at in range(count)]
+    return memory.add_steps(said)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 60), st.booleans()), min_size=2, max_size=40),
+    st.integers(250, 900),
+)
+def test_a_prompt_has_no_turn_of_another_session_and_its_own_request(
+    said: list[tuple[str, int, bool]], budget: int
+) -> None:
+    with open_memory(max_tokens=budget) as memory:
+        for at, (session, length, calls) in enumerate(said):
+            request = memory.add_message("user", f"{session} asks {at} " + "leaf " * length, session=session)
+            if calls:  # whose result comes after what others say
+                call = {"id": f"call{at}", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+                memory.add_messages([{"role": "assistant", "content": None, "tool_calls": [call]}], session=session)
+                memory.add_message("user", "Meanwhile.", session="d")
+                result = {"role": "tool", "tool_call_id": f"call{at}", "content": "leaf " * length}
+                memory.add_messages([result], session=session)
+            context = memory.context(session=session)
+            shown = turns(context)
+            assert {step.session for step in shown} == {session} and request.id in {step.id for step in shown}
+            assert not problems(context.messages)
+            assert count_tokens(context.messages) == context.tokens <= budget
+
+
+def test_the_prompts_of_each_session_only_grow_between_jumps() -> None:
+    sent: dict[str, list[Context]] = {"a": [], "b": []}
+    with open_memory(max_tokens=2_000) as memory:
+        for at in range(120):
+            session = "ab"[at % 3 > 1]
+            memory.add_message("user", f"{session} asks {at}. " + "leaf " * (at % 40), session=session)
+            sent[session].append(memory.context(session=session))
+    for prompts in sent.values():
+        jumps = sum(after.messages[: before.stable] != before.messages for before, after in pairwise(prompts))
+        assert jumps <= len(prompts) // 6
+
+
+def test_a_step_that_others_drove_out_of_the_window_is_in_its_own_prompt(tmp_path: Path) -> None:
+    with open_memory(tmp_path, max_tokens=2_000) as memory:
+        memory.add_messages([{"role": "system", "content": "Answer a in French."}], session="a")
+        own = [memory.add(TaskStep("a works on the mill.", session="a")), *talk(memory, "a", 10)]
+        memory.add_messages([{"role": "system", "content": "Answer b in German."}], session="b")
+        memory.add(TaskStep("b works on the barn.", session="b"))
+        talk(memory, "b", 200)
+        assert {step.session for step in memory.steps} == {"b"}
+    with open_memory(tmp_path, max_tokens=2_000) as memory:  # and after a restart
+        assert texts(memory.context(session="a")) == ["Answer a in French.", *[step.text for step in own]]
+        assert texts(memory.context(session="b"))[0] == "Answer b in German."
+
+
+def test_the_last_request_is_found_however_much_was_done_for_it() -> None:
+    with open_memory(max_tokens=800) as memory:
+        memory.add_message("user", "Please mend the mill.", session="a")
+        done = [f"mill part {at} " + "leaf " * 30 for at in range(30)]
+        memory.add_steps([ActionStep(tool_name="mend", observation=text, session="a") for text in done])
+        talk(memory, "b", 60)
+        shown = texts(memory.context(session="a"))
+    assert shown[0] == "Please mend the mill." and "mill part 29" in shown[-1] and len(shown) < 30
+
+
+def test_without_a_session_the_one_that_spoke_last_is_shown() -> None:
+    with open_memory(max_tokens=2_000, system_prompt="Be brief.") as memory:
+        memory.add_message("user", "The code of the vault is 4711-Q.", session="a")
+        memory.add_message("user", "What is the code of the vault?", session="b")
+        memory.add(ActionStep(tool_name="look", observation="an empty drawer"))  # of no session: of all
+        context = memory.context()
+    assert {*texts(context)} == {"Be brief.", "What is the code of the vault?", "look({})\nan empty drawer"}
+    assert "4711-Q" in context.recalled.text
+
+
+def test_steps_without_a_session_are_in_every_prompt() -> None:
+    with open_memory(max_tokens=2_000) as memory:
+        memory.add_steps([SystemPromptStep("Be brief."), TaskStep("Run the farm.")])
+        talk(memory, "a", 1), talk(memory, "b", 1)
+        for session in ("a", "b", "new"):
+            own = [step.session for step in turns(memory.context(session=session))]
+            assert own == [None, None, *[session] * (session != "new")]
+
+
+def test_a_summary_of_two_sessions_is_in_the_prompt_of_neither() -> None:
+    with open_memory(max_tokens=2_000, prune_strategy=no_pruning()) as memory:
+        talk(memory, "a", 4), talk(memory, "b", 4)
+        memory.prune(lambda steps: [SummaryStep("They spoke of leaves."), *steps[-2:]])
+        shown = [texts(memory.context(session=session)) for session in "ab"]
+    assert all(len(said) == 2 for said in shown) and "They spoke" not in str(shown)
+
+
+def test_what_was_cleared_stays_away() -> None:
+    with open_memory(max_tokens=2_000) as memory:
+        talk(memory, "a", 4)
+        memory.clear()
+        talk(memory, "b", 20)
+        assert texts(memory.context(session="a")) == []
+
+
+@pytest.mark.parametrize(("first", "second"), [("team*", "team"), ("team*", "team/a"), ("x\n", "x")])
+def test_a_session_is_one_name_and_no_pattern(first: str, second: str) -> None:
+    with open_memory(max_tokens=1_000, prune_strategy=keep_last_n_steps(2)) as memory:
+        for session in (first, second, first, second, second, second):
+            memory.add_message("user", f"said in {session!r}", session=session)
+        assert {step.session for step in turns(memory.context(session=first))} == {first}
+
+
+def test_each_session_of_a_window_has_a_system_prompt() -> None:
+    memory = MemoryManager()
+    for session in ("a", "b"):
+        memory.add_message("system", f"You are {session}.", session=session)
+    assert [step.type for step in memory.steps] == ["system_prompt", "system_prompt"]
+
+
+def test_a_prompt_of_a_session_does_not_take_the_place_of_the_memorys_own(tmp_path: Path) -> None:
+    for _ in range(2):
+        with open_memory(tmp_path, system_prompt="Be brief.") as memory:
+            if not [*memory.history("a")]:
+                memory.add(SystemPromptStep("Be loud.", session="a"))
+            memory.prune(keep_last_n_steps(1))
+            assert texts(memory.context(session="b")) == ["Be brief."]
+    with open_memory(tmp_path) as memory:
+        assert [step.text for step in memory.history()].count("Be brief.") == 1
+
+
+# -- what was asked last -----------------------------------------------------------------------------------------------
+
+NEED = "I need the code of the farm where hens are grey."
+TASK = TaskStep("Count all hens in barns.")
+
+
+def looked(at: int, thought: str = "Next.", seen: str = "") -> ActionStep:
+    hens = " ".join(f"stall-{at * 31 + stall} has hay and {stall * 7 % 19} hens" for stall in range(40))
+    return ActionStep(thought, tool_name="look", tool_args={"barn": at}, observation=f"{hens} {seen}", session="s")
+
+
+@pytest.mark.parametrize(
+    ("newest", "asked"),
+    [
+        ([looked(1, NEED)], NEED),
+        ([looked(1, NEED), looked(2, "")], NEED),
+        ([looked(1), MessageStep("user", NEED)], NEED),
+        ([MessageStep("assistant", NEED)], NEED),
+        ([TASK], TASK.task),
+        ([looked(1, NEED), looked(2), looked(3)], ""),
+        ([looked(1, "Now let me look at the next barn.")], ""),
+        ([looked(1, "The code stands in the book of the farm:")], ""),
+        ([looked(1, f"{NEED} " * 20)], ""),
+        ([looked(1, ""), looked(2, "")], ""),
+    ],
+)
+def test_a_person_or_the_agent_asks_in_words(newest: list[Step], asked: str) -> None:
+    assert asked_last([TASK, looked(0, "Barns."), *newest]).strip() == asked
+
+
+@pytest.mark.parametrize("by_person", [False, True])
+def test_every_need_of_a_loop_is_met_by_the_next_prompt(by_person: bool) -> None:
+    """A session's prompts only grow at their end but for jumps, and one that has no room for what is asked jumps."""
+    needs = {at: at - 45 for at in range(50, 120, 6)}
+    missed: list[int] = []
+    last: list[Message] = []
+    jumps = 0
+    with HierarchicalMemory(store="exact", max_tokens=3_000) as memory:
+        memory.add(TASK)
+        for at in range(120):
+            asked = f"I need the key of the gate at river{needs[at]}." if at in needs else ""
+            memory.add(looked(at, "" if by_person else asked, f"river{at} has a gate, its key is K{at * 991}."))
+            if asked and by_person:
+                memory.add(MessageStep("user", asked, session="s"))
+            sent = memory.context(session="s").messages
+            jumps += sent[: len(last)] != last
+            last = sent
+            prompts = [sent, memory.context().messages] if asked else []
+            missed += [at for prompt in prompts if f"K{needs[at] * 991}." not in str(prompt)]
+    assert not missed and 5 < jumps < 45

@@ -98,16 +98,15 @@ def test_tokens_by_tier_add_up_to_those_of_stats(memory: HierarchicalMemory) -> 
     report, stats = debug_memory(memory, steps=1_000), memory.stats()
     fixed, window, archive = report.tiers
     assert [tier.name for tier in report.tiers] == ["fixed", "window", "archive"]
-    assert report.steps == stats.steps and sum(tier.tokens for tier in report.tiers) == stats.tokens
-    assert report.tokens == count_tokens(memory.to_messages())
+    assert (report.stats, report.steps, report.tokens) == (stats, stats.steps, count_tokens(memory.to_messages()))
     assert (fixed.steps + window.steps, fixed.tokens + window.tokens) == (stats.window_steps, stats.window_tokens)
-    assert archive.steps == stats.archived_steps > 0 and window.steps > 0
+    assert archive.steps == stats.archived_steps > 0 < window.steps
+    assert sum(tier.tokens for tier in report.tiers) == stats.tokens
     for tier in report.tiers:
         listed = [step for step in report.listed if step.tier == tier.name]
         assert (len(listed), sum(step.tokens for step in listed)) == (tier.steps, tier.tokens)
     assert [step.words for step in report.listed if step.tier == "fixed"] == ["Be brief.", "Count on.", "The key is 7."]
-    assert report.stats == stats and report.episode_count == len([*memory.medium_term]) > 0
-    assert any("pinned" in line and line.endswith("The key is 7.") for line in str(report).splitlines())
+    assert report.episode_count == len([*memory.medium_term]) > 0
 
 
 def test_a_shortened_step_is_told_with_what_all_of_it_has(tmp_path: Path) -> None:
@@ -115,11 +114,10 @@ def test_a_shortened_step_is_told_with_what_all_of_it_has(tmp_path: Path) -> Non
     with open_memory(tmp_path, prune_strategy=strategy) as memory:
         whole = memory.add(ActionStep("Look.", tool_name="cat", observation="line of text " * 200))
         memory.add(ActionStep("Look on.", tool_name="cat", observation="short"))
-        assert len(memory.short_term.steps[0].text) < len(whole.text)
         report = debug_memory(memory)
-        assert [step.shortened for step in report.listed] == [True, False]
-        assert report.listed[0].characters == len(whole.text)
-        assert sum(tier.tokens for tier in report.tiers) == memory.stats().tokens and "shortened" in str(report)
+        assert [step.shortened for step in report.listed] == [True, False] and "shortened" in str(report)
+        assert report.listed[0].characters == len(whole.text) > len(memory.steps[0].text)
+        assert sum(tier.tokens for tier in report.tiers) == memory.stats().tokens
 
 
 @MODERATE
@@ -138,19 +136,17 @@ def test_sessions_and_episodes_have_their_numbers_and_the_newest_are_shown(memor
     memory.add_steps([SystemPromptStep("Be brief."), *chatter(60, session="may", timestamp=START)])
     memory.add_steps(chatter(30, 60, session="june", timestamp=START + timedelta(days=31)))
     memory.flush()
-    report, stats = debug_memory(memory), memory.stats()
-    assert sum(one.tokens for one in report.sessions) == stats.tokens
+    report = debug_memory(memory)
+    assert sum(session.tokens for session in report.sessions) == memory.stats().tokens
     _, may, june = tables(report)["session"]
     assert may.split()[:4] == ["may", "2025-03-01", "2025-03-01", "60"] and may.endswith("  60 message")
     assert june.split()[:4] == ["june", "2025-04-01", "2025-04-01", "30"]
-    assert [one.steps for one in report.episodes] == [40, 20], "june is not closed yet"
-    assert sum(one.tokens for one in report.episodes) == report.sessions[1].tokens
+    assert [episode.steps for episode in report.episodes] == [40, 20], "june is not closed yet"
+    assert sum(episode.tokens for episode in report.episodes) == report.sessions[1].tokens
     for day in range(13):
         memory.add_steps(chatter(50, session=f"day {day}"))
     memory.flush()
-    report = draw_memory(memory, 100)
-    found = tables(report)
-    assert len(report.sessions) == 16 and found["session"][-2].startswith("day 12")
+    found = tables(report := draw_memory(memory, 100))
     assert len(found["session"]) == 11 and found["session"][-1] == "… 6 earlier sessions, not listed"
     assert found["episode"][8:] == [f"… {report.episode_count - 8} earlier episodes, not listed"]
 
@@ -177,8 +173,7 @@ def test_the_newest_are_listed_and_it_is_said_how_many_are_not(memory: Hierarchi
     assert [step.number for step in report.listed] == [*range(81, 131)]
     assert str(report).endswith("\n… 80 earlier steps, not listed")
     assert "not listed" not in str(debug_memory(memory, steps=130))
-    none = debug_memory(memory, steps=0)
-    assert none.listed == () and str(none).endswith("\n… 130 earlier steps, not listed")
+    assert str(debug_memory(memory, steps=0)).endswith("\n… 130 earlier steps, not listed")
 
 
 def test_the_report_names_what_the_memory_is_made_of(memory: HierarchicalMemory) -> None:
@@ -218,28 +213,26 @@ def test_the_width_is_that_of_the_terminal_or_eighty(monkeypatch: pytest.MonkeyP
 
 
 def test_nothing_is_embedded_and_little_is_read_of_a_long_memory(tmp_path: Path) -> None:
-    embedder = Unwilling(16)
+    embedder, reads, here = Unwilling(16), list[str](), get_ident()
+
+    def note(statement: str) -> None:
+        if get_ident() == here:  # the background reads, too
+            reads.append(statement)
+
     with open_memory(tmp_path, embedder=embedder) as memory:
         memory.add_steps(chatter(500, session="yard"))
         memory.flush()
         memory.long_term.indexing.in_background = False  # or it would embed what waits
         memory.add_steps(chatter(40, 500))
         before = memory.stats()
-        reads, here = list[str](), get_ident()
         embedder.refuses = True
-
-        def note(statement: str) -> None:
-            if get_ident() == here:  # the background reads, too
-                reads.append(statement)
-
         sqlite(memory.long_term.journal).connection.set_trace_callback(note)
         report, picture = debug_memory(memory), draw_memory(memory, 80)
         sqlite(memory.long_term.journal).connection.set_trace_callback(None)
         embedder.refuses = False
-        assert report.steps == 540 and len(report.listed) == 50 and len(str(report).splitlines()) < 90
-        assert len(str(picture).splitlines()) < 60
         assert memory.stats() == before and before.waiting_steps == 40
-        assert len(reads) < 60 and not [sql for sql in reads if not sql.startswith(("SELECT", "PRAGMA"))]
+    assert report.steps == 540 and len(str(report).splitlines()) < 90 and len(str(picture).splitlines()) < 60
+    assert len(reads) < 60 and not [sql for sql in reads if not sql.startswith(("SELECT", "PRAGMA"))]
 
 
 def test_a_window_alone_is_inspected_without_the_archive_or_rich() -> None:
@@ -258,7 +251,7 @@ assert not heavy & set(sys.modules), heavy & set(sys.modules)
 
 
 @pytest.mark.parametrize("look", [debug_memory, draw_memory])
-def test_what_is_no_memory_or_closed_is_refused(memory: HierarchicalMemory, look: Callable[[Any], object]) -> None:
+def test_what_is_no_memory_or_closed_is_refused(memory: HierarchicalMemory, look: Callable[..., object]) -> None:
     for wrong in (None, "memory", 7, HierarchicalMemory):
         with pytest.raises(InputError, match="must be a HierarchicalMemory or a MemoryManager, not"):
             look(wrong)
@@ -269,7 +262,7 @@ def test_what_is_no_memory_or_closed_is_refused(memory: HierarchicalMemory, look
 
 @pytest.mark.parametrize("wrong", [-1, 2.5, True, "many", 0])
 def test_numbers_that_make_no_sense_are_refused(wrong: Any) -> None:
-    with pytest.raises(InputError, match="width must be" if wrong else "width must be 1 column or more"):
+    with pytest.raises(InputError, match="width must be"):
         draw_memory(MemoryManager(), wrong)
     if wrong:  # no step at all may be listed
         with pytest.raises(InputError, match="steps must be a whole number of 0 or more"):
@@ -312,11 +305,12 @@ def test_hostile_texts_are_shown_as_text_plain_and_through_rich(tmp_path: Path) 
 def test_rich_draws_the_same_numbers_in_tables_and_keeps_within_the_console(memory: HierarchicalMemory) -> None:
     memory.add_steps(chatter(70, session="yard"))
     for report in (debug_memory(memory, steps=5), draw_memory(memory, 120)):
+        sizes = [[tier.name, f"{tier.steps:,}", f"{tier.tokens:,}"] for tier in report.tiers]
         for width in (60, 80, 120):
-            lines = [line.split() for line in drawn(report, width).splitlines()]
-            assert max(map(len, drawn(report, width).splitlines())) <= width
-            sizes = [[tier.name, f"{tier.steps:,}", f"{tier.tokens:,}"] for tier in report.tiers]
-            assert all(size in [line[:3] for line in lines] for size in sizes)
+            lines = drawn(report, width).splitlines()
+            assert max(map(len, lines)) <= width
+            shown = [line.split()[:3] for line in lines]
+            assert all(size in shown for size in sizes)
     assert max(map(len, drawn(draw_memory(memory, 60), 120).splitlines())) <= 60
 
 
