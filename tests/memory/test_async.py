@@ -7,7 +7,6 @@ import gc
 import inspect
 import os
 import threading
-import time
 import weakref
 from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import ContextVar
@@ -64,9 +63,12 @@ class Gate:
         assert self._open.wait(60)
         return "through"
 
-    async def begun(self) -> None:
+    async def begun_by(self, call: Awaitable[Any]) -> asyncio.Future[Any]:
+        """Make the call, and go on once it has begun."""
+        task = asyncio.ensure_future(call)
         while not self._begun.is_set():
             await asyncio.sleep(0.001)
+        return task
 
     def open(self) -> None:
         self._open.set()
@@ -137,13 +139,11 @@ async def test_a_memory_is_used_as_without_await(tmp_path: Path) -> None:
     async with open_memory(tmp_path, namespace="ann", max_tokens=900, system_prompt="Be brief.") as memory:
         assert (memory.path, memory.namespace, memory.max_tokens) == (tmp_path, "ann", 900)
         assert (memory.window_tokens, memory.shares.window, memory.closed) == (450, 0.5, False)
-        first = await memory.add_message("user", "The port is 8443.", session="s1")
-        await memory.add_messages([{"role": "assistant", "content": "Noted."}], session="s1")
         assert (await memory.system_prompt(), await memory.action_count()) == ("Be brief.", 0)
-        assert [step.text async for step in memory.history("s1", limit=1)] == ["The port is 8443."]
+        first = await memory.add_message("user", "The port is 8443.", session="s1")
         (await memory.scratchpad()).observe("It rains.")
-        context = await memory.context("Which port?", max_tokens=400)
-        assert "It rains." in str(context.messages) and (await memory.stats()).steps == 3
+        assert "It rains." in str((await memory.context("Which port?", max_tokens=400)).messages)
+        assert [step.text async for step in memory.history("s1", limit=1)] == ["The port is 8443."]
         assert await memory.forget(first.id) == 1
     assert memory.closed and "closed" in repr(memory)
     await AsyncHierarchicalMemory.forget_namespace(tmp_path, "ann")
@@ -193,18 +193,14 @@ def _refuse(memory: HierarchicalMemory) -> None:
 
 @awaited
 async def test_tools_are_awaited_on_the_thread_of_the_memory() -> None:
-    memory = HierarchicalMemory(**OPTIONS)
-    memory.add(said("The port is 8443."))
     names: list[str] = []
     watched = Callbacks(on_recall=lambda recall: names.append(threading.current_thread().name))
-    async with open_memory(callbacks=watched) as watching:
-        search, read = await watching.tools()
-        assert "Nothing in memory" in await search.acall(query="port")
-    assert [name.partition("_")[0] for name in names] == ["tinymem-calls"]
-    search, read = memory.tools()
-    assert "8443" in await search.acall(query="Which port?") and "8443" in await read.acall(id="#1")
-    assert await search.acall() == "Give query."
-    await AsyncHierarchicalMemory.over(memory).close()
+    async with open_memory(callbacks=watched) as memory:
+        await memory.add(said("The port is 8443."))
+        search, read = await memory.tools()
+        assert "8443" in await search.acall(query="Which port?") and "8443" in await read.acall(id="#1")
+        assert await search.acall() == "Give query."
+        assert [name.partition("_")[0] for name in names] == ["tinymem-calls"]
     assert (await search.acall(query="port")).startswith("The memory cannot be read")
 
 
@@ -223,22 +219,15 @@ async def test_all_calls_of_a_memory_run_on_one_thread_in_order() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarning")
-def test_a_memory_that_nobody_holds_any_more_takes_its_thread_along() -> None:
-    async def main() -> weakref.ref[HierarchicalMemory]:
-        memory = HierarchicalMemory(**OPTIONS)
-        await AsyncHierarchicalMemory.over(memory).add(said("Hello."))
-        assert len(calls()) == 1
-        return weakref.ref(memory)
-
-    gone = asyncio.run(main())
-    for _ in range(1_000):  # its thread lets go of it a moment after the result is there
-        if gone() is None:
-            break
-        time.sleep(0.01)
+@awaited
+async def test_a_memory_that_nobody_holds_any_more_takes_its_thread_along() -> None:
+    memory = HierarchicalMemory(**OPTIONS)
+    gone = weakref.ref(memory)
+    await AsyncHierarchicalMemory.over(memory).add(said("Hello."))
+    del memory
+    while gone() is not None:  # its thread lets go of it a moment after the result is there
+        await asyncio.sleep(0.01)
         gc.collect()
-    for thread in calls():
-        thread.join(60)
-    assert gone() is None and calls() == []
 
 
 @awaited
@@ -255,29 +244,24 @@ async def test_context_variables_are_carried_over() -> None:
 async def test_work_of_others_on_the_default_pool_does_not_wait() -> None:
     async with open_memory() as memory:
         gate = Gate()
-        begun = [asyncio.create_task(memory.run(gate)) for _ in range(100)]
-        await gate.begun()
+        begun = [await gate.begun_by(memory.run(gate)) for _ in range(100)]
         assert await asyncio.to_thread(str, "not delayed") == "not delayed"
         assert not any(task.done() for task in begun)
         gate.open()
         await asyncio.gather(*begun)
 
 
-def test_two_loops_share_a_memory() -> None:
-    async def work(memory: HierarchicalMemory, name: str) -> None:
+@awaited
+async def test_two_loops_share_a_memory() -> None:
+    async def work(name: str) -> None:
         over = AsyncHierarchicalMemory.over(memory)
         await asyncio.gather(*(over.add(said(f"{name}{at}")) for at in range(20)))
-        assert len([step async for step in over.history()]) >= 20
 
     with HierarchicalMemory(**OPTIONS) as memory:
-        threads = [threading.Thread(target=lambda n=name: asyncio.run(work(memory, n))) for name in "ab"]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(60)
-        assert sorted(texts(memory)) == sorted(f"{name}{at}" for name in "ab" for at in range(20))
+        await asyncio.gather(*(asyncio.to_thread(lambda name=name: asyncio.run(work(name))) for name in "ab"))
         for name in "ab":
             assert [text for text in texts(memory) if text[0] == name] == [f"{name}{at}" for at in range(20)]
+        assert len(texts(memory)) == 40
 
 
 # -- what is cancelled ------------------------------------------------------------------------------------------------
@@ -287,8 +271,7 @@ def test_two_loops_share_a_memory() -> None:
 async def test_an_add_that_has_begun_is_kept_and_awaited_however_often_it_is_cancelled() -> None:
     gate = Gate()
     async with open_memory(callbacks=Callbacks(on_step=gate)) as memory:
-        adding = asyncio.create_task(memory.add(said("kept")))
-        await gate.begun()
+        adding = await gate.begun_by(memory.add(said("kept")))
         for _ in range(3):
             adding.cancel()
             await asyncio.sleep(0)
@@ -303,8 +286,7 @@ async def test_an_add_that_has_begun_is_kept_and_awaited_however_often_it_is_can
 async def test_a_call_that_has_not_begun_is_withdrawn() -> None:
     gate = Gate()
     async with open_memory() as memory:
-        before = asyncio.create_task(memory.run(gate))
-        await gate.begun()
+        before = await gate.begun_by(memory.run(gate))
         adding = asyncio.create_task(memory.add(said("never")))
         after = asyncio.create_task(memory.add(said("after")))
         await asyncio.sleep(0)
@@ -321,8 +303,7 @@ async def test_a_read_that_has_begun_is_abandoned() -> None:
     gate = Gate()
     async with open_memory(callbacks=Callbacks(on_recall=gate)) as memory:
         await memory.add(said("The port is 8443."))
-        recalling = asyncio.create_task(memory.recall("Which port?"))
-        await gate.begun()
+        recalling = await gate.begun_by(memory.recall("Which port?"))
         recalling.cancel()
         with pytest.raises(asyncio.CancelledError):
             await recalling  # at once: nothing is open yet
@@ -340,8 +321,7 @@ async def test_the_error_of_a_cancelled_call_is_its_cause() -> None:
         raise REFUSAL
 
     async with open_memory() as memory:
-        failing = asyncio.create_task(memory.run(fail))
-        await gate.begun()
+        failing = await gate.begun_by(memory.run(fail))
         failing.cancel()
         gate.open()
         with pytest.raises(asyncio.CancelledError) as raised:
@@ -356,8 +336,7 @@ async def test_the_error_of_a_cancelled_call_is_its_cause() -> None:
 async def test_closing_waits_for_calls_that_wait_and_is_done_though_it_is_cancelled() -> None:
     gate = Gate()
     memory = await open_memory()
-    before = asyncio.create_task(memory.run(gate))
-    await gate.begun()
+    before = await gate.begun_by(memory.run(gate))
     adding = asyncio.create_task(memory.add(said("in time")))
     reading = asyncio.create_task(memory.run(texts))
     await asyncio.sleep(0)
@@ -383,8 +362,7 @@ async def test_an_opening_that_is_cancelled_leaves_nothing_open(tmp_path: Path) 
         gate()
         return text
 
-    opening = asyncio.create_task(open_memory(tmp_path, redact=slow, system_prompt="Be brief.").__aenter__())
-    await gate.begun()
+    opening = await gate.begun_by(open_memory(tmp_path, redact=slow, system_prompt="Be brief.").__aenter__())
     opening.cancel()
     gate.open()
     with pytest.raises(asyncio.CancelledError):
@@ -397,15 +375,13 @@ def test_a_loop_that_is_closed_early_leaves_nothing_hanging() -> None:
     memory = HierarchicalMemory(**OPTIONS)
     over = AsyncHierarchicalMemory.over(memory)
     loop = asyncio.new_event_loop()
-    task = loop.create_task(over.run(gate))
-    loop.run_until_complete(gate.begun())
+    task = loop.run_until_complete(gate.begun_by(over.run(gate)))
     loop.close()
     gate.open()
     assert asyncio.run(over.add(said("Another loop goes on."))).step_number == 1
     memory.close()
-    coroutine = task.get_coro()
-    assert coroutine is not None
-    coroutine.close()
+    assert isinstance(task, asyncio.Task)
+    task.get_coro().close()  # type: ignore[union-attr]
 
 
 @pytest.mark.slow
