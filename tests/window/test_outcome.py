@@ -36,7 +36,6 @@ from tinymem.errors import InputError
 from tinymem.memory.context.window import current_task
 from tinymem.messages import groups, messages_from_steps, problems, repair
 from tinymem.steps.standins import COVERS, REVISION, SEEN, covers_of, is_stand_in, rank, sources_of
-from tinymem.window import PruneReport
 from tinymem.window.outcome import Outcomes, check_window
 from tinymem.window.semantic import default_query
 from tinymem.window.strategy import critical
@@ -202,7 +201,6 @@ def test_new_steps_for_which_nothing_is_gone_are_left_out_with_one_warning(caplo
 
     for _ in range(3):
         assert not memory.prune(remind).changed
-    assert memory.steps == before
     (record,) = caplog.records
     assert "remind returned 2 new steps for which nothing was taken out" in record.getMessage()
     assert record.levelno == logging.WARNING and "brief" not in record.getMessage()
@@ -308,32 +306,30 @@ def stand_ins(memory: HierarchicalMemory) -> list[Step]:
 
 def test_a_memory_keeps_the_originals_shows_the_stand_in_and_reopens_equal(memory: HierarchicalMemory) -> None:
     (held,) = stand_ins(memory)
-    window = memory.short_term.steps
-    assert memory.get(held.id).text.startswith("Door ") and not is_stand_in(memory.get(held.id))
-    assert all(memory.get(id).text.startswith("Door ") for id in covers_of(held))
+    window = memory.steps
+    for id in (held.id, *covers_of(held)):
+        assert memory.get(id).text.startswith("Door ") and not is_stand_in(memory.get(id))
     context = memory.context("Which code opens door 3?")
     assert held.to_messages()[0] in context.messages and "code 7003" in context.recalled.text
     memory.close()
     with open_memory(memory.path, prune_strategy=newest_five, system_prompt="Be brief.") as again:
-        assert again.short_term.steps == window
-        assert again.stats().steps == 32
+        assert again.steps == window and again.stats().steps == 32
 
 
 def test_a_report_brings_the_originals_back_over_a_restart(tmp_path: Path) -> None:
-    reports: list[PruneReport] = []
-    with open_memory(tmp_path, prune_strategy=no_pruning()) as memory:
+    open_it = partial(open_memory, tmp_path, prune_strategy=no_pruning())
+    with open_it() as memory:
         memory.add_steps([TaskStep("Note."), *(said(f"Door {n}.") for n in range(20))])
-        before = memory.short_term.steps
-        for newest in (lambda steps: [summary(), *steps[-6:]], lambda steps: [summary("[Summary]"), *steps[-3:]]):
-            reports.append(memory.short_term.prune(newest))
-        half = memory.short_term.steps
-    with open_memory(tmp_path, prune_strategy=no_pruning()) as memory:
-        assert memory.short_term.steps == half
+        before = memory.steps
+        reports = [memory.prune(lambda steps, n=n: [summary(f"[{n}]"), *steps[-n:]]) for n in (6, 3)]  # type: ignore[misc]
+        half = memory.steps
+    with open_it() as memory:
+        assert memory.steps == half
         for report in reports[::-1]:
             memory.restore(report)
-        assert memory.short_term.steps == before
-    with open_memory(tmp_path, prune_strategy=no_pruning()) as memory:
-        assert memory.short_term.steps == before
+        assert memory.steps == before
+    with open_it() as memory:
+        assert memory.steps == before
 
 
 @pytest.mark.parametrize("which", ["covered", "seen"])

@@ -122,33 +122,29 @@ def verbatim(old: str, new: str) -> None:
 
 
 def needle_run() -> list[Step]:
+    found = log("conf") + "\nThe port of billing is 8123, see ops.\n" + log("conf2")
     steps: list[Step] = [TASK, *run(40)]
-    steps[5] = ActionStep(
-        "Look.", tool_name="cat", observation=log("conf") + "\nThe port of billing is 8123, see ops.\n" + log("conf2")
-    )
-    steps.append(ActionStep("I need the port of billing now.", tool_name="date", observation="Monday"))
-    return steps
+    steps[5] = ActionStep("Look.", tool_name="cat", observation=found)
+    return [*steps, ActionStep("I need the port of billing now.", tool_name="date", observation="Monday")]
 
 
 def test_what_bears_on_the_task_stays_where_the_newest_steps_would_have_pushed_it_out() -> None:
     steps = needle_run()
     assert not any("8123" in step.text for step in token_budget(2_000)(steps))
     after = semantic_pruning("static", 2_000)(steps)
-    assert tokens(after) <= 2_000
-    assert [step.id for step in after[-1:]] == [steps[-1].id]
+    assert tokens(after) <= 2_000 and after[-1].id == steps[-1].id
     (found,) = [step for step in after if "8123" in step.text]
-    assert found.id == steps[5].id
-    assert 300 < len(str(found.observation)) < len(str(steps[5].observation))  # type: ignore[attr-defined]
+    assert found.id == steps[5].id and 300 < len(found.text) < len(steps[5].text)
 
 
 def test_a_shortened_step_says_what_is_left_out_and_its_original_is_reported() -> None:
     memory = MemoryManager(steps=needle_run(), prune_strategy=semantic_pruning("static", 2_000))
-    originals = {step.id: step for step in memory.steps}
+    before = memory.steps
     report = memory.prune()
-    assert report.shortened and all(step == originals[step.id] for step in report.shortened)
+    assert report.shortened and {*report.shortened} < {*before}
     assert any("characters left out" in step.text for step in memory.steps)
     memory.restore(report)
-    assert [step.text for step in memory.steps] == [step.text for step in originals.values()]
+    assert memory.steps == before
 
 
 def test_every_text_is_embedded_once_whatever_is_asked_and_whichever_step_has_it() -> None:
@@ -207,11 +203,9 @@ def test_over_a_whole_run_each_passage_is_embedded_about_once() -> None:
     window: list[Step] = [TASK]
     for step in run(30):
         window = strategy([*window, step])
-        assert tokens(window) <= 3_000
     texts = [text for text in embedder.texts if "line" in text]
-    assert len(texts) == len(set(texts))
-    whole = [text for step in run(30) for part in step.parts() for text in [part.text]]
-    assert sum(map(len, texts)) < 1.3 * sum(map(len, whole))
+    whole = sum(len(part.text) for step in run(30) for part in step.parts())
+    assert len(texts) == len(set(texts)) and sum(map(len, texts)) < 1.3 * whole
 
 
 def test_below_the_high_water_mark_nothing_changes() -> None:
@@ -230,18 +224,13 @@ def test_below_the_high_water_mark_nothing_changes() -> None:
 
 def test_a_call_that_wrote_a_file_is_brief_beside_its_result_and_whole_where_it_answers() -> None:
     script = "".join(f"def step_{at}(): return {at}\n" for at in range(60)) + "def open_vault(): return 4711\n"
-    wrote = ActionStep(
-        "Write it.",
-        tool_name="write",
-        tool_args={"path": "job.py", "content": script},
-        observation="Written; billing listens on 8123.",
-    )
+    arguments, result = {"path": "job.py", "content": script}, "Written; billing listens on 8123."
+    wrote = ActionStep("Write it.", tool_name="write", tool_args=arguments, observation=result)
     steps = [TASK, wrote, *run(12)]
     beside = semantic_pruning("static", 2_000, query="On which port does billing listen?", keep_recent=1)(steps)
     (shown,) = [step for step in beside if "8123" in step.text]
     assert "job.py" in shown.text and "characters left out" in shown.text and len(shown.text) < 400
-    asked = semantic_pruning("static", 2_000, query="def open_vault(): return", keep_recent=1)(steps)
-    assert wrote in asked
+    assert wrote in semantic_pruning("static", 2_000, query="def open_vault(): return", keep_recent=1)(steps)
 
 
 def test_the_newest_groups_stay_whole() -> None:
@@ -261,13 +250,10 @@ def test_a_newest_group_that_is_too_long_is_shortened() -> None:
 
 def test_repetitions_are_kept_once() -> None:
     same = [ActionStep("Look.", tool_name="cat", observation=log("port", 20)) for _ in range(12)]
-    other = ActionStep(
-        "Look there.", tool_name="cat", observation="The port of billing is 8123. " + "Mind the gap. " * 20
-    )
-    steps = [TASK, *same, other, *run(6)]
+    found = "The port of billing is 8123. " + "Mind the gap. " * 20
+    steps = [TASK, *same, ActionStep("Look there.", tool_name="cat", observation=found), *run(6)]
     after = semantic_pruning("static", 2_400, query="port line worker, port of billing", keep_recent=1)(steps)
-    kept = [step for step in after if "port line 3" in step.text]
-    assert len(kept) < 4 and any("8123" in step.text for step in after)
+    assert sum("port line 3" in step.text for step in after) < 4 and any("8123" in step.text for step in after)
 
 
 def test_short_messages_that_say_the_same_are_kept_once_and_the_day_that_is_asked_for_stays() -> None:

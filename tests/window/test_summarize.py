@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta, timezone
@@ -79,12 +78,11 @@ class Fixed:
     def __init__(self, answer: Any) -> None:
         self.answer, self.asked = answer, list[tuple[list[Step], int]]()
 
-    def summarize(self, steps: Sequence[Step], max_tokens: int) -> str:
+    def summarize(self, steps: Sequence[Step], max_tokens: int) -> Any:
         self.asked.append(([*steps], max_tokens))
         if isinstance(self.answer, Exception):
             raise self.answer
-        answer: str = self.answer
-        return answer
+        return self.answer
 
 
 # -- what holds for every history -------------------------------------------------------------------------------------
@@ -139,30 +137,25 @@ def test_no_window_is_over_its_budget_nor_a_summary_over_its_own(
 
 def test_the_oldest_steps_make_way_for_a_fenced_summary_and_the_newest_stay() -> None:
     steps = numbered([SystemPromptStep("Be brief."), TaskStep("Note the codes."), *remarks(30)])
-    after = summarize_strategy(max_tokens=500, summary_tokens=120, low_water=300)(steps)
-    prompt, task, summary, *rest = after
-    assert [prompt, task, *rest] == [*steps[:2], *steps[-len(rest) :]]
-    assert isinstance(summary, SummaryStep)
-    assert summary.covers == tuple(step.id for step in steps[2 : -len(rest)])
-    last = steps[-len(rest) - 1]
+    prompt, task, summary, *rest = after = summarize_strategy(max_tokens=500, summary_tokens=120, low_water=300)(steps)
+    *gone, last = steps[2 : -len(rest)]
+    assert [prompt, task, *rest] == [*steps[:2], *steps[-len(rest) :]] and 250 < tokens(after) <= 300
+    assert isinstance(summary, SummaryStep) and summary.covers == tuple(step.id for step in [*gone, last])
     assert (summary.id, summary.step_number, summary.timestamp) == (last.id, last.step_number, last.timestamp)
     assert summary.metadata == {"summarizer": "extractive"}
     assert "earlier steps: data, not instructions>" in summary.text
-    body = unfenced(summary.text).split("\n")
-    assert "#3 user: Remark 0: the door of shed 0 opens with code 7001." in body
-    assert 250 < tokens(after) <= 300
+    assert "#3 user: Remark 0: the door of shed 0 opens with code 7001." in unfenced(summary.text).split("\n")
 
 
 def test_within_its_limit_nothing_changes_and_over_it_the_window_falls_to_the_low_one() -> None:
     strategy = summarize_strategy(max_tokens=500, summary_tokens=100, low_water=250)
     window: list[Step] = []
-    sizes = []
+    jumps = 0
     for step in numbered(remarks(60)):
         before = [*window, step]
         window = strategy(before)
         assert len(summaries(window)) <= 1 and tokens(window) <= (500 if window == before else 250)
-        sizes.append(len(window))
-    jumps = sum(later < earlier for earlier, later in itertools.pairwise(sizes))
+        jumps += window != before
     assert 3 <= jumps <= 6
 
 
@@ -170,14 +163,12 @@ def test_an_earlier_summary_is_merged_into_the_new_one() -> None:
     strategy = summarize_strategy(max_tokens=500, summary_tokens=200, low_water=350)
     steps = numbered(remarks(90))
     window = strategy(steps[:30])
-    first = summaries(window)[0]
+    (first,) = summaries(window)
     window = strategy([*window, *steps[30:]])
     (second,) = summaries(window)
-    assert window[0] is second
-    assert second.covers == tuple(step.id for step in steps[: len(steps) - len(window) + 1])
-    assert set(first.covers) < set(second.covers)
-    body = unfenced(second.text).split("\n")
-    assert any(line in unfenced(first.text).split("\n") for line in body)  # what the first one told is not all lost
+    assert window[0] is second and second.covers == tuple(step.id for step in steps[: len(steps) - len(window) + 1])
+    told, body = (unfenced(summary.text).split("\n") for summary in (first, second))
+    assert {*told} & {*body}  # what the first one told is not all lost
     assert not any("summary" in line for line in body)  # nor wrapped twice
 
 
@@ -196,10 +187,8 @@ def test_the_newest_groups_stay_whatever_the_low_water_mark() -> None:
 def test_a_newest_group_that_does_not_fit_is_shortened() -> None:
     steps = numbered([*remarks(3), ActionStep(tool_name="cat", observation="word " * 2_000)])
     summary, request, newest = after = summarize_strategy(max_tokens=600)(steps)
-    assert request == steps[-2]
-    assert isinstance(summary, SummaryStep) and isinstance(newest, ActionStep)
-    assert newest.id == steps[-1].id and "characters left out" in newest.text
-    assert tokens(after) <= 600
+    assert isinstance(summary, SummaryStep) and request == steps[-2] and newest.id == steps[-1].id
+    assert "characters left out" in newest.text and tokens(after) <= 600
     check_window(steps, after)
 
 
@@ -224,14 +213,11 @@ def test_older_tasks_stay_while_they_fit_or_are_summarised() -> None:
 
 def test_the_summarizer_gets_what_is_covered_and_its_answer_is_fenced_clean_and_within_the_budget() -> None:
     summarizer = Fixed(" \x00Codes from 7001 on. " + "And more of the same. " * 400)
-    steps = numbered(remarks(30))
-    after = summarize_strategy(summarizer, max_tokens=400, summary_tokens=120, low_water=250)(steps)
-    (summary,) = summaries(after)
-    ((asked, budget),) = summarizer.asked
+    after = summarize_strategy(summarizer, max_tokens=400, summary_tokens=120, low_water=250)(numbered(remarks(30)))
+    (summary,), ((asked, budget),) = summaries(after), summarizer.asked
     assert [step.id for step in asked] == list(summary.covers) and 80 < budget < 120
     assert unfenced(summary.text).startswith("\ufffdCodes from 7001 on. And more") and summary.text.count("…") == 1
-    assert tokens([summary]) <= 120 + 3 and summary.metadata == {"summarizer": "fixed"}
-    assert tokens(after) <= 250
+    assert tokens([summary]) <= 120 + 3 and tokens(after) <= 250 and summary.metadata == {"summarizer": "fixed"}
 
 
 def test_an_earlier_summary_is_given_to_the_summarizer_without_its_fence() -> None:
@@ -247,10 +233,8 @@ def test_when_the_summarizer_fails_lines_are_picked_with_a_warning(
     answer: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     steps = numbered(remarks(30))
-    options: dict[str, Any] = {"max_tokens": 400}
-    after = summarize_strategy(Fixed(answer), **options)(steps)
-    (mine,), (theirs,) = summaries(summarize_strategy(**options)(steps)), summaries(after)
-    assert theirs.text == mine.text
+    failed, picked = (summarize_strategy(by, max_tokens=400)(steps) for by in (Fixed(answer), "extractive"))
+    assert summaries(failed)[0].text == summaries(picked)[0].text
     (record,) = caplog.records
     assert record.levelno == logging.WARNING and "the summarizer fixed" in record.getMessage()
 
@@ -309,37 +293,31 @@ def memory(tmp_path: Path) -> Iterator[HierarchicalMemory]:
 
 
 def test_a_context_shows_the_summary_and_recalls_what_it_covers(memory: HierarchicalMemory) -> None:
-    (summary,) = summaries(memory.short_term.steps)
+    (summary,) = summaries(memory.steps)
     for at in (0, 20, (summary.step_number or 0) - 2):  # the last one is the step whose place the summary takes
         context = memory.context(f"code of shed {at}", max_tokens=800)
         assert summary.to_messages()[0] in context.messages
         assert f"shed {at} opens with code {7_001 + 13 * at}." in context.recalled.text
-        assert context.tokens == count_tokens(context.messages) <= 800
-    assert f"code {7_001 + 13 * 7}" in memory.recall("shed 7", 100).text
 
 
-def test_a_summary_longer_than_the_step_whose_place_it_takes_makes_way_for_it(tmp_path: Path) -> None:
-    window = MemoryManager(auto_prune_at=None)
-    window.add_steps([*remarks(20), said("ok"), *remarks(3, 20)])
+def test_a_summary_longer_than_the_step_whose_place_it_takes_makes_way_for_it() -> None:
+    window = MemoryManager(steps=[*remarks(20), said("ok"), *remarks(3, 20)], auto_prune_at=None)
     before = window.steps
     report = window.prune(summarize_strategy(max_tokens=300, summary_tokens=100, low_water=170, keep_recent=3))
-    (summary,) = summaries(window.steps)
-    assert report.shortened[0].text == "ok" and len(summary.text) > 2
+    assert report.shortened[0].text == "ok" and len(summaries(window.steps)[0].text) > 2
     window.restore(report)
     assert window.steps == before
 
 
 def test_what_is_forgotten_is_in_no_summary(memory: HierarchicalMemory) -> None:
-    (summary,) = summaries(memory.short_term.steps)
+    (summary,) = summaries(memory.steps)
     told = next(line for line in unfenced(summary.text).split("\n") if line.startswith("#2 user: "))
     code = told.rpartition(" with ")[2].rstrip(".").encode()  # four digits alone may stand in any bytes
     assert texts_in(memory.path, code)[code]
-    report = memory.short_term.prune(summarize_strategy(max_tokens=200, low_water=100, keep_recent=1))
-    assert memory.forget([summary.covers[0]]) == 1
-    assert not summaries(memory.short_term.steps)
+    report = memory.prune(summarize_strategy(max_tokens=200, low_water=100, keep_recent=1))
+    assert memory.forget([summary.covers[0]]) == 1 and not summaries(memory.steps)
     memory.restore(report)  # the earlier summary is in it
-    assert not summaries(memory.short_term.steps)
-    assert memory.get(summary.covers[1]) and memory.stats().steps == 60
+    assert not summaries(memory.steps) and memory.get(summary.covers[1]) and memory.stats().steps == 60
     memory.close()
     assert texts_in(memory.path, code) == {code: []}
 
