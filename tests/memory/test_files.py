@@ -96,38 +96,22 @@ def refused(format: str, context: Context) -> list[str]:
 
 
 @pytest.mark.parametrize(("format", "kind"), EVERY)
-def test_a_file_that_fits_is_sent_as_it_came(format: str, kind: str) -> None:
-    history = asking(format, FILES[format][kind])
-    with open_memory() as memory:
-        context = memory.fit(history, session="s", max_tokens=9_000, format=format)
-        sent = context.to()
-        assert (sent["messages"] if format == "anthropic" else sent) == history and not context.entries[-1].shortened
-        assert refused(format, context) == []
-
-
-@pytest.mark.parametrize(("format", "kind"), EVERY)
-def test_a_file_longer_than_the_budget_gives_way_to_a_note_and_the_words_stay(format: str, kind: str) -> None:
-    with open_memory() as memory:
-        context = memory.fit(asking(format, FILES[format][kind]), session="s", max_tokens=300, format=format)
-        assert context.tokens <= 300 and context.entries[-1].shortened and context.entries[-1].input == 0
-        sent = json.dumps(context.to())
-        assert WORDS in sent and SAID[kind] in sent and "base64" not in sent
-        assert refused(format, context) == []
-
-
-@pytest.mark.parametrize(("format", "kind"), [one for one in EVERY if one[1] != "wav"])
+@pytest.mark.parametrize("where", [asking, returned])
 @pytest.mark.parametrize("budget", [300, 9_000])
-def test_a_file_in_a_result_is_sent_or_named_beside_its_words(format: str, kind: str, budget: int) -> None:
-    history = returned(format, FILES[format][kind])
+def test_a_file_is_sent_as_it_came_or_gives_way_to_a_note_and_the_words_stay(
+    where: Any, format: str, kind: str, budget: int
+) -> None:
+    history = where(format, FILES[format][kind])
     with open_memory() as memory:
         context = memory.fit(history, session="s", max_tokens=budget, format=format)
-        assert context.tokens <= budget and context.entries[-1 if budget < 9_000 else 2].shortened == (budget < 9_000)
-        sent = context.to()
-        if budget < 9_000:
-            assert WORDS in json.dumps(sent) and SAID[kind] in json.dumps(sent) and "base64" not in json.dumps(sent)
-        else:
+        (entry,) = (entry for entry in context.entries if entry.input == len(history) - 1)
+        sent, fits = context.to(), budget == 9_000
+        assert context.tokens <= budget and entry.shortened is not fits
+        if fits:
             assert (sent["messages"] if format == "anthropic" else sent)[: len(history)] == history
-        if format != "openai" or budget < 9_000:  # it was never one of OpenAI's chat
+        else:
+            assert WORDS in json.dumps(sent) and SAID[kind] in json.dumps(sent) and "base64" not in json.dumps(sent)
+        if (where, format, fits) != (returned, "openai", True):  # it was never one of OpenAI's chat
             assert refused(format, context) == refused("openai", context) == []
 
 

@@ -238,7 +238,7 @@ def test_pinned_steps_over_the_window_warn_and_adding_goes_on(tmp_path: Path, ca
         assert memory.stats().window_steps == 2
 
 
-# -- what is refused --------------------------------------------------------------------------------------------------
+# -- awkward text -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", "a\x00b", "x\udfff y", "\x1b[2J", "\u202e", "𝕏" * 99])
@@ -300,9 +300,6 @@ def test_forgotten_text_is_nowhere(tmp_path: Path, store: str) -> None:
     assert texts_in(tmp_path, secret.encode())[secret.encode()] == []
     with open_memory(tmp_path, store=store, max_tokens=400) as memory:
         assert "lot 3 holds 21" in memory.recall("lot 3", 200).text and memory.stats().steps == 121
-
-
-# -- filters ----------------------------------------------------------------------------------------------------------
 
 
 # -- many at once -----------------------------------------------------------------------------------------------------
@@ -432,14 +429,6 @@ def test_steps_are_copied_pickled_and_replaced_and_memories_say_what_to_do() -> 
                     function(held)
         window: Any = memory.steps
         assert window == steps and window == tuple(steps) and window != [] and MemoryManager().steps == ()
-
-
-def test_advice_names_the_call_that_was_meant() -> None:
-    memory: Any = MemoryManager()
-    with pytest.raises(InputError, match=r"add_message\(role, text\)"):
-        memory.add("Hello")
-    with pytest.raises(InputError, match=r"MemoryManager\(steps="):
-        MemoryManager([TaskStep("Ship.")])  # type: ignore[list-item]
 
 
 def newest_two(steps: list[Step]) -> list[Step]:

@@ -196,6 +196,3 @@ def test_mistakes_of_a_model_are_answered_in_words(shared: HierarchicalMemory) -
     assert "no step" in read.call(id="#77") and "start must be" in read.call(id="#1", start=10_000)
     shared.close()
     assert search.call(query="key").startswith("The memory cannot be read")
-
-
-# -- times

@@ -31,31 +31,6 @@ def test_a_block_is_used_when_the_agent_says_what_only_it_had() -> None:
     assert (stats.recalls, stats.recalls_used, stats.recalled_tokens) == (1, 1, recalled.tokens)
 
 
-@pytest.mark.parametrize(
-    ("before", "query", "words"),
-    [
-        ("Is it PK-70812?", QUESTION, "It is PK-70812."),  # somebody else said it before
-        ("Hello.", "Where is the parcel PK-70812?", "PK-70812 is not here."),  # the question named it
-        ("Hello.", QUESTION, "I do not know that number."),
-    ],
-)
-def test_what_the_agent_may_have_from_elsewhere_is_no_use(before: str, query: str, words: str) -> None:
-    with open_memory() as memory:
-        memory.archive([FACT])
-        said(memory, before, "user")
-        assert memory.recall(query).items
-        said(memory, words)
-        assert not memory.receipts.newest()[0].used
-
-
-def test_what_others_say_is_no_use() -> None:
-    with open_memory() as memory:
-        memory.archive([FACT])
-        memory.recall(QUESTION)
-        said(memory, "PK-70812", "user")
-        assert memory.receipts.totals().recalls_used == 0
-
-
 def test_the_newest_block_that_has_it_is_the_one_that_was_used() -> None:
     with open_memory() as memory:
         memory.archive([FACT])
@@ -124,3 +99,23 @@ def test_where_people_look_nothing_is_counted() -> None:
         memory.receipts.is_on = False
         memory.recall(QUESTION)
         assert memory.receipts.newest() == []
+
+
+@pytest.mark.parametrize(
+    ("before", "query", "words", "role"),
+    [
+        ("Is it PK-70812?", QUESTION, "It is PK-70812.", "assistant"),  # somebody else said it before
+        ("Hello.", "Where is the parcel PK-70812?", "PK-70812 is not here.", "assistant"),  # the question named it
+        ("Hello.", QUESTION, "I do not know that number.", "assistant"),
+        ("Hello.", QUESTION, "PK-70812", "user"),
+    ],
+)
+def test_what_the_agent_may_have_from_elsewhere_or_others_say_is_no_use(
+    before: str, query: str, words: str, role: str
+) -> None:
+    with open_memory() as memory:
+        memory.archive([FACT])
+        said(memory, before, "user")
+        assert memory.recall(query).items
+        said(memory, words, role)
+        assert not memory.receipts.newest()[0].used

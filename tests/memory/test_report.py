@@ -312,11 +312,3 @@ def test_rich_draws_the_same_numbers_in_tables_and_keeps_within_the_console(memo
             shown = [line.split()[:3] for line in lines]
             assert all(size in shown for size in sizes)
     assert max(map(len, drawn(draw_memory(memory, 60), 120).splitlines())) <= 60
-
-
-def test_through_rich_it_has_colours_and_none_where_they_are_not_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
-    report = draw_memory(holding(*chatter(2)), 60)
-    coloured = {"force_terminal": True, "color_system": "truecolor"}
-    assert "\x1b[36m" in drawn(report, 60, **coloured) and "\x1b" not in drawn(report, 60)
-    monkeypatch.setenv("NO_COLOR", "1")
-    assert not re.search(r"\x1b\[[0-9;]*3\dm", drawn(report, 60, **coloured))

@@ -152,6 +152,21 @@ def test_the_text_is_never_over_its_budget(
         assert text == whole
 
 
+def test_the_oldest_of_every_section_leave_first_and_it_is_said() -> None:
+    memory = AgentMemory()
+    for at in range(30):
+        memory.store(f"value_{at}", at)
+        memory.observe(f"observation {at}")
+    memory.fail("approach")
+    for tokens in range(60, 400, 10):
+        text = memory.to_context(tokens)
+        assert headings(text) == HEADINGS
+        assert "- value_29: 29" in text and "- observation 29" in text and "- approach" in text
+        left = text.count("- observation ")
+        assert text.count("- value_") == left < 30
+        assert f"### Observations\n({30 - left} older left out)\n- observation {30 - left}\n" in text
+
+
 def test_a_text_too_long_for_the_budget_is_cut_not_dropped() -> None:
     memory = AgentMemory()
     memory.observe("It began here. " + "word " * 5_000 + " It ended there.")
@@ -304,21 +319,6 @@ def test_reading_waits_for_no_update_that_waits_in_a_callback() -> None:
             assert "- a" in pool.submit(lambda: memory.to_context() + memory.dump()).result(60)
         finally:
             may_go_on.set()
-
-
-def test_the_oldest_of_every_section_leave_first_and_it_is_said() -> None:
-    memory = AgentMemory()
-    for at in range(30):
-        memory.store(f"value_{at}", at)
-        memory.observe(f"observation {at}")
-    memory.fail("approach")
-    for tokens in range(60, 400, 10):
-        text = memory.to_context(tokens)
-        assert headings(text) == HEADINGS
-        assert "- value_29: 29" in text and "- observation 29" in text and "- approach" in text
-        left = text.count("- observation ")
-        assert text.count("- value_") == left < 30
-        assert f"### Observations\n({30 - left} older left out)\n- observation {30 - left}\n" in text
 
 
 # -- of a memory, and the shares of its parts --------------------------------------------------------------------------

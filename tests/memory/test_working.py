@@ -58,6 +58,22 @@ def test_a_dict_becomes_an_action_step() -> None:
     assert problems(called.to_messages()) == []
 
 
+@pytest.mark.parametrize("action", [None, "look()", {"tool": "look"}, {"tool": "look", "arguments": '{"a": 1}'}])
+@pytest.mark.parametrize(
+    "result",
+    [FULL, ExecutionResult(), ExecutionResult(result="text"), ExecutionResult(result=""), ExecutionResult(error=""),
+     ExecutionResult(result=5, execution_time=0), ExecutionResult(result="5", task_status=""),
+     ExecutionResult(result=[{"type": "text", "text": "a"}], next_step=""), ExecutionResult(result="x" * 1_000)],
+)  # fmt: skip
+def test_the_result_is_kept_once_and_without_loss(action: Any, result: ExecutionResult) -> None:
+    held = working().add({"thought": "think", "action": action, "result": result})
+    saved = json.dumps(held.to_dict())
+    again = Step.from_dict(json.loads(saved))
+    assert again == held and isinstance(again, ActionStep) and execution_result(again) == result
+    assert ExecutionResult.from_dict(json.loads(json.dumps(result.to_dict()))) == result
+    assert problems(held.to_messages(style="tools")) == [] and saved.count("x" * 1_000) <= 1
+
+
 def test_local_variables_are_kept_or_else_their_short_reprs() -> None:
     class Rude:
         def __repr__(self) -> str:
@@ -253,7 +269,32 @@ def test_what_steps_say_is_never_read_as_a_template() -> None:
     assert memory.format_history() == "{7 * 7}: {raise} <b> & \ufffd[2J{step}"
 
 
+def test_errors_of_a_renderer_or_a_template_are_not_swallowed() -> None:
+    def fail(given_step: ActionStep) -> str:
+        raise LookupError(given_step.text)
+
+    with pytest.raises(LookupError):
+        working(1, renderer=fail).format_history()
+    with pytest.raises(KeyError, match="thougt"):
+        working(1, renderer=Template("{thougt}")).format_history()
+    with pytest.raises(InputError, match="must return a string, not int"):
+        working(1, renderer=lambda given_step: 3).get_full_context()
+
+
 # -- the context
+
+
+def test_the_context_is_prompt_task_and_as_much_history_as_they_leave_room_for() -> None:
+    memory = working(200, max_tokens=500)
+    prompt, task, history = memory.get_full_context()
+    assert (prompt, task) == (
+        {"role": "system", "content": "You write Python."},
+        {"role": "user", "content": "Count the rows."},
+    )
+    assert 470 < count_tokens([prompt, task, history]) <= 500 and history["role"] == "user"
+    assert "Step 200 (success)" in history["content"] and "Step 1 (" not in history["content"]
+    assert working().get_full_context() == [prompt, task]
+    assert WorkingMemory(task_description="Count.").get_full_context() == [{"role": "user", "content": "Count."}]
 
 
 # -- tasks
@@ -332,44 +373,3 @@ def test_a_forgotten_task_is_gone(tmp_path: Path) -> None:
         assert task.task_id is not None and memory.forget(session=task.task_id) == 2
         assert WorkingMemory(memory=memory).task_id is None
     assert texts_in(tmp_path, b"swordfish") == {b"swordfish": []}
-
-
-@pytest.mark.parametrize("action", [None, "look()", {"tool": "look"}, {"tool": "look", "arguments": '{"a": 1}'}])
-@pytest.mark.parametrize(
-    "result",
-    [FULL, ExecutionResult(), ExecutionResult(result="text"), ExecutionResult(result=""), ExecutionResult(error=""),
-     ExecutionResult(result=5, execution_time=0), ExecutionResult(result="5", task_status=""),
-     ExecutionResult(result=[{"type": "text", "text": "a"}], next_step=""), ExecutionResult(result="x" * 1_000)],
-)  # fmt: skip
-def test_the_result_is_kept_once_and_without_loss(action: Any, result: ExecutionResult) -> None:
-    held = working().add({"thought": "think", "action": action, "result": result})
-    saved = json.dumps(held.to_dict())
-    again = Step.from_dict(json.loads(saved))
-    assert again == held and isinstance(again, ActionStep) and execution_result(again) == result
-    assert ExecutionResult.from_dict(json.loads(json.dumps(result.to_dict()))) == result
-    assert problems(held.to_messages(style="tools")) == [] and saved.count("x" * 1_000) <= 1
-
-
-def test_errors_of_a_renderer_or_a_template_are_not_swallowed() -> None:
-    def fail(given_step: ActionStep) -> str:
-        raise LookupError(given_step.text)
-
-    with pytest.raises(LookupError):
-        working(1, renderer=fail).format_history()
-    with pytest.raises(KeyError, match="thougt"):
-        working(1, renderer=Template("{thougt}")).format_history()
-    with pytest.raises(InputError, match="must return a string, not int"):
-        working(1, renderer=lambda given_step: 3).get_full_context()
-
-
-def test_the_context_is_prompt_task_and_as_much_history_as_they_leave_room_for() -> None:
-    memory = working(200, max_tokens=500)
-    prompt, task, history = memory.get_full_context()
-    assert (prompt, task) == (
-        {"role": "system", "content": "You write Python."},
-        {"role": "user", "content": "Count the rows."},
-    )
-    assert 470 < count_tokens([prompt, task, history]) <= 500 and history["role"] == "user"
-    assert "Step 200 (success)" in history["content"] and "Step 1 (" not in history["content"]
-    assert working().get_full_context() == [prompt, task]
-    assert WorkingMemory(task_description="Count.").get_full_context() == [{"role": "user", "content": "Count."}]
