@@ -257,8 +257,11 @@ async def test_two_loops_share_a_memory() -> None:
         over = AsyncHierarchicalMemory.over(memory)
         await asyncio.gather(*(over.add(said(f"{name}{at}")) for at in range(20)))
 
+    def on_a_loop_of_its_own(name: str) -> None:
+        asyncio.run(work(name))
+
     with HierarchicalMemory(**OPTIONS) as memory:
-        await asyncio.gather(*(asyncio.to_thread(lambda name=name: asyncio.run(work(name))) for name in "ab"))
+        await asyncio.gather(*(asyncio.to_thread(on_a_loop_of_its_own, name) for name in "ab"))
         for name in "ab":
             assert [text for text in texts(memory) if text[0] == name] == [f"{name}{at}" for at in range(20)]
         assert len(texts(memory)) == 40
@@ -381,7 +384,7 @@ def test_a_loop_that_is_closed_early_leaves_nothing_hanging() -> None:
     assert asyncio.run(over.add(said("Another loop goes on."))).step_number == 1
     memory.close()
     assert isinstance(task, asyncio.Task)
-    task.get_coro().close()  # type: ignore[union-attr]
+    task.get_coro().close()
 
 
 @pytest.mark.slow
