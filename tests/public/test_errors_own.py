@@ -1,4 +1,4 @@
-"""Whatever a public call is given, what it raises is tinymem's own."""
+"""Whatever a public call is given, what it raises is tinymem's own, and quotes no text of a step."""
 
 from __future__ import annotations
 
@@ -44,12 +44,14 @@ from tinymem.stores.exact import ExactStore
 from tinymem.summarizers import ChatSummarizer, ExtractiveSummarizer
 from tinymem.upkeep import doctor, export_memory, import_memory, rebuild, reindex
 
+CANARY = "the word is canary7391"
 MESSAGE = {"role": "user", "content": "The staging server is at 10.0.0.7."}
 STEP = MessageStep("user", "The staging server is at 10.0.0.7.")
 CHEAP: dict[str, Any] = {"embedder": "hashing:8", "store": "exact"}
 WRONG: list[Any] = [
     None, True, 0, -1, 10**30, 0.5, float("nan"), "", "x", "\ud800", "\x00", b"x",
     [], [None], ["x"], [[]], {}, {5: object()}, {"x"}, object(), STEP,
+    CANARY, [CANARY], {"role": "user", "content": CANARY}, {CANARY: CANARY},
 ]  # fmt: skip
 
 Call = Callable[..., Any]
@@ -246,6 +248,12 @@ GIVEN: dict[str, Callable[[Place], dict[str, Any]]] = {
 # What a call makes of the value of this argument is the user's business, so any is taken.
 ANY = {("AgentMemory.store", "value"), ("AgentMemory.recall", "default")}
 
+# What is no text of a step, and is quoted: settings, and names of places.
+QUOTED = {
+    "embedder", "store", "summarizer", "spec", "style", "path", "file", "namespace", "nanoid", "timeout", "retention",
+    "max_age", "max_open", "window", "episodes", "scratchpad",
+}  # fmt: skip
+
 # How else an error may say which argument it is about.
 SAID = {
     "action": "tool_name",
@@ -296,12 +304,12 @@ def outcomes(name: str, place: Place) -> Iterator[tuple[str, Any, BaseException]
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_whatever_an_argument_is_the_error_is_tinymems_own_and_names_it(name: str, place: Place) -> None:
-    found = list(outcomes(name, place))
+def test_whatever_an_argument_is_the_error_is_tinymems_own_names_it_and_quotes_no_text(name: str, place: Place) -> None:
     wrong = [
         f"{argument}={given!r:.60}: {type(error).__name__}: {error}"
-        for argument, given, error in found
+        for argument, given, error in outcomes(name, place)
         if not isinstance(error, TinymemError)
         or not re.search(f"{argument}|{SAID.get(argument, argument)}", str(error))
+        or (CANARY in str(error) and argument not in QUOTED)
     ]
     assert not wrong, "\n".join(wrong)

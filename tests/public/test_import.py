@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from memories import python
+from memories import printed, python
 
 HEAVY = (
     "chromadb", "torch", "numpy", "sentence_transformers", "transformers", "tiktoken", "wordllama", "tokenizers",
@@ -26,37 +26,24 @@ def told(program: str, *arguments: object) -> Any:
     return json.loads(out)
 
 
-def test_importing_loads_no_dependency() -> None:
-    program = f"""
+def loaded_by(module: str) -> list[str]:
+    """The modules that importing this one loads."""
+    return list(told(f"""
 import sys, json
 before = set(sys.modules)
-import tinymem
-print(json.dumps(sorted(name for name in {HEAVY!r} if name in sys.modules and name not in before)))
-"""
-    assert told(program) == []
-
-
-def test_importing_loads_one_module_and_little_of_the_standard_library() -> None:
-    program = """
-import sys, json
-before = set(sys.modules)
-import tinymem
+import {module}
 print(json.dumps(sorted(set(sys.modules) - before)))
-"""
-    loaded = told(program)
+"""))  # fmt: skip
+
+
+def test_importing_loads_one_module_no_dependency_and_little_of_the_standard_library() -> None:
+    loaded = loaded_by("tinymem")
     assert [name for name in loaded if name.startswith("tinymem")] == ["tinymem"]
-    assert len(loaded) < 40
+    assert not set(HEAVY) & set(loaded) and len(loaded) < 40
 
 
 def test_a_hook_loads_nothing_of_the_memory_and_little_of_the_standard_library() -> None:
-    program = """
-import sys, json
-before = set(sys.modules)
-import tinymem.runs.hooks.quick
-print(json.dumps(sorted(set(sys.modules) - before)))
-"""
-    loaded = told(program)
-    hooks = "tinymem.runs.hooks"
+    loaded, hooks = loaded_by("tinymem.runs.hooks.quick"), "tinymem.runs.hooks"
     ours = ["tinymem", "tinymem.runs", hooks, f"{hooks}.client", f"{hooks}.quick"]
     assert [name for name in loaded if name.startswith("tinymem")] == ours
     assert not {"subprocess", "tempfile", "argparse", "socket"} & set(loaded)
@@ -65,10 +52,11 @@ print(json.dumps(sorted(set(sys.modules) - before)))
 def test_importing_touches_neither_logging_nor_warnings_nor_the_environment() -> None:
     program = """
 import sys, json, logging, os, warnings
-before = (list(logging.root.handlers), logging.root.level, dict(os.environ), list(warnings.filters), list(sys.path))
+def around():
+    return [list(logging.root.handlers), logging.root.level, dict(os.environ), list(warnings.filters), list(sys.path)]
+before = around()
 import tinymem
-after = (list(logging.root.handlers), logging.root.level, dict(os.environ), list(warnings.filters), list(sys.path))
-print(json.dumps([a == b for a, b in zip(before, after)]))
+print(json.dumps([a == b for a, b in zip(before, around())]))
 """
     assert told(program) == [True] * 5
 
@@ -126,42 +114,28 @@ with open(sys.argv[2], "w") as file:
 
 
 @pytest.fixture(scope="module")
-def whole_way(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], subprocess.CompletedProcess[str]]:
+def whole_way(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("whole")
-    repository = str(Path(__file__).resolve().parents[2])
-    done = subprocess.run(
-        [sys.executable, "-c", WHOLE_WAY, str(folder / "memory"), str(folder / "report.json")],
-        capture_output=True, text=True, timeout=600, check=False, cwd=repository,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return json.loads((folder / "report.json").read_text()), done
+    printed_too = printed(WHOLE_WAY, folder / "memory", folder / "report.json")
+    return {**json.loads((folder / "report.json").read_text()), "printed": printed_too}
 
 
 @pytest.mark.slow
-def test_the_whole_way_prints_nothing(whole_way: tuple[dict[str, Any], subprocess.CompletedProcess[str]]) -> None:
-    report, done = whole_way
-    assert (done.stdout, done.stderr) == ("", "")
-    assert report["chromadb"]
+def test_the_whole_way_prints_nothing(whole_way: dict[str, Any]) -> None:
+    assert whole_way["printed"] == "" and whole_way["chromadb"]
 
 
-def test_the_whole_way_leaves_logging_alone(whole_way: tuple[dict[str, Any], subprocess.CompletedProcess[str]]) -> None:
-    report, _ = whole_way
-    assert (report["handlers"], report["ours"], report["disabled"]) == ([], [], [])
-    assert report["level"] and report["factory"]
+def test_the_whole_way_leaves_logging_alone(whole_way: dict[str, Any]) -> None:
+    assert (whole_way["handlers"], whole_way["ours"], whole_way["disabled"]) == ([], [], [])
+    assert whole_way["level"] and whole_way["factory"]
 
 
-def test_the_whole_way_never_reaches_for_the_network(
-    whole_way: tuple[dict[str, Any], subprocess.CompletedProcess[str]],
-) -> None:
-    report, _ = whole_way
-    assert report["attempts"] == []
+def test_the_whole_way_never_reaches_for_the_network(whole_way: dict[str, Any]) -> None:
+    assert whole_way["attempts"] == []
 
 
-def test_the_default_embedder_imports_neither_wordllama_nor_torch(
-    whole_way: tuple[dict[str, Any], subprocess.CompletedProcess[str]],
-) -> None:
-    report, _ = whole_way
-    assert not report["wordllama"] and not report["torch"]
+def test_the_default_embedder_imports_neither_wordllama_nor_torch(whole_way: dict[str, Any]) -> None:
+    assert not whole_way["wordllama"] and not whole_way["torch"]
 
 
 @pytest.mark.parametrize(
@@ -180,7 +154,6 @@ def test_onnxruntime_is_loaded_without_its_telemetry(library: str, use: str, tmp
     home.mkdir()
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("ORT_", "XDG_"))}
     environment |= {"HOME": str(home), "PYTHONPATH": os.pathsep.join(sys.path)}
-    program = f"import sys; {use}"
-    command = [sys.executable, "-c", program, str(tmp_path / "index")]
+    command = [sys.executable, "-c", f"import sys; {use}", str(tmp_path / "index")]
     subprocess.run(command, env=environment, check=True, timeout=600)
     assert [path for path in home.rglob("*") if "icrosoft" in path.name] == []
