@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from pages import REPOSITORY
+from sources import syntax_tree
 
 pytestmark = pytest.mark.skipif(not (REPOSITORY / "tinymem").is_dir(), reason="the tests run beside an installed wheel")
 
@@ -38,55 +39,35 @@ def lines_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     return (function.end_lineno or 0) - function.lineno + 1 - (len(text.splitlines()) if text else 0)
 
 
-def names_in(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """The names that are given to something, with their lines."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            yield node.lineno, node.id
-        elif isinstance(node, ast.arg):
-            yield node.lineno, node.arg
-        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            yield node.lineno, node.attr.lstrip("_")
+def name_of(node: ast.AST) -> str:
+    """The name that is given to something here, or none."""
+    if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Store):
+        return node.id if isinstance(node, ast.Name) else node.attr.lstrip("_")
+    return node.arg if isinstance(node, ast.arg) else ""
 
 
-def faults_in(path: Path) -> Iterator[tuple[str, str]]:
-    tree = ast.parse(path.read_text("utf-8"))
-    where = path.relative_to(REPOSITORY)
-    for node in ast.walk(tree):
-        if isinstance(node, COMPREHENSIONS):
-            inner = [part for part in ast.walk(node) if isinstance(part, COMPREHENSIONS)]
-            if len(node.generators) > 1:
-                yield "a comprehension with two loops", f"{where}:{node.lineno}"
-            if len(inner) > 1:
-                yield "a comprehension inside another", f"{where}:{node.lineno}"
-        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and lines_of(node) > LONGEST:
-            yield "a function that is too long", f"{where}:{node.lineno} {node.name}"
-    for line, name in names_in(tree):
-        if name in VAGUE:
-            yield "a vague name", f"{where}:{line} {name}"
-
-
-def class_names() -> Counter[str]:
-    return Counter(
-        node.name.lstrip("_")
-        for path in files()
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
-        if isinstance(node, ast.ClassDef)
-    )
-
-
-def all_faults() -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {kind: [] for kind in LEFT}
-    for path in files():
-        for kind, place in faults_in(path):
-            found[kind].append(place)
-    found["a class of the same name as another"] = [name for name, count in class_names().items() if count > 1]
-    sizes = Counter(path.parent for path in files() if path.name != "__init__.py")
-    full = [str(folder.relative_to(REPOSITORY)) for folder, count in sizes.items() if count > MOST_FILES]
-    found["a folder with too many files"] = full
-    return found
+def faults_of(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, COMPREHENSIONS):
+        if len(node.generators) > 1:
+            yield "a comprehension with two loops"
+        if len([part for part in ast.walk(node) if isinstance(part, COMPREHENSIONS)]) > 1:
+            yield "a comprehension inside another"
+    elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and lines_of(node) > LONGEST:
+        yield "a function that is too long"
+    if name_of(node) in VAGUE:
+        yield "a vague name"
 
 
 def test_statements_are_plain_and_names_say_something() -> None:
-    found = all_faults()
+    found: dict[str, list[str]] = {kind: [] for kind in LEFT}
+    classes, folders = Counter[str](), Counter[Path]()
+    for path in files():
+        folders[path.parent] += path.name != "__init__.py"
+        for node in ast.walk(syntax_tree(path)):
+            for kind in faults_of(node):
+                found[kind].append(f"{path}:{getattr(node, 'lineno', '')}")
+            if isinstance(node, ast.ClassDef):
+                classes[node.name.lstrip("_")] += 1
+    found["a class of the same name as another"] = [name for name, count in classes.items() if count > 1]
+    found["a folder with too many files"] = [str(path) for path, count in folders.items() if count > MOST_FILES]
     assert {kind: len(places) for kind, places in found.items()} == LEFT, found

@@ -42,16 +42,17 @@ def _texts(tree: ast.AST) -> Iterator[str]:
 
 
 @cache
+def trees() -> list[tuple[str, ast.AST]]:
+    """The modules of the library, without what is for those who write adapters."""
+    paths = [path for folder in ("tinymem", "stores", "embedders") for path in (ROOT / folder).glob("**/*.py")]
+    return [(path.name, syntax_tree(path)) for path in paths if "testing" not in path.parts]
+
+
+@cache
 def messages() -> list[tuple[str, str]]:
     """Where it stands, and what it says: each text that people may read."""
-    found = []
-    for folder in ("tinymem", "stores", "embedders"):
-        for path in (ROOT / folder).glob("**/*.py"):
-            if "testing" in path.parts:  # for those who write adapters
-                continue
-            texts = _texts(syntax_tree(path))
-            found += [(path.name, text) for text in texts if " " in text and not QUERY.search(text)]
-    return found
+    texts = [(name, text) for name, tree in trees() for text in _texts(tree)]
+    return [(name, text) for name, text in texts if " " in text and not QUERY.search(text)]
 
 
 def told(pattern: str) -> list[tuple[str, str, str]]:
@@ -89,14 +90,9 @@ def test_each_package_that_a_message_names_is_a_dependency() -> None:
 
 def test_each_extra_that_a_message_names_is_declared() -> None:
     extras = PYPROJECT["project"]["optional-dependencies"]
-    used = {
-        call.args[1].value
-        for folder in ("tinymem", "stores", "embedders")
-        for path in (ROOT / folder).glob("**/*.py")
-        for call in ast.walk(syntax_tree(path))
-        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "MissingExtraError"
-        if isinstance(call.args[1], ast.Constant)
-    }
+    calls = [node for _, tree in trees() for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    missing = [call.args[1] for call in calls if getattr(call.func, "id", "") == "MissingExtraError"]
+    used = {extra.value for extra in missing if isinstance(extra, ast.Constant)}
     assert used and used <= extras.keys()
 
 

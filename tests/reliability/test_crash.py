@@ -126,7 +126,7 @@ def crash_again_and_again(folder: Path, store: str, kills: int, longest: float, 
 
 
 def test_a_killed_process_loses_nothing_that_was_added(tmp_path: Path) -> None:
-    crash_again_and_again(tmp_path / "memory", "exact", kills=6, longest=0.15, seed=1)
+    crash_again_and_again(tmp_path / "memory", "exact", kills=4, longest=0.15, seed=1)
 
 
 @pytest.mark.slow

@@ -28,7 +28,7 @@ def ended(process: subprocess.Popen[str], said: str = "") -> str:
 
 
 def test_processes_that_write_and_read_at_once_lose_and_double_nothing(tmp_path: Path) -> None:
-    record = processes.soak(tmp_path, writers=2, readers=1, seconds=1.5)
+    record = processes.soak(tmp_path, writers=2, readers=1, seconds=0.2)
     assert record["faults"] == []
     assert record["acknowledged"] == record["steps"] >= 2 * 20
     assert record["operations"].keys() >= {"add", "context", "recall"}
