@@ -147,10 +147,9 @@ def test_a_full_disk_is_read_and_closed_without_what_waits(tmp_path: Path, monke
 def test_a_full_disk_leaves_no_doubt_what_is_forgotten(tmp_path: Path, goes_on: str) -> None:
     whole, folder, filler = tmp_path / "whole", tmp_path / "disk" / "memory", tmp_path / "disk" / "filler"
     with open_memory(whole, store="exact") as memory:
-        texts = [f"{'secretword' if at % 3 else 'plainword'}{at} {'and more ' * 40}" for at in range(150)]
-        memory.add_steps(
-            [MessageStep("user", text, session="secret" if at % 3 else None) for at, text in enumerate(texts)]
-        )
+        for at in range(150):
+            word, session = ("secretword", "secret") if at % 3 else ("plainword", None)
+            memory.add(MessageStep("user", f"{word}{at} {'and more ' * 40}", session=session))
         memory.flush()
     folder.parent.mkdir()
     seen = set()
@@ -198,13 +197,10 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
         for i in range(60):
             more: dict[str, Any] = {"session": f"s{i // 10}", "timestamp": START + timedelta(minutes=i)}
             seen = f"mark{i} pump {i} {'and more ' * (i % 40)}{'long tail ' * (500 * (i % 50 == 0))}"
-            memory.add_steps(
-                [
-                    TaskStep(f"task {i}", id=f"t{i}", **more),
-                    ActionStep("Look.", [ToolCall("look", {}, f"c{i}", seen)], id=f"a{i}", speaker="Ann", **more),
-                    FinalAnswerStep(f"done {i}", id=f"f{i}", **more),
-                ]
-            )
+            call = ToolCall("look", {}, f"c{i}", seen)
+            memory.add(TaskStep(f"task {i}", id=f"t{i}", **more))
+            memory.add(ActionStep("Look.", [call], id=f"a{i}", speaker="Ann", **more))
+            memory.add(FinalAnswerStep(f"done {i}", id=f"f{i}", **more))
         memory.scratchpad.store("size", (1, 2))
         memory.scratchpad.observe("seen")
         memory.context("pump 3")
@@ -256,41 +252,28 @@ def test_a_damaged_memory_fails_with_errors_of_ours_only(tmp_path: Path, whole: 
 
 # What flipped bits may leave that SQLite takes for good: table, column (or key of `meta`), value.
 ABSURD: list[tuple[str, str, Any]] = [
-    ("passages", "part", -1),
-    ("passages", "start", 1 << 40),
-    ("passages", "end", "x"),
-    ("vectors", "vector", b"short"),
-    ("vectors", "vector", b"\xff\x7f" * 64),
-    ("passages", "identifiers", b"odd"),
-    ("passages", "tools", b"\xff"),
-    ("steps", "time", 1e300),
-    ("steps", "time", "yesterday"),
-    ("steps", "session", b"\xff"),
-    ("steps", "record", "{"),
-    ("steps", "record", 7),
+    ("passages", "part", -1), ("passages", "start", 1 << 40), ("passages", "end", "x"),
+    ("passages", "identifiers", b"odd"), ("passages", "tools", b"\xff"),
+    ("vectors", "vector", b"short"), ("vectors", "vector", b"\xff\x7f" * 64),
+    ("steps", "time", 1e300), ("steps", "time", "yesterday"), ("steps", "session", b"\xff"),
+    ("steps", "record", "{"), ("steps", "record", 7),
     ("steps", "record", '{"format":1,"type":"task","task":"x","step_number":"y"}'),
     ("steps", "record", '{"format":99,"type":"task","task":"x"}'),
-    ("steps", "view", "{"),
-    ("steps", "position", "x"),
-    ("summaries", "last", b"x"),
-    ("summaries", "text", b"x"),
-    ("fulltext_docsize", "id", 1 << 60),
-    ("fulltext_data", "block", b"\x01\x02"),
+    ("steps", "view", "{"), ("steps", "position", "x"),
+    ("summaries", "last", b"x"), ("summaries", "text", b"x"),
+    ("fulltext_docsize", "id", 1 << 60), ("fulltext_data", "block", b"\x01\x02"),
     *(("meta", key, value) for key in ("fence_key", "made", "scratchpad", "embedder") for value in ("x", b"\xff")),
-]
+]  # fmt: skip
 
 
 def with_value(folder: Path, whole: bytes, table: str, column: str, value: Any) -> Path:
     """A memory with this value in the last row of the table."""
     path = placed(folder, whole)
     journal = SqliteJournal(path / "default" / "journal.db")
-    where = f"rowid = (SELECT max(rowid) FROM {table})"
-    if table == "summaries":
-        where = "level = 1 AND first = (SELECT max(first) FROM summaries)"
-    if table == "vectors":
-        where = "passage = (SELECT max(passage) FROM vectors)"
-    if table == "meta":
-        where, column = f"key = '{column}'", "value"
+    newest = {"summaries": "level = 1 AND first = (SELECT max(first) FROM summaries)",
+              "vectors": "passage = (SELECT max(passage) FROM vectors)", "meta": f"key = '{column}'"}  # fmt: skip
+    where = newest.get(table, f"rowid = (SELECT max(rowid) FROM {table})")
+    column = "value" if table == "meta" else column
     journal.read(f"UPDATE {table} SET {column} = ? WHERE {where}", (value,))
     journal.close()
     return path

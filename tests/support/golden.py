@@ -51,11 +51,9 @@ IN_RUN = (
 
 def scenarios(folder: Path) -> Records:
     """Yield the name of each scenario and what it gives today; memories are made below `folder`."""
-    for name, fill, questions in (
-        ("sample", _fill_sample, [question for question, _ in QUESTIONS]),
-        ("chat", _fill_chat, IN_CHAT),
-        ("run", _fill_run, IN_RUN),
-    ):
+    in_sample = [question for question, _ in QUESTIONS]
+    made = {"sample": (_fill_sample, in_sample), "chat": (_fill_chat, IN_CHAT), "run": (_fill_run, IN_RUN)}
+    for name, (fill, questions) in made.items():
         with HierarchicalMemory(folder / name, store="exact", max_tokens=2_000) as memory:
             fill(memory)
             memory.flush()

@@ -158,20 +158,20 @@ def texts_in(folder: Path, *needles: bytes) -> dict[bytes, list[str]]:
     return {needle: [name for name, content in contents.items() if needle in content] for needle in needles}
 
 
-def python(program: str, *arguments: object) -> subprocess.Popen[str]:
+def python(program: str, *arguments: object, **more: Any) -> subprocess.Popen[str]:
     """`program` in a Python process of its own, with pipes."""
-    environment = {**os.environ, "PYTHONPATH": f"{REPOSITORY}{os.pathsep}{REPOSITORY / 'tests' / 'support'}"}
+    paths = f"{REPOSITORY}{os.pathsep}{REPOSITORY / 'tests' / 'support'}"
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": None, **more}
     command = [sys.executable, "-c", program, *map(str, arguments)]
-    return subprocess.Popen(command, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    return subprocess.Popen(command, env={**os.environ, "PYTHONPATH": paths}, text=True, **pipes)
 
 
 def printed(program: str, *arguments: object) -> str:
     """What `program` prints on standard output and standard error."""
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
-    command = [sys.executable, "-c", program, *map(str, arguments)]
-    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    assert done.returncode == 0, done.stdout
-    return done.stdout
+    process = python(program, *arguments, stderr=subprocess.STDOUT)
+    out, _ = process.communicate()
+    assert process.returncode == 0, out
+    return out
 
 
 @contextmanager
@@ -198,24 +198,14 @@ def catalog_of(vectors: Vectors, steps: Sequence[int] | None = None, **more: Any
 def passage_rows(vectors: Vectors, steps: Sequence[int] | None = None, **more: Any) -> list[tuple[Any, ...]]:
     """Rows as `SqliteJournal.passages` gives them; see `catalog_of`."""
     count = len(vectors)
+    numbers, times = range(1, count + 1), [START.timestamp() + at for at in range(count)]
     columns: dict[str, Sequence[Any]] = {
-        "id": range(1, count + 1),
-        "step": range(1, count + 1) if steps is None else steps,
-        "part": [0] * count,
-        "start": [0] * count,
-        "end": [100] * count,
-        "kind": ["message"] * count,
-        "asks": [0] * count,
-        "vector": [v.tobytes() for v in vectors.astype("<f2")],
-        "type": ["message"] * count,
-        "session": [None] * count,
-        "speaker": [None] * count,
-        "time": [START.timestamp() + at for at in range(count)],
-        "identifiers": [b""] * count,
-        "tools": [""] * count,
-        "milestone": [0] * count,
-        **more,
-    }
+        "id": numbers, "step": numbers if steps is None else steps, "part": [0] * count, "start": [0] * count,
+        "end": [100] * count, "kind": ["message"] * count, "asks": [0] * count,
+        "vector": [v.tobytes() for v in vectors.astype("<f2")], "type": ["message"] * count, "session": [None] * count,
+        "speaker": [None] * count, "time": times, "identifiers": [b""] * count, "tools": [""] * count,
+        "milestone": [0] * count, **more,
+    }  # fmt: skip
     return list(zip(*columns.values(), strict=True))
 
 

@@ -21,35 +21,24 @@ def _text(draw: st.DrawFn) -> dict[str, Any]:
     return {"type": "text", "text": draw(WORDS), **mark}
 
 
-def _media(draw: st.DrawFn) -> dict[str, Any]:
-    kinds: Items = [
-        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}},
-        {"type": "image", "source": {"type": "url", "url": "https://example.com/a.png"}},
-        {"type": "image", "source": {"type": "file", "file_id": "file_1"}},
-        {
-            "type": "document",
-            "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0xLjQ="},
-            "title": "a.pdf",
-        },
-        {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "Plain."}},
-        {"type": "document", "source": {"type": "url", "url": "https://example.com/a.pdf"}},
-        {
-            "type": "document",
-            "source": {
-                "type": "content",
-                "content": [
-                    {"type": "text", "text": "Page 1."},
-                    {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}},
-                ],
-            },
-        },
-        {"type": "search_result", "source": "s", "title": "t", "content": [{"type": "text", "text": "found"}]},
-    ]
-    return draw(st.sampled_from(kinds))
+PICTURE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}}
+PDF = {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0xLjQ="}
+PAGES = {"type": "content", "content": [{"type": "text", "text": "Page 1."}, PICTURE]}
+MEDIA: Items = [
+    PICTURE,
+    {"type": "image", "source": {"type": "url", "url": "https://example.com/a.png"}},
+    {"type": "image", "source": {"type": "file", "file_id": "file_1"}},
+    {"type": "document", "source": PDF, "title": "a.pdf"},
+    {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "Plain."}},
+    {"type": "document", "source": {"type": "url", "url": "https://example.com/a.pdf"}},
+    {"type": "document", "source": PAGES},
+    {"type": "search_result", "source": "s", "title": "t", "content": [{"type": "text", "text": "found"}]},
+]
 
 
 def _blocks(draw: st.DrawFn, least: int) -> Items:
-    return [_media(draw) if draw(st.integers(0, 3)) == 0 else _text(draw) for _ in range(draw(st.integers(least, 3)))]
+    count = draw(st.integers(least, 3))
+    return [draw(st.sampled_from(MEDIA)) if draw(st.integers(0, 3)) == 0 else _text(draw) for _ in range(count)]
 
 
 @st.composite
@@ -158,14 +147,10 @@ def _response(draw: st.DrawFn, turn: int) -> Items:
         text = {"arguments": json.dumps(draw(INPUTS))} if kind == "function_call" else {"input": draw(WORDS)}
         id = f"{'fc' if kind == 'function_call' else 'ctc'}_{turn}_{at}"
         items.append({"type": kind, "id": id, "call_id": f"call_{turn}_{at}", "name": draw(TOOLS), **text})
-    outputs: Items = [
-        {
-            "type": f"{kind}_output",
-            "call_id": f"call_{turn}_{at}",
-            "output": draw(WORDS) if draw(st.booleans()) else _input(draw, 1),
-        }
-        for at, kind in enumerate(kinds)
-    ]
+    outputs: Items = []
+    for at, kind in enumerate(kinds):
+        output: Any = draw(WORDS) if draw(st.booleans()) else _input(draw, 1)
+        outputs.append({"type": f"{kind}_output", "call_id": f"call_{turn}_{at}", "output": output})
     return [*items, *draw(st.permutations(outputs))]
 
 
@@ -180,7 +165,6 @@ def _message(draw: st.DrawFn, id: str) -> dict[str, Any]:
         return {"role": "assistant", "content": draw(WORDS)}
     part = {"type": "output_text", "text": draw(WORDS), "annotations": [], "logprobs": []}
     refusal = {"type": "refusal", "refusal": "I cannot."}
-    more: list[Items] = [[], [part], [refusal]]
-    content = [part, *draw(st.sampled_from(more))]
+    content = [part, *draw(st.sampled_from([[], [part], [refusal]]))]
     status = {"id": f"msg_{id}", "status": "completed"}
     return {"type": "message", "role": "assistant", "content": content, "phase": "commentary", **status}

@@ -137,14 +137,10 @@ def coding(code: str, thought: str = "I go on.") -> Answer:
 
 def calling(*calls: tuple[str, object], thought: str | None = "I go on.") -> Answer:
     """A turn that calls tools: each with its name and its arguments, which are JSON text if they are a string."""
-    made = [
-        {
-            "id": f"call_{at}",  # the same in every turn, as some servers have it
-            "type": "function",
-            "function": {"name": name, "arguments": given if isinstance(given, str) else json.dumps(given)},
-        }
-        for at, (name, given) in enumerate(calls)
-    ]
+    texts = [given if isinstance(given, str) else json.dumps(given) for _, given in calls]
+    functions = [{"name": name, "arguments": text} for (name, _), text in zip(calls, texts, strict=True)]
+    # The same ids in every turn, as some servers have it.
+    made = [{"id": f"call_{at}", "type": "function", "function": one} for at, one in enumerate(functions)]
     return chat_answer_with(thought, "tool_calls", tool_calls=made)
 
 
