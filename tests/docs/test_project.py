@@ -35,13 +35,6 @@ def test_the_table_lists_the_recipes_and_a_check_runs_what_ci_runs() -> None:
     assert [command for command in recipes()["check"] if command not in ci] == []
 
 
-def test_ci_installs_and_tests_as_the_pages_say() -> None:
-    ci = (REPOSITORY / ".ci" / "run").read_text("utf-8")
-    for page in ("README.md", "CONTRIBUTING.md"):
-        assert 'pip install -e ".[test]" && pytest -n auto' in (REPOSITORY / page).read_text("utf-8")
-    assert 'pip install -q -e ".[test]" && pytest -n auto' in ci and 'pip install -q -e ".[test-all]"' in ci
-
-
 def test_the_hooks_need_no_network() -> None:
     text = (REPOSITORY / ".pre-commit-config.yaml").read_text("utf-8")
     assert re.findall(r"repo: (\S+)", text) == ["local"]

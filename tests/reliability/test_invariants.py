@@ -104,27 +104,16 @@ def check_block(context: Context, memory: HierarchicalMemory) -> None:
 
 @MODERATE
 @given(histories(), STRATEGIES, st.integers(1, 600), st.lists(st.tuples(BUDGETS, QUERIES), min_size=1, max_size=4))
-def test_a_context_is_valid_and_never_over_budget(
+def test_a_context_is_valid_and_never_over_budget_after_every_single_step(
     steps: list[Step], strategy: PruneStrategy | None, window: int, asked: list[tuple[int, str | None]]
 ) -> None:
-    with memory_of(steps, window_tokens=window, prune_strategy=strategy) as memory:
-        for budget, query in asked:
-            if context := context_within(memory, budget, query):
-                check_sequence(context)
-                check_block(context, memory)
-
-
-@MODERATE
-@given(histories(max_chunks=8), STRATEGIES, BUDGETS)
-def test_a_context_is_valid_after_every_single_step(
-    steps: list[Step], strategy: PruneStrategy | None, budget: int
-) -> None:
-    with memory_of([], window_tokens=90, prune_strategy=strategy) as memory:
-        for step in steps:
+    with memory_of([], window_tokens=window, prune_strategy=strategy) as memory:
+        for number, step in enumerate(steps):
             memory.add(step)
-            if context := context_within(memory, budget):
-                check_sequence(context)
-                check_block(context, memory)
+            for budget, query in asked if step is steps[-1] else [asked[number % len(asked)]]:
+                if context := context_within(memory, budget, query):
+                    check_sequence(context)
+                    check_block(context, memory)
 
 
 @MODERATE
