@@ -39,21 +39,20 @@ AGENTS: dict[str, Callable[[dict[str, Any]], Answer]] = {"react_agent": with_too
 
 
 class Run(NamedTuple):
-    """How an agent's process ended, the messages of each of its requests, and the tools that the first offers."""
+    """How an agent's process ended, and the messages of each of its requests."""
 
     status: int
     out: str
     err: str
     requests: list[list[dict[str, Any]]]
-    tools: list[dict[str, Any]]
 
 
 Started = tuple["subprocess.Popen[str]", OpenAIServer]
 
 
 def start(server: OpenAIServer, program: Path, *args: object, folder: Path, **env: str) -> Started:
-    environment = {**os.environ, "OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": KEY, **env}
-    environment["PYTHONPATH"] = str(REPOSITORY)
+    ours = {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": KEY, "PYTHONPATH": str(REPOSITORY)}
+    environment = {**os.environ, **ours, **env}
     command = [sys.executable, str(program), *map(str, args)]
     pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     return subprocess.Popen(command, cwd=folder, env=environment, text=True, encoding="utf-8", **pipes), server
@@ -62,9 +61,7 @@ def start(server: OpenAIServer, program: Path, *args: object, folder: Path, **en
 def ended(started: Started) -> Run:
     process, server = started
     out, err = process.communicate(timeout=600)
-    bodies = server.requests
-    tools = bodies[0].get("tools", []) if bodies else []
-    return Run(process.returncode, out.strip(), err, [body["messages"] for body in bodies], tools)
+    return Run(process.returncode, out.strip(), err, [body["messages"] for body in server.requests])
 
 
 def run(agent: str, model: Any, folder: Path, *args: object, **env: str) -> Run:
@@ -217,23 +214,19 @@ def test_what_becomes_of_its_code_is_told_to_the_model(tmp_path: Path) -> None:
         (coding("print(x * 7)"), "Observation: 42\n"),  # names stay
         (coding(""), "Observation: (nothing was printed)"),
         (coding("import sys; print('e', file=sys.stderr); sys.exit(3)"), "SystemExit: 3\nObservation: e\n"),
-        (coding("input()"), "EOFError"),
         (coding(r"print('\ud800 \0 \U0001f418')"), "Observation: ? \0 \U0001f418\n"),
-        (coding(r"raise ValueError('\ud800' * 200_000)"), " more characters]"),
         (coding(r"print('\n```\n')" + "\nprint(2)"), "Observation: \n```\n\n2\n"),
         (chat_answer_with("I think it is 42."), "Error: There is no block of Python in this"),
         (chat_answer_with("```python\nprint(1)\n```\nIt printed 2.\n```python\nprint(2)\n```"), "Observation: 1\n"),
-        (coding("store('class', 1)"), "InputError: name must be a Python identifier"),
         (coding("store('half', x / 2); observe('x is six'); fail('guessing')"), "- half: 3.0\n"),
         (coding("final_answer = store = None; print(half)"), "Observation: 3.0\n"),
     ]
     last = coding("try:\n    final_answer(f'{half} \\ud800')\nexcept Exception:\n    print('kept')")
-    model = in_turn([chat_answer_with(None), *(turn for turn, _ in turns), last])
+    model = in_turn([*(turn for turn, _ in turns), last])
     done = run("code_agent", model, tmp_path, "Try.", "--max-tokens", 4_000)
     assert (done.status, done.out) == (0, "3.0 ?"), done.err
     check(done, 4_000)
-    assert done.requests[0] == done.requests[1]  # an empty answer is none: the model is asked again
-    told = ["\n".join([*notebook(messages), *texts(messages)[-2:]]) for messages in done.requests[2:]]
+    told = ["\n".join([*notebook(messages), *texts(messages)[-2:]]) for messages in done.requests[1:]]
     assert [(said, expected) for said, (_, expected) in zip(told, turns, strict=True) if expected not in said] == []
     notes = notebook(done.requests[-1])[0]
     assert all(note in notes for note in ("- half: 3.0\n", "- x is six\n", "- guessing"))

@@ -20,6 +20,8 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+from openai_rules import unwritable
+
 __all__ = ["broken_rules"]
 
 # REFERENCE: the keys of each block; "Extra inputs are not permitted" of any other.
@@ -77,7 +79,7 @@ def broken_rules(
     found += _pairs(turns)
     found += _thinking(turns, issued, bool(request.get("thinking")))
     found += _marks(request)
-    found += _body(request)
+    found += unwritable("the body", request)
     found += [f"messages: over {MOST_IMAGES} images"] if json.dumps(messages).count('"image"') > MOST_IMAGES else []
     return found
 
@@ -226,13 +228,6 @@ def _marks(request: Mapping[str, Any]) -> Iterator[str]:
         yield f"A maximum of 4 blocks with cache_control may be provided. Found {len(marked)}"
     if any(block["cache_control"].get("type") != "ephemeral" for block in marked):
         yield "cache_control.type: must be ephemeral"
-
-
-def _body(request: Mapping[str, Any]) -> Iterator[str]:
-    try:
-        json.dumps(request, ensure_ascii=False, allow_nan=False).encode("utf-8")
-    except (TypeError, ValueError) as error:
-        yield f"the body cannot be written as JSON in UTF-8 ({type(error).__name__})"
 
 
 def _all_blocks(value: Any) -> Iterator[dict[str, Any]]:

@@ -165,6 +165,7 @@ def _message(draw: st.DrawFn, id: str) -> dict[str, Any]:
         return {"role": "assistant", "content": draw(WORDS)}
     part = {"type": "output_text", "text": draw(WORDS), "annotations": [], "logprobs": []}
     refusal = {"type": "refusal", "refusal": "I cannot."}
-    content = [part, *draw(st.sampled_from([[], [part], [refusal]]))]
+    more: list[Items] = [[], [part], [refusal]]
+    content = [part, *draw(st.sampled_from(more))]
     status = {"id": f"msg_{id}", "status": "completed"}
     return {"type": "message", "role": "assistant", "content": content, "phase": "commentary", **status}

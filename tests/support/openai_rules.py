@@ -19,7 +19,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-__all__ = ["broken_rules"]
+__all__ = ["broken_rules", "unwritable"]
 
 # REFERENCE: the keys that each role's message may have. Others are refused: "property 'reasoning_content' is
 # unsupported" (janhq/jan#8136, Groq), "Extra inputs are not permitted" (charmbracelet/crush#1590, Mistral),
@@ -62,7 +62,7 @@ def broken_rules(messages: Sequence[Mapping[str, Any]]) -> list[str]:
     found: list[str] = []
     for at, message in enumerate(messages):
         found += [f"messages[{at}]{fault}" for fault in _message(message)]
-    return found or [*_order(messages), *_ids(messages), *_body(messages)]
+    return found or [*_order(messages), *_ids(messages), *unwritable("messages", messages)]
 
 
 def _message(message: object) -> Iterator[str]:
@@ -217,10 +217,10 @@ def _ids(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             used.add(call["id"])
 
 
-def _body(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def unwritable(name: str, body: object) -> Iterator[str]:
     """The body is JSON (RFC 8259) in UTF-8: lone surrogates end in a UnicodeEncodeError at home, or in "The request
     body is not valid JSON: no low surrogate in string" (anomalyco/opencode#13988)."""
     try:
-        json.dumps(messages, ensure_ascii=False, allow_nan=False).encode("utf-8")
+        json.dumps(body, ensure_ascii=False, allow_nan=False).encode("utf-8")
     except (TypeError, ValueError) as error:
-        yield f"messages: cannot be written as JSON in UTF-8 ({type(error).__name__})"
+        yield f"{name}: cannot be written as JSON in UTF-8 ({type(error).__name__})"

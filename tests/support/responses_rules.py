@@ -9,10 +9,11 @@ As in openai_rules: every rule names where it is written down, or where the API 
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+
+from openai_rules import unwritable
 
 __all__ = ["broken_rules"]
 
@@ -45,7 +46,7 @@ def broken_rules(items: Any) -> list[str]:
     if not isinstance(items, list):
         return ["input: neither a text nor a list"]
     found = [f"input[{at}]{fault}" for at, item in enumerate(items) for fault in _item(item)]
-    return found or [*_pairs(items), *_reasoning(items), *_ids(items), *_body(items)]
+    return found or [*_pairs(items), *_reasoning(items), *_ids(items), *unwritable("input", items)]
 
 
 def _kind(item: Mapping[str, Any]) -> Any:
@@ -151,10 +152,3 @@ def _ids(items: Sequence[dict[str, Any]]) -> Iterator[str]:
         yield "input: Duplicate item found"
     yield from (f"input: Expected an ID that begins with {IDS[kind]}" for kind, id in ids
                 if kind in IDS and not id.startswith(IDS[kind]))  # fmt: skip
-
-
-def _body(items: Sequence[dict[str, Any]]) -> Iterator[str]:
-    try:
-        json.dumps(items, ensure_ascii=False, allow_nan=False).encode("utf-8")
-    except (TypeError, ValueError) as error:
-        yield f"input: cannot be written as JSON in UTF-8 ({type(error).__name__})"
