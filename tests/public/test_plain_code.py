@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,8 @@ pytestmark = pytest.mark.skipif(not (REPOSITORY / "tinymem").is_dir(), reason="t
 LONGEST = 60  # lines of a function
 MOST_FILES = 14  # of a folder
 VAGUE = {"one", "own", "held", "at", "some"}  # names that say nothing of what they hold
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+OPENING = re.compile(r"(What|Whether|How|That|Those|Where|Which|Who)\b")
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 # What the library still has of each. Whoever mends one lowers its number.
 LEFT = {
@@ -23,6 +26,7 @@ LEFT = {
     "a comprehension inside another": 0,
     "a function that is too long": 0,
     "a vague name": 0,
+    "a docstring that opens like a clause": 0,
     "a class of the same name as another": 3,
     "a folder with too many files": 0,
 }
@@ -47,6 +51,8 @@ def name_of(node: ast.AST) -> str:
 
 
 def faults_of(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, DOCUMENTED) and OPENING.match(ast.get_docstring(node) or ""):
+        yield "a docstring that opens like a clause"
     if isinstance(node, COMPREHENSIONS):
         if len(node.generators) > 1:
             yield "a comprehension with two loops"

@@ -7,7 +7,7 @@ import random
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,6 @@ import tinymem.archive.indexing.mirror
 from tinymem import ActionStep, FinalAnswerStep, HierarchicalMemory, MessageStep, TaskStep, ToolCall
 from tinymem.errors import FormatError, InputError, PruneError, StorageError, TinymemError
 from tinymem.stores.sqlite.journal import SqliteJournal
-from tinymem.upkeep import doctor
 
 PAGE = 4_096
 UNWRITTEN = StorageError, PruneError  # the latter where a step is in, and the window could not be pruned
@@ -266,37 +265,17 @@ ABSURD: list[tuple[str, str, Any]] = [
 ]  # fmt: skip
 
 
-def with_value(folder: Path, whole: bytes, table: str, column: str, value: Any) -> Path:
-    """A memory with this value in the last row of the table."""
-    path = placed(folder, whole)
-    journal = SqliteJournal(path / "default" / "journal.db")
+@pytest.mark.parametrize(("table", "column", "value"), ABSURD)
+def test_absurd_values_are_errors_of_ours(tmp_path: Path, whole: bytes, table: str, column: str, value: Any) -> None:
+    path = placed(tmp_path / "memory", whole)
     newest = {"summaries": "level = 1 AND first = (SELECT max(first) FROM summaries)",
               "vectors": "passage = (SELECT max(passage) FROM vectors)", "meta": f"key = '{column}'"}  # fmt: skip
     where = newest.get(table, f"rowid = (SELECT max(rowid) FROM {table})")
     column = "value" if table == "meta" else column
-    journal.read(f"UPDATE {table} SET {column} = ? WHERE {where}", (value,))
-    journal.close()
-    return path
-
-
-@pytest.mark.parametrize(("table", "column", "value"), ABSURD)
-def test_absurd_values_are_errors_of_ours(tmp_path: Path, whole: bytes, table: str, column: str, value: Any) -> None:
-    path = with_value(tmp_path / "memory", whole, table, column, value)
+    with closing(SqliteJournal(path / "default" / "journal.db")) as journal:
+        journal.read(f"UPDATE {table} SET {column} = ? WHERE {where}", (value,))
     try:
         memory = open_memory(path)
     except StorageError:
         return
     assert used(memory)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("value", [None, b"\xff"])
-def test_an_absurd_length_is_an_error_of_who_asks_for_that_passage_and_a_finding(
-    tmp_path: Path, whole: bytes, value: Any
-) -> None:
-    path = with_value(tmp_path / "memory", whole, "fulltext_docsize", "sz", value)
-    with open_memory(path) as memory:
-        assert memory.recall("pump 3", 200)
-        with pytest.raises(StorageError):
-            memory.recall("done 59 task 59 mark59 pump 59", 200)
-    assert not doctor(path).sound

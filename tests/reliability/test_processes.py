@@ -1,4 +1,4 @@
-"""Real processes on one memory: many at once, one that holds the index, children that were forked off."""
+"""Real processes on one memory: many at once, and children that were forked off."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from memories import count_in, python
+from memories import python
 
 from benchmarks.reliability import processes
 from tinymem import HierarchicalMemory, MessageStep
@@ -27,8 +27,12 @@ def ended(process: subprocess.Popen[str], said: str = "") -> str:
     return out
 
 
-def test_processes_that_write_and_read_at_once_lose_and_double_nothing(tmp_path: Path) -> None:
-    record = processes.soak(tmp_path, writers=2, readers=1, seconds=0.2)
+@pytest.mark.parametrize(("others", "seconds"), [(1, 0.2), pytest.param(2, 6, marks=pytest.mark.slow)])
+def test_processes_that_write_and_read_at_once_lose_and_double_nothing(
+    tmp_path: Path, others: int, seconds: float
+) -> None:
+    """In six seconds there is enough for the index, which one process after the other has."""
+    record = processes.soak(tmp_path, writers=1 + others, readers=others, seconds=seconds)
     assert record["faults"] == []
     assert record["acknowledged"] == record["steps"] >= 2 * 20
     assert record["operations"].keys() >= {"add", "context", "recall"}
@@ -47,41 +51,6 @@ def test_the_soak_sees_what_is_lost_doubled_or_torn(tmp_path: Path) -> None:
                   "the vector of step 7 is another one's", "step 9 has no passage"):  # fmt: skip
         assert fault in faults
 
-
-# the index belongs to one
-
-OWNER = """
-import sys
-from tinymem import HierarchicalMemory
-with HierarchicalMemory(sys.argv[1], embedder="hashing:64", max_tokens=400) as memory:
-    memory.long_term.index.exact_up_to = 0
-    memory.recall("lot", 100)
-    memory.long_term.index.follow()
-    print(memory.long_term.index.notes.passage, flush=True)
-    sys.stdin.readline()
-    print(memory.recall("lot 33 holds", 200).text, flush=True)
-"""
-
-
-@pytest.mark.slow
-def test_one_process_has_the_index_and_the_others_find_the_same(tmp_path: Path) -> None:
-    with open_memory(tmp_path) as memory:
-        memory.long_term.indexing.in_background = False  # which leaves the index to the other process
-        memory.archive([MessageStep("user", f"lot {i} holds {i * 7} crates") for i in range(300)])
-        memory.long_term.queue.embed_pending()
-        owner = python(OWNER, tmp_path)
-        assert owner.stdout is not None and owner.stdout.readline() == "300\n"
-        memory.long_term.index.exact_up_to = 0
-        memory.archive([MessageStep("user", f"barn {i} has {i} owls") for i in range(100)])
-        assert "lot 33 holds 231" in memory.recall("lot 33 holds", 200).text
-        assert memory.forget([memory.get(35).id]) == 1, "for which the other process lets go of it"
-        assert "lot 33 holds 231" in ended(owner, "go\n")
-        memory.flush()
-        assert count_in(memory.long_term) == 399, "it takes over"
-    assert doctor(tmp_path).sound
-
-
-# children
 
 FORKED = """
 import os, sys, time
