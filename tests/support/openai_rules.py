@@ -26,27 +26,16 @@ __all__ = ["broken_rules", "unwritable"]
 # "The OpenAI API actually rejects unknown parameters" (spring-projects/spring-ai#5266). The role `function`, and with
 # it `function_call`, is deprecated, and refused by newer models (TheR1D/shell_gpt#717): no rule allows it.
 KEYS = {
-    "system": {"role", "content", "name"},
-    "developer": {"role", "content", "name"},
-    "user": {"role", "content", "name"},
+    **{role: {"role", "content", "name"} for role in ("system", "developer", "user")},
     "assistant": {"role", "content", "name", "refusal", "tool_calls"},
     "tool": {"role", "content", "tool_call_id"},
 }
 # REFERENCE: the parts that content may be made of. "Image URLs are only allowed for messages with role 'user', but
 # this message with role 'tool' contains an image URL" (OpenHands/OpenHands#7700; for `assistant`: openai-node#1030).
 PARTS = {
-    "system": {"text"},
-    "developer": {"text"},
+    **{role: {"text"} for role in ("system", "developer", "tool")},
     "user": {"text", "image_url", "input_audio", "file"},
     "assistant": {"text", "refusal"},
-    "tool": {"text"},
-}
-PART_KEYS = {
-    "text": {"type", "text"},
-    "refusal": {"type", "refusal"},
-    "image_url": {"type", "image_url"},
-    "input_audio": {"type", "input_audio"},
-    "file": {"type", "file"},
 }
 # "Expected a string that matches the pattern '^[a-zA-Z0-9_-]+$'" of a speaker's name (jekalmin/
 # extended_openai_conversation#251) and of a tool's (CherryHQ/cherry-studio#2895); "maximum length 64"
@@ -110,7 +99,7 @@ def _part(role: str, part: object) -> Iterator[str]:
         # "Missing required parameter: 'messages[3].content[0].type'" (langchain-ai/langgraphjs#506)
         yield f": type {kind!r} is not allowed in the role {role}"
         return
-    yield from (f".{key}: unknown parameter" for key in part if key not in PART_KEYS[kind])
+    yield from (f".{key}: unknown parameter" for key in part if key not in ("type", kind))
     value = part.get(kind)
     if kind in ("text", "refusal"):
         # Anthropic: "messages: text content blocks must be non-empty" (miurla/morphic#83)

@@ -1,9 +1,8 @@
-"""Made-up session files of coding agents, of all the kinds that real ones have; `python session_files.py FOLDER`."""
+"""Made-up session files of coding agents, of all the kinds that real ones have."""
 
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -111,9 +110,5 @@ def write_sessions(folder: Path) -> None:
         (folder / "claude" / f"{session.name}.jsonl").write_text("\n".join(texts) + "\n")
     (folder / "codex").mkdir()
     for at in range(10):
-        lines_ = "".join(json.dumps(line) + "\n" for line in codex_lines(at))
-        (folder / "codex" / f"rollout-{at}.jsonl").write_text(lines_)
-
-
-if __name__ == "__main__":
-    write_sessions(Path(sys.argv[1]))
+        texts = [json.dumps(line) for line in codex_lines(at)]
+        (folder / "codex" / f"rollout-{at}.jsonl").write_text("\n".join(texts) + "\n")
