@@ -63,6 +63,7 @@ def test_the_agent_on_its_page_calls_its_tools(server: OpenAIServer, capsys: pyt
         assert [step.type for step in memory.short_term.steps[1:]] == ["task", "action", *["message"] * 3]
 
 
+@pytest.mark.slow
 def test_the_code_on_embedders_runs_with_real_weights(minilm: Path, server: OpenAIServer) -> None:
     python_of(DOCS / "embedders.md", instead={"all-MiniLM-L6-v2": minilm.as_posix()})
     assert server.requests

@@ -98,6 +98,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 LOADED = re.compile(r'<(?:img|script|source|iframe)\b[^>]* src="?([^"\s>]+)|<link\b[^>]* href="?([^"\s>]+)[^>]*>')
 
 
+@pytest.mark.slow
 @needs_sources
 def test_a_browser_loads_nothing_from_elsewhere(site: Path) -> None:
     pages = {path: path.read_text("utf-8") for path in site.rglob("*.html")}
