@@ -143,22 +143,3 @@ def test_a_terminal_gets_colours_from_rich_and_nothing_from_what_is_archived(mem
 def test_no_colour_is_respected(memory: Path) -> None:
     assert not re.search(r"\x1b\[[0-9;]*[34][0-7]m", on_terminal(WITH_RICH, memory.parent, NO_COLOR="1"))
     assert "\x1b" not in on_terminal(WITH_RICH, memory.parent, TERM="dumb")
-
-
-# -- help and mistakes
-
-
-@pytest.mark.parametrize(
-    "args",
-    [["recall"], ["explain", "x", "--max-tokens", "0"], ["inspect", "--steps", "-1"], ["show", "--width", "0"]],
-)
-def test_usage(tinymem: Run, args: list[str]) -> None:
-    done = tinymem(*args)
-    assert (done.status, done.out) == (2, "") and "Usage" in done.err
-
-
-@pytest.mark.parametrize("args", COMMANDS)
-def test_without_a_memory_it_is_a_mistake_in_one_line(tinymem: Run, args: list[str]) -> None:
-    done = tinymem(*args)
-    assert (done.status, done.out) == (2, "")
-    assert "there is no memory at ./memory" in done.err and len(done.err.splitlines()) == 1

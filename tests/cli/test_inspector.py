@@ -365,12 +365,6 @@ def test_html_writes_a_file_for_its_owner(tinymem: Run, memory: HierarchicalMemo
     assert json.loads(tinymem("inspect", "--html", "page.html", "--json").out)["steps"] == 63
 
 
-@pytest.mark.parametrize("args", [["--web", "--html", "x.html"], ["--ask", "Why?"], ["--web", "--ask", "Why?"]])
-def test_options_that_contradict_each_other(tinymem: Run, memory: HierarchicalMemory, args: list[str]) -> None:
-    done = tinymem("inspect", *args)
-    assert done.status == 2 and len(done.err.splitlines()) == 1
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="signals of Unix")
 def test_web_serves_until_it_is_interrupted(memory: HierarchicalMemory) -> None:

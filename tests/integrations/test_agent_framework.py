@@ -107,12 +107,9 @@ class FrameworkAgent(Agent):
 
 
 class TestAgentFramework(AdapterContract):
+    kind = FrameworkAgent
+    awaits = True
     fits = False
-
-    def agent(
-        self, memory: HierarchicalMemory, session: str, script: Script, read: Read = str, like: Any = None
-    ) -> FrameworkAgent:
-        return FrameworkAgent(memory, session, script, read, like)
 
     async def call_tool(self, memory: HierarchicalMemory, name: str, arguments: dict[str, Any]) -> str:
         tool = next(tool for tool in memory_tools(memory) if tool.name == name)

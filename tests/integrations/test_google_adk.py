@@ -102,6 +102,7 @@ class AdkAgent(Agent):
 
 class TestGoogleAdk(AdapterContract):
     fits = False
+    awaits = True
 
     def opened(self, path: Path, embedder: Any = "static") -> AbstractContextManager[Any]:
         return Memories(path, embedder=embedder, store="exact")

@@ -67,10 +67,7 @@ class LangChainAgent(Agent):
 
 
 class TestLangChain(AdapterContract):
-    def agent(
-        self, memory: HierarchicalMemory, session: str, script: Script, read: Read = str, like: Any = None
-    ) -> LangChainAgent:
-        return LangChainAgent(memory, session, script, read, like)
+    kind = LangChainAgent
 
     async def call_tool(self, memory: HierarchicalMemory, name: str, arguments: dict[str, Any]) -> str:
         call = {"name": name, "args": arguments, "id": "c1", "type": "tool_call"}

@@ -105,6 +105,7 @@ class LlamaAgent(Agent):
 
 class TestLlamaIndex(AdapterContract):
     fits = False
+    awaits = True
 
     @pytest.fixture(autouse=True)
     def databases(self) -> Iterator[None]:

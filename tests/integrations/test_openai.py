@@ -166,7 +166,7 @@ class WithServer(AdapterContract):
     def agent(
         self, memory: HierarchicalMemory, session: str, script: Script, read: Read = str, like: Any = None
     ) -> ChatAgent:
-        made = self.kind(memory, session, script, read, like)
+        made: ChatAgent = super().agent(memory, session, script, read, like)
         made.server, made.is_streamed = self.server, self.is_streamed
         return made
 

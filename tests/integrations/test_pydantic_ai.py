@@ -107,10 +107,8 @@ class PydanticAIAgent(Agent):
 
 
 class TestPydanticAI(AdapterContract):
-    def agent(
-        self, memory: HierarchicalMemory, session: str, script: Script, read: Read = str, like: Any = None
-    ) -> PydanticAIAgent:
-        return PydanticAIAgent(memory, session, script, read, like)
+    kind = PydanticAIAgent
+    awaits = True
 
     async def call_tool(self, memory: HierarchicalMemory, name: str, arguments: dict[str, Any]) -> str:
         def move(messages: list[Any], info: Any) -> Any:

@@ -90,11 +90,6 @@ class TestToolCalling(AdapterContract):
     has_async, thinks, judges = False, False, False
     kind: type[SmolAgent] = SmolAgent
 
-    def agent(
-        self, memory: HierarchicalMemory, session: str, script: Script, read: Read = str, like: Any = None
-    ) -> SmolAgent:
-        return self.kind(memory, session, script, read, like)
-
     async def call_tool(self, memory: HierarchicalMemory, name: str, arguments: dict[str, Any]) -> str:
         tool = next(tool for tool in memory_tools(memory) if tool.name == name)
         model = ScriptedModel(SmolAgent(memory, "s9", VAULT, str, None), VAULT)

@@ -120,12 +120,8 @@ class StrandsAgent(Agent):
 
 
 class TestStrands(AdapterContract):
+    kind = StrandsAgent
     fits = False
-
-    def agent(
-        self, memory: HierarchicalMemory, session: str, script: Script, read: Read = str, like: Any = None
-    ) -> StrandsAgent:
-        return StrandsAgent(memory, session, script, read, like)
 
     async def call_tool(self, memory: HierarchicalMemory, name: str, arguments: dict[str, Any]) -> str:
         model = ScriptedModel(StrandsAgent(memory, "s9", VAULT, str, None), VAULT)
