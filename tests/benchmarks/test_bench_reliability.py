@@ -19,6 +19,7 @@ def run(out: Path) -> dict[str, Any]:
     return read_summary(out)
 
 
+@pytest.mark.slow
 def test_nothing_is_found_of_what_was_forgotten_in_any_way(tmp_path: Path) -> None:
     ways = run(tmp_path / "out.summary.json")["ways"]
     assert list(ways) == list(forgetting.WAYS)

@@ -107,6 +107,7 @@ def test_what_is_needed_in_a_loop_stands_in_one_result_far_back() -> None:
         assert needs == 2
 
 
+@pytest.mark.slow
 def test_every_way_to_build_a_prompt_is_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "loops.summary.json"
     loops.main(["--steps", "61", "--budgets", "3000", "--seeds", "1", "--out", str(out)])

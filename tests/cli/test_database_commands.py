@@ -24,6 +24,7 @@ def namespace(tinymem: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     return tmp_path.name
 
 
+@pytest.mark.slow
 def test_every_command_works_on_an_address(
     tinymem: Run, postgres: PostgresServer, namespace: str, tmp_path: Path
 ) -> None:

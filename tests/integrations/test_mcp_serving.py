@@ -254,6 +254,7 @@ main()
 """
 
 
+@pytest.mark.slow
 def test_silent_connections_leave_room_and_are_dropped(tmp_path: Path) -> None:
     with listening(tmp_path / "m", code=(IMPATIENT, "60")) as address, ExitStack() as connections:
         place = urlsplit(address)
@@ -264,6 +265,7 @@ def test_silent_connections_leave_room_and_are_dropped(tmp_path: Path) -> None:
             pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("said", [b"", b"POST /mcp HTTP/1.1\r\nHost: a\r\n", b"GET / HTTP/1.1\r\nHost: a\r\n\r\nGET"])
 def test_a_connection_without_a_whole_request_is_dropped(said: bytes, tmp_path: Path) -> None:
     with listening(tmp_path / "m", code=(IMPATIENT, "0.2")) as address:
@@ -274,6 +276,7 @@ def test_a_connection_without_a_whole_request_is_dropped(said: bytes, tmp_path: 
                 pass
 
 
+@pytest.mark.slow
 def test_the_server_ends_when_it_is_interrupted_though_clients_are_there(tmp_path: Path) -> None:
     with ExitStack() as kept, listening(tmp_path / "m", interrupt=60) as address:
         place = urlsplit(address)
@@ -283,6 +286,7 @@ def test_the_server_ends_when_it_is_interrupted_though_clients_are_there(tmp_pat
         assert status(address, authorization=f"Bearer {TOKEN}") == 200
 
 
+@pytest.mark.slow
 def test_many_namespaces_need_few_files(tmp_path: Path) -> None:
     names = [f"team-{number}" for number in range(40)]
     (file := tmp_path / "tokens").write_text("".join(f"token-{name} {name}\n" for name in names))

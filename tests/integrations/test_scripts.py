@@ -50,6 +50,7 @@ def is_installed(module: str) -> bool:
         return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
 def test_a_script_runs_without_a_key_and_knows_what_another_conversation_was_told(script: Path, tmp_path: Path) -> None:
     tree = syntax_tree(script)

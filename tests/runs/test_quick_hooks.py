@@ -139,6 +139,7 @@ def test_two_hooks_of_one_event_answer_once(tmp_path: Path) -> None:
         assert PORT in answers.answer(other)
 
 
+@pytest.mark.slow
 def test_a_prompt_does_not_wait_where_nobody_answers(hook: Hook, memory: Path, warm: int) -> None:
     os.kill(warm, signal.SIGSTOP)
     try:

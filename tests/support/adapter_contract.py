@@ -222,6 +222,7 @@ class AdapterContract(ABC):
     def test_the_sheets_are_answered_from_memory(self, memory: Any, world: World) -> None:
         self.check_sheets(memory, world, lambda agent, text: agent.ask(text))
 
+    @pytest.mark.slow
     def test_the_sheets_are_answered_in_an_event_loop(self, memory: Any, world: World) -> None:
         if not self.has_async or self.awaits:
             pytest.skip("the framework has one way to be asked")

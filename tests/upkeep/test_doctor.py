@@ -286,6 +286,7 @@ def test_a_reader_of_the_index_that_crashes_or_hangs_is_a_finding(
     assert re.fullmatch(said, finding.problem), finding.problem
 
 
+@pytest.mark.slow
 def test_an_interrupted_rebuild_goes_on(memory: Path) -> None:
     def interrupt(done: int, total: int | None) -> None:
         raise KeyboardInterrupt
@@ -340,7 +341,7 @@ def test_what_is_wrong_in_the_journal_is_found(journal_only: Path, sql: str, sai
     [
         pytest.param("DELETE FROM fulltext_docsize WHERE id < 8", marks=pytest.mark.slow),
         pytest.param("DELETE FROM fulltext_data WHERE id > 100", marks=pytest.mark.slow),
-        "UPDATE fulltext_data SET block = x'00ff00ff' WHERE id > 1",
+        pytest.param("UPDATE fulltext_data SET block = x'00ff00ff' WHERE id > 1", marks=pytest.mark.slow),
         pytest.param("DROP TABLE fulltext", marks=pytest.mark.slow),
         "INSERT INTO fulltext(rowid, terms) VALUES (77777, 'somebody elses words')",
     ],
@@ -359,6 +360,7 @@ def test_a_damaged_full_text_index_is_rebuilt(journal_only: Path, sql: str) -> N
     assert before[0].tolist() == after[0].tolist() and np.array_equal(before[1], after[1])
 
 
+@pytest.mark.slow
 def test_garbage_for_notes_makes_the_index_begin_anew(memory: Path) -> None:
     for garbage in ("", "x", "[]", "{}", '{"store": 5}', '{"store": "chroma", "passage": "9"}', "\x00"):
         (index_of(memory) / "mirror.json").write_text(garbage)

@@ -58,9 +58,10 @@ WAYS: dict[str, Callable[[HierarchicalMemory], object]] = {
     "number": lambda m: m.retain(Retention(max_steps=3)),  # long steps go last: only the window stays
     "bytes": lambda m: m.retain(Retention(max_bytes=m.long_term.journal.maintenance.size() - 30_000)),
 }
+FEW = ("id", "all filters", "age")  # which are tried on every run
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", [way if way in FEW else pytest.param(way, marks=pytest.mark.slow) for way in WAYS])
 def test_what_is_forgotten_in_any_way_is_in_no_file_nor_is_its_vector(tmp_path: Path, way: str) -> None:
     retention = way in ("age", "number", "bytes")
     with open_memory(tmp_path, embedder="static", store="chroma", prune_strategy=keep_last_n_steps(3)) as memory:
@@ -110,6 +111,7 @@ def test_the_name_of_a_session_is_forgotten_with_it(tmp_path: Path) -> None:
     assert not [file for file in tmp_path.rglob("*") if file.is_file() and b"orchard-7731" in file.read_bytes()]
 
 
+@pytest.mark.slow
 def test_vectors_are_forgotten_in_a_store_that_was_used_before_another_one_too(tmp_path: Path) -> None:
     vectors = with_an_index(tmp_path)
     with open_memory(tmp_path, embedder="static", store="exact") as memory:
