@@ -373,7 +373,9 @@ def test_a_conversation_manager_keeps_messages_in_order_and_by_id() -> None:
     assert [message.role for message in conversation.messages] == ["user", "assistant", "user"]
     first, last = conversation.messages[0], conversation.messages[-1]
     assert (first.content, last.content) == ("Translate the poem.", "Use Latin American Spanish.")
-    assert conversation.message_dict[last.nanoid] == last and conversation.message_dict.get("nobody") is None
+    assert len(conversation.messages) == len(conversation.message_dict) == 3
+    assert last.nanoid in conversation.message_dict and conversation.message_dict.get("nobody") is None
+    assert conversation.message_dict[last.nanoid] == last
     assert {message.nanoid for message in conversation.messages} == set(conversation.message_dict)
 
     async def retrieved() -> str:
