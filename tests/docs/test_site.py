@@ -105,6 +105,6 @@ def test_a_browser_loads_nothing_from_elsewhere(site: Path) -> None:
     assert len(pages) >= 40
     for path, text in pages.items():
         loaded = [source or link for source, link in LOADED.findall(text)]
-        assert loaded and [one for one in loaded if "//" in one] == [], path
+        assert loaded and [address for address in loaded if "//" in address] == [], path
     for path in site.rglob("*.css"):
         assert "@import" not in path.read_text("utf-8") and "url(http" not in path.read_text("utf-8")

@@ -152,13 +152,13 @@ def of(make: Callable[[Place], Any], names: str) -> Table:
     """The methods of these names, each of a fresh object that `make` gives."""
 
     def method(name: str) -> Callable[[Place], Call]:
-        return lambda at: getattr(make(at), name)
+        return lambda place: getattr(make(place), name)
 
     return {name: method(name) for name in names.split()}
 
 
 def same(call: Call) -> Callable[[Place], Call]:
-    return lambda at: call
+    return lambda place: call
 
 
 PLAIN: list[Call] = [
@@ -175,23 +175,23 @@ STRATEGIES: list[Call] = [
     tinymem.prune_old_observations, tinymem.semantic_pruning, tinymem.summarize_strategy,
 ]  # fmt: skip
 METHODS: dict[str, Table] = {
-    "Step": of(lambda at: STEP, "to_messages truncate from_dict"),
-    "TiktokenCounter": of(lambda at: TiktokenCounter(), "count"),
+    "Step": of(lambda place: STEP, "to_messages truncate from_dict"),
+    "TiktokenCounter": of(lambda place: TiktokenCounter(), "count"),
     "MemoryManager": of(
-        lambda at: MemoryManager("x"),
+        lambda place: MemoryManager("x"),
         "from_list add add_steps add_message add_messages to_messages prune restore clear get_steps_by_type",
     ),
-    "AdaptiveMemoryManager": of(lambda at: AdaptiveMemoryManager(max_tokens=4_000), "to_messages"),
+    "AdaptiveMemoryManager": of(lambda place: AdaptiveMemoryManager(max_tokens=4_000), "to_messages"),
     "HierarchicalMemory": of(
         Place.memory,
         "add add_steps add_messages archive mark get context recall fit open tools explain forget forget_namespace "
         "restore retain export",
     ),
     "ConversationMemory": of(Place.conversation, "add_message get get_history search"),
-    "WorkingMemory": of(lambda at: working(), "add format_history get_full_context"),
-    "AgentMemory": of(lambda at: AgentMemory(), "store recall observe fail to_context load"),
-    "HashingEmbedder": of(lambda at: HashingEmbedder(), "embed_documents"),
-    "ExtractiveSummarizer": of(lambda at: ExtractiveSummarizer(), "summarize"),
+    "WorkingMemory": of(lambda place: working(), "add format_history get_full_context"),
+    "AgentMemory": of(lambda place: AgentMemory(), "store recall observe fail to_context load"),
+    "HashingEmbedder": of(lambda place: HashingEmbedder(), "embed_documents"),
+    "ExtractiveSummarizer": of(lambda place: ExtractiveSummarizer(), "summarize"),
 }
 CALLS: Table = {
     **{call.__name__: same(call) for call in PLAIN},
@@ -200,9 +200,9 @@ CALLS: Table = {
     "ActionStep of a call": same(ActionStep),
     "compose": same(composed),
     "HierarchicalMemory": same(opening(HierarchicalMemory)),
-    "HierarchicalMemory.history": lambda at: exhausted(at.memory().history),
+    "HierarchicalMemory.history": lambda place: exhausted(place.memory().history),
     "Memories": same(opening(Memories)),
-    "Memories.open": lambda at: opened(at.entered(closing(Memories(at.folder(), **CHEAP)))),
+    "Memories.open": lambda place: opened(place.entered(closing(Memories(place.folder(), **CHEAP)))),
     "ConversationMemory": same(opening(ConversationMemory)),
 }
 # What an argument that must be given can be, by its name, and what a call is given instead or besides.
@@ -214,36 +214,31 @@ GOOD: dict[str, Any] = {
     "namespace": "ann", "nanoid": "x", "value": 5, "memory": MemoryManager("x"), "texts": ["x"],
     "retention": tinymem.Retention(max_steps=5),
 }  # fmt: skip
-GIVEN: dict[str, Callable[[Place], dict[str, Any]]] = {
-    "Signal": lambda at: {"message": "x"},
-    "count_message": lambda at: {"message": MESSAGE},
-    "MemoryManager.restore": lambda at: {"report": MemoryManager("x").clear()},
-    "ActionStep of a call": lambda at: {"tool_name": "ls", "tool_args": {}, "observation": "x"},
-    "HierarchicalMemory": lambda at: {"path": at.folder(), **CHEAP},
-    "HierarchicalMemory.forget": lambda at: {"session": "x"},
-    "HierarchicalMemory.forget_namespace": lambda at: {"path": at.written(), "namespace": "default"},
-    "HierarchicalMemory.restore": lambda at: {"report": MemoryManager().clear()},
-    "HierarchicalMemory.explain": lambda at: {"query": "staging"},
-    "HierarchicalMemory.retain": lambda at: {"retention": GOOD["retention"]},
-    "HierarchicalMemory.export": lambda at: {"file": at.folder().with_suffix(".jsonl")},
-    "semantic_pruning": lambda at: {"embedder": "hashing", "max_tokens": 300},
-    "summarize_strategy": lambda at: {"max_tokens": 300},
-    "Memories": lambda at: {"path": at.folder(), **CHEAP},
-    "namespaces": lambda at: {"path": at.written()},
-    "ConversationMemory": lambda at: {"path": at.folder()},
-    "WorkingMemory.add": lambda at: {"step": {"thought": "x"}},
-    "AgentMemory.load": lambda at: {"text": AgentMemory().dump()},
-    "execution_result": lambda at: {"step": ActionStep(tool_name="ls")},
-    "export_memory": lambda at: {"path": at.written(), "file": at.path / "out.jsonl"},
-    "import_memory": lambda at: {"path": at.folder(), "file": at.exported(), "embedder": "hashing:8"},
-    "reindex": lambda at: {"path": at.written(), "store": "exact"},
-    "doctor": lambda at: {"path": at.written(), "store": "exact"},
-    "rebuild": lambda at: {"path": at.written(), "store": "exact"},
-    "embedder_from": lambda at: {"spec": "hashing"},
-    "store_from": lambda at: {"spec": "exact", "path": at.folder()},
-    "check_store_spec": lambda at: {"spec": "exact"},
-    "summarizer_from": lambda at: {"spec": "extractive"},
-    "ChatSummarizer": lambda at: {"api_key": "x", "base_url": "http://127.0.0.1:9/v1"},
+GIVEN: dict[str, dict[str, Any]] = {
+    "Signal": {"message": "x"}, "count_message": {"message": MESSAGE},
+    "ActionStep of a call": {"tool_name": "ls", "tool_args": {}, "observation": "x"},
+    "execution_result": {"step": ActionStep(tool_name="ls")},
+    "MemoryManager.restore": {"report": MemoryManager("x").clear()},
+    "HierarchicalMemory.restore": {"report": MemoryManager().clear()},
+    "HierarchicalMemory.forget": {"session": "x"}, "HierarchicalMemory.explain": {"query": "staging"},
+    "HierarchicalMemory.retain": {"retention": GOOD["retention"]},
+    "WorkingMemory.add": {"step": {"thought": "x"}}, "AgentMemory.load": {"text": AgentMemory().dump()},
+    "semantic_pruning": {"embedder": "hashing", "max_tokens": 300}, "summarize_strategy": {"max_tokens": 300},
+    "embedder_from": {"spec": "hashing"}, "check_store_spec": {"spec": "exact"},
+    "summarizer_from": {"spec": "extractive"},
+    "ChatSummarizer": {"api_key": "x", "base_url": "http://127.0.0.1:9/v1"},
+}  # fmt: skip
+PLACED: dict[str, Callable[[Place], dict[str, Any]]] = {
+    "HierarchicalMemory": lambda place: {"path": place.folder(), **CHEAP},
+    "HierarchicalMemory.forget_namespace": lambda place: {"path": place.written(), "namespace": "default"},
+    "HierarchicalMemory.export": lambda place: {"file": place.folder().with_suffix(".jsonl")},
+    "Memories": lambda place: {"path": place.folder(), **CHEAP},
+    "namespaces": lambda place: {"path": place.written()},
+    "ConversationMemory": lambda place: {"path": place.folder()},
+    "export_memory": lambda place: {"path": place.written(), "file": place.path / "out.jsonl"},
+    "import_memory": lambda place: {"path": place.folder(), "file": place.exported(), "embedder": "hashing:8"},
+    **dict.fromkeys(("reindex", "doctor", "rebuild"), lambda place: {"path": place.written(), "store": "exact"}),
+    "store_from": lambda place: {"spec": "exact", "path": place.folder()},
 }
 # What a call makes of the value of this argument is the user's business, so any is taken.
 ANY = {("AgentMemory.store", "value"), ("AgentMemory.recall", "default")}
@@ -287,18 +282,15 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
 def outcomes(name: str, place: Place) -> Iterator[tuple[str, Any, BaseException]]:
     """Each argument with each wrong value, and what was raised."""
     parameters = inspect.signature(CALLS[name](place)).parameters
-    needed = {
-        argument: GOOD[argument]
-        for argument, one in parameters.items()
-        if one.default is one.empty and argument in GOOD
-    }
+    needed = [key for key, parameter in parameters.items() if parameter.default is parameter.empty and key in GOOD]
+    known = {**{key: GOOD[key] for key in needed}, **GIVEN.get(name, {})}
     for argument, parameter in parameters.items():
         if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL) or (name, argument) in ANY:
             continue
-        call, given = CALLS[name](place), {**needed, **(GIVEN[name](place) if name in GIVEN else {})}
+        call, placed = CALLS[name](place), PLACED[name](place) if name in PLACED else {}
         for wrong in WRONG:
             try:
-                call(**{**given, argument: wrong})
+                call(**{**known, **placed, argument: wrong})
             except Exception as error:
                 yield argument, wrong, error
 

@@ -20,11 +20,11 @@ from typing import Any, TypeAlias
 
 from typer.testing import CliRunner
 
-from tinymem import ActionStep, HierarchicalMemory, MessageStep
+from tinymem import ActionStep, HierarchicalMemory, MessageStep, Step
 from tinymem.cli.demo import QUESTIONS, RECORDING
 from tinymem.cli.main import app
 from tinymem.memory.context.context import Context
-from tinymem.recall.results import Recall
+from tinymem.recall.results import Excerpt, Recall
 from tinymem.runs.readers import read_runs
 
 GOLDEN = Path(__file__).with_name("golden.json")
@@ -123,7 +123,7 @@ def _asked(memory: HierarchicalMemory, questions: Sequence[str]) -> Records:
             found = memory.recall(question, max_tokens=budget, min_relevance=0, now=NOW)
             yield f"recall {question!r}, {budget} tokens", recalled(found)
         explained = memory.explain(question, max_tokens=300, now=NOW, next_best=3)
-        left_out = [[one.excerpt.step.step_number, one.reason] for one in explained.left_out]
+        left_out = [[other.excerpt.step.step_number, other.reason] for other in explained.left_out]
         yield f"explain {question!r}", {"odds": round(explained.odds, 2), "left out": left_out}
     first = questions[0]
     until = BEGIN + timedelta(days=9)
@@ -169,21 +169,27 @@ def _of_commands(folder: Path) -> Records:
         yield f"tinymem {' '.join(command)}", [done.exit_code, len(printed.splitlines()), hash_of(printed)]
 
 
+def place_of(item: Excerpt) -> list[Any]:
+    scores = round(item.score, 3), round(item.relevance, 3)
+    return [item.step.step_number, item.part, item.start, item.end, *scores, item.mark]
+
+
 def recalled(found: Recall) -> Any:
     """Return what came back: of each excerpt step, part, place, score and relevance."""
-    items = [
-        [one.step.step_number, one.part, one.start, one.end, round(one.score, 3), round(one.relevance, 3), one.mark]
-        for one in found.items
-    ]
+    items = [place_of(item) for item in found.items]
     return {"tokens": found.tokens, "note": found.note, "items": items, "text": hash_of(VARIES.sub("N", found.text))}
 
 
 def shown(context: Context) -> Any:
     """Return what a prompt shows: where each message comes from, and what was recalled."""
-    entries = [[one.kind, one.input, [step.step_number for step in one.steps]] for one in context.entries]
+    entries = [[entry.kind, entry.input, numbers_of(entry.steps)] for entry in context.entries]
     text = VARIES.sub("N", json.dumps(context.messages, sort_keys=True, default=str))
     return {"tokens": context.tokens, "stable": context.stable, "entries": entries, "text": hash_of(text),
             "recalled": recalled(context.recalled)}  # fmt: skip
+
+
+def numbers_of(steps: Sequence[Step]) -> list[int | None]:
+    return [step.step_number for step in steps]
 
 
 def hash_of(text: str) -> str:

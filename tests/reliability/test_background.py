@@ -65,18 +65,18 @@ def test_what_was_archived_is_in_chroma_with_metadata_to_filter_by(tmp_path: Pat
         stats = memory.stats()
         assert (stats.indexed_passages, stats.unindexed_passages, stats.store_state) == (stats.passages, 0, "ready")
         kept = {row.id: row for row in memory.long_term.journal.passages()}
-    held = collection_in(tmp_path / "default" / "index")
-    assert held.count() == len(kept) == stats.passages >= 232
-    ann = held.get(where={"$and": [{"session": "s1"}, {"speaker": "Ann"}]})
+    kept_there = collection_in(tmp_path / "default" / "index")
+    assert kept_there.count() == len(kept) == stats.passages >= 232
+    ann = kept_there.get(where={"$and": [{"session": "s1"}, {"speaker": "Ann"}]})
     assert len(ann["ids"]) == 200
     assert {entry["type"] for entry in ann["metadatas"]} == {"message"}
-    assert {entry["step"] for entry in held.get(where={"tool": "look"})["metadatas"]} == {seen.step_number}
-    assert {entry["step"] for entry in held.get(where={"milestone": True})["metadatas"]} == {done.step_number}
-    late = held.get(where={"time": {"$gt": done.timestamp.timestamp()}})
+    assert {entry["step"] for entry in kept_there.get(where={"tool": "look"})["metadatas"]} == {seen.step_number}
+    assert {entry["step"] for entry in kept_there.get(where={"milestone": True})["metadatas"]} == {done.step_number}
+    late = kept_there.get(where={"time": {"$gt": done.timestamp.timestamp()}})
     assert len(late["ids"]) == 30
-    assert held.get()["documents"] in (None, [None] * len(kept)), "texts stand in the journal alone"
-    vector = held.get(["7"], include=["embeddings"])["embeddings"]
-    assert held.query(vector, n_results=1)["ids"] == [["7"]]
+    assert kept_there.get()["documents"] in (None, [None] * len(kept)), "texts stand in the journal alone"
+    vector = kept_there.get(["7"], include=["embeddings"])["embeddings"]
+    assert kept_there.query(vector, n_results=1)["ids"] == [["7"]]
 
 
 # the thread
@@ -338,14 +338,14 @@ def test_what_is_forgotten_while_it_is_summarised_comes_into_no_summary(tmp_path
 
 
 def test_two_memories_of_a_namespace_in_one_process_embed_each_step_once(tmp_path: Path, little_waits: None) -> None:
-    with open_exact(tmp_path, embedder="hashing:64") as one, open_exact(tmp_path, embedder="hashing:64") as other:
-        for at in range(0, 200, 5):
-            for memory in (one, other):
-                memory.add_steps(lots(5, at))
-        for memory in (one, other):
-            memory.flush()
-        assert steps_embedded(one) == steps_embedded(other) == list(range(1, 401))
-        spans = [(episode.first, episode.last) for episode in one.medium_term]
+    with open_exact(tmp_path, embedder="hashing:64") as memory, open_exact(tmp_path, embedder="hashing:64") as other:
+        for number in range(0, 200, 5):
+            for opened in (memory, other):
+                opened.add_steps(lots(5, number))
+        for opened in (memory, other):
+            opened.flush()
+        assert steps_embedded(memory) == steps_embedded(other) == list(range(1, 401))
+        spans = [(episode.first, episode.last) for episode in memory.medium_term]
         assert spans == [(episode.first, episode.last) for episode in other.medium_term]
         assert len(set(spans)) == len(spans) > 1
     assert doctor(tmp_path).sound
