@@ -255,10 +255,11 @@ def test_who_is_far_ahead_embeds_a_batch_before_going_on(tmp_path: Path, embedde
     with open_exact(tmp_path, embedder=embedder) as memory:
         memory.long_term.indexing.in_background = False  # as if it were busy with other memories
         memory.add_steps(lots(200))
-        memory.long_term.indexing.in_background = True
         before = memory.long_term.journal.waiting_tokens()
+        memory.long_term.indexing.in_background = True
         memory.long_term.indexing.keep_pace()
         assert 0 < len(steps_embedded(memory)) <= 8 and memory.long_term.journal.waiting_tokens() < before
+        embedder.gate.set()  # where the background waits by now
         memory.flush()
         memory.long_term.indexing.keep_pace()
         assert steps_embedded(memory) == list(range(1, 201))
