@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import random
 import re
 import shutil
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,15 +17,12 @@ from memories import (
     LATER,
     count_in,
     fill,
-    index_of,
     numbered_texts,
     open_archive,
-    python,
     said,
     sentences,
     sqlite,
     texts_in,
-    write,
 )
 from work import grows_linearly
 
@@ -38,7 +33,7 @@ from tinymem.archive.archive import Archive
 from tinymem.archive.embedding import BATCH
 from tinymem.embedders.hashing import HashingEmbedder
 from tinymem.embedders.static import StaticEmbedder
-from tinymem.errors import ClosedError, EmbedderError, EmbedderMismatchError, FormatError, InputError
+from tinymem.errors import EmbedderError, FormatError
 from tinymem.protocols import Vectors
 from tinymem.recall.search import Search
 from tinymem.steps.content import clean
@@ -233,73 +228,6 @@ def test_passages_are_those_of_the_steps_in_order_in_whatever_batches(
     archive.close()
 
 
-def test_positions_count_the_tokens_of_all_that_was_written(tmp_path: Path) -> None:
-    archive = open_archive(tmp_path)
-    first = write(archive, [said("one two three", 1), said("four", 2)])
-    assert first["id-000001"] == 0
-    assert 0 < first["id-000002"] < 10
-    end = archive.journal.end()
-    with pytest.raises(InputError):
-        write(archive, [said("five", 3), said("again", 4, id="id-000001")])
-    assert write(archive, [said("five", 3)]) == {"id-000003": end}
-    archive.close()
-    archive = open_archive(tmp_path)
-    assert write(archive, [said("six", 4)])["id-000004"] == archive.journal.rows(3)[0].position > end
-    archive.forget([4])
-    assert write(archive, [said("seven", 5)])["id-000005"] == archive.journal.rows(4)[0].position
-    assert [row.position for row in archive.journal.rows()] == sorted(row.position for row in archive.journal.rows())
-    archive.close()
-
-
-# crashes and lost indexes
-
-
-ARCHIVE_FOR_EVER = """
-import sys
-from pathlib import Path
-import tinymem.archive.archive
-import tinymem.archive.embedding
-from memories import fill, open_archive, said, sentences
-
-texts = sentences(2_000, length=90)
-tinymem.archive.embedding.BATCH = 16
-archive = open_archive(Path(sys.argv[1]), None, "chroma", exact_up_to=0)
-while True:
-    number = archive.journal.next_number()
-    fill(archive, [said(f"mark{n} {texts[n]}", n) for n in range(number, number + 10)])
-    print(number + 9, flush=True)
-    archive.queue.embed_pending(16)
-    archive.index.follow()
-"""
-
-
-@pytest.mark.slow
-def test_an_archive_whose_process_was_killed_goes_on_and_holds_everything(tmp_path: Path) -> None:
-    dice, last = random.Random(3), 0
-    for _ in range(3):
-        with python(ARCHIVE_FOR_EVER, tmp_path) as writer:
-            assert writer.stdout
-            lines = [line for _, line in zip(range(dice.randint(8, 14)), writer.stdout, strict=False)]
-            time.sleep(dice.uniform(0, 0.05))
-            writer.kill()
-        last = int(lines[-1])
-        archive = open_archive(tmp_path, None, "chroma", exact_up_to=0)
-        archive.queue.embed_pending()
-        archive.index.follow()
-        assert passages_of(archive) == expected_of(archive.fetch(range(1, last + 99)).values())
-        for number in (1, 17, last // 2, last):
-            (id,) = archive.journal.search_text(f"mark{number}")[0]
-            assert archive.current().step[archive.current().id == id] == number
-            assert Search(archive).recall(f"mark{number}", 1_000, LATER)  # as long as any of them
-        rows = range(0, len(archive.current()), 3)
-        with index_of(archive) as held:
-            assert held.count() == len(archive.current()) == archive.journal.counts()["passages"]
-            found = [held.query(archive.current().vectors[row], 1)[1][0] for row in rows]
-        assert np.mean(np.isclose(found, 1, atol=1e-3)) > 0.95  # HNSW is approximate: some 2 of 1,000 miss themselves
-        archive.close()
-    assert last > 150
-
-
 # the same answers
 
 
@@ -323,18 +251,6 @@ def test_a_memory_that_is_opened_again_recalls_byte_by_byte_the_same(tmp_path: P
 
 
 # the embedder
-
-
-def test_another_embedder_is_an_error_that_names_both(tmp_path: Path) -> None:
-    archive = open_archive(tmp_path)
-    fill(archive, [said("text", 1)])
-    archive.close()
-    with pytest.raises(EmbedderMismatchError, match=r"hashing/crc32/256/1.*counting/1.*reindex") as raised:
-        open_archive(tmp_path, CountingEmbedder())
-    assert (raised.value.stored, raised.value.given) == ("hashing/crc32/256/1", "counting/1")
-    archive = open_archive(tmp_path)
-    assert numbers(archive, "text") == [1]
-    archive.close()
 
 
 @pytest.mark.parametrize(("fault", "message"), FAULTS.values(), ids=FAULTS)
@@ -459,19 +375,6 @@ def test_what_is_forgotten_is_in_no_file_nor_is_its_vector(tmp_path: Path, size:
     archive.close()
 
 
-def test_forgetting_what_is_not_there_or_everything_is_fine(tmp_path: Path) -> None:
-    archive = open_archive(tmp_path)
-    archive.forget([7])
-    fill(archive, numbered_texts(TEXTS[:5]))
-    archive.forget([2, 99])
-    assert [row.number for row in archive.journal.rows()] == [1, 3, 4, 5]
-    archive.forget([1, 3, 4, 5])
-    assert not Search(archive).recall(TEXTS[0], 300, LATER)
-    fill(archive, [said("something new", 0)])
-    assert numbers(archive, "something new") == [6]
-    archive.close()
-
-
 def test_a_step_that_an_older_version_cut_in_other_places_is_forgotten_as_well(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -508,23 +411,6 @@ def test_a_damaged_record_is_a_format_error_that_names_the_file(tmp_path: Path) 
     with pytest.raises(FormatError, match=r"journal\.db is damaged"):
         Search(archive).recall("text", 300, LATER)
     archive.journal.close()
-
-
-def test_a_closed_archive_says_so(tmp_path: Path) -> None:
-    archive = open_archive(tmp_path)
-    fill(archive, [said("text", 1)])
-    archive.close()
-    archive.indexing.in_background = True
-    for use in (
-        lambda: Search(archive).recall("text", 100, LATER),
-        lambda: fill(archive, [said("text", 2)]),
-        lambda: archive.forget([1]),
-        archive.queue.embed_pending,
-        lambda: (archive.indexing.hurry(), archive.indexing.work()),  # type: ignore[func-returns-value]
-        archive.index.follow,
-    ):
-        with pytest.raises(ClosedError):
-            use()
 
 
 def test_archives_that_are_made_at_once_agree_on_their_key(tmp_path: Path) -> None:
@@ -592,22 +478,6 @@ def test_a_step_that_another_archive_has_cut_or_forgotten_is_forgotten(tmp_path:
     assert sorted(numbers(archive, "the first or the third")) == [1, 3]
     archive.close()
     other.close()
-
-
-def test_two_archives_that_embed_at_once_give_each_passage_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tinymem.archive.embedding, "BATCH", 5)
-    archives = [open_archive(tmp_path, HashingEmbedder(64)) for _ in range(3)]
-    steps = fill(archives[0], numbered_texts([*TEXTS, "", *TEXTS]))
-    with ThreadPoolExecutor(3) as pool:
-        list(pool.map(lambda archive: archive.queue.embed_pending(), archives))
-    assert passages_of(archives[0]) == expected_of(steps)
-    assert archives[0].journal.counts()["passages"] == len(expected_of(steps))
-    sqlite(archives[0].journal).read("INSERT INTO fulltext(fulltext) VALUES ('integrity-check')")
-    for archive in archives:
-        assert 121 in numbers(archive)
-        archive.close()
 
 
 def test_steps_of_every_type_are_recalled(tmp_path: Path) -> None:

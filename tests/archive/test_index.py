@@ -6,7 +6,6 @@ import json
 import logging
 import os
 import shutil
-import signal
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
@@ -23,7 +22,6 @@ import tinymem.archive.indexing.mirror
 from tinymem.archive.archive import Archive
 from tinymem.archive.indexing.mirror import LONGEST_REST, REST
 from tinymem.archive.indexing.notes import NOTES, hold_folder, read_notes, write_notes
-from tinymem.archive.indexing.process import process
 from tinymem.embedders.hashing import HashingEmbedder
 from tinymem.embedders.static import StaticEmbedder
 from tinymem.errors import ClosedError, StorageError
@@ -454,18 +452,6 @@ with HierarchicalMemory(sys.argv[1], embedder="hashing:64", max_tokens=200) as m
     with index_of(archive) as held:
         assert held.count() == 1_200
     archive.close()
-
-
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
-def test_a_process_that_was_killed_is_not_missed(in_chroma: Archive) -> None:
-    assert process._child is not None
-    os.kill(process._child.pid, signal.SIGKILL)
-    assert 121 in numbers(in_chroma)
-    write(in_chroma, [said("one more", len(TEXTS) + 1)])
-    in_chroma.queue.embed_pending()
-    in_chroma.index.follow()
-    with index_of(in_chroma) as held:
-        assert held.count() == len(in_chroma.current())
 
 
 def test_a_store_that_was_closed_is_done_without_and_a_closed_journal_is_an_error(tmp_path: Path) -> None:

@@ -221,10 +221,3 @@ def test_a_python_that_cannot_start_processes_fills_the_index_itself(
         memory.add_steps(lots(60, 60))
     notes = read_notes(tmp_path / "memory" / "default" / "index")
     assert notes is not None and notes.passage == 120
-
-
-def test_who_has_the_index_keeps_others_out(memory: HierarchicalMemory) -> None:
-    folder = memory.long_term.folder / "index"
-    memory.long_term.index.leave()
-    with hold_folder(folder), pytest.raises(Exception, match="another process"), hold_folder(folder):
-        pass

@@ -145,14 +145,6 @@ def test_nothing_is_read_again_when_a_memory_with_files_is_opened(archive: Archi
         assert [row.id for row in found] == [newest], "the newest, to compare it"
 
 
-def test_what_one_process_archives_another_finds(archive: Archive, tmp_path: Path) -> None:
-    write(archive, 20)
-    with closing(open_archive(tmp_path)) as other:
-        for first in range(20, 80, 10):
-            write(archive if first % 20 else other, 10, first)
-            assert np.array_equal(check(archive).id, check(other).id)
-
-
 def test_a_snapshot_that_somebody_holds_stays_as_it_was(archive: Archive) -> None:
     write(archive, 30)
     held = archive.current()

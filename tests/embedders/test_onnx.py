@@ -189,9 +189,7 @@ def test_a_memory_remembers_it(packaged: MiniLMEmbedder, tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-def test_another_process_has_the_same_fingerprint_and_loads_no_torch(
-    packaged: MiniLMEmbedder,
-) -> None:
+def test_another_process_has_the_same_fingerprint_and_loads_no_torch(packaged: MiniLMEmbedder) -> None:
     program = """
 import logging, sys
 from tinymem.embedders import MiniLMEmbedder

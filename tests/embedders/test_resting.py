@@ -17,7 +17,7 @@ from servers import KEY, OpenAIServer, free_port, openai_server
 
 import tinymem.archive.indexing.indexing
 import tinymem.embedders.resting
-from tinymem import ActionStep, HierarchicalMemory, MessageStep, TaskStep, semantic_pruning
+from tinymem import HierarchicalMemory, MessageStep, TaskStep, semantic_pruning
 from tinymem.embedders import HashingEmbedder, OpenAIEmbedder
 from tinymem.embedders.resting import LONGEST, LONGEST_SHARE, SHARE, Backoff
 from tinymem.errors import EmbedderError, EmbedderMismatchError
@@ -209,29 +209,6 @@ def test_a_new_memory_does_not_open_with_an_embedder_that_is_no_good(port: Port,
 # -- what is found while it is away -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("embedded", [0, 60])
-def test_bm25_of_what_waits_is_that_of_what_is_embedded(tmp_path: Path, embedded: int) -> None:
-    embedder = Unreliable(64)
-    archive = open_archive(tmp_path, embedder)
-    steps = numbered_texts([*sentences(embedded + 60, seed=4), KEY_TEXT, "loadConfig reads kumquat.yaml", " ", "!?"])
-    fill(archive, steps[:embedded])
-    archive.queue.embed_pending()
-    embedder.away = BOTH
-    fill(archive, steps[embedded : embedded + 30])
-    Search(archive).recall("x", 100, LATER)
-    fill(archive, steps[embedded + 30 :])
-    queries = [QUERY, "load config", sentences(embedded + 60, seed=4)[-1], "nothing of the kind", ""]
-    archive.queue.catch_up()
-    assert len(archive.current()) == len(steps) - 1 and archive.journal.counts()["passages"] == embedded
-    waiting = [archive.journal.search_text(query) for query in queries]
-    embedder.away = ()
-    archive.queue.embed_pending()
-    for query, found in zip(queries, waiting, strict=True):
-        true = archive.journal.search_text(query)
-        assert [np.asarray(part).tolist() for part in found] == [np.asarray(part).tolist() for part in true], query
-    archive.close()
-
-
 def test_what_is_embedded_is_still_found_by_its_vectors_where_only_passages_fail(tmp_path: Path) -> None:
     embedder = Unreliable(64)
     archive = open_archive(tmp_path, embedder)
@@ -245,20 +222,6 @@ def test_what_is_embedded_is_still_found_by_its_vectors_where_only_passages_fail
     assert KEY_TEXT in [item.text for item in found.items]
     assert found.note.startswith("the embedder fails; 1 step waits to be embedded: hashing:64 failed on 1 texts")
     archive.close()
-
-
-def test_filters_and_what_is_shown_already_hold_for_what_waits(tmp_path: Path) -> None:
-    embedder = Unreliable(64)
-    embedder.away = BOTH
-    with open_memory(tmp_path, embedder=embedder) as memory:
-        for session in ("monday", "tuesday"):
-            memory.add(MessageStep("user", f"{KEY_TEXT} ({session})", session=session, speaker="Ann"))
-        memory.add(ActionStep("Look", tool_name="ls", tool_args={}, observation="kumquat.key"))
-        assert [item.step.session for item in memory.recall(QUERY, 300, session="tuesday").items] == ["tuesday"]
-        assert {item.step.type for item in memory.recall("kumquat", 300, tool="ls").items} == {"action"}
-        assert len(memory.recall("kumquat", 300, speaker="Ann").items) == 2
-        recalled = memory.context("kumquat", session="tuesday").recalled
-        assert [item.step.session for item in recalled.items] == ["monday"], "the rest is in the window"
 
 
 @pytest.mark.usefixtures("without_rest")

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import re
-import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from strategies import chats
 
 from tinymem import HierarchicalMemory, MemoryManager, MessageStep, keep_last_n_steps
-from tinymem.errors import InputError, MessageError
+from tinymem.errors import InputError
 from tinymem.messages.conversion import messages_from_steps
 from tinymem.messages.recognition import keys_of, name_hash
 
@@ -24,13 +20,8 @@ def lines(*texts: str) -> Chat:
     return [{"role": "user" if at % 2 == 0 else "assistant", "content": text} for at, text in enumerate(texts)]
 
 
-def call(name: str) -> dict[str, Any]:
-    asked = {"id": name, "type": "function", "function": {"name": "ls", "arguments": "{}"}}
-    return {"role": "assistant", "content": None, "tool_calls": [asked]}
 
 
-def result(name: str, text: str = "a.txt") -> dict[str, Any]:
-    return {"role": "tool", "tool_call_id": name, "content": text}
 
 
 def open_memory(path: Path, **options: Any) -> HierarchicalMemory:
@@ -60,25 +51,6 @@ def test_a_key_says_who_said_what_in_which_session_and_for_which_time() -> None:
 
 
 # -- whole histories
-
-
-@given(chats(), st.data())
-def test_a_history_in_ever_longer_versions_is_taken_in_once(chat: Chat, data: st.DataObject) -> None:
-    cuts = data.draw(st.lists(st.integers(0, len(chat)), max_size=3).map(sorted))
-    memory = MemoryManager(auto_prune_at=None)
-    for cut in (*cuts, len(chat), len(chat)):
-        added = memory.add_messages(chat[:cut], session="s", on_conflict="skip")
-    assert added == [] and messages_from_steps(memory.steps) == chat
-
-
-def test_what_was_added_in_pieces_is_recognised(tmp_path: Path) -> None:
-    history = [{"role": "system", "content": "Be brief."}, *lines("one", "two"), call("c"), result("c"), *lines("end")]
-    with open_memory(tmp_path / "m") as memory:
-        for at in range(0, len(history), 2):
-            memory.add_messages(history[at : at + 2], session="s")
-        assert memory.add_messages(history, session="s", on_conflict="skip") == []
-        new = memory.add_messages([*history, *lines("new")], session="s", on_conflict="skip")
-        assert [step.text for step in new] == ["new"] and held(memory) == [*history, *lines("new")]
 
 
 def test_a_memory_that_is_opened_again_knows_what_it_has(tmp_path: Path) -> None:
@@ -128,71 +100,11 @@ def test_a_system_prompt_that_changes_does_not_make_the_rest_new() -> None:
     assert [step.text for step in memory] == ["Today is Monday.", "a", "b", "Today is Tuesday."]
 
 
-def test_results_that_come_later_are_added_to_their_call(tmp_path: Path) -> None:
-    history = [*lines("Look."), call("c1"), result("c1"), {"role": "assistant", "content": "Done."}]
-    with open_memory(tmp_path / "m") as memory:
-        for until in (2, 2, 3, 4, 4):
-            memory.add_messages(history[:until], session="s", on_conflict="skip")
-        assert held(memory) == history
-
-
 def test_a_window_that_was_pruned_takes_nothing_in_again() -> None:
     memory = MemoryManager(prune_strategy=keep_last_n_steps(2))
     memory.add_messages(lines("a", "b", "c", "d"), on_conflict="skip")
     memory.prune()
     assert memory.add_messages(lines("a", "b", "c", "d"), on_conflict="skip") == []
-
-
-def test_what_was_forgotten_stays_away(tmp_path: Path) -> None:
-    with open_memory(tmp_path / "m") as memory:
-        first, *_ = memory.add_messages(lines("zyxqvortex", "b", "c"), session="s", on_conflict="skip")
-        memory.forget([first.id])
-        assert memory.add_messages(lines("zyxqvortex", "b", "c"), session="s", on_conflict="skip") == []
-        assert texts(memory) == ["b", "c"]
-
-
-def test_what_is_redacted_is_recognised(tmp_path: Path) -> None:
-    def hide(text: str) -> str:
-        return text.replace("sk-1", "*")
-
-    with open_memory(tmp_path / "m", redact=hide) as memory:
-        for history in (lines("the key is sk-1"), lines("the key is sk-1", "ok"), lines("the key is *", "ok")):
-            memory.add_messages(history, session="sk-1", on_conflict="skip")
-        assert texts(memory) == ["the key is *", "ok"]
-
-
-def test_its_own_blocks_are_no_part_of_a_history(tmp_path: Path) -> None:
-    with open_memory(tmp_path / "m", max_tokens=300) as memory:
-        history = lines(*(f"note {n}: crate {n * 7} stands in hall {n}" for n in range(40)))
-        memory.add_messages(history, on_conflict="skip")
-        sent = memory.context("Where is crate 21?").messages
-        assert len(sent) < len(history) and any("recalled-" in str(message["content"]) for message in sent)
-        before = len(held(memory))
-        assert memory.add_messages([*history, sent[-2]], on_conflict="skip") == []
-        assert len(held(memory)) == before
-
-
-@pytest.mark.slow
-def test_processes_and_threads_that_add_the_same_history_add_it_once(tmp_path: Path) -> None:
-    history = lines(*map(str, range(60)))
-    memories = [open_memory(tmp_path / "m") for _ in range(4)]
-    failed: list[BaseException] = []
-
-    def grow(memory: HierarchicalMemory) -> None:
-        try:
-            for until in range(1, len(history) + 1):
-                memory.add_messages(history[:until], session="s", on_conflict="skip")
-        except BaseException as error:
-            failed.append(error)
-
-    threads = [threading.Thread(target=grow, args=(memory,)) for memory in memories]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failed == [] and held(memories[0]) == history
-    for memory in memories:
-        memory.close()
 
 
 # -- mistakes
@@ -202,18 +114,3 @@ def test_processes_and_threads_that_add_the_same_history_add_it_once(tmp_path: P
 def test_another_word_is_refused(on_conflict: Any) -> None:
     with pytest.raises(InputError, match="on_conflict must be one of add, skip"):
         MemoryManager().add_messages([], on_conflict=on_conflict)
-
-
-def test_a_malformed_message_is_named_and_nothing_is_added(tmp_path: Path) -> None:
-    with open_memory(tmp_path / "m") as memory:
-        memory.add_messages(lines("a"), on_conflict="skip")
-        with pytest.raises(MessageError) as caught:
-            memory.add_messages([*lines("a", "b"), {"role": "wizard"}], on_conflict="skip")
-        assert caught.value.index == 2 and texts(memory) == ["a"]
-
-
-def test_a_step_that_is_there_is_still_refused_by_its_id() -> None:
-    memory = MemoryManager()
-    memory.add(step := MessageStep("user", "a"))
-    with pytest.raises(InputError, match="held already"):
-        memory.add(step)

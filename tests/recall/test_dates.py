@@ -146,21 +146,6 @@ def test_the_year_of_a_memory_is_that_of_its_zone() -> None:
         assert datetime.fromtimestamp(start, zone).isoformat()[:4] == year
 
 
-def test_a_memory_may_reach_to_the_end_of_time(tmp_path: Path) -> None:
-    """Whose last microseconds a float rounds up to what no datetime holds."""
-    end = datetime.max.replace(tzinfo=timezone.utc)
-    archive = open_archive(tmp_path)
-    fill(
-        archive,
-        [
-            said("The door is green.", timestamp=end),
-            said("The gate is red.", timestamp=datetime.min.replace(tzinfo=timezone.utc)),
-        ],
-    )
-    assert "green" in Search(archive).recall("Which door is green, on 5 March?", 200, end).text
-    archive.close()
-
-
 def test_a_date_without_a_year_stands_for_the_newest_years_only() -> None:
     found = named("on July 4", first=datetime(1800, 1, 1, tzinfo=UTC))
     assert [day for day, _ in found] == [f"{year}-07-04" for year in range(2025 - YEARS, 2025)]

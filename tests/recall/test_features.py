@@ -26,7 +26,7 @@ from tinymem.recall.query.identifiers import NUMBER, PATH
 from tinymem.recall.search import Search
 from tinymem.recall.snapshot import ACT, SAID, Snapshot
 from tinymem.steps.step import Step
-from tinymem.steps.types import ActionStep, FinalAnswerStep, MessageStep
+from tinymem.steps.types import ActionStep, MessageStep
 from tinymem.testing import unit_vectors
 
 EMBEDDERS: list[Embedder] = [HashingEmbedder(64), StaticEmbedder()]
@@ -249,50 +249,11 @@ def test_no_candidates_are_an_empty_matrix() -> None:
     assert features(query, nothing, catalog).shape == (0, len(NAMES))
 
 
-def test_an_embedder_of_high_cosines_tells_as_much_as_one_of_low_ones() -> None:
-    low = np.linspace(-0.1, 0.6, 40, dtype=np.float32)
-    catalog = catalog_of(unit_vectors(40, 8))
-    query = Query("Which port?", unit_vectors(1, 8), LATER)
-    columns = [
-        features(query, candidates(np.arange(40), cosine), catalog)[:, NAMES.index("cosine")]
-        for cosine in (low, (0.8 + low / 7).astype(np.float32))
-    ]
-    assert columns[0].tolist() == pytest.approx(columns[1].tolist(), abs=1e-5)
-    assert columns[0].max() == 1 and columns[0][4] == pytest.approx(0, abs=0.01)
-
-
-def test_only_a_stretch_asks_for_identifiers_and_not_for_those_that_it_shows() -> None:
-    codes = [(4 * np.array(names, "<u4")).tobytes() for names in ([1, 2, 3], [3], [1, 4])]
-    catalog = catalog_of(unit_vectors(3, 8), identifiers=codes, kind=["observation", "call", "error"])
-    found = candidates(np.arange(3), np.ones(3, np.float32))
-
-    def columns(text: str, *shown: int) -> list[list[float]]:
-        shows = 4 * np.array(shown, np.uint32)
-        query = Query(text, unit_vectors(1, 8), LATER, shows, is_stretch="\n" in text)
-        matrix = features(query, found, catalog)
-        introduces, typed_share = (matrix[:, NAMES.index(name)] for name in ("introduces", "typed_share"))
-        return [np.expm1(introduces).round(3).tolist(), (3 * typed_share).round(3).tolist()]
-
-    assert columns("Which port?") == [[0, 0, 0], [0, 0, 0]]
-    assert columns("a\nb\nc\nd") == [[3, 0, 1], [1, 3, 0]]
-    assert columns("a\nb\nc\nd", 3, 4, 9) == [[2, 0, 0], [0, 0, 0]]
-
-
 @pytest.mark.parametrize(("name", "question"), [("王丽", "昨天王丽去了哪里？"), ("김철수", "김철수가 어디에 갔어요?")])
 def test_a_speaker_is_known_by_a_name_without_spaces_around(tmp_path: Path, name: str, question: str) -> None:
     steps = [said("去了修理厂", 1, speaker=name), said("去了学校", 2, speaker="王"), said("吃饭", 3, speaker="Bob")]
     matrix, _ = matrix_of(tmp_path, steps, question, EMBEDDERS[0])
     assert matrix[:, NAMES.index("speaker")].tolist() == [1, 0, 0]
-
-
-def test_steps_without_passages_do_not_come_between_their_neighbours(tmp_path: Path) -> None:
-    steps = [said("Which colour is the kumquat?", 1), said("", 2), said("It is orange.", 3), FinalAnswerStep("Orange.")]
-    matrix, catalog = matrix_of(tmp_path, steps, "colour kumquat", EMBEDDERS[0])
-    column = dict(zip(NAMES, matrix.T, strict=True))
-    assert catalog.step.tolist() == [1, 3, 4]
-    assert column["answers"][1] == column["before_bm25"][1] == column["bm25"][0] > 0
-    assert column["milestone"].tolist() == [0, 0, 1]
-    assert column["reply"].tolist() == [0, 0, 1]
 
 
 @pytest.mark.parametrize(("question", "named"), [("Where does Mohammed live?", [1, 0]), ("Where is Monika?", [0, 0])])

@@ -16,34 +16,8 @@ from tinymem.recall.features import NAMES
 from tinymem.recall.fusion import QUESTION, ScoredCandidates, load_weights
 from tinymem.recall.query.analysis import Query
 from tinymem.recall.search import Search
-from tinymem.steps.actions import ToolCall
-from tinymem.steps.step import Step
-from tinymem.steps.types import ActionStep, FinalAnswerStep
 from tinymem.stores.filter import Filter
 from tinymem.testing import unit_vectors
-
-
-def test_steps_are_found_by_the_tools_they_call_and_by_type(tmp_path: Path) -> None:
-    archive = open_archive(tmp_path)
-    calls = (ToolCall("grep", observation="the key is here"), ToolCall("ls", observation="the key folder"))
-    steps: list[Step] = [
-        ActionStep("Look for the key.", tool_name="grep", observation="no key"),
-        ActionStep("Look for the key again.", tool_calls=calls),
-        ActionStep("The key by code.", code="key()", observation="key"),
-        said("the key, please"),
-        FinalAnswerStep("the key is found"),
-    ]
-    fill(archive, steps)
-
-    def numbers(**only: str) -> set[int]:
-        found = Search(archive).recall("the key", 2_000, LATER, only=Filter(**only)).items  # type: ignore[arg-type]
-        return {item.step.step_number or 0 for item in found}
-
-    assert numbers() == {1, 2, 3, 4, 5}
-    assert (numbers(tool="grep"), numbers(tool="ls"), numbers(tool="gre")) == ({1, 2}, {2}, set())
-    assert (numbers(type="action"), numbers(type="final_answer")) == ({1, 2, 3}, {5})
-    assert numbers(type="message", tool="grep") == numbers(type="ActionStep") == set()
-    archive.close()
 
 
 def test_filters_and_hidden_steps_hold_in_recall(tmp_path: Path) -> None:
@@ -64,15 +38,6 @@ def test_filters_and_hidden_steps_hold_in_recall(tmp_path: Path) -> None:
     minute = timedelta(minutes=1)
     assert numbers(only=Filter(START + 10 * minute, START + 12 * minute)) == [10, 11, 12]
     assert numbers(only=Filter(since=START + 59 * minute, session="s0")) == [60]
-    archive.close()
-
-
-@pytest.mark.parametrize("name", ["lone \ud800", "", "'; --"])
-def test_any_name_can_be_filtered_by(tmp_path: Path, name: str) -> None:
-    archive = open_archive(tmp_path)
-    fill(archive, [said("the key", 1, session=name, speaker=name), said("the key", 2)])
-    for only in (Filter(session=name), Filter(speaker=name)):
-        assert [item.step.step_number for item in Search(archive).recall("the key", 500, LATER, only=only).items] == [1]
     archive.close()
 
 
@@ -113,11 +78,3 @@ def test_a_better_passage_comes_first_unless_it_is_much_longer() -> None:
     assert [passage.number for passage in better] == [2, 1]
     assert better[0].score - better[1].score == pytest.approx(0.7 * weight, abs=1e-4)
     assert better[0].why() == {"cosine": pytest.approx(0.9 * weight, abs=1e-3)}
-
-
-def test_no_candidates_are_no_ranking() -> None:
-    catalog = catalog_of(unit_vectors(3))
-    empty = np.empty(0, np.int64)
-    matrix = np.zeros((0, len(NAMES)), np.float32)
-    nothing = ScoredCandidates(question(), catalog, candidates(empty, 3), empty.astype(np.int8), matrix, load_weights())
-    assert nothing.ranked(500) == []

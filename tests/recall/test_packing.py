@@ -154,13 +154,6 @@ def test_slices_of_two_parts_or_two_steps_stay_apart() -> None:
     assert len(packed([step, other], ranked([step, other]), 500).items) == 6
 
 
-def test_a_small_passage_that_fits_fills_the_gap() -> None:
-    big, small = [said(" ".join(sentences(20, seed)), seed) for seed in (1, 2)], said("The key is 4711.", 3)
-    room = TOKENS.count(big[0].text) + 60
-    recall = packed([*big, small], ranked([*big, small]), room)
-    assert {item.step.step_number for item in recall.items if item.step.step_number != 1} == {3}
-
-
 @pytest.mark.parametrize("per_day", [60, 1])
 def test_little_of_the_budget_is_left_while_passages_would_fit(per_day: int) -> None:
     memory = chat(120, per_day)

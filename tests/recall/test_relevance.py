@@ -17,7 +17,6 @@ from tinymem import HierarchicalMemory
 from tinymem.errors import InputError
 from tinymem.recall.relevance import WORTH, Signals, calibration, gate
 from tinymem.recall.render import is_own_message
-from tinymem.recall.selection.packing import UNRELATED
 
 SCORES = st.lists(st.floats(-1e6, 1e6, width=32), max_size=30)
 CHAT = ("The staging server is at 10.0.0.7.", "Lunch is at noon today.", "Grandmother sings in a choir on Sundays.")
@@ -108,25 +107,6 @@ def test_a_name_that_is_nowhere_speaks_against_what_is_asked(chat: HierarchicalM
     assert odds[0] > 0 and odds[0] - odds[1] > 1
 
 
-def test_a_small_memory_brings_back_what_is_asked_for(chat: HierarchicalMemory) -> None:
-    assert CHAT[0] in texts(chat, "Where is the staging server?")
-    assert CHAT[2] in texts(chat, "What does grandmother do on Sundays?")
-    best = max(chat.recall("Where is the staging server?").items, key=lambda item: item.relevance)
-    assert best.text == CHAT[0] and 0.1 < best.relevance < 1
-
-
-def test_a_question_about_something_else_does_not_fill_the_budget(chat: HierarchicalMemory) -> None:
-    question = "Which quarterback threw most touchdowns?"
-    for number in range(20):
-        chat.add_message(
-            "user", f"The {number} of them met on the {number + 3} to talk about soup, and then it rained."
-        )
-    found = chat.recall(question)
-    assert not found.is_relevant and found.tokens <= 120
-    assert chat.recall(question, min_relevance=0).tokens > found.tokens
-    assert {one.reason for one in chat.explain(question).left_out} == {UNRELATED}
-
-
 def test_a_block_ends_where_nothing_more_is_worth_its_tokens(chat: HierarchicalMemory) -> None:
     things = (
         "oven",
@@ -179,12 +159,3 @@ def test_k_is_the_most_that_comes_back(chat: HierarchicalMemory) -> None:
 def test_impossible_limits_are_refused(chat: HierarchicalMemory, wrong: dict[str, float]) -> None:
     with pytest.raises(InputError, match=next(iter(wrong))):
         texts(chat, "staging", **wrong)
-
-
-def test_the_same_line_many_times_comes_back_once(tmp_path: Path) -> None:
-    with HierarchicalMemory(tmp_path / "memory") as memory:
-        for number in range(60):
-            memory.add_message("user", "ERROR: the pool of connections is used up")
-            memory.add_message("assistant", f"Attempt {number} failed as well, I will wait for {number} seconds.")
-        found = texts(memory, "What error was there with the pool of connections?", max_tokens=300)
-    assert found.count("ERROR: the pool of connections is used up") == 1

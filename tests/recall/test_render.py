@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from memories import START, block_of, line_of, said
-from strategies import MODERATE, THOROUGH, steps, texts
+from strategies import THOROUGH, steps
 
 from tinymem.messages.tokens import default_counter
 from tinymem.recall.passages import passages_of
@@ -57,17 +57,6 @@ def test_a_block_has_a_header_for_each_day_and_a_line_for_each_excerpt() -> None
     )
 
 
-def test_no_excerpts_are_no_block() -> None:
-    assert block_of([], KEY) == ""
-    assert not is_block("", KEY)
-
-
-def test_the_fence_differs_by_content_and_by_key() -> None:
-    marks = {fence(one(text)) for text in ("hello", "hello ", "hello.", "Hello", "hello\nhello")}
-    assert fence(one("hello")) in marks and len(marks) == 4, "only the space at the end is not shown"
-    assert fence(block_of([excerpt(said("hello", 1))], OTHER_KEY)) != fence(one("hello"))
-
-
 @THOROUGH
 @given(st.lists(steps(), min_size=1, max_size=4), st.booleans())
 def test_a_memory_recognises_its_own_blocks_and_only_those(drawn: list[Step], padded: bool) -> None:
@@ -83,17 +72,6 @@ def test_a_memory_recognises_its_own_blocks_and_only_those(drawn: list[Step], pa
     assert not is_block(text[:-1], KEY)
     assert not is_block(text + text, KEY)
     text.encode("utf-8")
-
-
-@MODERATE
-@given(texts(200))
-def test_other_text_is_no_block(text: str) -> None:
-    assert not is_block(text, KEY)
-
-
-def test_a_block_inside_other_text_is_not_taken_for_one() -> None:
-    assert not is_block(f"I was told: {one('hello')}", KEY)
-    assert not is_block(f"{one('hello')}\n{one('there')}", KEY)
 
 
 def test_terminal_sequences_and_names_with_line_breaks_are_neutralised() -> None:

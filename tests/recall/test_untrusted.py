@@ -196,15 +196,6 @@ def test_code_that_names_nobody_stays_as_it_is() -> None:
 # -- echoes -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_block_is_found_inside_another_text() -> None:
-    first, second = (fenced("recalled", "of a test", text, KEY) for text in ("hello", f"then\n{ATTEMPTS['nested']}"))
-    text = f"I was told:\n{first} and {second}\nand {fenced('recalled', 'of a test', 'hello', OTHER_KEY)}"
-    found = own_blocks(text, KEY)
-    assert [text[start:end] for start, end in found] == [first, second]
-    assert own_blocks(text.replace("hello", "hullo"), KEY) != found
-    assert [text[start:end] for start, end in between(len(text), found)][1] == " and "
-
-
 def test_a_block_inside_a_block_is_one_block() -> None:
     inner = fenced("recalled", "of a test", "hello", KEY)
     outer = fenced("scratchpad", "of a test", f"seen: {inner}", KEY)

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -113,22 +112,6 @@ def test_a_closed_store_says_that_it_is_closed(open_store: OpenStore) -> None:
     for call in (store.count, store.clear, lambda: store.query(unit_vectors(1)[0], 1), lambda: store.delete([1])):
         with pytest.raises(ClosedError):
             call()
-
-
-@pytest.mark.slow
-def test_many_threads_can_write_and_search(store: VectorStore) -> None:
-    vectors = unit_vectors(400)
-    store.upsert([0], vectors[:1])
-
-    def work(start: int) -> None:
-        for row in range(start, start + 50, 10):
-            store.upsert(range(row, row + 10), vectors[row : row + 10])
-            assert len(store.query(vectors[row], 5)[0])
-
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(work, range(0, 400, 50)))
-    assert store.count() == 400
-    assert store.query(vectors[377], 1)[0].tolist() == [377]
 
 
 # exact
@@ -248,16 +231,6 @@ def test_chroma_refuses_a_collection_that_is_not_its_own(
         ChromaStore(tmp_path)
 
 
-def test_clearing_leaves_no_vector_in_any_file(tmp_path: Path) -> None:
-    store = ChromaStore(tmp_path)
-    vectors = unit_vectors(2_000, 8)  # past 1,000 records Chroma writes its index files
-    store.upsert(range(2_000), vectors)
-    assert any(vectors[7].tobytes() in file.read_bytes() for file in files(tmp_path))
-    store.clear()
-    assert not any(vectors[7].tobytes() in file.read_bytes() for file in files(tmp_path))
-    store.close()
-
-
 def test_clearing_spares_other_collections_in_the_folder(tmp_path: Path) -> None:
     foreign("theirs", tmp_path, {"hnsw": {"space": "l2"}})
     (tmp_path / "notes.txt").write_text("mine")
@@ -363,7 +336,3 @@ def foreign(title: str, folder: Path, configuration: Any, metadata: dict[str, An
     made = client.create_collection(title, configuration=configuration, metadata=metadata, embedding_function=None)
     made.add(ids=["1"], embeddings=unit_vectors(1))
     client.close()
-
-
-def files(folder: Path) -> list[Path]:
-    return [path for path in folder.rglob("*") if path.is_file()]

@@ -14,7 +14,6 @@ from tinymem.recall.files.lines import code_lines
 from tinymem.recall.files.notes import NoteTaker
 from tinymem.recall.files.versions import Version
 from tinymem.steps.actions import ActionStep, ToolCall
-from tinymem.steps.types import MessageStep
 
 WORDS = [f"statement number {n} of this file" for n in range(12)]
 TEXTS = st.lists(st.sampled_from(WORDS), min_size=1, max_size=8)
@@ -114,25 +113,6 @@ def since(file: FileModel, line: str) -> int | None:
     return None if note is None else note.step
 
 
-def test_a_name_that_is_replaced_in_all_places_takes_each_line_with_it_until_it_comes_back() -> None:
-    file = FileModel(WORDS[:2])
-    file.read()
-    file.replace("statement", "sentence")
-    assert file.standing() == set()
-    file.replace("sentence", "statement")
-    assert file.standing() == {*WORDS[:2]}
-    file.replace("statement", "statements")
-    file.replace("statements", "statement")
-    assert file.standing() == {*WORDS[:2]}
-
-
-def test_of_two_copies_of_a_line_one_is_left() -> None:
-    file = FileModel([WORDS[0], WORDS[1], WORDS[0]])
-    file.read()
-    file.call("Edit", {"old_string": f"{WORDS[0]}\n{WORDS[1]}", "new_string": WORDS[2]})
-    assert since(file, WORDS[0]) is None and since(file, WORDS[1]) == 2
-
-
 def test_a_whole_read_that_lacks_a_line_takes_it_away_and_one_that_has_it_brings_it_back() -> None:
     file = FileModel(WORDS[:6])
     file.read()
@@ -150,25 +130,6 @@ def test_the_result_of_another_call_changes_nothing() -> None:
     file.lines = ["the text of quite another file", "which came for this call"]
     file.read()
     assert since(file, WORDS[0]) is None
-
-
-def test_what_was_set_back_is_not_sure() -> None:
-    file = FileModel(WORDS[:6])
-    file.read()
-    file.edit(0, 1, [WORDS[8]])
-    file.call("bash", {"command": "git checkout -- ."})
-    assert since(file, WORDS[0]) is None
-    file.read(0, 2)
-    file.edit(1, 2, [WORDS[9]])
-    assert since(file, WORDS[1]) == 5
-
-
-def test_a_result_that_comes_in_a_step_of_its_own_belongs_to_its_call() -> None:
-    taker = NoteTaker()
-    made = ActionStep("", [ToolCall("Read", {"file_path": "/w/a.py"}, "c1")], step_number=1)
-    came = MessageStep("tool", f"{WORDS[0]}\n{WORDS[1]}", "c1", step_number=2)
-    notes = [*taker.notes_of(made), *taker.notes_of(came)]
-    assert [(note.step, note.path, len(note.lines)) for note in notes] == [(1, "/w/a.py", 0), (2, "/w/a.py", 8)]
 
 
 def test_more_replacements_than_are_compared_claim_nothing_that_is_not_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ import pytest
 from postgres_server import ESCAPED, PASSWORD, PostgresServer
 from wire import Wire
 
-from tinymem import ActionStep, HierarchicalMemory, Memories, MessageStep, TaskStep, ToolCall
+from tinymem import ActionStep, HierarchicalMemory, Memories, MessageStep, TaskStep
 from tinymem.archive.folders import namespaces
 from tinymem.archive.indexing.background import background
 from tinymem.errors import EmbedderMismatchError, InputError, NotAMemoryError, StorageError
@@ -127,17 +127,6 @@ def test_what_is_forgotten_does_not_come_back(open_memory: Open) -> None:
     assert memory.forget(session="s1") == 1
     assert "10.0.0.7" not in other.recall("Where is staging?", max_tokens=300).text
     assert "staging" not in [step.id for step in other.history()]
-
-
-def test_a_failure_says_what_passed_later(open_memory: Open) -> None:
-    memory, other = open_memory(), open_memory()
-    runs = [("pytest till", "Exit code 1\nthe till is locked"), ("uv run pytest till -x", "3 passed")]
-    for opened, (command, result) in zip((memory, other), runs, strict=True):
-        opened.archive([ActionStep("", [ToolCall("Bash", {"command": command}, observation=result)], session="till")])
-    mark = "[later: #2 uv run pytest till -x passed]"
-    assert mark in memory.recall("the till is locked", max_tokens=300).text
-    other.forget(2)
-    assert "later" not in memory.recall("the till is locked", max_tokens=300).text
 
 
 def test_an_add_takes_three_round_trips(open_memory: Open, wire: Wire, wired: str) -> None:

@@ -110,9 +110,7 @@ def test_tables_of_an_older_version_are_changed_only_when_asked_to(fresh: str, o
     add_next(journal, "one")
 
 
-def test_roles_allowed_by_name_in_an_older_version_stay_allowed_and_those_that_are_gone_do_not(
-    fresh: str,
-) -> None:
+def test_roles_allowed_by_name_in_an_older_version_stay_allowed_and_those_that_are_gone_do_not(fresh: str) -> None:
     kept, gone = f"Dr. O'Neil {uuid4().hex[:12]}", f"gone_{uuid4().hex[:12]}"
     place = fresh.partition("@")[2]
     with psycopg.connect(fresh, autocommit=True) as db:
