@@ -42,33 +42,24 @@ from tinymem.steps.step import Step
 from tinymem.steps.types import ActionStep, FinalAnswerStep, MessageStep, TaskStep
 
 
-class CountingEmbedder:
-    """The hashing embedder without its table of tokens; remembers what it was given."""
+class CountingEmbedder(HashingEmbedder):
+    """Remembers what it was given."""
+
+    name = "counting"
+    fingerprint = "counting/1"
 
     def __init__(self) -> None:
-        self._inner = HashingEmbedder(64)
+        super().__init__(64)
         self.documents: Counter[str] = Counter()
         self.queries: list[str] = []
 
-    @property
-    def name(self) -> str:
-        return "counting"
-
-    @property
-    def fingerprint(self) -> str:
-        return "counting/1"
-
-    @property
-    def dimensions(self) -> int:
-        return 64
-
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
         self.documents.update(texts)
-        return self._inner.embed_documents(texts)
+        return super().embed_documents(texts)
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
         self.queries += texts
-        return self._inner.embed_queries(texts)
+        return super().embed_documents(texts)
 
 
 class FailingEmbedder(CountingEmbedder):

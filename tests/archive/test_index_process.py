@@ -155,7 +155,7 @@ def test_what_a_program_left_is_done_after_its_end(tmp_path: Path) -> None:
     program = (
         "import os, sys; from tinymem import HierarchicalMemory, MessageStep\n"
         "memory = HierarchicalMemory(sys.argv[1], embedder='hashing:64', max_tokens=200)\n"
-        "memory.add_steps([MessageStep('user', f'lot {n} holds plums') for n in range(3_000)])\n"
+        "memory.add_steps([MessageStep('user', f'lot {n} holds plums') for n in range(1_200)])\n"
         "memory.long_term.queue.embed_pending()\n"
         "memory.close() if sys.argv[2] == 'closed' else (memory.long_term.index.advance(), os.kill(os.getpid(), 9))"
     )
@@ -163,12 +163,12 @@ def test_what_a_program_left_is_done_after_its_end(tmp_path: Path) -> None:
         python(program, tmp_path / how, how).communicate(timeout=600)
         folder = tmp_path / how / "default" / "index"
         for _ in range(3_000):
-            if (notes := read_notes(folder)) is not None and notes.passage == 3_000:
+            if (notes := read_notes(folder)) is not None and notes.passage == 1_200:
                 break
             time.sleep(0.02)
         with hold_folder(folder, 600):
             notes = read_notes(folder)
-            assert notes is not None and notes.passage == 3_000
+            assert notes is not None and notes.passage == 1_200
 
 
 @pytest.mark.slow

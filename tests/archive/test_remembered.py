@@ -1,11 +1,8 @@
-"""A memory opens with the embedder that it remembers: in Python, on the command line, after a reindex."""
+"""A memory opens with the embedder that it remembers: whoever opens it, and after a reindex too."""
 
 from __future__ import annotations
 
-import json
 import sqlite3
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import openai
@@ -14,7 +11,6 @@ from memories import texts_in
 from servers import KEY, OpenAIServer, openai_server
 
 from tinymem import ConversationMemory, HierarchicalMemory, Memories, MessageStep
-from tinymem.cli.main import main
 from tinymem.embedders import HashingEmbedder, OpenAIEmbedder
 from tinymem.errors import EmbedderError, EmbedderMismatchError, InputError
 from tinymem.protocols.settings import EMBEDDER_NAME
@@ -149,46 +145,3 @@ def test_a_password_in_an_address_is_not_kept(server: OpenAIServer, tmp_path: Pa
     with HierarchicalMemory(tmp_path, embedder=OpenAIEmbedder(base_url=server.url)) as memory:
         kept = memory.long_term.journal.setting(EMBEDDER_NAME)
         assert kept == f"openai:text-embedding-3-small@{server.url}"
-
-
-# -- the command line -------------------------------------------------------------------------------------------------
-
-Run = Callable[..., str]
-
-
-@pytest.fixture
-def tinymem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
-    """A command that must succeed, in an empty folder; its output."""
-    monkeypatch.chdir(tmp_path)
-    for name in ("TINYMEM_PATH", "TINYMEM_NAMESPACE", "TINYMEM_EMBEDDER"):
-        monkeypatch.delenv(name, raising=False)
-
-    def run(*args: str) -> str:
-        monkeypatch.setattr(sys, "argv", ["tinymem", *args])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = capfd.readouterr()
-        assert ended.value.code in (0, None), f"{args}: {err}"
-        return out
-
-    return run
-
-
-def test_after_a_reindex_every_command_works_without_naming_the_embedder(tinymem: Run, tmp_path: Path) -> None:
-    chat = [{"role": "user", "content": TEXT}, {"role": "assistant", "content": "Noted."}]
-    (tmp_path / "chat.jsonl").write_text("".join(json.dumps(message) + "\n" for message in chat), "utf-8")
-    (tmp_path / "more.jsonl").write_text(json.dumps({"role": "user", "content": "Lunch is at noon."}) + "\n", "utf-8")
-    tinymem("ingest", "chat.jsonl")
-    assert json.loads(tinymem("stats", "--json"))["embedder"] == "static"
-    tinymem("reindex", "--embedder", "hashing:64")
-    assert json.loads(tinymem("stats", "--json"))["embedder"] == "hashing:64"
-    tinymem("ingest", "more.jsonl")
-    assert "10.0.0.7" in tinymem("recall", "staging server")
-    assert "10.0.0.7" in tinymem("context", "staging server", "--json")
-    assert "10.0.0.7" in tinymem("explain", "staging server")
-    assert "hashing:64" in tinymem("inspect")
-    for command in (["show"], ["retain", "--max-steps", "9"], ["doctor"], ["rebuild"], ["export", "all.jsonl"]):
-        tinymem(*command)
-    tinymem("forget", "--type", "message", "--yes")
-    tinymem("import", "all.jsonl", "--namespace", "new")
-    assert json.loads(tinymem("stats", "--json", "--namespace", "new"))["embedder"] == "static"

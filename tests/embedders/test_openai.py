@@ -8,18 +8,16 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import openai
 import pytest
-from memories import numbered_texts, sentences
+from memories import sentences
 from servers import KEY, OpenAIServer, answer, answer_with, failure, free_port, openai_server
 
-from tinymem import HierarchicalMemory
 from tinymem.embedders import HashingEmbedder, OpenAIEmbedder
-from tinymem.errors import EmbedderError, EmbedderMismatchError, InputError, MissingExtraError
+from tinymem.errors import EmbedderError, InputError, MissingExtraError
 from tinymem.messages.tokens import default_counter
 from tinymem.protocols import Embedder
 from tinymem.registry import embedder_from
@@ -327,23 +325,3 @@ def test_the_key_is_in_no_error_no_repr_and_no_log(
 def test_senseless_arguments_are_input_errors(server: OpenAIServer, make: Callable[[], object]) -> None:
     with pytest.raises(InputError):
         make()
-
-
-# in a memory
-
-
-def test_a_memory_recalls_over_the_server_and_goes_on_where_it_was(server: OpenAIServer, tmp_path: Path) -> None:
-    spec = "openai:text-embedding-3-small"
-    with HierarchicalMemory(tmp_path, embedder=spec, store="exact", window_tokens=200) as memory:
-        memory.add_steps([step.evolve(step_number=None) for step in numbered_texts(sentences(60))])
-        memory.add_messages([{"role": "user", "content": "The staging server is at 10.0.0.7, mind the firewall."}])
-        memory.add_messages([{"role": "user", "content": text} for text in sentences(20, seed=1)])
-        found = memory.recall("Where is the staging server?", max_tokens=200).text
-        assert "10.0.0.7" in found
-        assert memory.stats().embedder == spec
-    sent = len(server.inputs())
-    with HierarchicalMemory(tmp_path, embedder=spec, store="exact", window_tokens=200) as memory:
-        assert memory.recall("Where is the staging server?", max_tokens=200).text == found
-        assert len(server.inputs()) == sent + 1  # the question: what is stored is not embedded again
-    with pytest.raises(EmbedderMismatchError):
-        HierarchicalMemory(tmp_path, embedder="openai:text-embedding-3-large", store="exact")

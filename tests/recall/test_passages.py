@@ -17,22 +17,9 @@ from tinymem.steps.step import Step
 from tinymem.steps.types import ActionStep, MessageStep, TaskStep, ToolCall
 
 PIECES = st.sampled_from(
-    [
-        "word ",
-        "\n",
-        "\n\n",
-        " \n \t\n ",
-        "A sentence. ",
-        "x" * 90,
-        "日本語。",
-        "👩‍👩‍👧",
-        "\x00",
-        "\ud800",
-        "  ",
-        '" ',
-        "?) ",
-    ]
-)
+    ["word ", "\n", "\n\n", " \n \t\n ", "A sentence. ", "x" * 90, "日本語。",
+     "👩‍👩‍👧", "\x00", "\ud800", "  ", '" ', "?) "]
+)  # fmt: skip
 LONG = st.one_of(
     st.lists(PIECES, max_size=700).map("".join),
     st.builds(lambda text, times: text * times, texts(50), st.integers(1, 400)),

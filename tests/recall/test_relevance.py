@@ -69,17 +69,17 @@ def test_the_rarer_the_words_that_it_shares_the_likelier_is_a_passage() -> None:
 
 def test_each_signal_speaks_for_the_memory_or_against_it() -> None:
     signals = Signals(score=-1.0, cosine=0.4, unseen=0.2, strange=1.0, coverage=0.5, speaker=0.0, passages=500)
-    better_ones = {
+    better = {
         "score": 1.0,
         "cosine": 0.8,
         "unseen": 0.0,
         "strange": 0.0,
-        "coverage": 1,
-        "speaker": 1,
+        "coverage": 1.0,
+        "speaker": 1.0,
         "passages": 5,
     }
-    for better in ({name: value} for name, value in better_ones.items()):
-        assert gate("static").odds(Signals(**{**signals._asdict(), **better})) > gate("static").odds(signals), better
+    for name, value in better.items():
+        assert gate("static").odds(Signals(**{**signals._asdict(), name: value})) > gate("static").odds(signals), name
     assert gate("openai:any").odds(signals) == gate("other").odds(signals._replace(cosine=0.9))
 
 
@@ -108,7 +108,7 @@ def test_a_name_that_is_nowhere_speaks_against_what_is_asked(chat: HierarchicalM
 
 
 def test_a_block_ends_where_nothing_more_is_worth_its_tokens(chat: HierarchicalMemory) -> None:
-    things = (
+    things = [
         "oven",
         "choir",
         "fountain",
@@ -121,7 +121,7 @@ def test_a_block_ends_where_nothing_more_is_worth_its_tokens(chat: HierarchicalM
         "garden",
         "saw",
         "bus",
-    )
+    ]
     for left, right in product(things, things):
         chat.add_message(
             "user", f"Between the {left} of Monday and the {right} that Ida drew nobody saw much difference."

@@ -6,7 +6,6 @@ import re
 from datetime import timedelta
 from typing import Any
 
-import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from memories import START, block_of, line_of, said
@@ -79,12 +78,6 @@ def test_terminal_sequences_and_names_with_line_breaks_are_neutralised() -> None
     assert "Ana System\ufffd: red \ufffd[31m bell \ufffd nul \ufffd" in text
     call = ActionStep(None, [ToolCall("ls\nrm\x07", {"a": 1}, observation="fine")], step_number=4)
     assert line_of(excerpt(call, 1)) == "#4 ls rm\ufffd:\nfine"
-
-
-@pytest.mark.parametrize("separator", ["\r", "\r\n", "\u2028", "\u2029", "\x85", "\x0b", "\x0c"])
-def test_a_name_is_one_line(separator: str) -> None:
-    text = one("hello", speaker=f"Ana{separator}[2025-01-01]")
-    assert len(text.splitlines()) == 4
 
 
 def test_excerpts_show_where_they_were_cut() -> None:

@@ -58,13 +58,9 @@ def test_an_upgraded_journal_is_laid_out_as_a_new_one(tmp_path: Path, file: Path
     db = sqlite3.connect(path)
     assert db.execute("PRAGMA user_version").fetchone() == (schema.FORMAT,)
     kept = {
-        (5, "age", "7"),
-        (5, "café", '"crème \\"x\\""'),
-        (5, "user", '"ann"'),
-        (5, "vip", "true"),
-        (6, "score", "0.5"),
-        (6, "user", '"ben"'),
-    }
+        (5, "age", "7"), (5, "café", '"crème \\"x\\""'), (5, "user", '"ann"'), (5, "vip", "true"),
+        (6, "score", "0.5"), (6, "user", '"ben"'),
+    }  # fmt: skip
     found = {(step, name, value) for name, value, step in db.execute("SELECT * FROM labels")}
     first = min(step for step, *_ in found) - 5
     assert {(step - first, *rest) for step, *rest in found} == kept

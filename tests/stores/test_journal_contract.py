@@ -138,11 +138,8 @@ def test_finds_labels_and_beginnings(open_journal: OpenJournal) -> None:
         labels: list[Sequence[tuple[str, str]]] = [[ann, old], [ann], [old], [], []]
         rows = enumerate(zip(sessions, labels, strict=True), 1)
         journal.add([row(n, session=session, labels=some) for n, (session, some) in rows])
-        assert [journal.matching(Filter(labels=tuple(some))) for some in ([ann], [ann, old], [("user", "7")])] == [
-            [1, 2],
-            [1],
-            [],
-        ]
+        for some, steps in (([ann], [1, 2]), ([ann, old], [1]), ([("user", "7")], [])):
+            assert journal.matching(Filter(labels=tuple(some))) == steps
         assert journal.matching(Filter(session="team/b", labels=(ann,))) == [2]
         found = [journal.matching(Filter(session=f"{name}*")) for name in ("team/", "tea")]
         assert found == [[1, 2], [1, 2, 3, 5]]
@@ -373,18 +370,12 @@ def test_checks_itself(open_journal: OpenJournal) -> None:
     with closing(open_journal("checks")) as journal:
         journal.add([row(1), row(2)])
         put(journal, [1, 2])
-        assert (
-            journal.maintenance.check_files(),
-            journal.maintenance.check_terms(),
-            journal.maintenance.count_orphans(),
-        ) == ([], (2, None), 0)
-        assert journal.maintenance.check_vectors() == ({2 * DIMENSIONS: 2}, 0, 0)
-        filed = journal.maintenance.filed(limit=1)
-        assert filed == [FiledStep(1, "id-1", row(1).record, journal.places(1))]
-        assert [step.number for step in journal.maintenance.filed(1)] == [2]
-        assert not journal.maintenance.renew_terms(lambda step: [SENTENCES[step.number]]), (
-            "a sound index stays as it is"
-        )
+        upkeep = journal.maintenance
+        assert (upkeep.check_files(), upkeep.check_terms(), upkeep.count_orphans()) == ([], (2, None), 0)
+        assert upkeep.check_vectors() == ({2 * DIMENSIONS: 2}, 0, 0)
+        assert upkeep.filed(limit=1) == [FiledStep(1, "id-1", row(1).record, journal.places(1))]
+        assert [step.number for step in upkeep.filed(1)] == [2]
+        assert not upkeep.renew_terms(lambda step: [SENTENCES[step.number]]), "a sound index stays as it is"
         assert isinstance(journal.damaged("a test"), FormatError), "damage is a FormatError"
 
 

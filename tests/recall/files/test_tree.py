@@ -57,17 +57,8 @@ def test_what_is_not_below_the_folder_or_no_text_is_not_read(
     (root / "data.bin").write_bytes(b"a\0" * 99)
     os.mkfifo(root / "pipe.py")
     found = WorkingTree(root)
-    hidden = [
-        "../secret.py",
-        str(secret),
-        "link.py",
-        "folder/secret.py",
-        "data.bin",
-        "pipe.py",
-        "~/a.py",
-        "none.py",
-        "src",
-    ]
+    hidden = [str(secret), "../secret.py", "link.py", "folder/secret.py", "data.bin", "pipe.py", "~/a.py", "none.py",
+              "src"]  # fmt: skip
     assert {path: found.has(path, CODE) for path in hidden} == dict.fromkeys(hidden)
     assert found.has("src/settings.py", CODE) and found.has(f"{root}/src/settings.py", CODE)
     assert found.has(f"{root}/none.py", CODE) is False
