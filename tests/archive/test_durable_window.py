@@ -314,13 +314,12 @@ def test_whatever_three_do_they_see_what_the_journal_has(
     alive: dict[str, str] = {}
     for who, deed in deeds:
         memory = memories[who]
+        simple: dict[str, Callable[[], object]] = {"k": memory.stats, "c": memory.short_term.clear}
         if deed in "am":
             steps = talk(1 if deed == "a" else 3)
             alive |= {step.id: step.text for step in memory.add_steps(steps)}
         elif deed == "p":
             reports.append(memory.short_term.prune(keep_last_n_steps(dice.randrange(4))))
-        elif deed == "k":
-            memory.stats()
         elif deed == "r" and reports:
             memory.restore(dice.choice(reports))
         elif deed == "f" and alive:
@@ -329,8 +328,8 @@ def test_whatever_three_do_they_see_what_the_journal_has(
             del alive[forgotten]
         elif deed == "s":
             memory.short_term.prune(prune_old_observations(keep_last_n=0, max_length=10))
-        elif deed == "c":
-            memory.short_term.clear()
+        elif deed in simple:
+            simple[deed]()
         elif deed == "x":
             memory.close()
             memories[who] = open_memory(folder, prune_strategy=keep_last_n_steps(6))

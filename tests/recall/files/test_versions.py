@@ -14,6 +14,7 @@ from tinymem.recall.files.lines import code_lines
 from tinymem.recall.files.notes import NoteTaker
 from tinymem.recall.files.versions import Version
 from tinymem.steps.actions import ActionStep, ToolCall
+from tinymem.steps.types import MessageStep
 
 WORDS = [f"statement number {n} of this file" for n in range(12)]
 TEXTS = st.lists(st.sampled_from(WORDS), min_size=1, max_size=8)
@@ -141,3 +142,22 @@ def test_more_replacements_than_are_compared_claim_nothing_that_is_not_so(monkey
     assert file.standing() & {"value 4 of this file", "value 5 of this file"} == set()
     file.replace("number 0", "value 0")  # in the place of one that was shown
     assert "value 0 of this file" in file.standing()
+
+
+def test_what_was_set_back_is_not_sure() -> None:
+    file = FileModel(WORDS[:6])
+    file.read()
+    file.edit(0, 1, [WORDS[8]])
+    file.call("bash", {"command": "git checkout -- ."})
+    assert since(file, WORDS[0]) is None
+    file.read(0, 2)
+    file.edit(1, 2, [WORDS[9]])
+    assert since(file, WORDS[1]) == 5
+
+
+def test_a_result_that_comes_in_a_step_of_its_own_belongs_to_its_call() -> None:
+    taker = NoteTaker()
+    made = ActionStep("", [ToolCall("Read", {"file_path": "/w/a.py"}, "c1")], step_number=1)
+    came = MessageStep("tool", f"{WORDS[0]}\n{WORDS[1]}", "c1", step_number=2)
+    notes = [*taker.notes_of(made), *taker.notes_of(came)]
+    assert [(note.step, note.path, len(note.lines)) for note in notes] == [(1, "/w/a.py", 0), (2, "/w/a.py", 8)]
