@@ -118,28 +118,6 @@ def test_what_was_forgotten_is_not_taken_in_again(tmp_path: Path) -> None:
         assert len(held(memory)) == 97
 
 
-@pytest.mark.parametrize("damage", ["{damaged\n", '{"role": "ghost", "content": "boo"}\n', '{"a": 1}\n'])
-def test_a_damaged_line_is_left_out_and_named(tmp_path: Path, damage: str) -> None:
-    file = write(tmp_path / "run.jsonl", *chat(0, 90))
-    more = "".join(json.dumps(message) + "\n" for message in chat(90, 95))
-    file.write_text(file.read_text("utf-8") + damage + more, encoding="utf-8")
-    with open_memory(tmp_path / "m") as memory:
-        (done,) = ingest_files(memory, [file])
-        assert (done.steps, done.error, done.damaged) == (95, None, ["line 91"])
-        assert held(memory) == chat(0, 95)
-
-
-def test_a_line_that_is_being_written_comes_once_it_is_whole(tmp_path: Path) -> None:
-    file = write(tmp_path / "run.jsonl", *chat(0, 90))
-    whole = file.read_text("utf-8")
-    file.write_text(whole[: whole.index("line 80") - 5], encoding="utf-8")
-    with open_memory(tmp_path / "m") as memory:
-        (done,) = ingest_files(memory, [file])
-        assert (done.steps, done.damaged) == (80, ["line 81"])
-        file.write_text(whole, encoding="utf-8")
-        assert ingest(memory, file) == [(10, 80)]
-
-
 def test_files_of_one_name_are_runs_of_their_own_wherever_they_are_named_from(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

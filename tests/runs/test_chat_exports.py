@@ -79,10 +79,6 @@ def test_an_archive_of_chats_is_read_as_it_comes_and_twice_is_once(tmp_path: Pat
     assert sessions == {"chatgpt/c-1", "claude.ai/c-2"}
 
 
-def test_subagents_of_a_trajectory_are_runs_of_their_own(tmp_path: Path) -> None:
-    assert [run.name for run in read_runs(file_of(tmp_path, ATIF))] == ["s-4", "s-4/sub"]
-
-
 def test_a_trajectory_that_is_written_says_what_it_said_when_read() -> None:
     ((session, messages, _), _) = read_trajectory(ATIF)
     steps = steps_from_messages([{k: v for k, v in m.items() if k != "timestamp"} for m in messages], session=session)

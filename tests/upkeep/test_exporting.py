@@ -183,14 +183,6 @@ def test_with_another_embedder_only_the_first_line_differs(tmp_path: Path, memor
     assert json.loads(first) == {**json.loads(text.partition("\n")[0]), **changed}
 
 
-def test_an_empty_memory_goes_there_and_back(tmp_path: Path) -> None:
-    open_memory(tmp_path / "memory").close()
-    text = exported(tmp_path / "memory")
-    assert len(text.splitlines()) == 2
-    assert take_in(tmp_path / "memory", written(tmp_path, text), namespace="copy").steps == 0
-    assert exported(tmp_path / "memory", "copy") == text
-
-
 def test_a_summary_in_the_window_goes_there_and_back(tmp_path: Path) -> None:
     with open_memory(tmp_path / "memory", prune_strategy=summarize_strategy(None, max_tokens=400)) as memory:
         for text in sentences(80):

@@ -200,12 +200,6 @@ def test_tools_are_found_among_more_steps_than_are_read_at_once(
     assert memory.forget(tool="tool0", type="action") == 5
 
 
-def test_a_dry_run_forgets_nothing(memory: HierarchicalMemory) -> None:
-    memory.add_steps([said("a", session="s"), said("b", session="t")])
-    assert memory.forget(session="s", dry_run=True) == 1
-    assert memory.stats().steps == len(memory.short_term.steps) == 2
-
-
 @pytest.mark.parametrize(
     ("what", "error"),
     [

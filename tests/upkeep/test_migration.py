@@ -131,15 +131,6 @@ def test_a_copy_that_is_killed_is_whole_or_not_there(
         HierarchicalMemory.forget_namespace(target, namespace)
 
 
-def test_what_is_there_is_not_touched(postgres: PostgresServer, tmp_path: Path, namespace: str) -> None:
-    for place in (tmp_path / "one", tmp_path / "two"):
-        filled(place, namespace, 3)
-    before = exported(tmp_path / "two", namespace, tmp_path / "file")
-    with pytest.raises(InputError, match="is in use"):
-        migrate(tmp_path / "one", tmp_path / "two")
-    assert exported(tmp_path / "two", namespace, tmp_path / "file") == before
-
-
 def test_a_target_that_somebody_has_open_stays_as_it_is(
     tmp_path: Path, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -38,13 +38,6 @@ def test_a_rebuild_counts_vectors(memory: Path) -> None:
     assert heard.calls[-1] == (STEPS, STEPS)
 
 
-def test_an_export_counts_steps(memory: Path, tmp_path: Path) -> None:
-    heard = Heard()
-    with HierarchicalMemory(memory) as opened:
-        opened.export(tmp_path / "x.jsonl", progress=heard)
-    assert heard.calls[-1] == (STEPS, STEPS)
-
-
 def test_forgetting_counts_parts(memory: Path) -> None:
     heard = Heard()
     with HierarchicalMemory(memory) as opened:

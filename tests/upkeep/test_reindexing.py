@@ -96,14 +96,6 @@ def test_another_embedder_is_an_error_that_names_the_command(folder: Path) -> No
     assert (caught.value.stored, caught.value.given) == ("hashing/crc32/64/1", "hashing/crc32/32/1")
 
 
-def test_the_embedder_in_use_has_nothing_to_do(folder: Path) -> None:
-    embedder = Watched()
-    reindex(folder, embedder, store="exact")
-    embedder.texts.clear()
-    assert reindex(folder, embedder, store="exact").embedded == 0
-    assert embedder.texts == []
-
-
 def test_where_there_is_no_memory_there_is_nothing_to_reindex(tmp_path: Path) -> None:
     with pytest.raises(NotAMemoryError):
         reindex(tmp_path / "nowhere", NEW)

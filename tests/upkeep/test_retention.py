@@ -64,14 +64,6 @@ def test_what_is_older_than_max_age_goes(tmp_path: Path) -> None:
         assert memory.retain(Retention(max_age=timedelta.max)).removed == ()
 
 
-def test_of_more_than_max_steps_equals_go_in_the_order_they_were_added_in(tmp_path: Path) -> None:
-    with open_memory(tmp_path) as memory:
-        memory.archive(days(10)[::-1])
-        assert gone(memory.retain(Retention(max_steps=7))) == [(f"day-{day}", "max_steps") for day in (9, 8, 7)]
-        assert memory.retain(Retention(max_steps=7)).removed == ()
-        assert memory.retain(Retention(max_steps=0)).kept == 0
-
-
 def test_over_max_bytes_steps_go_until_the_file_is_small_enough(tmp_path: Path) -> None:
     dice = random.Random(1)
     texts = ["".join(dice.choices("abcdefgh ", k=dice.choice([10, 400, 9_000]))) for _ in range(120)]
@@ -96,16 +88,6 @@ def test_limits_add_up_and_each_step_goes_for_one_of_them(tmp_path: Path) -> Non
         assert report.reasons == {"max_age": 3, "max_steps": 2}
         assert held(memory) == [f"day-{day}" for day in range(5, 10)]
         assert memory.retain(Retention()).removed == ()
-
-
-def test_a_dry_run_tells_what_would_go(tmp_path: Path) -> None:
-    with open_memory(tmp_path) as memory:
-        memory.archive(days(10))
-        for limits in (Retention(max_steps=6), Retention(max_bytes=0)):
-            report = memory.retain(limits, dry_run=True)
-            assert report.removed and report.kept == 10 - len(report.removed)
-            assert len(held(memory)) == 10
-            assert report.bytes_before == report.bytes_after
 
 
 def test_an_assistants_words_go_first_then_the_shortest_or_over_bytes_the_oldest(tmp_path: Path) -> None:
