@@ -32,7 +32,7 @@ from typing import Any, TextIO
 from benchmarks.answers.methods import budgets_of, label_of, made
 from benchmarks.answers.prompts import PROTOCOLS, Protocol, judge_prompt
 from benchmarks.answers.readers import Cached, reader_from
-from benchmarks.answers.score import read_answers, record_of
+from benchmarks.answers.score import key_place, read_answers, record_of
 from benchmarks.answers.table import tables
 from benchmarks.harness.data import Haystack, Method, Query, Recalled, read_haystacks
 from benchmarks.harness.documents import command_line
@@ -193,6 +193,7 @@ def _line(path: Path, haystack: Haystack, query: Query, recalled: Recalled) -> d
         "wrong": list(query.wrong),
         "tokens": TiktokenCounter().count(recalled.text),
         "evidence": evidence_share(haystack, query, recalled),
+        "place": key_place(recalled.text, query.key),
         "reference": list(query.key) or [haystack.units[haystack.places[name]].text for name in query.gold],
     }
 

@@ -1,6 +1,10 @@
 """Scores a file of answers again, from its texts alone.
 
-    python -m benchmarks.answers.score ANSWERS.jsonl [--summary OUT.summary.json]
+    python -m benchmarks.answers.score ANSWERS.jsonl [--summary OUT.summary.json] [--bare BARE.jsonl.gz]
+    python -m benchmarks.answers.score BARE.jsonl.gz --data FILE...
+
+A bare file has the answers without what is from the sets, questions, keys and contexts, so that it can be published
+whatever their licences are. With the sets it is scored like the whole one.
 
 An answer is right if every value of the key stands in it, and none that no longer holds: words in any order side by
 side, without case, punctuation, articles and the commas of numbers; number words are numbers. It is compared as text: a
@@ -11,6 +15,7 @@ which has no answer.
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import sys
@@ -22,15 +27,19 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.answers.stems import stem
-from benchmarks.harness.data import lines_of
+from benchmarks.harness.data import Query, lines_of, read_haystacks
 from benchmarks.harness.documents import command_line
 from benchmarks.harness.scoring import Row, interval, mean
 from benchmarks.harness.summary import write_summary
 from tinymem.errors import InputError
 
-__all__ = ["Agreement", "Group", "agreement", "f1", "groups", "is_refusal", "is_right", "locomo_f1", "read_answers"]
+__all__ = [
+    "Agreement", "Group", "agreement", "f1", "groups", "is_refusal", "is_right", "key_place", "locomo_f1",
+    "read_answers",
+]  # fmt: skip
 
 ADVERSARIAL = "adversarial"
+FROM_SETS = ("question", "key", "wrong", "reference", "prompt", "context")  # what a bare line lacks
 NUMBERS = "zero one two three four five six seven eight nine ten eleven twelve".split()  # noqa: SIM905
 ARTICLES = {"a", "an", "the"}
 REFUSAL = re.compile(
@@ -58,6 +67,8 @@ class Group:
         tokens: The mean tokens of a context.
         per_thousand: Right answers per 1,000 tokens of context; None without tokens.
         evidence: The mean share of the gold units that stood in the context.
+        place: Where the key stood in the contexts that had it, in the mean: 0 is their beginning, 1 their end.
+        named: The share of `keyed` whose answer has a value, one that holds or one that held before.
         refused: The share of adversarial questions that were refused; None without any.
     """
 
@@ -73,6 +84,8 @@ class Group:
     tokens: float
     per_thousand: float | None
     evidence: float
+    place: float | None
+    named: float | None
     refused: float | None
 
 
@@ -124,6 +137,23 @@ def _place_of(wanted: Sequence[str], words: Sequence[str]) -> int | None:
     return next((at for at in range(len(words) - size + 1) if sorted(words[at : at + size]) == sought), None)
 
 
+def key_place(context: str, key: Sequence[str]) -> float | None:
+    """Return where the first value of a key stands in a context, 0 to 1; None if it does not.
+
+    >>> key_place("one two three four", ["three"])
+    0.5
+    """
+    words = words_of(context)
+    place = _place_of(words_of(key[0]), words) if key else None
+    return None if place is None else place / len(words)
+
+
+def has_value(line: Line) -> bool:
+    """True if a value of the key stands in the answer, or one that held before."""
+    words = words_of(line["answer"])
+    return any(_place_of(words_of(value), words) is not None for value in (*line["key"], *line["wrong"]))
+
+
 def is_refusal(answer: str) -> bool:
     """True if the answer says that there is none."""
     return not answer.strip() or REFUSAL.search(answer.lower()) is not None
@@ -148,18 +178,33 @@ def locomo_f1(answer: str, key: str, type: str) -> float:
     return _f1(stem(answer), stem(wanted))
 
 
-def read_answers(path: Path) -> list[dict[str, Any]]:
-    """The lines of a file of answers. A last line that a kill cut off is left out. InputError names a bad line."""
+def read_answers(path: Path, data: Sequence[Path] = ()) -> list[dict[str, Any]]:
+    """The lines of a file of answers; of a bare one with what the sets say.
+
+    A last line that a kill cut off is left out. InputError names a bad line.
+    """
+    known = {file.name.removesuffix(".gz").removesuffix(".jsonl"): queries_in(file) for file in data}
     found = []
     for number, text in enumerate(lines_of(path), 1):
         if not text.endswith("\n"):
             break
         try:
             line = json.loads(text)
+            if known:
+                query = known[line["data"]][line["haystack"], line["query"]]
+                line |= {"question": query.question.text, "key": list(query.key), "wrong": list(query.wrong)}
             _checked(line)
         except (ValueError, KeyError, TypeError) as error:
             raise InputError(f"{path.name}, line {number}: not an answer: {error!r}") from error
         found.append(line)
+    return found
+
+
+def queries_in(path: Path) -> dict[tuple[str, str], Query]:
+    """The questions of a set, by haystack and query."""
+    found = {}
+    for haystack in read_haystacks(path):
+        found.update({(haystack.id, query.id): query for query in haystack.queries})
     return found
 
 
@@ -173,6 +218,7 @@ def _checked(line: Line) -> None:
         "budget",
         "tokens",
         "evidence",
+        "place",
         "answer",
         "key",
         "wrong",
@@ -224,8 +270,15 @@ def _group(data: str, method: str, budget: int, lines: Sequence[Line]) -> Group:
         tokens=tokens,
         per_thousand=1_000 * right / tokens if right is not None and tokens else None,
         evidence=mean([line["evidence"] for line in main]),
+        place=_mean_of([line["place"] for line in keyed]),
+        named=mean([has_value(line) for line in keyed]) if keyed else None,
         refused=mean(apart) if apart else None,
     )
+
+
+def _mean_of(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return mean(known) if known else None
 
 
 def _f1_of(line: Line) -> float:
@@ -260,6 +313,13 @@ def record_of(lines: Sequence[Line]) -> dict[str, Any]:
     }
 
 
+def _bare(line: Line) -> str:
+    kept = {name: value for name, value in line.items() if name not in FROM_SETS}
+    if "judge" in kept:
+        kept["judge"] = {"reader": kept["judge"]["reader"], "answer": kept["judge"]["answer"]}
+    return json.dumps(kept) + "\n"
+
+
 def main(given: Sequence[str] | None = None) -> None:
     """Score again and print the tables."""
     from benchmarks.answers.table import tables
@@ -267,10 +327,16 @@ def main(given: Sequence[str] | None = None) -> None:
     parser = command_line("benchmarks.answers.score", __doc__)
     parser.add_argument("answers", type=Path, metavar="ANSWERS.jsonl")
     parser.add_argument("--summary", type=Path, metavar="FILE", help="write the figures here")
+    parser.add_argument("--bare", type=Path, metavar="FILE", help="write the answers without what is from the sets")
+    parser.add_argument("--data", type=Path, nargs="+", default=(), metavar="FILE", help="the sets of a bare file")
     args = parser.parse_args(given)
     try:
-        record = record_of(read_answers(args.answers))
+        lines = read_answers(args.answers, args.data)
+        record = record_of(lines)
         print(tables([record]))
+        if args.bare is not None:
+            with (gzip.open if args.bare.suffix == ".gz" else open)(args.bare, "wt", encoding="utf-8") as file:
+                file.writelines(map(_bare, lines))
         if args.summary is not None:
             write_summary(args.summary, record)
     except (InputError, OSError) as error:

@@ -19,7 +19,9 @@ __all__ = ["main", "tables"]
 PROGRAM = "benchmarks.answers.table"
 HERE = Path(__file__).parents[1]
 MARKS = "<!-- answers: python -m benchmarks.answers.table --write -->", "<!-- end of answers -->"
-HEADS = ("right", "95 %", "F1", "judged", "tokens", "right per 1,000", "evidence there", "refused")
+HEADS = (
+    "right", "95 %", "F1", "judged", "tokens", "right per 1,000", "evidence there", "key at", "a value", "refused",
+)  # fmt: skip
 
 
 def tables(records: Sequence[Mapping[str, Any]]) -> str:
@@ -48,9 +50,8 @@ def _parts(record: Mapping[str, Any]) -> list[str]:
 
 def _cells(row: Mapping[str, Any]) -> list[str]:
     low_and_high = "" if row["interval"] is None else "{:.3f} to {:.3f}".format(*row["interval"])
-    shares = [_share(row[name]) for name in ("right", "f1", "judged", "evidence", "refused")]
-    right, words, judged, evidence, refused = shares
-    return [right, low_and_high, words, judged, f"{row['tokens']:.0f}", _share(row["per_thousand"]), evidence, refused]
+    before = [_share(row["right"]), low_and_high, _share(row["f1"]), _share(row["judged"]), f"{row['tokens']:.0f}"]
+    return before + [_share(row[name]) for name in ("per_thousand", "evidence", "place", "named", "refused")]
 
 
 def _share(value: float | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 from collections.abc import Iterator
@@ -98,10 +99,14 @@ def test_a_run_keeps_every_prompt_and_can_be_scored_again(
     assert figures["none"]["refused"] == 1 and figures["tinymem"]["right"] >= 5 / 6 > figures["recency"]["right"]
     assert figures["tinymem"]["per_thousand"] > figures["whole"]["per_thousand"]
     assert len({tuple(line["method"] for line in lines if line["query"] == f"q{house}") for house in range(1, 6)}) > 1
-    again = tmp_path / "again.summary.json"
-    score.main([str(out), "--summary", str(again)])
+    assert figures["whole"]["place"] > 0.5 > figures["none"]["named"] == 0  # the key's last word of each house
+    again, bare = tmp_path / "again.summary.json", tmp_path / "bare.jsonl.gz"
+    score.main([str(out), "--summary", str(again), "--bare", str(bare)])
     assert read_summary(again)["groups"] == read_summary(out)["groups"]
     assert capsys.readouterr().out.strip() in printed
+    assert "house " not in gzip.decompress(bare.read_bytes()).decode()
+    score.main([str(bare), "--data", str(data), "--summary", str(again)])
+    assert read_summary(again)["groups"] == read_summary(out)["groups"]
 
 
 def test_a_run_that_broke_off_goes_on_and_asks_nothing_twice(data: Path, server: OpenAIServer, tmp_path: Path) -> None:
