@@ -664,7 +664,7 @@ class HierarchicalMemory(StepCollection):
             min_relevance: The least `relevance` of a passage, 0 to 1; 0 leaves nothing out and fills the budget.
             without: Numbers of steps to leave out, as those that the prompt shows already.
             order: With `"relevance"`, the best excerpts stand first, those of a day together: for small models, which
-                overlook what stands in the middle.
+                may overlook what stands in the middle.
 
         >>> with HierarchicalMemory() as memory:
         ...     step = memory.add_message("user", "The staging server is at 10.0.0.7.")
