@@ -22,7 +22,7 @@ from tinymem.recall.render import between
 from tinymem.recall.search import Search
 from tinymem.registry import embedder_from
 
-__all__ = ["AS_CALLED", "METHODS", "PEERS", "RANKED", "Setup", "Tinymem", "method_from"]
+__all__ = ["AS_CALLED", "METHODS", "OURS", "PEERS", "RANKED", "Setup", "Tinymem", "method_from"]
 
 PEERS = {  # other memories: what `benchmarks.peers` installs for each, its own package first
     "chromadb": ("chromadb==1.5.9",),
@@ -36,8 +36,9 @@ PEERS = {  # other memories: what `benchmarks.peers` installs for each, its own 
 }
 AS_CALLED = "tinymem-default"  # `memory.recall(question)` and nothing else: it chooses what it spends
 RANKED = "tinymem-ranked"  # the best excerpts first
-METHODS = ("tinymem", AS_CALLED, RANKED, "recency", "bm25", "bm25-passages", "dense")
-EMBEDDING = ("tinymem", AS_CALLED, RANKED, "dense")  # those that use an embedder
+OURS = ("tinymem", AS_CALLED, RANKED)
+METHODS = (*OURS, "recency", "bm25", "bm25-passages", "dense")
+EMBEDDING = (*OURS, "dense")  # those that use an embedder
 ROLES = ("system", "user", "assistant")
 NO_UNIT = ("call", "code", "signal", "error")  # parts of a step that stand in no unit's own text
 
@@ -55,7 +56,7 @@ class Setup:
 
 def method_from(name: str, setup: Setup) -> Method:
     """The method of that name, empty. InputError if there is none."""
-    if name in ("tinymem", AS_CALLED, RANKED):
+    if name in OURS:
         return Tinymem(setup, name)
     if name == "recency":
         return Recency()
@@ -77,7 +78,7 @@ def loaded(name: str) -> Embedder:
 class Tinymem:
     """`HierarchicalMemory.recall`. Conversations go in line by line, agent runs as chat messages.
 
-    A budget is filled, unless it is asked `as_called` by somebody who gives nothing but the question.
+    A budget is filled, unless it is asked as it is called by somebody who gives nothing but the question.
     """
 
     def __init__(self, setup: Setup, name: str = "tinymem") -> None:

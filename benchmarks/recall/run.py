@@ -25,7 +25,7 @@ from typing import Any, TextIO, TypeVar
 
 from benchmarks.harness.data import Haystack, Method, claimed, read_haystacks, sha256
 from benchmarks.harness.documents import command_line
-from benchmarks.harness.methods import AS_CALLED, EMBEDDING, METHODS, Setup, method_from
+from benchmarks.harness.methods import AS_CALLED, EMBEDDING, METHODS, OURS, Setup, method_from
 from benchmarks.harness.scoring import figures, read_results, report, score
 from benchmarks.harness.summary import circumstances, figures_record, shown_adapter, write_summary
 from tinymem import HierarchicalMemory, TinymemError
@@ -63,7 +63,7 @@ class Run:
         chosen: dict[str, Any] = {"method": self.method, "budgets": list(self.budgets)}
         if self.method in EMBEDDING:
             chosen["embedder"] = shown_adapter(self.embedder)
-        if self.method in ("tinymem", AS_CALLED):
+        if self.method in OURS:
             chosen["store"] = shown_adapter(self.store)
         if self.weights is not None:
             chosen["weights"] = "cross-validated"
