@@ -20,21 +20,13 @@ from hypothesis import strategies as st
 from memories import sqlite
 from strategies import MODERATE, contents
 
-from tinymem import (
-    ActionStep,
-    ConversationMemory,
-    HierarchicalMemory,
-    Message,
-    MessageStep,
-    TaskStep,
-    ToolCall,
-    count_tokens,
-)
+from tinymem import ConversationMemory, HierarchicalMemory, Message, count_tokens
 from tinymem.archive.indexing.background import background
 from tinymem.errors import BudgetError, InputError
 from tinymem.memory.conversation.retrieve import Answer
 from tinymem.messages import problems
 from tinymem.messages.tokens import default_counter
+from tinymem.steps.types import ActionStep, MessageStep, TaskStep, ToolCall
 
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
 open_conversation = partial(ConversationMemory, embedder="hashing:64", store="exact")
@@ -106,18 +98,14 @@ def test_ids_are_short_different_and_safe_in_urls(conversation: ConversationMemo
     assert all(len(id) == 10 and id.isalnum() and id.isascii() and not set(id) & set("0OolI1") for id in ids)
 
 
-def test_an_id_that_is_taken_is_not_given_again(
-    conversation: ConversationMemory, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_taken_id_is_not_given_again(conversation: ConversationMemory, monkeypatch: pytest.MonkeyPatch) -> None:
     picks = iter("a" * 10 + "a" * 10 + "b" * 10)
     monkeypatch.setattr(secrets, "choice", lambda _: next(picks))
     assert [conversation.add_message("user", text).nanoid for text in "xy"] == ["a" * 10, "b" * 10]
     assert conversation.get("a" * 10).content == "x"
 
 
-def test_looking_up_a_message_or_the_newest_costs_the_same_however_many_there_are(
-    conversation: ConversationMemory,
-) -> None:
+def test_a_look_up_costs_the_same_however_many_there_are(conversation: ConversationMemory) -> None:
     first = talk(conversation, 10)
     asked: list[Callable[[], object]] = [
         lambda: conversation.get(first[3].nanoid),
@@ -153,6 +141,7 @@ def test_over_an_open_memory_every_message_in_it_is_one_and_it_stays_open(tmp_pa
             history = conversation.to_messages()
             assert texts(history) == ["Go on.", "Observation: plums", "Done."] and problems(history) == []
             assert {item.step.type for item in conversation.search("Count.", min_relevance=0).items} == {"message"}
+        assert repr(conversation) == f"<ConversationMemory over {memory!r}>"
         assert memory.get(added.nanoid).text == "Done."  # open still
         assert added.nanoid not in {step.id for step in memory.steps}
 
@@ -263,9 +252,7 @@ def test_where_the_newest_fits_in_no_form_a_budget_error_says_what_it_takes(conv
     st.lists(st.integers(1, 200), min_size=1, max_size=4),
     st.booleans(),
 )
-def test_a_history_is_valid_and_never_over_its_tokens(
-    said: list[tuple[str, Any]], budgets: list[int], ids: bool
-) -> None:
+def test_a_history_is_valid_within_its_tokens(said: list[tuple[str, Any]], budgets: list[int], ids: bool) -> None:
     with tempfile.TemporaryDirectory() as folder, open_conversation(folder) as conversation:
         added = [conversation.add_message(role, content) for role, content in said]
         assert list(conversation) == [conversation.get(message.nanoid) for message in added] == added

@@ -110,6 +110,12 @@ def test_an_add_does_not_wait_while_another_thread_embeds_or_searches(
     assert "Something else." in memory.recall("Something else").text
 
 
+def test_an_add_does_not_wait_for_a_flush(memory: HierarchicalMemory, gated: Gated) -> None:
+    with gated.waiting("documents", lambda: memory.flush() or "done") as done:  # type: ignore[func-returns-value]
+        in_a_thread(lambda: memory.add(MessageStep("user", "Something else.")))
+    assert done == ["done"]
+
+
 @pytest.mark.parametrize("name", READING)
 @pytest.mark.parametrize("kind", ["documents", "queries", "packing"])
 def test_what_is_forgotten_while_a_question_is_embedded_or_searched_for_does_not_come_back(
@@ -152,10 +158,7 @@ def test_a_memory_may_be_closed_while_a_question_is_embedded(memory: Hierarchica
 
 @pytest.mark.parametrize(
     "forget",
-    [
-        lambda memory: memory.forget("fact"),
-        lambda memory: len(memory.retain(Retention(max_steps=0)).removed),
-    ],
+    [lambda memory: memory.forget("fact"), lambda memory: len(memory.retain(Retention(max_steps=0)).removed)],
     ids=["forget", "retain"],
 )
 def test_an_add_does_not_wait_while_the_index_forgets(

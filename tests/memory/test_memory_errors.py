@@ -9,21 +9,12 @@ from typing import Any
 
 import pytest
 
-from tinymem import (
-    ActionStep,
-    AgentMemory,
-    ConversationMemory,
-    HierarchicalMemory,
-    Memories,
-    Message,
-    MessageStep,
-    TaskStep,
-    WorkingMemory,
-    keep_last_n_steps,
-)
+from tinymem import AgentMemory, ConversationMemory, HierarchicalMemory, Memories, Message, WorkingMemory
 from tinymem.errors import BudgetError, ClosedError, FormatError, InputError, StepError
 from tinymem.memory import Shares
+from tinymem.steps.types import ActionStep, MessageStep, TaskStep
 from tinymem.stores import ExactStore
+from tinymem.window.strategies import keep_last_n_steps
 
 Call = Callable[[Any, Any], object]  # of what is asked, with a bad value
 Table = list[tuple[Call, list[Any], str]]  # a call, bad values, and words of the error
@@ -270,25 +261,13 @@ OPTIONS: list[tuple[Callable[..., object], dict[str, Any], str, list[Any], str]]
     (Memories, {"path": "m"}, "store", ["chrma"], "did you mean 'chroma'"),
     (Memories, {"path": "m"}, "summarizer", ["nobody"], "no summarizer"),
     (WorkingMemory, {}, "max_tokens", [0], "max_tokens"),
-    (
-        WorkingMemory,
-        {},
-        "renderer",
-        [3, "{thought}"],
-        "a template with `render` or None, not",
-    ),
+    (WorkingMemory, {}, "renderer", [3, "{thought}"], "a template with `render` or None, not"),
     (WorkingMemory, {}, "counter", ["no-such-encoding"], "no-such-encoding"),
     (WorkingMemory, {}, "system_prompt", [3], "system_prompt"),
     (WorkingMemory, {}, "task_description", [" ", 3], "task_description"),
     (AgentMemory, {}, "on_change", ["dump"], "on_change"),
     (AgentMemory, {}, "counter", ["no-such-encoding"], "no-such-encoding"),
-    (
-        AgentMemory,
-        {},
-        "variables",
-        [["rows"]],
-        "variables must be a mapping of names to values, not a list",
-    ),
+    (AgentMemory, {}, "variables", [["rows"]], "variables must be a mapping of names to values, not a list"),
     (AgentMemory, {}, "variables", [{"a b": 1}], "name must be a Python identifier"),
     (AgentMemory, {}, "variables", [{"store": 1}], "the name 'store' is taken"),
     (AgentMemory, {}, "variables", [{3: 1}], "name must be a string, not int"),
@@ -319,7 +298,7 @@ def test_an_option_is_refused_before_anything_is_made(
 def test_closed_memories_say_so_and_close_twice(memory: HierarchicalMemory, conversation: ConversationMemory) -> None:
     report = memory.short_term.prune(keep_last_n_steps(0))
     task, history, (search, read) = WorkingMemory(task_description="x", memory=memory), memory.history(), memory.tools()
-    added = task.add({"thought": "x"})
+    added, task_id = task.add({"thought": "x"}), task.task_id
     memory.close()
     memory.close()
     calls: list[Callable[[], object]] = [
@@ -348,6 +327,6 @@ def test_closed_memories_say_so_and_close_twice(memory: HierarchicalMemory, conv
     for call in calls:
         with pytest.raises(ClosedError, match="closed"):
             call()
-    assert task.steps == (added,)
+    assert (task.steps, task.task_id) == ((added,), task_id)
     assert conversation.tool(nanoid="old").startswith("Past messages cannot be read")
     assert search.call(query="x") == read.call(id="#1") and search.call(query="x").startswith("The memory cannot be")

@@ -20,26 +20,15 @@ from rich.cells import cell_len
 from rich.console import Console
 from strategies import MODERATE, histories, steps
 
-from tinymem import (
-    ActionStep,
-    HierarchicalMemory,
-    MemoryManager,
-    MessageStep,
-    Step,
-    SystemPromptStep,
-    TaskStep,
-    ToolCall,
-    count_tokens,
-    debug_memory,
-    no_pruning,
-    prune_old_observations,
-)
+from tinymem import AdaptiveMemoryManager, HierarchicalMemory, MemoryManager, count_tokens, debug_memory
 from tinymem.embedders import HashingEmbedder
 from tinymem.errors import ClosedError, InputError
 from tinymem.memory import draw_memory
 from tinymem.memory.inspection.report import BAR
 from tinymem.messages.tokens import PER_REPLY
 from tinymem.protocols import Vectors
+from tinymem.steps.types import ActionStep, MessageStep, Step, SystemPromptStep, TaskStep, ToolCall
+from tinymem.window.strategies import no_pruning, prune_old_observations
 
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
 
@@ -130,6 +119,12 @@ def test_every_step_of_a_window_is_in_one_tier_and_in_the_list(held: list[Step])
     assert [step.tokens for step in report.listed] == [count_tokens(step.to_messages()) - PER_REPLY for step in memory]
     assert sum(tier.steps for tier in report.tiers) == len(memory) == len(report.listed)
     assert (report.stats, report.path, report.episodes) == (None, None, ())
+
+
+def test_an_adaptive_window_is_counted_as_it_counts_itself() -> None:
+    memory = AdaptiveMemoryManager(200, "Be brief.", steps=chatter(40))
+    report = debug_memory(memory)
+    assert report.kind == "AdaptiveMemoryManager" and report.tokens == memory.tokens <= 200
 
 
 def test_sessions_and_episodes_have_their_numbers_and_the_newest_are_shown(memory: HierarchicalMemory) -> None:

@@ -15,21 +15,13 @@ from hypothesis import strategies as st
 from memories import python
 from strategies import MODERATE, texts
 
-from tinymem import (
-    AgentMemory,
-    FinalAnswerStep,
-    HierarchicalMemory,
-    MessageStep,
-    ScratchpadStep,
-    Step,
-    TaskStep,
-    keep_last_n_steps,
-)
+from tinymem import AgentMemory, HierarchicalMemory, keep_last_n_steps
 from tinymem.errors import InputError
 from tinymem.memory import Shares
 from tinymem.memory.scratchpad import KeptScratchpad
 from tinymem.messages.tokens import EstimatingCounter, default_counter
 from tinymem.recall import Excerpt
+from tinymem.steps.types import FinalAnswerStep, MessageStep, ScratchpadStep, Step, TaskStep
 
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
 HEADINGS = ["## Working Memory", "### Stored Values", "### Observations", "### Failed Approaches (avoid these)"]
@@ -84,6 +76,12 @@ def test_what_it_starts_with_is_copied_and_in_effect_like_what_is_noted_later() 
     assert memory.observations == ["It is CSV.", "It has a header."]
     assert memory.failed_approaches == ["Guessing.", "Guessing again."]
     assert (values, seen, failed) == ({"ﬁle": 1}, ["It is CSV."], ("Guessing.",))
+
+
+def test_names_of_the_memory_win_over_variables_that_were_put_in_directly() -> None:
+    memory = AgentMemory()
+    memory.variables["store"] = 3
+    assert memory.to_namespace()["store"] == memory.store
 
 
 # -- as text
@@ -178,9 +176,7 @@ def test_a_text_too_long_for_the_budget_is_cut_not_dropped() -> None:
 # -- bounds
 
 
-def test_the_oldest_notes_of_a_memory_are_archived_and_recalled(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_oldest_notes_are_archived_and_recalled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tinymem.memory.scratchpad.MOST_NOTES", 2)
     with open_memory(tmp_path) as memory:
         memory.scratchpad.observe("The staging server is at 10.0.0.7.")

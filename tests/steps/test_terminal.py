@@ -7,6 +7,7 @@ import sys
 import unicodedata
 from itertools import chain
 
+import pytest
 from hostile import OBEYED
 from hypothesis import given
 from hypothesis import strategies as st
@@ -33,6 +34,11 @@ def test_safe_text_has_nothing_that_a_terminal_obeys_and_keeps_its_length(text: 
     shown = safe(text)
     assert not OBEYED.search(shown)
     assert len(shown) == len(text) and safe(shown) == shown
+
+
+@pytest.mark.parametrize("character", [chr(code) for code in range(0xA0) if not 32 <= code < 127])
+def test_no_control_character_is_left(character: str) -> None:
+    assert safe(f"a{character}b") in ("a b", "a\ufffdb")
 
 
 def test_what_turns_the_reading_direction_is_replaced_but_right_to_left_letters_stay() -> None:
