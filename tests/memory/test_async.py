@@ -19,18 +19,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from memories import python
 
-from tinymem import (
-    AsyncHierarchicalMemory,
-    AsyncMemories,
-    Callbacks,
-    Context,
-    HierarchicalMemory,
-    Memories,
-    MessageStep,
-    Recall,
-    Step,
-)
+from tinymem import AsyncHierarchicalMemory, AsyncMemories, Callbacks, Context, HierarchicalMemory, Memories, Recall
 from tinymem.errors import ClosedError, InputError, NotAMemoryError, StorageError
+from tinymem.steps.types import MessageStep, Step
 
 OPTIONS: dict[str, Any] = {"embedder": "hashing:64", "store": "exact"}
 METHODS_HERE = {"steps", "tokens", "system_prompt", "action_count", "scratchpad"}  # properties without await
@@ -437,9 +428,7 @@ asyncio.run(memory.close())
 @settings(max_examples=25)
 @given(st.lists(st.tuples(st.sampled_from(["add", "read"]), st.booleans()), max_size=12), st.randoms())
 @awaited
-async def test_what_is_cancelled_is_there_whole_or_not_at_all_and_in_order(
-    work: list[tuple[str, bool]], random: Any
-) -> None:
+async def test_what_is_cancelled_is_there_whole_or_not_at_all(work: list[tuple[str, bool]], random: Any) -> None:
     async with open_memory() as memory:
         tasks: list[asyncio.Task[Any]] = []
         for at, (kind, _) in enumerate(work):

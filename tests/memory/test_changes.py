@@ -79,9 +79,7 @@ def test_a_step_that_is_opened_is_shown_as_it_was_with_a_note(memory: Hierarchic
     assert "changed" not in memory.open(change.id) and memory.get(1).text.count(OLD) == 1
 
 
-def test_a_line_that_a_later_read_lacks_is_marked_and_one_that_comes_back_is_not(
-    memory: HierarchicalMemory,
-) -> None:
+def test_a_line_that_a_later_read_lacks_is_marked_and_one_that_comes_back_is_not(memory: HierarchicalMemory) -> None:
     memory.archive([read(LINES[0], *LINES[2:])])
     assert "[changed since, see #2]" in memory.recall(ASKED, 300).text
     memory.archive([edit(LINES[0], f"{LINES[0]}\n{OLD}")])
@@ -102,9 +100,7 @@ def test_an_edit_that_failed_or_is_not_done_changes_nothing(memory: Hierarchical
     assert OLD in shown(memory)
 
 
-def test_a_file_that_something_else_may_have_changed_is_as_of_the_step_that_shows_it(
-    memory: HierarchicalMemory,
-) -> None:
+def test_a_file_that_others_may_have_changed_is_as_of_a_step(memory: HierarchicalMemory) -> None:
     assert "as of" not in memory.recall(ASKED, 300).text
     memory.archive([act("bash", command="npm run format")])
     found = memory.recall(ASKED, 300)

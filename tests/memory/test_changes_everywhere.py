@@ -9,18 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tinymem import (
-    ActionStep,
-    FinalAnswerStep,
-    HierarchicalMemory,
-    MemoryManager,
-    MessageStep,
-    ToolCall,
-    semantic_pruning,
-)
+from tinymem import HierarchicalMemory, MemoryManager, semantic_pruning
 from tinymem.cli.inspector.view import View
 from tinymem.memory.context.context import Shares
 from tinymem.runs.hooks.answers import Answers, Asked
+from tinymem.steps.types import ActionStep, FinalAnswerStep, MessageStep, ToolCall
 from tinymem.upkeep import export_memory, import_memory
 
 open_memory = partial(HierarchicalMemory, store="exact", embedder="hashing:64")
@@ -115,9 +108,7 @@ def test_a_summary_that_quotes_a_line_that_is_gone_says_so(memory: HierarchicalM
     assert "<episodes-" in said and OLD in said
 
 
-def test_the_numbers_of_a_memory_have_its_stale_lines_and_a_step_says_which_one_changed_it(
-    memory: HierarchicalMemory,
-) -> None:
+def test_stats_and_steps_name_stale_lines(memory: HierarchicalMemory) -> None:
     assert memory.stats().stale_lines == 1
     for number in (1, 3):
         links = View(memory).step(number)["links"]

@@ -12,22 +12,12 @@ from typing import Any
 import pytest
 from strategies import WORDS
 
-from tinymem import (
-    ActionStep,
-    Context,
-    HierarchicalMemory,
-    MessageStep,
-    Step,
-    SystemPromptStep,
-    TaskStep,
-    ToolCall,
-    count_tokens,
-    prune_old_observations,
-)
+from tinymem import Context, HierarchicalMemory, count_tokens, prune_old_observations
 from tinymem.errors import BudgetError
 from tinymem.memory.context.context import NOTE
 from tinymem.recall.render import is_block
 from tinymem.steps.step import Message
+from tinymem.steps.types import ActionStep, MessageStep, Step, SystemPromptStep, TaskStep, ToolCall
 
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
 FRUIT = ["apple", "banana", "cherry", "damson", "elder", "fig", "grape", "hazel"]

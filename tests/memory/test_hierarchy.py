@@ -17,25 +17,11 @@ from typing import Any
 import pytest
 from memories import count_in, texts_in
 
-from tinymem import (
-    ActionStep,
-    Callbacks,
-    HierarchicalMemory,
-    MemoryManager,
-    MessageStep,
-    PruneStrategy,
-    Step,
-    TaskStep,
-    keep_last_n_steps,
-    no_pruning,
-    prune_old_observations,
-)
-from tinymem.errors import (
-    InputError,
-    MessageError,
-    PruneError,
-)
+from tinymem import Callbacks, HierarchicalMemory, MemoryManager
+from tinymem.errors import InputError, MessageError, PruneError
 from tinymem.messages import problems
+from tinymem.steps.types import ActionStep, MessageStep, Step, TaskStep
+from tinymem.window.strategies import PruneStrategy, keep_last_n_steps, no_pruning, prune_old_observations
 
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
 FRUIT = ["plums", "pears", "figs"]

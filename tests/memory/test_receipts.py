@@ -110,9 +110,7 @@ def test_where_people_look_nothing_is_counted() -> None:
         ("Hello.", QUESTION, "PK-70812", "user"),
     ],
 )
-def test_what_the_agent_may_have_from_elsewhere_or_others_say_is_no_use(
-    before: str, query: str, words: str, role: str
-) -> None:
+def test_what_the_agent_has_from_elsewhere_is_no_use(before: str, query: str, words: str, role: str) -> None:
     with open_memory() as memory:
         memory.archive([FACT])
         said(memory, before, "user")

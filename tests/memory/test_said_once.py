@@ -30,9 +30,7 @@ def oks() -> list[Step]:
 
 
 @pytest.mark.parametrize("budget", [128, 512, 4_096])
-def test_agreement_takes_a_line_for_each_wording_whatever_the_budget(
-    tmp_path: Path, oks: list[Step], budget: int
-) -> None:
+def test_agreement_takes_a_line_for_each_wording(tmp_path: Path, oks: list[Step], budget: int) -> None:
     with HierarchicalMemory(tmp_path) as memory:
         memory.add_steps(oks)
         recalled = memory.recall("What is the alarm code?", budget, min_relevance=0)

@@ -13,20 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import THOROUGH, WORDS, Words, histories
 
-from tinymem import (
-    ActionStep,
-    AdaptiveMemoryManager,
-    MessageStep,
-    Step,
-    SystemPromptStep,
-    TaskStep,
-    ToolCall,
-    count_tokens,
-    no_pruning,
-)
+from tinymem import AdaptiveMemoryManager, count_tokens, no_pruning
 from tinymem.errors import BudgetError, MessageError
 from tinymem.messages import groups, problems, repair
 from tinymem.steps.step import Style
+from tinymem.steps.types import ActionStep, MessageStep, Step, SystemPromptStep, TaskStep, ToolCall
 from tinymem.window import PruneReport
 
 STYLES: tuple[Style, ...] = ("tools", "observation")
@@ -123,18 +114,14 @@ def told(steps: Sequence[Step], max_tokens: int, low: float, style: Style) -> It
 
 @THOROUGH
 @given(histories(), BUDGETS, st.floats(0, 1), st.sampled_from(STYLES))
-def test_it_is_never_over_its_tokens_and_what_it_sends_is_valid(
-    steps: list[Step], max_tokens: int, low: float, style: Style
-) -> None:
+def test_it_is_never_over_its_tokens_and_valid(steps: list[Step], max_tokens: int, low: float, style: Style) -> None:
     for history in told(steps, max_tokens, low, style):
         check(history.memory)
 
 
 @THOROUGH
 @given(histories(), BUDGETS, st.floats(0, 1), st.sampled_from(STYLES))
-def test_groups_stay_whole_in_order_and_nothing_is_lost(
-    steps: list[Step], max_tokens: int, low: float, style: Style
-) -> None:
+def test_groups_stay_whole_and_nothing_is_lost(steps: list[Step], max_tokens: int, low: float, style: Style) -> None:
     for history in told(steps, max_tokens, low, style):
         given, window = history.given, history.memory.steps
         whole = {step.id: step for step in given}
@@ -152,9 +139,7 @@ def test_groups_stay_whole_in_order_and_nothing_is_lost(
 
 @THOROUGH
 @given(histories(), BUDGETS, st.sampled_from(STYLES))
-def test_system_prompt_task_pinned_steps_and_the_newest_group_stay(
-    steps: list[Step], max_tokens: int, style: Style
-) -> None:
+def test_what_must_stay_and_the_newest_group_stay(steps: list[Step], max_tokens: int, style: Style) -> None:
     for history in told(steps, max_tokens, 2 / 3, style):
         held = {step.id for step in history.memory}
         must = {step.id for step in history.given if step.pinned}

@@ -16,15 +16,7 @@ from hypothesis import strategies as st
 from strategies import MODERATE, histories, prune_strategies, summary_strategies
 
 from tinymem.errors import BudgetError, InputError
-from tinymem.steps.types import (
-    CARRY_OUT,
-    ActionStep,
-    MessageStep,
-    PlanningStep,
-    Step,
-    SystemPromptStep,
-    TaskStep,
-)
+from tinymem.steps.types import CARRY_OUT, ActionStep, MessageStep, PlanningStep, Step, SystemPromptStep, TaskStep
 from tinymem.window.manager import MemoryManager, PruneReport
 from tinymem.window.strategies import PruneStrategy, keep_last_n_steps, token_budget
 

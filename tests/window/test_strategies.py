@@ -140,9 +140,7 @@ def test_never_more_than_n_other_steps_stay_but_the_newest_group(steps: list[Ste
 
 @THOROUGH
 @given(histories(), st.integers(0, 8), st.integers(0, 8), st.booleans())
-def test_with_a_low_water_mark_the_window_falls_to_it_only_when_it_has_grown_over_n(
-    steps: list[Step], n: int, low: int, all_tasks: bool
-) -> None:
+def test_over_n_the_window_falls_to_the_low_water_mark(steps: list[Step], n: int, low: int, all_tasks: bool) -> None:
     low = min(low, n)
     strategy = (keep_last_n_steps if all_tasks else keep_system_and_recent)(n, low_water=low)
     fixed = {step.id for step in critical(steps, "all" if all_tasks else "current")}

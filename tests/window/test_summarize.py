@@ -15,22 +15,10 @@ from hypothesis import strategies as st
 from memories import texts_in
 from strategies import THOROUGH, WORDS, histories, summary_strategies
 
-from tinymem import (
-    ActionStep,
-    HierarchicalMemory,
-    MemoryManager,
-    MessageStep,
-    Step,
-    SummaryStep,
-    SystemPromptStep,
-    TaskStep,
-    ToolCall,
-    count_tokens,
-    no_pruning,
-    summarize_strategy,
-)
+from tinymem import HierarchicalMemory, MemoryManager, count_tokens, no_pruning, summarize_strategy
 from tinymem.errors import BudgetError
 from tinymem.messages import groups, messages_from_steps
+from tinymem.steps.types import ActionStep, MessageStep, Step, SummaryStep, SystemPromptStep, TaskStep, ToolCall
 from tinymem.summarizers.writing import unfenced
 from tinymem.window.outcome import Outcomes, check_window
 from tinymem.window.strategies import PruneStrategy
@@ -90,9 +78,7 @@ class Fixed:
 
 @THOROUGH
 @given(histories(max_chunks=24), summary_strategies())
-def test_what_left_is_covered_by_one_summary_in_the_place_of_the_last(
-    steps: list[Step], strategy: PruneStrategy
-) -> None:
+def test_what_left_is_covered_by_one_summary(steps: list[Step], strategy: PruneStrategy) -> None:
     steps = numbered(steps)
     after = pruned(strategy, steps)
     check_window(steps, after)
@@ -116,9 +102,7 @@ def test_what_left_is_covered_by_one_summary_in_the_place_of_the_last(
     st.integers(0, 300),
     st.sampled_from(["auto", "tools", "observation"]),
 )
-def test_no_window_is_over_its_budget_nor_a_summary_over_its_own(
-    steps: list[Step], high: int, share: int, style: Any
-) -> None:
+def test_no_window_nor_summary_is_over_its_budget(steps: list[Step], high: int, share: int, style: Any) -> None:
     low = min(high, max(share, high // 2))
     strategy = summarize_strategy(
         max_tokens=high, summary_tokens=min(share, low), low_water=low, counter=WORDS, style=style
@@ -229,9 +213,7 @@ def test_an_earlier_summary_is_given_to_the_summarizer_without_its_fence() -> No
 
 
 @pytest.mark.parametrize("answer", [RuntimeError("no idea"), None, 5])
-def test_when_the_summarizer_fails_lines_are_picked_with_a_warning(
-    answer: Any, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_when_the_summarizer_fails_lines_are_picked(answer: Any, caplog: pytest.LogCaptureFixture) -> None:
     steps = numbered(remarks(30))
     failed, picked = (summarize_strategy(by, max_tokens=400)(steps) for by in (Fixed(answer), "extractive"))
     assert summaries(failed)[0].text == summaries(picked)[0].text
@@ -269,9 +251,7 @@ def over(covers: str, id: str, number: int) -> SummaryStep:
         ([over("a z", "a", 1), over("task", "new", 7)], "a|call ok b c"),
     ],
 )
-def test_a_summary_that_names_other_steps_than_were_removed_covers_those_that_were(
-    after: list[Step], covers: str
-) -> None:
+def test_a_summary_covers_what_was_removed_whatever_it_names(after: list[Step], covers: str) -> None:
     found = summaries(Outcomes()(WINDOW, [WINDOW[0], *after, WINDOW[5]], no_pruning()))
     assert "|".join(" ".join(summary.covers) for summary in found) == covers
     for summary in found:

@@ -7,23 +7,18 @@ from typing import Any
 
 import pytest
 
-from tinymem import (
-    ActionStep,
-    AdaptiveMemoryManager,
-    MemoryManager,
-    MessageStep,
-    Step,
-    TaskStep,
+from tinymem import AdaptiveMemoryManager, MemoryManager, semantic_pruning, summarize_strategy
+from tinymem.errors import BudgetError, FormatError, InputError, MessageError, StepError
+from tinymem.steps.types import ActionStep, MessageStep, Step, TaskStep
+from tinymem.window.strategies import (
     compose,
+    critical,
     keep_last_n_steps,
+    keep_system_and_recent,
     no_pruning,
     prune_old_observations,
-    semantic_pruning,
-    summarize_strategy,
     token_budget,
 )
-from tinymem.errors import BudgetError, FormatError, InputError, MessageError, StepError
-from tinymem.window.strategies import critical, keep_system_and_recent
 
 NAN = float("nan")
 NO_NUMBER = [-1, True, 1.5, "3"]
