@@ -155,8 +155,8 @@ async def test_it_may_be_opened_by_await_and_must_be_opened(tmp_path: Path) -> N
     with pytest.raises(ClosedError, match="use `async with`"):
         await memory.stats()
     assert await memory is memory
-    await memory.add(said("Hello."))
-    await memory.close()
+    async with memory:
+        await memory.add(said("Hello."))
     with pytest.raises(ClosedError, match="open it again"):
         await memory.stats()
     await memory.close()

@@ -16,7 +16,7 @@ from zlib import crc32
 import pytest
 from memories import texts_in
 
-from tinymem import ActionStep, HierarchicalMemory, ToolCall
+from tinymem import ActionStep, HierarchicalMemory, MessageStep, ToolCall
 from tinymem.errors import InputError
 from tinymem.messages.tokens import counter_from
 from tinymem.upkeep import export_memory, import_memory, rebuild
@@ -108,6 +108,17 @@ def test_a_file_that_others_may_have_changed_is_as_of_a_step(memory: Hierarchica
     assert {item.as_of for item in found if OLD in item.text} == {1}
     memory.archive([read(*LINES)])
     assert "as of" not in memory.recall(ASKED, 300).text
+
+
+def test_a_result_that_comes_later_belongs_to_its_call(tmp_path: Path) -> None:
+    with open_memory(tmp_path) as memory:
+        memory.add(ActionStep("", [ToolCall("Read", {"file_path": FILE}, "c1")]))
+        memory.add(MessageStep("tool", "\n".join(LINES), "c1"))
+        memory.add(ActionStep("", [ToolCall("Edit", {"file_path": FILE, "old_string": OLD, "new_string": NEW}, "c2")]))
+    with open_memory(tmp_path) as memory:
+        assert "changed" not in memory.recall(ASKED, 300).text
+        memory.add(MessageStep("tool", "The file was updated.", "c2"))
+        assert "[changed by #4]" in shown(memory, step=2)
 
 
 def bash(command: str, result: str) -> ActionStep:
