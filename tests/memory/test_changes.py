@@ -63,6 +63,11 @@ def test_a_line_that_an_edit_took_away_is_left_out_and_a_mark_says_by_which_step
     assert {mark for item in found for _, _, mark in item.gone} == {"changed by #2"}
 
 
+def test_lines_of_which_a_part_was_replaced_in_all_places_are_left_out(memory: HierarchicalMemory) -> None:
+    memory.archive([act("Edit", old_string="QUARANTINE_B", new_string="ISOLATION_B", replace_all=True)])
+    assert shown(memory) == f"1\t{LINES[0]}\n[changed by #2]\n3\t{LINES[2]}\n4\t{LINES[3]}"
+
+
 @pytest.mark.parametrize("nested", [False, True])
 def test_lines_in_a_result_of_json_are_lines_too(tmp_path: Path, nested: bool) -> None:
     result = json.dumps({"path": FILE, "content": "\n".join(LINES)})
