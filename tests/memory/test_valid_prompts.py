@@ -78,8 +78,7 @@ def test_every_prompt_is_valid_and_within_its_budget(format: str, maker: str) ->
                     try:
                         prompt = built(memory, maker, history, format, budget)
                     except BudgetError as error:
-                        assert error.needed == sum(error.parts.values()) and error.budget <= budget
-                        assert error.needed > error.budget or is_fitted
+                        assert sum(error.parts.values()) == error.needed > error.budget <= budget
                     else:
                         check(prompt, history, format, is_fitted, budget)
                 for text in data.draw(st.lists(texts(200), max_size=2)):

@@ -113,8 +113,9 @@ def _choose_groups(
         window = with_request(window, room)
         return _choose_groups(window, budget, shares, whole, moves_in_jumps)
     if window.given is not None and window.groups and not choice.newest:
-        needed = least(window.groups[-1], window.sending).tokens
-        raise BudgetError(cost + needed, budget, {"reply, system prompt and task": cost, "newest messages": needed})
+        newest = least(window.groups[-1], window.sending).tokens
+        parts = {"reply, system prompt and task": cost, "newest messages": newest, "note before them": choice.note}
+        raise BudgetError(sum(parts.values()), budget, parts)
     return window, choice, room
 
 
