@@ -84,6 +84,10 @@ class Mirror:
                 for id in changed:
                     again += [row for row in journal.passages(id - 1, 1) if row.id == id]
                 fresh = journal.passages(notes.passage, BATCH)
+            if not changes and not fresh and self._is_short(store):
+                self.close()
+                self._opened()  # which begins anew
+                return True
             store.delete(sorted({*changed} - {row.id for row in again}))
             for rows in (again, fresh):
                 if rows:
@@ -128,6 +132,15 @@ class Mirror:
                 store.clear()
                 self._note(replace(self._notes, passage=0))
         return store
+
+    def _is_short(self, store: VectorStore) -> bool:
+        """Return whether an open store has lost something, as a server that was started again without its data."""
+        with self._reading() as journal:
+            due = journal.passages_until(self._notes.passage)
+        try:
+            return store.count() < due
+        except Exception:  # opened again, it says what is wrong
+            return True
 
     def _opened_store(self) -> VectorStore:
         try:
