@@ -84,7 +84,7 @@ class Mirror:
                 for id in changed:
                     again += [row for row in journal.passages(id - 1, 1) if row.id == id]
                 fresh = journal.passages(notes.passage, BATCH)
-            if not changes and not fresh and self._is_short(store):
+            if not changes and not fresh and self._has_lost(store):
                 self.close()
                 self._opened()  # which begins anew
                 return True
@@ -125,20 +125,22 @@ class Mirror:
             notes = self._begin()
             self._note(replace(notes, is_opening=True))
             self._store = store = self._opened_store()
-            with self._reading() as journal:
-                due = journal.passages_until(notes.passage)
-            count = store.count()
-            if count < due or (count and not due):  # its files are gone, or they are not those of the notes
+            if not self._is_as_noted(store):  # its files are gone, or they are not those of the notes
                 store.clear()
                 self._note(replace(self._notes, passage=0))
         return store
 
-    def _is_short(self, store: VectorStore) -> bool:
-        """Return whether an open store has lost something, as a server that was started again without its data."""
+    def _is_as_noted(self, store: VectorStore) -> bool:
+        """Return whether a store has what the notes say."""
         with self._reading() as journal:
             due = journal.passages_until(self._notes.passage)
+        count = store.count()
+        return count >= due and (due > 0 or count == 0)
+
+    def _has_lost(self, store: VectorStore) -> bool:
+        """Return whether an open store lost something, as a server does that was started again without its data."""
         try:
-            return store.count() < due
+            return not self._is_as_noted(store)
         except Exception:  # opened again, it says what is wrong
             return True
 
