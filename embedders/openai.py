@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -166,26 +167,24 @@ class OpenAIEmbedder:
         places = {text: number for number, text in enumerate(dict.fromkeys(cleaned))}
         sums = np.zeros((len(places), self.dimensions), dtype=np.float32)
         extra = self._counter.count(prompt)
-        slices: list[_Piece] = []
-        for owner, text in enumerate(places):
-            slices += (_Piece(owner, part, tokens + extra) for part, tokens in self._cut(text))
+        slices = chain.from_iterable(self._cut(owner, text, extra) for owner, text in enumerate(places))
         for batch in self._batches(slices):
             rows = _unit(self._request([prompt + piece.text for piece in batch]))
             weights = np.array([[piece.tokens] for piece in batch], dtype=np.float32)
             np.add.at(sums, [piece.owner for piece in batch], weights * rows)
         return _unit(sums)[[places[text] for text in cleaned]]
 
-    def _cut(self, text: str) -> Iterator[tuple[str, int]]:
-        """Yield `text`, or slices of about equal length that fit in a request, with their tokens; no blank ones."""
+    def _cut(self, owner: int, text: str, extra: int) -> Iterator[_Piece]:
+        """Yield `text`, or slices of about equal length that fit in a request with `extra` tokens; no blank ones."""
         if not text.strip():
             return
         tokens = self._counter.count(text)
         if tokens <= self._room:
-            yield text, tokens
+            yield _Piece(owner, text, tokens + extra)
             return
         length = -(-len(text) // -(-tokens // self._room))
         for start in range(0, len(text), length):
-            yield from self._cut(text[start : start + length])
+            yield from self._cut(owner, text[start : start + length], extra)
 
     def _batches(self, slices: Iterable[_Piece]) -> Iterator[list[_Piece]]:
         batch: list[_Piece] = []

@@ -135,7 +135,7 @@ class Mirror:
         with self._reading() as journal:
             due = journal.passages_until(self._notes.passage)
         count = store.count()
-        return count >= due and (due > 0 or count == 0)
+        return count >= due if due else count == 0
 
     def _has_lost(self, store: VectorStore) -> bool:
         """Return whether an open store lost something, as a server does that was started again without its data."""

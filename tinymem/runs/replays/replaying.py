@@ -355,8 +355,9 @@ def _replayed(policy: Policy, run: _RecordedPrompt, cache: PrefixCache, tell: Ca
         seconds += time.perf_counter() - begun
         sent = cache.send(prompt, PER_REPLY)
         tokens, cached, bill = tokens + sent.tokens, cached + sent.cached, bill + sent.bill
-        texts = "\n".join(piece.text for piece in prompt)
-        visible += sum(needle in texts for needle in needles)
+        if needles:
+            text = "\n".join(piece.text for piece in prompt)
+            visible += sum(needle in text for needle in needles)
         if turn.summary and isinstance(policy, AsCompacted):
             policy.compact(turn.summary)
         tell(place)
