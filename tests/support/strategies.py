@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from datetime import datetime, timedelta, timezone
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from hypothesis import settings
@@ -42,13 +40,6 @@ NOW = datetime(2030, 1, 1, tzinfo=timezone.utc)
 THOROUGH = settings(MODERATE, max_examples=2 * MODERATE.max_examples)
 
 Chat = list[dict[str, Any]]
-
-
-def data_folder() -> Path | None:
-    """Where the benchmark traces lie, if they are on this machine: $TINYMEM_DATA, or ../shared/data."""
-    beside = Path(__file__).resolve().parents[3] / "shared" / "data"
-    folder = Path(os.environ.get("TINYMEM_DATA") or beside)
-    return folder if folder.is_dir() else None
 
 
 @cache
