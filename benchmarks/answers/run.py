@@ -34,7 +34,7 @@ from benchmarks.answers.prompts import PROTOCOLS, Protocol, judge_prompt
 from benchmarks.answers.readers import Cached, reader_from
 from benchmarks.answers.score import key_place, read_answers, record_of
 from benchmarks.answers.table import tables
-from benchmarks.harness.data import Haystack, Method, Query, Recalled, read_haystacks
+from benchmarks.harness.data import Haystack, Method, Query, Recalled, read_haystacks, set_name
 from benchmarks.harness.documents import command_line
 from benchmarks.harness.methods import Setup
 from benchmarks.harness.scoring import fold, mean, unit_share
@@ -184,7 +184,7 @@ def with_steady_fence(recalled: Recalled) -> Recalled:
 
 def _line(path: Path, haystack: Haystack, query: Query, recalled: Recalled) -> dict[str, Any]:
     return {
-        "data": path.name.removesuffix(".gz").removesuffix(".jsonl"),
+        "data": set_name(path.name),
         "haystack": haystack.id,
         "query": query.id,
         "type": query.type,

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.answers.stems import stem
-from benchmarks.harness.data import Query, lines_of, read_haystacks
+from benchmarks.harness.data import Query, lines_of, read_haystacks, set_name
 from benchmarks.harness.documents import command_line
 from benchmarks.harness.scoring import Row, interval, mean
 from benchmarks.harness.summary import write_summary
@@ -183,7 +183,7 @@ def read_answers(path: Path, data: Sequence[Path] = ()) -> list[dict[str, Any]]:
 
     A last line that a kill cut off is left out. InputError names a bad line.
     """
-    known = {file.name.removesuffix(".gz").removesuffix(".jsonl"): queries_in(file) for file in data}
+    known = {set_name(file.name): queries_in(file) for file in data}
     found = []
     for number, text in enumerate(lines_of(path), 1):
         if not text.endswith("\n"):
@@ -195,7 +195,8 @@ def read_answers(path: Path, data: Sequence[Path] = ()) -> list[dict[str, Any]]:
                 line |= {"question": query.question.text, "key": list(query.key), "wrong": list(query.wrong)}
             _checked(line)
         except (ValueError, KeyError, TypeError) as error:
-            raise InputError(f"{path.name}, line {number}: not an answer: {error!r}") from error
+            advice = "" if known else "; a bare file needs its sets: give --data"
+            raise InputError(f"{path.name}, line {number}: not an answer: {error!r}{advice}") from error
         found.append(line)
     return found
 

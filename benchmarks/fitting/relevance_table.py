@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from benchmarks.harness.data import set_name
+
 __all__ = ["tables"]
 
 NAMES = {
@@ -41,7 +43,7 @@ def _curve(kinds: Mapping[str, Any]) -> str:
 
 def _errors(record: Mapping[str, Any]) -> str:
     groups = {f"all {name}": found for name, found in record["kinds"].items()}
-    groups |= {_short(name): found for name, found in record["files"].items()}
+    groups |= {set_name(name): found for name, found in record["files"].items()}
     groups |= {
         f"memories of {size} units": found
         for size, found in sorted(record["sizes"].items(), key=lambda item: int(item[0]))
@@ -64,7 +66,7 @@ def _prompts(fillers: Mapping[str, Any]) -> str:
 
 def _denied(record: Mapping[str, Any]) -> str:
     lines = [
-        [NAMES.get(name) or _short(name), str(record["floors"][name]["queries"]), f"{share:.1%}"]
+        [NAMES.get(name) or set_name(name), str(record["floors"][name]["queries"]), f"{share:.1%}"]
         for name, share in sorted(record["denied"].items(), key=lambda item: (item[0] in NAMES, item[0]))
     ]
     return "**Questions of which a memory is said to know nothing**\n\n" + _table(
@@ -82,13 +84,11 @@ def _floors(floors: Mapping[str, Any]) -> str:
         for i, budget in enumerate(budgets):
             values = [found[name][budget] for name in names]
             cells = [f"{one['tokens']:.0f}" + (f" ({one['recall']:.3f})" if has_answer else "") for one in values]
-            lines.append([f"{NAMES.get(group) or _short(group)}, {found['queries']}" if not i else "", budget, *cells])
+            lines.append(
+                [f"{NAMES.get(group) or set_name(group)}, {found['queries']}" if not i else "", budget, *cells]
+            )
     heads = ["asked", "budget", *("nothing left out" if name == "0" else name for name in names)]
     return "**Tokens used, and recall, by `min_relevance`** (simulated)\n\n" + _table(heads, lines)
-
-
-def _short(name: str) -> str:
-    return name.removesuffix(".gz").removesuffix(".jsonl")
 
 
 def _table(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:

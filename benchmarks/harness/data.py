@@ -31,6 +31,7 @@ __all__ = [
     "claimed",
     "lines_of",
     "read_haystacks",
+    "set_name",
     "sha256",
 ]
 
@@ -158,6 +159,15 @@ def lines_of(path: Path) -> Iterator[str]:
                 yield line
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"{path.name}, after line {number}: {error}") from error
+
+
+def set_name(file: str) -> str:
+    """Return the name of a set by that of its file.
+
+    >>> set_name("locomo-dev.jsonl.gz")
+    'locomo-dev'
+    """
+    return file.removesuffix(".gz").removesuffix(".jsonl")
 
 
 def sha256(path: Path) -> str:

@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.harness.baselines import WholeUnits, spoken
-from benchmarks.harness.data import Method, Question, Unit, read_haystacks, sha256
+from benchmarks.harness.data import Method, Question, Unit, read_haystacks, set_name, sha256
 from benchmarks.harness.documents import command_line
 from benchmarks.harness.methods import PEERS, Setup, loaded
 from benchmarks.harness.summary import circumstances, shown_adapter, write_summary
@@ -272,7 +272,7 @@ def main(given: Sequence[str] | None = None) -> None:
             for data in args.data:
                 for name in args.peers:
                     run = PeerRun(name, args.budgets, model, limit=args.limit)
-                    stem = data.name.removesuffix(".gz").removesuffix(".jsonl")
+                    stem = set_name(data.name)
                     measure_peer(run, PEERS[name], data, tables, envs, args.out / f"{stem}.{name}.jsonl")
     except (TinymemError, OSError) as error:
         sys.exit(f"benchmarks.peers: {error}")

@@ -18,7 +18,7 @@ from typing import Any
 
 from benchmarks.fitting.fusion import FOLDED
 from benchmarks.fitting.relevance import read_folds
-from benchmarks.harness.data import read_haystacks, sha256
+from benchmarks.harness.data import read_haystacks, set_name, sha256
 from benchmarks.harness.documents import deliver, parser_of
 from benchmarks.harness.methods import as_message
 from benchmarks.harness.summary import circumstances
@@ -72,7 +72,7 @@ def measure(path: Path, tokens: Sequence[int]) -> dict[str, Any]:
 def table(record: dict[str, Any]) -> str:
     """Return the figures as Markdown: for each set bill and visible share, a row a policy and budget."""
     sets = [one for one in record["sets"] if one["runs"]]
-    heads = [f"{_name(one)} ({one['runs']} runs)" for one in sets]
+    heads = [f"{set_name(one['data'])} ({one['runs']} runs)" for one in sets]
     lines = [f"| policy | budget | {' | '.join(heads)} |", f"| --- | ---: |{' ---: |' * len(heads)}"]
     rows = {(one["policy"], one["budget"]): None for each in sets for one in each["figures"]}
     for policy, budget in rows:
@@ -84,10 +84,6 @@ def table(record: dict[str, Any]) -> str:
             ]
         lines.append(f"| {policy} | {budget} | {' | '.join(cells)} |")
     return "\n".join(lines)
-
-
-def _name(one: dict[str, Any]) -> str:
-    return str(one["data"]).removesuffix(".gz").removesuffix(".jsonl")
 
 
 def draw(record: dict[str, Any]) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.harness.chart import Chart, Panel
+from benchmarks.harness.data import set_name
 from benchmarks.harness.documents import parser_of, placed, settle
 from benchmarks.pruning.run import FORMAT
 from tinymem.errors import InputError, MissingExtraError
@@ -39,7 +40,7 @@ def read(path: Path) -> dict[str, Any]:
 
 def name_of(one: dict[str, Any]) -> str:
     """The set's name, without endings."""
-    return str(one["data"]).removesuffix(".gz").removesuffix(".jsonl")
+    return set_name(one["data"])
 
 
 def table(record: dict[str, Any], results: Path = HERE / "results") -> str:

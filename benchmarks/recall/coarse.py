@@ -23,7 +23,7 @@ import numpy as np
 from benchmarks.fitting.evidence import FOLDS, LABEL, Asked, collect, filled, share
 from benchmarks.fitting.fusion import FOLDED
 from benchmarks.fitting.relevance import read_folds
-from benchmarks.harness.data import read_haystacks, sha256
+from benchmarks.harness.data import read_haystacks, set_name, sha256
 from benchmarks.harness.documents import parser_of, placed, settle
 from tinymem import TinymemError
 from tinymem.errors import InputError
@@ -113,7 +113,7 @@ def table(record: Mapping[str, Any]) -> str:
     base, *others = WAYS
     lines = [f"| set | type | {base} | {' | '.join(others)} |", f"| --- | --- |{' ---: |' * len(WAYS)}"]
     for name, types in record["files"].items():
-        shown = name.removesuffix(".gz").removesuffix(".jsonl")
+        shown = set_name(name)
         for kind, values in sorted(types.items(), key=lambda item: (item[0] != "all", item[0])):
             now = values[base]
             cells = [", ".join(f"{value:.3f}" for value in now)]

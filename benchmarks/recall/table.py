@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.harness.data import set_name
 from benchmarks.harness.documents import parser_of, placed, settle
 from benchmarks.harness.methods import AS_CALLED, METHODS, PEERS
 from benchmarks.harness.summary import read_summary
@@ -74,7 +75,7 @@ def entries(summaries: Iterable[dict[str, Any]]) -> list[Entry]:
         version = next(iter(summary.get("peer", {}).values()), "")
         for one in summary["sets"]:
             figures = {int(budget): values for budget, values in one["figures"].items()}
-            name = one["data"].removesuffix(".gz").removesuffix(".jsonl") + limit
+            name = set_name(one["data"]) + limit
             speed = one.get("units", 0) / max(one.get("ingest_seconds", 0), 0.01)
             rest = (one.get("failed", ""), _asked(one))
             found.append(Entry(name, summary["method"], adapter, figures, speed, version, *rest))
