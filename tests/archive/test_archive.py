@@ -471,6 +471,22 @@ def test_a_step_that_another_archive_has_cut_or_forgotten_is_forgotten(tmp_path:
     other.close()
 
 
+def test_two_archives_that_embed_at_once_give_each_passage_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tinymem.archive.embedding, "BATCH", 5)
+    archives = [open_archive(tmp_path, HashingEmbedder(64)) for _ in range(3)]
+    steps = fill(archives[0], numbered_texts([*TEXTS, "", *TEXTS]))
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(lambda archive: archive.queue.embed_pending(), archives))
+    assert passages_of(archives[0]) == expected_of(steps)
+    assert archives[0].journal.counts()["passages"] == len(expected_of(steps))
+    sqlite(archives[0].journal).read("INSERT INTO fulltext(fulltext) VALUES ('integrity-check')")
+    for archive in archives:
+        assert 121 in numbers(archive)
+        archive.close()
+
+
 def test_steps_of_every_type_are_recalled(tmp_path: Path) -> None:
     archive = open_archive(tmp_path)
     steps = [

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from memories import Entry, add, entry, put, said, texts_in, without_privileges
 from strategies import MODERATE
 
-from tinymem.errors import FormatError, StorageError
+from tinymem.errors import FormatError, StorageError, TinymemError
 from tinymem.steps.serialization import load_step
 from tinymem.stores.sqlite.journal import SqliteJournal
 
@@ -78,6 +78,14 @@ def test_any_number_of_steps_is_read_at_once(journal: SqliteJournal) -> None:
     journal.add([row for row, _ in entries_of(journal, *(f"text {n}" for n in range(1_201)))])
     assert len(journal.steps(range(1, 2_000))) == 1_201
     assert [len(journal.rows(after, 500)) for after in (0, 500, 1_000, 1_201)] == [500, 500, 201, 0]
+
+
+def test_settings_are_kept_all_or_none(journal: SqliteJournal) -> None:
+    assert journal.setting("a") is None
+    journal.keep({"a": "1", "b": "2"})
+    with pytest.raises(TinymemError):
+        journal.keep({"a": "9", "c": None})  # type: ignore[dict-item]
+    assert [journal.setting(key) for key in "abc"] == ["1", "2", None]
 
 
 @settings(MODERATE, max_examples=20)
