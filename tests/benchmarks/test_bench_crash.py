@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import child_environment
 
 import tinymem.archive.embedding
 import tinymem.archive.indexing.indexing
@@ -39,8 +40,7 @@ def killed(tmp_path: Path, kills: int, seed: int) -> dict[str, Any]:
         "--jobs",
         "4",
     ]
-    paths = os.pathsep.join([str(ROOT), *filter(None, sys.path)])
-    environment = {**os.environ, "PYTHONPATH": paths, "TMPDIR": str(tmp_path)}
+    environment = child_environment(TMPDIR=str(tmp_path))
     done = subprocess.run([*command, "--out", str(out)], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert f"{kills} of {kills} kills survived" in done.stdout

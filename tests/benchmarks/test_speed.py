@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from commands import child_environment
 
 from benchmarks.harness.summary import read_summary
 from benchmarks.speed import endurance, stages
@@ -21,10 +21,7 @@ ROOT = Path(__file__).parents[2]
 
 def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", *map(str, arguments)]
-    paths = os.pathsep.join([str(ROOT), *filter(None, sys.path)])
-    return subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": paths}, check=False
-    )
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=child_environment(), check=False)
 
 
 class Measured(NamedTuple):

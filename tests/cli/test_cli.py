@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from commands import Run, process
+from commands import Run, child_environment, process
 from commands import tinymem as tinymem  # the fixture
 from memories import START
 
@@ -40,10 +40,9 @@ def modules_after(*args: str) -> set[str]:
         "import sys\nfrom tinymem.cli.main import main\nsys.argv = ['tinymem', *sys.argv[1:]]\ntry:\n    main()\n"
         "except SystemExit:\n    pass\nprint(*sys.modules, file=sys.stderr)"
     )
-    paths = os.pathsep.join(path for path in sys.path if path)
     command = [sys.executable, "-c", code, *args]
-    env = os.environ | {"PYTHONPATH": paths}
-    return set(subprocess.run(command, env=env, capture_output=True, text=True, check=True).stderr.split())
+    done = subprocess.run(command, env=child_environment(), capture_output=True, text=True, check=True)
+    return set(done.stderr.split())
 
 
 @pytest.mark.parametrize("args", [["--help"], ["recall", "--help"], ["--version"]])
@@ -240,10 +239,9 @@ def test_a_damaged_memory_names_the_ways_back(tinymem: Run, tmp_path: Path, chat
 def test_a_reader_that_goes_away_is_no_traceback(tinymem: Run, tmp_path: Path) -> None:
     assert tinymem("ingest", str(RECORDING), "--path", "mem").status == 0
     command = [sys.executable, "-m", "tinymem.cli", "recall", "loans", "--path", "mem", "--max-tokens", "20000"]
-    paths = os.pathsep.join(path for path in sys.path if path)
     reader, writer = os.pipe()
     os.close(reader)  # nobody will ever read
-    env = os.environ | {"PYTHONPATH": paths}
+    env = child_environment()
     done = subprocess.run(command, cwd=tmp_path, env=env, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
     os.close(writer)
     assert done.returncode == 1

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import interruptible
+from commands import child_environment, interruptible
 from memories import python
 from session_files import write_sessions
 
@@ -196,7 +196,7 @@ def test_a_killed_ingest_goes_on_where_it_was(tmp_path: Path) -> None:
 def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
     file = write(tmp_path / "run.jsonl", *chat(0, 8_000))
     command = [*interruptible(), "ingest", str(file), "--path", str(tmp_path / "m"), "--embedder"]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    environment = child_environment()
     with subprocess.Popen(
         [*command, "hashing:64"], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as running:

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from commands import Done, Run, terminal_text
+from commands import Done, Run, child_environment, terminal_text
 from commands import tinymem as tinymem  # the fixture
 from hostile import HOSTILE
 from memories import START
@@ -52,9 +52,8 @@ def memory(tmp_path: Path) -> Path:
 
 def environment(**more: str) -> dict[str, str]:
     without = ("NO_COLOR", "FORCE_COLOR", "COLORTERM", "TINYMEM_PATH", "TINYMEM_NAMESPACE", "TINYMEM_EMBEDDER")
-    kept = {name: value for name, value in os.environ.items() if name not in without}
-    paths = os.pathsep.join(path for path in sys.path if path)
-    return kept | {"PYTHONPATH": paths, "TERM": "xterm-256color", "COLUMNS": "90", "PYTHONUTF8": "1"} | more
+    kept = {name: value for name, value in child_environment().items() if name not in without}
+    return kept | {"TERM": "xterm-256color", "COLUMNS": "90", "PYTHONUTF8": "1"} | more
 
 
 def piped(program: str, cwd: Path, **env: str) -> str:

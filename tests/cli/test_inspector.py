@@ -9,7 +9,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 import urllib.request
 from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import Run, interruptible
+from commands import Run, child_environment, interruptible
 from commands import tinymem as tinymem  # the fixture
 from hostile import HOSTILE
 from memories import START
@@ -369,9 +368,8 @@ def test_html_writes_a_file_for_its_owner(tinymem: Run, memory: HierarchicalMemo
 @pytest.mark.skipif(os.name != "posix", reason="signals of Unix")
 def test_web_serves_until_it_is_interrupted(memory: HierarchicalMemory) -> None:
     pytest.importorskip("uvicorn")
-    env = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     command = [*interruptible(), "inspect", "--web", "--path", str(memory.path)]
-    with subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True) as running:
+    with subprocess.Popen(command, env=child_environment(), stderr=subprocess.PIPE, text=True) as running:
         assert running.stderr
         where = running.stderr.readline().strip()
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+/\?token=[\w-]{32}", where)

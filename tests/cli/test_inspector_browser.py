@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import interruptible
+from commands import child_environment, interruptible
 from memories import START
 
 from tinymem import ActionStep, HierarchicalMemory, MessageStep, TaskStep
@@ -135,9 +133,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     fill(path)
     with HierarchicalMemory(path, namespace="yard", embedder="hashing", store="exact") as memory:
         memory.add_message("user", "The yard is empty.")
-    env = os.environ | {"PYTHONPATH": os.pathsep.join(one for one in sys.path if one)}
     command = [*interruptible(), "inspect", "--web", "--path", str(path)]
-    with subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True) as running:
+    with subprocess.Popen(command, env=child_environment(), stderr=subprocess.PIPE, text=True) as running:
         assert running.stderr
         yield running.stderr.readline().strip()
         running.send_signal(2)

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from commands import Run, before_a_terminal
+from commands import Run, before_a_terminal, child_environment
 from commands import tinymem as tinymem  # the fixture
 from memories import START, texts_in
 
@@ -59,7 +59,7 @@ def test_a_memory_goes_to_a_file_and_back(tinymem: Run, memory: Path) -> None:
 @pytest.mark.slow
 def test_an_export_is_piped_into_an_import_of_another_process(tmp_path: Path, memory: Path) -> None:
     command = [sys.executable, "-m", "tinymem.cli"]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    environment = child_environment()
     with subprocess.Popen([*command, "export"], env=environment, stdout=subprocess.PIPE) as export:
         into = [*command, "import", "/dev/stdin", "--path", "other", "--json"]
         done = subprocess.run(into, env=environment, stdin=export.stdout, capture_output=True, check=True, timeout=600)

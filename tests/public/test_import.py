@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import child_environment
 from memories import printed, python
 
 HEAVY = (
@@ -152,8 +152,8 @@ def test_onnxruntime_is_loaded_without_its_telemetry(library: str, use: str, tmp
         pytest.skip(f"{library} or onnxruntime is not installed")
     home = tmp_path / "home"
     home.mkdir()
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("ORT_", "XDG_"))}
-    environment |= {"HOME": str(home), "PYTHONPATH": os.pathsep.join(sys.path)}
+    ours = child_environment(HOME=str(home))
+    environment = {name: value for name, value in ours.items() if not name.startswith(("ORT_", "XDG_"))}
     command = [sys.executable, "-c", f"import sys; {use}", str(tmp_path / "index")]
     subprocess.run(command, env=environment, check=True, timeout=600)
     assert [path for path in home.rglob("*") if "icrosoft" in path.name] == []

@@ -7,12 +7,11 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from commands import Run, interruptible
+from commands import Run, child_environment, interruptible
 from commands import tinymem as tinymem  # the fixture
 from test_transcripts import CLAUDE, CODEX, claude, write
 
@@ -85,9 +84,8 @@ def test_ctrl_c_ends_it(tmp_path: Path) -> None:
     folder.mkdir()
     write(folder / "s1.jsonl", CLAUDE)
     command = [*interruptible(), "watch", str(folder), "--path", str(tmp_path / "m")]
-    env = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     with subprocess.Popen(
-        [*command, "--embedder", "hashing:64"], env=env, stdout=subprocess.PIPE, text=True
+        [*command, "--embedder", "hashing:64"], env=child_environment(), stdout=subprocess.PIPE, text=True
     ) as running:
         assert running.stdout is not None
         assert running.stdout.readline().endswith("s1.jsonl: 4 steps\n")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import subprocess
 import sys
@@ -10,6 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from commands import child_environment
 
 from tinymem import HierarchicalMemory
 from tinymem.errors import FormatError
@@ -29,10 +29,9 @@ sys.exit(pytest.main(["-q", "-n", "0", "-p", "no:cacheprovider", *sys.argv[1:]])
                                    "upkeep/test_doctor.py"])  # fmt: skip
 def test_with_a_newer_sqlite_nothing_else_is_different(tests: str) -> None:
     pytest.importorskip("pysqlite3", reason="pysqlite3-binary is not installed (extra: test-all)")
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(
         [sys.executable, "-c", WITH_NEWER_SQLITE, str(TESTS / tests)],
-        env=environment, cwd=TESTS.parent, capture_output=True, text=True,
+        env=child_environment(), cwd=TESTS.parent, capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-3_000:]
     assert " passed" in done.stdout

@@ -14,6 +14,7 @@ import chromadb
 import numpy as np
 import pytest
 from chromadb.config import Settings
+from commands import child_environment
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from servers import ChromaServer
@@ -185,8 +186,7 @@ def test_chroma_folder_that_is_open_in_this_process_is_refused(tmp_path: Path) -
 def test_chroma_folder_that_is_open_in_another_process_is_refused_at_once(tmp_path: Path) -> None:
     program = "import sys, tinymem.stores as t; store = t.ChromaStore(sys.argv[1]); print(1, flush=True); input()"
     command = [sys.executable, "-c", program, str(tmp_path)]
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+    with subprocess.Popen(command, env=child_environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdin and other.stdout and other.stdout.readline() == b"1\n"
         with pytest.raises(StorageError, match="another process"):  # while that lives
             ChromaStore(tmp_path)
@@ -324,9 +324,8 @@ store.upsert([1], np.ones((1, 4), dtype=np.float32))
 store.close()
 assert not logging.getLogger().handlers and logging.getLogger().level == logging.WARNING
 """
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     command = [sys.executable, "-W", "error", "-c", program, str(tmp_path)]
-    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    done = subprocess.run(command, env=child_environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert (done.returncode, done.stdout) == (0, "")
 
 

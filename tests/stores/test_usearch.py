@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from commands import child_environment
 from memories import printed
 
 from tinymem import HierarchicalMemory
@@ -71,7 +72,7 @@ def test_a_writer_may_be_killed_at_any_moment(tmp_path: Path, monkeypatch: pytes
             [sys.executable, "-c", WRITER, folder],
             stdout=subprocess.PIPE,
             text=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+            env=child_environment(),
         )
         assert writer.stdout is not None
         for _ in range(rng.integers(1, 40)):

@@ -26,12 +26,16 @@ class Done(NamedTuple):
 Run = Callable[..., Done]
 
 
+def child_environment(**more: str) -> dict[str, str]:
+    """The variables of this process and `more`, for a child that imports what this one does, installed or not."""
+    return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))} | more
+
+
 def process(*args: str, cwd: Path | None = None, input: str | None = None, **env: str) -> Done:
     """The command in a process of its own, as a user starts it."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("TINYMEM_")}
-    paths = os.pathsep.join(path for path in sys.path if path)  # a checkout that is not installed, too
+    kept = {name: value for name, value in child_environment(COLUMNS="80").items() if not name.startswith("TINYMEM_")}
     done = subprocess.run(
-        [sys.executable, "-m", "tinymem.cli", *args], cwd=cwd, env=kept | {"PYTHONPATH": paths, "COLUMNS": "80"} | env,
+        [sys.executable, "-m", "tinymem.cli", *args], cwd=cwd, env=kept | env,
         input=input, capture_output=True, encoding="utf-8", timeout=600,
     )  # fmt: skip
     return Done(done.returncode, done.stdout, done.stderr)
@@ -58,8 +62,7 @@ def python_on_a_terminal(*args: str, cwd: Path | None = None, input: str = "") -
 
 def started(args: Sequence[str], cwd: Path | None, terminal: str, **pipes: Any) -> subprocess.Popen[bytes]:
     """Python in a process of its own, which imports what this one does."""
-    env = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "TERM": terminal}
-    return subprocess.Popen([sys.executable, *args], cwd=cwd, env=env, **pipes)
+    return subprocess.Popen([sys.executable, *args], cwd=cwd, env=child_environment(TERM=terminal), **pipes)
 
 
 def before_a_terminal(*args: str, cwd: Path | None = None) -> Done:

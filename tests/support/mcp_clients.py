@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import anyio
+from commands import child_environment
 from mcp import ClientSession, StdioServerParameters, stdio_client
 from mcp.client import streamable_http
 
@@ -21,8 +21,7 @@ TOKEN = "secret-of-a-test"
 
 def environment() -> dict[str, str]:
     """The variables of a server: those of this process, less what would choose another memory."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("TINYMEM_")}
-    return kept | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    return {name: value for name, value in child_environment().items() if not name.startswith("TINYMEM_")}
 
 
 def options(path: Path) -> list[str]:
