@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tinymem import Context, HierarchicalMemory, MemoryManager, count_tokens, keep_last_n_steps, no_pruning
+from tinymem.errors import BudgetError
 from tinymem.memory.context.questions import asked_last
 from tinymem.messages import problems
 from tinymem.messages.tokens import default_counter
@@ -344,6 +345,15 @@ def looked(at: int, thought: str = "Next.", seen: str = "") -> ActionStep:
 )
 def test_a_person_or_the_agent_asks_in_words(newest: list[Step], asked: str) -> None:
     assert asked_last([TASK, looked(0, "Barns."), *newest]).strip() == asked
+
+
+@pytest.mark.parametrize("steps", [[], [SystemPromptStep("Be brief.")], work(2)])
+def test_the_first_prompt_of_a_session_needs_no_more_than_one_without(steps: list[Step]) -> None:
+    with open_memory() as memory:
+        memory.add_steps(steps)
+        with pytest.raises(BudgetError) as refused:
+            memory.context(max_tokens=1)
+        assert memory.context(max_tokens=refused.value.needed, session="s").tokens == refused.value.needed
 
 
 @pytest.mark.parametrize("by_person", [False, True])

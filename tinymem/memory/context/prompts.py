@@ -116,13 +116,13 @@ class Prompts:
         total = tokens_of(groups)
         fixed = tokens_of(group for group in groups if group.first in window.fixed)
         newest = groups[-1].tokens if groups else 0
-        if last is not None and last.prompt.tokens + newest > budget:
+        if last and last.prompt.tokens + newest > budget:
             whole = 0
-        more = (last.prompt.tokens - last.begun) / last.grown if last is not None and last.grown else 0
+        more = (last.prompt.tokens - last.begun) / last.grown if last and last.grown else 0
         ratio = (WRITTEN - self._cache) * max(more, total / max(len(groups), 1))
         ratio /= max(self._cache, LEAST_CACHE) * budget
         low = min(max(1 + ratio / 2 - sqrt(ratio + ratio * ratio / 4), LOWEST), HIGHEST)
-        goal = fixed + newest + low * budget
+        goal = fixed + newest + max(low * budget, FENCE)
         if 0 < total <= whole * budget:
             goal = max(goal, total / whole + FENCE)
         return min(budget, int(goal))
