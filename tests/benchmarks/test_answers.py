@@ -10,6 +10,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from pages import REPOSITORY, blocks
 from provider_servers import strict_server
@@ -155,6 +156,50 @@ def test_a_reader_is_anthropics_model(monkeypatch: pytest.MonkeyPatch) -> None:
         with closing(reader_from("anthropic:claude", 100)) as reader:
             assert reader.answer("Which port?", 8) == "8443"
     assert server.requests[0]["temperature"] == 0 and server.requests[0]["max_tokens"] == 8
+
+
+def random_model(path: Path, width: int = 64) -> Path:
+    """A llama of one layer with random weights, whose tokens are bytes, in a file as llama.cpp reads it."""
+    gguf = pytest.importorskip("gguf", reason="gguf is not installed (extra: test-all)")
+    vocabulary = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))]
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_context_length(4_096)
+    writer.add_embedding_length(width)
+    writer.add_feed_forward_length(width)
+    writer.add_block_count(1)
+    writer.add_head_count(2)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_tokenizer_model("llama")
+    writer.add_token_list(vocabulary)
+    writer.add_token_scores([0.0] * len(vocabulary))
+    writer.add_token_types([2, 3, 3] + [6] * 256)
+    writer.add_chat_template("{% for message in messages %}{{ message.content }}{% endfor %}")
+    parts = ["attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"]
+    rows = {f"blk.0.{part}": width for part in parts} | {"token_embd": len(vocabulary), "output": len(vocabulary)}
+    dice = np.random.default_rng(0)
+    for name, count in rows.items():
+        writer.add_tensor(f"{name}.weight", dice.normal(size=(count, width)).astype(np.float32))
+    for name in ("output_norm", "blk.0.attn_norm", "blk.0.ffn_norm"):
+        writer.add_tensor(f"{name}.weight", np.ones(width, dtype=np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+@pytest.mark.slow
+def test_a_reader_is_a_file_of_weights_and_answers_alike_after_any_prompt(tmp_path: Path) -> None:
+    pytest.importorskip("xllamacpp", reason="xllamacpp is not installed (extra: test-all)")
+    reader = reader_from(f"gguf:{random_model(tmp_path / 'tiny.gguf')}", 1_000)
+    history = "".join(f"Gate {gate} has the key K{gate * 37}. " for gate in range(40))
+    first = reader.answer(f"{history}Who keeps it?", 16)
+    others = [reader.answer(f"{history}Which one?", 16), reader.answer("Short.", 16)]
+    assert first and first not in others
+    assert reader.answer(f"{history}Which one?", 16) == others[0]
+    with pytest.raises(InputError, match="exceeds the available context"):
+        reader.answer(history * 5, 16)
+    reader.close()
 
 
 def test_memories_and_rankings_of_others_take_part(
