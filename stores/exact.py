@@ -11,7 +11,7 @@ import numpy as np
 from tinymem.errors import ClosedError, InputError
 from tinymem.protocols import Ids, Vectors
 
-__all__ = ["DECIMALS", "ExactStore", "to_units"]
+__all__ = ["DECIMALS", "ExactStore", "check_rows", "to_units"]
 
 DECIMALS = 6  # float32 sums of equal vectors differ in the seventh decimal by place, and they must tie
 _SMALLEST = 256  # rows of the first buffer
@@ -58,8 +58,7 @@ class ExactStore:
             InputError: The shapes do not fit, or a number is not finite; nothing is changed then.
         """
         units = to_units(vectors)
-        if units.ndim != 2 or len(units) != len(ids):
-            raise InputError(f"{len(ids)} ids need vectors of shape ({len(ids)}, dimensions), not {units.shape}")
+        check_rows(ids, units)
         if not len(ids):
             return
         keys = np.asarray(ids, dtype=np.int64)
@@ -155,6 +154,12 @@ class ExactStore:
         if dimensions == self._vectors.shape[1]:
             ids[: len(self._ids)], vectors[: len(self._ids)] = self._ids, self._vectors
         self._ids, self._vectors = ids, vectors
+
+
+def check_rows(ids: Sequence[int], rows: Vectors) -> None:
+    """Check that `rows` is a matrix with one row for each id."""
+    if rows.ndim != 2 or len(rows) != len(ids):
+        raise InputError(f"{len(ids)} ids need vectors of shape ({len(ids)}, dimensions), not {rows.shape}")
 
 
 def to_units(vectors: Vectors) -> Vectors:

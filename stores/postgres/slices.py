@@ -86,6 +86,7 @@ shown AS MATERIALIZED (SELECT step, bool_or(is_chosen) AS is_chosen FROM (
         WHERE q.namespace = %(ns)s AND step = shown.step ORDER BY id OFFSET 0) p""",
 )
 _SEEN = "SELECT code, first, typed FROM identifiers WHERE namespace = %s AND code = ANY(%s::bigint[])"
+_RULES = "SELECT DISTINCT step FROM passages WHERE namespace = %s AND kind = 'rule'"
 
 
 class Slices:
@@ -145,6 +146,11 @@ class Slices:
                 codes = np.unique(np.frombuffer(passages.identifiers, "<u4"))
                 seen = self._db.read(_SEEN, (self._db.id, codes.tolist()))
             return Slice(passages, lexical, share, counts, seen)
+
+    def rules(self) -> list[int]:
+        """Return the numbers of the steps in which people gave rules."""
+        with self._db.lock, guarded(self._db.location):
+            return [number for (number,) in self._db.read(_RULES, (self._db.id,))]
 
     def _searches(self, sought: Sought, condition: Condition, embedder: str) -> Iterator[tuple[str, Any]]:
         """Yield the statements of the first round trip."""

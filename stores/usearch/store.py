@@ -24,7 +24,7 @@ import numpy as np
 
 from tinymem.errors import ClosedError, FormatError, InputError, MissingExtraError, StorageError
 from tinymem.protocols import Ids, Vectors
-from tinymem.stores.exact import DECIMALS, ExactStore, to_units
+from tinymem.stores.exact import DECIMALS, ExactStore, check_rows, to_units
 from tinymem.stores.files import lock_folder, make_private_file, make_private_folder, open_private
 from tinymem.stores.locks import leave_to_parent
 from tinymem.stores.usearch.checksums import has_changed, seal
@@ -114,8 +114,7 @@ class UsearchStore:
             InputError: The shapes do not fit, or a number is not finite; nothing is changed then.
         """
         units = to_units(vectors)
-        if units.ndim != 2 or len(units) != len(ids):
-            raise InputError(f"{len(ids)} ids need vectors of shape ({len(ids)}, dimensions), not {units.shape}")
+        check_rows(ids, units)
         if not len(ids):
             return
         keys = np.asarray(ids, dtype=np.int64)

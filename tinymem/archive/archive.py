@@ -151,9 +151,14 @@ class Archive:
     def source(self, only: Filter, hidden: Collection[int] = ()) -> Source:
         """Return what finds candidates for a question among the steps within a filter, but for the `hidden` ones."""
         snapshot, finder = self._current(no_progress)
-        if finder is not None:
+        if finder:
             return EngineSource(self.journal, finder, snapshot, only, hidden)
         return SnapshotSource(self.journal, snapshot, only, hidden, self._neighbours)
+
+    def rules(self) -> list[int]:
+        """Return the numbers of the steps in which people gave rules."""
+        snapshot, finder = self._current(no_progress)
+        return finder.rules() if finder else snapshot.step[snapshot.places["rule"]].tolist()
 
     def _neighbours(self, snapshot: Snapshot, allowed: npt.NDArray[np.bool_]) -> Nearest | None:
         """Return the search of the index; None where an exact one over the `allowed` rows is better."""
@@ -221,7 +226,7 @@ class Archive:
         if rewrites != self._snapshot.rewrites or is_guess:
             self._begin_again(rewrites, None if is_guess else self._without_deleted(rewrites))
         finder = None if self.queue.is_failing else self.journal.finder()
-        if finder is not None:
+        if finder:
             self.files.erase()  # of when it was smaller
             empty = Snapshot(self.queue.dimensions)
             empty.rewrites = rewrites

@@ -258,6 +258,9 @@ class Finder(Protocol):
     def find(self, sought: Sought) -> Slice:
         """Return the passages that are sought, with all passages of their steps and of the steps before and after."""
 
+    def rules(self) -> list[int]:
+        """Return the numbers of all steps in which people gave rules."""
+
 
 class MessageRows(Protocol):
     """The messages that were heard, which may come again; see `tinymem.messages.recognition`."""

@@ -87,7 +87,7 @@ CREATE TABLE tinymem.links (
 INSERT INTO tinymem.links
     SELECT id, link, alike, step, step FROM tinymem.namespaces,
         (VALUES ('x', 'yes', 2), ('id-1', 'yes', 1), ('line', '', 1)) old (link, alike, step);
-DROP INDEX tinymem.passages_by_identifier, tinymem.steps_by_time, tinymem.steps_by_speaker;
+DROP INDEX tinymem.passages_by_identifier, tinymem.passages_of_rules, tinymem.steps_by_time, tinymem.steps_by_speaker;
 DROP FUNCTION tinymem.codes_of, tinymem.is_act, tinymem.counted_identifiers, tinymem.holders;
 """
 

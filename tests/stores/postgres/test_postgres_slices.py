@@ -20,6 +20,7 @@ from tinymem import ActionStep, HierarchicalMemory, MessageStep, TaskStep
 from tinymem.protocols import PassageRow, Sought
 from tinymem.protocols.settings import EMBEDDER
 from tinymem.recall.snapshot import ACT, KINDS, TABLES, Snapshot
+from tinymem.runs.hooks.answers import rules_of
 from tinymem.steps.step import Step
 from tinymem.stores.filter import Condition
 from tinymem.testing import unit_vectors
@@ -128,6 +129,16 @@ def test_a_slice_tells_as_well_whether_anything_is_known(
     sliced = memory.explain(asked)
     assert sliced.signals == pytest.approx(whole.signals, abs=1e-3)
     assert sliced.odds == pytest.approx(whole.odds, abs=1e-2)
+
+
+def test_rules_of_people_come_out_of_a_slice_too(memory: HierarchicalMemory, monkeypatch: pytest.MonkeyPatch) -> None:
+    *_, last = memory.add_steps([MessageStep("user", f"Never open port {port}.") for port in (8080, 8443)])
+    memory.correct(last.id, "Port 8443 is open now.")
+    memory.long_term.queue.catch_up()
+    whole = [step.text for step in rules_of(memory)]
+    monkeypatch.setattr(SLICED, 100)
+    assert is_sliced(memory)
+    assert [step.text for step in rules_of(memory)] == whole == ["Port 8443 is open now.", "Never open port 8080."]
 
 
 @pytest.mark.parametrize("few", [0, 20_000], ids=["by the index", "one by one"])

@@ -86,9 +86,9 @@ class Prompts:
         """
         state: State = (self._archive.journal.setting(REWRITES), only)
         last, prompt = self._last.pop(key, None), None
-        if last is not None and last.state == state:
+        if last and last.state == state:
             prompt = extend(last.prompt, window, budget, blocks, shares, int(MORE * budget))
-        if last is not None and prompt is not None:
+        if last and prompt:
             grown = last.grown + (len(prompt.parts) > len(last.prompt.parts))
             self._last[key] = last._replace(prompt=prompt, grown=grown)
         else:

@@ -293,8 +293,7 @@ def rules_of(memory: HierarchicalMemory) -> list[Step]:
     """Return the newest steps in which people gave rules, as corrected, newest first and without repetitions."""
     past = memory.long_term
     past.queue.catch_up()
-    catalog = past.current()
-    numbers = {past.corrections.get(number, number) for number in catalog.step[catalog.places["rule"]].tolist()}
+    numbers = {past.corrections.get(number, number) for number in past.rules()}
     steps = past.fetch(sorted(numbers)[-RULES_MOST:])
     by_words = {" ".join(words(step.text)): step for _, step in sorted(steps.items())}
     return sorted(by_words.values(), key=lambda step: -(step.step_number or 0))
