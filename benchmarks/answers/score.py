@@ -1,7 +1,9 @@
-"""Scores a file of answers again, from its texts alone.
+"""Scores files of answers again, from their texts alone.
 
-    python -m benchmarks.answers.score ANSWERS.jsonl [--summary OUT.summary.json] [--bare BARE.jsonl.gz]
+    python -m benchmarks.answers.score ANSWERS.jsonl... [--summary OUT.summary.json] [--bare BARE.jsonl.gz]
     python -m benchmarks.answers.score BARE.jsonl.gz --data FILE...
+
+Several runs with one reader, of other methods or budgets, are scored as one.
 
 A bare file has the answers without what is from the sets, questions, keys and contexts, so that it can be published
 whatever their licences are. With the sets it is scored like the whole one.
@@ -39,6 +41,7 @@ __all__ = [
 ]  # fmt: skip
 
 ADVERSARIAL = "adversarial"
+ANSWERED = ("data", "haystack", "query", "method", "budget")  # what an answer is known by
 FROM_SETS = ("question", "key", "wrong", "reference", "prompt", "context")  # what a bare line lacks
 NUMBERS = "zero one two three four five six seven eight nine ten eleven twelve".split()  # noqa: SIM905
 ARTICLES = {"a", "an", "the"}
@@ -301,7 +304,11 @@ def agreement(lines: Iterable[Line]) -> Agreement | None:
 
 
 def record_of(lines: Sequence[Line]) -> dict[str, Any]:
-    """The figures as JSON values."""
+    """The figures as JSON values. InputError where answers are of several readers, or twice there."""
+    if len({(line["reader"], line["protocol"]) for line in lines}) > 1:
+        raise InputError("these answers are of several readers or protocols: score them one by one")
+    if len({tuple(line[name] for name in ANSWERED) for line in lines}) < len(lines):
+        raise InputError("an answer stands twice in these files: give runs of other methods or budgets")
     beside = agreement(lines)
     first: Line = lines[0] if lines else {}
     return {
@@ -326,13 +333,13 @@ def main(given: Sequence[str] | None = None) -> None:
     from benchmarks.answers.table import tables
 
     parser = command_line("benchmarks.answers.score", __doc__)
-    parser.add_argument("answers", type=Path, metavar="ANSWERS.jsonl")
+    parser.add_argument("answers", type=Path, nargs="+", metavar="ANSWERS.jsonl")
     parser.add_argument("--summary", type=Path, metavar="FILE", help="write the figures here")
     parser.add_argument("--bare", type=Path, metavar="FILE", help="write the answers without what is from the sets")
     parser.add_argument("--data", type=Path, nargs="+", default=(), metavar="FILE", help="the sets of a bare file")
     args = parser.parse_args(given)
     try:
-        lines = read_answers(args.answers, args.data)
+        lines = [line for path in args.answers for line in read_answers(path, args.data)]
         record = record_of(lines)
         print(tables([record]))
         if args.bare is not None:

@@ -108,6 +108,16 @@ def test_a_run_keeps_every_prompt_and_can_be_scored_again(
     assert "house " not in gzip.decompress(bare.read_bytes()).decode()
     score.main([str(bare), "--data", str(data), "--summary", str(again)])
     assert read_summary(again)["groups"] == read_summary(out)["groups"]
+    parts = [tmp_path / "one.jsonl", tmp_path / "other.jsonl"]
+    for part, of_part in zip(parts, (lines[:12], lines[12:]), strict=True):
+        part.write_text("".join(json.dumps(line) + "\n" for line in of_part), encoding="utf-8")
+    score.main([*map(str, parts), "--summary", str(again)])
+    assert read_summary(again)["groups"] == read_summary(out)["groups"]
+    with pytest.raises(SystemExit, match="an answer stands twice"):
+        score.main([str(out), str(parts[0])])
+    parts[1].write_text(json.dumps(lines[1] | {"reader": "openai:n"}) + "\n", encoding="utf-8")
+    with pytest.raises(SystemExit, match="several readers"):
+        score.main([*map(str, parts)])
 
 
 def test_a_run_that_broke_off_goes_on_and_asks_nothing_twice(data: Path, server: OpenAIServer, tmp_path: Path) -> None:
