@@ -32,7 +32,7 @@ from benchmarks.answers.stems import stem
 from benchmarks.harness.data import Query, lines_of, read_haystacks, set_name
 from benchmarks.harness.documents import command_line
 from benchmarks.harness.scoring import Row, interval, mean
-from benchmarks.harness.summary import write_summary
+from benchmarks.harness.summary import circumstances, write_summary
 from tinymem.errors import InputError
 
 __all__ = [
@@ -346,7 +346,7 @@ def main(given: Sequence[str] | None = None) -> None:
             with (gzip.open if args.bare.suffix == ".gz" else open)(args.bare, "wt", encoding="utf-8") as file:
                 file.writelines(map(_bare, lines))
         if args.summary is not None:
-            write_summary(args.summary, record)
+            write_summary(args.summary, {**record, **circumstances()})
     except (InputError, OSError) as error:
         sys.exit(f"benchmarks.answers.score: {error}")
 
