@@ -47,7 +47,7 @@ def test_what_is_private_or_redacted_is_neither_kept_nor_searched_nor_told(hook:
     ]
     call = [{"type": "tool_use", "id": "c1", "name": "find", "input": {"what": "PK-70812"}}]
     lines = [
-        claude("user", "The parcel is PK-70812, the gate's code <private>is\n4711</private>, token=qwertz12345."),
+        claude("user", "The parcel is PK-70812, the gate's code <private>is\nquokka</private>, token=qwertz12345."),
         claude("assistant", call),
         claude("user", result),
         claude("user", "<private>Nobody reads this"),
@@ -59,7 +59,7 @@ def test_what_is_private_or_redacted_is_neither_kept_nor_searched_nor_told(hook:
         said = "\n".join(step.text for step in memory.history())
         assert memory.stats().steps == 3 and "lies in the barn" in said
     written = b"".join(file.read_bytes() for file in path.rglob("*") if file.is_file())
-    for secret in (b"70812", b"4711", b"qwertz", b"blue", b"Nobody"):
+    for secret in (b"PK-70", b"quokka", b"qwertz", b"blue", b"Nobody"):
         assert secret not in written
     asked = {"session_id": "s2", "prompt": "What do we have in stock? <private>The gate's code?</private>"}
     assert hook("prompt", asked, path, *options).out == ""
