@@ -15,9 +15,10 @@ import pytest
 
 pytest.importorskip("mcp")
 
+from commands import command_environment
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mcp_clients import environment, run
+from mcp_clients import run
 
 from tinymem import HierarchicalMemory, MessageStep
 from tinymem.integrations.mcp import memory_server
@@ -210,6 +211,6 @@ def test_no_argument_breaks_the_server(calls: list[tuple[str, dict[str, Any]]]) 
 def test_without_the_package_one_line_says_what_to_install(tmp_path: Path) -> None:
     code = "import sys; sys.modules['mcp'] = None; from tinymem.cli.main import main; sys.argv[1:] = ['mcp']; main()"
     command = [sys.executable, "-c", code]
-    done = subprocess.run(command, env=environment(), cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, env=command_environment(), cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1 and "pip install 'tinymem-agents[mcp]'" in done.stderr

@@ -23,10 +23,10 @@ from tinymem.errors import InputError
 pytest.importorskip("mcp")
 
 import mcp
+from commands import command_environment
 from mcp_clients import (
     TOKEN,
     call,
-    environment,
     failed,
     http_transport,
     listening,
@@ -87,7 +87,9 @@ class Raw:
 
     def __init__(self, code: str, *args: str) -> None:
         pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        self._running = subprocess.Popen([sys.executable, "-c", code, *args], env=environment(), text=True, **pipes)
+        self._running = subprocess.Popen(
+            [sys.executable, "-c", code, *args], env=command_environment(), text=True, **pipes
+        )
 
     def ask(self, lines: str) -> dict[str, Any]:
         """Send lines, and read one."""

@@ -31,11 +31,15 @@ def child_environment(**more: str) -> dict[str, str]:
     return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))} | more
 
 
+def command_environment() -> dict[str, str]:
+    """The variables of a child, less what would choose another memory."""
+    return {name: value for name, value in child_environment().items() if not name.startswith("TINYMEM_")}
+
+
 def process(*args: str, cwd: Path | None = None, input: str | None = None, **env: str) -> Done:
     """The command in a process of its own, as a user starts it."""
-    kept = {name: value for name, value in child_environment(COLUMNS="80").items() if not name.startswith("TINYMEM_")}
     done = subprocess.run(
-        [sys.executable, "-m", "tinymem.cli", *args], cwd=cwd, env=kept | env,
+        [sys.executable, "-m", "tinymem.cli", *args], cwd=cwd, env=command_environment() | {"COLUMNS": "80"} | env,
         input=input, capture_output=True, encoding="utf-8", timeout=600,
     )  # fmt: skip
     return Done(done.returncode, done.stdout, done.stderr)

@@ -11,17 +11,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import anyio
-from commands import child_environment
+from commands import command_environment
 from mcp import ClientSession, StdioServerParameters, stdio_client
 from mcp.client import streamable_http
 
 T = TypeVar("T")
 TOKEN = "secret-of-a-test"
-
-
-def environment() -> dict[str, str]:
-    """The variables of a server: those of this process, less what would choose another memory."""
-    return {name: value for name, value in child_environment().items() if not name.startswith("TINYMEM_")}
 
 
 def options(path: Path) -> list[str]:
@@ -31,7 +26,7 @@ def options(path: Path) -> list[str]:
 def stdio_server(path: Path) -> StdioServerParameters:
     """The command of `tinymem mcp`."""
     command = ["-m", "tinymem.cli", "mcp", *options(path)]
-    return StdioServerParameters(command=sys.executable, args=command, env=environment())
+    return StdioServerParameters(command=sys.executable, args=command, env=command_environment())
 
 
 @asynccontextmanager
@@ -70,7 +65,7 @@ def listening(path: Path, *more: str, code: Sequence[str] = (), interrupt: float
     """
     program = ["-c", *code] if code else ["-m", "tinymem.cli"]
     command = [sys.executable, *program, "mcp", *options(path), "--http", "--port", "0", *more]
-    env = environment() | {"TINYMEM_TOKEN": TOKEN}
+    env = command_environment() | {"TINYMEM_TOKEN": TOKEN}
     with subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True) as running:
         assert running.stderr is not None
         try:
