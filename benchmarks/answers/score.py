@@ -213,20 +213,7 @@ def queries_in(path: Path) -> dict[tuple[str, str], Query]:
 
 
 def _checked(line: Line) -> None:
-    for name in (
-        "data",
-        "haystack",
-        "query",
-        "type",
-        "method",
-        "budget",
-        "tokens",
-        "evidence",
-        "place",
-        "answer",
-        "key",
-        "wrong",
-    ):
+    for name in (*ANSWERED, "reader", "protocol", "type", "tokens", "evidence", "place", "answer", "key", "wrong"):
         line[name]
 
 
