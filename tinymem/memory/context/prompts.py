@@ -122,6 +122,7 @@ class Prompts:
         ratio = (WRITTEN - self._cache) * max(more, total / max(len(groups), 1))
         ratio /= max(self._cache, LEAST_CACHE) * budget
         low = min(max(1 + ratio / 2 - sqrt(ratio + ratio * ratio / 4), LOWEST), HIGHEST)
+        # Of a tiny budget, the reply and a note need more than that share.
         goal = fixed + newest + max(low * budget, FENCE)
         if 0 < total <= whole * budget:
             goal = max(goal, total / whole + FENCE)
