@@ -2,7 +2,6 @@
 
 from tinymem.stores import ChromaStore  # the default: approximate, on disk or on a server
 from tinymem.stores import ExactStore   # exact, in memory, with numpy
-from tinymem.stores import UsearchStore # approximate, in a file that is mapped from disk, for millions of vectors
 """
 
 from __future__ import annotations
@@ -14,10 +13,7 @@ from tinymem import lazy_names
 if TYPE_CHECKING:
     from tinymem.stores.chroma.store import ChromaStore
     from tinymem.stores.exact import ExactStore
-    from tinymem.stores.usearch.store import UsearchStore
 else:
-    __getattr__, __dir__ = lazy_names(
-        __name__, {"chroma.store": "ChromaStore", "exact": "ExactStore", "usearch.store": "UsearchStore"}
-    )
+    __getattr__, __dir__ = lazy_names(__name__, {"chroma.store": "ChromaStore", "exact": "ExactStore"})
 
-__all__ = ["ChromaStore", "ExactStore", "UsearchStore"]
+__all__ = ["ChromaStore", "ExactStore"]

@@ -60,7 +60,6 @@ _SHIPPED = {
     STORES: {
         "chroma": "tinymem.stores.chroma.store:ChromaStore.from_name",
         "exact": "tinymem.stores.exact:ExactStore.from_name",
-        "usearch": "tinymem.stores.usearch.store:UsearchStore.from_name",
     },
     SUMMARIZERS: {
         "extractive": "tinymem.summarizers.extractive:ExtractiveSummarizer.from_name",

@@ -1,7 +1,7 @@
 """Costs of a memory: time, RAM and disk, at several sizes, beside plain Chroma with the same vectors.
 
     python -m benchmarks.speed --sizes 1000,10000,100000 [--data FILE] [--out SUMMARY.json] [--quick]
-    python -m benchmarks.speed --sizes 1000000 --store usearch --folder FOLDER   # kept; a stopped run goes on
+    python -m benchmarks.speed --sizes 1000000 --store exact --folder FOLDER   # kept; a stopped run goes on
 
 Each size is measured in processes of its own, several times; what is printed and written are medians over those. The
 steps are made from a seed (benchmarks/speed/steps.py), or taken from the haystacks in FILE. The summary goes to

@@ -55,7 +55,7 @@ def test_every_package_folder_is_listed() -> None:
 
 @needs_sources
 def test_adapters_are_folders_of_the_repository_and_linked_into_the_package() -> None:
-    for name, engines in {"embedders": [], "stores": ["chroma", "postgres", "sqlite", "usearch"]}.items():
+    for name, engines in {"embedders": [], "stores": ["chroma", "postgres", "sqlite"]}.items():
         link = ROOT / "tinymem" / name
         if not link.is_symlink():
             pytest.skip("a clone without links")

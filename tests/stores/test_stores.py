@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -36,17 +35,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield started.url
 
 
-KINDS = ["exact", "chroma", "chroma on disk", "chroma server", "usearch", "usearch, short tail"]
+KINDS = ["exact", "chroma", "chroma on disk", "chroma server"]
 
 
 @pytest.fixture(params=KINDS)
-def open_store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> OpenStore:
-    if request.param.startswith("usearch"):
-        if find_spec("usearch") is None:
-            pytest.skip("the extra usearch is not installed")
-        if request.param != "usearch":
-            monkeypatch.setattr("tinymem.stores.usearch.store.TAIL", 6)
-        return lambda: store_from("usearch", tmp_path / "usearch")
+def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> OpenStore:
     if request.param == "chroma":
         return lambda: store_from("chroma", tmp_path / "chroma")
     if request.param == "chroma server":

@@ -1,1 +1,0 @@
-"""The vector store in a file of usearch."""
