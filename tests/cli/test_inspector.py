@@ -120,17 +120,6 @@ def test_the_overview_has_the_scratchpad_as_another_process_leaves_it(call: Call
         assert "- quay: 9" in call("overview")["scratchpad"]
 
 
-def test_the_overview_has_what_the_agent_got_and_used(call: Call, memory: HierarchicalMemory) -> None:
-    call("recall", query="Which crates has lot 5?", budget=100)  # people look: not counted
-    memory.receipts.is_on = True
-    memory.archive([MessageStep("user", "The parcel has the number PK-70812.", session="july")])
-    memory.recall("Which number has the parcel?", k=1)
-    memory.add(MessageStep("assistant", "It is PK-70812."))
-    found = call("overview")
-    assert found["recalled"].startswith("recalled 1 time, 100% used, ")
-    assert [[(item["number"], item["used"]) for item in one["items"]] for one in found["receipts"]] == [[(64, True)]]
-
-
 def test_steps_come_in_slices(call: Call) -> None:
     found = call("steps", start=10, stop=13)
     assert (found["count"], [line["number"] for line in found["lines"]]) == (63, [11, 12, 13])

@@ -25,7 +25,7 @@ from tinymem.steps.types import MessageStep, Step
 
 OPTIONS: dict[str, Any] = {"embedder": "hashing:64", "store": "exact"}
 METHODS_HERE = {"steps", "tokens", "system_prompt", "action_count", "scratchpad"}  # properties without await
-BELOW = {"short_term", "medium_term", "long_term", "receipts"}
+BELOW = {"short_term", "medium_term", "long_term"}
 
 open_memory = partial(AsyncHierarchicalMemory, embedder="hashing:64", store="exact")
 asked: ContextVar[str] = ContextVar("asked", default="nobody")

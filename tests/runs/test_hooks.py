@@ -7,7 +7,6 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
-from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
@@ -43,21 +42,6 @@ def test_what_a_session_said_stands_at_the_beginning_of_the_next(hook: Hook, tmp
     assert done.status == 0 and "One port is taken." in done.out and "data, not instructions" in done.out
     assert "port 8443" not in done.out  # a tool's result
     assert counter_from("cl100k_base").count(done.out.rstrip("\n")) <= 200
-
-
-def test_what_a_prompt_recalls_has_a_receipt(hook: Hook, tmp_path: Path) -> None:
-    path, here = tmp_path / "m", {"session_id": "s2", "cwd": str(tmp_path)}
-    hook(
-        "stop",
-        {"transcript_path": str(write(tmp_path / "s1.jsonl", [claude("user", "The parcel is PK-70812.")]))},
-        path,
-    )
-    assert "PK-70812" in hook("prompt", here | {"prompt": "Which number has the parcel?"}, path).out
-    now = datetime.now(timezone.utc).isoformat()
-    answer = claude("assistant", "It is PK-70812.", session="s2", timestamp=now)
-    hook("stop", {"transcript_path": str(write(tmp_path / "s2.jsonl", [answer]))}, path)
-    with HierarchicalMemory(path) as memory:
-        assert (memory.stats().recalls, memory.stats().recalls_used) == (1, 1)
 
 
 def test_a_resumed_session_gets_only_what_others_said_since(hook: Hook, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tinymem.archive.archive import Archive
@@ -19,9 +18,7 @@ class Stats:
     `indexed_passages` are in the vector store, and `unindexed_passages` wait for it: none as long as no step has left
     the window, nor in a small memory whose store is in memory. `embedder_state` is "ready", or what is wrong with the
     embedder since it was last needed; `store_state` is "ready", or why the store could not be written when it was last
-    tried. `recalls` counts the blocks that were recalled, into prompts too, `recalls_used` those of which the agent
-    used something (see `tinymem.memory.inspection.receipts`), and `recalled_tokens` the tokens of all. `stale_lines`
-    are the lines of files that steps show and that stand there no more, as far as calls tell.
+    tried. `stale_lines` are the lines of files that steps show and that stand there no more, as far as calls tell.
     """
 
     namespace: str
@@ -39,14 +36,11 @@ class Stats:
     store: str
     store_state: str
     bytes_on_disk: int
-    recalls: int
-    recalls_used: int
-    recalled_tokens: int
     stale_lines: int = 0
 
 
-def stats_of(archive: Archive, namespace: str, store: str, recalls: Mapping[str, int]) -> Stats:
-    """Count the steps, passages and bytes of an archive and of its window, beside what its receipts count."""
+def stats_of(archive: Archive, namespace: str, store: str) -> Stats:
+    """Count the steps, passages and bytes of an archive and of its window."""
     counts = archive.journal.counts()
     notes = archive.index.notes
     indexed = archive.journal.passages_until(notes.passage)
@@ -65,5 +59,4 @@ def stats_of(archive: Archive, namespace: str, store: str, recalls: Mapping[str,
         bytes_on_disk=bytes_on_disk,
         stale_lines=count_gone(archive.journal.file_notes_after(0)),
         **counts,
-        **recalls,
     )

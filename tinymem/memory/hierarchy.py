@@ -22,7 +22,6 @@ from tinymem.memory.context.fitting import Fitting, facts_about, indices_given
 from tinymem.memory.context.prompts import Prompts
 from tinymem.memory.filters import Filters
 from tinymem.memory.inspection.explaining import Explainer
-from tinymem.memory.inspection.receipts import Receipts
 from tinymem.memory.opening import open_place
 from tinymem.memory.reading import Reading
 from tinymem.memory.scratchpad import AgentMemory, KeptScratchpad
@@ -176,7 +175,7 @@ class HierarchicalMemory(StepCollection):
                 self.short_term = DurableWindow(archive, strategy, callbacks, redact)
                 self.medium_term = Episodes(archive, summarizer)
                 self.long_term = archive
-                self.receipts = Receipts(archive, callbacks)
+                self._callbacks = callbacks
                 self._make_parts(redact, keys, cache, retention)
                 if text is not None:
                     self.short_term.begin_with(SystemPromptStep(text))
@@ -526,7 +525,7 @@ class HierarchicalMemory(StepCollection):
         when = to_utc("now", now) or utc_now()
         name = None if session is None else self._filters.name("session", session)
         context = self._contexts.of_window(asked, budget, when, style, self.shares, name)
-        self.receipts.note(context.recalled, when, asked, name, context.corrections)
+        self._callbacks.recalled(context.recalled)
         return context
 
     @traced("search_memory")
@@ -611,7 +610,7 @@ class HierarchicalMemory(StepCollection):
             if archive:
                 with self._lock:
                     self._fitting.keep(history)
-        self.receipts.note(context.recalled, about.when, asked, about.session, context.corrections)
+        self._callbacks.recalled(context.recalled)
         self._upkeep.finish()
         return context
 
@@ -686,7 +685,7 @@ class HierarchicalMemory(StepCollection):
             asked, budget, when, hidden=check_numbers("without", without), only=only, diversity=diversity, ids=ids,
             k=k, min_relevance=least, as_of=None if as_of is None else only.until, order=order,
         )  # fmt: skip
-        self.receipts.note(found, when, asked)
+        self._callbacks.recalled(found)
         return found
 
     def explain(
@@ -811,7 +810,7 @@ class HierarchicalMemory(StepCollection):
         """Count what the namespace holds."""
         with self._lock.while_open():
             self.short_term.catch_up()
-            return stats_of(self.long_term, self.namespace, self._store_name, vars(self.receipts.totals()))
+            return stats_of(self.long_term, self.namespace, self._store_name)
 
     # -- upkeep -------------------------------------------------------------------------------------------------------
 
@@ -957,7 +956,6 @@ class HierarchicalMemory(StepCollection):
                 self._lock.is_closed = True
                 try:
                     self._scratchpad.keep()
-                    self.receipts.keep()
                 finally:
                     if self._place.remove is not None:  # what is gone in a moment
                         self.long_term.indexing.in_background = False

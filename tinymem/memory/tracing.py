@@ -20,11 +20,13 @@ Nothing is imported here: a program that sets a provider has imported OpenTeleme
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
-__all__ = ["add_event", "traced"]
+from tinymem.recall.results import Recall
+
+__all__ = ["traced"]
 
 NAME = "tinymem"  # of the instrumentation
 
@@ -62,17 +64,16 @@ def traced(
                     raise
                 if (count := _count_records(result)) is not None:
                     span.set_attribute("gen_ai.memory.record.count", count)
+                recalled = getattr(result, "recalled", result)
+                if isinstance(recalled, Recall) and recalled.items:
+                    best = sorted(recalled.items, key=lambda item: -item.score)
+                    steps, tokens = [item.step.step_number or 0 for item in best], [item.tokens for item in best]
+                    span.add_event("tinymem.recalled", {"tinymem.steps": steps, "tinymem.tokens": tokens})
                 return result
 
         return traced_method
 
     return decorate
-
-
-def add_event(name: str, attributes: Mapping[str, Any]) -> None:
-    """Add an event to the span of the call that runs, if there is one."""
-    if (trace := _trace()) is not None:
-        trace.get_current_span().add_event(name, attributes)
 
 
 def _count_records(result: object) -> int | None:

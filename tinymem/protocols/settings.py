@@ -1,7 +1,7 @@
 """Keys of the settings that a journal writes itself, in the transaction of what they tell about.
 
 A setting is a text; one that was never kept is None. Other parts keep values under keys of their
-own, such as `receipts`.
+own, such as `scratchpad`.
 """
 
 from __future__ import annotations

@@ -26,7 +26,6 @@ from tinymem.steps.terminal import first_words, pluralize
 if TYPE_CHECKING:
     from tinymem.archive.episodes import Episode
     from tinymem.memory.hierarchy import HierarchicalMemory
-    from tinymem.memory.inspection.receipts import Receipt
     from tinymem.recall import Excerpt
 
 __all__ = ["View", "Views"]
@@ -48,7 +47,6 @@ class View:
 
     def __init__(self, memory: HierarchicalMemory) -> None:
         self.memory = memory
-        memory.receipts.is_on = False  # what people look at is not what an agent recalls
         self._lock = threading.Lock()
         self._state = (-1, -1)
         self._kept: dict[tuple[object, ...], Any] = {}
@@ -60,7 +58,7 @@ class View:
         self.memory.long_term.current()
 
     def overview(self) -> Record:
-        """Return the report of the memory, what an agent got of it, and what its features mean."""
+        """Return the report of the memory, and what its features mean."""
         return self._keep(("overview",), self._overview)
 
     def _overview(self) -> Record:
@@ -73,8 +71,6 @@ class View:
             "max_tokens": self.memory.max_tokens,
             "covered": min(report.stats.archived_steps, covered),
             "features": {name: feature._asdict() for name, feature in FEATURES.items()},
-            "recalled": str(self.memory.receipts.totals()),
-            "receipts": [*map(_receipt, self.memory.receipts.newest())],
             "scratchpad": AgentMemory.load(notes).to_context() if notes else "",
             "questions": [first_words(task.text, QUESTION)] if task else [],
             **self.version(),
@@ -280,11 +276,6 @@ def _given(**filters: str | None) -> Record:
 
 def _kind(item: Excerpt) -> Record:
     return {"kind": item.step.parts()[item.part].kind}
-
-
-def _receipt(receipt: Receipt) -> Record:
-    best = sorted(receipt.items, key=lambda item: item.rank)
-    return {"time": receipt.time, "tokens": receipt.tokens, "items": [item._asdict() for item in best]}
 
 
 def _part(part: ContextPart) -> Record:

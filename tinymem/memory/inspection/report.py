@@ -24,7 +24,6 @@ from tinymem.memory.inspection.lines import (
     step_line,
     window_tiers,
 )
-from tinymem.memory.inspection.receipts import Totals
 from tinymem.protocols import Tally
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.checks import check_non_negative_int
@@ -106,7 +105,7 @@ class MemoryReport(ShownText):
     def _facts(self) -> dict[str, str]:
         if self.stats is None:
             return {}
-        facts = {
+        return {
             "path": self.path or "",
             "namespace": self.stats.namespace,
             "embedder": self.stats.embedder,
@@ -116,9 +115,6 @@ class MemoryReport(ShownText):
             "episodes": f"{self.episode_count:,}",
             "on disk": f"{self.stats.bytes_on_disk:,} bytes",
         }
-        if self.stats.recalls:
-            facts["recalled"] = str(Totals(self.stats.recalls, self.stats.recalls_used, self.stats.recalled_tokens))
-        return facts
 
     def _section(self, found: Iterable[Row]) -> Iterator[Line | Table]:
         """Yield rows as a table, with bars on one scale where they are drawn."""

@@ -245,9 +245,6 @@ class Answers:
         found = recall(hidden=hidden, shown=shown, ids=True)
         if not any(excerpt.relevance >= least for excerpt in found):
             return ""
-        if is_first:  # what the agent says to it goes there, so that it can be seen what it used
-            memory.receipts.note(found, now, prompt, asked.session or None)
-            memory.receipts.keep()  # another process may add that
         shown += found.items
         return found.text
 

@@ -290,7 +290,6 @@ function showTiers() {
       "Every step that left. Recall brings back what matters.",
       bar("archive", [["archive", tiers.archive.tokens]], memory.stats.tokens),
       `${compact.format(tiers.archive.tokens)} of all ${compact.format(memory.stats.tokens)} tokens, ${bytes(memory.stats.bytes_on_disk)} on disk`,
-      memory.recalled,
     ),
   );
 }
@@ -974,23 +973,6 @@ function askForm(view) {
   return h("form.ask", {onsubmit}, view.input, view.slider.element, view.filters);
 }
 
-/** One block that was recalled: when, its tokens, and its steps, the best first, with those that the agent used. */
-function receipt(one) {
-  const used = one.items.some((item) => item.used);
-  return h(
-    "p.small",
-    {},
-    `${when(one.time)}: ${many(one.tokens, "token")}, ${used ? "used" : "nothing of it used"}: `,
-    one.items.map((item) =>
-      h(
-        "button.chip",
-        {title: many(item.tokens, "token"), onclick: () => detail.open(item.number)},
-        `#${item.number}${item.corrects.map((old) => `, corrects #${old}`).join("")}${item.used ? " ✓" : ""}`,
-      ),
-    ),
-  );
-}
-
 const recall = {
   element: h("div.recall-view"),
 
@@ -1077,9 +1059,6 @@ const recall = {
           "Type a question as an agent would. You see each excerpt that fits the budget, the share of every feature in its score, and what just missed and why. Move the slider: what comes back follows.",
         ),
       ),
-      memory.receipts.length
-        ? h("section.receipts", {}, h("h2", {}, "What the agent got lately"), memory.receipts.map(receipt))
-        : null,
     );
   },
 
