@@ -17,14 +17,14 @@ from tinymem.messages.formats import conversation_from
 pytest.importorskip("agents")
 
 from agents import Agent as SdkAgent
-from agents import RunConfig, Runner, function_tool, set_tracing_disabled
+from agents import MaxTurnsExceeded, RunConfig, Runner, function_tool, set_trace_processors, trace
 from agents.testing import ScriptedModel, assistant_message, function_call
 from agents.testing.model import ModelCall, ModelStep
 from openai.types.responses.response_reasoning_item import ResponseReasoningItem, Summary
 
 from tinymem.integrations.openai_agents import TinymemSession, memory_tools, recalling
 
-set_tracing_disabled(True)
+set_trace_processors([])  # nothing is sent anywhere
 ITEMS: list[Any] = [
     {"role": "user", "content": "Which port?"},
     {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAAA"},
@@ -81,7 +81,7 @@ class AgentsAgent(Agent):
         from tinymem.integrations.openai_agents import _items
 
         memory: Any = self.session.memory
-        return _items(memory, self.session.session_id, None)
+        return [item for _, item in _items(memory, self.session.session_id, None)]
 
 
 class TestOpenAIAgents(AdapterContract):
@@ -203,3 +203,91 @@ def test_an_agent_that_runs_as_a_tool_has_a_session_of_its_own(memory: Hierarchi
     assert name.startswith("s1/agents/librarian-") and "quokka" in told[name] and "Ann asks" not in told[name]
     assert "Vault is in rack 7." in told["s1"] and "quokka" not in told["s1"]
     assert {step.metadata["parent"] for step in memory.history(name)} == {"s1"}
+
+
+def answers(text: str, seen: list[str]) -> Any:
+    """An agent that answers this at its second turn, and notes what it is sent."""
+
+    def move(call: ModelCall) -> Any:
+        seen.append(str(call.input))
+        done = any(isinstance(one, dict) and one.get("type") == "function_call_output" for one in call.input[-1:])
+        return [assistant_message(text)] if done else [function_call("wait", {}, call_id=f"call_{len(seen)}")]
+
+    @function_tool
+    def wait() -> str:
+        """Wait."""
+        return "Waited."
+
+    return SdkAgent(text[:8], tools=[wait], model=ScriptedModel([ModelStep.respond(move)] * 9))
+
+
+async def run_as_ann(memory: HierarchicalMemory) -> None:
+    config = RunConfig(call_model_input_filter=recalling(memory))
+    await Runner.run(
+        answers("Ann, yes.", []), "Hello, I am Ann.", session=TinymemSession("ann", memory), run_config=config
+    )
+
+
+async def fail_as_ann(memory: HierarchicalMemory) -> None:
+    with pytest.raises(MaxTurnsExceeded):
+        config = RunConfig(call_model_input_filter=recalling(memory))
+        session = TinymemSession("ann", memory)
+        await Runner.run(answers("Ann.", []), "Hello.", session=session, run_config=config, max_turns=1)
+
+
+async def look_at_ann(memory: HierarchicalMemory) -> None:
+    await run_as_ann(memory)
+    await TinymemSession("ann", memory).get_items()
+
+
+@pytest.mark.parametrize(
+    ("before", "together"), [(run_as_ann, False), (fail_as_ann, False), (look_at_ann, False), (run_as_ann, True)]
+)
+@pytest.mark.parametrize("named", [{"filter": "bob"}, {"group": "bob"}, {"session": "bob"}, {}], ids=str)
+def test_a_run_is_filed_under_its_own_name_whatever_ran_before(
+    memory: HierarchicalMemory, before: Any, together: bool, named: dict[str, str]
+) -> None:
+    bob = answers("Bob, yes.", [])
+    config = RunConfig(
+        call_model_input_filter=recalling(memory, session=named.get("filter")), group_id=named.get("group")
+    )
+
+    async def run() -> None:
+        session = TinymemSession("bob", memory) if "session" in named else None
+        for _ in range(2):
+            await Runner.run(bob, "Hello, I am Bob.", session=session, run_config=config)
+
+    async def main() -> None:
+        if together:
+            await asyncio.gather(before(memory), run())
+            return
+        with trace("both", group_id=named.get("group")):  # as the SDK's documentation has it
+            await before(memory)
+            await run()
+
+    if named:
+        asyncio.run(main())
+        filed = {str(step.session) for step in memory.history() if "Bob" in step.text}
+        assert filed == {"bob"} and not any("Ann" in step.text for step in memory.history("bob"))
+    else:
+        with pytest.raises(Exception, match="the conversation has no name"):
+            asyncio.run(main())
+
+
+def test_what_a_callback_takes_out_of_the_input_is_not_recalled_into_it(memory: HierarchicalMemory) -> None:
+    seen: list[str] = []
+    agent, session = answers("It is noted.", seen), TinymemSession("ann", memory)
+    say = "The code of the gate is quokka 4711."
+
+    async def main() -> None:
+        for text, keep in ((say, 9), ("Which code has the gate?", 9), ("Which code has the gate?", 0)):
+            config = RunConfig(
+                call_model_input_filter=recalling(memory),
+                session_input_callback=lambda history, new, keep=keep: [*history[:keep], *new],
+            )
+            seen.clear()
+            await Runner.run(agent, text, session=session, run_config=config)
+            assert any("quokka" in one for one in seen) is bool(keep)
+
+    asyncio.run(main())
+    assert "quokka" in memory.recall("Which code has the gate?").text

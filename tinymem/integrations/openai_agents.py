@@ -11,13 +11,12 @@ fit, and one block with what the memory recalls of all sessions. Each works with
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from tinymem.errors import MessageError, MissingExtraError
@@ -44,6 +43,7 @@ try:
     from agents.memory.session import SessionABC
     from agents.memory.session_settings import SessionSettings, coerce_session_settings, resolve_session_limit
     from agents.run import CallModelData, ModelInputData
+    from agents.run_internal.agent_tool_configuration import _current_run  # nothing public tells runs apart
     from agents.tool import FunctionTool
     from agents.tracing import get_current_trace
 except ImportError as error:
@@ -52,31 +52,38 @@ except ImportError as error:
 __all__ = ["TinymemSession", "memory_tools", "recalling"]
 
 MARK = "openai_agents"  # in the native form of a message: the session that its items are of
-SESSION = "run the agent with a TinymemSession, with RunConfig(group_id=...), or give recalling a session"
+SESSION = "run the agent with a TinymemSession, give recalling a session, or RunConfig a group_id, where tracing is on"
 
 DIGITS = 6  # by which the runs of an agent as a tool differ
 Item = Any  # of the Responses API, a dict
 
 
 class _AgentRun(NamedTuple):
-    """A run, as tasks that it begins know it.
+    """A run, as what it calls knows it.
 
     Attributes:
         name: The name of its conversation.
+        own: The SDK's object of it.
+        outer: The run that it is a tool of.
+        given: The name that its filter was given.
         session: Its session, if it has one.
-        agent: The agent that called the model last.
-        task: The task in which it did. Tools, and agents that run as tools, are called in others.
-        above: The names of the conversations of the runs that it is a tool of.
+        read: The items that it read of its session, each with the number of its step.
     """
 
     name: str
+    own: Any
+    outer: _AgentRun | None = None
+    given: str | None = None
     session: TinymemSession | None = None
-    agent: Any = None
-    task: asyncio.Task[Any] | None = None
-    above: tuple[str, ...] = ()
+    read: Sequence[tuple[int, Item]] = ()
+
+    @property
+    def above(self) -> tuple[str, ...]:
+        """The names of the conversations of the runs that it is a tool of."""
+        return (*self.outer.above, self.outer.name) if self.outer else ()
 
 
-_running: ContextVar[_AgentRun | None] = ContextVar("the run that this is a part of", default=None)
+_noted: ContextVar[_AgentRun | None] = ContextVar("the newest run that was noted here", default=None)
 
 
 class TinymemSession(SessionABC):
@@ -94,8 +101,12 @@ class TinymemSession(SessionABC):
 
     async def get_items(self, limit: int | None = None) -> list[Item]:
         """Return the newest `limit` items, or all, in order."""
-        _running.set(_AgentRun(self.session_id, self))  # a run begins with this
-        return await run_on(self.memory, _items, self.session_id, resolve_session_limit(limit, self.session_settings))
+        most = resolve_session_limit(limit, self.session_settings)
+        found = await run_on(self.memory, _items, self.session_id, most)
+        if (own := _current_run.get()) is not None:  # a run begins with this
+            _, outer = _lookup()
+            _noted.set(_AgentRun(self.session_id, own, outer, outer and outer.given, self, found))
+        return [item for _, item in found]
 
     async def add_items(self, items: list[Item]) -> None:
         """Add items; they are on disk when this returns."""
@@ -126,7 +137,8 @@ def recalling(
     Args:
         memory: The memory.
         max_tokens: The most tokens of the input and the instructions; the memory's own unless given.
-        session: The name of the conversation; that of the run's TinymemSession, or its `group_id`, unless given.
+        session: The name of the conversation; that of the run's TinymemSession, or the `group_id` of its trace, unless
+            given.
         options: Other arguments of `HierarchicalMemory.fit`, as filters.
     """
 
@@ -142,21 +154,31 @@ def recalling(
     return filtered
 
 
+def _lookup() -> tuple[_AgentRun | None, _AgentRun | None]:
+    """Return what is noted of the run that goes on, and of the run that it is a tool of.
+
+    A note outlives its run, since the SDK begins none in a context of its own.
+    """
+    noted = _noted.get()
+    if noted is None or noted.own is _current_run.get():
+        return noted, noted and noted.outer
+    return None, None if noted.own.closed else noted
+
+
 def _entered(data: CallModelData[Any], session: str | None) -> _AgentRun:
     """Return the run that calls the model, and note that it does."""
-    before, task = _running.get(), asyncio.current_task()
-    if before is not None and before.task not in (None, task) and before.agent is not data.agent:
+    run, outer = _lookup()
+    around, own = run or outer, _current_run.get()
+    if session is not None and session != (around and around.given):  # not the filter of the run around it
+        is_known = run is not None and run.name == session
+        run = run._replace(given=session) if run and is_known else _AgentRun(session, own, outer, session)
+    elif run is None and outer is not None:
         digest = hashlib.sha256(to_json(data.model_data.input[:1]).encode()).hexdigest()[:DIGITS]
-        name = name_subagent(before.name, f"{data.agent.name}-{digest}")
-        run = _AgentRun(name, None, data.agent, task, (*before.above, before.name))
-    elif before is not None and (before.session is not None or before.above):
-        run = before._replace(agent=data.agent, task=task)
-        if session is not None and not before.above and session != before.name:
-            run = _AgentRun(session, None, data.agent, task)
-    else:
+        run = _AgentRun(name_subagent(outer.name, f"{data.agent.name}-{digest}"), own, outer, session)
+    elif run is None:
         group = getattr(get_current_trace(), "group_id", None)
-        run = _AgentRun(find_session(session, group, SESSION), None, data.agent, task)
-    _running.set(run)
+        run = _AgentRun(find_session(session, group, SESSION), own, None, session)
+    _noted.set(run)
     return run
 
 
@@ -167,7 +189,9 @@ def _fitted(
     max_tokens: int | None,
     options: Mapping[str, Any],
 ) -> list[Item]:
-    more = {**options, "without": steps_apart(memory, run.name, run.above)}
+    sent = {*map(to_json, given.input)}
+    left_out = {number for number, item in run.read if to_json(item) not in sent}  # by a session_input_callback
+    more = {**options, "without": [*steps_apart(memory, run.name, run.above), *left_out]}
     return fit_items(memory, given.instructions, given.input, run.name, max_tokens, more)
 
 
@@ -198,22 +222,19 @@ async def _called(tool: MemoryTool, context: Any, arguments: str) -> str:
 # -- items and steps --------------------------------------------------------------------------------------------------
 
 
-def _stored(memory: HierarchicalMemory, session: str) -> Iterator[tuple[str, list[Item]]]:
-    """Yield the id of each step of a session with its items, the newest first."""
+def _stored(memory: HierarchicalMemory, session: str) -> Iterator[tuple[int, list[Item]]]:
+    """Yield the number of each step of a session with its items, the newest first."""
     for step in memory.history(session, newest=True):
         natives = [message.get(NATIVE) for message in step.to_messages()]
         items = [native["items"] for native in natives if isinstance(native, Mapping) and native.get(MARK) == session]
         if items:  # else the filter was given it, and the session was not
-            yield step.id, [*chain.from_iterable(map(to_mutable, items))]
+            yield step.step_number or 0, [*chain.from_iterable(map(to_mutable, items))]
 
 
-def _items(memory: HierarchicalMemory, session: str, limit: int | None) -> list[Item]:
-    found: list[Item] = []
-    for _, items in _stored(memory, session):
-        if limit is not None and len(found) >= limit:
-            break
-        found = [*items, *found]
-    return found if limit is None else found[max(0, len(found) - limit) :]
+def _items(memory: HierarchicalMemory, session: str, limit: int | None) -> list[tuple[int, Item]]:
+    """Return the newest items of a session in order, each with the number of its step."""
+    newest = ((number, item) for number, items in _stored(memory, session) for item in reversed(items))
+    return [*islice(newest, limit)][::-1]
 
 
 def _add(memory: HierarchicalMemory, session: str, items: Sequence[Item]) -> None:
@@ -222,19 +243,19 @@ def _add(memory: HierarchicalMemory, session: str, items: Sequence[Item]) -> Non
 
 
 def _pop(memory: HierarchicalMemory, session: str) -> Item | None:
-    id, items = next(_stored(memory, session), ("", []))
+    number, items = next(_stored(memory, session), (0, []))
     if not items:
         return None
     if items[:-1]:
         _add(memory, session, items[:-1])
-    memory.forget([id])
+    memory.forget([number])
     return items[-1]
 
 
 def _clear(memory: HierarchicalMemory, session: str) -> None:
-    ids = [id for id, _ in _stored(memory, session)]
-    if ids:
-        memory.forget(ids)
+    numbers = [number for number, _ in _stored(memory, session)]
+    if numbers:
+        memory.forget(numbers)
 
 
 def _messages(session: str, items: Sequence[Item]) -> Iterator[Message]:
