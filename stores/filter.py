@@ -25,10 +25,17 @@ if TYPE_CHECKING:
     from tinymem.recall.snapshot import Snapshot
     from tinymem.steps.step import Step
 
-__all__ = ["POSTGRES", "SQLITE", "Condition", "Engine", "Filter", "folders_of", "tool_name"]
+__all__ = ["POSTGRES", "SQLITE", "Beginning", "Condition", "Engine", "Filter", "folders_of", "tool_name"]
 
 LONGEST_TOOL = 200  # characters of a tool's name that stand with a passage
 HIGHEST = "\U0010ffff"  # the character behind all others
+
+
+class Beginning(str):
+    """What the names of several sessions begin with: it stands where the name of one may stand.
+
+    A type of its own, since any text may be a session's name.
+    """
 
 
 def folders_of(paths: Iterable[str]) -> list[str]:
@@ -112,7 +119,7 @@ class Filter:
     Attributes:
         since: The time of the earliest step, itself included.
         until: The time of the latest step, itself included.
-        session: The session of the steps; one that ends in * stands for all that begin with what is before it.
+        session: The session of the steps, or the Beginning of the names of several.
         speaker: The speaker of the steps.
         tool: The name of a tool that the steps call.
         type: The type of the steps, as `"action"`.
@@ -150,10 +157,9 @@ class Filter:
         ]
         if self.numbers is not None:
             limits.append(Limit("number", "in", self.numbers))
-        if self.session is not None and self.session.endswith("*"):
-            limits.append(Limit("session", "begins", clean(self.session[:-1])))
-        elif self.session is not None:
-            limits.append(Limit("session", "=", clean(self.session)))
+        if self.session is not None:
+            relation = "begins" if isinstance(self.session, Beginning) else "="
+            limits.append(Limit("session", relation, clean(self.session)))
         names = ("speaker", self.speaker), ("type", self.type)
         limits += [Limit(column, "=", clean(name)) for column, name in names if name is not None]
         if self.tool is not None:

@@ -21,10 +21,10 @@ from tinymem.recall.snapshot import Snapshot
 from tinymem.steps.actions import ToolCall
 from tinymem.steps.step import Step
 from tinymem.steps.types import ActionStep, MessageStep
-from tinymem.stores.filter import POSTGRES, SQLITE, Filter
+from tinymem.stores.filter import POSTGRES, SQLITE, Beginning, Filter
 from tinymem.stores.sqlite.journal import SqliteJournal
 
-SESSIONS = (None, "", "a", "team", "team/a", "team/b", "nul \x00")
+SESSIONS = (None, "", "a", "team", "team/a", "team/b", "team*", "nul \x00")
 SPEAKERS = (None, "Ana", "Ben", "'; --")
 TOOLS = ((), ("grep",), ("grep", "ls"), ("two\nlines",))
 LABELS = ((), (("user", '"ann"'),), (("user", '"ann"'), ("age", "7")))
@@ -46,7 +46,7 @@ filters = st.builds(
     since=moments,
     until=moments,
     before=moments,
-    session=st.none() | st.sampled_from([name for name in SESSIONS if name is not None] + ["team/*", "te*", "*", "x"]),
+    session=st.sampled_from([*SESSIONS, "te*", "*", "x", *map(Beginning, ("team/", "te", "team*", ""))]),
     speaker=st.none() | st.sampled_from(["Ana", "Ben", "'; --", "Nobody"]),
     tool=st.none() | st.sampled_from(["grep", "ls", "gre", "two\nlines"]),
     type=st.none() | st.sampled_from(["action", "message", "task"]),
@@ -59,7 +59,7 @@ def is_meant(only: Filter, step: Step) -> bool:
     """The filter's documentation, word for word."""
     session = (step.session or "").replace("\x00", "\ufffd")
     wanted = None if only.session is None else only.session.replace("\x00", "\ufffd")
-    begins = wanted is not None and wanted.endswith("*") and session.startswith(wanted[:-1])
+    begins = isinstance(only.session, Beginning) and session.startswith(wanted or "")
     return (
         (only.since is None or step.timestamp >= only.since)
         and (only.until is None or step.timestamp <= only.until)

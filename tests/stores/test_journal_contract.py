@@ -17,7 +17,7 @@ from tinymem.errors import ClosedError, FormatError, InputError
 from tinymem.protocols import FiledStep, FileNote, Journal, MessageRow, PassageRow, SummaryRow
 from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME, REWRITES, WINDOW_CHANGES
 from tinymem.stores import journals
-from tinymem.stores.filter import Filter
+from tinymem.stores.filter import Beginning, Filter
 from tinymem.stores.sqlite.journal import SqliteJournal
 from tinymem.testing import unit_vectors
 from tinymem.testing.samples import DIMENSIONS, HOSTILE
@@ -141,9 +141,9 @@ def test_finds_labels_and_beginnings(open_journal: OpenJournal) -> None:
         for some, steps in (([ann], [1, 2]), ([ann, old], [1]), ([("user", "7")], [])):
             assert journal.matching(Filter(labels=tuple(some))) == steps
         assert journal.matching(Filter(session="team/b", labels=(ann,))) == [2]
-        found = [journal.matching(Filter(session=f"{name}*")) for name in ("team/", "tea")]
-        assert found == [[1, 2], [1, 2, 3, 5]]
-        assert [row.number for row in journal.newest(9, session="team/*")] == [2, 1]
+        found = [journal.matching(Filter(session=Beginning(name))) for name in ("team/", "tea")]
+        assert found == [[1, 2], [1, 2, 3, 5]] and journal.matching(Filter(session="teal/*")) == [5]
+        assert [row.number for row in journal.newest(9, session=Beginning("team/"))] == [2, 1]
         journal.delete({1: []})
         assert journal.matching(Filter(labels=(ann,))) == [2]
 

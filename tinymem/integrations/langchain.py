@@ -125,7 +125,7 @@ class TinymemRetriever(BaseRetriever):
         memory: The memory.
         k: The most documents.
         max_tokens: The most tokens of all of them together.
-        session: Only from this session; `"team/*"` means all that begin with `team/`.
+        session: Only from this session.
         where: Only from steps with these values in their metadata.
     """
 

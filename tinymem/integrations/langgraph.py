@@ -30,6 +30,7 @@ from tinymem.recall.results import Excerpt
 from tinymem.steps.ids import utc_now
 from tinymem.steps.step import Step
 from tinymem.steps.types import MessageStep
+from tinymem.stores.filter import Beginning
 
 try:
     from langgraph.store.base import (
@@ -236,7 +237,7 @@ def _find(memory: HierarchicalMemory, id: str) -> _Stored | None:
 
 
 def _stored_in(memory: HierarchicalMemory, prefix: Namespace) -> Iterator[_Stored]:
-    return filter(None, map(_stored, memory.history(f"{_session(prefix)}*", newest=True)))
+    return filter(None, map(_stored, memory.history(Beginning(_session(prefix)), newest=True)))
 
 
 def _get(memory: HierarchicalMemory, op: GetOp) -> Item | None:
@@ -262,7 +263,7 @@ def _search(memory: HierarchicalMemory, op: SearchOp) -> list[SearchItem]:
 
 def _ranked(memory: HierarchicalMemory, op: SearchOp, count: int) -> list[_Stored]:
     """Return the `count` items that bear most on the query, the best first, or all if there are fewer."""
-    session = f"{_session(op.namespace_prefix)}*"
+    session = Beginning(_session(op.namespace_prefix))
     tokens, seen = max(TOKENS * count, 1_000), -1
     while True:
         recalled = memory.recall(op.query or "", tokens, session=session, diversity=0, min_relevance=0)

@@ -25,7 +25,7 @@ from tinymem.messages.sendable import name_and_arguments, raw_calls
 from tinymem.recall.results import Excerpt, Recall
 from tinymem.steps.content import as_text, to_json
 from tinymem.steps.step import Message
-from tinymem.stores.filter import Filter
+from tinymem.stores.filter import Beginning, Filter
 
 __all__ = [
     "AnyMemory", "NativeConversation", "archive", "find_relevant", "find_session", "fit", "fit_items", "list_tools",
@@ -126,7 +126,7 @@ def find_relevant(memory: HierarchicalMemory, query: str, max_tokens: int, witho
 
 
 def steps_of_session(memory: HierarchicalMemory, session: str) -> list[int]:
-    """Return the numbers of the steps of a session, or of several, as of `"team/*"`."""
+    """Return the numbers of the steps of a session, or of those with this Beginning."""
     return memory.long_term.journal.matching(Filter(session=session))
 
 
@@ -140,7 +140,7 @@ def steps_apart(memory: HierarchicalMemory, session: str, above: Sequence[str] =
 
     What an agent that runs as a tool has to say to the one above is the result of the call.
     """
-    names = [*above, name_subagent(session, "*")]
+    names = [*above, Beginning(name_subagent(session, ""))]
     return [*chain.from_iterable(steps_of_session(memory, name) for name in names)]
 
 

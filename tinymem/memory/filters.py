@@ -12,7 +12,7 @@ from tinymem.steps.checks import check_choice, check_str, to_utc
 from tinymem.steps.content import clean
 from tinymem.steps.redaction import Redact, redact_json
 from tinymem.steps.types import STEP_TYPES
-from tinymem.stores.filter import Filter
+from tinymem.stores.filter import Beginning, Filter
 
 __all__ = ["Filters"]
 
@@ -31,7 +31,8 @@ class Filters:
     def name(self, name: str, value: str) -> str:
         """Check a name, as that of a session, and redact it as it was when it was written down."""
         text = check_str(name, value)
-        return self._redact(text) if self._redact else text
+        text = self._redact(text) if self._redact else text
+        return Beginning(text) if isinstance(value, Beginning) else text
 
     def make(self, *, where: Mapping[str, Any] | None = None, **limits: Any) -> Filter:
         """Make a Filter of metadata, `where`, and its other fields; `sessions` is another name of `session`.

@@ -569,7 +569,7 @@ class HierarchicalMemory(StepCollection):
             style: How calls and their results are rendered; see `Step.to_messages`.
             format: `"openai"`, `"responses"` or `"anthropic"`; known by the shape of the messages unless given.
             metadata: Metadata of the steps that are archived.
-            sessions: Recall only from this session; `"team/*"` means all that begin with `team/`.
+            sessions: Recall only from this session.
             since: Recall only steps of this moment or later.
             until: Recall only steps of this moment or earlier.
             speaker: Recall only steps said by this speaker.
@@ -650,7 +650,7 @@ class HierarchicalMemory(StepCollection):
             since: Only steps of this moment or later.
             until: Only steps of this moment or earlier.
             as_of: What held at this moment: `until` then, and no mark of what changed after it.
-            session: Only steps of this session; `"team/*"` means all sessions that begin with `team/`.
+            session: Only steps of this session.
             speaker: Only steps said by this speaker.
             tool: Only steps that call this tool.
             type: Only steps of this type, as in `"action"`.
@@ -762,7 +762,7 @@ class HierarchicalMemory(StepCollection):
         that is added meanwhile comes too. `steps` is the window alone.
 
         Args:
-            session: Only steps of this session; `"team/*"` means all sessions that begin with `team/`.
+            session: Only steps of this session.
             after: Only steps behind this one, by its id or its number: with `newest`, those before it.
             limit: The most steps.
             newest: The newest step comes first.
@@ -789,7 +789,7 @@ class HierarchicalMemory(StepCollection):
         same for `await`. The answer is text, marked as data, and in words where the model made a mistake.
 
         Args:
-            session: Only steps of this session; `"team/*"` means all sessions that begin with `team/`.
+            session: Only steps of this session.
             where: Only steps with these values in their metadata, as `{"user": "ann"}`.
 
         >>> with HierarchicalMemory() as memory:
@@ -871,7 +871,7 @@ class HierarchicalMemory(StepCollection):
 
         Args:
             ids: An id or a number of a step, or several; a number may be text, as `"#12"`.
-            session: Only steps of this session; `"team/*"` means all sessions that begin with `team/`.
+            session: Only steps of this session.
             before: Only steps before this moment.
             since: Only steps of this moment or later.
             until: Only steps of this moment or earlier.

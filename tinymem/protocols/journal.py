@@ -37,7 +37,7 @@ __all__ = ["Finder", "Journal", "Maintenance", "MessageRows", "SummaryRows"]
 class Journal(Protocol):
     """The journal of one namespace. Any number of threads and processes may use it.
 
-    Where steps of a session are asked for, one that ends in * stands for all that begin with what is before it.
+    Where steps of a session are asked for, a `Beginning` stands for all sessions whose names begin with it.
 
     Each call is a transaction, unless it is made inside `together` or `snapshot`. When `add` has returned, its steps
     survive a killed process and a lost power supply; what is derived from steps survives a killed process at least.

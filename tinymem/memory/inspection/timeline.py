@@ -45,7 +45,7 @@ class Timeline:
 
     Args:
         memory: The memory.
-        session: Only steps of this session; `"team/*"` means all sessions that begin with `team/`.
+        session: Only steps of this session.
         type: Only steps of this type, as in `"action"`.
         tier: Only steps of this tier: `"window"`, fixed steps included, or `"archive"`.
         find: Only steps in whose text this stands, in capital letters or small ones; all steps are read for it.
