@@ -141,7 +141,14 @@ def test_an_answer_that_was_made_again_is_told_and_the_first_is_counted(tmp_path
     ("given", "kept"),
     [
         ('<hook_prompt hook_run_id="h">Lint.</hook_prompt>', []),
-        ('<brand_new-note kind="x">\nOf a later version.\n</brand_new-note>\nGo on.', ["Go on."]),
+        ("<ide_opened_file>a.py</ide_opened_file>Rename it.", ["Rename it."]),
+        ('<bug-report kind="x">\nIt jams.\n</bug-report>', ['<bug-report kind="x">\nIt jams.\n</bug-report>']),
+        (
+            'See:\n<pasted_content id="9e">\n<skill>Sow.</skill>\n</pasted_content id="9e">\nWhy?',
+            ["See:\n<skill>Sow.</skill>\n\nWhy?"],
+        ),
+        ("<teammate-message from='b'>The gate is shut.</teammate-message>", ["The gate is shut."]),
+        ("/compact", []),
         ("<bash-input>ls</bash-input><bash-stdout>a.py</bash-stdout><bash-stderr></bash-stderr>", []),
         (
             "# Context from my IDE setup:\n\n## Open tabs:\n- a.py\n\n## My request for Codex:\nRename it.",

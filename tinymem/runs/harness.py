@@ -1,10 +1,10 @@
 """Words in session files that no person and no model said: notes that a coding agent's program sends along.
 
 They come in tags (`<system-reminder>`, `<hook_prompt hook_run_id="7">`), behind a heading of the program, or as lines
-that it marks for itself. A known tag counts where a text or a line begins with it, one that is not known only where a
-text does; in a tool's result only a reminder at its end does, since a file or a page that an agent reads may hold any
-of them. A slash command is what a person typed, unless it only steers the program (`/clear`, `/model`); what a subagent
-reports is its own words.
+that it marks for itself. A tag of the program counts where a text or a line begins with it, and is closed; all others
+are a person's own. In a tool's result only a reminder at its end counts, since a file or a page that an agent reads may
+hold any of them. A slash command is what a person typed, unless it only steers the program (`/clear`, `/model`); what
+was pasted is a person's; what a subagent or another session reports is its own words.
 """
 
 from __future__ import annotations
@@ -14,29 +14,37 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["ABOUT", "is_own_tool", "own_words", "program_line"]
+from tinymem.runs.values import mappings_in, text_in, value_in
+
+__all__ = ["ABOUT", "AGENT", "STEERS", "is_own_tool", "own_words", "program_line"]
 
 ABOUT = "From the memory of earlier sessions. If you have its tools, recall and open find more."
+AGENT = "agent"  # the speaker of what a subagent is asked
 NOTE, SUMMARY, STEERING = "note", "summary", "command to the program"
 
 MARKS = {"isMeta": NOTE, "isCompactSummary": SUMMARY, "isApiErrorMessage": "API error"}  # of Claude Code's lines
 CLAUDE = (
     "system-reminder|command-name|command-message|command-contents|command-args|skill-format|local-command-caveat"
     "|local-command-stdout|local-command-stderr|bash-input|bash-stdout|bash-stderr|task-notification"
-    "|user-prompt-submit-hook"
+    "|user-prompt-submit-hook|session-start-hook|ide_opened_file|ide_selection|new-diagnostics|fork-boilerplate"
+    "|available-deferred-tools|teammate-message|cross-session-message"
 )
 CODEX = (
-    "environment_context|user_instructions|skills_instructions|plugins_instructions|apps_instructions|skill"
-    "|recommended_plugins|permissions instructions|collaboration_mode|personality_spec|model_switch|hook_prompt"
-    "|realtime_conversation|turn_aborted|subagent_notification|user_shell_command|user_action"
+    "environment_context|environments_instructions|user_instructions|skills_instructions|plugins_instructions"
+    "|apps_instructions|catalog_apps_instructions|managed_developer_instructions|skill|recommended_plugins"
+    "|permissions instructions|collaboration_mode|personality_spec|model_switch|hook_prompt|realtime_conversation"
+    "|turn_aborted|subagent_notification|agent_message_board_notification|user_shell_command|user_action"
+    "|codex_internal_context|codex_delegation|multi_agent_mode|multi_agent_role|current_time_reminder"
+    "|context_window_reminder"
 )
-GEMINI = "session_context|hook_context"
-_TAGS = f"{CLAUDE}|{CODEX}|{GEMINI}"
-_MORE = r"(?:\s[^<>]{0,1000})?"  # attributes
-_OPENED = re.compile(rf"^[ \t]*<({_TAGS}){_MORE}>", re.MULTILINE)
-_NEXT = re.compile(rf"\s*<({_TAGS}|[a-z]+(?:[-_][a-z]+)+){_MORE}>")  # where a text begins, or right behind another
+OTHERS = "session_context|hook_context|state_snapshot|system_reminder|attached_files|open_and_recently_viewed_files"
+PERSONS = ("pasted_content", "user-memory-input", "user_query")  # what stands in them was pasted or typed
+_TAGS = "|".join([CLAUDE, CODEX, OTHERS, *PERSONS])
+_MORE = r"(?:\s[^<>]{0,1000})?"  # attributes, which also the end of a pasted text has
+# where a line begins, or right behind another
+_OPENED = re.compile(rf"(?:^[ \t]*|(?<=>)\s*)<({_TAGS}){_MORE}>", re.MULTILINE)
 
-HEADINGS = {  # what begins so is no person's, up to what stands behind the second text, where it is there
+HEADINGS = {  # what begins so is no person's, up to what stands behind the second text; without that, it is
     "# AGENTS.md instructions": ("AGENTS.md", "</INSTRUCTIONS>"),
     "# Context from my IDE setup:": ("context of the editor", "## My request for Codex:"),
     "# Files mentioned by the user:": ("context of the editor", "## My request for Codex:"),
@@ -46,18 +54,17 @@ HEADINGS = {  # what begins so is no person's, up to what stands behind the seco
     "Base directory for this skill:": (NOTE, ""),
     ABOUT: ("greeting", ""),
 }
-NEEDED = {"AGENTS.md"}  # without their ends, these are a person's
 STOPPED = re.compile(r"\[Request interrupted by user[^\]]*\]")
 REMINDER = ("<system-reminder>", "</system-reminder>")
 
-STEERS = re.compile(  # names of such commands
-    "add-dir|agents|bashes|bug|clear|color|compact|config|context|copy|cost|doctor|effort|exit|export|extra-usage|fast"
-    "|feedback|help|hooks|ide|install-github-app|install-slack-app|keybindings|login|logout|mcp|mobile|model|new"
-    "|output-style|permissions|plugins?|privacy-settings|quit|rate-limit-options|release-notes|reload-plugins"
+STEERS = re.compile(  # commands that only steer the program
+    r"\s*/(?:add-dir|agents|bashes|bug|clear|color|compact|config|context|copy|cost|doctor|effort|exit|export"
+    "|extra-usage|fast|feedback|help|hooks|ide|install-github-app|install-slack-app|keybindings|login|logout|mcp"
+    "|mobile|model|new|output-style|permissions|plugins?|privacy-settings|quit|rate-limit-options|release-notes|reload-plugins"
     "|remote-control|rename|resume|rewind|sandbox|skills|stats|status|statusline|stickers|tasks|terminal-setup|theme"
-    "|todos|upgrade|usage|vim|voice"
+    r"|todos|upgrade|usage|vim|voice)\s*"
 )
-REPORTS = ("task-notification", "subagent_notification")
+REPORTS = ("task-notification", "subagent_notification", "teammate-message", "cross-session-message")
 _REPORTED = re.compile(r"<(result|summary)>(.*?)</\1>", re.DOTALL)
 _OWN_TOOL = re.compile(r"(?<![a-z0-9])tinymem(?![a-z0-9])", re.IGNORECASE)
 
@@ -77,9 +84,7 @@ def program_line(line: Mapping[str, Any]) -> str | None:
     >>> program_line({"type": "user", "isMeta": True})
     'note'
     """
-    message = line.get("message")
-    content = message.get("content") if isinstance(message, Mapping) else None
-    if isinstance(content, list) and any(isinstance(part, Mapping) and "tool_use_id" in part for part in content):
+    if any("tool_use_id" in part for part in mappings_in(line, "message", "content")):
         return None
     return next((name for mark, name in MARKS.items() if line.get(mark) is True), None)
 
@@ -94,24 +99,20 @@ def own_words(item: Mapping[str, Any], left_out: Counter[str], reports: list[str
     """
     if item.get("type") in ("function_call_output", "custom_tool_call_output"):
         return {**item, "output": _of_result(item.get("output"), left_out)}
-    if item.get("role") == "assistant" or "content" not in item:
+    content, reports = item.get("content"), [] if reports is None else reports
+    if item.get("role") == "assistant" or not isinstance(content, (str, list)):
         return dict(item)
-    content, reports = item["content"], reports if reports is not None else []
     if isinstance(content, str):
         return {**item, "content": _of_text(content, left_out, reports)}
-    if not isinstance(content, list):
-        return dict(item)
     parts = [_of_part(part, left_out, reports) for part in content]
     return {**item, "content": [part for part in parts if part is not None]}
 
 
 def _of_part(part: Any, left_out: Counter[str], reports: list[str]) -> Any:
     """Return what is left of a part of a message; None where that is nothing."""
-    if not isinstance(part, Mapping):
-        return part
-    if part.get("type") == "tool_result":
+    if value_in(part, "type") == "tool_result":
         return {**part, "content": _of_result(part.get("content"), left_out)}
-    if not isinstance(part.get("text"), str):
+    if not text_in(part, "text"):
         return part
     text = _of_text(part["text"], left_out, reports)
     return {**part, "text": text} if text else None
@@ -119,26 +120,27 @@ def _of_part(part: Any, left_out: Counter[str], reports: list[str]) -> Any:
 
 def _of_text(text: str, left_out: Counter[str], reports: list[str]) -> str:
     """Return a text without its notes; the text itself where it has none."""
-    if STOPPED.fullmatch(text):
-        left_out["interruption"] += 1
-        return ""
+    for whole, kind in ((STOPPED, "interruption"), (STEERS, STEERING)):
+        if whole.fullmatch(text):
+            left_out[kind] += 1
+            return ""
     kept: list[str] = []
     place = _behind_heading(text, left_out)
     unclosed: set[str] = set()  # so that no end is looked for twice
     steers = False
-    found = _NEXT.match(text, place) or _OPENED.search(text, place)
-    while found is not None:
-        tag, end = found[1], -1
-        if tag not in unclosed:
-            end = text.find(f"</{tag}>", found.end())
-        if end < 0:
+    start = place
+    while found := _OPENED.search(text, start):
+        tag, start = found[1], found.end()
+        closed = None if tag in unclosed else re.compile(f"</{tag}{_MORE}>").search(text, start)
+        if closed is None:
             unclosed.add(tag)
-            found = _OPENED.search(text, found.end())
             continue
         kept.append(text[place : found.start()])
-        inner = text[found.end() : end].strip()
-        if tag == "command-name":
-            steers = STEERS.fullmatch(inner.strip("/ ")) is not None
+        inner = text[start : closed.start()].strip()
+        if tag in PERSONS:
+            kept.append(f"{inner}\n")
+        elif tag == "command-name":
+            steers = STEERS.fullmatch(f"/{inner.strip('/ ')}") is not None
             left_out.update([STEERING] if steers else [])
             kept.append("" if steers else f"\n/{inner.removeprefix('/')}")
         elif tag == "command-args":
@@ -147,8 +149,7 @@ def _of_text(text: str, left_out: Counter[str], reports: list[str]) -> str:
             reports.append(_reported(inner))
         elif tag != "command-message":
             left_out[NOTE] += 1
-        place = end + len(f"</{tag}>")
-        found = _NEXT.match(text, place) or _OPENED.search(text, place)
+        place = start = closed.end()
     return "".join([*kept, text[place:]]).strip() if place else text
 
 
@@ -156,11 +157,9 @@ def _behind_heading(text: str, left_out: Counter[str]) -> int:
     """Return where a text goes on behind what its program put before it."""
     for heading, (kind, end) in HEADINGS.items():
         if text.startswith(heading):
-            behind = text.find(end) if end else -1
-            if behind < 0 and kind in NEEDED:
-                return 0
-            left_out[kind] += 1
-            return behind + len(end) if behind >= 0 else len(text)
+            _, ending, behind = text.partition(end or text)
+            left_out.update([kind] if ending else [])
+            return len(text) - len(behind) if ending else 0
     return 0
 
 
@@ -173,10 +172,8 @@ def _reported(text: str) -> str:
 def _of_result(result: Any, left_out: Counter[str]) -> Any:
     """Return a tool's result without the reminders at its end."""
     if isinstance(result, list):
-        with_texts = (isinstance(part, Mapping) and isinstance(part.get("text"), str) for part in result)
         return [
-            {**part, "text": _of_result(part["text"], left_out)} if has_text else part
-            for part, has_text in zip(result, with_texts, strict=True)
+            {**part, "text": _of_result(part["text"], left_out)} if text_in(part, "text") else part for part in result
         ]
     if not isinstance(result, str):
         return result
