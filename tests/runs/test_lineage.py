@@ -14,6 +14,7 @@ from test_transcripts import Line, claude, codex, item, result, text, use, write
 
 from tinymem import HierarchicalMemory
 from tinymem.runs.growing import ingest_growing
+from tinymem.runs.hooks.answers import rules_of
 from tinymem.runs.ingest import ingest_files
 from tinymem.upkeep import import_memory
 
@@ -185,6 +186,48 @@ def test_what_a_subagent_reports_is_its_own_word_and_its_file_a_session_of_its_o
     assert [done.steps for done in outcomes] == [2, 3]
     assert ("s1", "assistant", "subagent", "Eight gates.") in roles
     assert {session for session, *_ in roles} == {"s1", "s1/a7"}
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_report_that_a_subagents_file_holds_too_is_stored_once(tmp_path: Path, order: int) -> None:
+    note = "<task-notification>\n<task-id>a7</task-id>\n<result>Eight gates.</result>\n</task-notification>"
+    queued = {"type": "queued_command", "prompt": note, "commandMode": "task-notification"}
+    attached = {"type": "attachment", "uuid": "q1", "sessionId": "s1", "attachment": queued}
+    lines = [claude("user", "Count."), attached, claude("user", note), claude("assistant", "Eight.")]
+    inner = [claude("user", "Go.", isSidechain=True, agentId="a7")]
+    inner += [claude("assistant", "Eight gates.", isSidechain=True, agentId="a7")]
+    files = [write(tmp_path / f"{at}.jsonl", each) for at, each in enumerate((lines, inner))]
+    with opened() as memory:
+        for file in files[::order]:
+            ingest_growing(memory, file)
+        assert sorted(text for _, text in said(memory)) == ["Count.", "Eight gates.", "Eight.", "Go."]
+
+
+RULE = "Never push to the shared barn."
+ASKS: dict[str, list[Line]] = {
+    "Claude Code's": [claude("user", RULE, isSidechain=True, agentId="a7"), claude("assistant", [use("t1")])],
+    "of a stream": [claude("user", RULE, parent_tool_use_id="t1")],
+    "of another session": [claude("user", RULE, origin={"kind": "peer"})],
+    "in a queue": [{"type": "attachment", "uuid": "q", "sessionId": "s1", "attachment": {
+        "type": "queued_command", "prompt": RULE, "commandMode": "prompt", "origin": {"kind": "coordinator"}}}],
+    "Codex's": [codex("session_meta", id="c", source=SPAWNED), words(RULE, "01"), words("Yes.", "02", "assistant")],
+    "Codex's review": [codex("session_meta", id="c", source={"subagent": "review"}), words(RULE, "01")],
+    "Gemini's": [{"sessionId": "g", "projectHash": "p", "parentSessionId": "f", "startTime": "x"},
+                 {"id": "1", "type": "user", "content": RULE}],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ASKS)
+def test_what_a_model_asks_a_subagent_is_no_rule_of_a_person(tmp_path: Path, name: str) -> None:
+    own = "Always close the gate."
+    file = write(tmp_path / "s2.jsonl", ASKS[name])
+    with opened() as memory:
+        ingest_growing(memory, write(tmp_path / "s1.jsonl", [claude("user", own, session="s0")]))
+        for _ in range(2):
+            ingest_growing(memory, file)
+        (asked,) = [step for step in memory.history() if step.text == RULE]
+        assert [step.text for step in rules_of(memory)] == [own]
+        assert (getattr(asked, "role", None), ingest_files(memory, [file])[0].steps) == ("assistant", 0)
 
 
 def test_calls_of_the_memorys_own_tools_and_their_results_are_left_out(tmp_path: Path) -> None:

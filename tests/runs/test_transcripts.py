@@ -182,6 +182,17 @@ def test_subagents_and_resumed_sessions_are_apart(tmp_path: Path) -> None:
     assert said == {"s1": ["Go.", "Done."], "s1/a7": ["You are a searcher.", "Found it."], "s2": ["Again."]}
 
 
+def test_a_call_that_is_nested_too_deeply_costs_its_line(tmp_path: Path) -> None:
+    deep = json.dumps(claude("assistant", [{**use("t1"), "input": "deep"}]))
+    lines = [json.dumps(claude("user", "Go.")), deep.replace('"deep"', '{"a":' * 900 + "1" + "}" * 900)]
+    file = tmp_path / "run.jsonl"
+    file.write_text("\n".join([*lines, json.dumps(claude("assistant", "Done."))]), encoding="utf-8")
+    with HierarchicalMemory(embedder="hashing:64", store="exact") as memory:
+        (done,) = ingest_files(memory, [file])
+        assert [step.text for step in memory.history()] == ["Go.", "Done."]
+    assert (done.error, done.damaged) == (None, ["line 2"])
+
+
 def test_a_file_without_messages_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="has no message, only 1 note"):
         list(read_runs(write(tmp_path / "run.jsonl", [{"type": "system"}])))

@@ -55,7 +55,6 @@ class Line(NamedTuple):
     def of(value: Mapping[str, Any], number: int, session: str, said: Sequence[Said] = (), summary: str = "") -> Line:
         """Make one of a line's value and what was read of it."""
         before = text_in(value, "parentUuid") or text_in(value, "logicalParentUuid")
-        marks = (value.get("isSidechain"), value.get("isCompactSummary"))
         messages = [each.message for each in said]
         made = [str(call.get("id")) for call in chain.from_iterable(map(raw_calls, messages))]
         answered = [str(message.get("tool_call_id")) for message in messages if message["role"] == "tool"]
@@ -67,7 +66,7 @@ class Line(NamedTuple):
             role=str(messages[0]["role"]) if messages else "",
             turn=QUEUED if value.get("type") == "attachment" else text_in(value, "message", "id"),
             calls=(*made, *answered),
-            goes_on=bool(summary) or value.get("subtype") == "compact_boundary" or any(mark is True for mark in marks),
+            goes_on=bool(summary or value.get("isSidechain") or value.get("subtype") == "compact_boundary"),
             said=said,
             summary=summary,
         )

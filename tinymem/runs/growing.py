@@ -7,6 +7,7 @@ again, whose messages are known. Where the bytes before a place are not those th
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
@@ -83,8 +84,8 @@ def _without_last(done: Ingested) -> Ingested:
     """Return an outcome less the damage of a last line that is still being written."""
     if done.error is not None:
         return replace(done, error=None)
-    left = {**done.skipped, DAMAGED: done.skipped.get(DAMAGED, 0) - 1}
-    return replace(done, skipped={name: count for name, count in left.items() if count > 0}, damaged=done.damaged[:-1])
+    left = Counter(done.skipped) - Counter([DAMAGED])
+    return replace(done, skipped=dict(left), damaged=done.damaged[:-1])
 
 
 def _add(memory: HierarchicalMemory, file: Path, place: ReadPlace, unread: bytes, done: Ingested) -> ReadPlace:
@@ -119,7 +120,7 @@ def _runs(file: Path, unread: bytes, before: int, transcript: Transcript) -> Ite
     finally:
         lines.close()
         transcript.damaged += damaged
-        transcript.skipped.update({DAMAGED: len(damaged)} if damaged else {})
+        transcript.skipped += Counter({DAMAGED: len(damaged)})
 
 
 class WatchedFolder:
@@ -151,8 +152,8 @@ class WatchedFolder:
             named = self._named.setdefault(file, set())
             done.skipped = {name: count for name, count in done.skipped.items() if name not in named}
             done.error = None if done.error in named else done.error
-            named.update(done.skipped, [done.error] if done.error else ())
-            if done.steps or done.error is not None or (done.skipped and not done.known):
+            named.update(done.skipped, [str(done.error)])
+            if done.steps or done.error or (done.skipped and not done.known):
                 yield done
 
 

@@ -26,8 +26,11 @@ from tinymem.messages.recognition import (
     rows_by_key,
 )
 from tinymem.protocols import MessageRow
+from tinymem.runs.harness import AGENT
 from tinymem.runs.readers import Run
-from tinymem.steps.types import SystemPromptStep
+from tinymem.steps.standins import is_from_user
+from tinymem.steps.step import Step
+from tinymem.steps.types import MessageStep, SystemPromptStep
 from tinymem.upkeep.forgetting import repeated_by
 
 if TYPE_CHECKING:
@@ -82,7 +85,8 @@ class Lineage:
         step_keys: list[list[MessageKey]] = []
         for step_places in places:
             step_keys.append([keys[place] for place in step_places])
-        return arrivals(self._run.steps, step_keys, known)
+        steps = [_as_models(step) if self._run.is_spawned else step for step in self._run.steps]
+        return arrivals(steps, step_keys, known)
 
     def _keys_behind(self, bodies: Sequence[str], marks: Sequence[str], known: Collection[str]) -> list[MessageKey]:
         """Return the keys of messages behind those of the session; the 0th are those that it has already."""
@@ -151,13 +155,29 @@ def name_run(memory: HierarchicalMemory, run: Run) -> Run:
         known = rows_by_key(journal.messages, keys)
         is_free = owned not in owners and (not stored or not keys or keys[0] in known)
         is_same = bool(keys) and (known.keys() >= {*keys} or stored <= {key.id for key in keys})
-        if owner in owners or is_free or not parts or is_same:
-            if owner in owners or is_free or not parts:
+        is_owner = owner in owners or is_free or not parts
+        if is_owner or is_same:
+            if is_owner:
                 journal.messages.put([MessageRow(said, 1, 0, False) for said in (owned, owner)])
             if name == run.name:
                 return run
             return replace(run, name=name, steps=[step.evolve(session=name) for step in run.steps])
         name = f"{parts.pop()}/{name}"
+
+
+def _as_models(step: Step) -> Step:
+    """Return what a subagent was asked as the words of the agent that asked: only a person gives rules and tasks."""
+    if not is_from_user(step):
+        return step
+    (asked,) = step.to_messages()
+    return MessageStep(
+        "assistant",
+        asked["content"],
+        session=step.session,
+        timestamp=step.timestamp,
+        metadata=step.metadata,
+        speaker=AGENT,
+    )
 
 
 def _line_hash(mark: str, body: str) -> str:

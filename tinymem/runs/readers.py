@@ -76,6 +76,7 @@ class Run:
         parents: Names of runs that it may begin with.
         file: The file, where that alone says which run this is.
         goes_on: It goes on with messages that were read before.
+        is_spawned: A model wrote its prompts: it is that of a subagent.
     """
 
     name: str
@@ -88,6 +89,7 @@ class Run:
     parents: Sequence[str] = ()
     file: Path | None = None
     goes_on: bool = False
+    is_spawned: bool = False
 
     def with_damage(self, lines: Sequence[str]) -> Run:
         """Return it with damaged lines."""
@@ -250,7 +252,12 @@ def runs_of(path: Path, values: Numbered, transcript: Transcript) -> Iterator[Ru
     for thread in grown:
         said = [event._replace(place=f"{path}, {event.place}") for event in thread.events]
         run = _run_of_thread(said, thread)
-        run = replace(run, skipped={**skipped, **run.skipped}, damaged=[*damaged, *run.damaged])
+        run = replace(
+            run,
+            skipped={**skipped, **run.skipped},
+            damaged=[*damaged, *run.damaged],
+            is_spawned=thread.session in transcript.spawned,
+        )
         if thread.session == transcript.session:
             is_known_by_file = not transcript.is_named and thread.session == path.stem
             run = replace(run, parents=transcript.parents, file=path if is_known_by_file else None)

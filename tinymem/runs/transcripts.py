@@ -8,6 +8,7 @@ its line is.
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -19,9 +20,9 @@ from tinymem.messages.formats import conversation_from
 from tinymem.messages.recognition import body_of
 from tinymem.messages.sendable import name_and_arguments, raw_calls
 from tinymem.runs.branches import Branches, Line
-from tinymem.runs.harness import is_own_tool, own_words, program_line
-from tinymem.runs.values import mapping_in, text_in, time_of
-from tinymem.steps.content import as_text, to_json
+from tinymem.runs.harness import STEERS, is_own_tool, own_words, program_line
+from tinymem.runs.values import joined_texts, mapping_in, text_in, time_of, value_in
+from tinymem.steps.content import as_text
 from tinymem.steps.step import Message
 
 __all__ = ["APART", "DAMAGED", "Queued", "Said", "Thread", "Transcript", "is_event"]
@@ -37,7 +38,10 @@ NAMES = {  # of lines that hold no message, as a person would call them
     "permission-mode": "setting", "mode": "setting", "event_msg": "progress", "compacted": "summary",
     "response_item/reasoning": "thinking", "assistant": "thinking", "user": "message without words",
 }  # fmt: skip
-TASKS = "<task-notification"
+UNSAID = re.compile(rf"$|<task-notification|{STEERS.pattern}(?:\s|$)")  # what may be queued and is no prompt
+TASK = re.compile(r"\A\s*<task-notification.*?<task-id>(.*?)</task-id>", re.DOTALL)
+SUBAGENT = "subagent"
+MODELS = ("peer", "coordinator")  # who else speaks in the user's name
 MOST_QUEUED = 100
 
 
@@ -79,9 +83,6 @@ class Thread:
     waiting: list[str] = field(default_factory=list)
     compactions: list[tuple[int, str]] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
-        self.waiting = [*self.calls]
-
 
 def is_event(value: Any) -> bool:
     """Return True for what looks like a line of a session file."""
@@ -105,19 +106,21 @@ class Transcript:
         parents: Names of sessions that this one was forked from, or works for.
         own_calls: Calls of tinymem's tools that wait for their results.
         queued: What was typed while the agent worked, and has not come as a message.
+        spawned: The sessions whose prompts a model wrote.
         branches: What is known of branches that were left.
         went_back: A new line stands behind one that is not the last: the file is to be read whole.
     """
 
     def __init__(self, session: str, kept: Mapping[str, Any] | None = None) -> None:
         known = {"session": session, "is_named": False, "parents": [], "own_calls": [], "queued": [], "calls": {},
-                 "branches": {}, **(kept or {})}  # fmt: skip
+                 "spawned": [], "branches": {}, **(kept or {})}  # fmt: skip
         self.session: str = known["session"]
         self.is_named: bool = known["is_named"]
-        self.parents: list[str] = [*known["parents"]]
-        self.own_calls = set[str](known["own_calls"])
+        self.parents: list[str] = known["parents"]
+        self.own_calls: list[str] = known["own_calls"]
         self.queued = [Queued(*queued) for queued in known["queued"]]
-        self.threads = {name: Thread(name, [*calls], True) for name, calls in known["calls"].items()}
+        self.spawned: list[str] = known["spawned"]
+        self.threads = {name: Thread(name, [*calls], True, waiting=calls) for name, calls in known["calls"].items()}
         self.branches = Branches(**known["branches"])
         self.skipped: Counter[str] = Counter()
         self.damaged: list[str] = []
@@ -131,8 +134,9 @@ class Transcript:
             "session": self.session,
             "is_named": self.is_named,
             "parents": self.parents,
-            "own_calls": sorted(self.own_calls),
+            "own_calls": self.own_calls,
             "queued": self.queued,
+            "spawned": self.spawned,
             "calls": {name: thread.calls for name, thread in self.threads.items()},
             "branches": asdict(self.branches) | {"known": 0},
         }
@@ -153,7 +157,7 @@ class Transcript:
         self.branches.tail = shown.tail
         self.branches.left += [line.number for line in shown.left]
         left = sum(len(line.said) for line in shown.left)
-        self.skipped.update({BRANCH: left} if left else {})
+        self.skipped += Counter({BRANCH: left})
         self._arrange(shown.kept)
         return fault
 
@@ -174,15 +178,13 @@ class Transcript:
             self._queue(value)
         notes: Counter[str] = Counter()
         messages = self._without_own_tools(_messages(value, notes), notes)
+        self._settle_queue(value, messages, number)
         if not messages and not notes:
             notes[_kind(value)] += 1
         mark, moment, session = _mark(value), time_of(value.get("timestamp")), self._session_of(value)
         new = self._without_repeated(messages, mark)
-        notes.update({TWICE: len(messages) - len(new)} if len(messages) > len(new) else {})
-        self.skipped += notes
+        self.skipped += notes + Counter({TWICE: len(messages) - len(new)})
         said = [Said(f"line {number}", message, moment, mark) for message in new]
-        if said:
-            self._settle_queue(said, session, number)
         self._lines.append(Line.of(value, number, session, said, _summary(value)))
 
     def _begin(self, meta: Mapping[str, Any]) -> None:
@@ -195,52 +197,49 @@ class Transcript:
         elif id:
             self.parents = [] if id != self.session else self.parents
             self.session, self.is_named = id, True
+            self.spawned += [id] if value_in(meta, "source", "subagent") else []
         self.parents += [name for name in parents if name and name not in self.parents and name != self.session]
 
     def _session_of(self, line: Mapping[str, Any]) -> str:
         session = text_in(line, "forkedFrom", "sessionId") or text_in(line, "sessionId") or self.session
-        if line.get("isSidechain"):  # a subagent has a session of its own
-            return f"{session}/{text_in(line, 'agentId') or 'subagent'}"
+        agent = text_in(line, "agentId") or text_in(line, "parent_tool_use_id")
+        if line.get("isSidechain") or agent:  # a subagent has a session of its own
+            session = f"{session}/{agent or 'subagent'}"
+            self.spawned += [session] if session not in self.spawned else []
         return session
 
     def _without_own_tools(self, messages: Sequence[Message], notes: Counter[str]) -> list[Message]:
         """Return the messages that say something, less calls of tinymem's tools and their results."""
         kept: list[Message] = []
-        results = 0
         for message in messages:
             is_result, answered = message["role"] == "tool", str(message.get("tool_call_id"))
             if is_result and answered in self.own_calls:
-                self.own_calls.discard(answered)
-                results += 1
+                self.own_calls.remove(answered)
+                notes["result of the memory's own tools"] += 1
                 continue
             calls = raw_calls(message)
             others = [call for call in calls if not _is_own(call)]
             if len(others) < len(calls):
                 notes["call of the memory's own tools"] += len(calls) - len(others)
-                self.own_calls.update(str(call.get("id")) for call in calls if call not in others)
+                self.own_calls += [str(call.get("id")) for call in calls if call not in others]
                 message = {**message, "tool_calls": others}
             if not others:
                 message = {key: value for key, value in message.items() if key != "tool_calls"}
             if is_result or message.get("content") or others:
                 kept.append(message)
-        if results and not kept and not notes:
-            notes["result of the memory's own tools"] += 1
         return kept
 
     def _without_repeated(self, messages: Sequence[Message], mark: str) -> list[Message]:
         """Return the messages that this mark did not come with before."""
-        if not mark:
-            return [*messages]
-        keys = [(mark, body_of(message)) for message in messages]
-        new = [message for message, key in zip(messages, keys, strict=True) if key not in self._seen]
-        self._seen.update(keys)
+        new = [message for message in messages if not mark or (mark, body_of(message)) not in self._seen]
+        self._seen.update((mark, body_of(message)) for message in new)
         return new
 
     # -- prompts that were typed while the agent worked ---------------------------------------------------------------
 
     def _queue(self, line: Mapping[str, Any]) -> None:
         operation, text = line.get("operation"), text_in(line, "content").strip()
-        if operation == "enqueue" and text and not text.startswith(TASKS):
+        if operation == "enqueue":
             self.queued = [*self.queued, Queued(text, line.get("timestamp"))][-MOST_QUEUED:]
         elif operation == "popAll":  # back into the person's editor
             self.queued = [queued for queued in self.queued if queued.is_taken]
@@ -249,20 +248,21 @@ class Transcript:
             for queued in waiting[:1]:
                 self.queued[self.queued.index(queued)] = queued._replace(is_taken=True)
 
-    def _settle_queue(self, said: Sequence[Said], session: str, number: int) -> None:
-        """Forget prompts that come as messages now; add those that the agent answers without a line of their own."""
-        for message in (each.message for each in said):
-            if message["role"] == "user":
-                words = as_text(message.get("content")).strip()
-                same = [queued for queued in self.queued if queued.text == words]
-                for queued in same[:1]:
-                    self.queued.remove(queued)
-            elif message["role"] == "assistant" and "name" not in message:
-                for queued in [queued for queued in self.queued if queued.is_taken]:
-                    self.queued.remove(queued)
+    def _settle_queue(self, line: Mapping[str, Any], messages: Sequence[Message], number: int) -> None:
+        """Forget prompts that come as lines now; add those that the agent answers without a line of their own.
+
+        Behind a line of the user's, what was taken before has or gets its own: a forked session repeats others first.
+        """
+        words = [as_text(message.get("content")).strip() for message in messages if message["role"] == "user"]
+        if words or (not messages and line.get("type") == "user"):
+            self.queued = [queued for queued in self.queued if not queued.is_taken and queued.text not in words]
+        elif any(message["role"] == "assistant" and "name" not in message for message in messages):
+            for queued in [queued for queued in self.queued if queued.is_taken]:
+                self.queued.remove(queued)
+                if not UNSAID.match(queued.text):
                     prompt = {"role": "user", "content": queued.text}
                     typed = Said(f"line {number}", prompt, time_of(queued.clock), f"queued {queued.clock}")
-                    self._lines.append(Line.of({}, number, session, [typed]))
+                    self._lines.append(Line.of({}, number, self._session_of(line), [typed]))
 
     # -- the order of messages ----------------------------------------------------------------------------------------
 
@@ -280,11 +280,11 @@ class Transcript:
             if line.summary:
                 thread.compactions.append((len(thread.events), line.summary))
             for said in line.said:
+                waiting = results[_answered(said)]
                 if said.message["role"] != "tool":
                     _add_turn(thread, said, results)
-                elif any(said is waiting for waiting in results[_answered(said)][:1]):
-                    results[_answered(said)].pop(0)
-                    self._add_result(thread, said)
+                elif waiting and waiting[0] is said:
+                    self._add_result(thread, waiting.pop(0))
 
     def _add_result(self, thread: Thread, result: Said) -> None:
         """Add a result whose call is not among the new messages."""
@@ -321,14 +321,10 @@ def _messages(value: Mapping[str, Any], notes: Counter[str]) -> list[Message]:
     A line is read by itself, though the next one may go on with the same turn: so what is added of a file that is being
     written stays as it is.
     """
-    mark, (item, format) = program_line(value), _item_of(value)
-    if mark is not None:
-        notes[mark] += 1
-        return []
-    if not item:
-        return []
-    if item.get("role") in ("developer", "system"):
-        notes["note"] += 1
+    item, format = _item_of(value)
+    note = "note" if item.get("role") in ("developer", "system") else program_line(value)
+    notes.update([note] if note else [])
+    if note or not item:
         return []
     reports: list[str] = []
     try:
@@ -336,8 +332,17 @@ def _messages(value: Mapping[str, Any], notes: Counter[str]) -> list[Message]:
     except InputError:
         notes["message that is not understood"] += 1
         return []
-    said = [{"role": "assistant", "name": "subagent", "content": text} for text in reports]
-    return [*messages, *said]
+    said = [{"role": "assistant", "name": SUBAGENT, "content": text} for text in reports]
+    return [*(_named(message, value) for message in messages), *said]
+
+
+def _named(message: Message, line: Mapping[str, Any]) -> Message:
+    """Return a message as that of the model that says it, where that is not the one that speaks to the user."""
+    origin = text_in(line, "origin", "kind") or text_in(line, "attachment", "origin", "kind")
+    if message["role"] == "user" and origin in MODELS:
+        return {**message, "role": "assistant", "name": origin}
+    is_report = message["role"] == "assistant" and text_in(line, "agentId") and not raw_calls(message)
+    return {**message, "name": SUBAGENT} if is_report else message
 
 
 def _item_of(value: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
@@ -354,24 +359,24 @@ def _summary(value: Mapping[str, Any]) -> str:
     """Return the summary that a line puts in the place of all before it; "" where it does not."""
     if value.get("type") == "compacted":  # Codex
         return text_in(value, "payload", "message")
-    if value.get("isCompactSummary") is not True:
-        return ""
-    said = {"role": "user", "content": mapping_in(value, "message").get("content")}
-    try:
-        chat = conversation_from([said], "anthropic").messages
-    except InputError:
-        return ""
-    return "\n".join(as_text(message.get("content")) for message in chat)
+    return joined_texts(value_in(value, "message", "content")) if value.get("isCompactSummary") is True else ""
 
 
 def _mark(line: Mapping[str, Any]) -> str:
-    """Return what a line and its copies in other files are known by; "" where there is nothing."""
+    """Return what a line and its copies in other files are known by; "" where there is nothing.
+
+    What a subagent says is known by the subagent: the session that it works for may get the same as its report.
+    """
+    said = joined_texts(_item_of(line)[0].get("content"))
+    agents = [text_in(line, "agentId")] if line.get("type") == "assistant" else TASK.findall(said)
+    if any(agents):
+        return f"subagent {agents[0]}"
     return text_in(line, "forkedFrom", "messageUuid") or text_in(line, "uuid") or text_in(line, "timestamp")
 
 
 def _is_own(call: Any) -> bool:
     name, arguments = name_and_arguments(call)
-    return is_own_tool(str(name), arguments if isinstance(arguments, str) else to_json(arguments))
+    return is_own_tool(str(name), str(arguments))
 
 
 def _kind(value: Mapping[str, Any]) -> str:

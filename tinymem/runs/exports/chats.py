@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple, TypeAlias
 
+from tinymem.runs.harness import AGENT
 from tinymem.runs.values import time_of
 
 __all__ = ["BRANCH", "Chat", "Entry", "ExportedChat", "Message", "as_json", "first_name", "shown_branch"]
@@ -36,12 +37,16 @@ class ExportedChat(NamedTuple):
 class Chat:
     """The messages of a conversation as they are read.
 
+    Args:
+        is_spawned: It is that of a subagent: a model asks in it.
+
     Attributes:
         messages: They, each result behind its call once `done` was called.
         skipped: What was left out, by kind.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, is_spawned: bool = False) -> None:
+        self._is_spawned = is_spawned
         self.messages: list[Message] = []
         self.skipped: Counter[str] = Counter()
         self._results: dict[str, list[str]] = {}  # of each call
@@ -49,6 +54,8 @@ class Chat:
 
     def say(self, role: str, text: str, when: Any, **more: Any) -> None:
         """Add what somebody said; nothing where that has no text."""
+        if self._is_spawned and role == "user":
+            role, more = "assistant", {**more, "name": AGENT}
         if text.strip():
             self._add(when, role=role, content=text, **more)
 

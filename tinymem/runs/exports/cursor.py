@@ -10,7 +10,7 @@ from typing import Any
 
 from tinymem.errors import InputError, StorageError
 from tinymem.runs.exports.chats import BRANCH, Chat, Entry, ExportedChat, as_json, first_name
-from tinymem.runs.values import mapping_in, mappings_in, text_in, value_in
+from tinymem.runs.values import mapping_in, mappings_in, text_in
 from tinymem.stores.foreign import open_table
 
 __all__ = ["read_cursor"]
@@ -27,7 +27,9 @@ def read_cursor(path: Path) -> Iterator[ExportedChat]:
             stored = Counter(key.split(":")[1] for key in keys if key.startswith("bubbleId:"))
             for key in (key for key in keys if key.startswith("composerData:")):
                 id = key.partition(":")[2]
-                yield _read_conversation(id, *_bubbles(table, id, _parsed(table.get(key)), stored[id]))
+                composer = _parsed(table.get(key))
+                chat = Chat(bool(composer.get("subagentInfo")))
+                yield _read_conversation(id, chat, *_bubbles(table, id, composer, stored[id]))
     except StorageError as error:
         raise InputError(f"no state.vscdb of Cursor: {error}") from error
 
@@ -40,13 +42,11 @@ def _bubbles(table: Mapping[str, Any], id: str, composer: Entry, stored: int) ->
     return [_parsed(table.get(f"bubbleId:{id}:{bubble}")) for bubble in ids], stored - len(ids)
 
 
-def _read_conversation(id: str, bubbles: list[Entry], left: int) -> ExportedChat:
-    chat = Chat()
+def _read_conversation(id: str, chat: Chat, bubbles: list[Entry], left: int) -> ExportedChat:
     chat.leave_out(BRANCH, left)
     for place, bubble in enumerate(bubbles):
-        text, when, tool = str(bubble.get("text") or ""), _time(bubble), text_in(bubble, "toolFormerData", "name")
-        if isinstance(value_in(bubble, "toolFormerData", "name"), str):
-            details = mapping_in(bubble, "toolFormerData")
+        text, when, details = text_in(bubble, "text"), _time(bubble), mapping_in(bubble, "toolFormerData")
+        if tool := text_in(details, "name"):
             given = details.get("rawArgs") or details.get("params") or "{}"
             call = chat.call(first_name(details.get("toolCallId"), f"{id}-{place}"), tool, given, when, text)
             if (result := details.get("result")) is not None:

@@ -16,17 +16,17 @@ ROLES = {"user": "user", "gemini": "assistant"}
 
 def read_gemini(entry: Entry) -> ExportedChat:
     """Read a session."""
-    chat = Chat()
+    parent, session = text_in(entry, "parentSessionId"), first_name(entry["sessionId"])
+    chat = Chat(bool(parent) or entry.get("kind") == "subagent")
     for message in mappings_in(entry["messages"]):
         _read_message(message, chat)
-    parent, session = text_in(entry, "parentSessionId"), first_name(entry["sessionId"])
     return chat.done(f"{first_name(parent)}/{session}" if parent else session)
 
 
 def _read_message(message: Entry, chat: Chat) -> None:
     kind, when = message.get("type"), message.get("timestamp")
     text, calls = joined_texts(message.get("content")), mappings_in(message, "toolCalls")
-    role = ROLES.get(kind) if isinstance(kind, str) else None
+    role = ROLES.get(str(kind))
     chat.leave_out("thinking", len(mappings_in(message, "thoughts")))
     if role is None:
         chat.leave_out(str(kind or "message without a type"))

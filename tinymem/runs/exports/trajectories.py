@@ -25,7 +25,7 @@ def is_trajectory(value: Mapping[str, Any]) -> bool:
 def read_trajectory(value: Mapping[str, Any], within: str = "", depth: int = 0) -> Iterator[ExportedChat]:
     """Yield the conversation of a trajectory, and those of subagents inside of it."""
     session = within + first_name(value.get("session_id"), value.get("trajectory_id"), "atif")
-    chat = Chat()
+    chat = Chat(depth > 0)
     for step in mappings_in(value, "steps"):
         _read_step(step, chat)
     inside = [*filter(is_trajectory, mappings_in(value, "subagent_trajectories"))]
