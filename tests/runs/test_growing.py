@@ -188,7 +188,9 @@ QUEUES: dict[str, list[Line]] = {
 @pytest.mark.parametrize("name", QUEUES)
 def test_a_queued_prompt_with_a_line_of_its_own_stands_there_alone(tmp_path: Path, name: str) -> None:
     with opened() as memory:
-        ingest_files(memory, [write(tmp_path / "s1.jsonl", TOLD_BEFORE), write(tmp_path / "s2.jsonl", QUEUES[name])])
+        ingest_files(memory, [write(tmp_path / "s1.jsonl", TOLD_BEFORE)])
+        for count in range(1, len(QUEUES[name]) + 1):
+            ingest_growing(memory, write(tmp_path / "s2.jsonl", QUEUES[name][:count]))
         told = [step.text for step in memory.history("s2") if step.text != "A gate."]
     assert told == ["And the pears?", "Ripe."]
 

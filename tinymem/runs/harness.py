@@ -156,10 +156,9 @@ def _of_text(text: str, left_out: Counter[str], reports: list[str]) -> str:
 def _behind_heading(text: str, left_out: Counter[str]) -> int:
     """Return where a text goes on behind what its program put before it."""
     for heading, (kind, end) in HEADINGS.items():
-        if text.startswith(heading):
-            _, ending, behind = text.partition(end or text)
-            left_out.update([kind] if ending else [])
-            return len(text) - len(behind) if ending else 0
+        if text.startswith(heading) and end in text:
+            left_out[kind] += 1
+            return text.index(end) + len(end) if end else len(text)
     return 0
 
 

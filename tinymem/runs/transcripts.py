@@ -20,7 +20,7 @@ from tinymem.messages.formats import conversation_from
 from tinymem.messages.recognition import body_of
 from tinymem.messages.sendable import name_and_arguments, raw_calls
 from tinymem.runs.branches import Branches, Line
-from tinymem.runs.harness import STEERS, is_own_tool, own_words, program_line
+from tinymem.runs.harness import AGENT, STEERS, is_own_tool, own_words, program_line
 from tinymem.runs.values import joined_texts, mapping_in, text_in, time_of, value_in
 from tinymem.steps.content import as_text
 from tinymem.steps.step import Message
@@ -38,7 +38,8 @@ NAMES = {  # of lines that hold no message, as a person would call them
     "permission-mode": "setting", "mode": "setting", "event_msg": "progress", "compacted": "summary",
     "response_item/reasoning": "thinking", "assistant": "thinking", "user": "message without words",
 }  # fmt: skip
-UNSAID = re.compile(rf"$|<task-notification|{STEERS.pattern}(?:\s|$)")  # what may be queued and is no prompt
+# what may be queued and is no prompt
+UNSAID = re.compile(rf"$|<(?:task-notification|teammate-message|cross-session-message)|{STEERS.pattern}(?:\s|$)")
 TASK = re.compile(r"\A\s*<task-notification.*?<task-id>(.*?)</task-id>", re.DOTALL)
 SUBAGENT = "subagent"
 MODELS = ("peer", "coordinator")  # who else speaks in the user's name
@@ -340,7 +341,7 @@ def _named(message: Message, line: Mapping[str, Any]) -> Message:
     """Return a message as that of the model that says it, where that is not the one that speaks to the user."""
     origin = text_in(line, "origin", "kind") or text_in(line, "attachment", "origin", "kind")
     if message["role"] == "user" and origin in MODELS:
-        return {**message, "role": "assistant", "name": origin}
+        return {**message, "role": "assistant", "name": AGENT}
     is_report = message["role"] == "assistant" and text_in(line, "agentId") and not raw_calls(message)
     return {**message, "name": SUBAGENT} if is_report else message
 

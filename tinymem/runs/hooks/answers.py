@@ -22,7 +22,7 @@ from tinymem.recall.relevance import floor_of_prompts
 from tinymem.recall.render import between, own_blocks
 from tinymem.recall.search import Search
 from tinymem.runs.growing import ingest_growing
-from tinymem.runs.harness import ABOUT, own_words
+from tinymem.runs.harness import ABOUT, AGENT, own_words
 from tinymem.runs.hooks.privacy import redact_with, without_private
 from tinymem.runs.hooks.talk import is_small_talk
 from tinymem.runs.values import text_in
@@ -297,8 +297,8 @@ def rules_of(memory: HierarchicalMemory) -> list[Step]:
 
 
 def _is_said(step: Step) -> bool:
-    """Return True for what is neither a call of a tool nor its result."""
-    return not isinstance(step, ActionStep) and getattr(step, "role", None) != "tool"
+    """Return True for what is neither a call of a tool, nor its result, nor what a subagent was asked."""
+    return not isinstance(step, ActionStep) and getattr(step, "role", None) != "tool" and step.speaker != AGENT
 
 
 def words_of(prompt: str, keys: Sequence[bytes]) -> str:
