@@ -130,8 +130,8 @@ class ReadOnlyError(StorageError):
 
     def __init__(self, location: str) -> None:
         super().__init__(
-            f"{location} may only be read, so nothing was written: make its folder and the files in it writable, or "
-            "export the memory and import it where you may write"
+            f"{location} may only be read, so nothing was written: make its folder and the files in it writable, free "
+            "some disk space where there is none, or export the memory and import it where you may write"
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,10 +17,12 @@ from tinymem.protocols.settings import EMBEDDER, MADE
 from tinymem.stores.files import make_private_file
 from tinymem.stores.locks import ProcessLock, leave_to_parent
 from tinymem.stores.sqlite.fulltext import SqliteFullText
-from tinymem.stores.sqlite.reading import FileState, OpenedToRead, is_read_only, open_to_read, state_of
+from tinymem.stores.sqlite.reading import FileState, OpenedToRead, file_of, is_read_only, open_to_read, state_of
 from tinymem.stores.sqlite.schema import FORMAT, check_format, make_tables, version_of
 
 __all__ = ["LAST", "RECOVERY", "USED", "SqliteDatabase", "damaged", "guarded", "open_connection"]
+
+logger = logging.getLogger(__name__)
 
 MANY = 500  # values in one statement
 EMPTIED_WITHIN = 100  # milliseconds
@@ -135,11 +138,18 @@ class SqliteDatabase:
         self.is_read_only = read_only or is_read_only(path)
         self._unchanging: FileState | None = None  # the state of files that are read as if nobody wrote them
         self._is_copy = False
+        if not self.is_read_only:
+            try:
+                self.connection = open_connection(path, create, timeout)
+            except StorageError as error:
+                if "disk" not in str(error.__cause__) or not path.exists():
+                    raise
+                logger.warning("opening it to read only: %s", error)  # a full disk has no room for SQLite's own files
+                self.is_read_only = True
         if self.is_read_only:
             self.connection, self._unchanging, self._is_copy = _open_to_read(path, timeout, read_only)
-        else:
-            self.connection = open_connection(path, create, timeout)
         self.timeout = timeout
+        self._file = file_of(path)
         leave_to_parent(self)
         try:
             with guarded(path):
@@ -175,6 +185,14 @@ class SqliteDatabase:
         if self.is_read_only:
             raise ReadOnlyError(self.location)
 
+    def check_file(self) -> None:
+        """Raise StorageError where the file of this connection is no longer at its path."""
+        if file_of(self.path) != self._file:
+            raise StorageError(
+                f"{self.path} was deleted, moved or replaced while the memory was open: close this one, and open the "
+                "memory where it is now"
+            )
+
     def _check_unchanged(self) -> None:
         """Raise StorageError where files were written that were read as if nobody did."""
         if self._unchanging is not None and state_of(self.path) != self._unchanging:
@@ -199,9 +217,11 @@ class SqliteDatabase:
                 yield self.connection
                 return
             try:  # an interrupt may come as soon as a statement has done its work
+                self.check_file()
                 if derived:
                     self.connection.execute("PRAGMA synchronous=NORMAL")
                 self.connection.execute("BEGIN IMMEDIATE")
+                check_format(self.connection, self.path)
                 yield self.connection
                 self.connection.execute("COMMIT")
             except BaseException:
@@ -225,8 +245,10 @@ class SqliteDatabase:
             if self.connection.in_transaction:
                 yield
                 return
+            self.check_file()
             try:  # an interrupt may come as soon as a statement has done its work, or before the last one does
                 self.connection.execute("BEGIN")
+                check_format(self.connection, self.path)
                 yield
                 self._check_unchanged()
                 if self.connection.in_transaction:
@@ -246,6 +268,8 @@ class SqliteDatabase:
         """Return the rows; FormatError if a value is not of its kind in `kinds`, since SQLite columns may hold any."""
         with self.lock, guarded(self.path):
             rows = self.connection.execute(sql, values).fetchall()
+            if not self.connection.in_transaction:
+                self.check_file()
         self._check_unchanged()
         if kinds and (wrong := [row for row in rows if not all(map(isinstance, row, kinds))]):
             raise self.damaged(f"a row of {[type(value).__name__ for value in wrong[0]]}")

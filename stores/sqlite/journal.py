@@ -42,6 +42,7 @@ class SqliteJournal(SqliteSteps, SqlitePassages):
 
         While it is open, `scrub` fails everywhere, since the text of forgotten steps is still there.
         """
+        self.check_file()
         other = SqliteJournal(self.path, create=False)
         try:
             with guarded(self.path):

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from tinymem.protocols.settings import MADE
 from tinymem.stores.sqlite.schema import FORMAT, check_format, make_tables, version_of
 
-__all__ = ["FileState", "OpenedToRead", "copy_of", "is_read_only", "open_to_read", "state_of"]
+__all__ = ["FileState", "OpenedToRead", "copy_of", "file_of", "is_read_only", "open_to_read", "state_of"]
 
 LOGS = ("-wal", "-shm")  # what SQLite puts beside the file, and its index
 LOOKS = 4
@@ -58,6 +58,15 @@ def _is_refused(place: Path) -> bool:
         not os.access(place, os.W_OK, effective_ids=by_effective_user) and os.access(place, os.F_OK)
         for _ in range(LOOKS)
     )
+
+
+def file_of(path: Path) -> tuple[int, int] | None:
+    """Return the device and the inode of the file at a path; None where there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def state_of(path: Path) -> FileState | None:

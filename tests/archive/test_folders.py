@@ -112,6 +112,9 @@ def test_what_a_newer_version_wrote_is_refused_and_not_touched(tmp_path: Path) -
     marker.write_text('{"format": 99}\n', "utf-8")
     refused()
     marker.write_text('{"format": 1}\n', "utf-8")
-    with closing(sqlite3.connect(journal)) as db:
-        db.execute("PRAGMA user_version=99")
+    with HierarchicalMemory(tmp_path / "mem", store="exact") as memory, closing(sqlite3.connect(journal)) as db:
+        db.execute("PRAGMA user_version=99")  # by a newer version, while this one has it open
+        for use in (lambda: memory.recall("port"), lambda: memory.add_message("user", "Port 80.")):
+            with pytest.raises(FormatError, match="upgrade tinymem"):
+                use()
     refused()

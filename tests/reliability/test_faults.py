@@ -19,7 +19,7 @@ from memories import START
 import tinymem.archive.indexing.indexing
 import tinymem.archive.indexing.mirror
 from tinymem import ActionStep, FinalAnswerStep, HierarchicalMemory, MessageStep, TaskStep, ToolCall
-from tinymem.errors import FormatError, InputError, PruneError, StorageError, TinymemError
+from tinymem.errors import FormatError, InputError, PruneError, ReadOnlyError, StorageError, TinymemError
 from tinymem.stores.sqlite.journal import SqliteJournal
 
 PAGE = 4_096
@@ -127,9 +127,12 @@ def test_without_space_every_error_says_so_and_nothing_is_lost(
 
 def test_a_full_disk_is_read_and_closed_without_what_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tinymem.archive.snapshots.LEAST", 50)
+    steps = [MessageStep("user", f"mark{at} pump {at}", id=f"id{at}") for at in range(200)]
     with small_disk(tmp_path):
+        with open_memory(tmp_path / "closed", store="exact") as memory:
+            memory.add_steps(steps)
         memory = open_memory(tmp_path / "memory", store="exact")
-        memory.add_steps([MessageStep("user", f"mark{at} pump {at}", id=f"id{at}") for at in range(200)])
+        memory.add_steps(steps)
         assert "mark7 pump" in memory.recall("mark7 pump", 500).text
         with suppress(OSError), open(tmp_path / "filler", "wb", buffering=0) as filler:
             while filler.write(bytes(4_096)):
@@ -139,7 +142,46 @@ def test_a_full_disk_is_read_and_closed_without_what_waits(tmp_path: Path, monke
                 memory.add(MessageStep("user", f"more{at} {'and more ' * 50}"))
         assert "mark9 pump" in memory.recall("mark9 pump", 500).text
         assert "mark8 pump" in str(memory.context("mark8 pump", max_tokens=500).messages)
-        memory.close()
+        with pytest.raises(StorageError, match="free some disk space"):
+            noted(memory)
+        memory.close()  # who noted it was told
+        with open_memory(tmp_path / "closed", store="exact") as memory:
+            assert "mark9 pump" in memory.recall("mark9 pump", 500).text
+            with pytest.raises(ReadOnlyError, match="free some disk space"):
+                memory.add(MessageStep("user", "This is not kept."))
+
+
+def delete_folder(folder: Path) -> None:
+    shutil.rmtree(folder)
+
+
+def move_folder(folder: Path) -> None:
+    folder.rename(folder.with_name("moved"))
+
+
+def replace_folder(folder: Path) -> None:
+    move_folder(folder)
+    with open_memory(folder, store="exact") as memory:
+        memory.add(MessageStep("user", "I am another memory."))
+
+
+@pytest.mark.parametrize("change", [delete_folder, move_folder, replace_folder])
+def test_a_folder_that_is_gone_or_another_one_is_an_error_at_the_next_call(
+    tmp_path: Path, change: Callable[[Path], None]
+) -> None:
+    folder = tmp_path / "memory"
+    memory = open_memory(folder, store="exact")
+    memory.add_steps([MessageStep("user", f"mark{at} pump {at} " * 20, id=f"id{at}") for at in range(50)])
+    change(folder)
+    before = [*tmp_path.rglob("*")]
+    uses = {**USES, "export": lambda m: m.export(tmp_path / "export"), "flush": lambda m: m.flush()}
+    for name in ("add", "context", "recall", "stats", "get", "mark", "forget a session", "export", "flush", "close"):
+        with pytest.raises(StorageError, match="was deleted, moved or replaced"):
+            uses[name](memory)
+    assert [*tmp_path.rglob("*")] == before
+    if change is not delete_folder:
+        with open_memory(tmp_path / "moved", store="exact") as memory:
+            assert "mark7 pump" in memory.recall("mark7 pump", 500).text
 
 
 @pytest.mark.parametrize("goes_on", ["forgets again", "is killed, and opened"])

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tinymem.archive.scratchpad_format import SCRATCHPAD, Saved, as_text, read_dump, write_dump
-from tinymem.errors import InputError, describe_type, safe_repr, safe_traceback, warn_hourly
+from tinymem.errors import InputError, StorageError, describe_type, safe_repr, safe_traceback, warn_hourly
 from tinymem.messages.fitting import most_characters
 from tinymem.messages.tokens import counter_from
 from tinymem.protocols import TokenCounter
@@ -226,6 +226,7 @@ class KeptScratchpad:
         self.most_notes = MOST_NOTES
         kept = archive.journal.setting(SCRATCHPAD)
         self._kept = AgentMemory().dump() if kept is None else kept
+        self._refused: str | None = None  # the newest that could not be written
         self.memory = AgentMemory.load(self._kept, on_change=self._follow_update, counter=archive.counter)
 
     def _follow_update(self) -> None:
@@ -247,10 +248,21 @@ class KeptScratchpad:
             del notes[: len(oldest)]
 
     def keep(self) -> None:
-        """Write down what changed; values are held by reference, so that needs no update."""
+        """Write down what changed; values are held by reference, so that needs no update.
+
+        Raises:
+            StorageError: It cannot be written, and who made this change was not told so yet.
+        """
         text = write_dump(self.memory._state(), self._redact)
-        if text != self._kept:
+        if text == self._kept:
+            return
+        try:
             self._archive.journal.keep({SCRATCHPAD: text})
+        except StorageError:
+            is_told, self._refused = text == self._refused, text
+            if not is_told:
+                raise
+        else:
             self._kept = text
 
 
