@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 import pytest
@@ -19,6 +20,8 @@ def says(*blocks: dict[str, Any], role: str = "user") -> dict[str, Any]:
 
 USE = says({"type": "tool_use", "id": "toolu_1", "name": "read", "input": {}}, role="assistant")
 RESULT = says({"type": "tool_result", "tool_use_id": "toolu_1", "content": [{"type": "text", "text": "8443"}]})
+
+DEEP: Any = reduce(lambda inside, _: [inside], range(1_200), {})
 
 
 @pytest.mark.parametrize(
@@ -63,6 +66,7 @@ def test_the_format_is_known_by_its_shape(items: Any, format: str) -> None:
         ([USE, says({"type": "tool_result"})], "anthropic", 1, "must have a tool_use_id"),
         ([says({"type": "tool_use", "id": "a", "name": "b", "input": {}})], "anthropic", 0, "unknown here"),
         ([{"role": "tool", "tool_call_id": "a", "content": "b"}], "anthropic", 0, "name another format"),
+        ([{**USE, "content": [{**USE["content"][0], "input": DEEP}]}, RESULT], None, None, "over 200 levels"),
     ],
 )
 def test_what_is_not_understood_is_refused_by_its_index(items: Any, format: Any, index: Any, says: str) -> None:

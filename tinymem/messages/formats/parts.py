@@ -168,12 +168,16 @@ def native_tokens(native: Mapping[str, Any], count: Callable[[str], int]) -> int
 
 
 _ATOMS = frozenset({str, int, float, bool, type(None)})
+MOST_LEVELS = 200  # of lists and mappings inside each other
 
 
-def plain_value(value: Any) -> Any:
+def plain_value(value: Any, levels: int = MOST_LEVELS) -> Any:
     """Return `value` with each object of an SDK in it as a dict of the fields that were set.
 
     What holds no such object comes back as it is, not as a copy.
+
+    Raises:
+        MessageError: It is over `levels` levels deep, or inside itself.
 
     >>> part = {"type": "text", "text": "Hello."}
     >>> plain_value([part])[0] is part
@@ -182,16 +186,18 @@ def plain_value(value: Any) -> Any:
     kind = type(value)
     if kind in _ATOMS:
         return value
+    if not levels:
+        raise MessageError(f"a message with a value of over {MOST_LEVELS} levels of lists and mappings cannot be held")
     if kind is dict or kind is list:
         inside = value.values() if kind is dict else value
-        if all(type(inner) in _ATOMS or plain_value(inner) is inner for inner in inside):
+        if all(type(inner) in _ATOMS or plain_value(inner, levels - 1) is inner for inner in inside):
             return value
     if hasattr(value, "model_dump"):
         left_out = getattr(value, "__api_exclude__", None)  # what the SDK parsed out of it
         return value.model_dump(exclude_unset=True, mode="json", by_alias=True, exclude=left_out)
     if isinstance(value, Mapping):
-        return {key: plain_value(inner) for key, inner in value.items()}
-    return [plain_value(inner) for inner in value] if isinstance(value, (list, tuple)) else value
+        return {key: plain_value(inner, levels - 1) for key, inner in value.items()}
+    return [plain_value(inner, levels - 1) for inner in value] if isinstance(value, (list, tuple)) else value
 
 
 def encodable_value(value: Any) -> Any:
