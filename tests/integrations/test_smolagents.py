@@ -35,7 +35,7 @@ class ScriptedModel(Model):
         self.agent.thoughts.append([])
         move = self.script(sent)
         number = len(self.agent.requests)
-        says = thought(number) if self.agent.thinks else "I go on." if self.agent.is_code else f"Move {len(sent)}."
+        says = thought(number) if self.agent.thinks else f"I read sheet {number}."
         raw = {"reasoning": thought(number)}
         if self.agent.is_code:
             line = f"read_file({move.path!r})" if move.path else f"final_answer({move.answer!r})"
@@ -171,3 +171,41 @@ def test_a_callback_that_takes_screenshots_away_doubles_nothing(memory: Hierarch
     texts = [step.text for step in memory.history()]
     assert all(sum(f"It is {at}.md." in text for text in texts) == 1 for at in range(3))
     assert sum("Read the files." in text for text in texts) == 1
+
+
+def by_script(name: str, moves: Any, sent: list[str], **options: Any) -> ToolCallingAgent:
+    """An agent with a model that makes these moves, each a text or the name and the arguments of a call."""
+
+    class Scripted(Model):
+        def generate(self, messages: list[Any], *_: Any, **__: Any) -> ChatMessage:
+            sent.append(str([message.content for message in messages]))
+            move = next(moves)
+            if isinstance(move, str):
+                return ChatMessage(MessageRole.ASSISTANT, move)
+            function = ChatMessageToolCallFunction(name=move[0], arguments=move[1])
+            return ChatMessage(
+                MessageRole.ASSISTANT, "", [ChatMessageToolCall(function=function, id="c1", type="function")]
+            )
+
+    return ToolCallingAgent([], Scripted(model_id=name), name=name, verbosity_level=LogLevel.OFF, **options)
+
+
+def test_what_an_agent_does_for_another_is_a_conversation_of_its_own_in_its_own_words(
+    memory: HierarchicalMemory,
+) -> None:
+    inner, outer, task = list[str](), list[str](), "Find the port of Vault."
+    report = ("final_answer", {"answer": "Vault listens on 18443, quokka."})
+    clerk = remember(by_script("clerk", iter([report, report]), inner, description="Finds ports."), memory)
+    moves = iter(["I ask the clerk.", ("clerk", {"task": task}), ("final_answer", {"answer": "18443."})])
+    chief = by_script("chief", moves, outer, managed_agents=[clerk], planning_interval=9)
+    assert remember(chief, memory).run("Which port has Vault, Ann asks?") == "18443."
+    assert "Ann asks" not in inner[0] and "New task:" in outer[1] and "carry out this plan" in outer[1]
+    told = {name: [step.text for step in memory.history(name)] for name in ("chief", "chief/agents/clerk")}
+    assert sum(map(len, told.values())) == memory.stats().steps
+    assert told["chief/agents/clerk"][0] == task and told["chief"][0] == "Which port has Vault, Ann asks?"
+    assert {step.metadata["parent"] for step in memory.history("chief/agents/clerk")} == {"chief"}
+    texts = [*told["chief"], *told["chief/agents/clerk"]]
+    framework = ("New task:", "Observation:", "Calling tools:", "carry out this plan", "helpful agent named")
+    assert not [text for text in texts if not text.strip() or any(words in text for words in framework)]
+    clerk.run("Which port has Vault, Ann asks?")  # and for itself
+    assert "18443" in inner[1] and memory.stats().steps == len(texts) + len([*memory.history("clerk")])

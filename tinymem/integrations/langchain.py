@@ -22,6 +22,7 @@ from tinymem.integrations.native import (
     archive,
     find_session,
     fit,
+    lineage,
     list_tools,
     make_answer,
     make_call,
@@ -95,8 +96,8 @@ def _fitted(memory: AnyMemory, request: ModelRequest, names: Sequence[str], max_
     history, said = MessagesConversation([*prompt, *request.messages]), _said(request)
     is_edited = said != request.messages
     if is_edited:
-        archive(memory, MessagesConversation(said).messages, session, metadata=_lineage(names))
-    more = {"without": steps_apart(to_sync(memory), session, above), "metadata": _lineage(names)}
+        archive(memory, MessagesConversation(said).messages, session, metadata=lineage(above))
+    more = {"without": steps_apart(to_sync(memory), session, above), "metadata": lineage(above)}
     sent = fit(memory, history, session, max_tokens, archive=not is_edited, **more)
     return request.override(messages=sent[len(prompt) :])
 
@@ -105,17 +106,13 @@ def _archive(memory: AnyMemory, request: ModelRequest, response: Any, names: Seq
     response = response.model_response if isinstance(response, ExtendedModelResponse) else response
     answer = [response] if isinstance(response, BaseMessage) else response.result
     history = MessagesConversation([*_said(request), *answer])
-    archive(memory, history.messages, names[-1], metadata=_lineage(names))
+    archive(memory, history.messages, names[-1], metadata=lineage(names[:-1]))
 
 
 def _said(request: ModelRequest) -> list[Any]:
     """Return what was said: the messages of the state, which other middleware may have edited for the request."""
     found: list[Any] = request.state.get("messages") or request.messages
     return found
-
-
-def _lineage(names: Sequence[str]) -> dict[str, str] | None:
-    return {"parent": names[-2]} if len(names) > 1 else None
 
 
 class TinymemRetriever(BaseRetriever):

@@ -28,8 +28,8 @@ from tinymem.steps.step import Message
 from tinymem.stores.filter import Beginning, Filter
 
 __all__ = [
-    "AnyMemory", "NativeConversation", "archive", "find_relevant", "find_session", "fit", "fit_items", "list_tools",
-    "make_answer", "make_call", "make_result", "name_subagent", "rank_excerpts", "read_calls", "run_on",
+    "AnyMemory", "NativeConversation", "archive", "find_relevant", "find_session", "fit", "fit_items", "lineage",
+    "list_tools", "make_answer", "make_call", "make_result", "name_subagent", "rank_excerpts", "read_calls", "run_on",
     "shorten_content", "steps_apart", "steps_of_session", "steps_sent", "to_sync",
 ]  # fmt: skip
 
@@ -133,6 +133,11 @@ def steps_of_session(memory: HierarchicalMemory, session: str) -> list[int]:
 def name_subagent(session: str, label: str) -> str:
     """Return the name of the conversation of an agent that runs as a tool in another one."""
     return f"{session}{AGENTS}{label}"
+
+
+def lineage(above: Sequence[str]) -> dict[str, str] | None:
+    """Return the metadata of the steps of an agent that runs as a tool in the conversations `above`."""
+    return {"parent": above[-1]} if above else None
 
 
 def steps_apart(memory: HierarchicalMemory, session: str, above: Sequence[str] = ()) -> list[int]:

@@ -24,6 +24,7 @@ from tinymem.integrations.native import (
     AnyMemory,
     find_session,
     fit_items,
+    lineage,
     list_tools,
     name_subagent,
     run_on,
@@ -146,8 +147,7 @@ def recalling(
         run = _entered(data, session)
         given = data.model_data
         is_archived = run.session is not None and to_sync(run.session.memory) is to_sync(memory)
-        metadata = {"parent": run.above[-1]} if run.above else None
-        more = {"archive": not is_archived, "metadata": metadata, **options}
+        more = {"archive": not is_archived, "metadata": lineage(run.above), **options}
         sent = await run_on(memory, _fitted, given, run, max_tokens, more)
         return ModelInputData(input=sent, instructions=given.instructions)
 

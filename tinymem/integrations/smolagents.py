@@ -11,11 +11,13 @@ one block with what the memory recalls.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from tinymem.errors import MissingExtraError
 from tinymem.integrations.native import (
@@ -23,21 +25,26 @@ from tinymem.integrations.native import (
     NativeConversation,
     archive,
     fit,
+    lineage,
     list_tools,
+    make_answer,
     make_call,
     make_result,
+    name_subagent,
     shorten_content,
+    steps_apart,
+    to_sync,
 )
 from tinymem.memory.tools import MemoryTool
 from tinymem.messages.formats.conversation import Placed
-from tinymem.messages.formats.parts import said, text_part
-from tinymem.messages.tokens import count_message
-from tinymem.protocols import TokenCounter
+from tinymem.messages.formats.parts import said, text_part, texts_of
+from tinymem.messages.sendable import raw_calls
 from tinymem.steps.content import as_text
 from tinymem.steps.step import Message
 
 try:
-    from smolagents import ActionStep, ChatMessage, FinalAnswerStep, MultiStepAgent, PlanningStep, Tool
+    from smolagents import ActionStep, ChatMessage, FinalAnswerStep, MultiStepAgent, PlanningStep, TaskStep, Tool
+    from smolagents.agents import populate_template
     from smolagents.models import MessageRole
     from smolagents.utils import encode_image_base64, make_image_url
 except ImportError as error:
@@ -45,11 +52,38 @@ except ImportError as error:
 
 __all__ = ["StepsConversation", "memory_tools", "remember"]
 
+_LABELS = re.compile("^(Execution logs|Last output from code snippet):\n", re.MULTILINE)  # of an observation
+SEAM = "\0"  # where a task stands in the template around it
 AgentT = TypeVar("AgentT")
+
+
+class _Run(NamedTuple):
+    """A run of an agent, as the agents that it manages know it.
+
+    Attributes:
+        agent: The agent.
+        name: The name of its conversation.
+        outer: The run of the agent that manages it.
+    """
+
+    agent: Any
+    name: str
+    outer: _Run | None = None
+
+    @property
+    def above(self) -> tuple[str, ...]:
+        """The names of the conversations of the agents that manage it."""
+        return (*self.outer.above, self.outer.name) if self.outer else ()
+
+
+_newest: ContextVar[_Run | None] = ContextVar("the run that called a model last", default=None)
 
 
 def remember(agent: AgentT, memory: AnyMemory, max_tokens: int | None = None, session: str | None = None) -> AgentT:
     """Give an agent a memory: its requests hold what fits of its steps, and what the memory recalls.
+
+    What an agent does for one that manages it is a conversation of its own, `NAME/agents/AGENT`. The two are not
+    recalled into each other, since what it reports is the result of the call.
 
     Args:
         agent: A MultiStepAgent.
@@ -63,17 +97,47 @@ def remember(agent: AgentT, memory: AnyMemory, max_tokens: int | None = None, se
     made: MultiStepAgent = agent
     name = session or made.name or "smolagents"
     made.write_memory_to_messages = partial(_written, made, memory, max_tokens, name)
-    made.step_callbacks.register(
-        FinalAnswerStep, lambda step: archive(memory, StepsConversation(made.memory).messages, name)
-    )
+    made.step_callbacks.register(FinalAnswerStep, lambda step: _archive(made, memory, name))
     return agent
 
 
-def _written(
-    agent: Any, memory: AnyMemory, max_tokens: int | None, session: str, summary_mode: bool = False
-) -> list[Any]:
-    found: list[Any] = fit(memory, StepsConversation(agent.memory, summary_mode), session, max_tokens)
+def _written(agent: Any, memory: AnyMemory, max_tokens: int | None, name: str, summary_mode: bool = False) -> list[Any]:
+    run = _entered(agent, name)
+    more = {"without": steps_apart(to_sync(memory), run.name, run.above), "metadata": lineage(run.above)}
+    history = StepsConversation(agent, summary_mode)
+    found: list[Any] = fit(memory, history, run.name, max_tokens, archive=not summary_mode, **more)
     return found
+
+
+def _archive(agent: Any, memory: AnyMemory, name: str) -> None:
+    run = _entered(agent, name)
+    archive(memory, StepsConversation(agent).messages, run.name, metadata=lineage(run.above))
+
+
+def _entered(agent: Any, name: str) -> _Run:
+    """Return the run of an agent, and note it for those that it manages."""
+    tasks = [step.task for step in agent.memory.steps if isinstance(step, TaskStep)]
+    outer = _newest.get() if tasks and _said_in(tasks[-1], agent) != tasks[-1] else None
+    while outer is not None and agent not in outer.agent.managed_agents.values():
+        outer = outer.outer
+    run = _Run(agent, name_subagent(outer.name, name) if outer else name, outer)
+    _newest.set(run)
+    return run
+
+
+def _said_in(task: str, agent: Any) -> str:
+    """Return what is asked in a task, without what the framework says around it to an agent that is managed."""
+    before, after = _around(agent.prompt_templates["managed_agent"]["task"], agent.name)
+    if not before or not after or not task.startswith(before):
+        return task
+    return "".join(task.removeprefix(before).split(after, 1))
+
+
+@lru_cache
+def _around(template: str, name: str | None) -> tuple[str, str]:
+    text = populate_template(template, variables={"name": name, "task": SEAM})
+    before, _, after = text.partition(SEAM)
+    return before, after
 
 
 class _SmolagentsTool(Tool):
@@ -107,67 +171,108 @@ def memory_tools(memory: AnyMemory, **filters: Any) -> list[Tool]:
     return [_SmolagentsTool(tool, schema) for tool, schema in list_tools(memory, filters)]
 
 
-class StepsConversation(NativeConversation[tuple[ChatMessage, Message]]):
-    """The messages of an agent's steps: a step's call and what came of it are a call and its results."""
+class Turn(NamedTuple):
+    """What was said, as a message of a chat, and the messages in which the framework sends it."""
 
-    def __init__(self, memory: Any, summary_mode: bool = False) -> None:
-        steps = [memory.system_prompt, *memory.steps]
-        pairs = [*chain.from_iterable(_pairs(step, number, summary_mode) for number, step in enumerate(steps))]
-        super().__init__((native, message) for native, message, _ in pairs)
-        self._images = [images for _, _, images in pairs]
+    message: Message
+    natives: Sequence[ChatMessage]
 
-    def _read(self, native: tuple[ChatMessage, Message]) -> Message:
-        return native[1]
+
+class StepsConversation(NativeConversation[Turn]):
+    """The steps of an agent, without the words that the framework puts around what was said.
+
+    A step's calls and what came of them are a call and its result.
+    """
+
+    def __init__(self, agent: Any, summary_mode: bool = False) -> None:
+        steps = [agent.memory.system_prompt, *agent.memory.steps]
+        super().__init__(chain.from_iterable(_turns(step, at, agent, summary_mode) for at, step in enumerate(steps)))
+
+    def _read(self, native: Turn) -> Message:
+        return native.message
 
     def _written(self, placed: Sequence[Placed], stable: int, cache_control: Mapping[str, Any] | None) -> list[Any]:
-        found: list[Any] = []
-        for entry in placed:
-            if entry.input is not None:
-                found += self._images[entry.input]
-            if entry.input is not None or entry.message["role"] != "tool":  # no placeholders
-                found.append(self._sent(entry)[0])
-        return found
+        sent = [one for one in placed if one.input is not None or one.message["role"] != "tool"]  # no placeholders
+        return [*chain.from_iterable(self._sent(one).natives for one in sent)]
 
-    def tokens_beside(self, index: int, counter: TokenCounter) -> int:
-        """Count the tokens of the images, too, that are sent with an observation."""
-        images = [{"role": "user", "content": _content(image)} for image in self._images[index]]
-        return super().tokens_beside(index, counter) + sum(count_message(image, counter) for image in images)
-
-    def _made(self, message: Message) -> tuple[ChatMessage, Message]:
+    def _made(self, message: Message) -> Turn:
         role = MessageRole.TOOL_RESPONSE if message["role"] == "tool" else MessageRole(message["role"])
-        return ChatMessage(role, [text_part(as_text(message.get("content")))]), message
+        return Turn(message, [ChatMessage(role, [text_part(as_text(message.get("content")))])])
 
-    def _shortened(self, native: tuple[ChatMessage, Message], message: Message) -> tuple[ChatMessage, Message]:
-        content = shorten_content(native[0].content, message, lambda part: [_part(part)])
-        return replace(native[0], content=content), message
+    def _shortened(self, native: Turn, message: Message) -> Turn:
+        results = [one for one in native.natives if one.role == MessageRole.TOOL_RESPONSE]
+        natives = []
+        for one in native.natives:
+            content = one.content
+            if one.role == MessageRole.TOOL_CALL:
+                content = [text_part(f"Calling tools:\n{[call['function'] for call in raw_calls(message)]}")]
+            elif one in results[:1]:
+                content = [text_part(f"Observation:\n{as_text(message['content'])}")]
+            elif one is native.natives[0] and not results:
+                content = shorten_content(content, message, lambda part: [_part(part)])
+            if one not in results[1:]:  # which the first one says too
+                natives.append(replace(one, content=content))
+        return Turn(message, natives)
 
 
-def _pairs(step: Any, number: int, summary_mode: bool) -> Iterator[tuple[ChatMessage, Message, Sequence[ChatMessage]]]:
-    """Yield the messages of a step, each with the one of a chat that it is, and the images that are sent before it.
+def _turns(step: Any, number: int, agent: Any, summary_mode: bool) -> Iterator[Turn]:
+    """Yield what was said in a step.
 
     Images of an observation are put there by callbacks, and taken away later: they are no part of what is archived.
     """
     natives = step.to_messages(summary_mode=summary_mode)
-    if not isinstance(step, ActionStep):
-        for native in natives:
-            is_plan = isinstance(step, PlanningStep)  # whose request to go on is not the user's
-            yield native, {"role": "assistant" if is_plan else native.role.value, "content": _content(native)}, ()
+    if isinstance(step, TaskStep):
+        words = _said_in(step.task, agent)
+        parts = [text_part(words), *map(_part, natives[0].content[1:])]
+        yield Turn({"role": "user", "content": said(parts), **_beside(natives, words)}, natives)
+    elif isinstance(step, PlanningStep):  # whose request to go on is not the user's
+        for plan in natives[:1]:
+            yield Turn({"role": "assistant", "content": _content(plan), **_beside(natives[1:])}, natives)
+    elif isinstance(step, ActionStep):
+        yield from _turns_of_action(step, number, agent, natives)
+    else:
+        yield from (Turn({"role": one.role.value, "content": _content(one)}, [one]) for one in natives)
+
+
+def _turns_of_action(step: Any, number: int, agent: Any, natives: Sequence[ChatMessage]) -> Iterator[Turn]:
+    own = [native for native in natives if native.role in (MessageRole.TOOL_CALL, MessageRole.ASSISTANT)]
+    results = natives[len(own) :]
+    if not results:
+        yield from (Turn({"role": "assistant", "content": _content(native)}, [native]) for native in own)
         return
-    calling = [
-        place for place, native in enumerate(natives) if native.role in (MessageRole.TOOL_CALL, MessageRole.ASSISTANT)
-    ]
-    last = calling[-1] if calling else len(natives)
-    after = natives[last + 1 :]
-    results = [native for native in after if native.role == MessageRole.TOOL_RESPONSE] or after
-    images = [native for native in after if native.role != MessageRole.TOOL_RESPONSE and results is not after]
-    name, id = (step.tool_calls[0].name, step.tool_calls[0].id) if step.tool_calls else ("none", "")
-    ids = [f"{id or number}-{place}" for place in range(len(results))]
-    for place, native in enumerate(natives[: last + 1]):
-        calls = [make_call(id, name, "{}") for id in ids] if place == last else []
-        yield native, {"role": "assistant", "content": _content(native)} | ({"tool_calls": calls} if calls else {}), ()
-    for id, native in zip(ids, results, strict=True):
-        yield native, make_result(id, _content(native)), images
-        images = []
+    answers, call = [native for native in own if native.role == MessageRole.ASSISTANT], _call_of(step, number)
+    words = "\n".join(as_text(_content(native)) for native in answers)
+    if step.code_action:  # which stands in the call
+        words = words.split(step.code_action)[0].rstrip().removesuffix(agent.code_block_tags[0]).rstrip()
+    beside = _beside(own, words, *(repr(one.arguments) for one in step.tool_calls or ()))
+    yield Turn({**make_answer(words, [call]), **beside}, own)
+    told = [native for native in results if native.role == MessageRole.TOOL_RESPONSE]
+    seen = _LABELS.sub("", step.observations or "").strip("\n")
+    texts = [*filter(None, [seen, step.error and f"Error: {step.error}"])]
+    result = make_result(call["id"], "\n".join(texts) if told else _content(results[0]))
+    yield Turn({**result, **_beside(told, *texts)}, results)
+
+
+def _beside(natives: Sequence[ChatMessage], *words: str) -> Message:
+    """Return what messages say around the words in them: it is counted, and no part of what was said."""
+    texts = chain.from_iterable(texts_of(_content(native)) for native in natives)
+    text = "\n".join(texts)
+    for said_in in words:
+        text = text.replace(said_in, "", 1)
+    return {"reasoning_content": text} if text else {}
+
+
+def _call_of(step: Any, number: int) -> Message:
+    """Return the call of a step: one for all of its calls, since they have one result."""
+    calls = [call.dict() for call in step.tool_calls or ()]
+    if not calls:  # what the model said could not be read
+        return make_call(str(number), "none", {})
+    first, arguments = calls[0]["function"], calls[0]["function"]["arguments"]
+    if not isinstance(arguments, dict):
+        arguments = {"code": arguments}
+    if len(calls) > 1:
+        arguments = {"calls": [call["function"] for call in calls]}
+    return make_call(calls[0]["id"] or str(number), first["name"], arguments)
 
 
 def _content(native: ChatMessage) -> Any:
