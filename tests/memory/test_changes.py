@@ -225,6 +225,7 @@ def test_what_held_at_a_moment_comes_back_without_marks_of_later(tmp_path: Path)
             hour: memory.recall(ASKED, as_of=f"2025-03-01T{hour:02}:30:00Z", min_relevance=0).text for hour in range(3)
         }
         assert OLD in noted[0] and "changed by" not in noted[0]
+        assert OLD in memory.explain(ASKED, as_of="2025-03-01T00:30:00Z").recalled.text
         assert OLD not in noted[1] and "[changed by #2]" in noted[1] and NEW.split()[-1][1:-1] in noted[1]
         assert "[changed by #3]" in noted[2] and not memory.recall(ASKED, as_of=0).items
         with pytest.raises(InputError, match="not both"):

@@ -233,16 +233,13 @@ def test_a_note_that_a_framework_keeps_is_not_archived() -> None:
 
 
 @PROMPTS
-def test_explanations_name_both_by_number(prompt: Any) -> None:
+def test_reports_name_both_by_number(prompt: Any) -> None:
     with hashing_memory() as memory:
         prompt(memory)
         old = number_of(memory)
         new = memory.correct(old, NEW).step_number
         context = prompt(memory)
         assert f"corrected by #{new}" in [item.why for item in context.items if item.step.text == OLD]
-        messages = HISTORY if prompt is of_history else None
-        explained = memory.explain(messages=messages, session="s")
-        assert f"in the window: #{new} (corrects #{old}, above)" in str(explained)
 
 
 @PROMPTS

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,15 +15,12 @@ from strategies import MODERATE
 from test_report import drawn, open_memory
 
 from tinymem import HierarchicalMemory, MessageStep, Step
-from tinymem.memory.inspection.explaining import ExplainedSearch
 from tinymem.recall import Explanation
 from tinymem.recall.fusion import QUESTION, load_weights
 from tinymem.recall.relevance import price_of
 from tinymem.recall.results import LeftOut, Recall
-from tinymem.recall.search import Search
 from tinymem.recall.selection.diversity import SHORT
-from tinymem.recall.selection.packing import BELOW, REPEATS, TOO_LONG, UNRELATED, Limits, pack
-from tinymem.stores.filter import Filter
+from tinymem.recall.selection.packing import BELOW, REPEATS, TOO_LONG, Limits, pack
 
 LONG = "The staging server runs on port 8080 and is restarted by the cron job on Sundays at four in the morning."
 assert len(LONG) > SHORT
@@ -120,45 +116,6 @@ def test_every_passage_is_brought_back_or_left_out_for_a_reason(budget: int, cou
             assert one.excerpt.text == LONG and one.repeats in numbers[: len(found.items)]
         if one.reason != REPEATS:
             assert (one.reason == BELOW) is (number > worst > 0)
-
-
-# -- prompts
-
-
-def test_a_prompt_of_the_window_is_explained_by_what_it_asks(memory: HierarchicalMemory) -> None:
-    assert "(nothing asked)" in str(memory.explain())
-    memory.archive([MessageStep("user", text) for text in sentences(60)])
-    memory.add(MessageStep("user", sentences(60)[17]))
-    explained, context = memory.explain(now=START), memory.context(now=START)
-    assert sentences(60)[17] in explained.query and explained.query.strip() in str(explained)
-    every = [explained, *explained.also]
-    assert {item.step.id for one in every for item in one.items} == {item.step.id for item in context.recalled.items}
-    assert len(context.recalled.items) > 1 and explained.budget < memory.max_tokens
-
-
-def test_a_history_is_explained_as_it_would_be_fitted_and_nothing_is_archived(memory: HierarchicalMemory) -> None:
-    memory.archive([MessageStep("user", text, session=f"s{at % 2}") for at, text in enumerate(sentences(60))])
-    asked = [{"role": "user", "content": text} for text in ("Well.", sentences(60)[17], sentences(60)[31])]
-    options: dict[str, Any] = {"session": "mine", "now": START, "sessions": "s1", "max_tokens": 2_000}
-    explained = memory.explain(messages=asked, **options)
-    assert memory.stats().steps == 60
-    context = memory.fit(asked, **options)
-    first, *others = every = [explained, *explained.also]
-    assert first.query == sentences(60)[31] and len(others) == 1
-    found = {item.step.id for one in every for item in one.items}
-    assert found == {item.step.id for item in context.recalled.items} != set()
-    assert {item.step.session for one in every for item in one.items} == {"s1"}
-    assert first.query in str(explained) and others[0].query.split()[-1] in str(explained)
-    assert not any(one.excerpt.step.id in {item.step.id for item in first.items} for one in others[0].left_out)
-
-
-def test_what_a_prompt_does_without_is_left_out_of_its_explanation(memory: HierarchicalMemory) -> None:
-    memory.archive([MessageStep("user", text) for text in sentences(60)])
-    search = ExplainedSearch(Search(memory.long_term), 5, Filter())
-    found = search.recall("quetzal zymurgy floccinaucinihilipilification", 300, START)
-    explained = search.explanation(300)
-    assert not found.is_relevant and explained.items == ()
-    assert {one.reason for one in explained.left_out} == {UNRELATED} and len(explained.left_out) >= 5
 
 
 # -- around it

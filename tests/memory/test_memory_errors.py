@@ -69,7 +69,6 @@ MEMORY: Table = [
     (lambda m, bad: m.recall(bad), NO_TEXT, "query must be a string"),
     (lambda m, bad: m.recall("x", type=bad), ["acton"], "type must be one of action"),
     (lambda m, bad: m.explain(bad), NO_TEXT, "query must be a string"),
-    (lambda m, bad: m.explain(messages=bad), [[]], "messages need the name of their session"),
     (lambda m, bad: m.explain("x", speaker=bad), [7], "speaker must be a string"),
     (lambda m, bad: m.explain("x", now=bad), NO_TIME, "now must be .*(datetime|years)"),
     (lambda m, bad: m.context(bad), NO_TEXT, "query must be a string"),

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from tinymem.cli.options import FilterOptions
 from tinymem.cli.shared import Target, excerpt_record, left_out_record, on_memory, print_json, say
 from tinymem.steps.terminal import pluralize, terminal_width
-
-if TYPE_CHECKING:
-    from tinymem.recall import Explanation
 
 __all__ = ["context", "explain", "recall"]
 
@@ -100,30 +97,15 @@ def context(
 def explain(
     target: Target,
     filters: FilterOptions,
-    question: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="QUESTION", help="What to look for. Default: what the next prompt asks by itself."),
-    ] = None,
-    max_tokens: Annotated[
-        int | None,
-        typer.Option("--max-tokens", min=1, help="The token budget: 1000 of the excerpts, or 8000 of the prompt."),
-    ] = None,
+    question: Annotated[list[str], typer.Argument(metavar="QUESTION", help="What to look for.")],
+    max_tokens: Annotated[int, typer.Option(min=1, help="The token budget of the excerpts.")] = 1_000,
 ) -> None:
     """Print why recall brings back what it does, and what it ranks next and leaves out.
-
-    Of a prompt, --session is the conversation that goes on.
 
     Example: tinymem explain which test was flaky --max-tokens 500
     """
     with target.open_to_search() as memory:
-        found = memory.explain(" ".join(question or ()) or None, max_tokens, **filters.given())
-    first, *others = map(_explanation_record, (found, *found.also))
-    target.answer(first | {"also": others}, found)
-
-
-def _explanation_record(found: Explanation) -> dict[str, Any]:
-    """Return what was found for a query as JSON has it."""
-    items = [*map(excerpt_record, found.items)]
-    left = [*map(left_out_record, found.left_out)]
+        found = memory.explain(" ".join(question), max_tokens, **filters.given())
     result = {"question": found.query, "tokens": found.recalled.tokens, "budget": found.budget}
-    return result | {"items": items, "left_out": left}
+    items, left = [*map(excerpt_record, found.items)], [*map(left_out_record, found.left_out)]
+    target.answer(result | {"items": items, "left_out": left}, found)

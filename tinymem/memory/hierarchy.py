@@ -21,7 +21,6 @@ from tinymem.memory.context.contexts import Contexts
 from tinymem.memory.context.fitting import Fitting, facts_about, indices_given
 from tinymem.memory.context.prompts import Prompts
 from tinymem.memory.filters import Filters
-from tinymem.memory.inspection.explaining import Explainer
 from tinymem.memory.opening import open_place
 from tinymem.memory.reading import Reading
 from tinymem.memory.scratchpad import AgentMemory, KeptScratchpad
@@ -204,9 +203,6 @@ class HierarchicalMemory(StepCollection):
             extra_keys=extra_keys,
             while_open=self._lock.while_open,
             prompts=Prompts(archive, cache),
-        )
-        self._explainer = Explainer(
-            self._search, self._contexts, self._fitting, filters=self._filters, while_open=self._lock.while_open
         )
 
     # -- in -----------------------------------------------------------------------------------------------------------
@@ -690,32 +686,30 @@ class HierarchicalMemory(StepCollection):
 
     def explain(
         self,
-        query: str | None = None,
-        max_tokens: int | None = None,
+        query: str,
+        max_tokens: int = 1_000,
         *,
-        messages: Any = None,
-        session: str | None = None,
+        as_of: Time | None = None,
         now: Time | None = None,
         next_best: int = NEXT_BEST,
         **filters: Any,
     ) -> Explanation:
         """Explain what `recall(query)` brings back: tokens, scores, and each feature's part in them.
 
-        With `messages` it is what the prompt of `fit(messages, session=...)` recalls, and without either what that of
-        `context()` does, each as the first of its session: the queries that they ask by themselves are shown. Nothing
-        is archived. `max_tokens` are those of the block, 1,000 unless given, or of the whole prompt, whose conversation
-        `session` is then; `filters` are those of `recall`, or of `fit`. The `next_best` passages follow, and why each
-        is left out. Print the result; rich shows it in colour. `tinymem.recall.features.FEATURES` tells of features.
+        `filters` are those of `recall`. The `next_best` passages follow, and why each is left out. Print the result;
+        rich shows it in colour. `tinymem.recall.features.FEATURES` tells of features.
 
         >>> with HierarchicalMemory() as memory:
         ...     step = memory.add_message("user", "The staging server is at 10.0.0.7.")
         ...     memory.explain("Where is staging?").items[0].step == step
         True
         """
-        if query is not None and messages is None:
-            return self._explainer.explain(query, max_tokens, now, next_best, {"session": session, **filters})
-        budget = self.max_tokens if max_tokens is None else max_tokens
-        return self._explainer.explain_prompt(query, messages, session, budget, self.shares, now, next_best, filters)
+        with self._lock.while_open():
+            only = self._filters.make(**filters, as_of=as_of)
+        budget, asked = check_token_budget("max_tokens", max_tokens), check_str("query", query)
+        when, count = to_utc("now", now) or utc_now(), check_non_negative_int("next_best", next_best)
+        moment = None if as_of is None else only.until
+        return self._search.explain(asked, budget, when, count, only, as_of=moment)
 
     def get(self, id: str | int) -> Step:
         """Return one step, whole.

@@ -189,8 +189,6 @@ class Explanation(ShownText):
         signals: What tells whether the memory knows anything of the question; None for a stretch of a run.
         odds: The log-odds that it does, by these signals; below 0 the answer is no.
         corrections: The numbers of the steps that are corrected, each with that of its newest correction.
-        also: The explanations of a prompt's other queries, in the order in which they had what was left of the tokens.
-        in_window: What stands in a prompt's window behind the steps that it corrects.
     """
 
     query: str
@@ -200,8 +198,6 @@ class Explanation(ShownText):
     signals: Signals | None = None
     odds: float = 0.0
     corrections: Mapping[int, int] = field(default_factory=dict)
-    also: tuple[Explanation, ...] = ()
-    in_window: tuple[Excerpt, ...] = ()
 
     @property
     def items(self) -> tuple[Excerpt, ...]:
@@ -221,8 +217,6 @@ class Explanation(ShownText):
             if stale:
                 verb = "is" if len(stale) == 1 else "are"
                 yield [(f"{', '.join(stale)} {verb} corrected by #{number}", "yellow")]
-        for item in self.in_window:
-            yield [(f"in the window: #{item.step.step_number}{item.mark}", "yellow")]
         common = self._common_features()
         if self.items:
             yield []
@@ -230,9 +224,6 @@ class Explanation(ShownText):
         if self.left_out:
             yield []
             yield Table(LEFT_OUT, [_row(passed, common) for passed in self.left_out])
-        for explanation in self.also:
-            yield []
-            yield from explanation.blocks()
 
     def _common_features(self) -> set[tuple[str, float]]:
         """Return the features that are the same in all passages, with their shares; they decide nothing."""

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
-from copy import copy
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING
 
 from tinymem.archive.archive import Archive
 from tinymem.archive.durable_window import DurableWindow
@@ -31,9 +29,6 @@ from tinymem.steps.step import STYLES, Style
 from tinymem.steps.types import ScratchpadStep
 from tinymem.stores.filter import Filter
 from tinymem.window.sending import MessageRenderer
-
-if TYPE_CHECKING:
-    from tinymem.memory.inspection.explaining import ExplainedSearch
 
 __all__ = ["Contexts", "episodes_block"]
 
@@ -70,8 +65,7 @@ class Contexts:
         prompts: Prompts,
     ) -> None:
         self._window, self._archive, self._while_open = window, archive, while_open
-        self._search: Search | ExplainedSearch = search
-        self._sessions = Sessions(window, archive)
+        self._search, self._sessions = search, Sessions(window, archive)
         self.prompts = prompts
         self._sending = {style: MessageRenderer(archive.counter, style, extra_keys) for style in STYLES}
         self._episodes = partial(episodes_block, episodes, archive)
@@ -127,12 +121,6 @@ class Contexts:
 
         context = _with_or_without(made, with_corrections(window, self._archive, only, without), window)
         return replace(context, conversation=history.conversation)
-
-    def with_search(self, search: ExplainedSearch) -> Contexts:
-        """Return contexts of the same parts that find by another search, and whose sessions had none yet."""
-        other = copy(self)
-        other._search, other.prompts = search, self.prompts.empty()
-        return other
 
     def _recall(
         self, questions: Questions, when: datetime, only: Filter | None, without: Collection[int] = ()

@@ -62,10 +62,6 @@ class Prompts:
         """False where nothing is cached, so that a prompt that goes on would save nothing."""
         return self._cache < 1
 
-    def empty(self) -> Prompts:
-        """Return prompts of the same memory of which no session has had any."""
-        return Prompts(self._archive, self._cache)
-
     def clear(self) -> None:
         """Let every session build its next prompt from scratch, after a change by hand or a forget."""
         self._last.clear()
