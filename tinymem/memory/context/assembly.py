@@ -17,17 +17,17 @@ from itertools import takewhile
 from tinymem.errors import BudgetError
 from tinymem.memory.context.context import NOTE, Block, Kind, Shares
 from tinymem.memory.context.prompt import AddedMessage, Part, Prompt, SentGroup
+from tinymem.memory.context.recaller import LEAST_BLOCK, NOTHING, WORTH, Recaller
 from tinymem.memory.context.window import Choice, RenderedWindow, choose, least, with_request
 from tinymem.messages.tokens import PER_MESSAGE, PER_REPLY, count_message
 from tinymem.recall import Excerpt, Recall
 from tinymem.steps.step import Message
-from tinymem.window.sending import MessageRenderer, RenderedGroup
+from tinymem.window.sending import MessageRenderer, RenderedGroup, tokens_of
 from tinymem.window.strategy import sum_fixed
 
 __all__ = ["Blocks", "assemble", "extend"]
 
 PROMPTS = ("system", "developer")  # roles of what stands before the conversation
-LEAST_BLOCK = 64  # tokens below which a block is not worth its fence
 
 
 @dataclass(frozen=True)
@@ -35,28 +35,36 @@ class Blocks:
     """The blocks of a prompt, each made in so many tokens.
 
     Attributes:
-        recall: Makes the block of recall: what is asked for in so many tokens, the rest in as many as there is room. It
-            is without the steps of the numbers that are shown, and in a prompt that goes on without the excerpts that
-            stand in it, else given as None.
+        recall: Finds what is recalled.
         episodes: Makes the block of episodes.
         scratchpad: Makes the block of the scratchpad.
         is_asked: True if the caller asks for something, and not the newest steps.
     """
 
-    recall: Callable[[int, int, Collection[int], Sequence[Excerpt] | None], Recall]
+    recall: Recaller
     episodes: Callable[[int], Block] | None = None
     scratchpad: Callable[[int], Block] | None = None
     is_asked: bool = False
 
 
 def assemble(
-    window: RenderedWindow, budget: int, blocks: Blocks, shares: Shares, whole: float, *, moves_in_jumps: bool = True
+    window: RenderedWindow,
+    budget: int,
+    goal: int,
+    blocks: Blocks,
+    shares: Shares,
+    whole: float,
+    *,
+    moves_in_jumps: bool = True,
 ) -> Prompt:
     """Assemble a prompt of at most `budget` tokens.
+
+    What is asked and what must be in may have all of them, and the window gives way; it and the rest are for `goal`.
 
     Args:
         window: What may be shown of the steps.
         budget: The most tokens of the prompt.
+        goal: The tokens that it is to have.
         blocks: The parts that are no steps of the window.
         shares: The shares of the parts.
         whole: The share up to which a window is shown whole that fits; 1 where there is nothing else.
@@ -66,21 +74,25 @@ def assemble(
     Raises:
         BudgetError: The fixed steps alone do not fit.
     """
-    window, choice, room = _choose_groups(window, budget, shares, whole, moves_in_jumps)
-    sending = window.sending
-    earlier, newest = _place_groups(window, choice)
-    shown = Prompt((*earlier, *newest), 0, Recall("", 0, ()))
-    left = budget - shown.tokens
-    left -= _note_tokens(earlier, choice.note, left)
-    pad = _block("scratchpad", blocks.scratchpad, min(left, int(shares.scratchpad * room)), sending)
+    window, choice, room = _choose_groups(window, goal, shares, whole, moves_in_jumps)
+    sending, recall = window.sending, blocks.recall
+    while True:
+        earlier, newest = _place_groups(window, choice)
+        shown = Prompt((*earlier, *newest), 0, NOTHING)
+        numbers = shown.numbers(window.partial, window.given)
+        left = budget - shown.tokens - _overhead(sending)
+        left -= _note_tokens(earlier, choice.note, left)
+        found = recall.asked(left + tokens_of(choice.earlier), numbers)
+        needed = recall.needed(found).tokens
+        if needed <= left or not choice.earlier:
+            break
+        choice = choice.without_oldest(needed - left, count_message(NOTE, sending.counter))
+    pad = _block("scratchpad", blocks.scratchpad, min(left - needed, int(shares.scratchpad * room)), sending)
     left -= _tokens(pad)
     make_episodes = None if whole == 1 else blocks.episodes
-    history = _block("episodes", make_episodes, min(left, int(shares.episodes * room)), sending)
-    left -= _tokens(history)
-    recalled = Recall("", 0, ())
-    if left >= LEAST_BLOCK:
-        left -= _overhead(sending)
-        recalled = blocks.recall(left, left, shown.numbers(window.partial, window.given), None)
+    history = _block("episodes", make_episodes, min(left - needed, int(shares.episodes * room)), sending)
+    most = left - _tokens(history) - (budget - goal)
+    recalled = recall.filled(recall.needed(found, recall.share(most)), most, numbers, ())
     lead = [*takewhile(lambda part: part.tier == "fixed", earlier)]
     stable: list[Part] = [*lead, *history, *earlier[len(lead) :]]
     changing: list[Part] = [*pad, *_recalled(recalled, sending), *newest]
@@ -150,24 +162,26 @@ def extend(
     if new is None:
         return None
     added = [_send(group, group, window.fixed) for group in new]
-    left = budget - last.tokens - _tokens(added)
-    pad = _block("scratchpad", blocks.scratchpad, min(left, int(shares.scratchpad * budget)), window.sending)
-    padded = [part.message for part in last.parts if isinstance(part, AddedMessage) and part.kind == "scratchpad"]
-    if left < 0 or (padded and not pad):
-        return None
     has_news = bool(added) or blocks.is_asked
-    if has_news and left < LEAST_BLOCK <= most:  # the next prompt would be over the budget anyway
+    overhead = _overhead(window.sending) if has_news else 0
+    left = budget - last.tokens - _tokens(added) - overhead
+    if left < (LEAST_BLOCK if has_news else 0):  # the next prompt would be over the budget anyway
+        return None
+    recall, found = blocks.recall, NOTHING
+    numbers = replace(last, parts=(*last.parts, *added)).numbers(window.partial, window.given)
+    if has_news:
+        must = {*window.fixed, window.groups[-1].first}
+        room = budget - PER_REPLY - tokens_of(group for group in window.groups if group.first in must)
+        found = recall.asked(room - overhead, numbers, last.excerpts)
+    needed = recall.needed(found, most // 2).tokens
+    pad = _block("scratchpad", blocks.scratchpad, min(left - needed, int(shares.scratchpad * budget)), window.sending)
+    padded = [part.message for part in last.parts if isinstance(part, AddedMessage) and part.kind == "scratchpad"]
+    if needed > left or (padded and not pad):
         return None
     pad = pad if [part.message for part in pad] != padded[-1:] else []
-    left -= _tokens(pad)
-    recalled = Recall("", 0, ())
-    if has_news and most >= LEAST_BLOCK:
-        shown = replace(last, parts=(*last.parts, *added)).numbers(window.partial, window.given)
-        overhead = _overhead(window.sending)
-        most = min(most, max(left, most // 2))
-        recalled = blocks.recall(most - overhead, min(left, most) - overhead, shown, last.excerpts)
-        if recalled.tokens > left - overhead:  # it has no room here
-            return None
+    most = min(most - overhead, left - _tokens(pad))
+    found = recall.needed(found, most)
+    recalled = recall.filled(found, most, numbers, last.excerpts, WORTH) if has_news else NOTHING
     parts = (*last.parts, *added[:-1], *pad, *_recalled(recalled, window.sending), *added[-1:])
     return Prompt(parts, len(parts), recalled, _corrections(parts, before))
 

@@ -12,18 +12,17 @@ from tinymem.archive.archive import Archive
 from tinymem.archive.durable_window import DurableWindow
 from tinymem.archive.episodes import Episodes
 from tinymem.errors import BudgetError
-from tinymem.memory.context.assembly import LEAST_BLOCK, Blocks, assemble
+from tinymem.memory.context.assembly import Blocks, assemble
 from tinymem.memory.context.context import Block, Context, Shares
 from tinymem.memory.context.corrected import with_corrections
 from tinymem.memory.context.history import History
 from tinymem.memory.context.prompts import Prompts
 from tinymem.memory.context.questions import Questions
+from tinymem.memory.context.recaller import FENCE, Recaller
 from tinymem.memory.context.sessions import Sessions
 from tinymem.memory.context.window import RenderedWindow, positions_of, window_of
 from tinymem.memory.scratchpad import AgentMemory
-from tinymem.recall import Excerpt, Recall
 from tinymem.recall.render import fenced, quoted
-from tinymem.recall.results import block_of, in_order_of_time
 from tinymem.recall.search import Search
 from tinymem.steps.step import STYLES, Style
 from tinymem.steps.types import ScratchpadStep
@@ -32,10 +31,6 @@ from tinymem.window.sending import MessageRenderer
 
 __all__ = ["Contexts", "episodes_block"]
 
-
-FENCE = 32  # tokens of a fence, about: what it really takes is counted
-FIRST = 0.75  # share of what a new prompt recalls that the first of two questions has at most
-WORTH = 0.02  # chance from which on a passage bears on what the window is about, where the prompt is to go on
 WHOLE = 0.85  # share of a context up to which a history is shown whole; the rest is for recall
 
 
@@ -80,14 +75,15 @@ class Contexts:
             steps, has_others = self._sessions.steps(session)
             positions, shortened = {**self._window.positions}, {*self._window.shortened}
             whole = 0 if has_others or self._archive.journal.any_archived() else 1
-        recall = self._recall(Questions.of(steps) if query is None else Questions(query, ""), when, None)
+        questions = Questions.of(steps) if query is None else Questions(query, "")
+        recall = Recaller(self._search, self._archive, questions, when)
         sending = self._sending[style]
         window = window_of(steps, sending, positions_of(sending(steps)) if has_others else positions, shortened)
         blocks = Blocks(recall, self._episodes, self._scratchpad, query is not None)
 
         def made(window: RenderedWindow) -> Context:
             if session is None or not self.prompts.goes_on:
-                prompt = assemble(window, budget, blocks, shares, whole)
+                prompt = assemble(window, budget, budget, blocks, shares, whole)
             else:
                 prompt = self.prompts.follow((session, style, ""), window, budget, blocks, shares, whole)
             return prompt.context(window, budget)
@@ -107,7 +103,7 @@ class Contexts:
     ) -> Context:
         """Build the context of a history; recalled are the steps that `only` lets through, but those `without`."""
         questions = history.questions() if query is None else Questions(query, "")
-        recall = self._recall(questions, when, only, without)
+        recall = Recaller(self._search, self._archive, questions, when, only, without)
         window = history.window(budget, self._sending[style])
         blocks = Blocks(recall, scratchpad=self._scratchpad, is_asked=query is not None)
 
@@ -116,60 +112,11 @@ class Contexts:
                 key = history.session, style, window.sending.format or ""
                 prompt = self.prompts.follow(key, window, budget, blocks, shares, WHOLE, only)
             else:
-                prompt = assemble(window, budget, blocks, shares, WHOLE)
+                prompt = assemble(window, budget, budget, blocks, shares, WHOLE)
             return prompt.context(window, budget)
 
         context = _with_or_without(made, with_corrections(window, self._archive, only, without), window)
         return replace(context, conversation=history.conversation)
-
-    def _recall(
-        self, questions: Questions, when: datetime, only: Filter | None, without: Collection[int] = ()
-    ) -> Callable[[int, int, Collection[int], Sequence[Excerpt] | None], Recall]:
-        """Return the search of a context, which gives nothing where that has nothing to do with its questions.
-
-        What is asked comes first; a prompt that is not to go on has the rest of its room filled.
-        """
-
-        def recall(tokens: int, room: int, numbers: Collection[int], shown: Sequence[Excerpt] | None) -> Recall:
-            hidden = {*numbers, *without} if without else numbers
-            ask = partial(self._ask, when=when, hidden=hidden, only=only)
-            is_new, known = shown is None, [*(shown or ())]
-            found = Recall("", 0, ())
-            if questions.asked:
-                most = int(FIRST * tokens) if is_new and questions.about else tokens
-                found = ask(questions.asked, most, least=None, shown=known)
-            left = room - found.tokens
-            if questions.about and left >= LEAST_BLOCK:
-                least = None if is_new else WORTH
-                more = ask(questions.about, left, least=least, shown=[*known, *found.items])
-                found = self._united(found, more, room)
-            return found
-
-        return recall
-
-    def _ask(
-        self,
-        question: str,
-        left: int,
-        *,
-        least: float | None,
-        shown: Sequence[Excerpt],
-        when: datetime,
-        hidden: Collection[int],
-        only: Filter | None,
-    ) -> Recall:
-        """Return what bears on a question in `left` tokens: all with at `least` that chance to help."""
-        found = self._search.recall(question, left, when, hidden=hidden, only=only, min_relevance=least, shown=shown)
-        return found if found.is_relevant else replace(found, text="", tokens=0, items=())
-
-    def _united(self, found: Recall, more: Recall, tokens: int) -> Recall:
-        """Return what two searches found as one block, or what the first found where that has over `tokens`."""
-        if not found.items or not more.items:
-            return found if found.items else more
-        items = in_order_of_time([*found.items, *more.items])
-        text = block_of(items, self._archive.key)
-        needed = self._archive.counter.count(text)
-        return replace(found, text=text, tokens=needed, items=tuple(items)) if needed <= tokens else found
 
 
 def _with_or_without(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import replace
+from functools import partial
 from math import sqrt
 from typing import NamedTuple, TypeAlias
 
@@ -89,12 +90,13 @@ class Prompts:
             self._last[key] = last._replace(prompt=prompt, grown=grown)
         else:
             goal = self._goal(window, budget, whole, last)
+            begin = partial(assemble, window, budget, goal, blocks, whole=whole, moves_in_jumps=False)
             less = replace(shares, window=AT_JUMPS * shares.window)
-            prompt = assemble(window, goal, blocks, less, whole, moves_in_jumps=False)
+            prompt = begin(less)
             unused = (goal - prompt.tokens) / goal
             if unused > SPARE and len(prompt.groups) < len(window.groups):
                 more = replace(shares, window=min(less.window + unused, 1 - shares.episodes - shares.scratchpad))
-                prompt = assemble(window, goal, blocks, more, whole, moves_in_jumps=False)
+                prompt = begin(more)
             prompt = replace(prompt, stable=len(prompt.parts))
             self._last[key] = _Last(prompt, state, prompt.tokens, 0)
         while len(self._last) > REMEMBERED:

@@ -140,6 +140,12 @@ class Choice:
     whole: list[RenderedGroup]
     note: int
 
+    def without_oldest(self, tokens: int, note: int) -> Choice:
+        """Return it without the oldest earlier groups that have so many `tokens` together."""
+        sizes = accumulate(group.tokens for group in self.earlier)
+        count = 1 + sum(size < tokens for size in sizes)
+        return replace(self, earlier=self.earlier[count:], note=note)
+
 
 def choose(window: RenderedWindow, room: int, share: int, whole_up_to: float, moves_in_jumps: bool) -> Choice:
     """Choose the groups of the window that fit `room` tokens beside the fixed ones.

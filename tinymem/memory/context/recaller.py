@@ -1,0 +1,100 @@
+"""The recall of a prompt: what is asked has first call on its room, and what the window is about has the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from operator import attrgetter
+
+from tinymem.archive.archive import Archive
+from tinymem.memory.context.questions import Questions
+from tinymem.recall import Excerpt, Recall
+from tinymem.recall.results import block_of, in_order_of_time
+from tinymem.recall.search import Search
+from tinymem.stores.filter import Filter
+
+__all__ = ["FENCE", "LEAST_BLOCK", "NOTHING", "WORTH", "Recaller"]
+
+LEAST_BLOCK = 64  # tokens below which a block is not worth its fence
+FENCE = 32  # tokens of a fence, about
+FIRST = 0.75  # share of what a new prompt recalls that the first of two questions has at most, beyond what it needs
+WORTH = 0.02  # chance from which on a passage bears on what the window is about, where a prompt is to go on
+NEEDED = 0.01  # chance from which on a passage bears on what is asked
+NOTHING = Recall("", 0, ())
+
+
+@dataclass(frozen=True)
+class Recaller:
+    """Recalls for a prompt, and nothing where that has nothing to do with its questions.
+
+    Attributes:
+        search: Finds what bears on a question.
+        archive: What it searches.
+        questions: The questions of the prompt.
+        when: When they are asked.
+        only: The steps that may be recalled; all unless given.
+        without: The numbers of steps that may not.
+    """
+
+    search: Search
+    archive: Archive
+    questions: Questions
+    when: datetime
+    only: Filter | None = None
+    without: Collection[int] = ()
+
+    def asked(self, room: int, hidden: Collection[int], shown: Sequence[Excerpt] = ()) -> Recall:
+        """Return what bears on what is asked, in `room` tokens, but hidden steps and what lies in shown excerpts."""
+        return self._ask(self.questions.asked, room, None, hidden, shown)
+
+    def needed(self, found: Recall, most: int = 0) -> Recall:
+        """Return what was found without what hardly bears on what is asked, but for what `most` tokens have room for.
+
+        The best and what bears on it stay, whatever their tokens.
+        """
+        if not found.items or found.tokens <= most:
+            return found
+        least = min(NEEDED, max(item.relevance for item in found.items))
+        items = [item for item in found.items if item.relevance >= least]
+        needed = self._block(found, items, found.tokens)
+        left = most - FENCE - sum(item.tokens for item in items)
+        for item in sorted(found.items, key=attrgetter("score"), reverse=True):
+            if item.relevance < least and item.tokens <= left:
+                items = [*items, item]
+                left -= item.tokens
+        return self._block(needed, items, most)
+
+    def share(self, room: int) -> int:
+        """Return what the first question of a prompt that begins has of `room` tokens, beyond what it needs."""
+        return int(FIRST * room) if self.questions.about else room
+
+    def filled(
+        self, found: Recall, room: int, hidden: Collection[int], shown: Sequence[Excerpt], least: float | None = None
+    ) -> Recall:
+        """Return what was found with what bears on the window, of `least` relevance, in `room` tokens together."""
+        left = room - found.tokens
+        if left < LEAST_BLOCK:
+            return found
+        more = self._ask(self.questions.about, left, least, hidden, [*shown, *found.items])
+        if not found.items or not more.items:
+            return found if found.items else more
+        return self._block(found, [*found.items, *more.items], room)
+
+    def _ask(
+        self, question: str, room: int, least: float | None, hidden: Collection[int], shown: Sequence[Excerpt]
+    ) -> Recall:
+        if not question or room < LEAST_BLOCK:
+            return NOTHING
+        hidden = {*hidden, *self.without} if self.without else hidden
+        found = self.search.recall(
+            question, room, self.when, hidden=hidden, only=self.only, min_relevance=least, shown=shown
+        )
+        return found if found.is_relevant else replace(found, text="", tokens=0, items=())
+
+    def _block(self, found: Recall, items: Sequence[Excerpt], room: int) -> Recall:
+        """Return what was found with these excerpts, or as it is where they have over `room` tokens."""
+        ordered = in_order_of_time(items)
+        text = block_of(ordered, self.archive.key)
+        tokens = self.archive.counter.count(text)
+        return replace(found, text=text, tokens=tokens, items=tuple(ordered)) if tokens <= room else found
