@@ -9,7 +9,7 @@ import json
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -124,8 +124,9 @@ class Filter:
         tool: The name of a tool that the steps call.
         type: The type of the steps, as `"action"`.
         before: A time that all steps are before.
-        numbers: The numbers of the steps.
         labels: Names and values (JSON) of metadata. Only a journal knows them, and finds the numbers.
+        numbers: The numbers of the steps that have the labels. They are what the labels come to now: filters of the
+            same limits are equal, whatever was added since.
     """
 
     since: datetime | None = None
@@ -135,8 +136,8 @@ class Filter:
     tool: str | None = None
     type: str | None = None
     before: datetime | None = None
-    numbers: tuple[int, ...] | None = None
     labels: tuple[tuple[str, str], ...] = ()
+    numbers: tuple[int, ...] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         for name in ("since", "until", "before"):
@@ -164,7 +165,8 @@ class Filter:
         limits += [Limit(column, "=", clean(name)) for column, name in names if name is not None]
         if self.tool is not None:
             limits.append(Limit("tools", "lists", tool_name(self.tool)))
-        return limits + [Limit("labels", "has", label) for label in self.labels]
+        unknown = self.labels if self.numbers is None else ()
+        return limits + [Limit("labels", "has", label) for label in unknown]
 
     def accepts(self, step: Step) -> bool:
         """Return True if a step is within all limits."""

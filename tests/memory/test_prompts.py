@@ -54,6 +54,17 @@ def prompts_of_history(steps: list[Step], budget: int, **options: Any) -> list[C
         return found
 
 
+def prompts_of_a_user(steps: list[Step], budget: int) -> list[Context]:
+    """Prompts of a history that is archived with its user, and recalls only what that user's steps say."""
+    with open_memory(max_tokens=budget) as memory:
+        history, found = list[Any](), []
+        for step in steps:
+            history += step.to_messages(style="tools")
+            user = {"user": "ann"}
+            found.append(memory.fit(history, session="s", metadata=user, where=user))
+        return found
+
+
 MAKERS = pytest.mark.parametrize("make", [prompts_of_window, prompts_of_history])
 
 
@@ -61,7 +72,7 @@ def jumps(prompts: list[Context]) -> int:
     return sum(after.messages[: len(before.messages)] != before.messages for before, after in pairwise(prompts))
 
 
-@MAKERS
+@pytest.mark.parametrize("make", [prompts_of_window, prompts_of_history, prompts_of_a_user])
 def test_a_prompt_begins_as_the_one_before_but_for_jumps(make: Any) -> None:
     prompts = make(work(100), 2_000)
     assert 2 <= jumps(prompts) <= 27
@@ -113,6 +124,44 @@ def test_what_the_agent_asks_for_now_is_recalled_behind_what_was_sent() -> None:
         memory.add_message("user", "What is the code of the vault?")
         after = memory.context(session="s").messages
     assert after[: len(before)] == before and "4711-Q" in str(after)
+
+
+def sheets(count: int) -> list[Step]:
+    """A task, and calls whose results are sheets of some 160 tokens, each of a host."""
+    steps: list[Step] = [TaskStep("Read all sheets, one by one.")]
+    for at in range(count):
+        values = " ".join(f"{FRUIT[at * part % 8]}-{at * part % 97} is {part * 31 % 89}" for part in range(24))
+        found = f"sheet {at}: host mill-{at} listens on port {4000 + at * 37}. {values}"
+        steps.append(ActionStep("Next.", tool_name="read", tool_args={"at": at}, observation=found))
+    return steps
+
+
+@pytest.mark.parametrize("is_query", [True, False])
+@pytest.mark.parametrize("is_fitted", [True, False])
+@pytest.mark.parametrize("budget", [500, 1_200, 3_000])
+def test_what_is_asked_has_first_call_on_the_room(budget: int, is_fitted: bool, is_query: bool) -> None:
+    """A prompt shows the sheet that `recall` finds, as it begins, goes on or jumps; the window has the rest."""
+    history, asked = list[Any](), 0
+    with HierarchicalMemory(store="exact", max_tokens=budget) as memory:
+        for at, step in enumerate(sheets(40)):
+            question = f"Which port does the host of sheet {at // 4} listen on?"
+            is_asked = at > 20 and at % 3 == 0
+            said = [step, MessageStep("user", question)] if is_asked and not is_query else [step]
+            if not is_fitted:
+                memory.add_steps(said)
+            history += [message for new in said for message in new.to_messages(style="tools")]
+            query = question if is_asked and is_query else None
+            if at < 20:
+                continue
+            prompt = memory.fit(history, query=query, session="s") if is_fitted else memory.context(query, session="s")
+            assert prompt.tokens <= budget and problems(prompt.messages) == []
+            if is_asked:
+                must = count_tokens([history[0], *history[-2 if is_query else -1 :]])
+                found = memory.recall(question, max_tokens=budget - must - 5).items
+                wanted = {item.text for item in found if item.text.startswith(f"sheet {at // 4}:")}
+                asked += bool(wanted)
+                assert all(any(text in str(message["content"]) for message in prompt.messages) for text in wanted)
+    assert asked > 3
 
 
 def test_without_a_session_a_context_depends_on_nothing_that_was_sent() -> None:

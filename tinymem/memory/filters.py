@@ -57,8 +57,8 @@ class Filters:
                 given[field] = value if name == "type" else self.name(name, value)
                 if name == "type":
                     check_choice(name, value, *STEP_TYPES)
-        if where is not None and (labels := self._labels(where)):
-            given["numbers"] = tuple(self._journal.matching(Filter(labels=tuple(labels))))
+        if where is not None and (labels := tuple(self._labels(where))):
+            given |= {"labels": labels, "numbers": tuple(self._journal.matching(Filter(labels=labels)))}
         return Filter(**given)
 
     def _labels(self, where: Mapping[str, Any]) -> list[tuple[str, str]]:
