@@ -64,10 +64,13 @@ class Episode:
 
 
 class Episodes:
-    """The episodes of an archive, oldest first; `summarizer` writes their summaries, and the journal keeps them."""
+    """The episodes of an archive, oldest first; `summarizer` writes their summaries, and the journal keeps them.
 
-    def __init__(self, archive: Archive, summarizer: Summarizer | None = None) -> None:
-        self._archive = archive
+    One that may be a model is asked only where contexts show episodes (`is_shown`), or somebody iterates over them.
+    """
+
+    def __init__(self, archive: Archive, summarizer: Summarizer | None = None, is_shown: bool = True) -> None:
+        self._archive, self._is_shown = archive, is_shown
         self._extractive = ExtractiveSummarizer(archive.counter)
         self._summarizer = summarizer or self._extractive
         self._is_quick = isinstance(self._summarizer, ExtractiveSummarizer)
@@ -121,9 +124,10 @@ class Episodes:
     # -- summarising --------------------------------------------------------------------------------------------------
 
     def catch_up(self) -> None:
-        """Call `settle`; if it fails, log a warning."""
+        """Call `settle` where summaries are shown or cost nothing; if it fails, log a warning."""
         try:
-            self.settle()
+            if self._is_quick or self._is_shown:
+                self.settle()
         except ClosedError:
             raise
         except TinymemError as error:  # the steps are safe

@@ -98,7 +98,7 @@ class HierarchicalMemory(StepCollection):
             it when none is given; a new one with "static".
         store: A vector store or its name.
         counter: A TokenCounter, or the name of a tiktoken encoding or of a model (`"gpt-4o"`).
-        summarizer: A summarizer or its name.
+        summarizer: A summarizer or its name; a model is asked only where `shares` give episodes some.
         shares: How much of a context each part gets.
         callbacks: Functions that hear of steps that were added, left the window, were archived or came back.
         retention: What is over these limits is forgotten when the memory is opened, and after every 1,000 steps or
@@ -172,7 +172,7 @@ class HierarchicalMemory(StepCollection):
                 strategy = with_fallback(prune_strategy, usual, place.folder)
                 callbacks = replace(callbacks, where=place.logged)
                 self.short_term = DurableWindow(archive, strategy, callbacks, redact)
-                self.medium_term = Episodes(archive, summarizer)
+                self.medium_term = Episodes(archive, summarizer, is_shown=shares.episodes > 0)
                 self.long_term = archive
                 self._callbacks = callbacks
                 self._make_parts(redact, keys, cache, retention)
@@ -824,7 +824,7 @@ class HierarchicalMemory(StepCollection):
         self._lock.check_open()  # without the lock, since embedding takes time
         self.long_term.queue.embed_pending(advance=lambda step: self.long_term.indexing.hurry())
         self.long_term.indexing.hurry()
-        self.medium_term.settle()
+        self.medium_term.catch_up()
         self.long_term.indexing.flush(check_callable("progress", progress) or no_progress)
 
     def export(self, file: str | Path | TextIO, *, progress: Progress | None = None) -> Exported:
