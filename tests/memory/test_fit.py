@@ -253,6 +253,46 @@ def test_added_by_hand_and_fitted_it_is_the_same_history() -> None:
         assert archived(memory) == [*history, *lines("new")]
 
 
+TRIP = lines(
+    "Plan a trip to Lisbon for 500 euros.", "Lisbon for 500 euros: sleep at the hostel Aurora.", "And?", "Bye."
+)
+PORTO, BRIEF = "Plan a trip to Porto for 900 euros.", "They spoke about where to stay in the south."
+EDITS: list[
+    tuple[int, list[list[dict[str, Any]]], bool]
+] = [  # messages before, histories that came then, is it an edit
+    (4, [lines(PORTO), lines(PORTO, "The hotel Douro.")], True),
+    (4, [lines(TRIP[0]["content"], "Lisbon for 500 euros: sleep at the pension Estrela.")], True),
+    (2, [TRIP[:1], lines(TRIP[0]["content"], "No.")], True),
+    (4, [TRIP[2:], [*TRIP[2:], *lines("And now?")]], False),  # cut at its front
+    (4, [[*lines("Summary: " + TRIP[0]["content"]), *TRIP[2:]]], False),  # in a summary, or all but the request is
+    (4, [lines(TRIP[0]["content"], BRIEF)], False),
+    (4, [lines("Which pump is loud?")], False),  # another conversation
+]
+
+
+@pytest.mark.parametrize(("count", "later", "is_edit"), EDITS)
+def test_what_was_edited_away_is_corrected_by_what_stands_there_now(
+    count: int, later: list[list[dict[str, Any]]], is_edit: bool
+) -> None:
+    with open_memory() as memory:
+        memory.fit(TRIP[:1], session="s")
+        memory.fit(TRIP[:count], session="s")
+        memory.fit(TRIP[:count], session="other")
+        for history in later:
+            memory.fit(history, session="s")
+        question = "Where shall I sleep in Lisbon for 500 euros?"
+        assert ("Aurora" in memory.recall(question, session="s").text) is not is_edit
+        assert "Aurora" in memory.recall(question, session="other").text and memory.get(2).text == TRIP[1]["content"]
+
+
+def test_a_result_that_was_shortened_is_no_edit() -> None:
+    history = [*lines("Look."), *turn("c", "The safe opens with 7-3-9."), *turn("d", "The door opens with 1-1-2.")]
+    with open_memory() as memory:
+        memory.fit(history, session="s")
+        memory.fit([*history[:-1], result("d", "The door opens")], session="s")
+        assert "1-1-2" in memory.recall("What opens the door?").text
+
+
 # -- what is shown
 
 

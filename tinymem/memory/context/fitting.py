@@ -19,6 +19,7 @@ from tinymem.archive.archive import Archive
 from tinymem.archive.durable_window import DurableWindow
 from tinymem.errors import InputError, MessageError, safe_repr
 from tinymem.memory.context.context import NOTE
+from tinymem.memory.context.forks import is_fork
 from tinymem.memory.context.history import History
 from tinymem.messages.conversion import message_places, steps_from_messages
 from tinymem.messages.formats import conversation_from
@@ -27,7 +28,7 @@ from tinymem.recall.render import is_own_message
 from tinymem.steps.checks import Time, to_utc
 from tinymem.steps.ids import utc_now
 from tinymem.steps.step import Message, Step
-from tinymem.steps.types import MessageStep, SystemPromptStep, TaskStep
+from tinymem.steps.types import CORRECTS, MessageStep, SystemPromptStep, TaskStep
 
 __all__ = ["About", "Fitting", "as_message", "facts_about", "indices_given"]
 
@@ -126,6 +127,11 @@ class Fitting:
         steps = [as_message(step) for step in _convert(messages, indices, about)]
         kept = self._as_kept(steps, about)
         keys = keys_of(kept, history.said)
+        known = rows_by_key(self._archive.journal.messages, [*chain.from_iterable(keys)]) if history.dropped else {}
+        if kept and not known and is_fork(history.dropped, kept, bool(history.steps)):
+            old = [step.id for step in history.dropped]
+            kept[0] = kept[0].evolve(metadata={**kept[0].metadata, CORRECTS: old})
+        history.dropped = [] if kept else history.dropped
         added = self._window.archive_messages(Messages(kept, keys, is_history=True)) if writes else []
         known = rows_by_key(self._archive.journal.messages, [*chain.from_iterable(keys)])
         for step, step_keys, places in zip(steps, keys, message_places(steps, keys), strict=True):

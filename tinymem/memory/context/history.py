@@ -52,6 +52,7 @@ class History:
         places: The places of those behind the prompts that count: the memory added the others.
         steps: The steps that these make.
         said: How often each hash of a message stands in them.
+        dropped: The steps that it had behind these, and does not have any more.
     """
 
     def __init__(self, session: str, counter: TokenCounter) -> None:
@@ -61,6 +62,7 @@ class History:
         self.count = 0
         self.places: list[int] = []
         self.steps: list[Step] = []
+        self.dropped: list[Step] = []
         self._counter = counter
         self.said: Counter[str] = Counter()
         self._origins: dict[str, _Origin] = {}  # by step
@@ -78,7 +80,8 @@ class History:
         waiting = (self._origins[step.id].places[0] for step in unsettled if open_calls([step]))
         end = min(bisect_left(self.places, count), next(waiting, len(self.places)))
         while self._end() > end:
-            origin = self._origins.pop(self.steps.pop().id)
+            self.dropped.insert(0, self.steps.pop())
+            origin = self._origins.pop(self.dropped[0].id)
             end = min(end, origin.places[0])
             self.said.subtract(key.said for key in origin.keys)
         self._settled = len(self.steps)
