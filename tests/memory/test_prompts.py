@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tinymem import Context, HierarchicalMemory, MemoryManager, count_tokens, keep_last_n_steps, no_pruning
 from tinymem.errors import BudgetError
 from tinymem.memory.context.questions import asked_last
+from tinymem.memory.context.recaller import NEEDED
 from tinymem.messages import problems
 from tinymem.messages.tokens import default_counter
 from tinymem.runs import PRICES
@@ -158,7 +159,8 @@ def test_what_is_asked_has_first_call_on_the_room(budget: int, is_fitted: bool, 
             if is_asked:
                 must = count_tokens([history[0], *history[-2 if is_query else -1 :]])
                 found = memory.recall(question, max_tokens=budget - must - 5).items
-                wanted = {item.text for item in found if item.text.startswith(f"sheet {at // 4}:")}
+                likely = [item.text for item in found if item.relevance >= NEEDED]
+                wanted = {text for text in likely if text.startswith(f"sheet {at // 4}:")}
                 asked += bool(wanted)
                 assert all(any(text in str(message["content"]) for message in prompt.messages) for text in wanted)
     assert asked > 3

@@ -14,13 +14,13 @@ from tinymem.recall.results import block_of, in_order_of_time
 from tinymem.recall.search import Search
 from tinymem.stores.filter import Filter
 
-__all__ = ["FENCE", "LEAST_BLOCK", "NOTHING", "WORTH", "Recaller"]
+__all__ = ["FENCE", "LEAST_BLOCK", "NEEDED", "NOTHING", "WORTH", "Recaller"]
 
 LEAST_BLOCK = 64  # tokens below which a block is not worth its fence
 FENCE = 32  # tokens of a fence, about
 FIRST = 0.75  # share of what a new prompt recalls that the first of two questions has at most, beyond what it needs
 WORTH = 0.02  # chance from which on a passage bears on what the window is about, where a prompt is to go on
-NEEDED = 0.01  # chance from which on a passage bears on what is asked
+NEEDED = 0.015  # chance from which on a passage bears on what is asked
 NOTHING = Recall("", 0, ())
 
 
