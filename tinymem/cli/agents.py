@@ -74,7 +74,7 @@ def mcp(
     from tinymem.integrations.mcp.serving import read_tokens, serve_http, serve_stdio
     from tinymem.integrations.mcp.tools import LazyMemory
     from tinymem.runs.hooks.privacy import is_left_alone, redact_with
-    from tinymem.runs.hooks.repositories import keep_namespace, namespace_of
+    from tinymem.runs.hooks.repositories import namespace_of
 
     target = replace(target, path=os.path.expanduser(target.path))  # clients start it without a shell
     has_project = repository or per_worktree
@@ -85,8 +85,6 @@ def mcp(
     known = read_tokens(Path(os.path.expanduser(tokens))) if tokens else {}
 
     def opened() -> HierarchicalMemory:
-        if has_project:
-            keep_namespace(os.getcwd(), target.namespace, per_worktree)
         return target.open(create=True, redact=redact_with(redact or ()))
 
     memory = LazyMemory(partial(_all_of, target, redact) if known else opened, per_request=bool(known))

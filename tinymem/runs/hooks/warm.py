@@ -12,10 +12,10 @@ from typing import Any
 
 from tinymem.errors import TinymemError, safe_summary
 from tinymem.memory.hierarchy import HierarchicalMemory
-from tinymem.runs.hooks.answers import ADDING, LONGEST, Answers, Asked, Opener, read_event
+from tinymem.runs.hooks.answers import LONGEST, Answers, Asked, Opener, read_event
 from tinymem.runs.hooks.client import socket_of
 from tinymem.runs.hooks.privacy import is_left_alone, without_private
-from tinymem.runs.hooks.repositories import keep_namespace, namespace_of, project_of
+from tinymem.runs.hooks.repositories import namespace_of, project_of
 from tinymem.steps.redaction import Redact
 
 __all__ = ["answer_here", "asked_of", "serve"]
@@ -33,13 +33,9 @@ def asked_of(request: dict[str, Any]) -> Asked | None:
     details = read_event(str(request["input"]))
     known = [request.get("project"), details.get("cwd"), request["folder"]]
     folders = [folder for folder in known if isinstance(folder, str) and folder]
-    project = project_of(folders[0])
-    if is_left_alone([*folders, project.folder], request.get("leave_alone", ())):
+    if is_left_alone([*folders, project_of(folders[0])], request.get("leave_alone", ())):
         return None
-    per_worktree = bool(request["per_worktree"])
-    namespace = request["namespace"] or namespace_of(folders[0], per_worktree)
-    if request["namespace"] is None and request["event"] in ADDING:
-        keep_namespace(folders[0], namespace, per_worktree)
+    namespace = request["namespace"] or namespace_of(folders[0], bool(request["per_worktree"]))
     redact = request.get("redact", ())
     return Asked(str(request["event"]), details, namespace, request["also"], request["max_tokens"], redact)
 
