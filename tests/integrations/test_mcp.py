@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mcp_clients import run
 
-from tinymem import HierarchicalMemory, MessageStep
+from tinymem import ActionStep, HierarchicalMemory, MessageStep
 from tinymem.integrations.mcp import memory_server
 from tinymem.integrations.mcp.server import ToolError
 from tinymem.integrations.mcp.tools import LazyMemory
@@ -96,6 +97,62 @@ def test_what_replaces_a_note_comes_back_instead(memory: HierarchicalMemory) -> 
     assert "10.0.0.9" in found and "10.0.0.7" not in found
 
 
+@pytest.mark.parametrize(
+    "names", [("shop-1", "user"), ("user", "team/a#2", "team/a", "my notes: [#3]\n", "höfe", "user")]
+)
+def test_a_number_that_was_printed_touches_that_step_and_no_other(names: tuple[str, ...], tmp_path: Path) -> None:
+    memories: list[HierarchicalMemory] = []
+    read = {"file_path": "/w/settings.py"}
+    edit = {**read, "old_string": "FERRY_BUCKET = 'cobalt'", "new_string": "FERRY_BUCKET = 'saffron'"}
+    with ExitStack() as stack:
+        for name in dict.fromkeys(names):
+            memory = HierarchicalMemory(tmp_path, namespace=name, embedder="hashing:64", store="exact")
+            memories.append(stack.enter_context(memory))
+            said = f"1\tFERRY_BUCKET = 'cobalt'\n2\tFERRY_OWNER = 'nora {len(memories)}'"
+            memory.archive([ActionStep(tool_name="Read", tool_args=read, observation=said)])
+            memory.archive([ActionStep(tool_name="Edit", tool_args=edit, observation=f"ok {len(memories)}")])
+            said = f"The deposit of ferry {len(memories)} is"
+            memory.archive([MessageStep("user", f"{said} 300 euros."), MessageStep("user", f"{said} 400 euros now.")])
+            memory.archive([MessageStep("user", f"Nora owns ferry {len(memories)}.")])
+            memory.correct(5, f"Nils owns ferry {len(memories)}.")
+        server = memory_server(memories[0], [LazyMemory(partial(lambda one: one, one)) for one in memories[1:]])
+        for limit in (150, 600, 6_000):
+            found = answered(server, "recall", query="ferry bucket owner deposit", max_tokens=limit)
+            assert tokens(found) <= limit
+        blocks = [block[0] for block in FENCE.finditer(found)]
+        for memory, block in zip(memories, blocks, strict=True):
+            numbers = {*re.findall(r"[^\s(\[]*#\d+", block)}
+            (label,) = {number.rpartition("#")[0] for number in numbers}
+            assert f"[namespace {label}]\n{block}" in found
+            assert f"[changed by {label}#2]" in block and f"(perhaps outdated by {label}#4)" in block
+            for number in (*numbers, f"{label}#5"):
+                opened = answered(server, "open", id=number)
+                assert f"[{number} " in opened and memory.get(int(number.rpartition("#")[2])).text in opened
+            assert opened.split("]")[0].endswith(f"corrected by {label}#6")
+            assert f"\n{label}#5 " in answered(server, "recent", before=f"{label}#6")
+            noted = answered(server, "remember", text=f"Host {label} is down.", replaces=f"{label}#6")
+            assert noted == f"Remembered as {label}#7, which comes back instead of {label}#6."
+            assert answered(server, "forget", ids=[f"{label}#1"], dry_run=False) == "Forgot 1 step for good."
+            left = [[step.step_number for step in one.history()] for one in memories]
+            done = memories.index(memory) + 1
+            assert left == [[2, 3, 4, 5, 6, 7]] * done + [[1, 2, 3, 4, 5, 6]] * (len(memories) - done)
+        bare: dict[str, dict[str, Any]] = {"open": {"id": 2}, "recent": {"before": "#2"}, "forget": {"ids": ["2"]}}
+        for tool, arguments in (bare | {"remember": {"text": "No.", "replaces": "#2"}}).items():
+            with pytest.raises(ToolError, match=r"#2 may be of another namespace: write .*#2 or .*#2"):
+                answered(server, tool, **arguments)
+        with pytest.raises(ToolError, match=r"reads no namespace 'none'"):
+            answered(server, "forget", ids=["none#2"], dry_run=False)
+
+
+def test_a_namespace_that_is_not_there_is_not_made_and_needs_no_name(tmp_path: Path) -> None:
+    none = LazyMemory(partial(HierarchicalMemory, tmp_path, namespace="user", create=False))
+    with HierarchicalMemory(tmp_path, namespace="shop", embedder="hashing:64", store="exact") as memory:
+        server = memory_server(memory, [none])
+        assert answered(server, "remember", text="The port is 80.") == "Remembered as #1."
+        assert "\n#1 assistant" in answered(server, "recall", query="port") and "80" in answered(server, "open", id=1)
+        assert "80" in answered(server, "open", id="shop#1")
+
+
 @pytest.mark.parametrize("max_tokens", [100, 250, 1_000, 6_000])
 def test_answers_keep_to_the_budget(memory: HierarchicalMemory, max_tokens: int) -> None:
     fill(memory, 200)
@@ -157,6 +214,27 @@ def test_mistakes_are_named(memory: HierarchicalMemory, tool: str, arguments: di
     with pytest.raises(ToolError, match=re.escape(said)) as caught:
         asked(memory, tool, **arguments)
     assert len(str(caught.value)) < 1_000 and "pydantic" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "said"),
+    [
+        ("remember", {"text": "x", "session": None, "replaces": None}, "Remembered as #2."),
+        ("remember", {"text": 80, "session": 5, "replaces": 1}, "Remembered as #2, which comes back instead of 1."),
+        ("recall", {"query": "ram", "since": None, "until": None, "session": None, "max_tokens": "500"}, "Bruno"),
+        ("recall", {"query": "ram", "session": 5, "max_tokens": None}, "Nothing in memory"),
+        ("open", {"id": 1, "start": None, "max_tokens": 500.0}, "Bruno"), ("open", {"id": 1.0, "start": "20"}, "Bruno"),
+        ("recent", {"max_tokens": "500", "before": 2, "session": None}, "Bruno"),
+        ("forget", {"ids": 1, "session": None, "dry_run": None}, "Would forget 1 step."),
+        ("forget", {"ids": "[1, \"#1\"]", "dry_run": "false"}, "Forgot 1 step"),
+        ("forget", {"ids": None, "session": "s"}, "Would forget 0 steps."),
+    ],
+)  # fmt: skip
+def test_arguments_are_taken_as_they_are_meant(
+    memory: HierarchicalMemory, tool: str, arguments: dict[str, Any], said: str
+) -> None:
+    memory.archive([MessageStep("user", "The name of the ram is Bruno.")])
+    assert said in asked(memory, tool, **arguments)
 
 
 def test_a_memory_that_cannot_be_opened_is_named(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 import pytest
 
 import tinymem
+from tinymem import HierarchicalMemory
 from tinymem.errors import InputError
 
 pytest.importorskip("mcp")
@@ -114,8 +115,15 @@ def test_an_agent_uses_the_memory_over_stdio(tmp_path: Path) -> None:
             assert "10.0.0.7" in await call(session, "recall", query="Where is staging?")
             wrong = await session.call_tool("open", {"id": "#9"})
             assert failed(wrong) and "no step 9" in text_of(wrong)
-        async with over_stdio(tmp_path / "m") as session:
+        async with over_stdio(tmp_path / "m", "--also", "user", "--redact", "7tree") as session:
             assert "10.0.0.7" in await call(session, "recent")
+            assert "\n#1 " in await call(session, "recall", query="Where is staging?")
+            assert not (tmp_path / "m" / "user").exists()
+            with HierarchicalMemory(tmp_path / "m", namespace="user", embedder="hashing:64") as memory:
+                memory.add_message("user", "Staging is in Oslo.")
+            assert "\nuser#1 " in await call(session, "recall", query="Where is staging?")
+            await call(session, "remember", text="It is in 7tree.", replaces="user#1")
+            assert "It is in [redacted]." in await call(session, "open", id="user#2")
 
     run(main)
 
@@ -212,16 +220,22 @@ def test_without_the_token_nothing_is_answered(url: str, method: str, given: dic
 def test_each_token_opens_its_namespace_and_no_other(tmp_path: Path) -> None:
     (file := tmp_path / "tokens").write_text("# ours\nfirst-token shop\nsecond-token farm\n", encoding="utf-8")
     file.chmod(0o600)
+    with HierarchicalMemory(tmp_path / "m", namespace="all", embedder="hashing:64") as memory:
+        memory.add_message("user", "The well is shut.")
 
     async def main(address: str) -> None:
         async with over_http(address, "first-token") as shop, over_http(address, "second-token") as farm:
             await call(shop, "remember", text="The staging server is at 10.0.0.7.")
             assert "10.0.0.7" in await call(shop, "recall", query="Where is staging?")
-            assert "Nothing" in await call(farm, "recall", query="Where is staging?")
+            assert "10.0.0.7" not in await call(farm, "recall", query="Where is staging?")
             await call(farm, "remember", text="The north field is dry.")
             assert "field" not in await call(shop, "recent")
+            assert "all#1 user: The well is shut." in await call(shop, "recall", query="well")
+            for tool, arguments in (("forget", {"ids": ["all#1"]}), ("remember", {"text": "x", "replaces": "all#1"})):
+                refused = await shop.call_tool(tool, arguments)
+                assert failed(refused) and "the namespace all is only read here" in text_of(refused)
 
-    with listening(tmp_path / "m", "--tokens", str(file)) as address:
+    with listening(tmp_path / "m", "--tokens", str(file), "--also", "all") as address:
         run(lambda: main(address))
         assert status(address, authorization="Bearer third") == 401
 

@@ -164,10 +164,17 @@ def test_namespaces_beside_it_are_fenced_by_their_names(tmp_path: Path) -> None:
         with HierarchicalMemory(tmp_path, namespace=namespace) as one:
             one.add_message("user", text)
     answers = Answers(opener_of(str(tmp_path), None))
-    text = answers.answer(Asked("prompt", {"prompt": "Where is the staging server?"}, "shop", ["user", "none"]))
-    answers.close()
+    for also in ([], ["none"]):
+        text = answers.answer(Asked("prompt", {"prompt": "Where is the staging server?"}, "shop", also))
+        assert "\n#1 user: " in text and "namespace" not in text
+    asked = {"prompt": "Where is the staging server?", "session_id": "s1"}
+    text = answers.answer(Asked("prompt", asked, "shop", ["user", "none"]))
     shop, user = text.index("[namespace shop]"), text.index("[namespace user]")
-    assert shop < text.index(PORT) < user < text.index("Mondays")
+    assert shop < text.index(f"\nshop#1 user: {PORT}") < user < text.index("\nuser#1 user: Staging servers")
+    greeted = {"session_id": "s2", "source": "startup"}
+    assert f"\nshop#1 user: {PORT}" in answers.answer(Asked("session-start", greeted, "shop", ["user"]))
+    assert PORT not in answers.answer(Asked("prompt", asked | greeted, "shop", ["user"]))
+    answers.close()
     assert set(EVENTS) == {"session-start", "prompt", "pre-compact", "stop", "subagent-stop", "session-end"}
 
 

@@ -23,16 +23,16 @@ def options(path: Path) -> list[str]:
     return ["--path", str(path), "--embedder", "hashing:64"]
 
 
-def stdio_server(path: Path) -> StdioServerParameters:
+def stdio_server(path: Path, *more: str) -> StdioServerParameters:
     """The command of `tinymem mcp`."""
-    command = ["-m", "tinymem.cli", "mcp", *options(path)]
+    command = ["-m", "tinymem.cli", "mcp", *options(path), *more]
     return StdioServerParameters(command=sys.executable, args=command, env=command_environment())
 
 
 @asynccontextmanager
-async def over_stdio(path: Path) -> AsyncIterator[ClientSession]:
+async def over_stdio(path: Path, *more: str) -> AsyncIterator[ClientSession]:
     """A client of `tinymem mcp` as a subprocess."""
-    async with stdio_client(stdio_server(path)) as (read, write), ClientSession(read, write) as session:
+    async with stdio_client(stdio_server(path, *more)) as (read, write), ClientSession(read, write) as session:
         await session.initialize()
         yield session
 

@@ -16,8 +16,8 @@ from tinymem.cli.shared import Target, listen_at, on_memory, say, web_address
 from tinymem.errors import InputError
 
 if TYPE_CHECKING:
-    from tinymem.memory.hierarchy import HierarchicalMemory
     from tinymem.memory.memories import Memories
+    from tinymem.steps.redaction import Redact
 
 __all__ = ["hook", "mcp"]
 
@@ -84,11 +84,11 @@ def mcp(
         raise InputError("--tokens is for --http: over standard input there is one client")
     known = read_tokens(Path(os.path.expanduser(tokens))) if tokens else {}
 
-    def opened() -> HierarchicalMemory:
-        return target.open(create=True, redact=redact_with(redact or ()))
-
-    memory = LazyMemory(partial(_all_of, target, redact) if known else opened, per_request=bool(known))
-    beside = [LazyMemory(partial(replace(target, namespace=name).open, create=True)) for name in also or ()]
+    kept = redact_with(redact or ())
+    opener = partial(_all_of, target, kept) if known else partial(target.open, create=True, redact=kept)
+    memory = LazyMemory(opener, per_request=bool(known))
+    others = [replace(target, namespace=name) for name in also or ()]
+    beside = [LazyMemory(partial(other.open, writes=True, redact=kept)) for other in others]
     is_alone = is_left_alone([os.getcwd()], leave_alone or ())
     server = new_server("This project is left alone.") if is_alone else memory_server(memory, beside)
     try:
@@ -105,12 +105,11 @@ def mcp(
             opened_memory.close()
 
 
-def _all_of(target: Target, redact: list[str] | None) -> Memories:
+def _all_of(target: Target, redact: Redact) -> Memories:
     """Open all namespaces of a memory."""
     from tinymem.memory.memories import Memories
-    from tinymem.runs.hooks.privacy import redact_with
 
-    return Memories(target.place, max_open=OPEN, embedder=target.embedder, redact=redact_with(redact or ()))
+    return Memories(target.place, max_open=OPEN, embedder=target.embedder, redact=redact)
 
 
 @on_memory(without="as_json")

@@ -22,7 +22,7 @@ from tinymem.memory.context.fitting import Fitting, facts_about, indices_given
 from tinymem.memory.context.prompts import Prompts
 from tinymem.memory.filters import Filters
 from tinymem.memory.opening import open_place
-from tinymem.memory.reading import Reading
+from tinymem.memory.reading import Reading, render_step
 from tinymem.memory.scratchpad import AgentMemory, KeptScratchpad
 from tinymem.memory.tools import MemoryTool, memory_tools
 from tinymem.memory.tracing import traced
@@ -740,7 +740,7 @@ class HierarchicalMemory(StepCollection):
         True
         """
         budget, begin = check_token_budget("max_tokens", max_tokens), check_non_negative_int("start", start)
-        return self._reading.render(self.get(id), begin, budget)
+        return render_step(self.long_term, self.get(id), begin, budget)
 
     def history(
         self,

@@ -10,13 +10,13 @@ from tinymem.errors import InputError, describe_type
 from tinymem.messages.fitting import most_characters
 from tinymem.messages.tokens import LONGEST_TOKEN
 from tinymem.protocols import TokenCounter
-from tinymem.recall.render import block, one_line, quoted
+from tinymem.recall.render import block, name_numbers, one_line, quoted
 from tinymem.steps.content import clean
 from tinymem.steps.step import Step
 from tinymem.steps.types import shown_time
 from tinymem.upkeep.forgetting import find_number
 
-__all__ = ["Reading", "render_part"]
+__all__ = ["Reading", "render_part", "render_step"]
 
 PAGE = 500  # steps of a history that are read at once
 
@@ -59,23 +59,27 @@ class Reading:
                 return
             number, limit = rows[-1].number, None if limit is None else limit - count
 
-    def render(self, step: Step, start: int, budget: int) -> str:
-        """Render a step's text from the character `start` on; InputError where it has not so many."""
-        if start and start >= len(step.text):
-            raise InputError(f"start must be below {len(step.text)}, which is how many characters the step has")
-        number, who = f"#{step.step_number}", one_line(step.speaker or step.type)
-        newer = self._archive.corrections.get(step.step_number or 0)
-        changed = self._archive.changes.marks_of(step)
-        notes = ", ".join(["", *changed, *([f"corrected by #{newer}"] if newer else [])])
-        return render_part(
-            step.text,
-            start,
-            budget,
-            head=f"[{number} {who}, {shown_time(step)}{notes}]",
-            read_on=lambda end: f"open({number!r}, start={end})",
-            key=self._archive.key,
-            counter=self._archive.counter,
-        )
+
+def render_step(archive: Archive, step: Step, start: int, budget: int, namespace: str = "") -> str:
+    """Render a step's text from the character `start` on; InputError where it has not so many.
+
+    What is its `namespace` stands before the numbers.
+    """
+    if start and start >= len(step.text):
+        raise InputError(f"start must be below {len(step.text)}, which is how many characters the step has")
+    number, who = f"{namespace}#{step.step_number}", one_line(step.speaker or step.type)
+    newer = archive.corrections.get(step.step_number or 0)
+    marks = [*archive.changes.marks_of(step), *([f"corrected by #{newer}"] if newer else [])]
+    notes = ", ".join(["", *(name_numbers(mark, namespace) for mark in marks)])
+    return render_part(
+        step.text,
+        start,
+        budget,
+        head=f"[{number} {who}, {shown_time(step)}{notes}]",
+        read_on=lambda end: f"open({number!r}, start={end})",
+        key=archive.key,
+        counter=archive.counter,
+    )
 
 
 def render_part(

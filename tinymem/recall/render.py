@@ -34,6 +34,7 @@ __all__ = [
     "label",
     "leave_out",
     "line",
+    "name_numbers",
     "one_line",
     "own_blocks",
     "quoted",
@@ -50,9 +51,10 @@ _ROLE = rf"(?:user|assistant|system|developer|tool|function|result)\b[ \t]*(?:\(
 # The header of a date, a step's number, a role: what only a memory writes in front of words.
 _OWN = re.compile(
     rf"\[\W*#|\[[^\]\n]*(?:\d{{4}}-\d\d-\d\d|undated)[^\]\n]*\]\W*(?:$|{_ROLE})"
-    rf"|#\W*\d+[ \t][^:\n]{{1,80}}{_COLON}|{_ROLE}",
+    rf"|[\w.@/+~%-]*#\W*\d+[ \t][^:\n]{{1,80}}{_COLON}|{_ROLE}",
     re.IGNORECASE,
 )
+_NUMBER = re.compile(r"#(?=\d+(?:[ ,)]|$))")
 _CODE = r"(?!(?:else|try|finally|default|public|private)\s*:|(?:except|if|elif|while|for|class)\s+\w)"  # names nobody
 _WORD = r"[\w.@'\u0080-\U0010ffff-]"
 _NAME = re.compile(
@@ -202,6 +204,15 @@ def format_mark(
     said += "" if newer is None else f" (perhaps outdated by #{newer})"
     said += "" if as_of is None else f" (as of #{as_of})"
     return f"{said} (corrects {', '.join(f'#{number}' for number in corrects)}, above)" if corrects else said
+
+
+def name_numbers(mark: str, namespace: str) -> str:
+    """Put a namespace before the number in a mark, not before those in the command that it quotes.
+
+    >>> name_numbers("later: #9 make #3 passed", "user")
+    'later: user#9 make #3 passed'
+    """
+    return _NUMBER.sub(f"{namespace}#", mark, count=1)
 
 
 def one_line(text: str) -> str:

@@ -10,7 +10,7 @@ from typing import overload
 from tinymem.protocols import TokenCounter
 from tinymem.recall.files.changes import Span
 from tinymem.recall.relevance import Signals, price_of
-from tinymem.recall.render import DAY, block, format_mark, header, line
+from tinymem.recall.render import DAY, block, format_mark, header, line, name_numbers
 from tinymem.steps.display import one_line
 from tinymem.steps.step import REPR_LENGTH, Step
 from tinymem.steps.terminal import Column, Line, ShownText, Table, count_cells, first_words, pluralize, safe
@@ -268,12 +268,13 @@ def in_order_of_time(items: Iterable[Excerpt]) -> list[Excerpt]:
     return sorted(items, key=lambda item: (item.step.timestamp, item.step.step_number or 0, item.part, item.start))
 
 
-def block_of(items: Iterable[Excerpt], key: bytes) -> str:
-    """Return the block of these excerpts again, as it stood in a prompt."""
+def block_of(items: Iterable[Excerpt], key: bytes, namespace: str = "") -> str:
+    """Return the block of these excerpts again, as it stood in a prompt; or each with its number in a `namespace`."""
     items, lines = [*items], []
     named = {item.newer for item in items}
     for item in items:
-        is_named = item.step.step_number in named or bool(item.corrects)
-        shown = line(item.step, item.step.parts()[item.part], item.start, item.end, is_named, item.gone)
-        lines.append((header(item.step), shown + item.mark))
+        is_named = bool(namespace) or item.step.step_number in named or bool(item.corrects)
+        gone = [(start, end, name_numbers(mark, namespace)) for start, end, mark in item.gone]
+        shown = line(item.step, item.step.parts()[item.part], item.start, item.end, is_named, gone)
+        lines.append((header(item.step), namespace + shown + item.mark.replace("#", f"{namespace}#")))
     return block(lines, key)

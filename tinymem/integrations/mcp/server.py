@@ -66,11 +66,12 @@ IS_FIRST = Server.__name__ == "FastMCP"
 
 
 class _Answering(Server):  # type: ignore[misc, valid-type]
-    """A server that says in a line what is wrong with the arguments of a call."""
+    """A server that takes arguments as they are meant, and says in a line what is wrong with those of a call."""
 
-    async def call_tool(self, name: str, *given: Any, **more: Any) -> Any:
+    async def call_tool(self, name: str, arguments: dict[str, Any], *given: Any, **more: Any) -> Any:
+        meant = {key: value for key, value in arguments.items() if value is not None}  # null is none
         try:
-            return await super().call_tool(name, *given, **more)
+            return await super().call_tool(name, meant, *given, **more)
         except ToolError as error:
             if not isinstance(error.__cause__, ValidationError):
                 raise

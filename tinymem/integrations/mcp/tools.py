@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, cast
 from urllib.parse import unquote
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
-from tinymem.errors import ClosedError, InputError
+from tinymem.errors import ClosedError, InputError, NotAMemoryError
 
 if TYPE_CHECKING:
     from tinymem.memory.hierarchy import HierarchicalMemory
@@ -26,14 +27,30 @@ LONGEST_NAME = 200
 MOST_IDS = 100
 OWN_SHARE = 2 / 3  # of the tokens, where other namespaces are read too
 
-Text: TypeAlias = Annotated[str, Field(min_length=1, max_length=LONGEST)]
-Query: TypeAlias = Annotated[str, Field(min_length=1, max_length=LONGEST_QUERY)]
+
+def _as_text(given: object) -> object:
+    """Return a number that a client sends for a text, as that of a step, as text."""
+    if isinstance(given, bool) or not isinstance(given, (int, float)):
+        return given
+    return str(int(given) if given == given // 1 else given)
+
+
+def _as_list(given: object) -> object:
+    """Return what a client sends for a list of one thing, or for none, as a list."""
+    return given if isinstance(given, list) else [given]
+
+
+MEANT = BeforeValidator(_as_text)
+Text: TypeAlias = Annotated[str, Field(min_length=1, max_length=LONGEST), MEANT]
+Query: TypeAlias = Annotated[str, Field(min_length=1, max_length=LONGEST_QUERY), MEANT]
 Tokens: TypeAlias = Annotated[int, Field(ge=LEAST, le=MOST)]
-Name: TypeAlias = Annotated[str, Field(max_length=LONGEST_NAME)]
-Id: TypeAlias = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME, description="Number, such as #12")]
-Replaced: TypeAlias = Annotated[str, Field(max_length=LONGEST_NAME, description="Number of what is wrong now")]
+Name: TypeAlias = Annotated[str, Field(max_length=LONGEST_NAME), MEANT]
+Id: TypeAlias = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME, description="Number as shown: #12"), MEANT]
+Ids: TypeAlias = Annotated[list[Id], Field(max_length=MOST_IDS), BeforeValidator(_as_list)]
+Replaced: TypeAlias = Annotated[str, Field(max_length=LONGEST_NAME, description="Number of what is wrong now"), MEANT]
 Start: TypeAlias = Annotated[int, Field(ge=0, description="Character to begin at")]
-Moment: TypeAlias = Annotated[str, Field(max_length=LONGEST_NAME, description="ISO 8601")]
+Moment: TypeAlias = Annotated[str, Field(max_length=LONGEST_NAME, description="ISO 8601"), MEANT]
+_NUMBER = re.compile("[0-9]{1,18}")
 
 
 # The namespace that a request is for, where a server has several; set by what lets the request through.
@@ -53,18 +70,18 @@ class LazyMemory:
     """
 
     def __init__(self, opener: Callable[[], Any], per_request: bool = False) -> None:
-        self._opener, self._per_request, self._lock = opener, per_request, threading.Lock()
+        self._opener, self.per_request, self._lock = opener, per_request, threading.Lock()
         self._found: Any = None  # a HierarchicalMemory, or Memories
         self._closed = False
 
     def opened(self) -> HierarchicalMemory:
         """Return the memory."""
-        return _LENT.get() if self._per_request else cast("HierarchicalMemory", self._open())
+        return _LENT.get() if self.per_request else cast("HierarchicalMemory", self._open())
 
     @contextmanager
     def lent(self) -> Iterator[None]:
         """Keep the memory of a request open until it is answered; afterwards it may make room for others."""
-        if not self._per_request:
+        if not self.per_request:
             yield
             return
         namespace = SERVED.get("")
@@ -94,7 +111,10 @@ class LazyMemory:
 
 
 class MemoryTools:
-    """The tools; each is offered to the model under its name, with the first paragraph of its text as description."""
+    """The tools; each is offered to the model under its name, with the first paragraph of its text as description.
+
+    Where several namespaces are read, each number is said with its own, as `user#12`, and what is given is found there.
+    """
 
     def __init__(self, memory: LazyMemory, beside: Sequence[LazyMemory] = ()) -> None:
         self._memory, self._beside = memory, beside
@@ -107,14 +127,17 @@ class MemoryTools:
         if is_empty(text):
             raise InputError("text is empty: give what is to be remembered")
         step = MessageStep("assistant", text, session=session or None, metadata={"milestone": True})
-        memory = self._memory.opened()
+        namespace, memory, number = self._find(replaces, writes=True)
         if replaces:
-            corrected = memory.correct(replaces.removeprefix("#"), step)
-            numbers = [f"#{memory.get(id).step_number}" for id in corrected.metadata.get("similar", ())]
-            others = f" Also similar, not touched: {', '.join(numbers)}." if numbers else ""
-            return f"Remembered as #{corrected.step_number}, which comes back instead of {replaces}.{others}"
+            corrected = memory.correct(number, step)
+            similar = [memory.get(id).step_number for id in corrected.metadata.get("similar", ())]
+            numbers = ", ".join(f"{namespace}#{other}" for other in similar)
+            others = f" Also similar, not touched: {numbers}." if numbers else ""
+            return f"Remembered as {namespace}#{corrected.step_number}, which comes back instead of {replaces}.{others}"
         added = memory.archive([step])
-        return f"Remembered as #{added[0].step_number}." if added else "Nothing is left of it to remember."
+        if not added:
+            return "Nothing is left of it to remember."
+        return f"Remembered as {namespace}#{added[0].step_number}."
 
     def recall(
         self,
@@ -125,20 +148,22 @@ class MemoryTools:
         session: Name = "",
     ) -> str:
         """Search all earlier sessions and notes. Finds come back word for word, each under its number."""
+        from tinymem.memory.inspection.numbers import with_namespace
+
         filters: dict[str, Any] = {
             "since": since or None,
             "until": until or None,
             "session": session or None,
         }
         texts: list[str] = []
-        left = max_tokens
-        for lazy in (self._memory, *self._beside):
-            memory = lazy.opened()
+        left, own = max_tokens, self._memory.opened()
+        for namespace, memory in self._memories().items():
             counter = memory.long_term.counter
-            head = f"[namespace {memory.namespace}]\n" if self._beside else ""
-            room = int(left * OWN_SHARE) if self._beside and lazy is self._memory else left
+            head = f"[namespace {namespace}]\n" if namespace else ""
+            room = int(left * OWN_SHARE) if namespace and memory is own else left
             room = max(1, room - counter.count(head))
-            text = memory.recall(query, room, ids=True, **filters).with_note(counter, room)
+            found = memory.recall(query, room, ids=True, **filters)
+            text = with_namespace(found, namespace, memory, room).with_note(counter, room)
             if text:
                 texts.append(head + text)
                 left -= counter.count(f"{texts[-1]}\n")
@@ -146,27 +171,36 @@ class MemoryTools:
 
     def open(self, id: Id, start: Start = 0, max_tokens: Tokens = DEFAULT) -> str:
         """Read one step in full, by its number."""
-        return self._memory.opened().open(id.removeprefix("#"), start, max_tokens=max_tokens)
+        from tinymem.memory.reading import render_step
+
+        namespace, memory, number = self._find(id)
+        return render_step(memory.long_term, memory.get(number), start, max_tokens, namespace)
 
     def recent(self, max_tokens: Tokens = DEFAULT, before: Name = "", session: Name = "") -> str:
         """List the newest steps, or those before a number; long ones are cut."""
         from tinymem.memory.inspection.recent import newest_steps
 
-        found = newest_steps(self._memory.opened(), max_tokens, before.removeprefix("#") or None, session or None)
+        namespace, memory, number = self._find(before)
+        found = newest_steps(memory, max_tokens, None if number == "" else number, session or None, namespace=namespace)
         return found or f"There are no steps{' before that' if before else ''}."
 
     def forget(
         self,
-        ids: Annotated[list[Id], Field(max_length=MOST_IDS)] = [],  # noqa: B006 (never changed; None takes more tokens)
+        ids: Ids = [],  # noqa: B006 (never changed; None takes more tokens)
         session: Name = "",
         dry_run: bool = True,
     ) -> str:
         """Delete steps for good, by number or by session. Says only how many, unless dry_run is false."""
-        memory = self._memory.opened()
         if not ids and not session:
             raise InputError("say what to forget: ids or session")
-        steps = [memory.get(id.removeprefix("#")) for id in ids]
-        count = memory.forget([step.id for step in steps], session=session or None, dry_run=dry_run)
+        found = [self._find(id, writes=True) for id in ids]
+        named = [(memory, memory.get(number).id) for _, memory, number in found]
+        own, count = self._memory.opened(), 0
+        for memory in self._memories().values():
+            chosen = [id for its, id in named if its is memory]
+            its_session = session if memory is own and session else None
+            if chosen or its_session:
+                count += memory.forget(chosen, session=its_session, dry_run=dry_run)
         amount = f"{count:,} step{'' if count == 1 else 's'}"
         if not dry_run:
             return f"Forgot {amount} for good."
@@ -174,14 +208,61 @@ class MemoryTools:
 
     def step(self, namespace: str, id: str) -> str:
         """Read one step in full."""
-        memory = self._memory.opened()
-        if unquote(namespace) != memory.namespace:
-            raise InputError(f"this server has the namespace {memory.namespace!r} only")
-        return memory.open(unquote(id), max_tokens=MOST)
+        own = self._memory.opened().namespace
+        if unquote(namespace) != own:
+            raise InputError(f"this server has the namespace {own!r} only")
+        return self.open(f"{own}#{unquote(id).removeprefix('#')}", max_tokens=MOST)
 
     def with_memory(self, task: str) -> str:
         """Begin a task with what the memory holds about it."""
+        from tinymem.memory.inspection.numbers import with_namespace
+
         if len(task) > LONGEST_QUERY:
             raise InputError(f"task has {len(task):,} characters: give at most {LONGEST_QUERY:,}")
-        found = self._memory.opened().recall(task, PROMPT_TOKENS, ids=True)
+        namespace, memory, _ = self._find("")
+        found = with_namespace(memory.recall(task, PROMPT_TOKENS, ids=True), namespace, memory, PROMPT_TOKENS)
         return f"{found.text}\n\n{task}" if found else task
+
+    def _memories(self) -> dict[str, HierarchicalMemory]:
+        """Return the memories that there are, each by what stands before its numbers: the server's own first."""
+        from tinymem.memory.inspection.numbers import memories_by_label
+
+        found = [self._memory.opened()]
+        for lazy in self._beside:
+            with suppress(NotAMemoryError):
+                found.append(lazy.opened())
+        return memories_by_label(found, found[0].namespace)
+
+    def _find(self, given: str, writes: bool = False) -> tuple[str, HierarchicalMemory, str | int]:
+        """Return what stands before the numbers of a memory, the memory, and the step's number or id in it.
+
+        Raises:
+            InputError: The namespace is not known or may not be written to, or the number may be another's.
+        """
+        from tinymem.memory.inspection.numbers import namespace_label
+
+        memories = self._memories()
+        label = own = next(iter(memories))
+        name, _, id = given.strip().rpartition("#")
+        number = int(id) if _NUMBER.fullmatch(id) else id
+        if name:
+            labels = {namespace_label(memory.namespace): label for label, memory in memories.items()}
+            known = {memory.namespace: label for label, memory in memories.items()} | labels
+            if name not in known:
+                raise InputError(f"this server reads no namespace {name!r:.80}, but {' and '.join(labels)}")
+            label = known[name]
+        elif own and isinstance(number, int):
+            having = [label for label, memory in memories.items() if _has(memory, number)]
+            if {*having} - {own}:
+                numbers = " or ".join(f"{label}#{number}" for label in having)
+                raise InputError(f"#{number} may be of another namespace: write {numbers}")
+        if writes and label != own and self._memory.per_request:
+            raise InputError(f"the namespace {label} is only read here: a token writes to its own")
+        return label, memories[label], number
+
+
+def _has(memory: HierarchicalMemory, number: int) -> bool:
+    with suppress(InputError):
+        memory.get(number)
+        return True
+    return False

@@ -21,9 +21,10 @@ LONGEST_HEAD = 40  # characters of a speaker's name
 def newest_steps(
     memory: HierarchicalMemory,
     max_tokens: int,
-    before: str | None = None,
+    before: str | int | None = None,
     session: str | None = None,
     only: Callable[[Step], bool] | None = None,
+    namespace: str = "",
 ) -> str:
     """Render the newest steps, the oldest of them first, in at most `max_tokens` tokens; long ones are cut.
 
@@ -35,14 +36,15 @@ def newest_steps(
         before: Only steps before this one, by its id or number.
         session: Only steps of this session.
         only: Only steps of which this is true.
+        namespace: What stands before each number.
     """
     counter, key = memory.long_term.counter, memory.long_term.key
     lines: list[tuple[str, str]] = []
     hint = ""
     newest = islice(memory.history(session, after=before, newest=True), LOOKED_AT)
     for step in islice((step for step in newest if only is None or only(step)), LISTED):
-        tried = [(header(step), _line(memory, step, max_tokens // SHARE)), *lines]
-        older = f'\nOlder ones: recent(before="#{step.step_number}").'
+        tried = [(header(step), _line(memory, step, max_tokens // SHARE, namespace)), *lines]
+        older = f'\nOlder ones: recent(before="{namespace}#{step.step_number}").'
         if counter.count(block(tried, key) + older) > max_tokens:
             break
         lines, hint = tried, older
@@ -51,23 +53,23 @@ def newest_steps(
     return block(lines, key) + hint
 
 
-def list_steps(memory: HierarchicalMemory, steps: Iterable[Step], max_tokens: int) -> str:
+def list_steps(memory: HierarchicalMemory, steps: Iterable[Step], max_tokens: int, namespace: str = "") -> str:
     """Render steps in their order, up to the first that does not fit `max_tokens` tokens; long ones are cut."""
     counter, key = memory.long_term.counter, memory.long_term.key
     lines: list[tuple[str, str]] = []
     for step in islice(steps, LISTED):
-        lines.append((header(step), _line(memory, step, max_tokens // SHARE)))
+        lines.append((header(step), _line(memory, step, max_tokens // SHARE, namespace)))
         if counter.count(block(lines, key)) > max_tokens:
             return block(lines[:-1], key)
     return block(lines, key)
 
 
-def _line(memory: HierarchicalMemory, step: Step, most: int) -> str:
+def _line(memory: HierarchicalMemory, step: Step, most: int, namespace: str) -> str:
     """Return a step's number, speaker and first words in at most `most` tokens."""
     text = clean(without_echoes(step, memory.long_term.key).text).strip()
     name = one_line(step.speaker or getattr(step, "role", None) or step.type)[:LONGEST_HEAD]
 
     def shown(length: int) -> str:
-        return quoted(f"#{step.step_number} {name}: ", f"{text[:length]}{'…' if length < len(text) else ''}")
+        return quoted(f"{namespace}#{step.step_number} {name}: ", f"{text[:length]}{'…' if length < len(text) else ''}")
 
     return longest(shown, most, memory.long_term.counter)

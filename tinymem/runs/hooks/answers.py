@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from tinymem.errors import InputError, NotAMemoryError
+from tinymem.memory.inspection.numbers import memories_by_label, with_namespace
 from tinymem.memory.inspection.recent import list_steps, newest_steps
 from tinymem.recall import Excerpt
 from tinymem.recall.relevance import floor_of_prompts
@@ -58,8 +59,6 @@ SUBAGENTS_MOST = 500  # files of a session's subagents that are looked at
 
 _COMMAND = re.compile(r"\s*/(?:compact\b|[\w:.-]+\s*\Z)")  # one that a memory has nothing to say to
 _HEAD = re.compile(rf"^(?:{re.escape(ABOUT)}|\[namespace [^\n]*\])$", re.MULTILINE)
-
-_NUMBER = re.compile(r"^#(\d+) ", re.MULTILINE)
 
 
 def read_event(text: str) -> Mapping[str, Any]:
@@ -145,13 +144,13 @@ class Answers:
             while self._memories:
                 self._memories.popitem()[1].close()
 
-    def _opened(self, asked: Asked, namespaces: Sequence[str]) -> list[HierarchicalMemory]:
-        """Return the memories of these namespaces, less those that there are not: before the first session of all."""
+    def _opened(self, asked: Asked) -> dict[str, HierarchicalMemory]:
+        """Return the memories that a hook asks, by what stands before their numbers, less those that are not there."""
         memories = []
-        for namespace in dict.fromkeys(namespaces):
+        for namespace in (asked.namespace, *asked.also):
             with suppress(NotAMemoryError):
                 memories.append(self._open(asked, namespace))
-        return memories
+        return memories_by_label(memories, asked.namespace)
 
     def _open(self, asked: Asked, namespace: str, create: bool = False) -> HierarchicalMemory:
         key = (namespace, *asked.redact)
@@ -173,7 +172,7 @@ class Answers:
 
     def _prepare(self, asked: Asked) -> None:
         """Open what prompts ask, and load what answers them."""
-        for memory in self._opened(asked, [asked.namespace, *asked.also]):
+        for memory in self._opened(asked).values():
             Search(memory.long_term).recall("How does this begin?", FOUND, utc_now())
 
     def _add(self, asked: Asked) -> None:
@@ -195,14 +194,16 @@ class Answers:
         return found
 
     def _greeting(self, asked: Asked) -> str:
-        for memory in self._opened(asked, [asked.namespace]):
+        for label, memory in self._opened(asked).items():
+            if memory.namespace != asked.namespace:
+                break
             _read_on(memory)
             state, source = self._session(asked, anew=True), asked.details.get("source")
             last = next(memory.history(asked.session, newest=True), None) if asked.session else None
             if source == "compact":
                 state.after = _number(last)
-            text = greeting(memory, asked.session, last, source, asked.max_tokens or GREETING)
-            state.greeted = _numbers_in(text)
+            text = greeting(memory, asked.session, last, source, asked.max_tokens or GREETING, label)
+            state.greeted = _numbers_in(text, label)
             return text
         return ""
 
@@ -214,24 +215,24 @@ class Answers:
         file = transcript_of(asked.details, must=False)
         if file is not None:
             _note_begun(self._open(asked, asked.namespace, create=True), file)
-        memories = self._opened(asked, [asked.namespace, *asked.also])
-        prompt = words_of(prompt, [memory.long_term.key for memory in memories])
+        memories = self._opened(asked)
+        prompt = words_of(prompt, [memory.long_term.key for memory in memories.values()])
         prompt = redact_with(asked.redact)(without_private(prompt, "")).strip()
         if is_small_talk(prompt):
             return ""
         left, texts = asked.max_tokens or FOUND, list[str]()
-        for memory in memories:
+        for label, memory in memories.items():
             head = "" if texts else f"{ABOUT}\n"
-            head += f"[namespace {memory.namespace}]\n" if asked.also else ""
+            head += f"[namespace {label}]\n" if label else ""
             count, is_first = memory.long_term.counter.count, memory.namespace == asked.namespace
-            room = int(left * OWN_SHARE) if asked.also and is_first else left
-            text = self._recalled(memory, asked, prompt, max(room - count(head), 1))
+            room = int(left * OWN_SHARE) if label and is_first else left
+            text = self._recalled(memory, asked, prompt, max(room - count(head), 1), label)
             if text:
                 texts.append(head + text)
                 left -= count(texts[-1])
         return "\n".join(texts)
 
-    def _recalled(self, memory: HierarchicalMemory, asked: Asked, prompt: str, room: int) -> str:
+    def _recalled(self, memory: HierarchicalMemory, asked: Asked, prompt: str, room: int, label: str) -> str:
         state, is_first = self._session(asked), memory.namespace == asked.namespace
         hidden: set[int] = set()
         if is_first and asked.session:
@@ -245,33 +246,38 @@ class Answers:
         found = recall(hidden=hidden, shown=shown, ids=True)
         if not any(excerpt.relevance >= least for excerpt in found):
             return ""
+        found = with_namespace(found, label, memory, room)
         shown += found.items
         return found.text
 
 
-def greeting(memory: HierarchicalMemory, session: str, last: Step | None, source: Any, max_tokens: int) -> str:
+def greeting(
+    memory: HierarchicalMemory, session: str, last: Step | None, source: Any, max_tokens: int, namespace: str = ""
+) -> str:
     """Return what a session should begin with, in at most `max_tokens` tokens; "" where that is nothing.
 
     A new session gets the rules that people gave, and then what was said last. A session that is resumed has its own
     steps, and what it was greeted with: it gets what others said since. After a compaction it gets the rules again, its
-    own requests, and then what was said to them. `last` is the newest step of the session.
+    own requests, and then what was said to them. `last` is the newest step of the session; `namespace` stands before
+    the numbers.
     """
     count = memory.long_term.counter.count
     left = max_tokens - count(f"{ABOUT}\n")
     is_resumed = last is not None and source == "resume"
-    rules = "" if is_resumed else list_steps(memory, rules_of(memory), int(left * RULES_SHARE))
+    rules = "" if is_resumed else list_steps(memory, rules_of(memory), int(left * RULES_SHARE), namespace)
     left -= count(f"{rules}\n")
-    shown, since = _numbers_in(rules), _number(last) if is_resumed else -1
+    shown, since = _numbers_in(rules, namespace), _number(last) if is_resumed else -1
 
     def is_new(step: Step) -> bool:
         return _is_said(step) and _number(step) not in shown and _number(step) > since
 
+    newest = partial(newest_steps, memory, namespace=namespace)
     if last is None or source != "compact":
-        texts = [rules, newest_steps(memory, left, only=is_new)]
+        texts = [rules, newest(left, only=is_new)]
     else:
-        asked = newest_steps(memory, left // 2, session=session, only=lambda step: is_request(step) and is_new(step))
+        asked = newest(left // 2, session=session, only=lambda step: is_request(step) and is_new(step))
         left -= count(f"{asked}\n")
-        said = newest_steps(memory, left, session=session, only=lambda step: is_new(step) and not is_request(step))
+        said = newest(left, session=session, only=lambda step: is_new(step) and not is_request(step))
         texts = [rules, asked, said]
     text = "\n".join(filter(None, texts))
     return f"{ABOUT}\n{text}" if text else ""
@@ -281,9 +287,9 @@ def _number(step: Step | None) -> int:
     return (step and step.step_number) or 0
 
 
-def _numbers_in(text: str) -> set[int]:
+def _numbers_in(text: str, namespace: str) -> set[int]:
     """Return the numbers of the steps that a text lists."""
-    return {*map(int, _NUMBER.findall(text))}
+    return {*map(int, re.findall(rf"^{re.escape(namespace)}#(\d+) ", text, re.MULTILINE))}
 
 
 def rules_of(memory: HierarchicalMemory) -> list[Step]:
