@@ -65,6 +65,12 @@ def test_a_mistake_is_one_line_and_changes_nothing(tinymem: Run, kept: Path, arg
         assert memory.stats().steps == 1
 
 
+@pytest.mark.parametrize("args", [["hook"], ["hook", "stop", "--newer"], ["hook", "--max-tokens", "few", "stop"]])
+def test_a_wrong_use_of_a_hook_is_one_line_and_does_not_stop_an_agent(tinymem: Run, args: list[str]) -> None:
+    done = tinymem(*args)
+    assert (done.status, done.out, done.err.count("\n")) == (1, "", 1)
+
+
 @pytest.mark.parametrize(
     "args",
     [

@@ -103,6 +103,7 @@ def test_what_a_killed_session_said_is_read_when_the_next_one_begins(hook: Hook,
     path, file = tmp_path / "m", write(tmp_path / "s1.jsonl", [claude("user", "The gate is green.")])
     killed = {"session_id": "s1", "transcript_path": str(file)}
     hook("prompt", killed | {"prompt": "The gate is green."}, path)
+    assert hook("prompt", {"prompt": "Is \ud800 green?", "transcript_path": "\0\ud800"}, path) == (0, "", "")
     write(file, [claude("user", "The gate is green."), claude("assistant", "I paint the fence green, too.")])
     (folder := tmp_path / "s1" / "subagents").mkdir(parents=True)
     report = claude("assistant", "The paint costs 40.", isSidechain=True, agentId="a7")
@@ -123,10 +124,11 @@ def test_a_subagents_transcript_is_read_when_it_stops(hook: Hook, tmp_path: Path
         assert [step.text for step in memory.history()] == ["The paint costs 40."]
 
 
-@pytest.mark.parametrize("event", ["session-end", "stop"])
+@pytest.mark.parametrize("event", ["session-end", "subagent-stop", "stop"])
 def test_a_session_without_a_transcript_leaves_nothing(event: str, hook: Hook, tmp_path: Path) -> None:
-    given = str(tmp_path / "none.jsonl") if event == "session-end" else None
-    assert hook(event, {"session_id": "s1", "transcript_path": given}, tmp_path / "m") == (0, "", "")
+    given = None if event == "stop" else str(tmp_path / "none.jsonl")
+    paths = {"transcript_path": given, "agent_transcript_path": given}
+    assert hook(event, {"session_id": "s1", **paths}, tmp_path / "m") == (0, "", "")
     assert not (tmp_path / "m").exists()
 
 
@@ -189,12 +191,41 @@ def test_a_memory_says_nothing_to_a_yes_and_speaks_for_the_question_behind_it(ho
         ("stop", {}, "no transcript_path"),
         ("stop", {"transcript_path": "/nowhere/s.jsonl"}, "cannot be read"),
         ("pre-compact", {"transcript_path": "s\0.jsonl"}, "cannot be read"),
+        ("stop", {"transcript_path": "/nowhere/\ud800\n.jsonl", "session_id": "\ud800"}, "tinymem: "),
         ("other", {}, "session-start, prompt, pre-compact, stop, subagent-stop, session-end"),
+        ("stop --newer", {}, "--newer"), ("stop --max-tokens few", {}, "--max-tokens"), ("stop --also", {}, "argument"),
+        ("stop --max-tokens 5", {}, "--max-tokens"), ("stop now", {}, "now"),
+    ],
+)  # fmt: skip
+def test_an_error_never_stops_the_agent(hook: Hook, tmp_path: Path, event: str, given: object, said: str) -> None:
+    event, *options = event.split()
+    done = hook(event, given, tmp_path / "m", *options)
+    assert (done.status, done.out) == (1, "") and said in done.err and done.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [{"type": "user", "message": {"role": "user", "parts": [{"text": "The gate is green."}]}}],
+        [{"type": "session.start", "data": {}}, {"type": "user.message", "data": {"content": "The gate is green."}}],
+        [{"speech": "The gate is green."}],
     ],
 )
-def test_an_error_never_stops_the_agent(hook: Hook, tmp_path: Path, event: str, given: object, said: str) -> None:
-    done = hook(event, given, tmp_path / "m")
-    assert (done.status, done.out) == (1, "") and said in done.err and done.err.count("\n") == 1
+def test_a_transcript_of_another_format_is_named_once(lines: list[object], hook: Hook, tmp_path: Path) -> None:
+    file, path = tmp_path / "s1.jsonl", tmp_path / "m"
+    given = {"session_id": "s1", "transcript_path": str(file)}
+    said = []
+    for _ in range(3):
+        write(file, lines := lines * 2)
+        said.append(hook("stop", given, path))
+    assert (said[0].status, said[0].err.count("\n")) == (1, 1) and str(file) in said[0].err
+    assert said[1:] == [(0, "", "")] * 2
+    write(file, [claude("user", "The gate is green."), {"type": "of-a-later-version"}])
+    assert hook("stop", given, path) == (0, "", "")
+    write(file, [claude("user", "The gate is green."), *[{"type": "of-a-later-version"}] * 2])
+    assert hook("stop", given, path) == (0, "", "")
+    with HierarchicalMemory(path) as memory:
+        assert [step.text for step in memory.history()] == ["The gate is green."]
 
 
 @pytest.mark.slow

@@ -133,14 +133,11 @@ def hook(
     Example: tinymem hook stop --path ~/memory
     """
     from tinymem.runs.hooks.answers import LONGEST
+    from tinymem.runs.hooks.quick import print_answer
     from tinymem.runs.hooks.warm import answer_here
 
     folder, request = os.getcwd(), {"event": event, "namespace": target.namespace, "per_worktree": False}
     request |= {"path": os.path.expanduser(target.path), "embedder": target.embedder, "also": also or ()}
     request |= {"redact": redact or (), "leave_alone": leave_alone or (), "max_tokens": max_tokens}
     found = answer_here({**request, "project": None, "folder": folder, "input": sys.stdin.read(LONGEST + 1)})
-    if found["out"]:
-        say(found["out"], nl=False)
-    if found["error"]:  # exit status 2 would keep the agent from going on
-        say(f"tinymem: {found['error']}", err=True)
-        raise typer.Exit(1)
+    print_answer(found)

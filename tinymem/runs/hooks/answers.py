@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["ADDING", "EVENTS", "Answers", "Asked", "Opener", "read_event"]
 
 UNENDED = "unended"  # the files of sessions that began and did not end, as JSON, until a later session has read them on
+UNREAD = "unread"  # what was said of files that cannot be read
 ADDING = ("pre-compact", "stop", "subagent-stop", "session-end")  # the events that add what is new in a transcript
 EVENTS = ("session-start", "prompt", *ADDING)
 Opener: TypeAlias = "Callable[..., HierarchicalMemory]"
@@ -53,8 +54,9 @@ RULES_MOST = 100  # of which so many of the newest are looked at
 BESIDE = 4  # times less likely may be what comes back beside a passage that is likely enough
 OWN_SHARE = 2 / 3  # of a prompt's tokens, where other namespaces are read too
 TWICE = 10.0  # seconds in which a second hook has the same event of a session, as a plugin's beside an installed one
-UNENDED_MOST = 50  # files of sessions that did not end,
+FILES_MOST = 50  # files of sessions that did not end,
 UNENDED_AGE = 86_400.0  # and the seconds without a change after one
+STRANGE = ("message that is not understood", "line of type")  # how kinds of lines of other formats are called
 SUBAGENTS_MOST = 500  # files of a session's subagents that are looked at
 
 _COMMAND = re.compile(r"\s*/(?:compact\b|[\w:.-]+\s*\Z)")  # one that a memory has nothing to say to
@@ -178,13 +180,18 @@ class Answers:
     def _add(self, asked: Asked) -> None:
         """Add what is new in the transcript that an event names."""
         file, is_end = transcript_of(asked.details), asked.event == "session-end"
-        if file is None or (is_end and not file.exists()):  # nothing was said
+        is_optional = is_end or asked.event == "subagent-stop"  # nothing was said, or by a subagent that keeps nothing
+        if file is None or (is_optional and not file.exists()):
             return
         memory = self._open(asked, asked.namespace, create=True)
-        add_transcript(memory, file)
+        fault = add_transcript(memory, file, asked.session)
         if is_end:
             add_subagents(memory, file)
-            keep_unended(memory, [known for known in unended(memory) if known != str(file)])
+            keep_files(memory, UNENDED, [known for known in kept_files(memory, UNENDED) if known != str(file)])
+        told = kept_files(memory, UNREAD)
+        if fault and fault not in told:  # once, and not in each turn
+            keep_files(memory, UNREAD, [*told, fault])
+            raise InputError(fault)
 
     def _session(self, asked: Asked, anew: bool = False) -> _Session:
         kept = self._sessions.pop(asked.session, _Session())
@@ -333,15 +340,17 @@ def transcript_of(event: Mapping[str, Any], must: bool = True) -> Path | None:
     return None
 
 
-def add_transcript(memory: HierarchicalMemory, file: Path) -> int:
-    """Add what is new in the transcript of a session, and return the number of steps.
+def add_transcript(memory: HierarchicalMemory, file: Path, session: str) -> str:
+    """Add what is new in the transcript of a session, and return what is wrong with it; "" for nothing.
 
-    A last line that is still being written is left for the next time.
+    A last line that is still being written is left for the next time. A file of which nothing was ever understood is of
+    another format.
     """
     done = ingest_growing(memory, file)
-    if done.error is not None:
-        raise InputError(done.error)
-    return done.steps
+    is_strange = any(kind.startswith(STRANGE) for kind in done.skipped) and not done.steps + done.known
+    if done.error is None and is_strange and next(memory.history(session or None), None) is None:
+        return f"nothing is kept of {file}: its format is not known"
+    return done.error or ""
 
 
 def add_subagents(memory: HierarchicalMemory, file: Path) -> None:
@@ -352,33 +361,33 @@ def add_subagents(memory: HierarchicalMemory, file: Path) -> None:
 
 def _note_begun(memory: HierarchicalMemory, file: Path) -> None:
     """Note that a session has begun, so that a later one reads it on if nobody tells its end."""
-    known = unended(memory)
+    known = kept_files(memory, UNENDED)
     if str(file) not in known:
-        keep_unended(memory, [*known, str(file)][-UNENDED_MOST:])
+        keep_files(memory, UNENDED, [*known, str(file)])
 
 
 def _read_on(memory: HierarchicalMemory) -> None:
     """Read the sessions on that were killed: nothing else tells what they said last."""
     kept = list[str]()
-    for file in map(Path, unended(memory)):
-        with suppress(InputError, OSError):
+    for file in map(Path, kept_files(memory, UNENDED)):
+        with suppress(InputError, OSError, ValueError):  # ValueError: a path with NUL
             age = time.time() - file.stat().st_mtime
             kept += [str(file)] if age < UNENDED_AGE else []
-            add_transcript(memory, file)
+            ingest_growing(memory, file)
             add_subagents(memory, file)
-    keep_unended(memory, kept)
+    keep_files(memory, UNENDED, kept)
 
 
-def unended(memory: HierarchicalMemory) -> list[str]:
-    """Return the files of sessions that began and, as far as is known, did not end."""
+def kept_files(memory: HierarchicalMemory, setting: str) -> list[str]:
+    """Return the files of sessions, or what was said of them, that a setting keeps."""
     try:
-        found = json.loads(memory.long_term.journal.setting(UNENDED) or "[]")
+        found = json.loads(memory.long_term.journal.setting(setting) or "[]")
     except ValueError:
         return []
     return [file for file in found if isinstance(file, str)] if isinstance(found, list) else []
 
 
-def keep_unended(memory: HierarchicalMemory, files: Sequence[str]) -> None:
-    """Keep the files of sessions that did not end."""
-    if list(files) != unended(memory):
-        memory.long_term.journal.keep({UNENDED: json.dumps(list(files))})
+def keep_files(memory: HierarchicalMemory, setting: str, files: Sequence[str]) -> None:
+    """Keep the newest of such files in a setting."""
+    if files != kept_files(memory, setting):
+        memory.long_term.journal.keep({setting: json.dumps(files[-FILES_MOST:])})

@@ -9,11 +9,13 @@ from __future__ import annotations
 import os
 import sys
 import time
-from typing import Any
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, NoReturn
 
 from tinymem.runs.hooks.client import ask, start
 
-__all__ = ["main"]
+__all__ = ["main", "never_stop", "print_answer"]
 
 LONGEST = 1_000_000  # characters of an event
 PATIENCE = {"prompt": 5.0}  # seconds that an event waits for its answer: a process that must start needs one or two;
@@ -24,37 +26,71 @@ DEFAULT_PATH = "~/.tinymem"
 
 def main() -> None:
     """Answer a hook: print what the agent is to read. Nothing that goes wrong stops the agent."""
-    begun = time.monotonic()
-    try:
-        request = _request(sys.argv[1:])
-        until = begun + PATIENCE.get(request["event"], ELSE)
-        found = ask(request, until - time.monotonic())
-        if found is None and request["event"] != "session-end" and start(request["path"], request["embedder"]):
-            while found is None and time.monotonic() + PAUSE < until:
-                time.sleep(PAUSE)
-                found = ask(request, max(PAUSE, until - time.monotonic()))
-        if found is None:
-            if request["event"] == "prompt":
-                return
-            from tinymem.runs.hooks.warm import answer_here
+    never_stop(_answer)
 
-            found = answer_here(request)
-        sys.stdout.write(found["out"])
+
+def never_stop(answer: Callable[[], object]) -> None:
+    """Run what answers a hook: whatever goes wrong is one line and exit status 1, for 2 would stop the agent."""
+    try:
+        answer()
         sys.stdout.flush()
-        if found["error"]:
-            sys.stderr.write(f"tinymem: {found['error']}\n")
-            raise SystemExit(1)
-    except SystemExit:
-        raise
-    except Exception as error:  # exit status 2 would keep the agent from going on
-        sys.stderr.write(f"tinymem: {type(error).__name__}\n")
+    except SystemExit as ended:
+        raise SystemExit(1 if ended.code else 0) from None
+    except BaseException as error:
+        with suppress(Exception):
+            if isinstance(error, OSError):  # what is left for a closed output is dropped
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.stderr.write(f"tinymem: {_line_of(error)}\n")
         raise SystemExit(1) from None
+
+
+def _line_of(error: BaseException) -> str:
+    from tinymem.errors import TinymemError, safe_summary
+    from tinymem.steps.terminal import printable
+
+    said = str(error) if isinstance(error, TinymemError) else f"the hook failed: {safe_summary(error)}"
+    return " ".join(printable(said).split())
+
+
+def _answer() -> None:
+    begun = time.monotonic()
+    request = _request(sys.argv[1:])
+    until = begun + PATIENCE.get(request["event"], ELSE)
+    found = ask(request, until - time.monotonic())
+    if found is None and request["event"] != "session-end":
+        process = start(request["path"], request["embedder"])
+        while found is None and process is not None and time.monotonic() + PAUSE < until:
+            time.sleep(PAUSE)
+            is_last = process.poll() is not None  # it could not begin, or another one was faster
+            found = ask(request, max(PAUSE, until - time.monotonic()))
+            process = None if is_last else process
+    if found is None and request["event"] != "prompt":
+        from tinymem.runs.hooks.warm import answer_here
+
+        found = answer_here(request)
+    print_answer(found or {"out": "", "error": ""})
+
+
+def print_answer(found: Mapping[str, str]) -> None:
+    """Print what an agent is to read; what went wrong is raised."""
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="replace")  # a lone surrogate is no reason to say nothing
+    sys.stdout.write(found["out"])
+    if found["error"]:
+        from tinymem.errors import InputError
+
+        raise InputError(found["error"])
 
 
 def _request(arguments: list[str]) -> dict[str, Any]:
     import argparse
 
-    parser = argparse.ArgumentParser(prog="tinymem-hook", description="Answer a hook of a coding agent.")
+    class Parser(argparse.ArgumentParser):
+        def error(self, message: str) -> NoReturn:
+            print_answer({"out": "", "error": message})
+            raise SystemExit(1)
+
+    parser = Parser(prog="tinymem-hook", description="Answer a hook of a coding agent.")
     add = parser.add_argument
     add("event", help="session-start, prompt, pre-compact, stop, subagent-stop or session-end")
     add("--path", default=os.environ.get("TINYMEM_PATH", DEFAULT_PATH), help=f"the memory (default: {DEFAULT_PATH})")

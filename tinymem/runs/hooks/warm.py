@@ -101,6 +101,7 @@ def serve(path: str, embedder: str | None, idle: float = IDLE) -> None:
                     threading.Thread(target=_reply, args=(answers, connection), daemon=True).start()
             except TimeoutError:
                 place.unlink(missing_ok=True)
+                fcntl.flock(lock, fcntl.LOCK_UN)  # at once: the next hook starts another process
 
 
 def _reply(answers: Answers, connection: socket.socket) -> None:
