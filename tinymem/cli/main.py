@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -112,16 +113,6 @@ for group, commands in GROUPS.items():
 app.command("visualize", hidden=True)(show)
 
 
-def _run_hook() -> None:
-    """Run the command, and raise what is wrong with its options: exit status 2 would stop an agent."""
-    try:
-        app(standalone_mode=False)
-    except Exception as error:
-        if not hasattr(error, "format_message"):
-            raise
-        raise InputError(error.format_message()) from None
-
-
 def main() -> None:
     """Run the command; an error becomes one line on standard error and an exit status."""
     for stream in (sys.stdout, sys.stderr):
@@ -130,7 +121,7 @@ def main() -> None:
     if sys.argv[1:2] == ["hook"]:
         from tinymem.runs.hooks.quick import never_stop
 
-        never_stop(_run_hook)
+        never_stop(partial(app, standalone_mode=False))
         raise SystemExit(0)
     try:
         try:

@@ -193,14 +193,13 @@ class MemoryTools:
         """Delete steps for good, by number or by session. Says only how many, unless dry_run is false."""
         if not ids and not session:
             raise InputError("say what to forget: ids or session")
-        found = [self._find(id, writes=True) for id in ids]
-        named = [(memory, memory.get(number).id) for _, memory, number in found]
+        named = [self._find(id, writes=True) for id in ids]
+        chosen = [(memory, memory.get(number).id) for _, memory, number in named]
         own, count = self._memory.opened(), 0
         for memory in self._memories().values():
-            chosen = [id for its, id in named if its is memory]
-            its_session = session if memory is own and session else None
-            if chosen or its_session:
-                count += memory.forget(chosen, session=its_session, dry_run=dry_run)
+            theirs, its_session = [id for its, id in chosen if its is memory], session if memory is own else ""
+            if theirs or its_session:
+                count += memory.forget(theirs, session=its_session or None, dry_run=dry_run)
         amount = f"{count:,} step{'' if count == 1 else 's'}"
         if not dry_run:
             return f"Forgot {amount} for good."
@@ -242,27 +241,18 @@ class MemoryTools:
         from tinymem.memory.inspection.numbers import namespace_label
 
         memories = self._memories()
-        label = own = next(iter(memories))
+        own, memory = next(iter(memories.items()))
         name, _, id = given.strip().rpartition("#")
         number = int(id) if _NUMBER.fullmatch(id) else id
-        if name:
-            labels = {namespace_label(memory.namespace): label for label, memory in memories.items()}
-            known = {memory.namespace: label for label, memory in memories.items()} | labels
-            if name not in known:
-                raise InputError(f"this server reads no namespace {name!r:.80}, but {' and '.join(labels)}")
-            label = known[name]
-        elif own and isinstance(number, int):
-            having = [label for label, memory in memories.items() if _has(memory, number)]
-            if {*having} - {own}:
-                numbers = " or ".join(f"{label}#{number}" for label in having)
-                raise InputError(f"#{number} may be of another namespace: write {numbers}")
+        label = namespace_label(unquote(name)) if name else own
+        if name and label == namespace_label(memory.namespace):
+            return own, memory, number
+        if label not in memories:
+            raise InputError(f"this server reads no namespace {name!r:.80}: it has {' and '.join(memories) or 'one'}")
+        others = [memories[other] for other in memories if other != own]
+        if not name and isinstance(number, int) and any(other.long_term.fetch([number]) for other in others):
+            numbers = " or ".join(f"{label}#{number}" for label in memories)
+            raise InputError(f"#{number} may be of another namespace: write {numbers}")
         if writes and label != own and self._memory.per_request:
             raise InputError(f"the namespace {label} is only read here: a token writes to its own")
         return label, memories[label], number
-
-
-def _has(memory: HierarchicalMemory, number: int) -> bool:
-    with suppress(InputError):
-        memory.get(number)
-        return True
-    return False

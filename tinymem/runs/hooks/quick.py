@@ -48,7 +48,12 @@ def _line_of(error: BaseException) -> str:
     from tinymem.errors import TinymemError, safe_summary
     from tinymem.steps.terminal import printable
 
-    said = str(error) if isinstance(error, TinymemError) else f"the hook failed: {safe_summary(error)}"
+    if isinstance(error, TinymemError):
+        said = str(error)
+    elif hasattr(error, "format_message"):  # of the library that reads command lines
+        said = error.format_message()
+    else:
+        said = f"the hook failed: {safe_summary(error)}"
     return " ".join(printable(said).split())
 
 
@@ -73,8 +78,6 @@ def _answer() -> None:
 
 def print_answer(found: Mapping[str, str]) -> None:
     """Print what an agent is to read; what went wrong is raised."""
-    if hasattr(sys.stdout, "reconfigure"):
-        sys.stdout.reconfigure(errors="replace")  # a lone surrogate is no reason to say nothing
     sys.stdout.write(found["out"])
     if found["error"]:
         from tinymem.errors import InputError
