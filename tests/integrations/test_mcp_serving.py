@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import http.client
 import json
-import select
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -260,38 +258,6 @@ def test_a_file_of_tokens_that_is_wrong_is_refused(text: str, mode: int, said: s
         read_tokens(file)
 
 
-# A server with little patience and room, whose connections may be looked at.
-IMPATIENT = """
-import sys
-from tinymem.integrations.mcp import serving
-serving.CONNECTIONS, serving.SILENCE = 20, float(sys.argv.pop(1))
-from tinymem.cli.main import main
-main()
-"""
-
-
-@pytest.mark.slow
-def test_silent_connections_leave_room_and_are_dropped(tmp_path: Path) -> None:
-    with listening(tmp_path / "m", code=(IMPATIENT, "60")) as address, ExitStack() as connections:
-        place = urlsplit(address)
-        connect = partial(socket.create_connection, (place.hostname, place.port))
-        silent = [connections.enter_context(connect()) for _ in range(60)]
-        assert status(address, authorization=f"Bearer {TOKEN}") == 200
-        while len(select.select(silent, [], [], 60)[0]) < 40:  # all but as many as may stay are dropped
-            pass
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("said", [b"", b"POST /mcp HTTP/1.1\r\nHost: a\r\n", b"GET / HTTP/1.1\r\nHost: a\r\n\r\nGET"])
-def test_a_connection_without_a_whole_request_is_dropped(said: bytes, tmp_path: Path) -> None:
-    with listening(tmp_path / "m", code=(IMPATIENT, "0.2")) as address:
-        place = urlsplit(address)
-        with socket.create_connection((place.hostname, place.port), timeout=60) as connection:
-            connection.sendall(said)
-            while connection.recv(65_536):
-                pass
-
-
 @pytest.mark.slow
 def test_the_server_ends_when_it_is_interrupted_though_clients_are_there(tmp_path: Path) -> None:
     with ExitStack() as kept, listening(tmp_path / "m", interrupt=60) as address:
@@ -307,7 +273,7 @@ def test_many_namespaces_need_few_files(tmp_path: Path) -> None:
     names = [f"team-{number}" for number in range(40)]
     (file := tmp_path / "tokens").write_text("".join(f"token-{name} {name}\n" for name in names))
     file.chmod(0o600)
-    limited = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (240, 240))\n" + IMPATIENT
+    limited = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (240, 240))\n" + LISTING
 
     async def main(address: str) -> None:
         for name in (*names, names[0]):
@@ -315,7 +281,7 @@ def test_many_namespaces_need_few_files(tmp_path: Path) -> None:
                 await call(session, "remember", text=f"The gate of {name} is green.")
                 assert f"gate of {name} is" in await call(session, "recent")
 
-    with listening(tmp_path / "m", "--tokens", str(file), code=(limited, "60")) as address:
+    with listening(tmp_path / "m", "--tokens", str(file), code=(limited,)) as address:
         run(lambda: main(address))
 
 

@@ -23,8 +23,6 @@ Send: TypeAlias = Callable[[Any], Awaitable[None]]
 App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
-CONNECTIONS = 256  # where there are more at a time, a request is waited for MOMENT seconds only,
-MOMENT, SILENCE = 1, 10  # else SILENCE
 FAREWELL = 3  # seconds that answers have when the server ends
 _TOKEN_LINE = re.compile(r"([!-~]+)[ \t]+(\S+)")
 
@@ -98,38 +96,6 @@ def read_tokens(path: Path) -> dict[str, str]:
     return tokens
 
 
-def _protocol() -> type[Any]:
-    """Return uvicorn's connections, less those over which nothing comes: they would leave no room for others."""
-    from uvicorn.protocols.http.h11_impl import H11Protocol
-
-    class Connection(H11Protocol):
-        def connection_made(self, transport: Any) -> None:
-            super().connection_made(transport)
-            self.silence = self.loop.call_later(MOMENT, self.make_room)
-
-        def make_room(self) -> None:
-            """Close where no request came yet and there are too many connections."""
-            connections = cast("set[Connection]", self.connections)
-            left = [known for known in connections if not known.transport.is_closing()]
-            if self.cycle is None and len(left) > CONNECTIONS:
-                self.transport.close()
-            else:
-                self.silence = self.loop.call_later(SILENCE, self.look, None)
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            self.silence.cancel()
-            super().connection_lost(exc)
-
-        def look(self, last: Any) -> None:
-            """Close where no request is being answered, and none came since the last look."""
-            if self.cycle is last and (last is None or last.response_complete):
-                self.transport.close()
-            else:
-                self.silence = self.loop.call_later(SILENCE, self.look, self.cycle)
-
-    return Connection
-
-
 def serve_http(
     server: Any, listener: socket.socket, host: str, tokens: Mapping[str, str], names: Sequence[str] = ()
 ) -> None:
@@ -142,7 +108,7 @@ def serve_http(
     known = {*LOOPBACK, f"[{host}]" if ":" in host else host, *names}
     app = web_app(server, [f"{name}:*" for name in known] + [*names], [f"http://{name}:*" for name in known])
     config = uvicorn.Config(
-        TokenGate(app, tokens), http=_protocol(), ws="none", log_config=None, access_log=False, lifespan="on",
+        TokenGate(app, tokens), ws="none", log_config=None, access_log=False, lifespan="on",
         timeout_graceful_shutdown=FAREWELL,
     )  # fmt: skip
     uvicorn.Server(config).run(sockets=[listener])
