@@ -128,16 +128,13 @@ class MemoryTools:
             raise InputError("text is empty: give what is to be remembered")
         step = MessageStep("assistant", text, session=session or None, metadata={"milestone": True})
         namespace, memory, number = self._find(replaces, writes=True)
-        if replaces:
-            corrected = memory.correct(number, step)
-            similar = [memory.get(id).step_number for id in corrected.metadata.get("similar", ())]
-            numbers = ", ".join(f"{namespace}#{other}" for other in similar)
-            others = f" Also similar, not touched: {numbers}." if numbers else ""
-            return f"Remembered as {namespace}#{corrected.step_number}, which comes back instead of {replaces}.{others}"
-        added = memory.archive([step])
+        added = [memory.correct(number, step)] if replaces else memory.archive([step])
         if not added:
             return "Nothing is left of it to remember."
-        return f"Remembered as {namespace}#{added[0].step_number}."
+        instead = f", which comes back instead of {replaces}" if replaces else ""
+        similar = [memory.get(id).step_number for id in added[0].metadata.get("similar", ())]
+        others = f" Also similar, not touched: {', '.join(f'{namespace}#{one}' for one in similar)}." if similar else ""
+        return f"Remembered as {namespace}#{added[0].step_number}{instead}.{others}"
 
     def recall(
         self,
@@ -148,26 +145,8 @@ class MemoryTools:
         session: Name = "",
     ) -> str:
         """Search all earlier sessions and notes. Finds come back word for word, each under its number."""
-        from tinymem.memory.inspection.numbers import with_namespace
-
-        filters: dict[str, Any] = {
-            "since": since or None,
-            "until": until or None,
-            "session": session or None,
-        }
-        texts: list[str] = []
-        left, own = max_tokens, self._memory.opened()
-        for namespace, memory in self._memories().items():
-            counter = memory.long_term.counter
-            head = f"[namespace {namespace}]\n" if namespace else ""
-            room = int(left * OWN_SHARE) if namespace and memory is own else left
-            room = max(1, room - counter.count(head))
-            found = memory.recall(query, room, ids=True, **filters)
-            text = with_namespace(found, namespace, memory, room).with_note(counter, room)
-            if text:
-                texts.append(head + text)
-                left -= counter.count(f"{texts[-1]}\n")
-        return "\n".join(texts) or "Nothing in memory bears on that. Try other words, or fewer filters."
+        found = self._recalled(query, max_tokens, since=since or None, until=until or None, session=session or None)
+        return found or "Nothing in memory bears on that. Try other words, or fewer filters."
 
     def open(self, id: Id, start: Start = 0, max_tokens: Tokens = DEFAULT) -> str:
         """Read one step in full, by its number."""
@@ -214,13 +193,26 @@ class MemoryTools:
 
     def with_memory(self, task: str) -> str:
         """Begin a task with what the memory holds about it."""
-        from tinymem.memory.inspection.numbers import with_namespace
-
         if len(task) > LONGEST_QUERY:
             raise InputError(f"task has {len(task):,} characters: give at most {LONGEST_QUERY:,}")
-        namespace, memory, _ = self._find("")
-        found = with_namespace(memory.recall(task, PROMPT_TOKENS, ids=True), namespace, memory, PROMPT_TOKENS)
-        return f"{found.text}\n\n{task}" if found else task
+        return "\n\n".join(filter(None, [self._recalled(task, PROMPT_TOKENS), task]))
+
+    def _recalled(self, query: str, left: int, **filters: Any) -> str:
+        """Return what the memories know of a query, in as many tokens as are `left`."""
+        from tinymem.memory.inspection.numbers import with_namespace
+
+        texts, own = list[str](), self._memory.opened()
+        for namespace, memory in self._memories().items():
+            counter = memory.long_term.counter
+            head = f"[namespace {namespace}]\n" if namespace else ""
+            room = int(left * OWN_SHARE) if namespace and memory is own else left
+            room = max(1, room - counter.count(head))
+            found = memory.recall(query, room, ids=True, **filters)
+            text = with_namespace(found, namespace, memory, room).with_note(counter, room)
+            if text:
+                texts.append(head + text)
+                left -= counter.count(f"{texts[-1]}\n")
+        return "\n".join(texts)
 
     def _memories(self) -> dict[str, HierarchicalMemory]:
         """Return the memories that there are, each by what stands before its numbers: the server's own first."""
