@@ -169,7 +169,7 @@ def test_whatever_is_wrong_is_one_line_and_does_not_stop_an_agent(
     command = [sys.executable, "-m", "tinymem.runs.hooks.quick", *arguments]
     ended = {"stdin": subprocess.DEVNULL, "preexec_fn": partial(os.close, 0)} if given is None else {"input": given}
     environment = child_environment(TINYMEM_PATH=str(memory))
-    done: Any = subprocess.run(command, capture_output=True, check=False, env=environment, **ended)  # type: ignore[call-overload]
+    done: Any = subprocess.run(command, capture_output=True, check=False, env=environment, **ended)
     assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (1, b"", 1)
     assert done.stderr.startswith(b"tinymem: ")
 

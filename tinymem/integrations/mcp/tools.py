@@ -133,7 +133,11 @@ class MemoryTools:
             return "Nothing is left of it to remember."
         instead = f", which comes back instead of {replaces}" if replaces else ""
         similar = [memory.get(id).step_number for id in added[0].metadata.get("similar", ())]
-        others = f" Also similar, not touched: {', '.join(f'{namespace}#{one}' for one in similar)}." if similar else ""
+        others = (
+            f" Also similar, not touched: {', '.join(f'{namespace}#{number}' for number in similar)}."
+            if similar
+            else ""
+        )
         return f"Remembered as {namespace}#{added[0].step_number}{instead}.{others}"
 
     def recall(
@@ -174,9 +178,9 @@ class MemoryTools:
             raise InputError("say what to forget: ids or session")
         named = [self._find(id, writes=True) for id in ids]
         chosen = [(memory, memory.get(number).id) for _, memory, number in named]
-        own, count = self._memory.opened(), 0
+        first, count = self._memory.opened(), 0
         for memory in self._memories().values():
-            theirs, its_session = [id for its, id in chosen if its is memory], session if memory is own else ""
+            theirs, its_session = [id for its, id in chosen if its is memory], session if memory is first else ""
             if theirs or its_session:
                 count += memory.forget(theirs, session=its_session or None, dry_run=dry_run)
         amount = f"{count:,} step{'' if count == 1 else 's'}"
@@ -186,10 +190,10 @@ class MemoryTools:
 
     def step(self, namespace: str, id: str) -> str:
         """Read one step in full."""
-        own = self._memory.opened().namespace
-        if unquote(namespace) != own:
-            raise InputError(f"this server has the namespace {own!r} only")
-        return self.open(f"{own}#{unquote(id).removeprefix('#')}", max_tokens=MOST)
+        known = self._memory.opened().namespace
+        if unquote(namespace) != known:
+            raise InputError(f"this server has the namespace {known!r} only")
+        return self.open(f"{known}#{unquote(id).removeprefix('#')}", max_tokens=MOST)
 
     def with_memory(self, task: str) -> str:
         """Begin a task with what the memory holds about it."""
@@ -201,11 +205,11 @@ class MemoryTools:
         """Return what the memories know of a query, in as many tokens as are `left`."""
         from tinymem.memory.inspection.numbers import with_namespace
 
-        texts, own = list[str](), self._memory.opened()
+        texts, first = list[str](), self._memory.opened()
         for namespace, memory in self._memories().items():
             counter = memory.long_term.counter
             head = f"[namespace {namespace}]\n" if namespace else ""
-            room = int(left * OWN_SHARE) if namespace and memory is own else left
+            room = int(left * OWN_SHARE) if namespace and memory is first else left
             room = max(1, room - counter.count(head))
             found = memory.recall(query, room, ids=True, **filters)
             text = with_namespace(found, namespace, memory, room).with_note(counter, room)
@@ -233,18 +237,18 @@ class MemoryTools:
         from tinymem.memory.inspection.numbers import namespace_label
 
         memories = self._memories()
-        own, memory = next(iter(memories.items()))
+        first, memory = next(iter(memories.items()))
         name, _, id = given.strip().rpartition("#")
         number = int(id) if _NUMBER.fullmatch(id) else id
-        label = namespace_label(unquote(name)) if name else own
+        label = namespace_label(unquote(name)) if name else first
         if name and label == namespace_label(memory.namespace):
-            return own, memory, number
+            return first, memory, number
         if label not in memories:
             raise InputError(f"this server reads no namespace {name!r:.80}: it has {' and '.join(memories) or 'one'}")
-        others = [memories[other] for other in memories if other != own]
+        others = [memories[other] for other in memories if other != first]
         if not name and isinstance(number, int) and any(other.long_term.fetch([number]) for other in others):
             numbers = " or ".join(f"{label}#{number}" for label in memories)
             raise InputError(f"#{number} may be of another namespace: write {numbers}")
-        if writes and label != own and self._memory.per_request:
+        if writes and label != first and self._memory.per_request:
             raise InputError(f"the namespace {label} is only read here: a token writes to its own")
         return label, memories[label], number

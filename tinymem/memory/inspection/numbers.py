@@ -24,15 +24,15 @@ def namespace_label(namespace: str) -> str:
     return _UNFIT.sub(lambda found: quote(found[0], safe=""), namespace)
 
 
-def memories_by_label(memories: Iterable[HierarchicalMemory], own: str) -> dict[str, HierarchicalMemory]:
-    """Return memories by what stands before their numbers: nothing where there is none but that of the namespace `own`.
+def memories_by_label(memories: Iterable[HierarchicalMemory], namespace: str) -> dict[str, HierarchicalMemory]:
+    """Return memories by what stands before their numbers: nothing where there is none but that of `namespace`.
 
     Of two of a namespace, the first counts.
     """
     found: dict[str, HierarchicalMemory] = {}
     for memory in memories:
         found.setdefault(namespace_label(memory.namespace), memory)
-    return {"": found[label]} if [*found] == [label := namespace_label(own)] else found
+    return {"": found[label]} if [*found] == [label := namespace_label(namespace)] else found
 
 
 def with_namespace(found: Recall, label: str, memory: HierarchicalMemory, budget: int) -> Recall:
