@@ -9,15 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chat_exports import ATIF, CHATGPT, CLAUDE, DAYS, GEMINI, USERS, cursor_of, file_of, gemini_log, node
+from chat_exports import CHATGPT, CLAUDE, DAYS, GEMINI, USERS, cursor_of, file_of, gemini_log, node
 from commands import tinymem as tinymem  # the fixture
 
 from tinymem import ActionStep, HierarchicalMemory
 from tinymem.errors import InputError
-from tinymem.messages import steps_from_messages
-from tinymem.runs import Run, read_runs
-from tinymem.runs.exports.atif import trajectories
-from tinymem.runs.exports.trajectories import read_trajectory
+from tinymem.runs import read_runs
 from tinymem.runs.ingest import ingest_files
 
 AGENTS: dict[str, tuple[Callable[[Path], Path], str, dict[str, int]]] = {
@@ -27,7 +24,6 @@ AGENTS: dict[str, tuple[Callable[[Path], Path], str, dict[str, int]]] = {
     "gemini": (lambda folder: file_of(folder, GEMINI), "s-3", {"info": 1}),
     "gemini-log": (gemini_log, "s-3", {"info": 1, "note": 1, "message of another branch": 1}),
     "cursor": (cursor_of, "cursor/c-5", {"message without a text": 1}),
-    "atif": (lambda folder: file_of(folder, ATIF), "s-4", {}),
 }  # fmt: skip
 
 
@@ -79,28 +75,6 @@ def test_an_archive_of_chats_is_read_as_it_comes_and_twice_is_once(tmp_path: Pat
     assert sessions == {"chatgpt/c-1", "claude.ai/c-2"}
 
 
-def test_a_trajectory_that_is_written_says_what_it_said_when_read() -> None:
-    ((session, messages, _), _) = read_trajectory(ATIF)
-    steps = steps_from_messages([{k: v for k, v in m.items() if k != "timestamp"} for m in messages], session=session)
-    (written,) = trajectories(steps)
-    names = ("source", "message", "reasoning_content", "tool_calls", "observation")
-    expected = [{name: step[name] for name in names if name in step} for step in ATIF["steps"]]
-    expected[0]["message"] = "Which port is open?"
-    assert [{name: step[name] for name in names if name in step} for step in written["steps"]] == expected
-    assert (written["session_id"], [step["step_id"] for step in written["steps"]]) == ("s-4", [1, 2, 3])
-
-
-def test_the_command_exports_trajectories_that_it_reads_again(tinymem: Any, tmp_path: Path) -> None:
-    tinymem("ingest", str(file_of(tmp_path, ATIF)), "--path", str(tmp_path / "one"))
-    out = tinymem("export", "--format", "atif", "--path", str(tmp_path / "one")).out
-    assert [json.loads(line)["session_id"] for line in out.splitlines()] == ["s-4", "s-4/sub"]
-    (tmp_path / "again.jsonl").write_text(out, encoding="utf-8")
-    again: list[Run] = [*read_runs(tmp_path / "again.jsonl")]
-    assert [step.text for run in again for step in run.steps] == [
-        step.text for run in read_runs(tmp_path / "export.json") for step in run.steps
-    ]
-
-
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
@@ -144,17 +118,7 @@ def parallel_claude(folder: Path) -> Path:
     return file_of(folder, [{"uuid": "p", "chat_messages": [{"sender": "assistant", "content": said}]}])
 
 
-def parallel_atif(folder: Path) -> Path:
-    calls = [
-        {"tool_call_id": id, "function_name": "look", "arguments": {"place": p}}
-        for id, p in (("a", "east"), ("b", "west"))
-    ]
-    results = [{"source_call_id": "b", "content": "west-7"}, {"source_call_id": "a", "content": "east-3"}]
-    step = {"source": "agent", "message": "", "tool_calls": calls, "observation": {"results": results}}
-    return file_of(folder, {"schema_version": "ATIF-v1.6", "steps": [step]})
-
-
-@pytest.mark.parametrize("write", [parallel_chatgpt, parallel_claude, parallel_atif])
+@pytest.mark.parametrize("write", [parallel_chatgpt, parallel_claude])
 def test_results_stand_under_their_own_calls_in_whatever_order(write: Callable[[Path], Path], tmp_path: Path) -> None:
     (run,) = read_runs(write(tmp_path))
     actions = [step for step in run.steps if isinstance(step, ActionStep)]
@@ -224,7 +188,7 @@ def test_notes_are_passages_of_their_file_under_their_headings(tmp_path: Path) -
 
 
 def test_the_export_of_a_memory_is_for_import(tinymem: Any, tmp_path: Path) -> None:
-    tinymem("ingest", str(file_of(tmp_path, ATIF)), "--path", str(tmp_path / "one"))
+    tinymem("ingest", str(file_of(tmp_path, GEMINI)), "--path", str(tmp_path / "one"))
     (tmp_path / "own.jsonl").write_text(tinymem("export", "--path", str(tmp_path / "one")).out, encoding="utf-8")
     with pytest.raises(InputError, match=r"tinymem import own\.jsonl"):
         list(read_runs(tmp_path / "own.jsonl"))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chat_exports import ATIF, CHATGPT, CLAUDE, CURSOR, DAYS, GEMINI, WHEN, cursor_of, file_of
+from chat_exports import CHATGPT, CLAUDE, CURSOR, DAYS, GEMINI, WHEN, cursor_of, file_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -45,7 +45,7 @@ def damaged(draw: st.DrawFn, export: Any) -> Any:
 
 EDITED = {"type": "message", "subtype": "message_changed", "ts": f"{WHEN}.1", "message": DAYS["2026-01-02.json"][0]}
 EXPORTS: dict[str, Any] = {
-    "chatgpt": CHATGPT, "claude": CLAUDE, "gemini": GEMINI, "atif": ATIF, "cursor": CURSOR,
+    "chatgpt": CHATGPT, "claude": CLAUDE, "gemini": GEMINI, "cursor": CURSOR,
     "slack": [*DAYS["2026-01-01.json"], EDITED],
 }  # fmt: skip
 

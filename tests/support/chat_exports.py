@@ -55,23 +55,6 @@ GEMINI: dict[str, Any] = {
         {"id": "4", "timestamp": "2026-01-01T00:00:04.000Z", "type": "gemini", "content": "It is 8443."},
     ],
 }  # fmt: skip
-ATIF: dict[str, Any] = {
-    "schema_version": "ATIF-v1.6", "session_id": "s-4", "agent": {"name": "terminus", "version": "1"},
-    "steps": [
-        {"step_id": 1, "timestamp": "2026-01-01T00:00:01Z", "source": "user",
-         "message": [{"type": "text", "text": "Which port is open?"}]},
-        {"step_id": 2, "timestamp": "2026-01-01T00:00:02Z", "source": "agent", "message": "Looking.",
-         "reasoning_content": "Hm.",
-         "tool_calls": [{"tool_call_id": "t1", "function_name": "scan", "arguments": {"host": "h"}}],
-         "observation": {"results": [{"source_call_id": "t1", "content": "port 8443 is open"}]},
-         "metrics": {"prompt_tokens": 9}},
-        {"step_id": 3, "source": "agent", "message": "It is 8443."},
-    ],
-    "subagent_trajectories": [
-        {"schema_version": "ATIF-v1.6", "session_id": "sub", "agent": {"name": "a", "version": "1"},
-         "steps": [{"step_id": 1, "source": "user", "message": "Count."}]},
-    ],
-}  # fmt: skip
 USERS = [{"id": "U1", "name": "ann", "profile": {"display_name": "Ann"}}, {"id": "U2", "real_name": "Bob Lee"}]
 DAYS = {
     "2026-01-02.json": [{"type": "message", "user": "U2", "text": "8443, <@U1>.", "ts": f"{WHEN + 86_400}.000200"}],

@@ -74,7 +74,7 @@ def ingest(
     """Add recorded runs to a memory; of a file that grew, only what is new.
 
     Files hold OpenAI messages (a JSON list, JSON lines, or a list a line), sessions of Claude Code, Codex or Gemini
-    CLI, dumps of LangChain or smolagents, tau-bench results, mini-swe-agent or ATIF trajectories, gzip'd or not.
+    CLI, tau-bench results, mini-swe-agent trajectories, gzip'd or not.
     Exports are read as they come: ChatGPT and Claude.ai (the zip, or conversations.json), Slack (the zip, or its
     folder), Cursor (state.vscdb). Notes (.md, .txt) are read by sections. Of another folder,
     all files of JSON in it and below are read. A damaged line is left

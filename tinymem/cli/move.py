@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from enum import Enum
 from pathlib import Path
-from typing import Annotated, TextIO
+from typing import Annotated
 
 import typer
 
@@ -15,14 +14,7 @@ from tinymem.cli.shared import Target, confirm, on_memory, print_json, say
 from tinymem.errors import InputError
 from tinymem.steps.terminal import pluralize
 
-__all__ = ["Format", "export", "import_file", "migrate", "schema", "scrub"]
-
-
-class Format(str, Enum):
-    """The format of an export."""
-
-    tinymem = "tinymem"
-    atif = "atif"
+__all__ = ["export", "import_file", "migrate", "schema", "scrub"]
 
 
 @on_memory(without="embedder as_json")
@@ -32,14 +24,11 @@ def export(
         "-"
     ),
     force: Annotated[bool, typer.Option("--force", "-f", help="Overwrite a file without asking.")] = False,
-    format: Annotated[Format, typer.Option(help="The memory, for `import`; or its sessions as ATIF trajectories.")] = (
-        Format.tinymem
-    ),
 ) -> None:
     """Write a memory as lines of JSON.
 
     The file has everything that was added: steps, what the window shows of them, milestones, episodes and the
-    scratchpad. It has no key. With --format atif, each line is the trajectory of a session.
+    scratchpad. It has no key.
 
     Example: tinymem export memory.jsonl
     """
@@ -51,22 +40,9 @@ def export(
     if to is file and file.is_file() and not force and not confirm(f"{file} is there already. Overwrite it?"):
         say("Nothing was exported; --force overwrites without asking.", err=True)
         raise typer.Exit(1)
-    if format is Format.atif:
-        _export_trajectories(target, to)
-        return
     with show_progress(sys.stderr, "exporting", "steps") as progress:
         done = export_memory(target.place, to, namespace=target.namespace, progress=progress)
     say(f"Exported {pluralize(done.steps, 'step')} and {pluralize(done.episodes, 'episode')}.", err=True)
-
-
-def _export_trajectories(target: Target, to: Path | TextIO) -> None:
-    from tinymem.runs.exports.atif import export_trajectories
-    from tinymem.steps.progress import show_progress
-    from tinymem.upkeep.exporting import open_export
-
-    with open_export(to) as stream, show_progress(sys.stderr, "exporting", "steps") as progress:
-        count = export_trajectories(target.place, stream, namespace=target.namespace, progress=progress)
-    say(f"Exported {count:,} {'trajectory' if count == 1 else 'trajectories'}.", err=True)
 
 
 @on_memory()

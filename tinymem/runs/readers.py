@@ -7,8 +7,7 @@ The shape of a file is recognised by its content; each may be gzip'd:
 - tau-bench results: a JSON list of `{"task_id": ..., "traj": [messages], ...}`;
 - mini-swe-agent trajectories: `{"messages": [...], "info": ..., "trajectory_format": ...}`;
 - session files of coding agents: see `tinymem.runs.transcripts`;
-- dumps of LangChain and smolagents: see `tinymem.runs.exports.dumps`;
-- exports of ChatGPT, Claude.ai, Gemini CLI and Slack, and ATIF trajectories: see `tinymem.runs.exports`;
+- exports of ChatGPT, Claude.ai, Gemini CLI and Slack: see `tinymem.runs.exports`;
 - documents (.md, .txt): see `tinymem.runs.exports.documents`;
 - zip archives and folders of these, and Cursor's database: see `tinymem.runs.exports.folders`.
 """
@@ -28,7 +27,6 @@ from tinymem.messages.conversion import message_places, steps_from_messages
 from tinymem.messages.formats import chat_messages
 from tinymem.runs.exports import ExportedChat, conversations_of, is_gemini_log, read_gemini_log
 from tinymem.runs.exports.documents import is_document, read_document
-from tinymem.runs.exports.dumps import chat_of
 from tinymem.runs.exports.folders import conversations_in, is_export
 from tinymem.runs.transcripts import APART, DAMAGED, Said, Thread, Transcript, is_event
 from tinymem.runs.values import time_of, value_in
@@ -269,12 +267,10 @@ def runs_of(path: Path, values: Numbered, transcript: Transcript) -> Iterator[Ru
 
 def _runs_of_value(value: Any, path: Path, place: str, count: int) -> Iterator[Run]:
     """Read the runs of one value; `count` runs come before it in the file."""
-    name, exported, dump = f"{path.name}#{count + 1}", conversations_of(value, path.stem), chat_of(value)
+    name, exported = f"{path.name}#{count + 1}", conversations_of(value, path.stem)
     is_list = isinstance(value, list) and bool(value)
     if exported is not None:
         yield from (_of_export(conversation, place) for conversation in exported)
-    elif dump is not None:
-        yield _run(_listed(dump[0], place), name, dump[1], path)
     elif isinstance(value, Mapping):
         yield _run(_messages_of(value, place), name, file=path)
     elif is_list and _is_message(value[0]):

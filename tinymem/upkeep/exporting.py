@@ -20,7 +20,7 @@ from tinymem.steps.serialization import load_step
 from tinymem.stores.files import open_private
 from tinymem.upkeep.export_format import FORMAT, Header, step_line, to_line
 
-__all__ = ["Exported", "export_journal", "export_memory", "lines_of", "open_export"]
+__all__ = ["Exported", "export_journal", "export_memory", "lines_of"]
 
 AT_ONCE = 64  # steps that are read at once
 
@@ -80,7 +80,7 @@ def export_memory(
 def export_journal(journal: Journal, file: str | Path | TextIO, progress: Progress | None = None) -> Exported:
     """Write the present contents of a journal; see `export_memory`."""
     advance = check_callable("progress", progress) or no_progress
-    with journal.reading() as reader, open_export(file) as stream:
+    with journal.reading() as reader, _opened(file) as stream:
         counts = reader.counts()["steps"], len(reader.summaries.all())
         for done, line in enumerate(lines_of(reader, counts)):
             stream.write(line)
@@ -91,7 +91,7 @@ def export_journal(journal: Journal, file: str | Path | TextIO, progress: Progre
 
 
 @contextmanager
-def open_export(file: str | Path | TextIO) -> Iterator[TextIO]:
+def _opened(file: str | Path | TextIO) -> Iterator[TextIO]:
     """Open the stream to write to; errors of a file become StorageError, those of a given stream stay as they are."""
     if not isinstance(file, (str, PathLike)):
         if not callable(getattr(file, "write", None)):

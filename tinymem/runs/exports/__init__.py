@@ -3,7 +3,6 @@
 - ChatGPT: `conversations.json`, in which a conversation is a tree; what was shown last is read;
 - Claude.ai: `conversations.json`, with projects and memories beside it;
 - Gemini CLI: a session file below `~/.gemini/tmp`, JSON or, of newer versions, a log of JSON lines;
-- ATIF, the Agent Trajectory Interchange Format: see `tinymem.runs.exports.trajectories`;
 - Slack: the messages of one channel, as in a day's file.
 
 Formats as of November 2026. What has no text, and branches that were left, are counted and left out. A conversation
@@ -20,7 +19,6 @@ from tinymem.runs.exports.chats import Chat, Entry, ExportedChat
 from tinymem.runs.exports.claude import read_claude
 from tinymem.runs.exports.gemini import is_gemini_log, read_gemini, read_gemini_log
 from tinymem.runs.exports.slack import Names, is_slack, read_channel
-from tinymem.runs.exports.trajectories import is_trajectory, read_trajectory
 from tinymem.runs.values import value_in
 
 __all__ = ["ExportedChat", "conversations_of", "is_gemini_log", "read_gemini_log"]
@@ -34,9 +32,7 @@ def conversations_of(value: Any, name: str) -> Iterator[ExportedChat] | None:
     """Return the conversations of an export, or None for what is none of them; `name` is that of the file."""
     if isinstance(value, Mapping):
         read = _reader(value)
-        if read is not None:
-            return _read_each([value], read)
-        return read_trajectory(value) if is_trajectory(value) else None
+        return None if read is None else _read_each([value], read)
     if not isinstance(value, list) or not value or not isinstance(value[0], Mapping) or "role" in value[0]:
         return None
     if any(map(is_slack, value)):

@@ -59,14 +59,14 @@ class Chat:
         if text.strip():
             self._add(when, role=role, content=text, **more)
 
-    def call(self, id: str, name: str, given: Any, when: Any, said: str = "", **more: Any) -> str:
+    def call(self, id: str, name: str, given: Any, when: Any, said: str = "") -> str:
         """Add a call of the assistant, and what it said with it; return the id, another where that was used before."""
         id = id or "call"
         while id in self._results:
             id = f"{id}-{len(self._results)}"
         function = {"name": name[:LONGEST_NAME], "arguments": as_json(given)}
         call = {"id": id, "type": "function", "function": function}
-        self._add(when, role="assistant", content=said or None, tool_calls=[call], **more)
+        self._add(when, role="assistant", content=said or None, tool_calls=[call])
         self._results[id], self._names[id] = [], name
         return id
 
