@@ -13,6 +13,7 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -88,8 +89,20 @@ def table(record: dict[str, Any]) -> str:
 
 def draw(record: dict[str, Any]) -> None:
     """Draw bill against what was visible, as means over the sets."""
+    from matplotlib.figure import Figure
+
     every = [Figures(**{**one, "run": each["data"]}) for each in record["sets"] for one in each["figures"]]
-    Replay(tuple(every), prices_from("anthropic")).plot(PLOT)
+    points: dict[str, list[Figures]] = {}
+    for mean in Replay(tuple(every), prices_from("anthropic")).means():
+        points.setdefault(mean.policy, []).append(mean)
+    figure = Figure(figsize=(8, 5), layout="constrained")
+    axes = figure.subplots()
+    for (policy, means), form in zip(points.items(), cycle("ovs^Dp*X")):
+        axes.plot([mean.share for mean in means], [mean.visible or 0 for mean in means], f"{form}-", label=policy)
+    axes.set_xlabel("bill, of that of the whole history")
+    axes.set_ylabel("needed and visible")
+    axes.legend(fontsize="small")
+    figure.savefig(PLOT)
 
 
 def main(given: Sequence[str] | None = None) -> None:

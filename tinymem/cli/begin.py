@@ -192,17 +192,16 @@ def replay(
     files: Annotated[list[Path], typer.Argument(metavar="FILE", callback=check_readable, help="The runs to replay.")],
     budgets: Annotated[
         list[int] | None,
-        typer.Option("--budget", min=1, help="Tokens of a prompt, once or more. Default: 1/8 and 1/4 of each run."),
+        typer.Option("--budget", min=1, help="Tokens of a prompt, once or more. Default: 1/4 of each run."),
     ] = None,
     policies: Annotated[
-        list[str] | None, typer.Option("--policy", metavar="NAME", help="A policy, once or more. Default: all.")
+        list[str] | None, typer.Option("--policy", metavar="NAME", help="A policy, once or more. Default: all but fit.")
     ] = None,
     prices: Annotated[
         str,
-        typer.Option(help='The provider, such as openai, or ratios "1:0.1:1.25": fresh, cached, written tokens.'),
+        typer.Option(help='anthropic, openai, or ratios "1:0.1:1.25": fresh, cached, written tokens.'),
     ] = "anthropic",
     embedder: Annotated[str, typer.Option(help="The embedder of the policies that have one.")] = "static",
-    plot: Annotated[Path | None, typer.Option(help="Draw bill against what was visible into this SVG or PNG.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Say what each way to prune would have cost on recorded runs, and whether what the agent needed was in sight.
@@ -223,11 +222,8 @@ def replay(
             policies=policies or (),
             prices=prices,
             embedder=embedder,
-            workers=os.cpu_count() or 1,
             progress=progress,
         )
-    if plot is not None:
-        found.plot(plot)
     if as_json:
         print_json(found.to_dict())
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -29,15 +30,15 @@ class Prices:
     block: int = 1
     minimum: int = 1_024
 
+    def __post_init__(self) -> None:
+        if not (0 <= self.cached < inf and 0 < self.written < inf and self.block > 0):
+            raise InputError("only a cached token may cost nothing, and a block has at least 1 token")
 
-# As of November 2026; the usual model of each provider. Prices of output are the same whatever is sent.
+
+# As of November 2026. Prices of output are the same whatever is sent.
 PRICES: Mapping[str, Prices] = MappingProxyType({
     "anthropic": Prices(),  # writes that live five minutes
-    "openai": Prices(0.1, 1, 128),  # since GPT-5
-    "gpt-4.1": Prices(0.25, 1, 128),
-    "gpt-4o": Prices(0.5, 1, 128),
-    "gemini": Prices(0.1, 1, 1, 2_048),  # implicit caching
-    "deepseek": Prices(0.02, 1, 64, 64),
+    "openai": Prices(0.1, 1, 128),
 })  # fmt: skip
 
 
@@ -97,13 +98,13 @@ def _common_length(text: str, other: str) -> int:
 
 
 def prices_from(prices: Prices | str) -> Prices:
-    """Return prices, or those of the name: `"anthropic"`, `"openai"` ..., or ratios as in `"1:0.1:1.25"`.
+    """Return prices, or those of the name: `"anthropic"` or `"openai"`, or ratios as in `"1:0.1:1.25"`.
 
     >>> prices_from("1:.5:1").cached
     0.5
 
     Raises:
-        InputError: There is no such name, and it is no three numbers.
+        InputError: There is no such name, and it is no three numbers, or a fresh or written token costs nothing.
     """
     if isinstance(prices, Prices):
         return prices
@@ -111,10 +112,9 @@ def prices_from(prices: Prices | str) -> Prices:
         return PRICES[prices]
     try:
         fresh, cached, written = map(float, prices.split(":"))
-        if min(cached, written) >= 0 < fresh:
-            return Prices(cached / fresh, written / fresh)
-    except (ValueError, AttributeError):
-        pass
-    names = ", ".join(PRICES)
-    raise InputError(f'prices must be {names}, or ratios as in "1:0.1:1.25" (fresh, cached, written), '
-                     f"not {safe_repr(prices)}")  # fmt: skip
+        return Prices(cached / fresh, written / fresh)
+    except (ValueError, AttributeError, ZeroDivisionError):
+        raise InputError(
+            f'prices must be {" or ".join(PRICES)}, or ratios as in "1:0.1:1.25" (fresh, cached, written; only a '
+            f"cached token may cost nothing), not {safe_repr(prices)}"
+        ) from None

@@ -22,7 +22,9 @@ from tinymem.window.strategies import keep_last_n_steps, no_pruning, prune_old_o
 from tinymem.window.strategy import Pruner
 from tinymem.window.summarize import summarize_strategy
 
-__all__ = ["COMPACTED", "MAKERS", "WHOLE", "AsCompacted", "Policy", "Setting", "messages_of", "of_strategy"]
+__all__ = [
+    "COMPACTED", "MAKERS", "USUAL", "WHOLE", "AsCompacted", "Policy", "Setting", "messages_of", "of_strategy",
+]  # fmt: skip
 
 WHOLE = "whole history"
 COMPACTED = "as it was compacted"  # only of a run that was
@@ -125,10 +127,11 @@ class OfMemory:
             store="exact",
             cache=min(setting.cache, 1),
         )
+        self._memory.receipts.is_on = False  # nobody asks what was used
 
     def add(self, steps: Sequence[Step]) -> None:
         """Take what was said."""
-        self._now = steps[-1].timestamp
+        self._now, self._session = steps[-1].timestamp, steps[-1].session
         if self._fits:
             self._history += messages_of(steps)
         else:
@@ -136,11 +139,11 @@ class OfMemory:
 
     def prompt(self) -> list[Piece]:
         """Make the next prompt."""
-        options: Any = {"session": "run", "now": self._now, "style": "tools"}
+        options: Any = {"now": self._now, "style": "tools"}
         if self._fits:
-            context = self._memory.fit(self._history, sessions=self._sessions, **options)
+            context = self._memory.fit(self._history, session="run", sessions=self._sessions, **options)
         else:
-            context = self._memory.context(**options)
+            context = self._memory.context(session=self._session, **options)
         return pieces_of(context.messages, self._counter)
 
     def close(self) -> None:
@@ -177,13 +180,12 @@ MAKERS: Mapping[str, Callable[[Setting], Policy]] = MappingProxyType({
     WHOLE: of_strategy(no_pruning()),
     COMPACTED: AsCompacted,
     "keep_last_n_steps": lambda s: OfWindow(keep_last_n_steps(s.steps), s.counter),
-    "prune_old_observations": lambda s: OfWindow(prune_old_observations(s.steps), s.counter),
-    "prune_old_observations, in jumps": lambda s: OfWindow(prune_old_observations(s.steps, batch=JUMP), s.counter),
+    "prune_old_observations": lambda s: OfWindow(prune_old_observations(s.steps, batch=JUMP), s.counter),
     "token_budget": _within(token_budget),
-    "token_budget, at every call": lambda s: _within(token_budget, low_water=s.budget)(s),
     "summarize_strategy": _within(summarize_strategy),
     "semantic_pruning": lambda s: _within(semantic_pruning, embedder=s.embedder)(s),
     "context": lambda s: OfMemory(s, fits=False),
     "fit": lambda s: OfMemory(s, fits=True),
     "fit without recall": lambda s: OfMemory(s, fits=True, sessions=NOBODY),
 })  # fmt: skip
+USUAL = [name for name in MAKERS if not name.startswith("fit")]

@@ -11,18 +11,15 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
-from functools import partial
-from itertools import chain, cycle
-from multiprocessing import get_context
+from itertools import chain
 from operator import attrgetter
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from tinymem.errors import BudgetError, InputError, MissingExtraError, undo_on_failure
+from tinymem.errors import BudgetError, InputError
 from tinymem.messages.tokens import PER_REPLY, count_message, counter_from
 from tinymem.protocols import TokenCounter
 from tinymem.runs.readers import Run, read_runs
@@ -31,6 +28,7 @@ from tinymem.runs.replays.needles import Needles
 from tinymem.runs.replays.policies import (
     COMPACTED,
     MAKERS,
+    USUAL,
     WHOLE,
     AsCompacted,
     Policy,
@@ -38,7 +36,7 @@ from tinymem.runs.replays.policies import (
     messages_of,
     of_strategy,
 )
-from tinymem.steps.checks import check_choice, check_number, check_token_budget
+from tinymem.steps.checks import check_choice, check_token_budget
 from tinymem.steps.progress import Progress, no_progress
 from tinymem.steps.step import Message, Step
 from tinymem.window.strategy import Pruner, check_strategy
@@ -48,9 +46,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Figures", "Replay", "Turn", "replay", "turns_of"]
 
-SHARES = {"1/8 of the run": 8, "1/4 of the run": 4}  # budgets, unless they are given
+QUARTER = "1/4 of the run"  # the budget, unless some are given
 LEAST = 4_000  # tokens of such a budget
-MANY = 1_000  # prompts, from which on processes are worth their start
+GIVEN = "as given"  # the budget of a strategy of the caller, which may have the name of a policy
 
 Files: TypeAlias = str | Path | Run | Iterable[str | Path | Run]
 
@@ -62,7 +60,8 @@ class Figures:
     Attributes:
         run: The name of the run; "" for means.
         policy: The name of the policy.
-        budget: The tokens that it may send, as a share of the run or a number; "" for the whole history.
+        budget: The tokens that it may send, as a share of the run or a number; "" for the whole history, "as given" for
+            a strategy of your own.
         calls: The calls of the model.
         tokens: Tokens sent in all calls.
         cached: Those of them that the prefix cache served.
@@ -102,7 +101,10 @@ class Replay:
 
     def means(self) -> list[Figures]:
         """Return means over runs, each run with the same weight, for every policy and budget."""
-        return [_mean(same) for same in _grouped(self.figures, attrgetter("policy", "budget")).values()]
+        groups: defaultdict[tuple[str, str], list[Figures]] = defaultdict(list)
+        for figures in self.figures:
+            groups[figures.policy, figures.budget].append(figures)
+        return [*map(_mean, groups.values())]
 
     def to_dict(self) -> dict[str, Any]:
         """Return all figures as JSON values."""
@@ -121,34 +123,6 @@ class Replay:
             sizes = f"{mean.calls:,.0f}", f"{mean.tokens:,.0f}", cached, f"{mean.bill:,.0f}", f"{mean.share:.2f}"
             table.add_row(mean.policy, mean.budget, *sizes, visible, f"{mean.ms:.1f}")
         return table
-
-    def plot(self, path: str | Path) -> None:
-        """Draw bill against what was visible, a point for each policy and budget, into an SVG or PNG file.
-
-        Raises:
-            MissingExtraError: matplotlib is not installed.
-        """
-        try:
-            from matplotlib.figure import Figure
-        except ImportError as error:
-            raise MissingExtraError("the plot", "plots") from error
-        figure = Figure(figsize=(8, 5), layout="constrained")
-        axes = figure.subplots()
-        points = _grouped(self.means(), attrgetter("policy"))
-        for (policy, means), form in zip(points.items(), cycle("ovs^Dp*X")):
-            visible = [mean.visible or 0 for mean in means]
-            axes.plot([mean.share for mean in means], visible, f"{form}-", label=policy)
-        axes.set_xlabel("bill, of that of the whole history")
-        axes.set_ylabel("needed and visible")
-        axes.legend(fontsize="small")
-        figure.savefig(path)
-
-
-def _grouped(figures: Iterable[Figures], key: Callable[[Figures], Any]) -> dict[Any, list[Figures]]:
-    groups: defaultdict[Any, list[Figures]] = defaultdict(list)
-    for each in figures:
-        groups[key(each)].append(each)
-    return groups
 
 
 class Turn(NamedTuple):
@@ -171,21 +145,18 @@ def replay(
     prices: Prices | str = "anthropic",
     embedder: str = "static",
     counter: TokenCounter | str | None = None,
-    workers: int = 1,
     progress: Progress = no_progress,
 ) -> Replay:
     """Replay recorded runs under each policy: what would have been sent, what that costs, and what stays in sight.
 
     Args:
         files: A file that `tinymem ingest` reads, a Run, or several of either.
-        budgets: Tokens that a policy may send; an eighth and a quarter of each run unless given.
-        policies: Names of policies; all unless given.
+        budgets: Tokens that a policy may send; a quarter of each run unless given.
+        policies: Names of policies; unless given, all but `fit`, which takes as long as `context`.
         strategies: Strategies of your own, by name; they are replayed as they are, beside the policies.
         prices: A provider's name, ratios as in `"1:0.1:1.25"` (fresh, cached, written), or Prices.
         embedder: The embedder of policies that have one.
         counter: A TokenCounter, or the name of an encoding or of a model.
-        workers: Processes that share the work where it is long. With more than one, strategies and the counter must be
-            of a kind that pickle can take, and a script needs its `if __name__ == "__main__"`.
         progress: Hears of how many calls were replayed, and of how many there are.
 
     Returns:
@@ -204,7 +175,6 @@ def replay(
         check_choice("policies", policy, *MAKERS)
     for name, strategy in (strategies or {}).items():
         check_strategy(name, strategy)
-    check_number("workers", workers, least=1)
     price, count = prices_from(prices), counter_from(counter)
     recorded = [_recorded(run, count, embedder, price.cached) for run in _runs(files)]
     jobs: list[_Job] = []
@@ -213,20 +183,23 @@ def replay(
             jobs += _jobs(run, budgets, policies, strategies or {})
     if not jobs:
         raise InputError("there is no call of a model in what was given: replay needs what an assistant answered")
-    found = _carry_out(jobs, price, workers, progress)
     figures: list[Figures] = []
-    bill = 1.0
-    for job, result in zip(jobs, found, strict=True):
-        if not isinstance(result, str):
-            bill = result.bill if job.policy == WHOLE else bill
-            figures.append(replace(result, share=result.bill / bill))
-    return Replay(tuple(figures), price, _unfit(jobs, found))
+    unfit: list[str] = []
+    bill, done, total = 1.0, 0, sum(len(job.run.turns) for job in jobs)
 
+    def tell(calls: int) -> None:
+        progress(done + calls, total)
 
-def _unfit(jobs: Sequence[_Job], found: Sequence[Figures | str]) -> tuple[str, ...]:
-    """Return the reasons why jobs were not carried out."""
-    pairs = zip(jobs, found, strict=True)
-    return tuple(f"{job.run.name}: {job.policy}, {job.label}: {why}" for job, why in pairs if isinstance(why, str))
+    for job in jobs:
+        try:
+            found = job.replay(price, tell)
+            if job.policy == WHOLE and job.strategy is None:
+                bill = found.bill
+            figures.append(replace(found, share=found.bill / bill))
+        except BudgetError as error:
+            unfit.append(f"{job.run.name}: {job.policy}, {job.label}: {error}")
+        done += len(job.run.turns)
+    return Replay(tuple(figures), price, tuple(unfit))
 
 
 class _RecordedPrompt(NamedTuple):
@@ -260,15 +233,11 @@ class _Job(NamedTuple):
     setting: Setting
     strategy: Pruner | None = None
 
-    def replay(self, prices: Prices, tell: Callable[[int], object] = lambda calls: None) -> Figures | str:
-        """Replay the run; return a text where the budget is too small."""
-        setting = self.setting
-        try:
-            policy = of_strategy(self.strategy)(setting) if self.strategy else MAKERS[self.policy](setting)
-            with closing(policy):
-                found = _replayed(policy, self.run, PrefixCache(prices, setting.counter), tell)
-        except BudgetError as error:
-            return str(error)
+    def replay(self, prices: Prices, tell: Callable[[int], object]) -> Figures:
+        """Replay the run. Raises BudgetError where the budget is too small."""
+        policy = of_strategy(self.strategy)(self.setting) if self.strategy else MAKERS[self.policy](self.setting)
+        with closing(policy):
+            found = _replayed(policy, self.run, PrefixCache(prices, self.setting.counter), tell)
         return replace(found, policy=self.policy, budget=self.label)
 
 
@@ -276,38 +245,15 @@ def _jobs(
     run: _RecordedPrompt, budgets: Sequence[int], policies: Sequence[str], strategies: Mapping[str, Pruner]
 ) -> list[_Job]:
     """Return what to replay of a run; the whole history comes first, since bills are shares of its bill."""
-    labelled = {f"{budget:,}": budget for budget in budgets}
-    labelled = labelled or {label: max(LEAST, run.whole.budget // part) for label, part in SHARES.items()}
+    labelled = {f"{budget:,}": budget for budget in budgets} or {QUARTER: max(LEAST, run.whole.budget // 4)}
     jobs = [_Job(run, WHOLE, "", run.whole)]
-    wanted = {*(policies or MAKERS)} - {WHOLE}
+    wanted = {*(policies or USUAL)} - {WHOLE}
     for name in filter(wanted.__contains__, MAKERS):
         if name != COMPACTED:
             jobs += [_Job(run, name, label, replace(run.whole, budget=budget)) for label, budget in labelled.items()]
         elif any(turn.summary for turn in run.turns):
             jobs.append(_Job(run, name, "", run.whole))
-    return jobs + [_Job(run, name, "", run.whole, strategy) for name, strategy in strategies.items()]
-
-
-def _carry_out(jobs: Sequence[_Job], prices: Prices, workers: int, progress: Progress) -> list[Figures | str]:
-    """Return what each job gives, in order; many of them are shared by `workers` processes."""
-    total, done = sum(len(job.run.turns) for job in jobs), 0
-
-    def tell(calls: int) -> None:
-        progress(done + calls, total)
-
-    if workers == 1 or total < MANY:
-        found = []
-        for job in jobs:
-            found.append(job.replay(prices, tell))
-            done += len(job.run.turns)
-        return found
-    with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
-        waiting = {pool.submit(job.replay, prices): job for job in jobs}
-        with undo_on_failure(partial(pool.shutdown, cancel_futures=True)):
-            for future in as_completed(waiting):
-                done += len(waiting[future].run.turns)
-                progress(done, total)
-        return [future.result() for future in waiting]
+    return jobs + [_Job(run, name, GIVEN, run.whole, strategy) for name, strategy in strategies.items()]
 
 
 def turns_of(run: Run) -> list[Turn]:
