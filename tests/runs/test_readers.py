@@ -217,7 +217,6 @@ def test_objects_that_were_written_onto_one_line_are_read_as_far_as_they_are_who
         {"role": "user", "content": 7},
         {"role": "assistant", "tool_calls": "no"},
         {"role": "assistant", "tool_calls": [{"id": "x"}]},
-        {"role": "user", "content": "x", "timestamp": "yesterday"},
         {"text": "?"},
     ],
 )
@@ -227,6 +226,37 @@ def test_a_malformed_message_costs_that_message(write: Write, bad: dict[str, Any
     (run,) = read_runs(write(*lines) if shape == "lines" else write(lines))
     assert messages(run.steps) == [*RUN, AFTER]
     assert run.damaged == ["line 6" if shape == "lines" else "message 5"]
+
+
+@pytest.mark.parametrize(
+    ("clock", "time"),
+    [
+        *((clock, "2026-03-01T12:00:00+00:00") for clock in (
+            1772366400, 1772366400000, 1772366400000000, 1772366400000000000, "1772366400", "1772366400000.0",
+            "20260301120000", "2026-03-01T12:00:00.0000001Z", "2026-03-01 12:00:00 UTC", "2026-03-01T14:00:00+02:00",
+        )),
+        ("20260301", "2026-03-01T00:00:00+00:00"),
+        (20260301, "2026-03-01T00:00:00+00:00"),
+        *((clock, None) for clock in ("yesterday", "2026", 2026, 12.5, -1, True, {}, [], "20261399", 1e300, 10**400)),
+    ],
+)  # fmt: skip
+def test_a_time_is_read_by_its_size_or_costs_itself_and_no_text(write: Write, clock: Any, time: str | None) -> None:
+    (run,) = read_runs(write([{**AFTER, "timestamp": clock}, {**AFTER, "timestamp": 1e9}]))
+    assert [step.text for step in run.steps] == ["after", "after"] and run.damaged == []
+    (step, _) = run.steps
+    assert ("undated" in step.metadata, step.timestamp.isoformat()) == (
+        time is None,
+        time or "2001-09-09T01:46:40+00:00",
+    )
+
+
+@pytest.mark.parametrize("beside", [{"task": "Fix it."}, {"output": "Done.", "id": 7}, {"task_id": 1, "plan": "x"}])
+def test_what_stands_beside_messages_does_not_hide_them(write: Write, beside: dict[str, Any]) -> None:
+    runs = [
+        *read_runs(write(json.dumps([{**beside, "messages": RUN}, beside, {**beside, "messages": [AFTER]}], indent=1)))
+    ]
+    assert [messages(run.steps) for run in runs] == [RUN, [AFTER]]
+    assert [place for run in runs for place in run.damaged] == ["entry 1"]
 
 
 def test_a_result_whose_call_is_not_there_is_kept_and_counted(write: Write) -> None:

@@ -16,12 +16,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from tinymem.errors import InputError, describe_type
+from tinymem.errors import InputError
 from tinymem.memory.context.fitting import as_message
 from tinymem.messages.conversion import message_places, steps_from_messages
 from tinymem.messages.formats import chat_messages
@@ -48,7 +49,6 @@ __all__ = ["MALFORMED", "Compaction", "Run", "read_runs", "runs_of"]
 
 MALFORMED = "malformed message"
 BEFORE = b"\xef\xbb\xbf \t"  # a byte order mark, and blanks
-JSON = (b"{", b"[{", b"[[", b"[\n", b"[\r")  # beginnings of a document that is none
 SHAPES = "a list of chat messages, {'messages': [...]}, {'traj': [...]} or a message"
 
 
@@ -128,29 +128,38 @@ def read_runs(path: str | Path, raw: BinaryIO | None = None) -> Iterator[Run]:
 
 
 def _runs_in(path: Path, lines: Iterator[RawLine]) -> Iterator[Run]:
+    """Read the runs of a file; in one of text, JSON is looked for where it begins like that."""
+    begin = next(((number, line) for number, line in lines if line is None or line.strip()), None)
+    if begin is None:
+        raise InputError(f"{path} is empty")
+    lines = chain([begin], lines)
+    if is_document(path):
+        kept = [*lines] if (begin[1] or b"").lstrip(BEFORE).startswith((b"{", b"[")) else []
+        runs: list[Run] = []
+        if kept:
+            with suppress(InputError):
+                runs = [*_runs_of_json(path, iter(kept))]
+        yield from runs or [_of_export(read_document(kept or lines, path), str(path))]
+    else:
+        yield from _runs_of_json(path, lines)
+
+
+def _runs_of_json(path: Path, lines: Iterator[RawLine]) -> Iterator[Run]:
     """Read the runs of a file by its shape, which its first whole line tells."""
     head: list[RawLine] = []
     is_whole = False
-    for number, line in lines:
-        if line is None or line.strip():
-            head.append((number, line))
-            is_whole = json_values(line)[1]
-            if is_whole:
-                break
-    if not head:
-        raise InputError(f"{path} is empty")
-    if is_document(path) and not (head[0][1] or b"").lstrip(BEFORE).startswith(JSON):
-        yield _of_export(read_document(chain(head, lines), path), str(path))
-        return
+    while not is_whole and (line := next(lines, None)) is not None:
+        head.append(line)
+        is_whole = json_values(line[1])[1]
+    damaged: list[str] = []
     if len(head) > 1 or not is_whole:
         head += lines
-        if not is_of_lines(head):
-            yield from _runs_of_document(path, head)
-            return
-    damaged: list[str] = []
-    values = read_values(chain(head, lines), damaged)
+    if (len(head) > 1 or not is_whole) and not is_of_lines(head):
+        runs = _runs_of_value(_document(path, head), path, str(path), 0, damaged)
+    else:
+        runs = _runs_of_lines(path, read_values(chain(head, lines), damaged), damaged)
     last: Run | None = None
-    for run in _runs_of_lines(path, values, damaged):
+    for run in runs:
         if last is not None:
             yield last
         last = run.with_damage(damaged)
@@ -159,15 +168,15 @@ def _runs_in(path: Path, lines: Iterator[RawLine]) -> Iterator[Run]:
         yield last.with_damage(damaged)
 
 
-def _runs_of_document(path: Path, lines: Sequence[RawLine]) -> Iterator[Run]:
-    """Read one JSON value that spans many lines."""
+def _document(path: Path, lines: Sequence[RawLine]) -> Any:
+    """Return the one JSON value that spans many lines."""
     blank = "\n" * (lines[0][0] - 1)
     try:
         text = joined(lines)
     except UnicodeDecodeError as error:
         what = "is not a text file" if any(b"\0" in (line or b"") for _, line in lines) else "is not UTF-8"
         raise InputError(f"{path}: {what} (byte {error.start} is {error.object[error.start]:#04x})") from error
-    yield from _runs_of_value(parse_json_line(blank + text, path, 1), path, str(path), 0)
+    return parse_json_line(blank + text, path, 1)
 
 
 def _runs_of_lines(path: Path, values: Iterator[tuple[int, Any]], damaged: list[str]) -> Iterator[Run]:
@@ -181,7 +190,7 @@ def _runs_of_lines(path: Path, values: Iterator[tuple[int, Any]], damaged: list[
             yield from read(path, chain([(number, value)], values), damaged)
             return
         try:
-            for run in _runs_of_value(value, path, f"{path}, line {number}", count):
+            for run in _runs_of_value(value, path, f"{path}, line {number}", count, damaged):
                 count += 1
                 yield run
             others += 1
@@ -265,25 +274,29 @@ def runs_of(path: Path, values: Numbered, transcript: Transcript) -> Iterator[Ru
         raise fault
 
 
-def _runs_of_value(value: Any, path: Path, place: str, count: int) -> Iterator[Run]:
+def _runs_of_value(value: Any, path: Path, place: str, count: int, damaged: list[str]) -> Iterator[Run]:
     """Read the runs of one value; `count` runs come before it in the file."""
-    name, exported = f"{path.name}#{count + 1}", conversations_of(value, path.stem)
-    is_list = isinstance(value, list) and bool(value)
+    exported = conversations_of(value, path.stem)
     if exported is not None:
         yield from (_of_export(conversation, place) for conversation in exported)
-    elif isinstance(value, Mapping):
-        yield _run(_messages_of(value, place), name, file=path)
-    elif is_list and _is_message(value[0]):
-        yield _run(_listed(value, place), name, file=path)
-    elif is_list and isinstance(value[0], Mapping):
-        for index, entry in enumerate(value):
-            if not isinstance(entry, Mapping):
-                raise InputError(f"{place}, entry {index}: should be {SHAPES}, not {type(entry).__name__}")
+    elif not isinstance(value, list) or not value or any(map(_is_message, value)):
+        yield _run(_messages_of(value, place), f"{path.name}#{count + 1}", file=path)
+    else:
+        yield from _runs_of_entries(value, path, place, count, damaged)
+
+
+def _runs_of_entries(entries: Sequence[Any], path: Path, place: str, count: int, damaged: list[str]) -> Iterator[Run]:
+    """Read a list with a run an entry; an entry without messages is damaged."""
+    faults: dict[int, InputError] = {}
+    for index, entry in enumerate(entries):
+        try:
             said = _messages_of(entry, f"{place}, entry {index}")
             yield _run(said, f"{path.name}#{count + index + 1}", file=path)
-    else:
-        what = "an empty list" if value == [] else type(value).__name__
-        raise InputError(f"{place}: should be {SHAPES}, not {what}")
+        except InputError as error:
+            faults[index] = error
+    if len(faults) == len(entries):
+        raise faults[0]
+    damaged += [f"entry {index}" for index in faults]
 
 
 def _of_export(conversation: ExportedChat, place: str) -> Run:
@@ -291,11 +304,14 @@ def _of_export(conversation: ExportedChat, place: str) -> Run:
     return _run(said, conversation.session, conversation.skipped)
 
 
-def _messages_of(value: Mapping[str, Any], place: str) -> Iterator[Said]:
+def _messages_of(value: Any, place: str) -> Iterator[Said]:
+    if isinstance(value, list) and value:
+        return _listed(value, place)
     for key in ("messages", "traj"):
-        if isinstance(value.get(key), list):
+        if isinstance(value_in(value, key), list):
             return _listed(value[key], place)
-    raise InputError(f"{place}: should be {SHAPES}, and has only {', '.join(map(repr, value)) or 'nothing'}"[:400])
+    what = f"has only {', '.join(map(repr, value))}" if isinstance(value, Mapping) and value else "is something else"
+    raise InputError(f"{place}: should be {SHAPES}, and {what}"[:400])
 
 
 def _listed(messages: Sequence[Any], place: str) -> Iterator[Said]:
@@ -313,13 +329,10 @@ def _said(value: Any, place: str) -> Said:
         keys = f"has only {', '.join(map(repr, value))[:200]}" if isinstance(value, Mapping) else None
         raise InputError(f"{place}: should be a message with a role, and {keys or f'is {type(value).__name__}'}")
     clock = value["timestamp"] if "timestamp" in value else value_in(value, "extra", "timestamp")
-    moment = time_of(clock)
-    if clock and moment is None:
-        raise InputError(f"{place}: the time of the message cannot be read: {describe_type(clock)}")
     message = {key: field for key, field in value.items() if key not in ("extra", "timestamp")}
     if message.get("role") == "exit":
         message["role"] = "user"
-    return Said(place, message, moment)
+    return Said(place, message, time_of(clock))
 
 
 def _run(

@@ -15,7 +15,6 @@ from tinymem.stores.foreign import open_table
 
 __all__ = ["read_cursor"]
 
-LATEST = 10**15  # milliseconds since 1970
 ROLES = {1: "user", 2: "assistant"}
 
 
@@ -45,7 +44,7 @@ def _bubbles(table: Mapping[str, Any], id: str, composer: Entry, stored: int) ->
 def _read_conversation(id: str, chat: Chat, bubbles: list[Entry], left: int) -> ExportedChat:
     chat.leave_out(BRANCH, left)
     for place, bubble in enumerate(bubbles):
-        text, when, details = text_in(bubble, "text"), _time(bubble), mapping_in(bubble, "toolFormerData")
+        text, when, details = text_in(bubble, "text"), bubble.get("createdAt"), mapping_in(bubble, "toolFormerData")
         if tool := text_in(details, "name"):
             given = details.get("rawArgs") or details.get("params") or "{}"
             call = chat.call(first_name(details.get("toolCallId"), f"{id}-{place}"), tool, given, when, text)
@@ -56,12 +55,6 @@ def _read_conversation(id: str, chat: Chat, bubbles: list[Entry], left: int) -> 
         else:
             chat.leave_out("thinking" if bubble.get("thinking") else "message without a text")
     return chat.done(f"cursor/{first_name(id)}")
-
-
-def _time(bubble: Entry) -> Any:
-    """Return when a message was made; older versions count milliseconds."""
-    made = bubble.get("createdAt")
-    return made / 1_000 if isinstance(made, (int, float)) and made < LATEST else made
 
 
 def _parsed(value: Any) -> Entry:

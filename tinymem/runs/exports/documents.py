@@ -1,10 +1,16 @@
-"""Notes and other documents of text: a message for each section or few paragraphs, said by the file."""
+"""Notes and other documents of text: a message for each section or few paragraphs, said by the file.
+
+A section has the time of a heading that begins with a date, or of a line that is only one; else that of the file's
+name, as daily notes have it. Text that names who speaks (`_**User**_`), as SpecStory writes it, is read as a
+conversation.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from tinymem.runs.exports.chats import LONGEST_NAME, Chat, ExportedChat
 from tinymem.upkeep.lines import RawLine
@@ -12,9 +18,29 @@ from tinymem.upkeep.lines import RawLine
 __all__ = ["is_document", "read_document"]
 
 SUFFIXES = (".md", ".markdown", ".txt")
-ENOUGH = 1_500  # characters after which the next paragraph begins a new message
+ENOUGH = 600  # characters after which the next paragraph begins a new message
+MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _HEADING = re.compile(r"(#{1,6})\s+(.+)")
+_UNDERLINE = re.compile(r"(={3,}|-{3,})\s*")
 _FENCE = re.compile(r"\s*(```|~~~)")
+_DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th|\.)?"
+_MONTH = rf"(?P<month>{'|'.join(MONTHS)})[a-z]*\.?"
+_DATES = [
+    re.compile(
+        rf"[\s#*_]*(?:[a-z]+day,?\s+)?{date}(?!\d)(?:[T_ ,]+(?P<clock>\d\d[:-]\d\d(?:[:-]\d\d)?)Z?\b)?[\s:*_]*", re.I
+    )
+    for date in (
+        r"(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)",
+        rf"{_DAY}\s+{_MONTH},?\s+(?P<year>\d{{4}})",
+        rf"{_MONTH}\s+{_DAY},?\s+(?P<year>\d{{4}})",
+    )
+]
+_SPEAKER = re.compile(r"_\*\*(User|Human|Agent|Assistant)\b(.*)\*\*_\s*")
+_TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?")
+_BLOCK = re.compile(r"<(tool-use|think|details)\b[^>]*>.*?</\1>", re.DOTALL)
+_TAG = re.compile(r"</?(?:tool-use|think|details|summary)\b[^>]*>")
+_TOOL = re.compile(r'data-tool-name="([^"]+)"|Tool use: \*\*(.+?)\*\*')
+_RULE = re.compile(r"(?:\A|\n)-{3,}\s*\Z")
 
 
 def is_document(path: Path) -> bool:
@@ -24,33 +50,111 @@ def is_document(path: Path) -> bool:
 
 def read_document(lines: Iterable[RawLine], path: Path) -> ExportedChat:
     """Read numbered lines; each message begins with the headings that it stands under."""
-    chat = Chat()
-    texts = ((number, (line or b"").decode("utf-8", "replace")) for number, line in lines)
-    for text in _sections(((number, text) for number, text in texts if text.strip()), path.suffix.lower() != ".txt"):
-        chat.say("user", text, None, name=path.name[:LONGEST_NAME])
-    return chat.done(f"{path.name[:LONGEST_NAME]}#1")
+    chat, name, begun = Chat(), path.name[:LONGEST_NAME], _date_in(path.stem)
+    texts = [(number, (line or b"").decode("utf-8", "replace").rstrip("\r\n")) for number, line in lines]
+    if any(_SPEAKER.fullmatch(text) for _, text in texts):
+        for turn in _turns([text for _, text in texts], begun):
+            _read_turn(turn, chat)
+    else:
+        for text, when in _sections((number, text) for number, text in texts if text.strip()):
+            chat.say("user", text, when or begun, name=name)
+    return chat.done(f"{name}#1")
 
 
-def _sections(lines: Iterable[tuple[int, str]], has_headings: bool) -> Iterator[str]:
-    headings: list[tuple[int, str]] = []
+# -- notes ------------------------------------------------------------------------------------------------------------
+
+Headings = list[tuple[int, str]]  # with their levels
+
+
+def _sections(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[str, str | None]]:
+    """Yield the texts of sections with the dates that they stand under."""
+    headings: Headings = []
     body: list[str] = []
-    last, size, is_code = 0, 0, False
+    last, is_code, is_bare = 0, False, False  # is_bare: the last heading has nothing under it yet
     for number, line in lines:
-        line, gap, last = line.rstrip("\r\n"), number - last > 1 and bool(body), number
-        heading = _HEADING.match(line) if has_headings and not is_code else None
-        if body and (heading or (gap and size > ENOUGH and not is_code)):
-            yield _with_headings(headings, body)
-            body, size, gap = [], 0, False
+        gap, last = number - last - 1 if body else 0, number
+        heading = None if is_code else _heading(line)
+        if _UNDERLINE.fullmatch(line) and not gap and body and body[-2:-1] in ([], [""]) and not is_code:
+            heading = 1 if line[0] == "=" else 2, body.pop()
+            body = body[:-1]
+        if body and not is_code and (heading or gap > 1 or (gap and sum(map(len, body)) > ENOUGH)):
+            yield _section(headings, body)
+            body, gap = [], 0
         if heading:
-            headings = [above for above in headings if above[0] < len(heading[1])]
-            headings.append((len(heading[1]), line))
+            if is_bare and headings[-1][0] >= heading[0]:
+                yield _section(headings, [])
+            headings = [above for above in headings if above[0] < heading[0]] + [heading]
+            body, is_bare = [], True
             continue
         is_code ^= bool(_FENCE.match(line))
         body += ["", line] if gap else [line]
-        size += len(line)
-    if body:
-        yield _with_headings(headings, body)
+        is_bare = False
+    if body or is_bare:
+        yield _section(headings, body)
 
 
-def _with_headings(headings: list[tuple[int, str]], body: list[str]) -> str:
-    return "\n".join([*(line for _, line in headings), *body])
+def _heading(line: str) -> tuple[int, str] | None:
+    if heading := _HEADING.match(line):
+        return len(heading[1]), line
+    return (7, line) if any(date.fullmatch(line) for date in _DATES) else None
+
+
+def _section(headings: Headings, body: list[str]) -> tuple[str, str | None]:
+    dates = [_date_in(heading) for _, heading in reversed(headings)]
+    return "\n".join([*(heading for _, heading in headings), *body]), next(filter(None, dates), None)
+
+
+def _date_in(heading: str) -> str | None:
+    """Return the date that a heading begins with, in ISO 8601."""
+    found = next(filter(None, (date.match(heading) for date in _DATES)), None)
+    if found is None:
+        return None
+    month = found["month"].lower()[:3]
+    number = MONTHS.index(month) + 1 if month in MONTHS else int(month)
+    clock = f"T{found['clock'].replace('-', ':')}" if found["clock"] else ""
+    return f"{found['year']}-{number:02d}-{int(found['day']):02d}{clock}"
+
+
+# -- conversations ----------------------------------------------------------------------------------------------------
+
+
+class _Turn(NamedTuple):
+    """What one speaker said, and when."""
+
+    role: str
+    text: str
+    when: str | None
+
+
+def _turns(lines: Iterable[str], when: str | None) -> Iterator[_Turn]:
+    """Yield the turns of a conversation; one without a time has that of the turn before, or of a heading."""
+    role, said, is_code = "", list[str](), False
+    for line in lines:
+        speaker = _SPEAKER.fullmatch(line)
+        time = _TIME.search(speaker[2]) if speaker else None
+        if speaker and (time or not is_code):
+            yield _Turn(role, "\n".join(said), when)
+            when = time[0] if time else when
+            is_person = speaker[1] in ("User", "Human") and "sidechain" not in speaker[2]
+            role, said, is_code = "user" if is_person else "assistant", [], False
+        elif not role:
+            when = (_date_in(line) if _HEADING.match(line) else None) or when
+        else:
+            is_code ^= bool(_FENCE.match(line))
+            said.append(line)
+    yield _Turn(role, "\n".join(said), when)
+
+
+def _read_turn(turn: _Turn, chat: Chat) -> None:
+    """Add a turn; a block that shows the use of a tool is a call with what is shown, and thinking is left out."""
+    said = _RULE.sub("", turn.text.strip()).strip()
+    for block in _BLOCK.finditer(said) if turn.role == "assistant" else ():
+        before, _, said = said.partition(block[0])
+        tool = _TOOL.search(block[0])
+        if tool is None:
+            chat.say(turn.role, before, turn.when)
+            chat.leave_out("thinking")
+            continue
+        id = chat.call("", tool[1] or tool[2], {}, turn.when, before.strip())
+        chat.result(id, _TAG.sub("", block[0]).strip(), turn.when)
+    chat.say(turn.role, said.strip(), turn.when)
