@@ -81,7 +81,7 @@ def test_an_archive_of_chats_is_read_as_it_comes_and_twice_is_once(tmp_path: Pat
     [
         ("x.zip", b"PK\x03\x04 broken", "not a text file|not UTF-8|not valid JSON"),
         ("state.vscdb", b"SQLite format 3\0 broken", "no state.vscdb of Cursor"),
-        ("folder/users.json", b"[", "not valid JSON"),
+        ("folder/users.json", b"[", "no export that is known"),
         ("folder/a.json", b"[]", "no export that is known"),
         ("folder/conversations.json", b'[{"x": 1}]', "has no conversations"),
     ],
@@ -176,6 +176,28 @@ def test_what_stands_beside_the_chats_is_read_or_named(tmp_path: Path) -> None:
     assert counted == {"file that was not read (user.json)", "file that was not read (photo.png)"}
 
 
+@pytest.mark.parametrize(
+    ("others", "skipped"),
+    [
+        ({"conversations.jsonl": "{}", "notes.md": "Hay."}, "file that was not read (notes.md)"),
+        ({"users.json": "[]"}, ""),
+        ({"users.json": "[]", "general/2026-01-01.json": "[]"}, "file that was not read (run.jsonl)"),
+    ],
+)
+def test_a_folder_gives_its_runs_or_names_what_it_did_not_read(
+    others: dict[str, str], skipped: str, tmp_path: Path
+) -> None:
+    said = {"role": "user", "content": "Oats grow best."}
+    for name, text in {**others, "run.jsonl": json.dumps(said)}.items():
+        (file := tmp_path / "in" / name).parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    with HierarchicalMemory(tmp_path / "memory", embedder="hashing:16", store="exact") as memory:
+        done = ingest_files(memory, [tmp_path / "in"])
+        assert memory.stats().steps == ("run.jsonl" not in skipped)
+    assert {kind for one in done for kind in one.skipped} == {*filter(None, [skipped])}
+    assert all(one.error or one.skipped or one.steps for one in done), "each is told of"
+
+
 NOTES = "# Farm\n\nOats grow best.\n\n## Barn\n\nThe key is under the stone.\n\n```sh\n# no heading\nls\n```\n"
 
 
@@ -200,10 +222,10 @@ def test_notes_are_passages_of_their_file_under_their_headings(tmp_path: Path) -
         ("a.txt", "One.\n\n\nTwo.\n\nStill two.", [(None, "One."), (None, "Two.\n\nStill two.")]),
         ("a.txt", "2026-03-01\nHay.\n1 April 2026:\nOats.", [
             ("2026-03-01T00:00:00", "2026-03-01\nHay."), ("2026-04-01T00:00:00", "1 April 2026:\nOats.")]),
-        ("2026-05-01_08-30-15Z-day.md", "Rye.\n# Monday, June 1st, 2026 09:30: walk\n## Barn\nKey.\n# Plan for 2027-01-01\nX.", [
+        ("2026-05-01_08-30-15Z-day.md", "Rye.\n# Monday, June 1st, 2026 09:30: walk\n## Barn\nKey.\n# By 2027-01-01\nX.", [
             ("2026-05-01T08:30:15", "Rye."),
             ("2026-06-01T09:30:00", "# Monday, June 1st, 2026 09:30: walk\n## Barn\nKey."),
-            ("2026-05-01T08:30:15", "# Plan for 2027-01-01\nX.")]),
+            ("2026-05-01T08:30:15", "# By 2027-01-01\nX.")]),
     ],
 )  # fmt: skip
 def test_notes_of_every_kind_lose_no_words_and_have_the_dates_of_their_headings(

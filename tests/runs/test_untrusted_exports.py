@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import closing, suppress
 from copy import deepcopy
 from pathlib import Path
+from stat import S_IFLNK
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 
 from tinymem.errors import InputError
 from tinymem.runs import read_runs
+from tinymem.runs.exports import folders
 
 HOSTILE: list[Any] = [None, 5, -1e300, 10**400, True, "", "x" * 3_000, "\ud800", [], [[]], {}, [None], {"id": []}]
 
@@ -92,6 +94,53 @@ def view(
 
 def computed(folder: Path) -> Path:
     return view(folder, "TABLE cursorDiskKV (key TEXT, value AS (hex(zeroblob(500000000))))")
+
+
+def slack(folder: Path, day: bytes = b"[" + b"[]," * 1_000 + b"[]]") -> Path:
+    for name in ("users.json", *(f"general/2026-01-0{at}.json" for at in range(1, 7))):
+        (file := folder / "slack" / name).parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(b"[]" if name == "users.json" else day)
+    return folder / "slack"
+
+
+def zipped(folder: Path) -> Path:
+    with zipfile.ZipFile(folder.with_suffix(".zip"), "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in sorted(folder.rglob("*.json")):
+            archive.write(file, file.relative_to(folder))
+    return folder.with_suffix(".zip")
+
+
+@pytest.mark.parametrize("pack", [Path, zipped])
+@pytest.mark.parametrize(("most", "is_read"), [(6 * 3_004 + 2, True), (6 * 3_004 + 1, False)])
+def test_all_files_of_an_export_together_are_bounded(
+    pack: Callable[[Path], Path], most: int, is_read: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folders, "ALWAYS", most)
+    monkeypatch.setattr(folders, "LARGEST", most)
+    path = pack(slack(tmp_path))
+    if is_read:
+        assert [run.skipped for run in read_runs(path)] == [{"entry without a message": 6 * 1_001}]
+    else:
+        with pytest.raises(InputError, match=f"more than {most:,} bytes"):
+            list(read_runs(path))
+
+
+def test_links_that_lead_out_of_an_export_are_named_and_not_followed(tmp_path: Path) -> None:
+    secret = {"type": "message", "ts": f"{WHEN}.1", "text": "secret"}
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "2026-01-01.json").write_text(json.dumps([secret]), encoding="utf-8")
+    folder = slack(tmp_path, b"[]")
+    archive = zipped(folder)
+    (folder / "general" / "2026-01-09.json").symlink_to(tmp_path / "out" / "2026-01-01.json")
+    (folder / "random").symlink_to(tmp_path / "out")
+    with zipfile.ZipFile(archive, "a") as opened:
+        link = zipfile.ZipInfo("general/2026-01-08.json")
+        link.external_attr = (S_IFLNK | 0o777) << 16
+        opened.writestr(link, "../../out/2026-01-01.json")
+    for path, names in ((folder, ["general/2026-01-09.json", "random"]), (archive, [link.filename])):
+        (run,) = read_runs(path)
+        assert run.steps == []
+        assert [name for name in run.skipped if "link" in name] == [f"link that was not followed ({n})" for n in names]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from tinymem.errors import InputError
 from tinymem.messages.recognition import Arrival
+from tinymem.runs.exports.folders import files_below, holds_export, unread
 from tinymem.runs.lineage import Lineage, name_run
 from tinymem.runs.readers import Run, read_runs
 from tinymem.steps.progress import Progress, no_progress
@@ -70,7 +70,9 @@ def ingest_files(memory: HierarchicalMemory, files: Sequence[Path], progress: Pr
     def tell() -> None:
         progress(sum(outcome.steps + outcome.known for outcome in outcomes), None)
 
-    for file in chain.from_iterable(map(_files_in, files)):
+    found = [_files_in(path) for path in files]
+    outcomes += [Ingested(str(path), skipped=dict(left)) for path, (_, left) in zip(files, found, strict=True) if left]
+    for file in chain.from_iterable(inside for inside, _ in found):
         done = Ingested(str(file))
         outcomes.append(done)
         source = ("stdin", sys.stdin.buffer) if file == STDIN else (file, None)
@@ -83,14 +85,13 @@ def ingest_files(memory: HierarchicalMemory, files: Sequence[Path], progress: Pr
     return outcomes
 
 
-def _files_in(path: Path) -> list[Path]:
-    """Return the files of a folder, less one that is an export; else the path itself."""
-    with suppress(OSError, ValueError):  # who reads it says what is wrong
-        names = [child.name for child in path.iterdir()] if path.is_dir() else []
-        if names and not any(name == "users.json" or name.startswith("conversations") for name in names):
-            found = [file for file in sorted(path.rglob("*")) if file.name.endswith(KINDS) and file.is_file()]
-            return found or [path]
-    return [path]
+def _files_in(path: Path) -> tuple[list[Path], Mapping[str, int]]:
+    """Return the files of JSON in a folder that is no export, and the count of others; else the path itself."""
+    names, links = files_below(path) if path.is_dir() else ([], [])
+    found = [name for name in names if name.endswith(KINDS)]
+    if not found or holds_export(names):
+        return [path], {}
+    return [path / name for name in found], unread({*names} - {*found}, links)
 
 
 def is_being_written(file: Path) -> bool:

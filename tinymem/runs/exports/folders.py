@@ -1,6 +1,7 @@
 """Exports that are more than one file of JSON: zip archives and folders of ChatGPT, Claude.ai and Slack.
 
-An archive is not trusted: how many files it has and how long each may become is limited before anything is unpacked.
+An archive is not trusted: how many files it has, and how many bytes they may become in all, is limited, and no link is
+followed that leads out of it.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ import re
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain, groupby
 from pathlib import Path, PurePosixPath
+from stat import S_ISLNK
 from typing import Any
 
 from tinymem.errors import InputError
@@ -28,11 +29,11 @@ from tinymem.runs.exports.cursor import read_cursor
 from tinymem.runs.exports.slack import Names, read_channel
 from tinymem.runs.values import mappings_in
 
-__all__ = ["conversations_in", "is_export"]
+__all__ = ["conversations_in", "files_below", "holds_export", "is_export", "unread"]
 
 SQLITE = b"SQLite format 3\0"  # the first bytes of a database
-LARGEST = 1 << 30  # bytes of one file
-ALWAYS, RATIO = 16 << 20, 40  # bytes that a file of an archive may become, and how many times its own more
+LARGEST = 1 << 30  # bytes of all files of an export
+ALWAYS, RATIO = 16 << 20, 40  # bytes that an archive may become in all, or so many times its own if that is more
 MOST = 100_000  # files
 NAMED = 40  # files that are not read and named each
 DAMAGE = (zipfile.BadZipFile, NotImplementedError, RuntimeError, zlib.error, lzma.LZMAError, EOFError, OSError,
@@ -43,24 +44,37 @@ BEGINNING = re.compile(r"(^|/)(users|conversations[^/]*)\.json\Z")  # of an expo
 Opener = Callable[[], Any]  # of a stream of bytes
 
 
-@dataclass(frozen=True)
 class _Files:
-    """The files of an export by their paths in it: what opens each, and the bytes that it may have."""
+    """The files of an export by their paths in it.
 
-    path: Path
-    openers: Mapping[str, Opener]
-    most: Mapping[str, int]
+    Attributes:
+        path: That of the export.
+        openers: What opens each file.
+        links: Names of links that are not followed.
+        left: The bytes that may yet be read; less than none after too many.
+    """
+
+    def __init__(self, path: Path, openers: Mapping[str, Opener], links: Sequence[str], most: int) -> None:
+        names = [name for name in openers if not HIDDEN.search(name)]
+        if len(names) > MOST:
+            raise InputError(f"{path} has {len(names):,} files, more than {MOST:,}: give the export's own folder")
+        begins = [PurePosixPath(name).parent for name in names if BEGINNING.search(name)]
+        root = min(begins, key=lambda folder: (len(folder.parts), str(folder)), default=PurePosixPath())
+        above = f"{root}/" if root.parts else ""  # some archives have a folder around the export
+        self.path, self.links, self.left, self._most = path, links, most, most
+        self.openers = {name.removeprefix(above): openers[name] for name in names if name.startswith(above)}
 
     def read(self, name: str) -> Any:
         """Return the value of a file of JSON."""
-        most = self.most[name]
         try:
             with self.openers[name]() as stream:
-                data = stream.read(most + 1)
+                data = stream.read(self.left + 1)
         except DAMAGE as error:
             raise InputError(f"{self.path}, {name} cannot be read: {error}") from error
-        if len(data) > most:
-            raise InputError(f"{self.path}, {name}: becomes more than {most:,} bytes: unpack it, and give the folder")
+        self.left -= len(data)
+        if self.left < 0:
+            advice = "unpack it, and give the folder, or fewer files at once"
+            raise InputError(f"{self.path}, up to {name}: becomes more than {self._most:,} bytes: {advice}")
         try:
             return json.loads(data)
         except (ValueError, RecursionError) as error:
@@ -108,8 +122,8 @@ def conversations_in(path: Path) -> Iterator[ExportedChat]:
 def _files_of(path: Path) -> Iterator[_Files]:
     """Give the files of a folder or an archive, below the folder that the export is in."""
     if path.is_dir():
-        opened = {name: partial((path / name).open, "rb") for name in _names_in(path)}
-        yield _without_folder(_Files(path, opened, dict.fromkeys(opened, LARGEST)))
+        names, links = files_below(path)
+        yield _Files(path, {name: partial((path / name).open, "rb") for name in names}, links, LARGEST)
         return
     try:
         archive = zipfile.ZipFile(path)
@@ -117,35 +131,36 @@ def _files_of(path: Path) -> Iterator[_Files]:
         raise InputError(f"{path} cannot be read: {error}") from error
     with archive:
         infos = {info.filename: info for info in archive.infolist() if not info.is_dir()}
-        _check_count(len(infos), path)
-        most = {name: min(max(ALWAYS, RATIO * info.compress_size), LARGEST) for name, info in infos.items()}
-        yield _without_folder(_Files(path, {name: partial(archive.open, info) for name, info in infos.items()}, most))
+        links = [name for name, info in infos.items() if S_ISLNK(info.external_attr >> 16)]
+        openers = {name: partial(archive.open, infos[name]) for name in infos.keys() - {*links}}
+        yield _Files(path, openers, links, min(max(ALWAYS, RATIO * path.stat().st_size), LARGEST))
 
 
-def _names_in(path: Path) -> Iterator[str]:
-    count = 0
+def files_below(path: Path) -> tuple[list[str], list[str]]:
+    """Return the files in a folder and below by their paths in it, and the links that lead out of it."""
+    root, files, links = os.path.realpath(path), list[str](), list[str]()
     for folder, folders, names in os.walk(path):
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        count += len(names)
-        _check_count(count, path)
-        files = [Path(folder, name) for name in names]
-        yield from (file.relative_to(path).as_posix() for file in files if file.is_file())
+        for file in (Path(folder, name) for name in (*names, *folders)):
+            name = file.relative_to(path).as_posix()
+            if file.is_symlink() and not Path(os.path.realpath(file)).is_relative_to(root):
+                links.append(name)
+            elif file.is_file():
+                files.append(name)
+    return sorted(files), links
 
 
-def _check_count(count: int, path: Path) -> None:
-    if count > MOST:
-        raise InputError(f"{path} has {count:,} files, more than {MOST:,}: give the export's own folder")
+def holds_export(names: Collection[str]) -> bool:
+    """Return True for the files of an export of ChatGPT, Claude.ai or Slack."""
+    return any(map(_is_chats, names)) or ("users.json" in names and bool(_days(names)))
 
 
-def _without_folder(files: _Files) -> _Files:
-    """Return the files by their paths below the folder that the export begins in, as some archives have one."""
-    names = [name for name in files.openers if not HIDDEN.search(name)]
-    begins = [PurePosixPath(name).parent for name in names if BEGINNING.search(name)]
-    root = min(begins, key=lambda folder: (len(folder.parts), str(folder)), default=PurePosixPath())
-    above = f"{root}/" if root.parts else ""
-    inside = {name.removeprefix(above): name for name in names if name.startswith(above)}
-    openers = {name: files.openers[whole] for name, whole in inside.items()}
-    return _Files(files.path, openers, {name: files.most[whole] for name, whole in inside.items()})
+def unread(names: Iterable[str], links: Iterable[str]) -> Counter[str]:
+    """Count files that are not read: by their names, or those in a folder together."""
+    seen = [name for name in names if not HIDDEN.search(name)]
+    count = Counter(name if "/" not in name else f"{name.partition('/')[0]}/" for name in seen)
+    named = Counter({f"file that was not read ({name[:80]})": count[name] for name in sorted(count)[:NAMED]})
+    outward = Counter(f"link that was not followed ({name[:80]})" for name in sorted(links)[:NAMED])
+    return named + outward + Counter({"file that was not read": count.total() - named.total()})
 
 
 # -- ChatGPT, Claude.ai and Slack -------------------------------------------------------------------------------------
@@ -153,26 +168,24 @@ def _without_folder(files: _Files) -> _Files:
 
 def _read(files: _Files) -> Iterator[ExportedChat]:
     """Read an export; files that are not read are counted with its first conversation."""
-    chats = sorted(name for name in files.openers if name.startswith("conversations") and BEGINNING.match(name))
-    if chats:
-        found, known = _of_chats(files, chats), {*chats, "memories.json", "projects.json"}
-    elif "users.json" in files.openers:
-        found, known = _of_slack(files), {*ABOUT, *_days(files)}
-    else:
-        wanted = "conversations.json (ChatGPT, Claude.ai) or users.json (Slack)"
+    if not holds_export(files.openers):
+        wanted = "conversations.json (ChatGPT, Claude.ai), or users.json and a folder for each channel (Slack)"
         raise InputError(f"{files.path} is no export that is known: it should have {wanted}")
-    unread = _unread(files.openers.keys() - known)
+    if chats := sorted(filter(_is_chats, files.openers)):
+        found, known = _of_chats(files, chats), {*chats, "memories.json", "projects.json"}
+    else:
+        found, known = _of_slack(files), {*ABOUT, *_days(files.openers)}
+    left = unread(files.openers.keys() - known, files.links)
     for conversation in found:
-        conversation.skipped.update(unread)
-        unread = Counter()
+        conversation.skipped.update(left)
+        left = Counter()
         yield conversation
+    if left:
+        yield ExportedChat(files.path.name, [], left)
 
 
-def _unread(names: Iterable[str]) -> Counter[str]:
-    """Count files that are not read: by their names, or those in a folder together."""
-    count = Counter(name if "/" not in name else f"{name.partition('/')[0]}/" for name in names)
-    named = Counter({f"file that was not read ({name[:80]})": count[name] for name in sorted(count)[:NAMED]})
-    return named + Counter({"file that was not read": count.total() - named.total()})
+def _is_chats(name: str) -> bool:
+    return name.startswith("conversations") and BEGINNING.match(name) is not None
 
 
 def _of_chats(files: _Files, names: list[str]) -> Iterator[ExportedChat]:
@@ -191,8 +204,8 @@ def _of_chats(files: _Files, names: list[str]) -> Iterator[ExportedChat]:
         yield read_memories(files.read("memories.json"), program)
 
 
-def _days(files: _Files) -> list[str]:
-    return sorted(name for name in files.openers if name.count("/") == 1 and name.endswith(".json"))
+def _days(names: Iterable[str]) -> list[str]:
+    return sorted(name for name in names if name.count("/") == 1 and name.endswith(".json"))
 
 
 def _of_slack(files: _Files) -> Iterator[ExportedChat]:
@@ -200,12 +213,17 @@ def _of_slack(files: _Files) -> Iterator[ExportedChat]:
     about = {name: files.read(name) for name in ABOUT if name in files.openers}
     listed = chain.from_iterable(mappings_in(about, name) for name in ABOUT[1:])
     names, left = Names(about["users.json"], [*listed]), Counter[str]()
-    for channel, days in groupby(_days(files), key=lambda day: day.partition("/")[0]):
+    for channel, days in groupby(_days(files.openers), key=lambda day: day.partition("/")[0]):
         entries: list[Any] = []
         for day in days:
             try:
-                entries += files.values(day)
+                values = files.values(day)
+                said = mappings_in(values)
+                entries += said
+                left.update({"entry without a message": len(values) - len(said)} if len(said) < len(values) else {})
             except InputError:
+                if files.left < 0:
+                    raise
                 left[f"file that is damaged ({day[:80]})"] += 1
         conversation = read_channel(entries, names, f"slack/{channel[:200]}")
         conversation.skipped.update(left)
