@@ -35,9 +35,8 @@ from tinymem.messages import steps_from_messages as run_steps
 from tinymem.upkeep.retention import (
     Group,
     Removable,
-    oldest_first,
+    in_order,
     removable_groups,
-    shortest_first,
     take_first,
 )
 
@@ -94,7 +93,7 @@ def at_random(some: Sequence[Removable], kind: str) -> Iterator[list[Group]]:
 
 def shortest(some: Sequence[Removable], kind: str) -> Iterator[list[Group]]:
     """Remove the groups with the fewest tokens first, whoever says them."""
-    yield shortest_first([group._replace(is_answer=False) for group in some])
+    yield sorted((group.rows for group in some), key=lambda rows: sum(row.tokens for row in rows))
 
 
 def longest(some: Sequence[Removable], kind: str) -> Iterator[list[Group]]:
@@ -104,8 +103,8 @@ def longest(some: Sequence[Removable], kind: str) -> Iterator[list[Group]]:
 
 
 def as_tinymem(some: Sequence[Removable], kind: str) -> Iterator[list[Group]]:
-    """Remove an assistant's words first, then the shortest over a number of steps, and the oldest over bytes."""
-    yield shortest_first(some) if kind == "steps" else oldest_first(some)
+    """Remove what tools gave first, then the model's words, then a person's."""
+    yield in_order(some)
 
 
 WAYS: dict[str, Order] = {

@@ -222,9 +222,9 @@ def test_notes_are_passages_of_their_file_under_their_headings(tmp_path: Path) -
         ("a.txt", "One.\n\n\nTwo.\n\nStill two.", [(None, "One."), (None, "Two.\n\nStill two.")]),
         ("a.txt", "2026-03-01\nHay.\n1 April 2026:\nOats.", [
             ("2026-03-01T00:00:00", "2026-03-01\nHay."), ("2026-04-01T00:00:00", "1 April 2026:\nOats.")]),
-        ("2026-05-01_08-30-15Z-day.md", "Rye.\n# Monday, June 1st, 2026 09:30: walk\n## Barn\nKey.\n# By 2027-01-01\nX.", [
+        ("2026-05-01_08-30-15Z-day.md", "Rye.\n# Monday, June 1st, 2026 09:30: a\n## Barn\nKey.\n# By 2027-01-01\nX.", [
             ("2026-05-01T08:30:15", "Rye."),
-            ("2026-06-01T09:30:00", "# Monday, June 1st, 2026 09:30: walk\n## Barn\nKey."),
+            ("2026-06-01T09:30:00", "# Monday, June 1st, 2026 09:30: a\n## Barn\nKey."),
             ("2026-05-01T08:30:15", "# By 2027-01-01\nX.")]),
     ],
 )  # fmt: skip

@@ -90,7 +90,7 @@ def test_limits_add_up_and_each_step_goes_for_one_of_them(tmp_path: Path) -> Non
         assert memory.retain(Retention()).removed == ()
 
 
-def test_an_assistants_words_go_first_then_the_shortest_or_over_bytes_the_oldest(tmp_path: Path) -> None:
+def test_what_tools_gave_goes_first_then_the_models_words_then_a_persons(tmp_path: Path) -> None:
     with open_memory(tmp_path) as memory:
         memory.archive(
             [
@@ -100,11 +100,13 @@ def test_an_assistants_words_go_first_then_the_shortest_or_over_bytes_the_oldest
                 ActionStep("Look.", [ToolCall("look", {}, "The gate is closed.")], id="call"),
             ]
         )
-        by_number = [gone(memory.retain(Retention(max_steps=most), dry_run=True)) for most in (3, 2)]
-        assert by_number == [[("answer", "max_steps")], [("answer", "max_steps"), ("short", "max_steps")]]
+        order = ["call", "answer", "long", "short"]
+        for most in range(5):
+            report = memory.retain(Retention(max_steps=most), dry_run=True)
+            assert {one.id for one in report.removed} == {*order[: 4 - most]}
         sizes = [memory.long_term.journal.maintenance.size() * part // 10 for part in (9, 6)]
         by_bytes = [gone(memory.retain(Retention(max_bytes=most), dry_run=True)) for most in sizes]
-        assert by_bytes == [[("answer", "max_bytes")], [("long", "max_bytes"), ("answer", "max_bytes")]]
+        assert by_bytes == [[("call", "max_bytes")], [("answer", "max_bytes"), ("call", "max_bytes")]]
 
 
 # exempt
@@ -155,7 +157,7 @@ def test_a_call_goes_with_its_results_or_stays_with_them(tmp_path: Path, monkeyp
 
 @settings(MODERATE, max_examples=30)
 @given(st.data())
-def test_only_whole_groups_go_and_of_those_an_assistants_words_and_the_shortest(
+def test_only_whole_groups_go_and_of_those_what_tools_gave_and_the_oldest(
     tmp_path_factory: pytest.TempPathFactory, data: Any
 ) -> None:
     folder = tmp_path_factory.mktemp("memory")
@@ -174,10 +176,9 @@ def test_only_whole_groups_go_and_of_those_an_assistants_words_and_the_shortest(
     with pytest.MonkeyPatch.context() as patched, open_memory(folder) as memory:
         patched.setattr("tinymem.upkeep.retention.AT_ONCE", data.draw(st.integers(1, 5)))
         memory.archive(steps)
-        tokens = {row.id: row.tokens for row in memory.long_term.journal.rows()}
 
-        def rank(group: list[Step]) -> tuple[bool, int]:
-            return getattr(group[0], "role", "") != "assistant", sum(tokens[step.id] for step in group)
+        def rank(group: list[Step]) -> int:
+            return ["", "assistant", "user"].index(getattr(group[0], "role", ""))
 
         gone, excess = set[str](), len(steps) - most
         for group in sorted(whole, key=rank):

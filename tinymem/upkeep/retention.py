@@ -18,7 +18,7 @@ from tinymem.protocols import StepRow
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.checks import check_non_negative_int
 from tinymem.steps.step import Step
-from tinymem.steps.types import FILE, MessageStep
+from tinymem.steps.types import FILE, MessageStep, SystemPromptStep, TaskStep
 from tinymem.stores.filter import Filter
 
 __all__ = ["Retention", "RetentionReport", "Retired", "retain"]
@@ -35,9 +35,9 @@ class Retention:
 
     `max_age` limits the age of a step by its timestamp, `max_steps` the number of steps, window included, and
     `max_bytes` the size of the journal's file (an index beside it takes about as much as the vectors in it). All steps
-    over `max_age` are removed. Over the other limits, an assistant's words without a tool call are removed first, since
-    they can be said again; then over `max_steps` the steps with the fewest tokens, and over `max_bytes` the oldest. Of
-    equals the oldest is removed first. A call is removed together with its results.
+    over `max_age` are removed. Over the other limits, calls of tools and their results are removed first, since they
+    can be made again, then what the model said, and last what a person said; of each kind the oldest first. A call is
+    removed together with its results.
 
     The window, pinned steps, milestones (final answers, and steps marked as one) and the newest version of each file of
     a memory tool are exempt. They count, but stay even if they alone are over a limit.
@@ -59,10 +59,10 @@ class Retention:
 
 
 class Removable(NamedTuple):
-    """A group that is not exempt; `is_answer` where it is an assistant's words without a tool call."""
+    """A group that is not exempt; those of the least `worth` are removed first."""
 
     rows: Group
-    is_answer: bool
+    worth: int
 
 
 @dataclass(frozen=True)
@@ -132,12 +132,12 @@ def _over(archive: Archive, retention: Retention, now: datetime) -> list[Retired
     if retention.max_steps is not None:
         excess = journal.counts()["steps"] - len(over) - retention.max_steps
         if excess > 0:
-            take("max_steps", take_first(shortest_first(_others(archive, over)), excess, len))
+            take("max_steps", take_first(_others(archive, over), excess, len))
     if retention.max_bytes is not None and (size := journal.maintenance.size()) > retention.max_bytes:
         counts = journal.counts()
         share = (size - retention.max_bytes) / size
         heavy = share * (counts["tokens"] + BESIDE * counts["steps"]) - _weigh([row for row, _ in over.values()])
-        take("max_bytes", take_first(oldest_first(_others(archive, over)), heavy, _weigh))
+        take("max_bytes", take_first(_others(archive, over), heavy, _weigh))
     return [_retired(row, reason) for row, reason in over.values()]
 
 
@@ -146,9 +146,9 @@ def _weigh(rows: Group) -> int:
     return sum(row.tokens + BESIDE for row in rows)
 
 
-def _others(archive: Archive, over: Container[int]) -> list[Removable]:
-    """Return the groups that may be removed and are not."""
-    return [group for group in removable_groups(archive) if group.rows[0].number not in over]
+def _others(archive: Archive, over: Container[int]) -> list[Group]:
+    """Return the groups that may be removed and are not, in the order in which they go."""
+    return in_order(group for group in removable_groups(archive) if group.rows[0].number not in over)
 
 
 def _ago(now: datetime, age: timedelta) -> datetime | None:
@@ -168,19 +168,21 @@ def removable_groups(archive: Archive, until: int = 1 << 62) -> list[Removable]:
             break
         if not _is_exempt(group, rows, corrected):
             bare = [replace(row, record="", view=None) for row in rows]
-            found.append(Removable(bare, isinstance(group[0], MessageStep) and group[0].role == "assistant"))
+            found.append(Removable(bare, _worth(group[0])))
     return found
 
 
-def shortest_first(removable: Iterable[Removable]) -> list[Group]:
-    """Put an assistant's words first, each kind by its tokens."""
-    order = sorted(removable, key=lambda group: (not group.is_answer, sum(row.tokens for row in group.rows)))
-    return [group.rows for group in order]
+def _worth(step: Step) -> int:
+    """Rank tools' output below what the model said, and that below what a person said."""
+    role = step.role if isinstance(step, MessageStep) else None
+    if (isinstance(step, ActionStep) and step.tool_calls) or role in ("tool", "function"):
+        return 0
+    return 2 if isinstance(step, (TaskStep, SystemPromptStep)) or role not in (None, "assistant") else 1
 
 
-def oldest_first(removable: Iterable[Removable]) -> list[Group]:
-    """Put an assistant's words first, each kind in the order in which it was added."""
-    return [group.rows for group in sorted(removable, key=lambda group: not group.is_answer)]
+def in_order(removable: Iterable[Removable]) -> list[Group]:
+    """Put groups, which come in the order in which they were added, in the order in which they are removed."""
+    return [group.rows for group in sorted(removable, key=attrgetter("worth"))]
 
 
 def take_first(order: Iterable[Group], excess: float, cost: Callable[[Group], int]) -> Iterator[Group]:
