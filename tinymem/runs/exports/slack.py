@@ -20,7 +20,11 @@ __all__ = ["Names", "is_slack", "read_channel"]
 SAID = ("bot_message", "thread_broadcast", "reply_broadcast", "me_message", "file_share", "file_comment",
         "slackbot_response")  # fmt: skip
 SHOWN = ("display_name", "real_name")  # keys of a profile, the first one first
-DEEPEST = 10  # blocks in blocks
+WORDS = ("author_name", "pretext", "title", "text", "value", "url", "fields", "elements", "blocks", "message_blocks",
+         "message")  # fmt: skip
+INLINE = ("rich_text_section", "rich_text_quote", "rich_text_preformatted")  # types of what stands in one line
+PLAIN = ("plain_text", "text")  # types of what has no markup
+DEEPEST = 20  # blocks in blocks
 _MARKUP = re.compile(r"<([^<>]*)>")
 _ESCAPED = re.compile("&(lt|gt|amp);")
 CHARACTERS = {"lt": "<", "gt": ">", "amp": "&"}
@@ -107,62 +111,34 @@ def _place(entry: Any) -> tuple[datetime, datetime]:
 
 
 def _parts(entry: Entry, names: Names) -> Iterator[str]:
-    """Yield the texts of a message: its own, of blocks what that does not say, of attachments and of files."""
+    """Yield the texts of a message: its own, of blocks what that does not say, of attachments, and the files' names."""
     text = names.text_in(entry, "comment", "comment") or names.text_in(entry, "text")
     yield text
     for block in mappings_in(entry, "blocks"):
         if not text or block.get("type") != "rich_text":
-            shown = _of_block(block, names)
-            yield "" if shown in text else shown
+            words = _words(block, names)
+            yield "" if words in text else words
     for attachment in mappings_in(entry, "attachments"):
-        yield from _of_attachment(attachment, names) or [names.text_in(attachment, "fallback")]
+        yield _words(attachment, names) or names.text_in(attachment, "fallback")
     for file in [*mappings_in(entry, "files"), *mappings_in([entry.get("file")])]:
-        yield from _of_file(file, names)
+        yield f"file {first_name(file.get('title'), file.get('name'))}"
 
 
-def _of_attachment(attachment: Entry, names: Names) -> list[str]:
-    said = [names.text_in(attachment, key) for key in ("author_name", "pretext", "title", "text")]
-    for field in mappings_in(attachment, "fields"):
-        pair = [names.text_in(field, key) for key in ("title", "value")]
-        said.append(": ".join(filter(None, pair)))
-    nested = [mapping_in(inner, "message") for inner in mappings_in(attachment, "message_blocks")]
-    for holder in (attachment, *nested):
-        said += [_of_block(block, names) for block in mappings_in(holder, "blocks")]
-    return [*filter(None, said)]
-
-
-def _of_file(file: Entry, names: Names) -> Iterator[str]:
-    title = text_in(file, "title") or text_in(file, "name")
-    yield f"file {_unescaped(first_name(title))}" if title else ""
-    texts = [text_in(file, key) for key in ("plain_text", "preview_plain_text", "preview")]
-    yield next(filter(None, texts), "")
-    yield names.text_in(file, "initial_comment", "comment")
-
-
-def _of_block(block: Entry, names: Names, depth: int = 0) -> str:
-    """Return the text of a block, or of an element of one; "" for one that is deeper than any that people write."""
-    kind, text = block.get("type"), block.get("text")
-    if depth > DEEPEST:
+def _words(value: Any, names: Names, depth: int = 0) -> str:
+    """Return the words in a block or an attachment, and in what is inside; "" in one deeper than any people write."""
+    if isinstance(value, list):
+        return "\n".join(filter(None, (_words(inner, names, depth) for inner in value)))
+    if not isinstance(value, Mapping) or depth > DEEPEST:
         return ""
-    if kind == "channel":
-        return f"#{names.channels.get(str(block.get('channel_id')), block.get('channel_id'))}"
-    if kind in ("user", "usergroup", "broadcast"):
-        id = block.get(f"{kind}_id") or block.get("range")
-        return f"@{names.people.get(str(id), id)}"
-    if kind == "emoji":
-        return f":{block.get('name')}:"
-    if kind == "link":
-        url = str(block.get("url") or "")
-        return f"{text} ({url})" if isinstance(text, str) and text not in ("", url) else url
-    if isinstance(text, str):
-        return names.text_in(text) if kind == "mrkdwn" else text
-    nested = [*mappings_in([text]), *mappings_in(block, "elements"), *mappings_in(block, "fields")]
-    said = [_of_block(inner, names, depth + 1) for inner in nested]
-    if kind == "rich_text_list":
-        is_ordered = block.get("style") == "ordered"
-        return "\n".join(f"{f'{place}.' if is_ordered else '-'} {line}" for place, line in enumerate(said, 1))
-    if kind in ("rich_text_section", "rich_text_preformatted"):
-        return "".join(said)
-    if kind == "rich_text_quote":
-        return "\n".join(f"> {line}" for line in "".join(said).splitlines())
-    return "\n".join(filter(None, said)) or text_in(block, "fallback") or text_in(block, "alt_text")
+    if value.get("type") == "user":
+        return f"@{names.people.get(str(value.get('user_id')), 'somebody')}"
+    if value.get("type") in INLINE:
+        return "".join(_words(inner, names, depth + 1) for inner in mappings_in(value, "elements"))
+    said: list[str] = []
+    for key in WORDS:
+        if not isinstance(value.get(key), str):
+            said.append(_words(value.get(key), names, depth + 1))
+        else:
+            said.append(value[key] if value.get("type") in PLAIN else names.text_in(value, key))
+    between = ": " if "value" in value else "\n"
+    return between.join(filter(None, said))
