@@ -95,6 +95,8 @@ def test_names_that_hold_mentions_do_not_grow(tmp_path: Path) -> None:
 
 def test_a_day_that_is_damaged_costs_that_day(tmp_path: Path) -> None:
     read(tmp_path, {"text": "Hello"})
-    (tmp_path / "dairy" / "2026-01-06.json").write_text("[{", encoding="utf-8")
+    for day, text in (("06", "[{"), ("07", "7"), ("08", "[[], null]")):
+        (tmp_path / "dairy" / f"2026-01-{day}.json").write_text(text, encoding="utf-8")
     (run,) = read_runs(tmp_path)
-    assert len(run.steps) == 1 and run.skipped == {"file that is damaged (dairy/2026-01-06.json)": 1}
+    damaged = {"file that is damaged (dairy/2026-01-06.json)": 1, "entry without a message": 3}
+    assert len(run.steps) == 1 and run.skipped == damaged

@@ -244,7 +244,6 @@ def bench(
         typer.Option("--budget", min=1, help="Tokens of what comes back, once or more. Default: 500 to 4,000."),
     ] = None,
     embedder: Annotated[str, typer.Option(help="The embedder of tinymem and of plain vectors.")] = "static",
-    out: Annotated[Path | None, typer.Option(metavar="FILE.svg", help="Draw the curve into this file, too.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Say how much of what your agent needed again comes back, from tinymem and from plain methods.
@@ -252,18 +251,14 @@ def bench(
     It reads the files that ingest reads, calls no model and needs no network. What counts are the identifiers and lines
     that the agent copied into a call from far back, as replay finds them. See docs/benchmark.md.
 
-    Example: tinymem bench session.jsonl --out curve.svg
+    Example: tinymem bench session.jsonl
     """
     from tinymem.runs.replays.benching import BUDGETS
     from tinymem.runs.replays.benching import bench as measure
     from tinymem.steps.progress import show_progress
 
-    if out is not None and out.suffix != ".svg":
-        raise InputError(f"the picture is an SVG: give --out a name that ends in .svg, not {out.name!r:.80}")
     with show_progress(sys.stderr, "asking", "questions") as progress:
         found = measure(files, budgets=budgets or BUDGETS, embedder=embedder, progress=progress)
-    if out is not None:
-        out.write_text(found.svg(), encoding="utf-8")
     if as_json:
         print_json(dataclasses.asdict(found))
     else:

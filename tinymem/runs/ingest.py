@@ -70,22 +70,23 @@ def ingest_files(memory: HierarchicalMemory, files: Sequence[Path], progress: Pr
     def tell() -> None:
         progress(sum(outcome.steps + outcome.known for outcome in outcomes), None)
 
-    found = [_files_in(path) for path in files]
-    outcomes += [Ingested(str(path), skipped=dict(left)) for path, (_, left) in zip(files, found, strict=True) if left]
-    for file in chain.from_iterable(inside for inside, _ in found):
-        done = Ingested(str(file))
-        outcomes.append(done)
-        source = ("stdin", sys.stdin.buffer) if file == STDIN else (file, None)
-        try:
-            for run in read_runs(*source):
-                done.leave_out(run.skipped, run.damaged)
-                add_run(memory, run, done, tell=tell)
-        except InputError as error:
-            done.error = str(error)
+    for path in files:
+        inside, left = _files_in(path)
+        if left:
+            outcomes.append(Ingested(str(path), skipped=left))
+        for file in inside:
+            outcomes.append(done := Ingested(str(file)))
+            source = ("stdin", sys.stdin.buffer) if file == STDIN else (file, None)
+            try:
+                for run in read_runs(*source):
+                    done.leave_out(run.skipped, run.damaged)
+                    add_run(memory, run, done, tell=tell)
+            except InputError as error:
+                done.error = str(error)
     return outcomes
 
 
-def _files_in(path: Path) -> tuple[list[Path], Mapping[str, int]]:
+def _files_in(path: Path) -> tuple[list[Path], dict[str, int]]:
     """Return the files of JSON in a folder that is no export, and the count of others; else the path itself."""
     names, links = files_below(path) if path.is_dir() else ([], [])
     found = [name for name in names if name.endswith(KINDS)]

@@ -22,7 +22,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from tinymem.errors import InputError
+from tinymem.errors import InputError, describe_type
 from tinymem.memory.context.fitting import as_message
 from tinymem.messages.conversion import message_places, steps_from_messages
 from tinymem.messages.formats import chat_messages
@@ -152,9 +152,10 @@ def _runs_of_json(path: Path, lines: Iterator[RawLine]) -> Iterator[Run]:
         head.append(line)
         is_whole = json_values(line[1])[1]
     damaged: list[str] = []
-    if len(head) > 1 or not is_whole:
+    is_split = len(head) > 1 or not is_whole
+    if is_split:
         head += lines
-    if (len(head) > 1 or not is_whole) and not is_of_lines(head):
+    if is_split and not is_of_lines(head):
         runs = _runs_of_value(_document(path, head), path, str(path), 0, damaged)
     else:
         runs = _runs_of_lines(path, read_values(chain(head, lines), damaged), damaged)
@@ -310,8 +311,8 @@ def _messages_of(value: Any, place: str) -> Iterator[Said]:
     for key in ("messages", "traj"):
         if isinstance(value_in(value, key), list):
             return _listed(value[key], place)
-    what = f"has only {', '.join(map(repr, value))}" if isinstance(value, Mapping) and value else "is something else"
-    raise InputError(f"{place}: should be {SHAPES}, and {what}"[:400])
+    keys = ", ".join(map(repr, value)) if isinstance(value, Mapping) else ""
+    raise InputError(f"{place}: should be {SHAPES}, and has {keys or describe_type(value)}"[:400])
 
 
 def _listed(messages: Sequence[Any], place: str) -> Iterator[Said]:
@@ -326,8 +327,7 @@ def _listed(messages: Sequence[Any], place: str) -> Iterator[Said]:
 def _said(value: Any, place: str) -> Said:
     """Check a message, and remove what mini-swe-agent adds to it; its closing role "exit" becomes "user"."""
     if not _is_message(value):
-        keys = f"has only {', '.join(map(repr, value))[:200]}" if isinstance(value, Mapping) else None
-        raise InputError(f"{place}: should be a message with a role, and {keys or f'is {type(value).__name__}'}")
+        raise InputError(f"{place}: should be a message with a role, not {describe_type(value)}"[:400])
     clock = value["timestamp"] if "timestamp" in value else value_in(value, "extra", "timestamp")
     message = {key: field for key, field in value.items() if key not in ("extra", "timestamp")}
     if message.get("role") == "exit":

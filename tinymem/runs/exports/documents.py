@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import TypeAlias
 
 from tinymem.runs.exports.chats import LONGEST_NAME, Chat, ExportedChat
 from tinymem.upkeep.lines import RawLine
@@ -53,8 +53,8 @@ def read_document(lines: Iterable[RawLine], path: Path) -> ExportedChat:
     chat, name, begun = Chat(), path.name[:LONGEST_NAME], _date_in(path.stem)
     texts = [(number, (line or b"").decode("utf-8", "replace").rstrip("\r\n")) for number, line in lines]
     if any(_SPEAKER.fullmatch(text) for _, text in texts):
-        for turn in _turns([text for _, text in texts], begun):
-            _read_turn(turn, chat)
+        for role, said, when in _turns([text for _, text in texts], begun):
+            _read_turn(chat, role, said, when)
     else:
         for text, when in _sections((number, text) for number, text in texts if text.strip()):
             chat.say("user", text, when or begun, name=name)
@@ -63,7 +63,7 @@ def read_document(lines: Iterable[RawLine], path: Path) -> ExportedChat:
 
 # -- notes ------------------------------------------------------------------------------------------------------------
 
-Headings = list[tuple[int, str]]  # with their levels
+Headings: TypeAlias = list[tuple[int, str]]  # with their levels
 
 
 def _sections(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[str, str | None]]:
@@ -118,22 +118,17 @@ def _date_in(heading: str) -> str | None:
 # -- conversations ----------------------------------------------------------------------------------------------------
 
 
-class _Turn(NamedTuple):
-    """What one speaker said, and when."""
-
-    role: str
-    text: str
-    when: str | None
+Turn: TypeAlias = tuple[str, str, "str | None"]  # the role, what was said, and when
 
 
-def _turns(lines: Iterable[str], when: str | None) -> Iterator[_Turn]:
+def _turns(lines: Iterable[str], when: str | None) -> Iterator[Turn]:
     """Yield the turns of a conversation; one without a time has that of the turn before, or of a heading."""
     role, said, is_code = "", list[str](), False
     for line in lines:
         speaker = _SPEAKER.fullmatch(line)
         time = _TIME.search(speaker[2]) if speaker else None
         if speaker and (time or not is_code):
-            yield _Turn(role, "\n".join(said), when)
+            yield role, "\n".join(said), when
             when = time[0] if time else when
             is_person = speaker[1] in ("User", "Human") and "sidechain" not in speaker[2]
             role, said, is_code = "user" if is_person else "assistant", [], False
@@ -142,19 +137,19 @@ def _turns(lines: Iterable[str], when: str | None) -> Iterator[_Turn]:
         else:
             is_code ^= bool(_FENCE.match(line))
             said.append(line)
-    yield _Turn(role, "\n".join(said), when)
+    yield role, "\n".join(said), when
 
 
-def _read_turn(turn: _Turn, chat: Chat) -> None:
+def _read_turn(chat: Chat, role: str, said: str, when: str | None) -> None:
     """Add a turn; a block that shows the use of a tool is a call with what is shown, and thinking is left out."""
-    said = _RULE.sub("", turn.text.strip()).strip()
-    for block in _BLOCK.finditer(said) if turn.role == "assistant" else ():
+    said = _RULE.sub("", said.strip()).strip()
+    for block in _BLOCK.finditer(said) if role == "assistant" else ():
         before, _, said = said.partition(block[0])
         tool = _TOOL.search(block[0])
         if tool is None:
-            chat.say(turn.role, before, turn.when)
+            chat.say(role, before, when)
             chat.leave_out("thinking")
             continue
-        id = chat.call("", tool[1] or tool[2], {}, turn.when, before.strip())
-        chat.result(id, _TAG.sub("", block[0]).strip(), turn.when)
-    chat.say(turn.role, said.strip(), turn.when)
+        id = chat.call("", tool[1] or tool[2], {}, when, before.strip())
+        chat.result(id, _TAG.sub("", block[0]).strip(), when)
+    chat.say(role, said.strip(), when)

@@ -80,13 +80,6 @@ class _Files:
         except (ValueError, RecursionError) as error:
             raise InputError(f"{self.path}, {name}: not valid JSON: {error}") from error
 
-    def values(self, name: str) -> list[Any]:
-        """Return the values in a file with a list of them."""
-        found = self.read(name)
-        if not isinstance(found, list):
-            raise InputError(f"{self.path}, {name}: should be a list")
-        return found
-
 
 def is_export(path: Path) -> bool:
     """Return True for a folder, a zip archive or a database."""
@@ -217,10 +210,11 @@ def _of_slack(files: _Files) -> Iterator[ExportedChat]:
         entries: list[Any] = []
         for day in days:
             try:
-                values = files.values(day)
+                values = files.read(day)
+                values = values if isinstance(values, list) else [values]
                 said = mappings_in(values)
                 entries += said
-                left.update({"entry without a message": len(values) - len(said)} if len(said) < len(values) else {})
+                left += Counter({"entry without a message": len(values) - len(said)})
             except InputError:
                 if files.left < 0:
                     raise

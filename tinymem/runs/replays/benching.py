@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from statistics import fmean
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -25,12 +25,13 @@ from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.messages.tokens import count_message, default_counter
 from tinymem.recall.passages import cut
 from tinymem.registry import embedder_from
-from tinymem.runs.readers import Run, read_runs
+from tinymem.runs.readers import Run
 from tinymem.runs.replays.needles import DISTANCE, Needles, text_of
-from tinymem.runs.replays.replaying import turns_of
+from tinymem.runs.replays.policies import messages_of
+from tinymem.runs.replays.replaying import recorded_runs, turns_of
 from tinymem.steps.checks import check_token_budget
 from tinymem.steps.progress import Progress, no_progress
-from tinymem.steps.step import Message, Step
+from tinymem.steps.step import Step
 from tinymem.steps.terminal import pluralize
 
 __all__ = ["BUDGETS", "Bench", "bench"]
@@ -82,59 +83,6 @@ class Bench:
                 lines.append(f"  {method:<8} {shares[place]:.2f} {bar}".rstrip())
         return "\n".join(lines)
 
-    def svg(self) -> str:
-        """Return the curve as a picture in SVG."""
-        last = max(1, len(self.budgets) - 1)
-        columns = [70 + 400 * place / last for place in range(len(self.budgets))]
-        parts = [_line([(70, _height(share)), (470, _height(share))], "#d0d7de") for share in (0, 0.25, 0.5, 0.75, 1)]
-        parts += [_label(30, _height(share), f"{share:.2f}") for share in (0, 0.5, 1)]
-        parts += [_label(x - 15, 325, f"{budget:,}") for x, budget in zip(columns, self.budgets, strict=True)]
-        parts.append(_label(180, 350, "tokens of what comes back"))
-        for place, (method, shares) in enumerate(self.shares.items()):
-            colour = COLOURS[place % len(COLOURS)]
-            heights = [_height(share) for share in shares]
-            parts.append(_line([*zip(columns, heights, strict=True)], colour))
-            parts += [_line([(500, 60 + 20 * place), (520, 60 + 20 * place)], colour)]
-            parts.append(_label(526, 60 + 20 * place, f"{method} {shares[-1]:.2f}"))
-        return PICTURE.format("\n".join(parts))
-
-
-COLOURS = ("#1f6feb", "#d1242f", "#8250df", "#57606a")
-PICTURE = """\
-<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 360" font-family="sans-serif" font-size="12">
-<rect width="640" height="360" fill="white"/>
-<text x="30" y="20">share that comes back of what the agent copied from far back</text>
-{}
-</svg>
-"""
-
-
-def _height(share: float) -> float:
-    return 300 - 260 * share
-
-
-def _line(points: Iterable[tuple[float, float]], colour: str) -> str:
-    places = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-    return f'<polyline points="{places}" fill="none" stroke="{colour}" stroke-width="2"/>'
-
-
-def _label(x: float, y: float, text: str) -> str:
-    return f'<text x="{x:.1f}" y="{y + 4:.1f}">{text}</text>'
-
-
-class Method(Protocol):
-    """A memory under measurement."""
-
-    def add(self, steps: Sequence[Step]) -> None:
-        """Take in the next steps."""
-
-    def recall(self, question: str, budget: int) -> str:
-        """Return what comes back, in at most `budget` tokens."""
-        ...
-
-    def close(self) -> None:
-        """Release what it has."""
-
 
 class TinymemMethod:
     """`HierarchicalMemory.recall`, which fills the budget here."""
@@ -166,7 +114,7 @@ class Newest:
 
     def add(self, steps: Sequence[Step]) -> None:
         """Take in the next steps, cut into passages."""
-        for text in map(text_of, _messages(steps)):
+        for text in map(text_of, messages_of(steps)):
             self.passages += [text[start:end] for start, end in cut(text)]
         self._costs += [self._counter.count(passage + "\n") for passage in self.passages[len(self._costs) :]]
 
@@ -244,6 +192,9 @@ class Vectors(Newest):
         return places
 
 
+Method: TypeAlias = TinymemMethod | Newest
+
+
 def _words_of(text: str) -> list[str]:
     return re.findall(r"[^\W_]+", text.lower())
 
@@ -274,7 +225,7 @@ def bench(
     """
     for budget in budgets:
         check_token_budget("budgets", budget)
-    asked = [(run, questions) for run in _runs(files) if (questions := questions_of(run))]
+    asked = [(run, questions) for run in recorded_runs(files) if (questions := questions_of(run))]
     total = sum(len(questions) for _, questions in asked)
     if not total:
         raise InputError(f"no call in these runs copied anything from {DISTANCE:,} tokens back or more")
@@ -325,25 +276,13 @@ def questions_of(run: Run) -> list[Question]:
     known = 0
     found = []
     for turn in turns_of(run):
-        for message in _messages(turn.new):
+        for message in messages_of(turn.new):
             needles.add(message, count_message(message, counter))
         known += len(turn.new)
         first = max(0, known - SHOWN)
-        shown = "\n\n".join(map(text_of, _messages(run.steps[first:known])))
+        shown = "\n\n".join(map(text_of, messages_of(run.steps[first:known])))
         found_again = chain.from_iterable(map(needles.copied, turn.answer))
         copied = [needle for needle in found_again if needle not in shown]
         if copied and first:
             found.append(Question(first, shown[-MOST_CHARACTERS:], copied))
     return found
-
-
-def _messages(steps: Sequence[Step]) -> list[Message]:
-    return [*chain.from_iterable(step.to_messages(style="tools") for step in steps)]
-
-
-def _runs(files: Iterable[str | Path | Run]) -> Iterable[Run]:
-    for file in files:
-        for run in [file] if isinstance(file, Run) else read_runs(file):
-            if run.fault is not None:
-                raise run.fault
-            yield run

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.messages.tokens import count_message
@@ -46,19 +46,6 @@ class Setting:
     def steps(self) -> int:
         """The steps that the budget holds, about."""
         return max(1, int(self.budget / self.mean))
-
-
-class Policy(Protocol):
-    """One agent's memory."""
-
-    def add(self, steps: Sequence[Step]) -> None:
-        """Take what was said."""
-
-    def prompt(self) -> list[Piece]:
-        """Make the next prompt."""
-
-    def close(self) -> None:
-        """Release what it has."""
 
 
 class OfWindow:
@@ -149,6 +136,9 @@ class OfMemory:
     def close(self) -> None:
         """Release what it has."""
         self._memory.close()
+
+
+Policy: TypeAlias = OfWindow | AsCompacted | OfMemory  # one agent's memory
 
 
 def messages_of(steps: Sequence[Step]) -> list[Message]:

@@ -44,7 +44,7 @@ from tinymem.window.strategy import Pruner, check_strategy
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["Figures", "Replay", "Turn", "replay", "turns_of"]
+__all__ = ["Figures", "Replay", "Turn", "recorded_runs", "replay", "turns_of"]
 
 QUARTER = "1/4 of the run"  # the budget, unless some are given
 LEAST = 4_000  # tokens of such a budget
@@ -176,7 +176,7 @@ def replay(
     for name, strategy in (strategies or {}).items():
         check_strategy(name, strategy)
     price, count = prices_from(prices), counter_from(counter)
-    recorded = [_recorded(run, count, embedder, price.cached) for run in _runs(files)]
+    recorded = [_recorded(run, count, embedder, price.cached) for run in recorded_runs(files)]
     jobs: list[_Job] = []
     for run in recorded:
         if any(turn.answer for turn in run.turns):
@@ -280,7 +280,8 @@ def turns_of(run: Run) -> list[Turn]:
     return turns
 
 
-def _runs(files: Files) -> Iterator[Run]:
+def recorded_runs(files: Files) -> Iterator[Run]:
+    """Yield the runs in files, whole; InputError for one that ends early."""
     for file in [files] if isinstance(files, (str, Path, Run)) else files:
         for run in [file] if isinstance(file, Run) else read_runs(file):
             if run.fault is not None:
