@@ -114,7 +114,6 @@ class OfMemory:
             store="exact",
             cache=min(setting.cache, 1),
         )
-        self._memory.receipts.is_on = False  # nobody asks what was used
 
     def add(self, steps: Sequence[Step]) -> None:
         """Take what was said."""
