@@ -71,9 +71,8 @@ def time_of(clock: Any) -> datetime | None:
     try:
         text = str(clock).strip()
         if digits := _DIGITS.fullmatch(text):
-            parts = [int(part) for part in digits.groups() if part]
-            return datetime(*parts, tzinfo=timezone.utc)  # type: ignore[arg-type]
-        if isinstance(clock, (int, float)) or _NUMBER.fullmatch(text):
+            text = "{}-{}-{}T{}:{}:{}".format(*digits.groups("00"))
+        elif isinstance(clock, (int, float)) or _NUMBER.fullmatch(text):
             return _of_number(float(clock))
         text = _UTC.sub("+00:00", _FRACTION.sub(lambda found: f".{found[1]:0<6.6}", text))
         time = datetime.fromisoformat(text)
