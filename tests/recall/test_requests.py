@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
-from tinymem import ActionStep, HierarchicalMemory
-from tinymem.recall.query.requests import asks_alike, asks_for_another
+from tinymem import ActionStep, HierarchicalMemory, MessageStep
+from tinymem.recall.query.requests import asks_alike, asks_for_another, only_asks
 
 MODULES = ("alder", "birch", "cedar", "hazel", "maple", "rowan", "spruce", "willow", "aspen", "beech", "larch")
 ASKED = "I need the ticket of the failed build of module alder."
@@ -28,10 +30,69 @@ def test_earlier_requests_in_the_same_words_do_not_hide_the_answer() -> None:
     assert not any(thought in item.text for item in found for thought in asked)
 
 
-def test_the_words_of_the_question_itself_come_back() -> None:
+SERVICES = ["ledger", "cart", "search", "mail", "auth", "billing", "catalog", "shipping", "stock", "report"]
+OWNERS = ["Nora", "Olga", "Pavel", "Quinn", "Rosa", "Sven", "Tomas", "Uma", "Vera", "Walt"]
+THOUGHTS = [
+    "I have to tell the owner of {0}. Who owns {0}?", "Who owns {0}?", "I need to find out who owns {0}.",
+    "I don't have any context about who owns {0}.",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def manifests() -> Iterator[HierarchicalMemory]:
+    """A memory of ten manifests and 200 rounds of logs."""
     with HierarchicalMemory(store="exact") as memory:
-        memory.add_steps([build_of("alder", 1, ASKED), build_of("birch", 2, "The next module.")])
-        assert ASKED in memory.recall(ASKED, max_tokens=500).text
+        for port, (service, owner) in enumerate(zip(SERVICES, OWNERS, strict=True), 2_100):
+            text = f"service {service}\nport: {port}\nowner: {owner}\nregion: eu-{port % 7}"
+            memory.archive([ActionStep("Next.", tool_name="read_file", tool_args={"path": service}, observation=text)])
+        for at in range(200):
+            lines = [f"[{at * 7 + line}] {SERVICES[line]} request {at * line} took {line} ms" for line in range(8)]
+            memory.archive([ActionStep("Logs.", tool_name="tail", tool_args={"n": at}, observation="\n".join(lines))])
+        yield memory
+
+
+@pytest.mark.parametrize("thought", THOUGHTS)
+@pytest.mark.parametrize("role", ["", "assistant"])
+def test_an_agents_own_question_is_no_rival_of_its_answer(
+    manifests: HierarchicalMemory, thought: str, role: str
+) -> None:
+    found, asked = 0, "Who owns {}?"
+    for service, owner in zip(SERVICES, OWNERS, strict=True):
+        said = thought.format(service)
+        manifests.archive([MessageStep(role, said) if role else ActionStep(said, tool_name="date", observation="ok")])
+        recalled = manifests.recall(asked.format(service), max_tokens=1_000)
+        assert said not in recalled.text
+        found += owner in recalled.text and "owner: " in str(manifests.tools()[0].call(query=asked.format(service)))
+    assert found == len(SERVICES)
+
+
+def test_what_somebody_asked_and_somebody_answered_comes_back() -> None:
+    asked, answer = "Who looks after the ledger service?", "Nora does, since May."
+    with HierarchicalMemory(store="exact") as memory:
+        memory.archive([MessageStep("user", asked), MessageStep("assistant", answer)])
+        memory.archive([MessageStep("user", f"Shelf {n} has {n * 7} jars of jam, I think.") for n in range(300)])
+        text = memory.recall(asked, 300).text
+    assert asked in text and answer in text
+
+
+@pytest.mark.parametrize(
+    ("text", "by_agent", "only"),
+    [
+        ("Let me look up the owner of ledger.", True, True),
+        ("There is no information about ledger in my notes.", True, True),
+        ("Sorry, I'm not aware of who owns ledger. If you share the manifest, I can look.", True, True),
+        ("I was unable to find anything about ledger.", True, True),
+        ("I don't have any context about ledger. Its owner is Nora.", True, False),
+        ("I have to tell the owner of ledger, Nora Roe.", True, False),
+        ("Did you know that Nora owns ledger?", True, False),
+        ("The ledger has no owner.", True, False),
+        ("I couldn't find a cart on the ledger page, so Nora owns it.", True, False),
+        ("I don't own ledger.", True, False),
+        ("I want to visit the owner of ledger.", False, False),
+    ],
+)
+def test_only_what_tells_nothing_is_a_request(text: str, by_agent: bool, only: bool) -> None:
+    assert only_asks(text, "Who owns ledger?", by_agent) is only
 
 
 @pytest.mark.parametrize(

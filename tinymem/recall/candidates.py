@@ -14,7 +14,7 @@ from tinymem.protocols import Ids, Lexical, Vectors
 from tinymem.recall.query.analysis import Query
 from tinymem.recall.query.dates import inside
 from tinymem.recall.query.identifiers import Codes
-from tinymem.recall.query.requests import LEAST_WORDS, asks_alike, asks_for_another, request_words
+from tinymem.recall.query.requests import asks_alike, asks_for_another, only_asks
 from tinymem.recall.selection.opened import Opened
 from tinymem.recall.snapshot import ACT, SAID, Snapshot
 from tinymem.stores.bm25 import highest
@@ -37,7 +37,7 @@ SMALL = 1 << 18  # multiplications up to which OpenBLAS starts no thread
 AT_ONCE = 32  # of the vectors on the left, at most
 
 LONGER = 2  # times as long as the question a request is at most
-LOOKED_AT = 64  # passages that are read at most to find requests, the best by words
+LOOKED_AT = 256  # passages that are read at most to find requests, the best by words
 TERMS = 32  # bits for the words of a question
 
 Nearest = Callable[[Vectors, int], tuple[Ids, Vectors]]
@@ -226,30 +226,42 @@ def _extent(rows: Ids, steps: Ids) -> tuple[Ids, Ids]:
 def find_requests(
     question: str, found: Candidates, catalog: Snapshot, hidden: Collection[int], open_steps: Callable[..., Opening]
 ) -> Ids:
-    """Return the rows of texts that ask alike: of something else, or among the steps `hidden` of anything.
+    """Return the rows of texts that ask alike: of the same, of something else, or among the steps `hidden` of anything.
 
-    What is asked stands in a prompt already, and is hidden like the rest of that. Texts of steps are read by
-    `open_steps`, from their numbers.
+    What somebody asked and somebody answered stays: without the one nobody knows what the other is about. What is asked
+    stands in a prompt already, and is hidden like the rest of that. Texts of steps are read by `open_steps`, from their
+    numbers.
     """
-    if len(request_words(question)) < LEAST_WORDS:
-        return np.empty(0, np.int64)
-    rows = _find_short(found, catalog, LONGER * len(question), hidden)
-    numbers = catalog.step[rows].tolist()
-    opened = open_steps({*numbers})
-    asks: list[bool] = []
-    for number, place in zip(numbers, catalog.places[rows].tolist(), strict=True):
-        said = opened[number].said(*place[:3]).text if number in opened else ""
-        asks.append((asks_alike if number in hidden else asks_for_another)(said, question))
-    return rows[np.array(asks, np.bool_)]
+    rows = _find_short(found, catalog, max(LONGER * len(question), SHORT), hidden)
+    behind = np.minimum(np.searchsorted(catalog.step, catalog.step[rows], "right"), len(catalog) - 1)
+    opened = open_steps({*catalog.step[rows].tolist(), *catalog.step[behind].tolist()})
+
+    def asks(row: int, how: Callable[..., bool], *more: bool) -> bool:
+        step, (part, start, end, *_) = opened.get(int(catalog.step[row])), catalog.places[row].tolist()
+        return step is not None and how(step.said(part, start, end).text, question, *more)
+
+    def asks_only(row: int) -> bool:
+        return asks(row, only_asks, bool(catalog.kind[row] == ACT or catalog.places["reply"][row]))
+
+    def is_answered(row: int, after: int) -> bool:
+        is_next = catalog.session[after] == catalog.session[row] and after > row
+        return bool(is_next and catalog.kind[row] == catalog.kind[after] == SAID) and not asks_only(after)
+
+    requests: list[int] = []
+    for row, after in zip(rows.tolist(), behind.tolist(), strict=True):
+        is_hidden = int(catalog.step[row]) in hidden
+        # what people state may contradict the question
+        may_ask = is_hidden or catalog.kind[row] == ACT or catalog.places["asks"][row]
+        is_alike = may_ask and asks(row, asks_alike if is_hidden else asks_for_another)
+        if is_alike or (asks_only(row) and not is_answered(row, after)):
+            requests.append(row)
+    return np.array(requests, np.int64)
 
 
 def _find_short(found: Candidates, catalog: Snapshot, length: int, hidden: Collection[int]) -> Ids:
-    """Return the rows of short texts: questions and the agent's own, best by words, and all that are `hidden`."""
-    rows = found.rows[highest(found.bm25[found.rows], LOOKED_AT)]
-    places = catalog.places[rows]
-    terms = np.unpackbits(found.terms[rows].view(np.uint8)).reshape(-1, TERMS).sum(axis=1)
-    has_most = terms * 2 >= max(len(found.rarity), 1)
-    rows = rows[has_most & ((places["kind"] == ACT) | places["asks"])]  # what people state may contradict the question
+    """Return the rows of short texts in words: those with most words of the question, best first, and all `hidden`."""
+    terms = np.unpackbits(found.terms[found.rows].view(np.uint8)).reshape(-1, TERMS).sum(axis=1)
+    rows = found.rows[terms * 2 >= max(len(found.rarity), 1)]
     if hidden:
         newest = np.array(sorted(hidden)[-LOOKED_AT:], np.int64)
         begins, ends = (np.searchsorted(catalog.step, steps).tolist() for steps in (newest, newest + 1))
@@ -258,4 +270,4 @@ def _find_short(found: Candidates, catalog: Snapshot, length: int, hidden: Colle
     places = catalog.places[rows]
     is_said = (places["kind"] == SAID) | (places["kind"] == ACT)
     short: Ids = rows[is_said & (places["end"] - places["start"] <= length)]
-    return short
+    return short[highest(found.bm25[short], LOOKED_AT)]
