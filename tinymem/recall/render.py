@@ -55,8 +55,21 @@ _OWN = re.compile(
     re.IGNORECASE,
 )
 _NUMBER = re.compile(r"#(?=\d+(?:[ ,)]|$))")
+# What only a memory writes behind a bracket, or what reads like it
+_LIKE_MARK = re.compile(
+    r"[\[(\uff08\uff3b\u3010](?=[^\w\n]{0,9}(?:later[^\w\n]{0,9}[\w.@/+~%-]*[#\uff03]|perhaps[^\w\n]{1,9}outdated|"
+    r"(?:in[^\w\n]+part[^\w\n]+)?(?:changed|corrected)[^\w\n]{1,9}(?:by|since)[^)\]\n]{0,99}[#\uff03]|"
+    r"(?:as[^\w\n]{1,9}of|corrects)[^\w\n]{0,9}[\w.@/+~%-]*[#\uff03]|said[^\w\n]{1,9}\d+[^\w\n]{1,9}times))",
+    re.IGNORECASE,
+)
 _CODE = r"(?!(?:else|try|finally|default|public|private)\s*:|(?:except|if|elif|while|for|class)\s+\w)"  # names nobody
 _WORD = r"[\w.@'\u0080-\U0010ffff-]"
+# The names of speakers that are roles, kinds of steps, or hold what a label ends with
+_LABEL = re.compile(
+    rf"{_OWN.pattern}|(?:system prompt|task|planning|scratchpad|summary|final answer|code|error|memory){_COLON}|"
+    rf"\W*[\[#|<]|[^\n]*{_COLON}\s*[^\s]",
+    re.IGNORECASE,
+)
 _NAME = re.compile(
     rf"{_CODE}(?:[^\W\d]|[^\x00-\x7f]){_WORD}*(?:[ \t]+{_WORD}+){{0,3}}{_COLON}"
 )  # of a speaker, or a key
@@ -122,12 +135,21 @@ def without_gone(text: str, start: int, end: int, gone: Sequence[Span] = ()) -> 
     'a = 1\n[changed by #7]\nc = 3'
     >>> without_gone("1 failed", 0, 8, [(0, 0, "later: #9 pytest passed")])
     '[later: #9 pytest passed]\n1 failed'
+
+    What looks like a mark in the text itself gets a bar behind its bracket.
+
+    >>> without_gone("[changed by #7]", 0, 15)
+    '[| changed by #7]'
     """
     shown = []
     for first, last, mark in gone:
-        shown += [clean(text[start:first]), f"[{mark}]" if first < last else f"[{mark}]\n"]
+        shown += [_without_marks(text[start:first]), f"[{mark}]" if first < last else f"[{mark}]\n"]
         start = last
-    return "".join([*shown, clean(text[start:end])])
+    return "".join([*shown, _without_marks(text[start:end])])
+
+
+def _without_marks(text: str) -> str:
+    return _LIKE_MARK.sub(lambda bracket: f"{bracket[0]}| ", clean(text))
 
 
 def line(step: Step, part: Part, start: int, end: int, numbered: bool = False, gone: Sequence[Span] = ()) -> str:
@@ -167,7 +189,7 @@ def _quoted_line(line: str) -> str:
 def label(step: Step, part: Part, whole: bool = True) -> str:
     """Return the label before an excerpt; with the step's number where there is more to open than is shown."""
     number = f"#{step.step_number} "
-    name = one_line(step.speaker) if step.speaker else ""
+    name = _name(step)
     if isinstance(step, ActionStep):
         if part.kind in RESULTS:
             return f"{number}{_tool(step, part.message)}{' error' if part.kind == 'error' else ''}:\n"
@@ -176,6 +198,14 @@ def label(step: Step, part: Part, whole: bool = True) -> str:
         who = name or ("result" if step.role == "tool" else step.role)
         return f"{who}: " if whole else f"{number}{who}: "
     return f"{number}{step.type.replace('_', ' ')}: "
+
+
+def _name(step: Step) -> str:
+    """Return the speaker of a step, in quotes where the name could be read as a label of ours; "" for none."""
+    name = one_line(step.speaker) if step.speaker else ""
+    role = step.role if isinstance(step, MessageStep) else "assistant"
+    shown = " ".join(unicodedata.normalize("NFKC", visible(name)).split())
+    return f'"{name}"' if name != role and _LABEL.match(f"{shown}: ") else name
 
 
 def speaker_key(step: Step, part: Part) -> str:
