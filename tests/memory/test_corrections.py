@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -95,6 +96,21 @@ def test_a_filter_that_the_correction_does_not_pass_brings_neither() -> None:
         old = memory.archive([MessageStep("user", "The port of staging is 8443.", session="a")])[0]
         memory.correct(old.id, MessageStep("user", "The port of staging is 8444.", session="b"))
         assert not memory.recall("Which port has staging?", session="a")
+
+
+def test_as_of_a_moment_holds_what_was_not_corrected_yet() -> None:
+    def dated(text: str, month: int) -> MessageStep:
+        return MessageStep("user", text, timestamp=datetime(2025, month, 1, tzinfo=timezone.utc))
+
+    texts = [f"The port of staging is {port}." for port in (8443, 8444, 8445)]
+    with open_memory() as memory:
+        old = memory.archive([dated(texts[0], 1)])[0]
+        for month, text in enumerate(texts[1:], 2):
+            memory.correct(old.id, dated(text, month))
+        asked = "Which port has staging?"
+        for month, text in enumerate(texts, 1):
+            then = memory.recall(asked, as_of=f"2025-{month:02}-15")
+            assert [(item.text, item.mark) for item in then] == [(text, "")]
 
 
 def test_corrections_survive_export_and_a_restart(tmp_path: Path) -> None:

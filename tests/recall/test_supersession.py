@@ -12,7 +12,14 @@ from strategies import MODERATE
 
 from tinymem import HierarchicalMemory, MessageStep
 from tinymem.messages.tokens import default_counter
-from tinymem.recall.selection.supersession import Statement, has_other_value, newest_statements
+from tinymem.recall.selection.supersession import (
+    MOST_CLAIMS,
+    MOST_LIKELY,
+    Claim,
+    Statement,
+    has_other_value,
+    newest_statements,
+)
 
 open_memory = partial(HierarchicalMemory, store="exact")
 THEN = datetime(2026, 8, 1, tzinfo=UTC)
@@ -90,6 +97,41 @@ def test_the_newest_leads_and_the_older_names_it() -> None:
         assert {item.step.step_number: item.newer for item in found} == {1: 2, 2: None, 3: 4, 4: None, 5: 6, 6: None}
         assert f"user: {OVENS} (perhaps outdated by #2)\n#2 user: Correction" in found.text
         assert [item.text for item in memory.recall("ovens in Linz", max_tokens=72)] == [CHANGED[0][1]]
+
+
+def test_work_on_statements_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Statement] = []
+    concerns = Claim.concerns
+
+    def counted(claim: Claim, older: Statement) -> bool:
+        asked.append(older)
+        return concerns(claim, older)
+
+    def work(count: int) -> int:
+        asked.clear()
+        newest_statements([said(f"Oven {n} in Linz is no longer started at {n}:30.", n) for n in range(count)])
+        return len(asked)
+
+    monkeypatch.setattr(Claim, "concerns", counted)
+    assert work(50) > 1_000 and work(1_600) == work(800) <= MOST_CLAIMS * MOST_LIKELY
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "is_marked"), [(None, None, False), ("Ann", "Ann", True), ("Ann", "Bob", False)]
+)
+def test_without_a_speaker_nothing_crosses_sessions(first: str | None, second: str | None, is_marked: bool) -> None:
+    with open_memory() as memory:
+        memory.archive([MessageStep("user", CHANGED[0][0], session="a", speaker=first)])
+        memory.archive([MessageStep("user", CHANGED[0][1], session="b", speaker=second)])
+        assert ("outdated" in memory.recall("When are the ovens in Linz started?", min_relevance=0).text) is is_marked
+
+
+def test_what_is_dated_later_than_the_question_marks_nothing() -> None:
+    with open_memory() as memory:
+        times = THEN, datetime(2031, 1, 1, tzinfo=UTC)
+        memory.archive([MessageStep("user", text, timestamp=at) for text, at in zip(CHANGED[0], times, strict=True)])
+        asked = partial(memory.recall, "When are the ovens in Linz started?", min_relevance=0)
+        assert "outdated" not in asked(now="2027-01-01").text and "outdated" in asked(now="2032-01-01").text
 
 
 def test_until_brings_back_what_held_then_without_a_mark() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tinymem.recall.candidates import find_requests
 from tinymem.recall.files.changes import Changes
-from tinymem.recall.files.tree import WorkingTree
 from tinymem.recall.fusion import Fusion, ScoredCandidates
 from tinymem.recall.query.identifiers import labels
 from tinymem.recall.relevance import WORTH
 from tinymem.recall.results import Explanation, Recall
-from tinymem.recall.selection.corrections import places_of, put_corrections, put_newest_first
+from tinymem.recall.selection.corrections import newest_corrections, places_of, put_corrections, put_newest_first
 from tinymem.recall.selection.packing import FENCE, UNRELATED, Limits, Newest, RankedPassage, pack
 from tinymem.stores.filter import Filter
 from tinymem.stores.locks import release_when_interrupted
@@ -97,7 +96,8 @@ class Search:
         note = source.explain_nothing()
         if note is not None or not text.strip():
             return Explanation(text, budget, Recall("", 0, (), past.queue.trouble or note or ""), ())
-        query, corrections = past.queue.question(text, source, now), past.corrections
+        query = past.queue.question(text, source, now)
+        corrections = past.corrections if limits.as_of is None else self._corrections_until(limits.as_of)
         snapshot, allowed, found = source.gather(query)
         if not query.is_stretch and limits.min_relevance != 0:  # who wants everything gets requests, too
             open_steps = partial(past.opened.of, fetch=past.fetch)
@@ -110,6 +110,12 @@ class Search:
             return replace(packed, corrections=corrections)
         # something was forgotten meanwhile, here or elsewhere
         return self._explained(text, budget, now, limits, hidden, only)
+
+    def _corrections_until(self, moment: datetime) -> Mapping[int, int]:
+        """Return the number of the newest correction of each step that was corrected up to a moment."""
+        pairs = self._past.journal.corrections()
+        steps = self._past.fetch([new for _, new in pairs])
+        return newest_corrections((old, new) for old, new in pairs if steps[new].timestamp <= moment)
 
     def _packed(
         self, scored: ScoredCandidates, text: str, budget: int, limits: Limits, current: Current, newest: Newest
@@ -130,10 +136,8 @@ class Search:
         if limits.as_of is not None:
             then = snapshot.step[snapshot.time <= limits.as_of.timestamp()]
             changes = Changes(past.journal, int(then.max(initial=0)))
-        elif past.tree is not None:
-            changes = Changes(past.journal, tree=WorkingTree(past.tree))
         with past.checking_parts():
-            ranked = put_newest_first(ranked, room, past.opened, past.fetch)
+            ranked = put_newest_first(ranked, room, past.opened, past.fetch, scored.query.now)
             recalled, left_out = pack(
                 ranked, past.fetch, past.counter, room, past.key, limits, past.opened, every, text, changes, newest
             )

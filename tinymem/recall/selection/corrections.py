@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 
 import numpy as np
 import numpy.typing as npt
@@ -72,20 +73,25 @@ def put_corrections(
 
 
 def put_newest_first(
-    ranked: Sequence[RankedPassage], budget: int, opened: OpenedSteps, fetch: Fetch
+    ranked: Sequence[RankedPassage], budget: int, opened: OpenedSteps, fetch: Fetch, now: datetime
 ) -> Sequence[RankedPassage]:
-    """Put statements before those that they supersede, as far as words tell, and note their numbers with these."""
+    """Put statements before those that they supersede, as far as words tell, and note their numbers with these.
+
+    What is dated later than `now` supersedes nothing. What was said in another session where nobody is named only comes
+    behind.
+    """
     nearest = _related(_nearest(ranked, budget))
-    if not newest_statements(opened.statements(nearest, fetch)):
+    if not newest_statements(opened.statements(nearest, fetch), now):
         return ranked  # as most times
     places = opened.statements(_related(ranked), fetch)  # where one thing changed, so may others have
-    newest = newest_statements(places)
+    newest = newest_statements(places, now)
     costs = {passage[:4]: float(price_of(passage.end - passage.start)) - passage.score for passage in ranked}
     for older, newer in newest.items():
         costs[places[newer]] = min(costs[places[newer]], costs[places[older]])
-    for older, newer in newest.items():
+    sure = {older: newer for older, newer in newest.items() if older.source == newer.source}
+    for older, newer in sure.items():
         costs[places[older]] += LOSS * has_other_value(older, newer)
-    numbers = {places[older]: places[newer][0] for older, newer in newest.items()}
+    numbers = {places[older]: places[newer][0] for older, newer in sure.items()}
     marked = [passage._replace(newer=numbers.get(passage[:4])) for passage in ranked]
     return sorted(marked, key=lambda passage: (costs[passage[:4]], passage.newer is not None))
 

@@ -76,8 +76,9 @@ class Opened:
         if part not in self._statements:
             whole, found = self.parts[part], None
             if len(whole.text) <= LONGEST and whole.kind not in WORDLESS:
-                said = self.said(part, 0, len(whole.text))
-                found = Statement(said.text, said.by, (self.step.timestamp, self.step.step_number or 0))
+                said, step = self.said(part, 0, len(whole.text)), self.step
+                when = step.timestamp, step.step_number or 0
+                found = Statement(said.text, said.by, when, step.speaker or f"session {step.session}")
             self._statements[part] = found
         return self._statements[part]
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from itertools import chain, pairwise, product
+from itertools import chain, islice, pairwise, product
 from operator import attrgetter
 
 from tinymem.stores.words import STOP_WORDS
@@ -26,6 +26,9 @@ LONGEST = 400  # characters of a text that is read as a statement
 TAIL = 7  # words of a value
 NAMED = 2 / 3  # of the words of what is taken back, those that the earlier statement has at least,
 REPEATED = 3 / 4  # or of a thing to do, of a text in quotes, and of a sentence that is said again with another value
+
+# Statements that are asked what they take back, their claims, and earlier statements that each is compared with
+MOST_CLAIMS, MOST_OF_ONE, MOST_LIKELY = 100, 4, 50
 
 _SENTENCE_END = re.compile(r"(?<=[^\W_]{2}[.!?])\s+|(?<=[.!?][\"')\]])\s+|\n+")
 _SERIAL = re.compile(r"\W*\d+[.)]\s+")
@@ -131,15 +134,17 @@ class Claim:
 class Statement:
     """A short text, who said it as what, and when: statements have an order of time by it.
 
+    `source` is who is named as its speaker, else its session, since others may speak in each.
+
     `opening` has the first words, if they say what it is about; without `has_cue` it takes nothing back.
     """
 
-    def __init__(self, text: str, by: str, when: tuple[datetime, int]) -> None:
-        self.by, self.when = by, when
+    def __init__(self, text: str, by: str, when: tuple[datetime, int], source: str = "") -> None:
+        self.by, self.when, self.source = by, when, source
         self.text = _SERIAL.sub("", text, count=1) if text[:1].isdigit() else text
         self.lower = self.text.lower()
         words = self.lower.split()
-        self.opening = () if len(words) < 4 or words[0] in _NOBODY else (by, *words[:3])
+        self.opening = () if len(words) < 4 or words[0] in _NOBODY else (by, source, *words[:3])
         self.has_cue = not _CUE_WORDS.isdisjoint(words)
 
     @cached_property
@@ -244,11 +249,14 @@ def _may_end_in_value(words: Sequence[str]) -> bool:
     return is_part or any(word.endswith(("'s", "’s")) for word in words)
 
 
-def newest_statements(statements: Collection[Statement]) -> dict[Statement, Statement]:
-    """Return, by each statement that is superseded, the newest one that does so."""
+def newest_statements(statements: Iterable[Statement], now: datetime | None = None) -> dict[Statement, Statement]:
+    """Return, by each statement that is superseded, the newest one that does so up to `now`, best of its source."""
+    statements = [statement for statement in statements if now is None or statement.when[0] <= now]
     found: dict[Statement, Statement] = {}
     for older, newer in chain(_restated(statements), _taken_back(statements)):
-        if older.when < newer.when and (older not in found or found[older].when < newer.when):
+        rank = newer.source == older.source, newer.when
+        last = found.get(older, older)
+        if older.when < newer.when and (last is older or (last.source == older.source, last.when) < rank):
             found[older] = newer
     return found
 
@@ -275,10 +283,11 @@ def _runs(statements: Iterable[Statement]) -> Iterator[list[Statement]]:
     yield run
 
 
-def _taken_back(statements: Iterable[Statement]) -> Iterator[tuple[Statement, Statement]]:
-    """Yield statements with what takes them back."""
-    for newer in (statement for statement in statements if statement.has_cue):
-        for claim in newer.claims:
+def _taken_back(statements: Sequence[Statement]) -> Iterator[tuple[Statement, Statement]]:
+    """Yield statements with what takes them back: of those that come first, as far as MOST_CLAIMS and MOST_LIKELY."""
+    with_cue = [statement for statement in statements if statement.has_cue][:MOST_CLAIMS]
+    for newer in with_cue:
+        for claim in newer.claims[:MOST_OF_ONE]:
             likely = (older for older in statements if claim.longest in older.lower)  # quicker, and true of few
             earlier = (older for older in likely if older.by == newer.by and older.when < newer.when)
-            yield from ((older, newer) for older in earlier if claim.concerns(older))
+            yield from ((older, newer) for older in islice(earlier, MOST_LIKELY) if claim.concerns(older))
