@@ -133,17 +133,6 @@ def test_recall_has_the_filters_of_the_api(tinymem: Run) -> None:
         assert {item["step"] for item in found["items"]} == {number}, options
 
 
-def test_recall_compares_lines_with_the_files_of_today_where_it_is_told_to(tinymem: Run) -> None:
-    lines = ["STAGING_SERVER = '10.0.0.7'", "STAGING_PORT = 8443  # since May"]
-    Path("settings.py").write_text(lines[1])
-    with HierarchicalMemory("memory") as memory:
-        memory.archive([ActionStep(tool_name="cat", tool_args={"path": "settings.py"}, observation="\n".join(lines))])
-    ask = "recall", "staging", "server", "--min-relevance", "0"
-    assert lines[0] in tinymem(*ask).out
-    checked = tinymem(*ask, "--check").out
-    assert "[not in settings.py today]" in checked and lines[0] not in checked and lines[1] in checked
-
-
 def test_recall_has_the_limits_of_the_api(tinymem: Run, chat: Path) -> None:
     tinymem("ingest", str(chat))
     ask = "recall", "Where is the staging server?", "--json"

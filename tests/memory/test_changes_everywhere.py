@@ -106,10 +106,3 @@ def test_a_summary_that_quotes_a_line_that_is_gone_says_so(memory: HierarchicalM
     assert [line.endswith("(changed by #3)") for line in shown] == [OLD in line for line in shown]
     said = json.dumps(memory.context(ASKED, max_tokens=1_000).messages)
     assert "<episodes-" in said and OLD in said
-
-
-def test_stats_and_steps_name_stale_lines(memory: HierarchicalMemory) -> None:
-    assert memory.stats().stale_lines == 1
-    for number in (1, 3):
-        links = View(memory).step(number)["links"]
-        assert links == [{"old": 1, "new": 3, "path": FILE, "lines": 1}]

@@ -78,7 +78,6 @@ class Archive:
         self.journal = journal or open_journal(folder, create)
         self.opened, self.changes = OpenedSteps(counter), Changes(self.journal)
         self._corrections: Mapping[int, int] | None = None  # until they are asked for
-        self.tree: str | Path | None = None  # a folder with the files that recalls are compared with
         self.files = SnapshotFiles(folder, self.journal)
         with undo_on_failure(self.journal.close):
             self.journal.maintenance.finish_scrub()  # which an earlier process could not

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tinymem.archive.archive import Archive
-from tinymem.recall.files.versions import count_gone
 from tinymem.stores.journals import journal_files
 
 __all__ = ["Stats", "stats_of"]
@@ -18,7 +17,7 @@ class Stats:
     `indexed_passages` are in the vector store, and `unindexed_passages` wait for it: none as long as no step has left
     the window, nor in a small memory whose store is in memory. `embedder_state` is "ready", or what is wrong with the
     embedder since it was last needed; `store_state` is "ready", or why the store could not be written when it was last
-    tried. `stale_lines` are the lines of files that steps show and that stand there no more, as far as calls tell.
+    tried.
     """
 
     namespace: str
@@ -36,7 +35,6 @@ class Stats:
     store: str
     store_state: str
     bytes_on_disk: int
-    stale_lines: int = 0
 
 
 def stats_of(archive: Archive, namespace: str, store: str) -> Stats:
@@ -57,6 +55,5 @@ def stats_of(archive: Archive, namespace: str, store: str) -> Stats:
         store=store,
         store_state=notes.fault or "ready",
         bytes_on_disk=bytes_on_disk,
-        stale_lines=count_gone(archive.journal.file_notes_after(0)),
         **counts,
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -38,9 +37,6 @@ def recall(
     as_of: Annotated[
         str | None, typer.Option("--as-of", metavar="TIME", help="What held then: nothing later, and no mark of it.")
     ] = None,
-    check: Annotated[
-        bool, typer.Option("--check", help="Compare lines of files with those below the current folder.")
-    ] = False,
 ) -> None:
     """Print the excerpts that answer a question, as they would stand in a prompt.
 
@@ -51,7 +47,6 @@ def recall(
     if diversity is not None:
         options["diversity"] = diversity
     with target.open_to_search() as memory:
-        memory.long_term.tree = Path.cwd() if check else None
         begin = time.perf_counter()
         found = memory.recall(asked, max_tokens, **options)
         milliseconds = (time.perf_counter() - begin) * 1000

@@ -105,7 +105,7 @@ class Search:
         scored = ScoredCandidates.of(query, snapshot, found, self._fusion)
         current = partial(put_corrections, corrections=corrections, snapshot=snapshot, allowed=allowed)
         newest = partial(places_of, snapshot, allowed)
-        packed = self._packed(scored, text, budget, limits, current, newest)
+        packed = self._packed(scored, text, budget, replace(limits, hidden=hidden), current, newest)
         if past.is_current(source):
             return replace(packed, corrections=corrections)
         # something was forgotten meanwhile, here or elsewhere

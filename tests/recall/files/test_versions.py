@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tinymem.recall.files import versions
-from tinymem.recall.files.commands import RUN
+from tinymem.recall.files.acts import PREFIX, SCOPE
 from tinymem.recall.files.lines import code_lines
 from tinymem.recall.files.notes import NoteTaker
 from tinymem.recall.files.versions import Version
@@ -66,7 +66,7 @@ class FileModel:
     def version(self) -> Version:
         taker = NoteTaker()
         notes = [note for step in self.steps for note in taker.notes_of(step)]
-        return Version(note for note in notes if not note.path.startswith(RUN))
+        return Version(note for note in notes if note.path.startswith(SCOPE))
 
 
 @settings(max_examples=150)
@@ -159,5 +159,8 @@ def test_a_result_that_comes_in_a_step_of_its_own_belongs_to_its_call() -> None:
     taker = NoteTaker()
     made = ActionStep("", [ToolCall("Read", {"file_path": "/w/a.py"}, "c1")], step_number=1)
     came = MessageStep("tool", f"{WORDS[0]}\n{WORDS[1]}", "c1", step_number=2)
-    notes = [*taker.notes_of(made), *taker.notes_of(came)]
-    assert [(note.step, note.path, len(note.lines)) for note in notes] == [(1, "/w/a.py", 0), (2, "/w/a.py", 8)]
+    notes = [note for step in (made, came) for note in taker.notes_of(step) if note.path.startswith(SCOPE)]
+    assert [(note.step, note.path[PREFIX:], len(note.lines)) for note in notes] == [
+        (1, "/w/a.py", 0),
+        (2, "/w/a.py", 8),
+    ]

@@ -18,7 +18,6 @@ from tinymem.memory.inspection.report import report_of
 from tinymem.memory.inspection.timeline import Timeline, version_of
 from tinymem.memory.scratchpad import AgentMemory
 from tinymem.recall.features import FEATURES
-from tinymem.recall.files.versions import links_of
 from tinymem.steps.checks import check_non_negative_int, check_str, check_strings
 from tinymem.steps.content import as_text, to_mutable
 from tinymem.steps.terminal import first_words, pluralize
@@ -37,7 +36,6 @@ LIMITS = {"session", "type", "tier", "find"}  # of a timeline
 SLICE = 500  # steps or episodes of one answer at most
 SEGMENTS = 240  # bars of the overview
 NEXT_BEST = 12  # passages that just missed
-MOST_LINKS = 50  # of a step to those that changed what it shows, and that show what it changed
 LONGEST_TEXT = 200_000  # characters of a part that are shown
 QUESTION = 240  # cells of a question that the page proposes
 
@@ -118,9 +116,8 @@ class View:
                 {"kind": part.kind, "text": part.text[:LONGEST_TEXT], "cut": max(0, len(part.text) - LONGEST_TEXT)}
                 for part in step.parts()
             ]
-            number, past = step.step_number or 0, self.memory.long_term
-            links = links_of(number, past.journal.file_notes([number]))[:MOST_LINKS]
-            more = {"parts": parts, "metadata": to_mutable(step.metadata), "links": [link._asdict() for link in links]}
+            number = step.step_number or 0
+            more = {"parts": parts, "metadata": to_mutable(step.metadata)}
             corrects = [old for old, new in corrections.items() if new == number]
             more |= {"corrected_by": corrections.get(number), "corrects": corrects}
             yield {**vars(line), "speaker": step.speaker, **more}

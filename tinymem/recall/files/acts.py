@@ -5,15 +5,20 @@ from __future__ import annotations
 import posixpath
 import re
 from collections import Counter
+from hashlib import blake2b
 from typing import NamedTuple
 
 from tinymem.recall.files.lines import code_lines, shown_codes
+from tinymem.steps.content import clean
 
 __all__ = [
-    "EDITED", "READ", "REPLACED", "RESET", "SEEN", "UNKNOWN", "WROTE", "Act", "acts_of_patch", "edit", "full_path",
-    "read", "replacement", "unknown", "write",
+    "EDITED", "PREFIX", "READ", "REPLACED", "RESET", "SCOPE", "SEEN", "UNKNOWN", "WROTE", "Act", "acts_of_patch",
+    "edit", "full_path", "in_scope", "read", "replacement", "scope_of", "told_elsewhere", "unknown", "write",
 ]  # fmt: skip
 
+SCOPE = "in://"  # how the path of a file in its session begins, and no other
+HASH = 8  # bytes of the hash of a session
+PREFIX = len(SCOPE) + 2 * HASH + 1  # characters before a path there
 LONGEST = 1_000  # characters of a piece of a line, and of a line that it makes
 MOST_MADE = 8  # lines that an edit of a piece made; of more, any line may be one of them
 MANY = 8  # copies of a line that go at once, where an edit was made in all places
@@ -36,6 +41,27 @@ class Act(NamedTuple):
     kind: int
     lines: tuple[int, ...] = ()
     gone: tuple[int, ...] = ()
+
+
+def scope_of(session: str | None, server: str = "") -> str:
+    """Return what stands before the paths of a session and a server: what others do says nothing of their files."""
+    name = f"{clean(session or '')}\0{server}"
+    return SCOPE + blake2b(name.encode("utf-8", "replace"), digest_size=HASH).hexdigest()
+
+
+def in_scope(act: Act, scope: str) -> Act:
+    """Return an act with the path that its file has among those of all sessions."""
+    return act._replace(path=f"{scope}/{act.path}" if act.path else scope)
+
+
+def told_elsewhere(act: Act) -> Act:
+    """Return what an act tells of the file that has its path in another session, which may be the same one.
+
+    That is what it took away or put there itself; all else only names the file.
+    """
+    if act.kind == WROTE and act.lines:
+        return act._replace(kind=READ)
+    return act if act.kind == EDITED else Act(act.path, SEEN)
 
 
 def read(path: str, text: str, is_whole: bool) -> Act:

@@ -9,11 +9,10 @@ from threading import RLock
 from typing import NamedTuple, Protocol, TypeAlias
 
 from tinymem.protocols import FileNote
-from tinymem.recall.files.acts import READ
-from tinymem.recall.files.commands import RUN, mark_of_pass
+from tinymem.recall.files.acts import PREFIX, READ, SCOPE
+from tinymem.recall.files.commands import mark_of_pass
 from tinymem.recall.files.lines import ShownLine, lines_in_json, lines_in_text, text_of_result
 from tinymem.recall.files.tools import is_file_tool
-from tinymem.recall.files.tree import WorkingTree
 from tinymem.recall.files.versions import Version, notes_by_path, version_of
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.step import Part, Step
@@ -26,7 +25,6 @@ __all__ = ["NOTHING", "Changes", "FileChange", "Span", "may_touch"]
 Span: TypeAlias = tuple[int, int, str]
 KEPT = 5_000  # steps of which is kept what they touch
 SHOWING = ("call", "observation", "error")  # kinds of parts that show files and failures
-COMPARED = 400  # characters of a line that is compared with a file: of longer ones tools may show a part
 LEAST = 0.2  # share of a passage's lines that must stand for the rest to say something
 _NOTHING = re.compile(r"(?:\s|\\[ntr]|[^\w\s\"\\])*")  # between two lines: nothing that says something
 
@@ -37,13 +35,15 @@ class FileChange(NamedTuple):
     Before the first of them is what passed since, where the passage is of a command that failed.
 
     `is_all` where so little is left that it says nothing; `is_unsure` where something may have changed most of the
-    lines, nobody knows how.
+    lines, nobody knows how. `newer` is the number of a later step of another session that took away some of what a file
+    with the same path had, which may be another one; 0 for none.
     """
 
     spans: tuple[Span, ...] = ()
     step: int = 0
     is_all: bool = False
     is_unsure: bool = False
+    newer: int = 0
 
 
 NOTHING = FileChange()
@@ -68,12 +68,12 @@ class NoteSource(Protocol):
 class Changes:
     """The changes of the files that steps show, as a journal has them; what was read is kept for the next recall.
 
-    With a `last` step, they are those up to it. With a `tree`, lines that its files do not have now are gone, too. Any
-    number of threads may ask. After a `forget` others have to be made, since these know of what is gone.
+    With a `last` step, they are those up to it. Any number of threads may ask. After a `forget` others have to be made,
+    since these know of what is gone.
     """
 
-    def __init__(self, journal: NoteSource, last: int | None = None, tree: WorkingTree | None = None) -> None:
-        self._journal, self._last, self._tree = journal, last, tree
+    def __init__(self, journal: NoteSource, last: int | None = None) -> None:
+        self._journal, self._last = journal, last
         self._lock = RLock()
         self._clear()
 
@@ -84,6 +84,7 @@ class Changes:
         self._touched: dict[int, list[tuple[int, str]]] = {}  # by step: calls and the paths that they touch
         self._notes: dict[str, list[FileNote]] = {}
         self._versions: dict[str, Version] = {}
+        self._shared: dict[str, Version | None] = {}  # as acts of other sessions may have left them
         self._found: dict[tuple[int, int, int, int], FileChange] = {}
         self._json: dict[tuple[int, int], list[ShownLine] | None] = {}  # of parts that are JSON
 
@@ -131,6 +132,7 @@ class Changes:
         new = {path: theirs for path, theirs in notes.items() if self._notes.get(path) != theirs}
         if new:
             self._notes |= new
+            self._shared = {}
             for path in [path for path in self._versions if not new.keys().isdisjoint(folders_of([path]))]:
                 del self._versions[path]
             self._found = {}
@@ -154,6 +156,7 @@ class Changes:
         changes = [self.since(step, parts, place, 0, len(part.text)) for place, part in enumerate(parts)]
         spans = chain.from_iterable(change.spans for change in changes)
         marks = dict.fromkeys(f"in part {mark}" if first < last else mark for first, last, mark in spans)
+        marks |= dict.fromkeys(f"perhaps outdated by #{change.newer}" for change in changes if change.newer)
         return [mark for mark in marks if not mark.endswith(f"#{step.step_number}")]
 
     def _find(self, step: Step, parts: Sequence[Part], place: int, start: int, end: int) -> FileChange:
@@ -171,11 +174,12 @@ class Changes:
         number, text = step.step_number or 0, parts[place].text
         is_call = parts[place].kind == "call"  # it shows what it took away itself, too
         call = _call_of(step, parts, place)
-        files = [(path, its_call == call) for its_call, path in self._touched[number] if not path.startswith(RUN)]
+        files = [(path, its_call == call) for its_call, path in self._touched[number] if path.startswith(SCOPE)]
         versions = {path: self._version(path) for path, is_its in files if is_its}
         others = [self._version(path) for path, is_its in files if not is_its and not is_call]
         spans: list[Span] = []
-        newest = gone = said = unsure = 0
+        shared = [*filter(None, map(self._version_in_all, versions))]
+        newest = gone = said = unsure = newer = 0
         for line in self._lines(number, place, parts[place], start, end) if versions or others else ():
             first, last = max(line.start, start), min(line.end, end)
             if text[first:last].isspace():  # the indent of a line that the next passage has
@@ -189,22 +193,28 @@ class Changes:
                 continue
             if any(version.may_have_lost(line.code) for version in versions.values()):
                 unsure += last - first
-            missing = self._missing_in(line, versions) if last - first <= COMPARED else ""
-            if missing:
-                spans.append((first, last, f"not in {missing.rpartition('/')[2]} today"))
+            guess = _gone_since(line, number, shared, ())
+            newer = max(newer, guess.step if guess is not None and guess.step > number else 0)
         stands = said - gone
-        return FileChange((*_joined(spans, text),), newest, stands < LEAST * said, 2 * unsure > stands)
-
-    def _missing_in(self, line: ShownLine, versions: Mapping[str, Version]) -> str:
-        """Return the first path of a line's files, where none of these has it now in the tree; else ""."""
-        having = [path for path, version in versions.items() if version.knows(line.code)] if self._tree else []
-        is_missing = self._tree is not None and all(self._tree.has(path, line.code) is False for path in having)
-        return having[0] if having and is_missing else ""
+        return FileChange((*_joined(spans, text),), newest, stands < LEAST * said, 2 * unsure > stands, newer)
 
     def _version(self, path: str) -> Version:
         if path not in self._versions:
             self._versions[path] = version_of(path, self._notes)
         return self._versions[path]
+
+    def _version_in_all(self, path: str) -> Version | None:
+        """Return the version of a file with what other sessions did to their one of the same full path; None for none.
+
+        It may be the same file.
+        """
+        if path not in self._shared:
+            notes = {name: self._notes.get(name, []) for name in folders_of([path])}
+            steps = {note.step for note in notes[path]}
+            theirs = [note for note in self._notes.get(path[PREFIX:], ()) if note.step not in steps]
+            notes[path] = notes[path] + theirs
+            self._shared[path] = version_of(path, notes) if theirs else None
+        return self._shared[path]
 
     def _lines(self, number: int, place: int, part: Part, start: int, end: int) -> Iterable[ShownLine]:
         """Return the lines of files that reach into `[start, end)` of a part, whose JSON is read once."""

@@ -16,7 +16,7 @@ from tinymem.protocols import FileNote
 from tinymem.recall.files.shell import LONGEST, OPEN, PROGRAM_VERSION, commands_of
 from tinymem.steps.content import clean
 
-__all__ = ["FAILED", "FAILED_IN_WORDS", "FAILURES", "PASSED", "QUIET", "RUN", "CommandRun", "mark_of_pass",
+__all__ = ["FAILED", "FAILED_IN_WORDS", "FAILURES", "PASSED", "QUIET", "RUN", "CommandRun", "exit_code", "mark_of_pass",
            "path_of_run",
            "runs_of"]  # fmt: skip
 
@@ -158,8 +158,7 @@ def _outcome(said: str, is_error: bool, is_alone: bool, is_last: bool, is_theirs
 
     An exit code that `is_theirs` says that all passed; that some failed only if they are what is run last.
     """
-    found = _CODE_BEFORE.search(said[:HEAD]) or _CODE_BEHIND.search(said[-HEAD:])
-    code = int(next(filter(None, found.groups()))) if found else None
+    code = exit_code(said)
     is_good = _GOOD.search(said) is not None
     is_bad = _BAD.search(said) is not None or (not is_good and _ERROR.search(said) is not None)
     if is_theirs and (code or (is_error and code is None)):
@@ -169,6 +168,12 @@ def _outcome(said: str, is_error: bool, is_alone: bool, is_last: bool, is_theirs
     if (is_theirs and code == 0) or (is_alone and is_good and not is_error):
         return PASSED
     return QUIET if is_theirs and code is None else None
+
+
+def exit_code(said: str) -> int | None:
+    """Return the exit code that a result names; None where it names none."""
+    found = _CODE_BEFORE.search(said[:HEAD]) or _CODE_BEHIND.search(said[-HEAD:])
+    return int(next(filter(None, found.groups()))) if found else None
 
 
 def path_of_run(run: CommandRun, session: str | None) -> str:

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from tinymem.protocols import FileNote, Journal
+from tinymem.recall.files.acts import in_scope, scope_of, told_elsewhere
 from tinymem.recall.files.commands import FAILURES, path_of_run
 from tinymem.recall.files.lines import pack_codes
-from tinymem.recall.files.tools import acts_of, runs_of_call
+from tinymem.recall.files.tools import acts_of, runs_of_call, server_of
 from tinymem.steps.actions import ActionStep, ToolCall
 from tinymem.steps.content import clean
 from tinymem.steps.serialization import load_step
@@ -33,11 +34,16 @@ class NoteTaker:
         """Return the notes of a numbered step."""
         number, notes = step.step_number or 0, list[FileNote]()
         for place, call in enumerate(self._calls(step)):
+            server = server_of(call.name)
+            scope = scope_of(step.session, server)
             for act in acts_of(call):
-                path = clean(act.path)
-                if len(path) <= LONGEST_PATH:
-                    lines, gone = pack_codes(act.lines), pack_codes(act.gone)
-                    notes.append(FileNote(number, len(notes), place, path, act.kind, lines, gone))
+                told = [in_scope(act, scope)]
+                if act.path.startswith("/") and not server:  # elsewhere, too, as far as may be
+                    told.append(told_elsewhere(act))
+                for path, kind, lines, gone in told:
+                    if len(path) <= LONGEST_PATH:
+                        codes = pack_codes(lines), pack_codes(gone)
+                        notes.append(FileNote(number, len(notes), place, clean(path), kind, *codes))
             for run in runs_of_call(call):
                 shown = b"" if run.outcome in FAILURES else run.text.encode("utf-8", "replace")
                 path = path_of_run(run, step.session)

@@ -7,7 +7,7 @@ import shlex
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from tinymem.recall.files.acts import RESET, SEEN, Act, acts_of_patch, full_path, read, unknown, write
+from tinymem.recall.files.acts import RESET, SEEN, WROTE, Act, acts_of_patch, full_path, read, unknown, write
 from tinymem.recall.files.lines import code_lines
 
 __all__ = ["LONGEST", "OPEN", "PROGRAM_VERSION", "Command", "acts_of_command", "acts_of_search", "commands_of"]
@@ -27,6 +27,8 @@ _REFORMATS = re.compile(
 _RESETS = {"checkout", "restore", "stash", "reset", "revert", "switch"}
 _BRINGS = {"pull", "merge", "rebase", "cherry-pick", "apply", "am"}
 _HARMLESS = {"-b", "-B", "-c", "list", "show", "--abort", "--stat", "--check", "--soft"}
+_REHEARSED = {"--dry-run", "--dryrun", "--simulate", "--just-print", "-WhatIf", "--help", "--version"}
+_NO_FILE = r"permission denied|read-only file|is a directory|no such file|no space left|not permitted|cannot create"
 _SHOW = {"cat", "bat", "nl", "less", "more", "head", "tail"}
 _WHOLE = {"cat", "nl", "bat"}  # what shows all of a file as it is
 _FILTER = {"sed", "perl", "awk"}
@@ -83,8 +85,13 @@ def _runs_module(words: list[str]) -> bool:
     return words[1:2] == ["-m"] and PROGRAM_VERSION.fullmatch(words[0].rsplit("/", 1)[-1]) is not None
 
 
-def acts_of_command(line: str, output: str, folder: str = "", is_cut: bool = False) -> list[Act]:
-    """Return what the commands of a line did to files, and showed of them in its `output`, which may be cut."""
+def acts_of_command(
+    line: str, output: str, folder: str = "", is_cut: bool = False, has_failed: bool = False
+) -> list[Act]:
+    """Return what the commands of a line did to files, and showed of them in its `output`, which may be cut.
+
+    One that failed, or only says what it would do, did nothing.
+    """
     if line.count("<<") > MOST_TEXTS:
         return [unknown("")]
     acts: list[Act] = []
@@ -94,7 +101,7 @@ def acts_of_command(line: str, output: str, folder: str = "", is_cut: bool = Fal
     for command in commands:
         program, *rest = command.plain or [""]
         program = program.rsplit("/", 1)[-1]
-        acts += _redirected(command, program, rest)
+        acts += [act for act in _redirected(command, program, rest) if not _is_refused(act.path, output)]
         if command.targets or program == "cd":
             continue
         words = [word for word in rest if _PLAIN.fullmatch(word) and not _OPTION.match(word)]
@@ -111,8 +118,11 @@ def acts_of_command(line: str, output: str, folder: str = "", is_cut: bool = Fal
             shown += [full_path(word, command.folder) for word in files if "." in word.rsplit("/", 1)[-1].strip(".")]
             is_search = True
         else:
-            acts += _changes(command, program, rest, paths)
+            acts += [] if _does_nothing(program, rest, output) else _changes(command, program, rest, paths)
             is_whole = is_whole and program in _SILENT
+    if has_failed:  # of several commands nobody knows which
+        is_one = sum(command.plain[:1] not in ([], ["cd"]) for command in commands) == 1
+        acts = [] if is_one else [unknown(act.path) if act.kind == WROTE and not act.lines else act for act in acts]
     every = [*dict.fromkeys(shown)]
     if is_search:
         acts += acts_of_search(output, commands[-1].folder, every[0] if len(every) == 1 else "")
@@ -152,6 +162,20 @@ def _redirected(command: Command, program: str, rest: list[str]) -> list[Act]:
         elif sign == ">":
             acts.append(unknown(path))
     return acts
+
+
+def _does_nothing(program: str, rest: list[str], output: str) -> bool:
+    """Return whether a command only says what it would do, or its `output` has a complaint of it."""
+    if not _REHEARSED.isdisjoint(rest) or (program == "git" and "-n" in rest):
+        return True
+    said = "fatal|error" if program == "git" else rf"(?:\S*/)?{re.escape(program)}"
+    return re.search(rf"(?m)^(?:\S*sh: )?(?:line \d+: )?(?:{said}): ", output) is not None
+
+
+def _is_refused(path: str, output: str) -> bool:
+    """Return whether the output of a command says that a file could not be written."""
+    name = re.escape(path.rsplit("/", 1)[-1])
+    return re.search(rf"(?im)^(?=.*{name}).*(?:{_NO_FILE})", output) is not None
 
 
 def _changes(command: Command, program: str, rest: list[str], paths: list[str]) -> list[Act]:

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from tinymem.recall.files.acts import SEEN, Act, acts_of_patch, edit, full_path, read, replacement, unknown, write
-from tinymem.recall.files.commands import CommandRun, runs_of
+from tinymem.recall.files.acts import READ, SEEN, Act, acts_of_patch, edit, full_path, read, replacement, unknown, write
+from tinymem.recall.files.commands import CommandRun, exit_code, runs_of
 from tinymem.recall.files.lines import READER, text_of_result
 from tinymem.recall.files.shell import acts_of_command, acts_of_search
 from tinymem.steps.actions import ToolCall
 from tinymem.steps.content import as_text
 
-__all__ = ["FILE_TOOLS", "FileTool", "acts_of", "is_file_tool", "runs_of_call"]
+__all__ = ["FILE_TOOLS", "FileTool", "acts_of", "is_file_tool", "runs_of_call", "server_of"]
 
 
 @dataclass(frozen=True)
@@ -82,20 +82,49 @@ _FAILED = re.compile(
     r"interrupted by|\[request interrupted)",
     re.DOTALL,
 )
+# What the first line of a result says, whose call was refused, or its fields
+_REFUSED = re.compile(
+    r"[^\n]*(?<![\w/.-])(?:refused|denied|blocked|rejected|declined|forbidden|disallowed|prohibited|unauthori[sz]ed|"
+    r"aborted|cancell?ed|not (?:allowed|permitted|authori[sz]ed)|read-only|requires approval|no space left|dry[ -]run)"
+    r"(?![\w/-]|\.\w)|.{0,400}?[\"'](?:success|ok|succeeded|deleted|removed|updated|written|done)[\"']\s*:\s*false|"
+    r".{0,400}?[\"']status[\"']\s*:\s*[\"'](?:error|fail\w*|den\w+|refused|rejected)|"
+    r".{0,400}?[\"']is_?error[\"']\s*:\s*true|false\s*\Z|.{0,400}?[\"']error[\"']\s*:\s*(?:\{|[\"'](?![\"']))",
+    re.IGNORECASE | re.DOTALL,
+)
+_REHEARSED = ("dry_run", "dryRun", "dryrun", "preview", "simulate", "validate_only", "check_only")
+_LOCAL = re.compile(  # what stands before a tool's name where it works on the files at hand
+    r"(?:mcp_+)?(?:\w*(?:file|folder|fs|desktop|commander|shell|terminal|bash|sandbox|container|workspace|editor|code|ide)"
+    r"\w*|functions?|tools?|default_api|local|os|serena)?",
+    re.IGNORECASE,
+)
 _CUT = re.compile(
     r"truncated|clipped|elided|omitted|left out\]|more lines|lines (?:hidden|skipped)|too (?:long|large)|partial|"
     r"unchanged since|use (?:offset|view_range)|showing lines"
 )
 _NUMBERED = re.compile(r"(?m)^[ \t]*L?(\d{1,6})(?:→|[\t|:-])")
+_SERVER_END = re.compile(r"__|[.:/]")  # between a server's name and its tool's
 _BAD_ESCAPE = re.compile(r'(\\)(?![\\"/bfnrtu])(?<!\\\\)')  # models write some
 MOST_LINES = 2_000  # that tools show of a file at once
 SHORT = 100  # characters of JSON behind a result that have its exit code
+LONGEST_REFUSAL = 1_000  # characters of a result in which it says that nothing was done
 EDGE = 400  # characters at the ends of a result that say if it was cut
 
 
 @lru_cache
 def _plain(name: str) -> str:
-    return re.split(r"__|[.:/]", name)[-1].lower().replace("_", "").replace("-", "")
+    return _SERVER_END.split(name)[-1].lower().replace("_", "").replace("-", "")
+
+
+@lru_cache
+def server_of(name: str) -> str:
+    """Return the server of a tool, whose files are others than those at hand; "" for what works on these.
+
+    >>> server_of("crm.delete"), server_of("mcp__wiki__write"), server_of("mcp__filesystem__write_file")
+    ('crm', 'mcp__wiki', '')
+    """
+    ends = [*_SERVER_END.finditer(name)]
+    server = name[: ends[-1].start()] if ends else ""
+    return "" if _LOCAL.fullmatch(server) else server
 
 
 def is_file_tool(name: str) -> bool:
@@ -108,10 +137,14 @@ def acts_of(call: ToolCall) -> list[Act]:
     tool = FILE_TOOLS.get(_plain(call.name))
     if tool is None:
         return []
-    result = text_of_result(as_text(call.observation))
+    said = as_text(call.observation)
+    result = text_of_result(said)
     given = _Arguments(tool, _arguments(call.arguments_json))
-    acts = _acts(given, str(given.all.get("command", "")) if tool.does == "edit" else tool.does, result)
-    has_failed = tool.does != "run" and _FAILED.match(result[:EDGE].lower().lstrip("[*#: \n"))
+    does = str(given.all.get("command", "")) if tool.does == "edit" else tool.does
+    acts = _acts(given, does, result, said)
+    has_failed = does != "run" and _FAILED.match(result[:EDGE].lower().lstrip("[*#: \n"))
+    if _REFUSED.match(said[:LONGEST_REFUSAL].lstrip()) or any(map(given.all.get, _REHEARSED)):
+        acts = [act for act in acts if act.kind in (SEEN, READ)] or [Act(act.path, SEEN) for act in acts]
     if has_failed or not call.answered or call.error is not None:
         paths = dict.fromkeys(act.path for act in acts)
         return [Act(path, SEEN) for path in paths]
@@ -162,14 +195,17 @@ class _Arguments:
         return command if isinstance(command, str) else ""
 
 
-def _acts(given: _Arguments, does: str, result: str) -> list[Act]:
-    """Return the acts of a call that did what its tool does, or the command of an editor."""
+def _acts(given: _Arguments, does: str, result: str, said: str) -> list[Act]:
+    """Return the acts of a call that did what its tool does, or the command of an editor.
+
+    `result` is the text in what was `said`.
+    """
     path = given.path()
     if does == "run":
         command, folder = given.value("command"), given.path("folder")
         if isinstance(command, list) and command[:1] == ["apply_patch"]:
             return acts_of_patch("\n".join(map(str, command[1:])), folder)
-        return acts_of_command(given.line(), result, folder, _is_cut(result))
+        return acts_of_command(given.line(), result, folder, _is_cut(result), bool(exit_code(said)))
     if does == "patch":
         return acts_of_patch(given.text("content") or "")
     if does == "search":

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Set
 from itertools import chain
 from typing import NamedTuple
 
 from tinymem.protocols import FileNote
 from tinymem.recall.files.acts import EDITED, READ, REPLACED, RESET, SEEN, UNKNOWN, WROTE
-from tinymem.recall.files.commands import RUN
 from tinymem.recall.files.lines import unpack_codes, without_number
 from tinymem.stores.filter import folders_of
 
-__all__ = ["Link", "Version", "count_gone", "links_of", "notes_by_path", "version_of"]
+__all__ = ["Version", "notes_by_path", "version_of"]
 
 MOST_REPLACED = 200  # newest replacements of pieces that lines are compared with; after older ones any line may stand
 ALIKE = 0.3  # share of its lines that a file keeps between two reads, or somebody else has rewritten it
@@ -156,39 +155,3 @@ def notes_by_path(notes: Iterable[FileNote]) -> dict[str, list[FileNote]]:
 def version_of(path: str, notes: dict[str, list[FileNote]]) -> Version:
     """Return the version of the file at a `path`, by the notes of each path, those of its folders included."""
     return Version(sorted(chain.from_iterable(notes.get(name, ()) for name in folders_of([path]))))
-
-
-class Link(NamedTuple):
-    """The `lines` of the file at `path` that the step `old` showed and the step `new` took away."""
-
-    old: int
-    new: int
-    path: str
-    lines: int
-
-
-def links_of(number: int, notes: Iterable[FileNote]) -> list[Link]:
-    """Return the links from and to a step, by the notes of the files that it touched."""
-    gone = [(shown.step, since.step, shown.path) for shown, _, since in _gone_lines(notes)]
-    links = Counter(link for link in gone if link[0] < link[1] and number in link[:2])
-    return [Link(*link, lines) for link, lines in sorted(links.items())]
-
-
-def count_gone(notes: Iterable[FileNote]) -> int:
-    """Return how many lines stand in their files no more, of those that steps showed."""
-    return len({(shown.path, code) for shown, code, _ in _gone_lines(notes)})
-
-
-def _gone_lines(notes: Iterable[FileNote]) -> Iterator[tuple[FileNote, int, FileNote]]:
-    """Yield each line of a note that is gone, between that note and the one since which it is."""
-    by_path = notes_by_path(notes)
-    for path, shown in by_path.items():
-        showing = [note for note in shown if note.lines and note.kind <= RESET]
-        if path.startswith(RUN) or not showing:
-            continue
-        version = version_of(path, by_path)
-        for note in showing:
-            for code in {*unpack_codes(note.lines)}:
-                since = version.gone_since(code)
-                if since is not None:
-                    yield note, code, since

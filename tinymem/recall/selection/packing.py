@@ -7,7 +7,7 @@ checked on the text as it is sent, so it holds exactly.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain, islice
@@ -51,6 +51,7 @@ class Limits:
         shown: Excerpts that stand in front of the model already; what lies in one does not come back.
         as_of: The moment whose knowledge counts: what a later step changed has no mark.
         order: Of the excerpts in the block: by "time", or by "relevance".
+        hidden: The numbers of steps that do not come back, since they stand in front of the model.
     """
 
     diversity: float = DIVERSITY
@@ -61,6 +62,7 @@ class Limits:
     shown: Sequence[Excerpt] = ()
     as_of: datetime | None = None
     order: str = "time"
+    hidden: Collection[int] = ()
 
 
 class RankedPassage(NamedTuple):
@@ -106,7 +108,7 @@ class _Packer:
         self.ranked, self.every, self.newest, self.changes = ranked, every, newest, changes
         self.fetch, self.counter, self.steps = fetch, counter, steps
         self.most = len(ranked) if limits.k is None else limits.k
-        self.order = limits.order
+        self.order, self.hidden = limits.order, limits.hidden
         self.repetitions = Repetitions(limits.diversity, asked)
         self.chosen: dict[PassagePlace, _Chosen] = {}
         self.passed: dict[int, str] = {}  # ranks that are not looked at again, and the reason of those left out
@@ -224,13 +226,16 @@ class _Packer:
         for _ in range(ROUNDS):
             change = self._change(passage, opened)
             if not change.is_all:
-                passage = passage._replace(as_of=passage.number) if change.is_unsure else passage
+                as_of = passage.number if change.is_unsure else None
+                passage = passage._replace(as_of=as_of, newer=change.newer or passage.newer)
                 return passage, opened.opened.passage(*passage[1:4], change.spans) if change.spans else opened
             newer = self._alike(passage, opened, change.step)
+            if newer is None and change.step not in self.hidden and not self.newest(change.step):
+                break  # what took its place is not shown: the mark is
             if newer is None or self._is_shown(newer[0]):
                 return None
             passage, opened = newer
-        return None
+        return passage, opened.opened.passage(*passage[1:4], self._change(passage, opened).spans)
 
     def _change(self, passage: RankedPassage, opened: OpenedPassage) -> FileChange:
         """Return what changed since of what a passage shows."""
@@ -340,7 +345,8 @@ def _unite(before: _Chosen, after: _Chosen) -> _Chosen:
     """Return two passages that adjoin as one, with the better score; what stands before all of it stands there once."""
     first, last = before.passage, after.passage
     best = max(first, last, key=lambda passage: passage.score)
-    passage = best._replace(start=first.start, end=last.end, newer=first.newer, as_of=first.as_of or last.as_of)
+    newer, as_of = first.newer or last.newer, first.as_of or last.as_of
+    passage = best._replace(start=first.start, end=last.end, newer=newer, as_of=as_of)
     gone = (*before.shown.gone, *(span for span in after.shown.gone if span[0] < span[1]))
     shown = before.shown.opened.passage(*passage[1:4], gone)
     return _Chosen(min(before.rank, after.rank), passage, shown, before.tokens + after.tokens)

@@ -715,13 +715,6 @@ const timeline = {
   },
 };
 
-// Lines that one step showed and another took away, as a line from the one to the other.
-function changeOf(number, link) {
-  const end = (one) =>
-    one === number ? `#${one}` : h("button.link.number", {onclick: () => detail.open(one)}, `#${one}`);
-  return h("p.small", {}, end(link.old), " → ", end(link.new), ` ${many(link.lines, "line")} of ${link.path}`);
-}
-
 // -- one step ---------------------------------------------------------------------------------------------------------
 
 const detail = {
@@ -779,9 +772,6 @@ const detail = {
       ),
       step.corrected_by ? h("p.small", {}, `corrected by #${step.corrected_by}: recall brings that instead`) : null,
       step.corrects.length ? h("p.small", {}, `corrects ${step.corrects.map((old) => `#${old}`).join(", ")}`) : null,
-      step.links?.length
-        ? h("section", {}, h("h3", {}, "changed lines"), step.links.map((link) => changeOf(step.number, link)))
-        : null,
       metadata.length
         ? h("section", {}, h("h3", {}, "metadata"), h("pre.text", {}, JSON.stringify(step.metadata, null, 2)))
         : null,
