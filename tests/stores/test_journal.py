@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from memories import Entry, add, entry, put, said, texts_in, without_privileges
+from memories import Entry, add, entry, put, said, texts_in
 from strategies import MODERATE
 
 from tinymem.errors import FormatError, StorageError, TinymemError
@@ -157,21 +157,21 @@ def test_delete_while_somebody_reads_says_that_the_file_is_not_clean_yet(tmp_pat
 # files that are no journal
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="permissions as on Unix")
-def test_a_read_only_folder_is_a_storage_error_that_says_so(shared_folder: Path) -> None:
-    path = shared_folder / "journal.db"
-    shared_folder.chmod(0o555)
-    with without_privileges(), pytest.raises(StorageError, match="check that the folder exists and is writable"):
+@pytest.mark.permissions
+def test_a_read_only_folder_is_a_storage_error_that_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    tmp_path.chmod(0o555)
+    with pytest.raises(StorageError, match="check that the folder exists and is writable"):
         SqliteJournal(path)
-    shared_folder.chmod(0o755)
+    tmp_path.chmod(0o755)
     journal = SqliteJournal(path)
     filled(journal, "text")
     journal.close()
-    shared_folder.chmod(0o555)
+    tmp_path.chmod(0o555)
     path.chmod(0o444)
-    with without_privileges(), closing(SqliteJournal(path)) as journal, pytest.raises(StorageError, match="writable"):
+    with closing(SqliteJournal(path)) as journal, pytest.raises(StorageError, match="writable"):
         filled(journal, "more")
-    shared_folder.chmod(0o755)
+    tmp_path.chmod(0o755)
     journal = SqliteJournal(path)
     assert len(journal.rows()) == 1
     journal.close()

@@ -174,19 +174,6 @@ def printed(program: str, *arguments: object) -> str:
     return out
 
 
-@contextmanager
-def without_privileges() -> Iterator[None]:
-    """As a user that permissions bind: root can write anywhere."""
-    if os.geteuid():
-        yield
-        return
-    os.seteuid(65534)
-    try:
-        yield
-    finally:
-        os.seteuid(0)
-
-
 def catalog_of(vectors: Vectors, steps: Sequence[int] | None = None, **more: Any) -> Snapshot:
     """A catalog of passages with these vectors, each of a step of its own unless `steps` says otherwise.
 
