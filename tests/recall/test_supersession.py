@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from functools import partial
 
 import pytest
@@ -22,7 +22,7 @@ from tinymem.recall.selection.supersession import (
 )
 
 open_memory = partial(HierarchicalMemory, store="exact")
-THEN = datetime(2026, 8, 1, tzinfo=UTC)
+THEN = datetime(2026, 8, 1, tzinfo=timezone.utc)
 OVENS = "The ovens in Linz are started at 03:30."
 CHANGED = [
     (OVENS, "Correction: the ovens in Linz start at 02:50 now, since the new timetable."),
