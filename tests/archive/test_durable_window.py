@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from memories import python
 from strategies import MODERATE
+from work import PATIENCE
 
 import tinymem.archive.indexing.mirror
 from tinymem import (
@@ -370,14 +371,14 @@ def test_adding_in_one_is_not_held_up_by_a_strategy_of_another(tmp_path: Path) -
 
     def slow(steps: Sequence[Step]) -> list[Step]:
         thinking.set()
-        assert done.wait(30)
+        assert done.wait(PATIENCE)
         return list(steps)
 
     with open_memory(tmp_path, prune_strategy=slow) as one, open_memory(tmp_path) as other:
         thread = threading.Thread(target=one.add, args=[said("slow")])
         thread.start()
-        assert thinking.wait(30)
+        assert thinking.wait(PATIENCE)
         assert other.add(said("quick")).step_number == 2
         done.set()
-        thread.join(30)
+        thread.join(PATIENCE)
         assert numbers(other) == [1, 2]

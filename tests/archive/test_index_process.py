@@ -45,7 +45,7 @@ def pid() -> int:
 
 def is_gone(pid: int) -> bool:
     """Tell if a process ends, be it that nobody has waited for it yet."""
-    for _ in range(3_000):
+    for _ in range(15_000):
         try:
             if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
                 return True
@@ -70,7 +70,7 @@ def test_the_program_that_archives_does_not_import_chromadb(tmp_path: Path) -> N
 def test_the_store_answers_from_the_other_process_once_it_is_open(memory: HierarchicalMemory) -> None:
     catalog = memory.long_term.current()
     nearest = memory.long_term.index.nearest(catalog)
-    for _ in range(3_000):  # it may have been closed, and nobody waits for it
+    for _ in range(15_000):  # it may have been closed, and nobody waits for it
         ids, cosines = nearest(catalog.vectors[7], 5)
         if len(ids):
             break
@@ -130,7 +130,7 @@ def test_forgetting_waits_for_no_process_of_its_own_that_reads_the_journal(
     memory: HierarchicalMemory, tmp_path: Path
 ) -> None:
     process.tell("call", read_for_long, memory.long_term.folder / "journal.db", tmp_path / "begun")
-    for _ in range(3_000):
+    for _ in range(15_000):
         if (tmp_path / "begun").exists():
             break
         time.sleep(0.02)
@@ -162,7 +162,7 @@ def test_what_a_program_left_is_done_after_its_end(tmp_path: Path) -> None:
     for how in ("closed", "killed"):
         python(program, tmp_path / how, how).communicate(timeout=600)
         folder = tmp_path / how / "default" / "index"
-        for _ in range(3_000):
+        for _ in range(15_000):
             if (notes := read_notes(folder)) is not None and notes.passage == 1_200:
                 break
             time.sleep(0.02)

@@ -15,6 +15,7 @@ from commands import tinymem as tinymem  # the fixture
 from hostile import HOSTILE
 from memories import START
 from rich.cells import cell_len
+from work import PATIENCE
 
 from tinymem import ActionStep, HierarchicalMemory, MessageStep, TaskStep
 from tinymem.memory import draw_memory
@@ -73,7 +74,7 @@ def on_terminal(program: str, cwd: Path, **env: str) -> str:
     with subprocess.Popen(command, cwd=cwd, env=env, stdin=theirs, stdout=theirs, stderr=subprocess.PIPE) as running:
         os.close(theirs)
         written = terminal_text(ours)
-        assert running.wait(60) == 0, running.stderr and running.stderr.read()
+        assert running.wait(PATIENCE) == 0, running.stderr and running.stderr.read()
     return written.replace("\r\n", "\n")
 
 

@@ -20,6 +20,7 @@ from commands import Run, child_environment, interruptible
 from commands import tinymem as tinymem  # the fixture
 from hostile import HOSTILE
 from memories import START
+from work import PATIENCE
 
 from tinymem import ActionStep, HierarchicalMemory, MessageStep, TaskStep
 from tinymem.cli.inspector.page import page, to_json
@@ -366,7 +367,7 @@ def test_web_serves_until_it_is_interrupted(memory: HierarchicalMemory) -> None:
             assert b"tinymem" in answer.read()
         running.send_signal(2)
         written = running.stderr.read()
-        assert running.wait(60) in (0, 130) and "Traceback" not in written
+        assert running.wait(PATIENCE) in (0, 130) and "Traceback" not in written
 
 
 def test_a_number_that_json_has_not_is_text() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from commands import child_environment, interruptible
 from memories import START
+from work import PATIENCE
 
 from tinymem import ActionStep, HierarchicalMemory, MessageStep, TaskStep
 from tinymem.cli.inspector.page import page as made_page
@@ -138,7 +139,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         assert running.stderr
         yield running.stderr.readline().strip()
         running.send_signal(2)
-        running.wait(60)
+        running.wait(PATIENCE)
 
 
 @pytest.fixture(scope="module")

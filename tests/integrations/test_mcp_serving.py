@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from work import PATIENCE
 
 import tinymem
 from tinymem import HierarchicalMemory
@@ -100,7 +101,7 @@ class Raw:
 
     def end(self) -> tuple[str, str]:
         """Close its input; return what else it wrote."""
-        out, err = self._running.communicate(timeout=120)
+        out, err = self._running.communicate(timeout=PATIENCE)
         assert self._running.returncode == 0
         return out, err
 

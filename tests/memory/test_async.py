@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from memories import python
+from work import PATIENCE
 
 from tinymem import AsyncHierarchicalMemory, AsyncMemories, Callbacks, Context, HierarchicalMemory, Memories, Recall
 from tinymem.errors import ClosedError, InputError, NotAMemoryError, StorageError
@@ -51,7 +52,7 @@ class Gate:
 
     def __call__(self, *_: object) -> str:
         self._begun.set()
-        assert self._open.wait(60)
+        assert self._open.wait(PATIENCE)
         return "through"
 
     async def begun_by(self, call: Awaitable[Any]) -> asyncio.Future[Any]:
@@ -72,7 +73,7 @@ def awaited(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., Non
     def run(*given: Any, **fixtures: Any) -> None:
         asyncio.run(test(*given, **fixtures))
         for thread in calls():
-            thread.join(60)
+            thread.join(PATIENCE)
         assert calls() == []
 
     return run
@@ -381,18 +382,21 @@ def test_a_loop_that_is_closed_early_leaves_nothing_hanging() -> None:
 @pytest.mark.slow
 def test_the_end_of_a_program_waits_for_an_add_and_for_no_thread(tmp_path: Path) -> None:
     program = """
-import asyncio, sys, time
+import asyncio, sys, threading, time
 from tinymem import AsyncHierarchicalMemory, Callbacks, MessageStep
-loop = asyncio.new_event_loop()
-slow = Callbacks(on_step=lambda step: time.sleep(0.2))
+loop, begun = asyncio.new_event_loop(), threading.Event()
+slow = Callbacks(on_step=lambda step: begun.set() or time.sleep(0.2))
+async def until_begun():
+    while not begun.is_set():
+        await asyncio.sleep(0)
 memory = AsyncHierarchicalMemory(sys.argv[1], embedder="hashing:64", store="exact", callbacks=slow)
 loop.run_until_complete(memory.__aenter__())
 tasks = [loop.create_task(memory.add(MessageStep("user", str(at)))) for at in range(3)]
-loop.run_until_complete(asyncio.sleep(0.05))
+loop.run_until_complete(until_begun())
 sys.exit(7)
 """
     process = python(program, tmp_path)
-    process.communicate(timeout=60)
+    process.communicate(timeout=PATIENCE)
     assert process.returncode == 7
     with HierarchicalMemory(tmp_path, **OPTIONS) as memory:
         assert texts(memory) == ["0", "1", "2"]
@@ -421,7 +425,7 @@ if not (child := os.fork()):
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 asyncio.run(memory.close())
 """
-    out, _ = python(program, tmp_path).communicate(timeout=60)
+    out, _ = python(program, tmp_path).communicate(timeout=PATIENCE)
     assert out.split() == ["7"]
 
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from work import PATIENCE
 
 from tinymem import ConversationMemory, HierarchicalMemory, MessageStep
 from tinymem.embedders.hashing import HashingEmbedder
@@ -51,7 +52,7 @@ class Gated(HashingEmbedder):
         if self.waits == kind:
             self.waits = ""
             self._begun.set()
-            assert self._opened.wait(60)
+            assert self._opened.wait(PATIENCE)
 
     @contextmanager
     def waiting(self, kind: str, call: Callable[[], Any]) -> Iterator[list[Any]]:
@@ -60,13 +61,13 @@ class Gated(HashingEmbedder):
         results: list[Any] = []
         thread = threading.Thread(target=lambda: results.append(call()))
         thread.start()
-        assert self._begun.wait(60), "it embeds"
+        assert self._begun.wait(PATIENCE), "it embeds"
         try:
             yield results
             assert not results, "it still waits"
         finally:
             self._opened.set()
-            thread.join(60)
+            thread.join(PATIENCE)
 
 
 @pytest.fixture
@@ -91,7 +92,7 @@ def in_a_thread(call: Callable[[], Any]) -> Any:
     results: list[Any] = []
     thread = threading.Thread(target=lambda: results.append(call()), daemon=True)
     thread.start()
-    thread.join(30)
+    thread.join(PATIENCE)
     assert results, "it waits for a lock"
     return results[0]
 

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from memories import python
 from strategies import MODERATE, texts
+from work import PATIENCE
 
 from tinymem import AgentMemory, HierarchicalMemory, keep_last_n_steps
 from tinymem.errors import InputError
@@ -305,14 +306,14 @@ def test_reading_waits_for_no_update_that_waits_in_a_callback() -> None:
 
     def slow() -> None:
         began.set()
-        assert may_go_on.wait(60)
+        assert may_go_on.wait(PATIENCE)
 
     memory = AgentMemory(on_change=slow)
     with ThreadPoolExecutor(2) as pool:
         pool.submit(memory.observe, "a")
-        assert began.wait(60)
+        assert began.wait(PATIENCE)
         try:
-            assert "- a" in pool.submit(lambda: memory.to_context() + memory.dump()).result(60)
+            assert "- a" in pool.submit(lambda: memory.to_context() + memory.dump()).result(PATIENCE)
         finally:
             may_go_on.set()
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from scripted_model import BUDGET, TASK, Move, World, next_move
+from work import PATIENCE
 
 from tinymem import HierarchicalMemory, count_tokens
 from tinymem.embedders.hashing import HashingEmbedder
@@ -89,7 +90,7 @@ class BlockingEmbedder(HashingEmbedder):
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
         self.waits.set()
-        self.was_stuck |= not self.gate.wait(20)
+        self.was_stuck |= not self.gate.wait(PATIENCE)
         return super().embed_queries(texts)
 
 

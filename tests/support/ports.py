@@ -16,7 +16,7 @@ def free_port() -> int:
 
 def wait_for(port: int) -> None:
     """Return once somebody listens."""
-    for _ in range(600):
+    for _ in range(6_000):
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", port)) == 0:
                 return

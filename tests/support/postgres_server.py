@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ports import free_port
+from work import PATIENCE
 
 PASSWORD = "p/ss:w@rd"
 ESCAPED = "p%2Fss%3Aw%40rd"
@@ -71,7 +72,7 @@ class PostgresServer:
         """End the server as a crash would."""
         pid = int((Path(self.data) / "postmaster.pid").read_text().split()[0])
         os.kill(pid, signal.SIGKILL)
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + PATIENCE
         while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
             time.sleep(0.01)
         (Path(self.data) / "postmaster.pid").unlink(missing_ok=True)

@@ -8,18 +8,20 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-__all__ = ["calls_of", "cpu_seconds", "grows_linearly"]
+__all__ = ["PATIENCE", "calls_of", "cpu_seconds", "grows_linearly"]
+
+PATIENCE = 300  # seconds until what never ends is taken to hang
 
 TIMES = 4  # as much
 MOST = 10  # times as long that may take; where time grows with the square it takes 16 times
-TRIES = 5
+TRIES = 10
 
 
 def cpu_seconds(work: Callable[[], object]) -> float:
-    """What this process computes meanwhile, for comparing with other work on the same machine."""
-    begun = time.process_time()
+    """What this thread computes meanwhile, for comparing with other work on the same machine."""
+    begun = time.thread_time()
     work()
-    return time.process_time() - begun
+    return time.thread_time() - begun
 
 
 def grows_linearly(work: Callable[[int], object], size: int) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from memories import LATER, index_of, python, said, sentences, sqlite, texts_in
+from work import PATIENCE
 
 from tinymem import HierarchicalMemory
 from tinymem.archive.embedding import BATCH
@@ -173,7 +174,7 @@ from tinymem.upkeep.reindexing import reindex
 def before(batch):
     if batch == 3:
         print("two batches are kept", flush=True)
-        time.sleep(60)
+        time.sleep(3_000)
 
 reindex(sys.argv[1], Watched(before), store="exact")
 """
@@ -185,7 +186,7 @@ def test_a_killed_run_is_gone_on_with_and_until_then_the_old_embedder_serves(fol
     process = python(KILLED, folder, Path(__file__).parent)
     assert process.stdout and process.stdout.readline() == "two batches are kept\n"
     process.kill()
-    assert process.wait(30) == -signal.SIGKILL
+    assert process.wait(PATIENCE) == -signal.SIGKILL
     process.communicate()
     with opened(folder) as memory:
         assert finds(memory)
