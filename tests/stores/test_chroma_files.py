@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import platform
 import struct
-import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -41,7 +41,7 @@ def fill(folder: Path, seed: int) -> None:
         store.upsert(range(20, 140), vectors(140, seed)[20:])
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="a setting of the C library of Linux")
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="a setting of the GNU C library")
 def test_nothing_that_the_process_of_chroma_had_in_memory_gets_into_new_files(tmp_path: Path) -> None:
     """Without `MALLOC_PERTURB_`, most of these rounds leave something behind."""
     for seed in range(6):
