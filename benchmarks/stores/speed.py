@@ -138,7 +138,7 @@ def _processor(pids: Sequence[int]) -> float:
     ticks = 0
     for pid in pids:
         try:
-            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
             ticks += int(fields[11]) + int(fields[12])
         except OSError:
             pass

@@ -64,9 +64,9 @@ def test_a_namespace_that_cannot_be_a_folders_name_is_refused(tmp_path: Path) ->
 
 
 def test_what_holds_something_else_is_refused_and_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("mine")
+    (tmp_path / "file").write_text("mine", "utf-8")
     (tmp_path / "full").mkdir()
-    (tmp_path / "full" / ".hidden").write_text("mine")
+    (tmp_path / "full" / ".hidden").write_text("mine", "utf-8")
     for path in (tmp_path / "file", tmp_path / "full"):
         for create in (True, False):
             with pytest.raises(NotAMemoryError):
@@ -76,7 +76,7 @@ def test_what_holds_something_else_is_refused_and_left_alone(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("path", ["file/below", "nul\x00", "x" * 300])
 def test_a_path_that_cannot_be_is_a_storage_error(tmp_path: Path, path: str) -> None:
-    (tmp_path / "file").write_text("mine")
+    (tmp_path / "file").write_text("mine", "utf-8")
     with pytest.raises(StorageError, match="choose a folder that can be written"):
         namespace_folder(tmp_path / path, "ann", create=True)
 

@@ -348,8 +348,8 @@ def test_an_index_that_lost_something_is_filled_again(in_chroma: Archive, what: 
         write_notes(folder, read_notes(folder))
         in_chroma.set_milestones([1], True)  # or nobody looks
     else:
-        notes = (folder / NOTES).read_text()
-        (folder / NOTES).write_text("" if what == "notes" else notes[: len(notes) // 2])
+        notes = (folder / NOTES).read_text("utf-8")
+        (folder / NOTES).write_text("" if what == "notes" else notes[: len(notes) // 2], "utf-8")
     assert 121 in numbers(in_chroma)
     in_chroma.index.follow()
     with index_of(in_chroma) as held:
@@ -382,8 +382,10 @@ def test_an_index_that_is_ahead_of_a_journal_from_a_backup_begins_anew(in_chroma
 def test_files_that_end_the_process_are_made_again(in_chroma: Archive) -> None:
     folder = in_chroma.folder / "index"
     in_chroma.index.leave()
-    notes = json.loads((folder / NOTES).read_text())
-    (folder / NOTES).write_text(json.dumps(notes | {"is_opening": True}))  # as a process that died of them leaves it
+    notes = json.loads((folder / NOTES).read_text("utf-8"))
+    (folder / NOTES).write_text(
+        json.dumps(notes | {"is_opening": True}), "utf-8"
+    )  # as a process that died of them leaves it
     shutil.rmtree(folder / "chroma.sqlite3", ignore_errors=True)
     (folder / "chroma.sqlite3").write_bytes(b"damaged" * 1_000)
     in_chroma.set_milestones([1], True)

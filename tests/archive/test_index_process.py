@@ -47,7 +47,7 @@ def is_gone(pid: int) -> bool:
     """Tell if a process ends, be it that nobody has waited for it yet."""
     for _ in range(15_000):
         try:
-            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+            if Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] == "Z":
                 return True
         except (FileNotFoundError, ProcessLookupError):
             return True

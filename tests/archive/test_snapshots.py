@@ -338,7 +338,7 @@ def test_numbers_that_do_not_fit_the_arrays_are_not_believed(closed: Path, wrong
     (folder,) = folders(closed)
     facts = json.loads((folder / "facts.json").read_bytes())
     facts["counts"] = dict.fromkeys(facts["counts"], wrong)
-    (folder / "facts.json").write_text(json.dumps(facts))
+    (folder / "facts.json").write_text(json.dumps(facts), "utf-8")
     with closing(open_archive(closed)) as archive:
         mapped(archive)
 

@@ -14,7 +14,7 @@ from benchmarks.speed.fit import main
 def test_fit_is_measured_in_all_formats(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "fit.summary.json"
     main(["--sizes", "40", "--asks", "3", "--out", str(out)])
-    (record,) = json.loads(out.read_text())["sizes"]
+    (record,) = json.loads(out.read_text("utf-8"))["sizes"]
     assert record["messages"] <= 40 and record["context"] > 0
     assert all(record[what].keys() == {"openai", "responses", "anthropic"} for what in ("fit", "grown"))
     assert capsys.readouterr().out.count("\n| ") == 4

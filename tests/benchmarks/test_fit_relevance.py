@@ -67,7 +67,7 @@ def test_the_same_data_gives_the_same_files(tmp_path: Path, capsys: pytest.Captu
     for name in ("one", "two"):
         paths = tmp_path / f"{name}.json", tmp_path / f"{name}.curve.json"
         fit_relevance.main([*data, "--folds", str(weights[1]), "--out", str(paths[0]), "--curve", str(paths[1])])
-        written_files.append([path.read_text() for path in paths])
+        written_files.append([path.read_text("utf-8") for path in paths])
     assert all(is_same_but_for_decimals(one, other) for one, other in zip(*written_files, strict=True))
     numbers: dict[str, Any] = json.loads(written_files[0][0])
     assert numbers["question"]["score"] > 0 and set(numbers["provenance"]["data"]) == {"a.jsonl", "b.jsonl"}
@@ -76,7 +76,7 @@ def test_the_same_data_gives_the_same_files(tmp_path: Path, capsys: pytest.Captu
 
 def test_what_is_published_is_fitted_on_the_data_of_the_weights_and_stands_in_the_readme() -> None:
     fit_relevance.main(["--check"])
-    weights, numbers = (json.loads(path.read_text()) for path in (PUBLISHED, fit_relevance.PUBLISHED))
+    weights, numbers = (json.loads(path.read_text("utf-8")) for path in (PUBLISHED, fit_relevance.PUBLISHED))
     fitted = {name: one["sha256"] for name, one in weights["provenance"]["data"].items()}
     assert {name: one for name, one in numbers["provenance"]["data"].items() if not name.endswith(".json")} == fitted
     assert WORTH < numbers["prompts"]["floor"] < LIKELY

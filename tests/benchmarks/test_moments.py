@@ -52,7 +52,7 @@ def test_pieces_of_recorded_runs_are_of_other_repositories() -> None:
 
 
 def test_what_is_no_file_of_moments_is_named(tmp_path: Path) -> None:
-    (tmp_path / "other.json").write_text('{"kinds": {"a": {}}}')
+    (tmp_path / "other.json").write_text('{"kinds": {"a": {}}}', "utf-8")
     with pytest.raises(InputError, match=r"other\.json is not a file of moments"):
         read_moments(tmp_path / "other.json")
 
@@ -80,7 +80,7 @@ def test_prompts_of_made_up_and_recorded_memories_are_measured(
     ]
     call = {"id": "c1", "name": "Bash", "arguments": "{}"}
     units += [{"id": "u2", "speaker": "assistant", "text": "", "tool_calls": [call]}]  # type: ignore[dict-item]
-    runs.write_text(json.dumps({"id": "coder:there/1", "units": units, "queries": []}))
+    runs.write_text(json.dumps({"id": "coder:there/1", "units": units, "queries": []}), "utf-8")
     out = tmp_path / "moments.summary.json"
     run.main(["--recorded", str(runs), "--sessions", "6", "--out", str(out)])
     assert "| recorded | foreign | 1 |" in capsys.readouterr().out

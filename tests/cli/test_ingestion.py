@@ -125,7 +125,7 @@ def test_files_of_one_name_are_runs_of_their_own_wherever_they_are_named_from(
     for at, name in enumerate(names):
         (tmp_path / name).parent.mkdir()
         run = [{"role": "user", "content": "Plant."}, {"role": "user", "content": f"Row {at}."}, *chat(1, 4)]
-        (tmp_path / name).write_text(json.dumps(run))
+        (tmp_path / name).write_text(json.dumps(run), "utf-8")
     with open_memory(tmp_path / "m") as memory:
         monkeypatch.chdir(tmp_path)
         assert ingest(memory, *names) == [(5, 0), (5, 0)]
@@ -134,8 +134,8 @@ def test_files_of_one_name_are_runs_of_their_own_wherever_they_are_named_from(
         assert ingest(memory, Path("run.json"), Path("../one/run.json")) == [(0, 5), (0, 5)]
         (tmp_path / "three").mkdir()
         (tmp_path / names[1]).rename(tmp_path / "three" / "run.json")  # moved, and longer
-        longer = [*json.loads((tmp_path / "three/run.json").read_text()), *chat(4, 5)]
-        (tmp_path / "three/run.json").write_text(json.dumps(longer))
+        longer = [*json.loads((tmp_path / "three/run.json").read_text("utf-8")), *chat(4, 5)]
+        (tmp_path / "three/run.json").write_text(json.dumps(longer), "utf-8")
         assert ingest(memory, tmp_path / "three/run.json") in ([(1, 5)], [(6, 0)])
 
 

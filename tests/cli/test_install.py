@@ -61,20 +61,20 @@ def test_what_is_there_stays_and_what_was_added_goes(tinymem: Run, home: Path, c
 
 def test_hooks_and_server_have_the_repository_and_the_user_beside_it(tinymem: Run, home: Path) -> None:
     tinymem("install", "claude-code")
-    hooks = json.loads((home / ".claude/settings.json").read_text())["hooks"]
+    hooks = json.loads((home / ".claude/settings.json").read_text("utf-8"))["hooks"]
     commands = {event: groups[0]["hooks"][0]["command"] for event, groups in hooks.items()}
     assert {event: command.split()[1] for event, command in commands.items()} == EVENTS
     assert all("--also user" in command and "--namespace" not in command for command in commands.values())
-    server = json.loads((home / ".claude.json").read_text())["mcpServers"]["tinymem"]
+    server = json.loads((home / ".claude.json").read_text("utf-8"))["mcpServers"]["tinymem"]
     assert {"mcp", "--repository", "user"} <= set(server["args"]) and server["alwaysLoad"] is True
     tinymem("install", "claude-code", "--namespace", "work")
-    assert "--namespace work" in (home / ".claude/settings.json").read_text()
-    assert "--repository" not in (home / ".claude.json").read_text()
+    assert "--namespace work" in (home / ".claude/settings.json").read_text("utf-8")
+    assert "--repository" not in (home / ".claude.json").read_text("utf-8")
 
 
 def test_gemini_gets_its_own_names_of_the_events_and_milliseconds(tinymem: Run, home: Path) -> None:
     tinymem("install", "gemini")
-    hooks = json.loads((home / ".gemini/settings.json").read_text())["hooks"]
+    hooks = json.loads((home / ".gemini/settings.json").read_text("utf-8"))["hooks"]
     ours = {event: groups[0]["hooks"][0] for event, groups in hooks.items()}
     assert {event: one["command"].split()[1:3] for event, one in ours.items()} == {
         event: [name, "--json"] for event, name in GEMINI_EVENTS.items()
@@ -84,23 +84,25 @@ def test_gemini_gets_its_own_names_of_the_events_and_milliseconds(tinymem: Run, 
 
 def test_settings_that_are_no_json_are_left_as_they_are(tinymem: Run, home: Path) -> None:
     (home / ".cursor").mkdir()
-    (home / ".cursor/mcp.json").write_text("{ // mine\n}")
+    (home / ".cursor/mcp.json").write_text("{ // mine\n}", "utf-8")
     done = tinymem("install", "cursor")
     assert (
-        done.status == 2 and "not plain JSON" in done.err and (home / ".cursor/mcp.json").read_text() == "{ // mine\n}"
+        done.status == 2
+        and "not plain JSON" in done.err
+        and (home / ".cursor/mcp.json").read_text("utf-8") == "{ // mine\n}"
     )
     assert "claude-code, codex" in tinymem("install", "emacs").err
 
 
 @pytest.mark.skipif(not (ROOT / "hooks").is_dir(), reason="the tests run beside an installed wheel")
 def test_the_plugin_runs_what_install_sets_up() -> None:
-    hooks = json.loads((ROOT / "hooks/hooks.json").read_text())["hooks"]
+    hooks = json.loads((ROOT / "hooks/hooks.json").read_text("utf-8"))["hooks"]
     assert {event: groups[0]["hooks"][0]["command"].split()[1] for event, groups in hooks.items()} == EVENTS
-    assert json.loads((ROOT / ".claude-plugin/plugin.json").read_text())["version"] == __version__
-    market = json.loads((ROOT / ".claude-plugin/marketplace.json").read_text())
+    assert json.loads((ROOT / ".claude-plugin/plugin.json").read_text("utf-8"))["version"] == __version__
+    market = json.loads((ROOT / ".claude-plugin/marketplace.json").read_text("utf-8"))
     assert [plugin["source"] for plugin in market["plugins"]] == ["./"]
-    assert "--repository" in json.loads((ROOT / ".mcp.json").read_text())["mcpServers"]["tinymem"]["args"]
-    assert (ROOT / "skills/memory/SKILL.md").read_text().startswith("---\nname: memory\n")
+    assert "--repository" in json.loads((ROOT / ".mcp.json").read_text("utf-8"))["mcpServers"]["tinymem"]["args"]
+    assert (ROOT / "skills/memory/SKILL.md").read_text("utf-8").startswith("---\nname: memory\n")
 
 
 # -- layouts ----------------------------------------------------------------------------------------------------------
@@ -200,14 +202,17 @@ def test_toml_of_any_layout_comes_back_byte_for_byte(text: str | None) -> None:
 def test_another_setup_keeps_the_keys_and_comments_that_a_user_added(tinymem: Run, home: Path) -> None:
     tinymem("install", "codex")
     config, hooks = home / ".codex/config.toml", home / ".codex/hooks.json"
-    config.write_text(config.read_text() + "required = true # wait\n\n# of z\n[z]\nq = 1\n")
-    hooks.write_text(hooks.read_text().replace('"timeout": 30', '"timeout": 5, "statusMessage": "tea"'))
+    config.write_text(config.read_text("utf-8") + "required = true # wait\n\n# of z\n[z]\nq = 1\n", "utf-8")
+    hooks.write_text(hooks.read_text("utf-8").replace('"timeout": 30', '"timeout": 5, "statusMessage": "tea"'), "utf-8")
     tinymem("install", "codex", "--redact", "secrets", "--leave-alone", "~/diary")
-    assert "required = true # wait\n\n# of z\n[z]\nq = 1\n" in config.read_text()
-    assert hooks.read_text().count('"timeout": 5, "statusMessage": "tea"') == 4
-    assert all(file.read_text().count("--redact") and "--leave-alone" in file.read_text() for file in (config, hooks))
+    assert "required = true # wait\n\n# of z\n[z]\nq = 1\n" in config.read_text("utf-8")
+    assert hooks.read_text("utf-8").count('"timeout": 5, "statusMessage": "tea"') == 4
+    assert all(
+        file.read_text("utf-8").count("--redact") and "--leave-alone" in file.read_text("utf-8")
+        for file in (config, hooks)
+    )
     tinymem("uninstall", "codex")
-    assert config.read_text() == "\n# of z\n[z]\nq = 1\n" and not hooks.exists()
+    assert config.read_text("utf-8") == "\n# of z\n[z]\nq = 1\n" and not hooks.exists()
 
 
 @pytest.mark.parametrize("command", ["my-tinymem-hook stop", "tinymem-hook stop; say done", "echo tinymem-hook stop"])
@@ -233,10 +238,12 @@ def test_what_cannot_be_edited_is_refused_and_no_file_is_changed(
     tinymem: Run, home: Path, client: str, file: str, text: str
 ) -> None:
     (home / file).parent.mkdir(exist_ok=True)
-    (home / file).write_text(text)
+    (home / file).write_text(text, "utf-8")
     done = tinymem("install", client)
     assert done.status == 2 and file in done.err and "was left as it is" in done.err
-    assert [path for path in home.rglob("*") if path.is_file()] == [home / file] and (home / file).read_text() == text
+    assert [path for path in home.rglob("*") if path.is_file()] == [home / file] and (home / file).read_text(
+        "utf-8"
+    ) == text
 
 
 # -- files ------------------------------------------------------------------------------------------------------------
@@ -245,12 +252,12 @@ def test_what_cannot_be_edited_is_refused_and_no_file_is_changed(
 def test_links_and_modes_stay_and_a_neighbours_token_is_not_shown(tinymem: Run, home: Path) -> None:
     (home / "dotfiles").mkdir()
     kept = home / "dotfiles/mcp.json"
-    kept.write_text('{"mcpServers":{"bank":{"env":{"TOKEN":"geheim-77"}}}}')
+    kept.write_text('{"mcpServers":{"bank":{"env":{"TOKEN":"geheim-77"}}}}', "utf-8")
     kept.chmod(0o640)
     (home / ".cursor").mkdir()
     (home / ".cursor/mcp.json").symlink_to(kept)
     done = tinymem("install", "cursor")
-    assert "tinymem" in kept.read_text() and (home / ".cursor/mcp.json").is_symlink()
+    assert "tinymem" in kept.read_text("utf-8") and (home / ".cursor/mcp.json").is_symlink()
     assert kept.stat().st_mode & 0o777 == 0o640 and "geheim" not in done.out + done.err
     assert sorted(path.name for path in kept.parent.iterdir()) == ["mcp.json"]
 
@@ -266,10 +273,10 @@ def test_what_another_program_wrote_meanwhile_is_not_lost(home: Path) -> None:
 
 def test_a_file_that_cannot_be_written_leaves_the_others_as_they_were(tinymem: Run, home: Path) -> None:
     (home / ".claude").mkdir()
-    (home / ".claude/settings.json").write_text(OWN)
+    (home / ".claude/settings.json").write_text(OWN, "utf-8")
     (home / ".claude.json").mkdir()
     assert tinymem("install", "claude-code").status == 2
-    assert (home / ".claude/settings.json").read_text() == OWN
+    assert (home / ".claude/settings.json").read_text("utf-8") == OWN
 
 
 def test_a_server_that_could_not_start_is_not_installed(

@@ -52,7 +52,7 @@ def test_a_memory_goes_to_a_file_and_back(tinymem: Run, memory: Path) -> None:
     assert tinymem("export", "memory.jsonl") == (0, "", "Exported 43 steps and 0 episodes.\n")
     done = tinymem("import", "memory.jsonl", "--namespace", "copy")
     assert done.status == 0 and "Imported 43 steps" in done.out and "and the scratchpad into memory" in done.out
-    assert tinymem("export", "-", "--namespace", "copy").out == Path("memory.jsonl").read_text()
+    assert tinymem("export", "-", "--namespace", "copy").out == Path("memory.jsonl").read_text(encoding="utf-8")
     assert "behind the shed" in tinymem("recall", "Where is the ladder?", "--namespace", "copy").out
 
 
@@ -89,12 +89,12 @@ def test_what_is_wrong_with_an_import_is_one_line(tinymem: Run, memory: Path) ->
     tinymem("export", "memory.jsonl")
     done = tinymem("import", "memory.jsonl")
     assert done.status == 2 and "is in use" in done.err and len(done.err.splitlines()) == 1 and steps(tinymem) == 43
-    lines = Path("memory.jsonl").read_text().splitlines(keepends=True)
-    Path("memory.jsonl").write_text("".join([*lines[:4], "[]\n", *lines[5:]]))
+    lines = Path("memory.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
+    Path("memory.jsonl").write_text("".join([*lines[:4], "[]\n", *lines[5:]]), encoding="utf-8")
     done = tinymem("import", "memory.jsonl", "--namespace", "copy")
     assert (done.status, done.out) == (2, "") and "memory.jsonl, line 5: a line must be" in done.err
     assert len(done.err.splitlines()) == 1 and not (memory / "copy").exists()
-    Path("memory.jsonl").write_text('{"tinymem_export":3}\n')
+    Path("memory.jsonl").write_text('{"tinymem_export":3}\n', encoding="utf-8")
     done = tinymem("import", "memory.jsonl", "--namespace", "copy")
     assert done.status == 1 and "upgrade tinymem" in done.err
 

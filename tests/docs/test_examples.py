@@ -151,7 +151,7 @@ def test_the_next_task_knows_of_the_one_before(runs: dict[str, Run], world: Worl
 @pytest.mark.slow
 def test_what_is_wrong_with_a_call_is_told_to_the_model(tmp_path: Path) -> None:
     (tmp_path / "work" / "sub").mkdir(parents=True)
-    (tmp_path / "secret").write_text("hidden")
+    (tmp_path / "secret").write_text("hidden", "utf-8")
     (tmp_path / "work" / "odd").write_bytes(b"caf\xe9 \x00 \xf0\x9f\x90\x98")
     wrong: list[tuple[str, object, str]] = [
         ("read_file", '{"path": "odd"', "Error: JSONDecodeError: Expecting"),

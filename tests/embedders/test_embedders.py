@@ -250,7 +250,7 @@ def prompted(minilm: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     config = {
         "prompts": {"query": "Represent this question: ", "document": "In: ", "passage": "Represent this passage: "}
     }
-    (folder / "config_sentence_transformers.json").write_text(json.dumps(config))
+    (folder / "config_sentence_transformers.json").write_text(json.dumps(config), "utf-8")
     return folder
 
 

@@ -239,7 +239,7 @@ def _export() -> tuple[str, ...]:
         memory.add_steps([*_steps()][:6])
         memory.scratchpad.observe("the valve is shut")
         memory.export(file := _folder() / "whole.jsonl")
-    return tuple(file.read_text().splitlines())
+    return tuple(file.read_text("utf-8").splitlines())
 
 
 def _guarded(read: Callable[[bytes], None]) -> Callable[[bytes], None]:

@@ -125,10 +125,10 @@ def other(request: pytest.FixtureRequest, api: FakeModels, tmp_path: Path) -> It
     subprocess.run(["git", "init", "-q", "shop"], cwd=tmp_path, check=True)
     (folder := tmp_path / f".{name}").mkdir()
     if name == "codex":
-        (folder / "config.toml").write_text(CODEX.format(url=api.url))
+        (folder / "config.toml").write_text(CODEX.format(url=api.url), "utf-8")
     else:
-        (folder / "settings.json").write_text('{"security": {"auth": {"selectedType": "gemini-api-key"}}}')
-        (folder / "trustedFolders.json").write_text(json.dumps({str(shop): "TRUST_FOLDER"}))
+        (folder / "settings.json").write_text('{"security": {"auth": {"selectedType": "gemini-api-key"}}}', "utf-8")
+        (folder / "trustedFolders.json").write_text(json.dumps({str(shop): "TRUST_FOLDER"}), "utf-8")
     install(name, tmp_path)
     if name == "codex":  # wait for the server, so that the first prompt has its tools on a slow machine too
         with (folder / "config.toml").open("a") as settings:

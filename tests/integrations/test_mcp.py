@@ -238,7 +238,7 @@ def test_arguments_are_taken_as_they_are_meant(
 
 
 def test_a_memory_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("not a memory")
+    (tmp_path / "file").write_text("not a memory", "utf-8")
     lazy = LazyMemory(lambda: HierarchicalMemory(tmp_path / "file"))
     server = memory_server(lazy)
     with pytest.raises(ToolError, match="file"):

@@ -272,7 +272,7 @@ def test_the_server_ends_when_it_is_interrupted_though_clients_are_there(tmp_pat
 @pytest.mark.slow
 def test_many_namespaces_need_few_files(tmp_path: Path) -> None:
     names = [f"team-{number}" for number in range(40)]
-    (file := tmp_path / "tokens").write_text("".join(f"token-{name} {name}\n" for name in names))
+    (file := tmp_path / "tokens").write_text("".join(f"token-{name} {name}\n" for name in names), "utf-8")
     file.chmod(0o600)
     limited = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (240, 240))\n" + LISTING
 

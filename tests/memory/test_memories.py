@@ -193,10 +193,10 @@ def test_only_what_is_a_namespace_is_listed(tmp_path: Path) -> None:
         say(memories, "日本", "Hello.")
         (Path(memories.path) / "notes").mkdir()
         (Path(memories.path) / "%zz").mkdir()
-        (Path(memories.path) / "%zz" / "journal.db").write_text("")
-        (Path(memories.path) / "file").write_text("")
+        (Path(memories.path) / "%zz" / "journal.db").write_text("", "utf-8")
+        (Path(memories.path) / "file").write_text("", "utf-8")
         assert memories.namespaces() == ["日本"]
-    (tmp_path / "file").write_text("mine")
+    (tmp_path / "file").write_text("mine", "utf-8")
     with pytest.raises(NotAMemoryError):
         namespaces(tmp_path / "file")
 

@@ -112,7 +112,7 @@ def test_an_import_that_fails_leaves_nothing(tmp_path: Path) -> None:
         memory.add(TaskStep("Ship it."))
     export_memory(tmp_path / "from", tmp_path / "out.jsonl")
     cut = tmp_path / "cut.jsonl"
-    cut.write_text("".join((tmp_path / "out.jsonl").read_text().splitlines(keepends=True)[:-1]))
+    cut.write_text("".join((tmp_path / "out.jsonl").read_text("utf-8").splitlines(keepends=True)[:-1]), "utf-8")
     before = everything(tmp_path)
     with pytest.raises(TinymemError):
         import_memory(tmp_path / "to" / "there", cut, embedder="hashing:8")

@@ -117,7 +117,7 @@ with open(sys.argv[2], "w") as file:
 def whole_way(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("whole")
     printed_too = printed(WHOLE_WAY, folder / "memory", folder / "report.json")
-    return {**json.loads((folder / "report.json").read_text()), "printed": printed_too}
+    return {**json.loads((folder / "report.json").read_text("utf-8")), "printed": printed_too}
 
 
 @pytest.mark.slow

@@ -76,7 +76,7 @@ def test_an_editable_install_is_a_path_that_type_checkers_follow(linked: bool, t
     for name in ("embedders", "stores"):
         if not linked:
             (clone / "tinymem" / name).unlink()
-            (clone / "tinymem" / name).write_text(f"../{name}")
+            (clone / "tinymem" / name).write_text(f"../{name}", "utf-8")
     program = "from setuptools.build_meta import build_editable; import sys; build_editable(sys.argv[1])"
     subprocess.run([sys.executable, "-c", program, tmp_path], cwd=clone, check=True, capture_output=True)
     (wheel,) = tmp_path.glob("*.whl")

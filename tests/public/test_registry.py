@@ -37,15 +37,17 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         "class Summarizer:\n"
         "    def __init__(self, name): self.name = name\n"
         "    def summarize(self, steps, max_tokens): return ''\n"
-        "def nothing(argument): return object()\n"
+        "def nothing(argument): return object()\n",
+        "utf-8",
     )
     info = tmp_path / "somebody-1.0.dist-info"
     info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: somebody\nVersion: 1.0\n")
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: somebody\nVersion: 1.0\n", "utf-8")
     (info / "entry_points.txt").write_text(
         "[tinymem.embedders]\ntheirs = somebody:embedder\nnothing = somebody:nothing\nstatic = somebody:nothing\n"
         "[tinymem.stores]\ntheirs = somebody:store\n"
-        "[tinymem.summarizers]\ntheirs = somebody:Summarizer\nnothing = somebody:nothing\n"
+        "[tinymem.summarizers]\ntheirs = somebody:Summarizer\nnothing = somebody:nothing\n",
+        "utf-8",
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     yield "theirs"

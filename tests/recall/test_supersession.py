@@ -128,7 +128,7 @@ def test_without_a_speaker_nothing_crosses_sessions(first: str | None, second: s
 
 def test_what_is_dated_later_than_the_question_marks_nothing() -> None:
     with open_memory() as memory:
-        times = THEN, datetime(2031, 1, 1, tzinfo=UTC)
+        times = THEN, datetime(2031, 1, 1, tzinfo=timezone.utc)
         memory.archive([MessageStep("user", text, timestamp=at) for text, at in zip(CHANGED[0], times, strict=True)])
         asked = partial(memory.recall, "When are the ovens in Linz started?", min_relevance=0)
         assert "outdated" not in asked(now="2027-01-01").text and "outdated" in asked(now="2032-01-01").text

@@ -89,10 +89,10 @@ def test_what_was_there_keeps_its_rights(tmp_path: Path) -> None:
     (tmp_path / "memory").chmod(0o755)
     open_memory(tmp_path / "memory").close()
     assert mode(tmp_path / "memory") == 0o755
-    (tmp_path / "old").write_text("mine")
+    (tmp_path / "old").write_text("mine", "utf-8")
     (tmp_path / "old").chmod(0o644)
     files = NewFiles(tmp_path)
-    (tmp_path / "new").write_text("ours")
+    (tmp_path / "new").write_text("ours", "utf-8")
     (tmp_path / "new").chmod(0o644)
     files.make_private()
     assert [mode(tmp_path / name) for name in ("old", "new")] == [0o644, 0o600]

@@ -84,7 +84,7 @@ def test_a_file_that_is_not_what_it_was_is_read_whole(tmp_path: Path, change: st
 def test_a_whole_line_without_an_end_is_added_and_known_when_its_end_comes(tmp_path: Path) -> None:
     file = write(tmp_path / "s1.jsonl", CLAUDE)
     with opened() as memory:
-        file.write_text(file.read_text().rstrip("\n"))
+        file.write_text(file.read_text("utf-8").rstrip("\n"), "utf-8")
         assert ingest_growing(memory, file).steps == 4
         assert settings_of(memory, file)["offset"] < file.stat().st_size
         write(file, [*CLAUDE, claude("user", "Thanks.")])
@@ -94,13 +94,13 @@ def test_a_whole_line_without_an_end_is_added_and_known_when_its_end_comes(tmp_p
 
 def test_a_damaged_line_is_passed_and_said_once_however_the_file_grows(tmp_path: Path) -> None:
     file, watched = tmp_path / "s1.jsonl", WatchedFolder(tmp_path)
-    (tmp_path / "bad.jsonl").write_text("{}\n")
+    (tmp_path / "bad.jsonl").write_text("{}\n", "utf-8")
     lines = [json.dumps(line) for line in CLAUDE]
     found = []
     with opened() as memory:
         for _ in range(3):
             lines.append(json.dumps(claude("user", "Go on.")))
-            file.write_text("\n".join([*lines[:9], "{damaged", "\0" * 99, *lines[9:]]) + "\n")
+            file.write_text("\n".join([*lines[:9], "{damaged", "\0" * 99, *lines[9:]]) + "\n", "utf-8")
             found += [(done.error, done.damaged) for done in watched.changes(memory)]
         assert memory.stats().steps == 7
     (error, _), (_, damaged), *others = found

@@ -54,17 +54,17 @@ def test_a_submodule_is_a_repository_of_its_own(git: Git, shop: Path, tmp_path: 
 def forged(shop: Path, folder: Path) -> None:
     """A `.git` file that names a folder which says that it is a worktree of the shop's."""
     (folder / "x").mkdir()
-    (folder / "x" / "commondir").write_text(str(shop / ".git"))
-    (folder / "x" / "gitdir").write_text("../.git")
-    (folder / ".git").write_text("gitdir: x")
+    (folder / "x" / "commondir").write_text(str(shop / ".git"), "utf-8")
+    (folder / "x" / "gitdir").write_text("../.git", "utf-8")
+    (folder / ".git").write_text("gitdir: x", "utf-8")
 
 
 def named(shop: Path, folder: Path) -> None:
-    (folder / ".git").write_text(f"gitdir: {shop}/.git\n")
+    (folder / ".git").write_text(f"gitdir: {shop}/.git\n", "utf-8")
 
 
 def named_worktree(shop: Path, folder: Path) -> None:
-    (folder / ".git").write_text(f"gitdir: {shop}/.git/worktrees/tree\n")
+    (folder / ".git").write_text(f"gitdir: {shop}/.git/worktrees/tree\n", "utf-8")
 
 
 def linked(shop: Path, folder: Path) -> None:
@@ -74,9 +74,9 @@ def linked(shop: Path, folder: Path) -> None:
 def configured(shop: Path, folder: Path) -> None:
     """A worktree of a repository of its own, whose configuration says that the shop is its worktree."""
     shutil.copytree(shop / ".git", folder / "fake")
-    (folder / "fake" / "config").write_text(f"[core]\n\tworktree = {shop}\n")
-    (folder / "fake" / "worktrees" / "tree" / "gitdir").write_text(str(folder / ".git"))
-    (folder / ".git").write_text("gitdir: fake/worktrees/tree\n")
+    (folder / "fake" / "config").write_text(f"[core]\n\tworktree = {shop}\n", "utf-8")
+    (folder / "fake" / "worktrees" / "tree" / "gitdir").write_text(str(folder / ".git"), "utf-8")
+    (folder / ".git").write_text("gitdir: fake/worktrees/tree\n", "utf-8")
 
 
 @pytest.mark.parametrize("forge", [forged, named, named_worktree, linked, configured])

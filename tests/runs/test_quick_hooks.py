@@ -147,7 +147,7 @@ def test_a_process_that_was_idle_makes_room_for_the_next_one_at_once(
         def close(self) -> None:
             place = socket_of(str(memory))
             assert place is not None and not place.exists()
-            with open(place.with_suffix(".lock"), "w") as lock:
+            with open(place.with_suffix(".lock"), "w", encoding="utf-8") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             free.append(True)
             super().close()
@@ -165,7 +165,7 @@ def test_a_process_that_was_idle_makes_room_for_the_next_one_at_once(
 def test_whatever_is_wrong_is_one_line_and_does_not_stop_an_agent(
     arguments: list[str], given: bytes | None, memory: Path
 ) -> None:
-    (Path(os.environ["XDG_RUNTIME_DIR"]) / f"tinymem-{os.getuid()}").write_text("")  # no process is begun
+    (Path(os.environ["XDG_RUNTIME_DIR"]) / f"tinymem-{os.getuid()}").write_text("", "utf-8")  # no process is begun
     command = [sys.executable, "-m", "tinymem.runs.hooks.quick", *arguments]
     ended = {"stdin": subprocess.DEVNULL, "preexec_fn": partial(os.close, 0)} if given is None else {"input": given}
     environment = child_environment(TINYMEM_PATH=str(memory))
@@ -177,7 +177,7 @@ def test_whatever_is_wrong_is_one_line_and_does_not_stop_an_agent(
 def test_nobody_who_reads_the_answer_is_no_reason_to_stop(memory: Path) -> None:
     with HierarchicalMemory(memory, namespace="n") as written:
         written.add_message("user", PORT)
-    (Path(os.environ["XDG_RUNTIME_DIR"]) / f"tinymem-{os.getuid()}").write_text("")
+    (Path(os.environ["XDG_RUNTIME_DIR"]) / f"tinymem-{os.getuid()}").write_text("", "utf-8")
     command = [sys.executable, "-m", "tinymem.runs.hooks.quick", "session-start", "--path", str(memory)]
     reading, writing = os.pipe()
     os.close(reading)

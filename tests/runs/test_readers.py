@@ -204,7 +204,7 @@ def test_a_damaged_line_costs_that_line(tmp_path: Path, shape: str, damage: str,
 def test_objects_that_were_written_onto_one_line_are_read_as_far_as_they_are_whole(tmp_path: Path) -> None:
     file = tmp_path / "run.jsonl"
     first, *rest = map(json.dumps, SHAPES["events"])
-    file.write_text(f"{first}\n{rest[0]}{rest[1]}{rest[2][:40]}\n\0\0{rest[3]}\n")
+    file.write_text(f"{first}\n{rest[0]}{rest[1]}{rest[2][:40]}\n\0\0{rest[3]}\n", "utf-8")
     (run,) = read_runs(file)
     assert [step.text for step in run.steps] == ["say 0", "say 1", "say 2", "say 4"]
     assert run.damaged == ["line 2", "line 3"]

@@ -23,7 +23,12 @@ OUTSIDE = {
 def lines_with(pattern: str) -> list[str]:
     files = (file for file in TINYMEM.rglob("*.py") if file.relative_to(TINYMEM).parts[0] not in ADAPTERS)
     found = re.compile(pattern)
-    return [f"{file}: {line.strip()}" for file in files for line in file.read_text().splitlines() if found.search(line)]
+    return [
+        f"{file}: {line.strip()}"
+        for file in files
+        for line in file.read_text("utf-8").splitlines()
+        if found.search(line)
+    ]
 
 
 @pytest.mark.parametrize("what", OUTSIDE)
@@ -33,5 +38,5 @@ def test_none_stands_outside_the_stores(what: str) -> None:
 
 @pytest.mark.parametrize("what", ["SQL", "an engine's errors", "an engine", "an adapter"])
 def test_the_patterns_find_what_stands_inside_them(what: str) -> None:
-    inside = "\n".join(file.read_text() for file in (TINYMEM / "stores").rglob("*.py"))
+    inside = "\n".join(file.read_text("utf-8") for file in (TINYMEM / "stores").rglob("*.py"))
     assert re.search(OUTSIDE[what], inside)

@@ -168,7 +168,7 @@ def test_a_collection_of_somebody_else_is_refused_and_stays_as_it_was(server: Ch
     )
     theirs.add(ids=["1", "2"], embeddings=unit_vectors(2, 256))
     before = theirs.get(include=["embeddings"])["embeddings"].tolist()
-    (tmp_path / "collection.txt").write_text(title)
+    (tmp_path / "collection.txt").write_text(title, "utf-8")
     with pytest.raises(StorageError, match=f"'{title}' was not made by tinymem"):
         ChromaStore(tmp_path, server.url)
     with opened(tmp_path, f"chroma:{server.url}") as memory:  # on the same server, under a name of its own

@@ -226,13 +226,13 @@ def test_chroma_refuses_a_collection_that_is_not_its_own(
 
 def test_clearing_spares_other_collections_in_the_folder(tmp_path: Path) -> None:
     foreign("theirs", tmp_path, {"hnsw": {"space": "l2"}})
-    (tmp_path / "notes.txt").write_text("mine")
+    (tmp_path / "notes.txt").write_text("mine", "utf-8")
     store = ChromaStore(tmp_path)
     store.upsert([1], unit_vectors(1))
     store.clear()
     assert store.count() == 0
     assert store._get_client().get_collection("theirs", embedding_function=None).count() == 1
-    assert (tmp_path / "notes.txt").read_text() == "mine"
+    assert (tmp_path / "notes.txt").read_text("utf-8") == "mine"
     store.close()
 
 
@@ -266,7 +266,7 @@ def test_chroma_files_are_removed_unread_and_nothing_else_is(tmp_path: Path, mon
     assert store.count() == 1_500
     store.close()
     (tmp_path / "chroma.sqlite3").write_bytes(b"garbage")
-    (tmp_path / "mine.txt").write_text("mine")
+    (tmp_path / "mine.txt").write_text("mine", "utf-8")
     ChromaStore.erase("", tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir() if path.suffix != ".lock") == ["mine.txt"]
     store = ChromaStore(tmp_path)

@@ -199,7 +199,7 @@ class AdapterContract(ABC):
         """The last request has what the fourth sheet said, and the framework holds all of it, and nothing else."""
 
         def make(session: str, script: Script = reading_one) -> Any:
-            return self.agent(memory, session, script, lambda path: (world.folder / path).read_text())
+            return self.agent(memory, session, script, lambda path: (world.folder / path).read_text("utf-8"))
 
         agents = []
         if self.fits:

@@ -47,11 +47,13 @@ class Pooler:
         self._folder.chmod(0o755)
         self.port = free_port()
         users, settings = self._folder / "users", self._folder / "pgbouncer.ini"
-        users.write_text(f'"owner" "{PASSWORD}"\n')
+        users.write_text(f'"owner" "{PASSWORD}"\n', "utf-8")
         with psycopg.connect(server.url(), autocommit=True) as db:  # not "tinymem", whose name is the schema's
             if db.execute("SELECT 1 FROM pg_roles WHERE rolname = 'owner'").fetchone() is None:
                 db.execute(f"CREATE ROLE owner LOGIN SUPERUSER PASSWORD '{PASSWORD}'".encode())
-        settings.write_text(SETTINGS.format(server=server.port, port=self.port, users=users, size=size, resets=resets))
+        settings.write_text(
+            SETTINGS.format(server=server.port, port=self.port, users=users, size=size, resets=resets), "utf-8"
+        )
         self._server = server
         self._process = subprocess.Popen(
             [program, "-q", str(settings)], user=running_user(), cwd=self._folder, stderr=subprocess.DEVNULL

@@ -49,7 +49,7 @@ class PostgresServer:
         self.port = free_port()
         if copy_of is None:
             word = self._folder / "password"
-            word.write_text(PASSWORD)
+            word.write_text(PASSWORD, "utf-8")
             word.chmod(0o644)
             self._run("initdb", "-D", self.data, "-U", "tinymem", f"--pwfile={word}", "-A", "scram-sha-256",
                       "-E", "UTF8", "--locale=C.UTF-8")  # fmt: skip
@@ -70,7 +70,7 @@ class PostgresServer:
 
     def kill(self) -> None:
         """End the server as a crash would."""
-        pid = int((Path(self.data) / "postmaster.pid").read_text().split()[0])
+        pid = int((Path(self.data) / "postmaster.pid").read_text("utf-8").split()[0])
         os.kill(pid, signal.SIGKILL)
         deadline = time.monotonic() + PATIENCE
         while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:

@@ -61,10 +61,11 @@ def make_world(folder: Path) -> World:
         (folder / paths[at]).write_text(
             f"# Host {at:03}\n{role} of the {environment} environment. It listens on TCP port {port(at)}.\n"
             f"Rack {at % 9}, slot {at % 23}; {8 << at % 4} GB of memory; patched in week {1 + at * 7 % 52}.\n"
-            f"Next sheet: {paths[at + 1]}\n"
+            f"Next sheet: {paths[at + 1]}\n",
+            "utf-8",
         )
-        (folder / "tunnels" / f"{port(at)}.txt").write_text(f"The tunnel is open. The word is {word(at)}.\n")
-    (folder / "checklist.md").write_text(CHECKLIST)
+        (folder / "tunnels" / f"{port(at)}.txt").write_text(f"The tunnel is open. The word is {word(at)}.\n", "utf-8")
+    (folder / "checklist.md").write_text(CHECKLIST, "utf-8")
     return World(folder, len(pairs), port(PLACE), word(PLACE))
 
 
@@ -72,7 +73,7 @@ def forty_sheets(folder: Path) -> World:
     """The first forty sheets of the world, and then the checklist."""
     made = make_world(folder)
     last = folder / "hosts/039.md"
-    last.write_text(last.read_text().replace("hosts/040.md", "checklist.md"))
+    last.write_text(last.read_text("utf-8").replace("hosts/040.md", "checklist.md"), "utf-8")
     return made._replace(sheets=40)
 
 

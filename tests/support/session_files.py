@@ -104,11 +104,11 @@ def write_sessions(folder: Path) -> None:
             inner = [{**line, "isSidechain": True, "agentId": f"a{at}"} for line in session.lines]
             below = folder / "claude" / f"farm-{at - 1}" / "subagents"
             below.mkdir(parents=True)
-            (below / f"agent-a{at}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in inner))
+            (below / f"agent-a{at}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in inner), "utf-8")
             continue
         (folder / "claude").mkdir(parents=True, exist_ok=True)
-        (folder / "claude" / f"{session.name}.jsonl").write_text("\n".join(texts) + "\n")
+        (folder / "claude" / f"{session.name}.jsonl").write_text("\n".join(texts) + "\n", "utf-8")
     (folder / "codex").mkdir()
     for at in range(10):
         texts = [json.dumps(line) for line in codex_lines(at)]
-        (folder / "codex" / f"rollout-{at}.jsonl").write_text("\n".join(texts) + "\n")
+        (folder / "codex" / f"rollout-{at}.jsonl").write_text("\n".join(texts) + "\n", "utf-8")

@@ -277,9 +277,13 @@ def test_a_reader_of_the_index_that_crashes_or_hangs_is_a_finding(
     memory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, said: str
 ) -> None:
     (tmp_path / "bad-1.0.dist-info").mkdir()
-    (tmp_path / "bad-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: bad\nVersion: 1.0\n")
-    (tmp_path / "bad-1.0.dist-info" / "entry_points.txt").write_text("[tinymem.stores]\nbad = bad:Bad.from_name\n")
-    (tmp_path / "bad.py").write_text(BAD_STORES)
+    (tmp_path / "bad-1.0.dist-info" / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: bad\nVersion: 1.0\n", "utf-8"
+    )
+    (tmp_path / "bad-1.0.dist-info" / "entry_points.txt").write_text(
+        "[tinymem.stores]\nbad = bad:Bad.from_name\n", "utf-8"
+    )
+    (tmp_path / "bad.py").write_text(BAD_STORES, "utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     (finding,) = doctor(memory, store=f"bad:{kind}", timeout=2 if kind == "hang" else 600).findings
     assert finding.advice == REBUILD
@@ -363,7 +367,7 @@ def test_a_damaged_full_text_index_is_rebuilt(journal_only: Path, sql: str) -> N
 @pytest.mark.slow
 def test_garbage_for_notes_makes_the_index_begin_anew(memory: Path) -> None:
     for garbage in ("", "x", "[]", "{}", '{"store": 5}', '{"store": "chroma", "passage": "9"}', "\x00"):
-        (index_of(memory) / "mirror.json").write_text(garbage)
+        (index_of(memory) / "mirror.json").write_text(garbage, "utf-8")
         with open_memory(memory) as opened:
             opened.long_term.index.exact_up_to = 0
             assert sentences(PASSAGES)[700] in opened.recall(sentences(PASSAGES)[700], 500).text, "found exactly"

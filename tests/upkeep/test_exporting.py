@@ -598,7 +598,7 @@ def test_what_is_given_as_a_path_must_be_one(tmp_path: Path, good: list[Any]) ->
         with pytest.raises(InputError):
             import_memory(tmp_path / "memory", path, **bad)  # type: ignore[arg-type]
     (tmp_path / "thesis").mkdir()
-    (tmp_path / "thesis" / "thesis.txt").write_text("mine")
+    (tmp_path / "thesis" / "thesis.txt").write_text("mine", "utf-8")
     with pytest.raises(NotAMemoryError):
         take_in(tmp_path / "thesis", path)
     assert [one.name for one in (tmp_path / "thesis").iterdir()] == ["thesis.txt"]

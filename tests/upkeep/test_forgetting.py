@@ -253,13 +253,13 @@ def test_a_namespace_goes_with_its_folder_and_others_stay(tmp_path: Path) -> Non
 
 def test_only_a_memory_is_removed(tmp_path: Path) -> None:
     (tmp_path / "default").mkdir()
-    (tmp_path / "default" / "journal.db").write_text("mine")
+    (tmp_path / "default" / "journal.db").write_text("mine", "utf-8")
     with pytest.raises(NotAMemoryError):
         HierarchicalMemory.forget_namespace(tmp_path, "default")
     for bad in ("", "..", "/", "\ud800", 5, None):
         with pytest.raises((InputError, NotAMemoryError)):
             HierarchicalMemory.forget_namespace(tmp_path, bad)  # type: ignore[arg-type]
-    assert (tmp_path / "default" / "journal.db").read_text() == "mine"
+    assert (tmp_path / "default" / "journal.db").read_text("utf-8") == "mine"
 
 
 HOLDER = """
@@ -292,12 +292,12 @@ def test_a_damaged_namespace_can_be_removed_and_what_it_links_to_stays(tmp_path:
         memory.add(said("Here."))
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    (elsewhere / "thesis.txt").write_text("mine")
+    (elsewhere / "thesis.txt").write_text("mine", "utf-8")
     folder = tmp_path / "memory" / "default"
     os.symlink(elsewhere, folder / "index")
     (folder / "journal.db").write_bytes(b"damaged")
     HierarchicalMemory.forget_namespace(tmp_path / "memory", "default")
-    assert not folder.exists() and (elsewhere / "thesis.txt").read_text() == "mine"
+    assert not folder.exists() and (elsewhere / "thesis.txt").read_text("utf-8") == "mine"
 
 
 def test_a_removal_that_fails_half_way_can_be_done_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -260,7 +260,7 @@ def test_upkeep_works_on_a_database(open_memory: Open, postgres: PostgresServer,
 
 def test_a_failed_import_leaves_no_namespace(postgres: PostgresServer, tmp_path: Path) -> None:
     header = '{"tinymem_export":1,"embedder":"static","fingerprint":"f","next_number":4,"steps":3}'
-    (tmp_path / "bad.jsonl").write_text(f"{header}\n")
+    (tmp_path / "bad.jsonl").write_text(f"{header}\n", "utf-8")
     with pytest.raises(InputError, match="cut off"):
         import_memory(postgres.url(), tmp_path / "bad.jsonl", namespace=tmp_path.name)
     assert tmp_path.name not in namespaces(postgres.url())
