@@ -260,6 +260,11 @@ def test_links_and_modes_stay_and_a_neighbours_token_is_not_shown(tinymem: Run, 
     assert "tinymem" in kept.read_text("utf-8") and (home / ".cursor/mcp.json").is_symlink()
     assert kept.stat().st_mode & 0o777 == 0o640 and "geheim" not in done.out + done.err
     assert sorted(path.name for path in kept.parent.iterdir()) == ["mcp.json"]
+    kept.unlink()  # and one that has nothing but ours goes with its link
+    assert tinymem("install", "cursor").status == 0 and tinymem("uninstall", "cursor", "--dry-run").status == 0
+    assert (home / ".cursor/mcp.json").exists() and kept.exists()
+    assert tinymem("uninstall", "cursor").status == 0
+    assert not kept.exists() and not (home / ".cursor/mcp.json").is_symlink()
 
 
 def test_what_another_program_wrote_meanwhile_is_not_lost(home: Path) -> None:

@@ -15,6 +15,7 @@ import pytest
 from memories import LATER, START, count_in, python, said, sentences, texts_in
 
 from tinymem import ActionStep, HierarchicalMemory, MessageStep, Step, ToolCall, keep_last_n_steps
+from tinymem.archive.folders import namespaces
 from tinymem.archive.indexing.index import Index
 from tinymem.archive.indexing.notes import Notes, hold_folder, write_notes
 from tinymem.errors import InputError, NotAMemoryError, StorageError
@@ -249,6 +250,48 @@ def test_a_namespace_goes_with_its_folder_and_others_stay(tmp_path: Path) -> Non
             HierarchicalMemory.forget_namespace(tmp_path, "ann")
     with open_memory(tmp_path, namespace="ann") as memory:  # and begins anew
         assert memory.add(said("Hello.")).step_number == 1
+
+
+ODD = (
+    "ann",
+    "Ann",
+    "ann ",
+    " ann",
+    "ann.",
+    "..",
+    "../ann",
+    "a/b",
+    "ÄNN",
+    "A\u0308NN",
+    "con",
+    "%61nn",
+    "*",
+    "tinymem.json",
+)
+
+
+def test_namespaces_whose_names_are_nearly_the_same_are_forgotten_one_by_one(tmp_path: Path) -> None:
+    for name in ODD:
+        with open_memory(tmp_path / "memory", namespace=name) as memory:
+            memory.add(said(f"I am {name}."))
+    assert [path.name for path in tmp_path.iterdir()] == ["memory"]
+    for place, name in enumerate(ODD):
+        HierarchicalMemory.forget_namespace(tmp_path / "memory", name)
+        assert namespaces(tmp_path / "memory") == sorted(ODD[place + 1 :])
+    assert [path.name for path in (tmp_path / "memory").iterdir()] == ["tinymem.json"]
+
+
+@pytest.mark.parametrize("move", [os.rename, os.symlink])
+def test_a_folder_that_another_name_leads_to_is_not_removed(tmp_path: Path, move: Any) -> None:
+    """As on a file system that takes `ann` for `Ann`, which no test can have everywhere."""
+    with open_memory(tmp_path, namespace="Ann") as memory:
+        memory.add(said("I am Ann."))
+    move(tmp_path / "Ann", tmp_path / "ann")
+    with pytest.raises(StorageError, match="belongs to another namespace than 'ann'"):
+        HierarchicalMemory.forget_namespace(tmp_path, "ann")
+    os.replace(tmp_path / "ann", tmp_path / ("Ann" if move is os.rename else "link"))
+    with open_memory(tmp_path, namespace="Ann") as memory:
+        assert [step.text for step in memory.history()] == ["I am Ann."]
 
 
 def test_only_a_memory_is_removed(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from tinymem.archive.archive import Archive
-from tinymem.archive.folders import MARKER, folder_name, namespace_folder, to_place
+from tinymem.archive.folders import MARKER, check_name, folder_name, namespace_folder, to_place
 from tinymem.archive.indexing.process import process
 from tinymem.errors import InputError, NotAMemoryError, StorageError, TinymemError, describe_type, safe_repr
 from tinymem.messages.recognition import hash_of, name_hash
@@ -21,6 +21,7 @@ from tinymem.stores.journals import (
     has_journal,
     has_steps,
     journal_files,
+    open_journal,
     open_shared,
 )
 
@@ -105,6 +106,7 @@ def forget_namespace(path: str | Path, namespace: str) -> None:
         erase_shared(place, namespace)
         return
     folder = namespace_folder(place, namespace, create=False)
+    _check_owner(folder, namespace)
     process.end()  # it may be filling the index
     check_unused(folder)
     try:
@@ -118,6 +120,16 @@ def forget_namespace(path: str | Path, namespace: str) -> None:
         folder.rmdir()
     except OSError as error:
         raise StorageError(f"{folder} cannot be removed: {error.strerror or error}; try again") from error
+
+
+def _check_owner(folder: Path, namespace: str) -> None:
+    """Raise StorageError if a folder is another namespace's, as where a file system takes one name for another."""
+    try:
+        journal = open_journal(folder, create=False)
+    except StorageError:  # damaged, so that nothing says whose it is
+        return
+    with closing(journal):
+        check_name(journal, namespace)
 
 
 @contextmanager

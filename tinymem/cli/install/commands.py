@@ -80,6 +80,10 @@ def _change(name: str, setup: Setup | None, dry_run: bool) -> None:
         except ChangedMeanwhileError:
             if attempt == TRIES:
                 raise
+    gone = {revision.path for revision in planned if revision.after is None}
+    for link in (Path(file).expanduser() for file in known[name].files):
+        if link.is_symlink() and not link.exists() and link.resolve() in gone:
+            link.unlink()
     for revision, changes in planned.items():
         say("\n".join([str(revision.path), *(f"  {_without_passwords(change)}" for change in changes)]))
     say("\nNothing was changed (--dry-run)." if dry_run else f"\n{known[name].then}", err=True)
