@@ -49,7 +49,7 @@ from tinymem.steps.checks import (
     check_token_budget,
     to_utc,
 )
-from tinymem.steps.collection import StepCollection
+from tinymem.steps.collection import StepCollection, naming_arguments
 from tinymem.steps.content import Content, check_content
 from tinymem.steps.ids import utc_now
 from tinymem.steps.progress import Progress, no_progress
@@ -72,6 +72,7 @@ __all__ = ["Conflict", "HierarchicalMemory"]
 Conflict: TypeAlias = Literal["error", "skip", "replace"]
 
 
+@naming_arguments
 class HierarchicalMemory(StepCollection):
     """A memory in a folder that outlives the context window of an agent, and its process.
 
@@ -301,7 +302,18 @@ class HierarchicalMemory(StepCollection):
         self._upkeep.finish()
         return added
 
-    def add_message(self, role: str, content: Content | None, **more: Any) -> Step:
+    def add_message(
+        self,
+        role: str,
+        content: Content | None,
+        *,
+        tool_call_id: str | None = None,
+        speaker: str | None = None,
+        session: str | None = None,
+        timestamp: Time | None = None,
+        pinned: bool = False,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Step:
         """Add one chat message, and get its step; see `MemoryManager.add_message` for the arguments and errors.
 
         >>> with HierarchicalMemory() as memory:
@@ -309,7 +321,10 @@ class HierarchicalMemory(StepCollection):
         <MessageStep #1: Which port is it?>
         """
         with self._lock.while_open():
-            step = self.short_term.add_message(role, content, **more)
+            step = self.short_term.add_message(
+                role, content, tool_call_id=tool_call_id, speaker=speaker, session=session, timestamp=timestamp,
+                pinned=pinned, metadata=metadata,
+            )  # fmt: skip
             self._upkeep.settle(1)
         self._upkeep.finish()
         return step

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from typing import Any, SupportsIndex, overload
+from collections.abc import Callable, Iterator
+from functools import wraps
+from inspect import isfunction, signature
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar, overload
 
 from tinymem.errors import InputError, safe_repr
 from tinymem.steps.content import Content
@@ -12,12 +15,36 @@ from tinymem.steps.standins import newest_of
 from tinymem.steps.step import STEP_TYPES, Step, StepT
 from tinymem.steps.types import ActionStep, SystemPromptStep
 
-__all__ = ["StepCollection", "Steps"]
+__all__ = ["StepCollection", "Steps", "naming_arguments", "refuse_attribute"]
+
+ClassT = TypeVar("ClassT", bound=type)
 
 CHANGES = {
     "append": "add(step)", "insert": "add(step)", "extend": "add_steps(steps)", "clear": "clear()",
     "pop": "prune(strategy)", "remove": "prune(strategy)", "sort": "prune(strategy)", "reverse": "prune(strategy)",
 }  # fmt: skip
+
+# What other libraries call a call, or an argument, of a memory: an error says what it is called here.
+CALLS = {
+    **dict.fromkeys(("search", "query", "retrieve", "similarity_search"), "recall(query)"),
+    **dict.fromkeys(("get_all", "get_history", "list", "history"), "history()"),
+    **dict.fromkeys(("delete", "remove"), "forget(id)"),
+    **dict.fromkeys(("delete_all", "delete_user"), "forget_namespace(path, namespace)"),
+    **dict.fromkeys(("insert", "append", "save"), "add(step)"),
+    **dict.fromkeys(("count", "size"), "stats()"),
+    "update": "correct(id, text)",
+    "reset": "clear(), which empties the window alone, or forget_namespace(path, namespace)",
+}
+ARGUMENTS = {  # the first of these that the call has
+    **dict.fromkeys(("top_k", "n_results", "num_results", "limit", "n"), ("k", "limit")),
+    **dict.fromkeys(("token_budget", "token_limit", "max_token_limit", "budget"), ("max_tokens",)),
+    **dict.fromkeys(("session_id", "thread_id", "conversation_id", "run_id", "chat_id"), ("session",)),
+    **dict.fromkeys(("user_id", "agent_id", "app_id"), ("where", "metadata", "namespace")),
+    **dict.fromkeys(("filter", "filters"), ("where",)),
+    **dict.fromkeys(("memory_id", "step_id"), ("id", "ids")),
+    **dict.fromkeys(("threshold", "score_threshold"), ("min_relevance",)),
+}
+_UNEXPECTED = re.compile(r"unexpected keyword argument '(\w+)'")
 
 
 class Steps(tuple[Step, ...]):
@@ -41,8 +68,44 @@ class Steps(tuple[Step, ...]):
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
 
+def refuse_attribute(owner: object, name: str) -> Any:
+    """Raise the AttributeError of a name that an object has not: it says what HierarchicalMemory calls it."""
+    ours = f": a HierarchicalMemory has {CALLS[name]}" if name in CALLS else ""
+    raise AttributeError(f"{type(owner).__name__!r} object has no attribute {name!r}{ours}")
+
+
+def naming_arguments(cls: ClassT) -> ClassT:
+    """Make the public calls of a class say what an argument that they do not have is called in them."""
+    for name, member in list(vars(cls).items()):
+        if isfunction(member) and (name == "__init__" or not name.startswith("_")):
+            setattr(cls, name, _naming(member))
+    return cls
+
+
+def _naming(function: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(function)
+    def called(*args: Any, **given: Any) -> Any:
+        try:
+            return function(*args, **given)
+        except TypeError as error:
+            found = _UNEXPECTED.search(str(error))
+            if found is None or found[1] not in given:
+                raise
+            known = signature(function).parameters
+            ours = next((name for name in ARGUMENTS.get(found[1], ()) if name in known), None)
+            if ours is None or found[1] in known:
+                raise
+            example = f"{{'{found[1]}': ...}}" if ours in ("where", "metadata") and found[1].endswith("_id") else "..."
+            raise TypeError(f"{error}: say {ours}={example}") from None
+
+    return called
+
+
 class StepCollection(ABC):
     """A window of typed steps. `len`, iteration and the methods concern the steps that are in it now."""
+
+    if not TYPE_CHECKING:
+        __getattr__ = refuse_attribute
 
     @property
     @abstractmethod

@@ -97,11 +97,7 @@ class AsyncHierarchicalMemory(Facade[HierarchicalMemory]):
     add = awaited(HierarchicalMemory.add)
     add_steps = awaited(HierarchicalMemory.add_steps)
     add_messages = awaited(HierarchicalMemory.add_messages)
-
-    async def add_message(self, role: str, content: Content | None, **more: Any) -> Step:
-        """Add one chat message, and get its step; arguments and errors as without `await`."""
-        return await self._worker.run(lambda: self.memory.add_message(role, content, **more))
-
+    add_message = awaited(HierarchicalMemory.add_message)
     archive = awaited(HierarchicalMemory.archive)
     archive_messages = awaited(HierarchicalMemory.archive_messages)
     apply_redaction = awaited(HierarchicalMemory.apply_redaction, "abandon")

@@ -15,6 +15,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, ParamSpec, Protocol, TypeAlias, TypeVar
 
 from tinymem.errors import ClosedError
+from tinymem.steps.collection import refuse_attribute
 
 if TYPE_CHECKING:  # who awaits has imported asyncio, and no other pays for it
     import asyncio
@@ -132,6 +133,9 @@ class Facade(Generic[SyncT]):
     _open: Callable[[], SyncT]
     _sync: SyncT | None
     _worker: Worker
+
+    if not TYPE_CHECKING:
+        __getattr__ = refuse_attribute
 
     @classmethod
     def _over(cls: type[SelfT], sync: Any, worker: Worker) -> SelfT:

@@ -54,6 +54,10 @@ def conversation_from(
     if format is not None and (not isinstance(format, str) or format not in FORMATS):
         raise InputError(f"format must be one of {', '.join(FORMATS)}, or None, not {safe_repr(format)}")
     if isinstance(items, Mapping):
+        if "messages" not in items:
+            raise MessageError(
+                "a conversation must be a list of messages, or a request with its messages: put one in a list"
+            )
         format = format or AnthropicConversation.format
     elif isinstance(items, Iterable) and not isinstance(items, (str, bytes)):
         items = list(items)
