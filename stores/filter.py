@@ -32,7 +32,7 @@ HIGHEST = "\U0010ffff"  # the character behind all others
 
 
 class Beginning(str):
-    """What the names of several sessions begin with: it stands where the name of one may stand.
+    """The beginning of the names of several sessions, which stands where the name of one may stand.
 
     A type of its own, since any text may be a session's name.
     """

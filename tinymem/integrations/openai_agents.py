@@ -16,7 +16,7 @@ import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from functools import partial
-from itertools import chain, islice
+from itertools import chain, islice, repeat
 from typing import Any, NamedTuple
 
 from tinymem.errors import MessageError, MissingExtraError
@@ -64,7 +64,7 @@ class _AgentRun(NamedTuple):
 
     Attributes:
         name: The name of its conversation.
-        own: The SDK's object of it.
+        sdk_run: The SDK's object of it.
         outer: The run that it is a tool of.
         given: The name that its filter was given.
         session: Its session, if it has one.
@@ -72,7 +72,7 @@ class _AgentRun(NamedTuple):
     """
 
     name: str
-    own: Any
+    sdk_run: Any
     outer: _AgentRun | None = None
     given: str | None = None
     session: TinymemSession | None = None
@@ -104,9 +104,9 @@ class TinymemSession(SessionABC):
         """Return the newest `limit` items, or all, in order."""
         most = resolve_session_limit(limit, self.session_settings)
         found = await run_on(self.memory, _items, self.session_id, most)
-        if (own := _current_run.get()) is not None:  # a run begins with this
+        if (sdk_run := _current_run.get()) is not None:  # a run begins with this
             _, outer = _lookup()
-            _noted.set(_AgentRun(self.session_id, own, outer, outer and outer.given, self, found))
+            _noted.set(_AgentRun(self.session_id, sdk_run, outer, outer and outer.given, self, found))
         return [item for _, item in found]
 
     async def add_items(self, items: list[Item]) -> None:
@@ -160,24 +160,24 @@ def _lookup() -> tuple[_AgentRun | None, _AgentRun | None]:
     A note outlives its run, since the SDK begins none in a context of its own.
     """
     noted = _noted.get()
-    if noted is None or noted.own is _current_run.get():
+    if noted is None or noted.sdk_run is _current_run.get():
         return noted, noted and noted.outer
-    return None, None if noted.own.closed else noted
+    return None, None if noted.sdk_run.closed else noted
 
 
 def _entered(data: CallModelData[Any], session: str | None) -> _AgentRun:
     """Return the run that calls the model, and note that it does."""
     run, outer = _lookup()
-    around, own = run or outer, _current_run.get()
+    around, sdk_run = run or outer, _current_run.get()
     if session is not None and session != (around and around.given):  # not the filter of the run around it
         is_known = run is not None and run.name == session
-        run = run._replace(given=session) if run and is_known else _AgentRun(session, own, outer, session)
+        run = run._replace(given=session) if run and is_known else _AgentRun(session, sdk_run, outer, session)
     elif run is None and outer is not None:
         digest = hashlib.sha256(to_json(data.model_data.input[:1]).encode()).hexdigest()[:DIGITS]
-        run = _AgentRun(name_subagent(outer.name, f"{data.agent.name}-{digest}"), own, outer, session)
+        run = _AgentRun(name_subagent(outer.name, f"{data.agent.name}-{digest}"), sdk_run, outer, session)
     elif run is None:
         group = getattr(get_current_trace(), "group_id", None)
-        run = _AgentRun(find_session(session, group, SESSION), own, None, session)
+        run = _AgentRun(find_session(session, group, SESSION), sdk_run, None, session)
     _noted.set(run)
     return run
 
@@ -233,7 +233,7 @@ def _stored(memory: HierarchicalMemory, session: str) -> Iterator[tuple[int, lis
 
 def _items(memory: HierarchicalMemory, session: str, limit: int | None) -> list[tuple[int, Item]]:
     """Return the newest items of a session in order, each with the number of its step."""
-    newest = ((number, item) for number, items in _stored(memory, session) for item in reversed(items))
+    newest = chain.from_iterable(zip(repeat(number), reversed(items)) for number, items in _stored(memory, session))
     return [*islice(newest, limit)][::-1]
 
 

@@ -57,7 +57,7 @@ SEAM = "\0"  # where a task stands in the template around it
 AgentT = TypeVar("AgentT")
 
 
-class _Run(NamedTuple):
+class _ManagedRun(NamedTuple):
     """A run of an agent, as the agents that it manages know it.
 
     Attributes:
@@ -68,7 +68,7 @@ class _Run(NamedTuple):
 
     agent: Any
     name: str
-    outer: _Run | None = None
+    outer: _ManagedRun | None = None
 
     @property
     def above(self) -> tuple[str, ...]:
@@ -76,7 +76,7 @@ class _Run(NamedTuple):
         return (*self.outer.above, self.outer.name) if self.outer else ()
 
 
-_newest: ContextVar[_Run | None] = ContextVar("the run that called a model last", default=None)
+_newest: ContextVar[_ManagedRun | None] = ContextVar("the run that called a model last", default=None)
 
 
 def remember(agent: AgentT, memory: AnyMemory, max_tokens: int | None = None, session: str | None = None) -> AgentT:
@@ -114,13 +114,13 @@ def _archive(agent: Any, memory: AnyMemory, name: str) -> None:
     archive(memory, StepsConversation(agent).messages, run.name, metadata=lineage(run.above))
 
 
-def _entered(agent: Any, name: str) -> _Run:
+def _entered(agent: Any, name: str) -> _ManagedRun:
     """Return the run of an agent, and note it for those that it manages."""
     tasks = [step.task for step in agent.memory.steps if isinstance(step, TaskStep)]
     outer = _newest.get() if tasks and _said_in(tasks[-1], agent) != tasks[-1] else None
     while outer is not None and agent not in outer.agent.managed_agents.values():
         outer = outer.outer
-    run = _Run(agent, name_subagent(outer.name, name) if outer else name, outer)
+    run = _ManagedRun(agent, name_subagent(outer.name, name) if outer else name, outer)
     _newest.set(run)
     return run
 
@@ -171,14 +171,14 @@ def memory_tools(memory: AnyMemory, **filters: Any) -> list[Tool]:
     return [_SmolagentsTool(tool, schema) for tool, schema in list_tools(memory, filters)]
 
 
-class Turn(NamedTuple):
-    """What was said, as a message of a chat, and the messages in which the framework sends it."""
+class SpokenTurn(NamedTuple):
+    """A message of a chat with what was said, and the messages in which the framework sends it."""
 
     message: Message
     natives: Sequence[ChatMessage]
 
 
-class StepsConversation(NativeConversation[Turn]):
+class StepsConversation(NativeConversation[SpokenTurn]):
     """The steps of an agent, without the words that the framework puts around what was said.
 
     A step's calls and what came of them are a call and its result.
@@ -186,36 +186,40 @@ class StepsConversation(NativeConversation[Turn]):
 
     def __init__(self, agent: Any, summary_mode: bool = False) -> None:
         steps = [agent.memory.system_prompt, *agent.memory.steps]
-        super().__init__(chain.from_iterable(_turns(step, at, agent, summary_mode) for at, step in enumerate(steps)))
+        super().__init__(
+            chain.from_iterable(_turns(step, place, agent, summary_mode) for place, step in enumerate(steps))
+        )
 
-    def _read(self, native: Turn) -> Message:
+    def _read(self, native: SpokenTurn) -> Message:
         return native.message
 
     def _written(self, placed: Sequence[Placed], stable: int, cache_control: Mapping[str, Any] | None) -> list[Any]:
-        sent = [one for one in placed if one.input is not None or one.message["role"] != "tool"]  # no placeholders
-        return [*chain.from_iterable(self._sent(one).natives for one in sent)]
+        sent = [
+            entry for entry in placed if entry.input is not None or entry.message["role"] != "tool"
+        ]  # no placeholders
+        return [*chain.from_iterable(self._sent(entry).natives for entry in sent)]
 
-    def _made(self, message: Message) -> Turn:
+    def _made(self, message: Message) -> SpokenTurn:
         role = MessageRole.TOOL_RESPONSE if message["role"] == "tool" else MessageRole(message["role"])
-        return Turn(message, [ChatMessage(role, [text_part(as_text(message.get("content")))])])
+        return SpokenTurn(message, [ChatMessage(role, [text_part(as_text(message.get("content")))])])
 
-    def _shortened(self, native: Turn, message: Message) -> Turn:
-        results = [one for one in native.natives if one.role == MessageRole.TOOL_RESPONSE]
+    def _shortened(self, native: SpokenTurn, message: Message) -> SpokenTurn:
+        results = [sent for sent in native.natives if sent.role == MessageRole.TOOL_RESPONSE]
         natives = []
-        for one in native.natives:
-            content = one.content
-            if one.role == MessageRole.TOOL_CALL:
+        for sent in native.natives:
+            content = sent.content
+            if sent.role == MessageRole.TOOL_CALL:
                 content = [text_part(f"Calling tools:\n{[call['function'] for call in raw_calls(message)]}")]
-            elif one in results[:1]:
+            elif sent in results[:1]:
                 content = [text_part(f"Observation:\n{as_text(message['content'])}")]
-            elif one is native.natives[0] and not results:
+            elif sent is native.natives[0] and not results:
                 content = shorten_content(content, message, lambda part: [_part(part)])
-            if one not in results[1:]:  # which the first one says too
-                natives.append(replace(one, content=content))
-        return Turn(message, natives)
+            if sent not in results[1:]:  # which the first one says too
+                natives.append(replace(sent, content=content))
+        return SpokenTurn(message, natives)
 
 
-def _turns(step: Any, number: int, agent: Any, summary_mode: bool) -> Iterator[Turn]:
+def _turns(step: Any, number: int, agent: Any, summary_mode: bool) -> Iterator[SpokenTurn]:
     """Yield what was said in a step.
 
     Images of an observation are put there by callbacks, and taken away later: they are no part of what is archived.
@@ -224,33 +228,33 @@ def _turns(step: Any, number: int, agent: Any, summary_mode: bool) -> Iterator[T
     if isinstance(step, TaskStep):
         words = _said_in(step.task, agent)
         parts = [text_part(words), *map(_part, natives[0].content[1:])]
-        yield Turn({"role": "user", "content": said(parts), **_beside(natives, words)}, natives)
+        yield SpokenTurn({"role": "user", "content": said(parts), **_beside(natives, words)}, natives)
     elif isinstance(step, PlanningStep):  # whose request to go on is not the user's
         for plan in natives[:1]:
-            yield Turn({"role": "assistant", "content": _content(plan), **_beside(natives[1:])}, natives)
+            yield SpokenTurn({"role": "assistant", "content": _content(plan), **_beside(natives[1:])}, natives)
     elif isinstance(step, ActionStep):
         yield from _turns_of_action(step, number, agent, natives)
     else:
-        yield from (Turn({"role": one.role.value, "content": _content(one)}, [one]) for one in natives)
+        yield from (SpokenTurn({"role": sent.role.value, "content": _content(sent)}, [sent]) for sent in natives)
 
 
-def _turns_of_action(step: Any, number: int, agent: Any, natives: Sequence[ChatMessage]) -> Iterator[Turn]:
-    own = [native for native in natives if native.role in (MessageRole.TOOL_CALL, MessageRole.ASSISTANT)]
-    results = natives[len(own) :]
+def _turns_of_action(step: Any, number: int, agent: Any, natives: Sequence[ChatMessage]) -> Iterator[SpokenTurn]:
+    calling = [native for native in natives if native.role in (MessageRole.TOOL_CALL, MessageRole.ASSISTANT)]
+    results = natives[len(calling) :]
     if not results:
-        yield from (Turn({"role": "assistant", "content": _content(native)}, [native]) for native in own)
+        yield from (SpokenTurn({"role": "assistant", "content": _content(native)}, [native]) for native in calling)
         return
-    answers, call = [native for native in own if native.role == MessageRole.ASSISTANT], _call_of(step, number)
+    answers, call = [native for native in calling if native.role == MessageRole.ASSISTANT], _call_of(step, number)
     words = "\n".join(as_text(_content(native)) for native in answers)
     if step.code_action:  # which stands in the call
         words = words.split(step.code_action)[0].rstrip().removesuffix(agent.code_block_tags[0]).rstrip()
-    beside = _beside(own, words, *(repr(one.arguments) for one in step.tool_calls or ()))
-    yield Turn({**make_answer(words, [call]), **beside}, own)
+    beside = _beside(calling, words, *(repr(call_of.arguments) for call_of in step.tool_calls or ()))
+    yield SpokenTurn({**make_answer(words, [call]), **beside}, calling)
     told = [native for native in results if native.role == MessageRole.TOOL_RESPONSE]
     seen = _LABELS.sub("", step.observations or "").strip("\n")
     texts = [*filter(None, [seen, step.error and f"Error: {step.error}"])]
     result = make_result(call["id"], "\n".join(texts) if told else _content(results[0]))
-    yield Turn({**result, **_beside(told, *texts)}, results)
+    yield SpokenTurn({**result, **_beside(told, *texts)}, results)
 
 
 def _beside(natives: Sequence[ChatMessage], *words: str) -> Message:
