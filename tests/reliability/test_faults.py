@@ -174,7 +174,11 @@ def test_a_folder_that_is_gone_or_another_one_is_an_error_at_the_next_call(
     memory.add_steps([MessageStep("user", f"mark{at} pump {at} " * 20, id=f"id{at}") for at in range(50)])
     change(folder)
     before = [*tmp_path.rglob("*")]
-    uses = {**USES, "export": lambda m: m.export(tmp_path / "export"), "flush": lambda m: m.flush()}
+    uses: dict[str, Callable[[Memory], Any]] = {
+        **USES,
+        "export": lambda m: m.export(tmp_path / "export"),
+        "flush": lambda m: m.flush(),
+    }
     for name in ("add", "context", "recall", "stats", "get", "mark", "forget a session", "export", "flush", "close"):
         with pytest.raises(StorageError, match="was deleted, moved or replaced"):
             uses[name](memory)

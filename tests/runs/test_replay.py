@@ -85,7 +85,7 @@ def test_a_needle_is_visible_where_the_prompt_holds_it() -> None:
 
 
 @pytest.mark.parametrize("session", [None, "monday"])
-@pytest.mark.parametrize("name", set(MAKERS) - {COMPACTED})
+@pytest.mark.parametrize("name", sorted(set(MAKERS) - {COMPACTED}))
 def test_a_prompt_holds_the_newest_turn(name: str, session: str | None) -> None:
     messages = run_of([f"field {at} has sheep. " * 20 for at in range(12)])
     policy = MAKERS[name](Setting(1_500, 50, default_counter(), "hashing"))

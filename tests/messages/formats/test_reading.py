@@ -21,7 +21,7 @@ def says(*blocks: dict[str, Any], role: str = "user") -> dict[str, Any]:
 USE = says({"type": "tool_use", "id": "toolu_1", "name": "read", "input": {}}, role="assistant")
 RESULT = says({"type": "tool_result", "tool_use_id": "toolu_1", "content": [{"type": "text", "text": "8443"}]})
 
-DEEP: Any = reduce(lambda inside, _: [inside], range(1_200), {})
+DEEP: Any = reduce(lambda inside, _: {"in": inside}, range(1_200), dict[str, Any]())
 
 
 @pytest.mark.parametrize(
