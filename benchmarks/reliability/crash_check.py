@@ -186,7 +186,7 @@ def _of_index(memory: HierarchicalMemory, store: str, expected: Expected, dice: 
     memory.flush()
     catalog = archive.current()
     rows = dice.sample(range(len(catalog)), min(NEIGHBOURS, len(catalog)))
-    archive.index.leave()
+    archive.index.close()
     with hold_folder(archive.folder / INDEX, PATIENCE), closing(ChromaStore(archive.folder / INDEX)) as index:
         held = index._get_collection().get(include=["embeddings"])
         nearest = [index.query(catalog.vectors[row], 1)[1] for row in rows]

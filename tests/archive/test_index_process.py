@@ -9,18 +9,23 @@ import sqlite3
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
+from threading import Thread
+from threading import enumerate as enumerate_threads
 from types import FrameType
 
 import pytest
 from memories import count_in, python
 
 from tinymem import HierarchicalMemory, MessageStep
+from tinymem.archive.indexing import index
 from tinymem.archive.indexing import process as module
-from tinymem.archive.indexing.notes import hold_folder, read_notes
+from tinymem.archive.indexing.notes import read_notes
 from tinymem.archive.indexing.process import Process, process
 from tinymem.archive.indexing.records import vectors_of
+from tinymem.errors import StorageError
+from tinymem.stores.chroma.store import ChromaStore
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="processes of Unix")
 
@@ -109,16 +114,16 @@ def test_a_process_that_hangs_is_killed_and_the_memory_goes_on(
     stopped = pid()
     os.kill(stopped, signal.SIGSTOP)
     monkeypatch.setattr(process, "_kills", 0)
-    monkeypatch.setattr(module, "ANSWERS_WITHIN", (0.3, 240.0))
+    monkeypatch.setattr(index, "ANSWERS_WITHIN", 2.0)
     monkeypatch.setattr(module, "ENDS_WITHIN", 0.3)
     call(memory)
     assert is_gone(stopped)
-    assert call is forget_first or any(
+    assert call is not flush or any(
         record.levelname == "WARNING" and "was killed" in record.message for record in caplog.records
     )
 
 
-def read_for_long(journal: Path, begun: Path) -> None:
+def read_for_long(user: Path, journal: Path, begun: Path) -> None:
     with closing(sqlite3.connect(journal)) as db:
         db.execute("BEGIN")
         db.execute("SELECT count(*) FROM steps").fetchone()
@@ -127,48 +132,83 @@ def read_for_long(journal: Path, begun: Path) -> None:
 
 
 def test_forgetting_waits_for_no_process_of_its_own_that_reads_the_journal(
-    memory: HierarchicalMemory, tmp_path: Path
+    memory: HierarchicalMemory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    process.tell("call", read_for_long, memory.long_term.folder / "journal.db", tmp_path / "begun")
+    monkeypatch.setattr(module, "RELEASES_WITHIN", 0.3)
+    monkeypatch.setattr(module, "ENDS_WITHIN", 0.3)
+    journal, begun = memory.long_term.folder / "journal.db", tmp_path / "begun"
+
+    def ask() -> None:
+        with suppress(StorageError):
+            process.ask(600, read_for_long, tmp_path, journal, begun)
+
+    asking = Thread(target=ask)
+    asking.start()
     for _ in range(15_000):
-        if (tmp_path / "begun").exists():
+        if begun.exists():
             break
         time.sleep(0.02)
     reader = pid()
     assert memory.forget(memory.get(1).id) == 1
-    assert is_gone(reader) and b"plum0" not in (memory.long_term.folder / "journal.db").read_bytes()
+    assert is_gone(reader) and b"plum0" not in journal.read_bytes()
+    asking.join()
 
 
-def test_closing_a_memory_waits_for_no_process_that_hangs(tmp_path: Path) -> None:
+def test_closing_a_memory_ends_a_process_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index, "ANSWERS_WITHIN", 0.3)
+    monkeypatch.setattr(module, "ENDS_WITHIN", 0.3)
+    process.end()  # of other tests
     with HierarchicalMemory(tmp_path / "memory", embedder="hashing:128", max_tokens=200) as memory:
         memory.add_steps(lots(60))
-        memory.flush()
+        process.ask(600, name_of, tmp_path / "memory" / "default")
         stopped = pid()
         os.kill(stopped, signal.SIGSTOP)
-        memory.add_steps(lots(60, 60))
-    os.kill(stopped, signal.SIGCONT)
-    process.end()
+    assert is_gone(stopped) and not process.is_running
+
+
+def test_what_is_replaced_leaves_no_vector_in_a_closed_memory(memory: HierarchicalMemory) -> None:
+    (passage,) = memory.long_term.journal.passages(6, 1)
+    (vector,) = vectors_of([passage])
+    place, id = memory.long_term.folder / "index", memory.get(passage.step).id
+    assert vector.tobytes() in b"".join(file.read_bytes() for file in place.rglob("*.*"))
+    memory.archive([MessageStep("user", "Something else.", id=id)], on_conflict="replace")
+    memory.close()
+    assert vector.tobytes() not in b"".join(file.read_bytes() for file in place.rglob("*.*"))
+
+
+def name_of(user: Path) -> str:
+    return user.name
+
+
+def state_of(folder: Path) -> dict[Path, int]:
+    return {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+
+
+def test_a_closed_memory_has_all_its_passages_in_chroma_and_nothing_goes_on(tmp_path: Path) -> None:
+    process.end()  # of other tests
+    with HierarchicalMemory(tmp_path / "memory", embedder="hashing:64", max_tokens=200) as memory:
+        memory.add_steps(lots(200))
+    before = state_of(tmp_path)
+    assert not process.is_running and "tinymem" not in [thread.name for thread in enumerate_threads()]
+    with closing(ChromaStore(tmp_path / "memory" / "default" / "index")) as store:
+        assert store.count() == 200
+    assert [path for path, time in before.items() if state_of(tmp_path)[path] != time and path.suffix == ".db"] == []
 
 
 @pytest.mark.slow
-def test_what_a_program_left_is_done_after_its_end(tmp_path: Path) -> None:
+def test_what_a_killed_program_left_is_done_when_the_memory_is_opened_again(tmp_path: Path) -> None:
     program = (
         "import os, sys; from tinymem import HierarchicalMemory, MessageStep\n"
         "memory = HierarchicalMemory(sys.argv[1], embedder='hashing:64', max_tokens=200)\n"
         "memory.add_steps([MessageStep('user', f'lot {n} holds plums') for n in range(1_200)])\n"
         "memory.long_term.queue.embed_pending()\n"
-        "memory.close() if sys.argv[2] == 'closed' else (memory.long_term.index.advance(), os.kill(os.getpid(), 9))"
+        "memory.long_term.index.advance(), os.kill(os.getpid(), 9)"
     )
-    for how in ("closed", "killed"):
-        python(program, tmp_path / how, how).communicate(timeout=600)
-        folder = tmp_path / how / "default" / "index"
-        for _ in range(15_000):
-            if (notes := read_notes(folder)) is not None and notes.passage == 1_200:
-                break
-            time.sleep(0.02)
-        with hold_folder(folder, 600):
-            notes = read_notes(folder)
-            assert notes is not None and notes.passage == 1_200
+    python(program, tmp_path / "memory").communicate(timeout=600)
+    with HierarchicalMemory(tmp_path / "memory"):
+        pass
+    notes = read_notes(tmp_path / "memory" / "default" / "index")
+    assert notes is not None and notes.passage == 1_200
 
 
 @pytest.mark.slow
@@ -213,7 +253,7 @@ def test_a_python_that_cannot_start_processes_fills_the_index_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "executable", "")
-    monkeypatch.setattr(Process, "_begin", lambda self: pytest.fail("no process can be started"))
+    monkeypatch.setattr(Process, "_started", lambda self: pytest.fail("no process can be started"))
     with HierarchicalMemory(tmp_path / "memory", embedder="hashing:64", max_tokens=200) as memory:
         memory.add_steps(lots(60))
         memory.flush()

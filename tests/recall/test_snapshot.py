@@ -11,7 +11,7 @@ from memories import START, catalog_of, passage_rows
 from strategies import MODERATE
 
 from tinymem.protocols import Vectors
-from tinymem.recall.snapshot import SAID, TABLES, Room, Snapshot
+from tinymem.recall.snapshot import SAID, Room, Snapshot
 from tinymem.testing import unit_vectors
 
 CODES = (4 * np.arange(1, 4, dtype="<u4")).tobytes()  # of three identifiers
@@ -88,19 +88,6 @@ def test_rows_loaded_in_pieces_are_the_rows_loaded_at_once(size: int) -> None:
         assert np.array_equal(seen.introduced(codes, of_row), at_once.seen.introduced(codes, of_row))
         assert np.array_equal(seen.typed(codes), at_once.seen.typed(codes))
     assert piecewise.sessions == at_once.sessions == {"a": 0, "b": 1, "": 2}
-
-
-@pytest.mark.parametrize("gone", [[], [0], [3, 4, 5, 49], [*range(1, 50)], [*range(50)]])
-def test_a_snapshot_without_steps_is_one_in_which_they_never_were(gone: list[int]) -> None:
-    vectors, columns = some_rows(200)
-    rows = passage_rows(vectors, [row // 4 for row in range(200)], **columns)
-    shorter = Snapshot(4).with_tail(rows).without(gone)
-    expected = Snapshot(4).with_tail([row for row in rows if row[1] not in gone])
-    for name in (*FIELDS, "vectors", "identifiers", "identifier_ends", "type", "tools"):
-        assert np.array_equal(getattr(shorter, name), getattr(expected, name)), name
-    for table in TABLES:
-        assert [*getattr(shorter, table).items()] == [*getattr(expected, table).items()]
-    assert np.array_equal(shorter.seen.tables, expected.seen.tables)
 
 
 def test_each_row_is_what_the_journal_has() -> None:

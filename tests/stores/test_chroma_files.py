@@ -45,7 +45,7 @@ def fill(folder: Path, seed: int) -> None:
 def test_nothing_that_the_process_of_chroma_had_in_memory_gets_into_new_files(tmp_path: Path) -> None:
     """Without `MALLOC_PERTURB_`, most of these rounds leave something behind."""
     for seed in range(6):
-        process.ask("call", fill, tmp_path / f"{seed}", seed)
+        process.ask(600, fill, tmp_path / f"{seed}", seed)
         found = unused(tmp_path / f"{seed}")
         assert len(found) > 100_000 and len(found.translate(None, FILLERS)) < 64
 

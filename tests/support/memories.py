@@ -92,7 +92,7 @@ def open_archive(
 @contextmanager
 def index_of(archive: Archive) -> Iterator[Any]:
     """The store of an archive, as it is alone with its files."""
-    archive.index.leave()
+    archive.index.close()
     with hold_folder(archive.folder / "index", 600), closing(ChromaStore(archive.folder / "index")) as store:
         yield store
 

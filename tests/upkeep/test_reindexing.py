@@ -314,7 +314,7 @@ def test_old_vectors_are_in_no_file_afterwards(tmp_path: Path, store: str) -> No
         memory.long_term.indexing.in_background = False
         assert memory.long_term.index.notes.passage == (40 if store == "chroma" else 0)
         memory.long_term.index.follow()
-        memory.long_term.index.leave()
+        memory.long_term.index.close()
         assert not any(texts_in(tmp_path, *old).values())
         with index_of(memory.long_term) as held:  # in this process, of whose memory Chroma may write something
             ids, _ = held.query(HashingEmbedder(32).embed_queries([TEXTS[7]])[0], 1)
@@ -328,7 +328,7 @@ def test_an_index_that_another_memory_holds_is_cleared_when_it_is_opened_next(
     with opened(folder, store="chroma") as memory:
         memory.long_term.indexing.in_background = False
         memory.long_term.index.follow()
-        memory.long_term.index.leave()
+        memory.long_term.index.close()
         with hold_folder(folder / "default" / "index"):
             reindex(folder, NEW)
         assert "until the memory is opened again" in caplog.text

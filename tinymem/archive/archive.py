@@ -2,8 +2,8 @@
 
 The journal is the truth. Vectors are made once and kept in it; the vector store can be rebuilt from them without
 embedding again. The background thread fills it from the first pruned step on, and `flush` and `close` wait for that. A
-search asks it only above EXACT_UP_TO passages: up to there, an exact search of the journal's own vectors is faster and
-better. Passages that the store lacks are searched exactly.
+search asks it only above EXACT_UP_TO passages, and only if it has all of them: up to there, an exact search of the
+journal's own vectors is faster and better.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -86,7 +85,6 @@ class Archive:
             self.indexing = Indexing(self.journal, self.queue, self.index, folder)
             self.key = self.queue.key
             self._snapshot = Snapshot(self.queue.dimensions)
-            self._taken_out: dict[int, Sequence[int]] = {}  # steps deleted here since then, by the rewrites after that
             self._waiting = self._snapshot, self._snapshot  # a snapshot, and that with passages that wait
             self._version = self.journal.version()
             self.last_step = 0  # the newest that a question could find when one was last asked
@@ -223,7 +221,7 @@ class Archive:
             self._version, self._corrections = version, None
         is_guess = self._snapshot.dimensions != self.queue.dimensions  # before the embedder could be reached
         if rewrites != self._snapshot.rewrites or is_guess:
-            self._begin_again(rewrites, None if is_guess else self._without_deleted(rewrites))
+            self._begin_again(rewrites)
         finder = None if self.queue.is_failing else self.journal.finder()
         if finder:
             self.files.erase()  # of when it was smaller
@@ -233,14 +231,13 @@ class Archive:
         self._snapshot = self._with_new(self._snapshot, progress)
         return self._with_waiting(self._snapshot) if self.queue.is_failing else self._snapshot, None
 
-    def _begin_again(self, rewrites: int, found: Snapshot | None = None) -> None:
-        """Begin with what was found, or the files, of another state of the journal, and drop what was read before."""
+    def _begin_again(self, rewrites: int) -> None:
+        """Begin with the files of another state of the journal, if there are any, and drop what was read before."""
         self.opened.clear()
         self.changes = Changes(self.journal)
         self._corrections = None
-        self._taken_out = {}
-        dimensions = self.queue.dimensions
-        if found is None and self.queue.is_known and not self.queue.is_failing:
+        found, dimensions = None, self.queue.dimensions
+        if self.queue.is_known and not self.queue.is_failing:
             found = self.files.load(rewrites, self.journal.setting(EMBEDDER) or "", dimensions)
         if found is None:
             found = Snapshot(dimensions)
@@ -319,27 +316,14 @@ class Archive:
                     f"the steps are deleted, but their text may still be in the files: {error}"
                 ) from error
             raise
-        self._take_out(numbers)
+        self.opened.clear()
+        self.changes = Changes(self.journal)
         try:
             self.files.erase()
         except StorageError as error:
             raise StorageError(
                 f"the steps are deleted, but what was made of them may still be here: {error}"
             ) from error
-
-    def _take_out(self, numbers: Sequence[int]) -> None:
-        """Note steps that were just deleted: the next question takes them out of the snapshot, all of them at once."""
-        self.opened.clear()
-        self.changes = Changes(self.journal)
-        with self.journal.snapshot():
-            self._taken_out[count_rewrites(self.journal)] = numbers
-
-    def _without_deleted(self, rewrites: int) -> Snapshot | None:
-        """Return the snapshot without what was deleted since; None where others did so, or steps were marked."""
-        since = range(self._snapshot.rewrites + 1, rewrites + 1)
-        if not since or not all(number in self._taken_out for number in since):
-            return None
-        return self._snapshot.without([*chain.from_iterable(self._taken_out[number] for number in since)])
 
     def purge(self) -> None:
         """Remove the vectors of deleted steps from the index's files, and what was left of them in the journal's.
@@ -365,7 +349,7 @@ class Archive:
             if instead is not None:
                 instead()
         if instead is None:
-            self.index.stop()
+            self.index.let_go()
             self.journal.maintenance.scrub("the steps are deleted", "their text stays")
 
     def close(self) -> None:

@@ -970,7 +970,6 @@ class HierarchicalMemory(StepCollection):
                         self.long_term.indexing.in_background = False
                     self.long_term.close()
                     if self._place.remove is not None:
-                        self.long_term.index.leave()
                         self._place.remove()
                     self._worker.end()
 

@@ -98,17 +98,6 @@ def _named(codes: Mapping[str, int], names: Iterable[str | None]) -> Mapping[str
     return {**codes, **{name: len(codes) + place for place, name in enumerate(new)}} if new else codes
 
 
-def _renumber(table: Mapping[str, int], codes: Ids) -> Mapping[str, int]:
-    """Number the names whose codes are here in the order in which they come up, in place, and return their table."""
-    used, firsts = np.unique(codes, return_index=True)
-    ordered = [code for code in used[np.argsort(firsts)].tolist() if code >= 0]
-    numbers = np.full(len(table) + 1, -1)  # the last one is for no name, which is -1
-    numbers[ordered] = np.arange(len(ordered))
-    codes[:] = numbers[codes]
-    names = [*table]
-    return {names[code]: number for number, code in enumerate(ordered)}
-
-
 class Snapshot:
     """Arrays over passages. `with_tail` returns a longer one, which shares the arrays of this one where it can.
 
@@ -248,23 +237,6 @@ class Snapshot:
         else:
             longer.seen = longer.note_identifiers(self.seen, len(self))
         return longer
-
-    def without(self, steps: Sequence[int]) -> Snapshot:
-        """Return a snapshot without the passages of these steps (numbers), as if they had never been there."""
-        rows = np.flatnonzero(~np.isin(self.step, np.array(steps, np.int64)))
-        columns = self.rooms.keys() - {"identifiers", "identifier_ends"}
-        arrays = {name: getattr(self, name)[rows] for name in columns}
-        arrays["identifiers"], lengths = self.identifiers_of(rows)
-        arrays["identifier_ends"] = np.cumsum(lengths)
-        places = arrays["places"]
-        shorter = copy(self)
-        shorter.sessions = _renumber(self.sessions, arrays["session"])
-        shorter.speakers = _renumber(self.speakers, places["speaker"])
-        shorter.types = _renumber(self.types, places["type"])
-        shorter.toolsets = _renumber(self.toolsets, places["tools"])
-        shorter.fill({name: Room(arrays[name], len(arrays[name])) for name in self.rooms})
-        shorter.seen = shorter.note_identifiers(Seen(len(shorter.identifiers)))
-        return shorter
 
     def _places_of(self, new: PassageColumns) -> npt.NDArray[np.void]:
         kinds = dict.fromkeys(new.kind)

@@ -107,7 +107,7 @@ def forget_namespace(path: str | Path, namespace: str) -> None:
         return
     folder = namespace_folder(place, namespace, create=False)
     _check_owner(folder, namespace)
-    process.end()  # it may be filling the index
+    process.release(folder.absolute())  # it may be filling the index
     check_unused(folder)
     try:
         for child in {*folder.iterdir()} - journal_files(folder):

@@ -42,7 +42,7 @@ class BackgroundWorker(Protocol):
 
 
 class Background:
-    """The thread, which starts with the first work, and the time at which each worker is due."""
+    """The thread, which runs while there is work, and the time at which each worker is due."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -66,10 +66,15 @@ class Background:
 
     def dismiss(self, worker: BackgroundWorker) -> None:
         """Stop working for `worker`, and wait for the piece of work that was begun."""
+        thread, mine = self._thread, threading.current_thread()
         with self._changed:
-            if threading.current_thread() is not self._thread:
+            if thread is not mine:
                 self._changed.wait_for(lambda: self._working_for is not worker, AT_END)
             self._due.pop(worker, None)
+            is_over = not self._due and self._working_for is None
+            self._changed.notify_all()
+        if thread is not None and is_over:
+            thread.join(AT_END)
 
     def end(self) -> None:
         """Stop the thread after the piece of work that it is at."""
@@ -106,9 +111,9 @@ class Background:
             del worker  # or it would live on until there is other work
 
     def _next(self) -> BackgroundWorker | None:
-        """Wait for the next piece of work, which no fork may interrupt; None at the end."""
+        """Wait for the next piece of work, which no fork may interrupt; None where there is none, or at the end."""
         with self._changed:
-            while not self._is_over():
+            while self._due and not self._is_over():
                 worker = min(self._due, key=self._due.__getitem__, default=None)
                 left = None if worker is None or self._pauses else self._due[worker] - time.monotonic()
                 if worker is not None and left is not None and left <= 0:
@@ -117,6 +122,7 @@ class Background:
                     return worker
                 del worker
                 self._changed.wait(left)
+            self._thread = None
         return None
 
     def _work_for(self, worker: BackgroundWorker) -> float | None:
@@ -144,12 +150,12 @@ background = Background()
 
 def _begin_in_child() -> None:
     background.__init__()  # type: ignore[misc]
-    process.leave_for_good()
+    process.leave_to_parent()
 
 
 def _end() -> None:
     background.end()  # first, or it might start another process
-    process.leave_for_good()
+    process.end()
 
 
 if hasattr(os, "register_at_fork"):

@@ -118,15 +118,18 @@ class Indexing:
             return None
         if time.monotonic() - self._called_at < QUIET:
             return QUIET
-        is_embedded = self._digest()
-        if self._index.advance() or is_embedded:
+        is_done = self._digest()
+        is_idle = time.monotonic() - self._called_at >= IDLE
+        if self._index.lacks and (is_idle or self._index.lacks_much):
+            is_done |= self._index.advance()
+        if is_done:
             self._pause = HELD
             return 0.0
         if self._journal.any_archived() and self._journal.waiting_tokens():
             return QUIET if self._embeds_soon else IDLE
         if self._journal.setting(UNSCRUBBED):
             return self._scrub()
-        return LOOK if self._index.lacks else None
+        return LOOK if self._index.lacks else self._index.rest()
 
     def _scrub(self) -> float:
         """Leave nothing in the journal's file of what was replaced, if nobody calls; the seconds until then."""
@@ -135,6 +138,7 @@ class Indexing:
         if wait > 0:
             return wait
         self._journal.maintenance.finish_scrub()
+        self._index.forget(0.0)
         self._scrub_at = time.monotonic() + SCRUB_REST * (time.monotonic() - now)
         return IDLE
 
@@ -158,10 +162,7 @@ class Indexing:
             self._index.follow(progress)
 
     def finish(self) -> None:
-        """Leave the background, embed what waits, and leave the rest to the index's process.
-
-        A store that this process has gets what it lacks; where that fails, it waits for the next time.
-        """
+        """Leave the background, embed what waits, and have the index follow; where that fails, it does so next time."""
         was_in_background, self.in_background = self.in_background, False
         background.dismiss(self)
         self._queue.catch_up()

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -30,6 +30,7 @@ class Notes:
         change: The number of the last change in the journal that it knows.
         fault: Why it could not be written when that was last tried; "" where it could.
         is_opening: Whether it is being opened; still True where damaged files have ended the process.
+        has_gone: Whether its files may still hold vectors of passages that were taken out of it.
     """
 
     store: str
@@ -38,6 +39,7 @@ class Notes:
     change: int = 0
     fault: str = ""
     is_opening: bool = False
+    has_gone: bool = False
 
 
 def read_notes(folder: Path) -> Notes | None:
@@ -46,9 +48,8 @@ def read_notes(folder: Path) -> Notes | None:
         notes = Notes(**json.loads((folder / NOTES).read_bytes()))
     except (OSError, ValueError, TypeError):
         return None
-    numbers = (notes.passage, notes.time, notes.change)
-    is_whole = isinstance(notes.store, str) and isinstance(notes.fault, str)
-    return notes if is_whole and all(isinstance(number, (int, float)) for number in numbers) else None
+    is_whole = [type(value) for value in astuple(notes)] == [str, int, float, int, str, bool, bool]
+    return notes if is_whole else None
 
 
 def write_notes(folder: Path, notes: Notes | None) -> None:

@@ -1,10 +1,9 @@
-"""The process that this program's mirrors run in (`tinymem.archive.indexing.worker`), and what it is told and asked.
+"""The process in which Chroma runs: it calls functions of `tinymem.archive.indexing.worker`, one after the other.
 
-Importing chromadb takes most of a second of the interpreter, and Chroma's threads do not outlive a fork. A program that
-archives in the background would feel both: its own calls would wait, libraries that look into `sys.modules` would find
-modules half imported, and children could not use their memories.
-
-The process goes on after the end of the program, until its mirrors have all that they lack.
+In the program's own process Chroma would cost it 90 MB, hold its interpreter for .1 seconds at a time, end it where a
+file is damaged, hang in forked children, and leave threads behind. So there is one process for all memories of a
+program. It starts when one of them first needs it, works while it is asked to, and ends with the last of them, at the
+latest: nothing goes on after that.
 """
 
 from __future__ import annotations
@@ -13,27 +12,30 @@ import json
 import logging
 import os
 import pickle
-import select
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import Connection, Pipe
+from pathlib import Path
 from typing import Any
 
 from filelock import Timeout
 
 import tinymem.errors
+from tinymem.archive.indexing.worker import release
 from tinymem.errors import StorageError
 
 __all__ = ["EndedError", "can_start", "process"]
 
 logger = logging.getLogger(__name__)
 
-ANSWERS_WITHIN = (30.0, 60.0, 120.0, 240.0)  # seconds; more after each kill: a large index on a slow disk takes long
-ENDS_WITHIN = 10.0  # seconds
-SENT_WITHIN = 0.1  # seconds
+MOST_KILLS = 3  # up to which the next process has twice as long
+ENDS_WITHIN = 5.0  # seconds
+RELEASES_WITHIN = 10.0  # seconds
+LINGER = 30.0  # seconds without a call after which it is not needed
 RUN = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from tinymem.archive.indexing.worker import main; main()"
 )
@@ -49,92 +51,88 @@ def can_start() -> bool:
 
 
 class EndedError(StorageError):
-    """The process has ended, by itself or not; the next request starts another."""
+    """The process has ended, by itself or not; the next call starts another."""
 
 
 class Process:
     """The process, started when it is first needed. Any number of threads may use it."""
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()
+        self._lock = threading.Lock()  # of who waits for an answer
         self._child: subprocess.Popen[bytes] | None = None
-        self._left: list[subprocess.Popen[bytes]] = []  # which end by themselves
         self._pipe: Connection | None = None
-        self._asked = 0  # the number of the last request
-        self._kills = 0
+        self._due = 0  # answers that nobody has waited for
+        self._kills = 0  # of those that did not answer
+        self._users: set[Path] = set()
+        self._used_at = 0.0
 
     @property
     def is_running(self) -> bool:
         """True while there is a process."""
-        return self._child is not None and self._child.poll() is None
+        child = self._child
+        return child is not None and child.poll() is None
 
-    def tell(self, *request: object) -> None:
-        """Send a request that has no answer; where the process is busy, it is not sent."""
-        with suppress(StorageError, TimeoutError), self._lock:
-            self._send(0, request)
+    def call(self, within: float, function: Callable[..., Any], user: Path, *arguments: object) -> Any:
+        """Return `function(user, *arguments)`, called in the process; one that gives no answer in time is killed.
 
-    def ask(self, *request: object, within: float | None = None) -> Any:
-        """Return the answer to a request. A process that does not give one in time is killed, unless `within` is given.
+        The process does not end by itself until this `user`, a folder, has left.
 
         Raises:
-            TinymemError: The process raised it, ended, or was killed.
-            TimeoutError: There is no answer `within` so many seconds, or another thread asks just now.
+            TinymemError: The function raised it.
+            EndedError: The process ended, or was killed.
+            StorageError: Another thread waited for it for all that time (`is_taken`).
         """
-        patience = ANSWERS_WITHIN[min(self._kills, len(ANSWERS_WITHIN) - 1)] if within is None else within
-        if not self._lock.acquire(timeout=-1 if within is None else within):
-            raise TimeoutError
+        within *= 2 ** min(self._kills, MOST_KILLS)  # a large index on a slow disk takes long
         try:
-            self._asked += 1
-            self._send(self._asked, request)
-            return self._answer(self._asked, time.monotonic() + patience)
+            return self.ask(within, function, user, *arguments)
         except TimeoutError as error:
-            if within is not None:
-                raise
-            raise self._kill(f"did not answer a request ({request[0]}) within {patience:g} seconds") from error
-        finally:
-            self._lock.release()
+            self._kills += 1
+            message = f"did not answer within {within:g} seconds, and was killed"
+            logger.warning("the process of the index %s; the memory goes on, and starts another", message)
+            self._kill()
+            raise EndedError(f"the process of the index {message}; the next call starts another") from error
 
-    def _send(self, number: int, request: tuple[object, ...]) -> None:
-        """Send a request. Raises TimeoutError where the process does not read."""
-        pipe = self._begin()
-        writable = select.poll()  # and not select, which takes small numbers of files only
-        writable.register(pipe, select.POLLOUT)
-        if not writable.poll(SENT_WITHIN * 1_000):
-            raise TimeoutError
+    def ask(self, within: float, function: Callable[..., Any], user: Path, *arguments: object) -> Any:
+        """Do as `call`, but let a process that is busy be; then it raises a TimeoutError."""
+        until = time.monotonic() + within
+        if not self._lock.acquire(timeout=max(0.0, within)):
+            raise StorageError("another index is being written") from Timeout("")
         try:
-            pipe.send((number, *request))
-        except OSError as error:
-            self._leave()
-            raise EndedError("the process of the index has ended; the next call starts another") from error
-
-    def _answer(self, number: int, until: float) -> Any:
-        """Return the answer to the request with this number, and drop those that came too late."""
-        answered, kind = 0, ""
-        value: Any = None
-        try:
-            while answered != number:
-                if self._pipe is None or not self._pipe.poll(max(0.0, until - time.monotonic())):
-                    raise TimeoutError
-                answered, kind, value = self._pipe.recv()
+            self._users.add(user)
+            pipe = self._started()
+            while self._due:
+                self._receive(pipe, until)
+            self._due += 1
+            pipe.send((function, user, *arguments))
+            is_done, answer = self._receive(pipe, until)
         except TimeoutError:
             raise
         except (OSError, EOFError, pickle.UnpicklingError) as error:
-            self._leave()
+            self._kill()
             raise EndedError("the process of the index has ended; the next call starts another") from error
         except BaseException:  # an interrupt may have come in the middle of an answer
-            self._leave()
+            self._kill()
             raise
-        if kind == "done":
-            return value
-        name, text, is_taken = value
+        finally:
+            self._used_at = time.monotonic()
+            self._lock.release()
+        if is_done:
+            return answer
+        name, text, is_taken = answer
         raise getattr(tinymem.errors, name, StorageError)(text) from (Timeout("") if is_taken else None)
 
-    def _begin(self) -> Connection:
+    def _receive(self, pipe: Connection, until: float) -> tuple[bool, Any]:
+        if not pipe.poll(max(0.0, until - time.monotonic())):
+            raise TimeoutError
+        self._due -= 1
+        answer: tuple[bool, Any] = pipe.recv()
+        return answer
+
+    def _started(self) -> Connection:
         """Return the pipe of the process, which is started unless it runs."""
         if self._pipe is not None and self.is_running:
             return self._pipe
-        self._leave()
-        self._left = [child for child in self._left if child.poll() is None]
+        self._kill()
         paths = json.dumps([entry for entry in sys.path if isinstance(entry, str)])
         nowhere = subprocess.DEVNULL
         mine, its = Pipe()
@@ -144,63 +142,63 @@ class Process:
                 [sys.executable, *COMMAND, paths, str(its.fileno())], pass_fds=[its.fileno()], stdin=nowhere,
                 stdout=nowhere, stderr=nowhere, start_new_session=True, env={**os.environ, **CLEAN_MEMORY},
             )  # fmt: skip
-        except OSError as error:
-            raise StorageError(f"the process of the index could not be started: {error}") from error
         finally:
             its.close()
-        self._pipe = mine
+        self._pipe, self._due = mine, 0
         return mine
 
-    def end(self) -> None:
-        """End the process, so that it lets go of all folders; it is killed where it takes too long."""
-        with self._lock:
-            if self._child is None or not self.is_running:
-                return
-            self.tell("end")
+    def release(self, user: Path) -> None:
+        """Have it close the store of a user who needs it no more. It ends with its last user, or where it hangs."""
+        self._users.discard(user)
+        if self._users and self.is_running:
             try:
-                self._child.wait(ENDS_WITHIN)
-            except subprocess.TimeoutExpired:
-                self._kill(f"did not end within {ENDS_WITHIN:g} seconds")
-            self._leave()
+                self.call(RELEASES_WITHIN, release, user)
+            except StorageError:
+                self.end()
+            self._users.discard(user)
+        if not self._users:
+            self.end()
 
-    def stop(self) -> None:
-        """End the process at once, whatever it does, also where a thread waits for its answer, which gets an error.
+    def rest(self) -> float | None:
+        """End the process if it was not used for a while; the seconds until then, or None if there is none."""
+        if not self.is_running:
+            return None
+        if (left := self._used_at + LINGER - time.monotonic()) <= 0:
+            self.end()
+        return max(left, 0.0)
 
-        Those that were left to end by themselves end as well.
-        """
-        for child in (self._child, *self._left):
-            if child is not None:
-                child.kill()
-                with suppress(subprocess.TimeoutExpired):
-                    child.wait(ENDS_WITHIN)
+    def end(self) -> None:
+        """Let the process end after what it does, and wait for that; it is killed where it takes too long."""
+        self._users.clear()
+        if self._lock.acquire(timeout=ENDS_WITHIN):
+            try:
+                self._kill(ENDS_WITHIN)
+            finally:
+                self._lock.release()
+        elif self._child is not None:
+            self._child.kill()  # and who waits for its answer gets an error
 
-    def _kill(self, why: str) -> StorageError:
-        """Kill the process, and return the error that says why."""
-        if self._child is not None:
-            self._child.kill()
+    def _kill(self, within: float = 0.0) -> None:
+        """End the process within so many seconds. It sees the end of the pipe, and then dies by itself."""
+        pipe, child = self._pipe, self._child
+        self._pipe = self._child = None
+        if pipe is not None:
+            pipe.close()
+        if child is None:
+            return
+        try:
+            child.wait(within)
+        except subprocess.TimeoutExpired:
+            child.kill()
             with suppress(subprocess.TimeoutExpired):
-                self._child.wait(ENDS_WITHIN)
-        self._leave()
-        self._kills += 1
-        logger.warning("the process of the index %s, and was killed; the memory goes on, and starts another", why)
-        return EndedError(f"the process of the index {why}, and was killed; the next call starts another")
+                child.wait(ENDS_WITHIN)
 
-    def _leave(self) -> None:
-        """Let the process do what it has to do, and end."""
+    def leave_to_parent(self) -> None:
+        """Let go of the parent's process after a fork: with a pipe open here it would not see the parent's end."""
         if self._pipe is not None:
             self._pipe.close()
         if self._child is not None:
-            self._left.append(self._child)
-        self._pipe = self._child = None
-
-    def leave_for_good(self) -> None:
-        """Let go of the process at the end of this one, and of the parent's after a fork.
-
-        With a pipe open in the child, the process would not see the parent's end.
-        """
-        self._leave()
-        for child in self._left:
-            child.returncode = 0  # nobody waits for it, and nobody is to be warned of that
+            self._child.returncode = 0  # nobody waits for it here, and nobody is to be warned of that
         self.__init__()  # type: ignore[misc]
 
 

@@ -125,12 +125,13 @@ def _of_index(folder: Path, store: str, timeout: float) -> list[Finding]:
         return find_faults(folder, store)
     process.end()  # it may have the index open
     try:
-        found: list[Finding] = process.ask("call", find_faults, folder, store, within=timeout)
+        found: list[Finding] = process.ask(timeout, find_faults, folder, store)
     except TimeoutError:
-        process.end()
         return [Finding(f"the index did not answer within {timeout:g} seconds", REBUILD)]
     except EndedError:
         return [Finding("reading the index crashed the process", REBUILD)]
     except StorageError as error:
         return [Finding(f"reading the index failed: {error}", REBUILD)]
+    finally:
+        process.end()
     return found
