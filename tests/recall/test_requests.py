@@ -38,16 +38,20 @@ THOUGHTS = [
 ]  # fmt: skip
 
 
+def rounds_of_work() -> Iterator[ActionStep]:
+    """Yield ten manifests and 200 rounds of logs."""
+    for port, (service, owner) in enumerate(zip(SERVICES, OWNERS, strict=True), 2_100):
+        text = f"service {service}\nport: {port}\nowner: {owner}\nregion: eu-{port % 7}"
+        yield ActionStep("Next.", tool_name="read_file", tool_args={"path": service}, observation=text)
+    for at in range(200):
+        lines = [f"[{at * 7 + line}] {SERVICES[at % 10]} request {at * line} took {line} ms" for line in range(8)]
+        yield ActionStep("Logs.", tool_name="tail", tool_args={"n": at}, observation="\n".join(lines))
+
+
 @pytest.fixture(scope="module")
 def manifests() -> Iterator[HierarchicalMemory]:
-    """A memory of ten manifests and 200 rounds of logs."""
     with HierarchicalMemory(store="exact") as memory:
-        for port, (service, owner) in enumerate(zip(SERVICES, OWNERS, strict=True), 2_100):
-            text = f"service {service}\nport: {port}\nowner: {owner}\nregion: eu-{port % 7}"
-            memory.archive([ActionStep("Next.", tool_name="read_file", tool_args={"path": service}, observation=text)])
-        for at in range(200):
-            lines = [f"[{at * 7 + line}] {SERVICES[line]} request {at * line} took {line} ms" for line in range(8)]
-            memory.archive([ActionStep("Logs.", tool_name="tail", tool_args={"n": at}, observation="\n".join(lines))])
+        memory.archive([*rounds_of_work()])
         yield memory
 
 
@@ -63,6 +67,20 @@ def test_an_agents_own_question_is_no_rival_of_its_answer(
         recalled = manifests.recall(asked.format(service), max_tokens=1_000)
         assert said not in recalled.text
         found += owner in recalled.text and "owner: " in str(manifests.tools()[0].call(query=asked.format(service)))
+    assert found == len(SERVICES)
+
+
+@pytest.mark.parametrize(("is_said", "budget"), [(True, 8_000), (False, 2_000), (False, 8_000)])
+def test_a_fit_finds_what_recall_finds_however_many_longer_passages_name_the_same(is_said: bool, budget: int) -> None:
+    history, found = [dict(message) for step in rounds_of_work() for message in step.to_messages()], 0
+    with HierarchicalMemory(store="exact") as memory:
+        for service, owner in zip(SERVICES, OWNERS, strict=True):
+            asked = f"Who owns {service}?"
+            history.append({"role": "assistant", "content": f"I have to tell the owner of {service}. {asked}"})
+            history += [{"role": "user", "content": asked}] if is_said else []
+            context = memory.fit(history, session="s", max_tokens=budget, query=None if is_said else asked)
+            found += f"owner: {owner}" in str(context.messages)
+            history.append({"role": "assistant", "content": "I told the owner."})
     assert found == len(SERVICES)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from operator import attrgetter
 
 from tinymem.archive.archive import Archive
 from tinymem.memory.context.questions import Questions
@@ -51,16 +50,18 @@ class Recaller:
     def needed(self, found: Recall, most: int = 0) -> Recall:
         """Return what was found without what hardly bears on what is asked, but for what `most` tokens have room for.
 
-        The best and what bears on it stay, whatever their tokens.
+        The best and what bears on it stay, whatever their tokens, and what bears most on it for its tokens: a short
+        answer seems less likely than long passages that have more of the question in them.
         """
         if not found.items or found.tokens <= most:
             return found
-        least = min(NEEDED, max(item.relevance for item in found.items))
-        items = [item for item in found.items if item.relevance >= least]
+        ranked = sorted(found.items, key=lambda item: item.relevance / item.tokens, reverse=True)
+        least = min(NEEDED, max(item.relevance for item in ranked))
+        items = [item for item in ranked if item.relevance >= least or item is ranked[0]]
         needed = self._block(found, items, found.tokens)
         left = most - FENCE - sum(item.tokens for item in items)
-        for item in sorted(found.items, key=attrgetter("score"), reverse=True):
-            if item.relevance < least and item.tokens <= left:
+        for item in ranked:
+            if item not in items and item.tokens <= left:
                 items = [*items, item]
                 left -= item.tokens
         return self._block(needed, items, most)
