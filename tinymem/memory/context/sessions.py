@@ -15,7 +15,6 @@ from tinymem.archive.durable_window import DurableWindow
 from tinymem.archive.window_rows import CLEARED
 from tinymem.messages.answers import without_lone_results
 from tinymem.protocols import StepRow
-from tinymem.steps.content import clean
 from tinymem.steps.standins import covered_ids, covers_of, is_from_user
 from tinymem.steps.step import Step
 from tinymem.steps.types import SystemPromptStep, TaskStep
@@ -90,6 +89,5 @@ class Sessions:
             for row in rows:
                 if row.number < begin:
                     return
-                if row.session == clean(session):  # a name that ends in * finds others too
-                    yield row
+                yield row
             rows = journal.newest(most, rows[-1].number, type=type, session=session)
