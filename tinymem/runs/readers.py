@@ -34,16 +34,7 @@ from tinymem.runs.values import time_of, value_in
 from tinymem.steps.checks import to_path
 from tinymem.steps.step import Step
 from tinymem.steps.types import UNDATED, MessageStep
-from tinymem.upkeep.lines import (
-    LONGEST,
-    RawLine,
-    byte_lines,
-    is_of_lines,
-    joined,
-    json_values,
-    parse_json_line,
-    read_values,
-)
+from tinymem.upkeep.lines import LONGEST, RawLine, byte_lines, is_of_lines, json_values, parse_document, read_values
 
 __all__ = ["MALFORMED", "Compaction", "Run", "read_runs", "runs_of"]
 
@@ -156,7 +147,7 @@ def _runs_of_json(path: Path, lines: Iterator[RawLine]) -> Iterator[Run]:
     if is_split:
         head += lines
     if is_split and not is_of_lines(head):
-        runs = _runs_of_value(_document(path, head), path, str(path), 0, damaged)
+        runs = _runs_of_value(parse_document(path, head), path, str(path), 0, damaged)
     else:
         runs = _runs_of_lines(path, read_values(chain(head, lines), damaged), damaged)
     last: Run | None = None
@@ -167,17 +158,6 @@ def _runs_of_json(path: Path, lines: Iterator[RawLine]) -> Iterator[Run]:
         damaged.clear()
     if last is not None:
         yield last.with_damage(damaged)
-
-
-def _document(path: Path, lines: Sequence[RawLine]) -> Any:
-    """Return the one JSON value that spans many lines."""
-    blank = "\n" * (lines[0][0] - 1)
-    try:
-        text = joined(lines)
-    except UnicodeDecodeError as error:
-        what = "is not a text file" if any(b"\0" in (line or b"") for _, line in lines) else "is not UTF-8"
-        raise InputError(f"{path}: {what} (byte {error.start} is {error.object[error.start]:#04x})") from error
-    return parse_json_line(blank + text, path, 1)
 
 
 def _runs_of_lines(path: Path, values: Iterator[tuple[int, Any]], damaged: list[str]) -> Iterator[Run]:

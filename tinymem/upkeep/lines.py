@@ -14,8 +14,8 @@ from typing import Any, BinaryIO, TypeAlias
 from tinymem.errors import InputError
 
 __all__ = [
-    "LONGEST", "Line", "RawLine", "byte_lines", "is_of_lines", "joined", "json_values", "parse_json_line",
-    "read_values", "text_lines",
+    "LONGEST", "Line", "RawLine", "byte_lines", "is_of_lines", "joined", "json_values", "parse_document",
+    "parse_json_line", "read_values", "text_lines",
 ]  # fmt: skip
 
 GZIP = b"\x1f\x8b"
@@ -141,3 +141,14 @@ def parse_json_line(text: str, path: Path, number: int) -> Any:
         raise InputError(f"{path}, line {line}, column {error.colno}: not valid JSON: {error.msg}") from error
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path}, line {number}: not valid JSON: {error}") from error
+
+
+def parse_document(path: Path, lines: Sequence[RawLine]) -> Any:
+    """Return the one JSON value that spans many lines. Raises InputError."""
+    blank = "\n" * (lines[0][0] - 1)
+    try:
+        text = joined(lines)
+    except UnicodeDecodeError as error:
+        what = "is not a text file" if any(b"\0" in (line or b"") for _, line in lines) else "is not UTF-8"
+        raise InputError(f"{path}: {what} (byte {error.start} is {error.object[error.start]:#04x})") from error
+    return parse_json_line(blank + text, path, 1)

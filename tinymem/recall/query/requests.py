@@ -84,7 +84,7 @@ def only_asks(text: str, question: str, by_agent: bool) -> bool:
 
     Each of its sentences says what somebody wants to know, or is a question; one of yes or no, which may tell what it
     asks, has no other words than the question. What an agent says that it needs is a request, too, and it alone
-    denies: of a person both are facts.
+    denies: of a person both are facts. Bare keywords ask nothing, and find a question as they find anything.
 
     >>> only_asks("I have to tell the owner of ledger. Who owns ledger?", "Who owns ledger?", by_agent=False)
     True
@@ -94,6 +94,8 @@ def only_asks(text: str, question: str, by_agent: bool) -> bool:
     True
     """
     asked = [*_content(question)]
+    if not asked or not (_is_question(question) or _OPEN.match(question) or _INTENT.match(question)):
+        return False
     sentences = [sentence for sentence in _SENTENCE_END.split(text) if _WORD.search(sentence)]
     is_denial = by_agent and any(map(_DENIAL.match, sentences))
     for sentence in sentences:
@@ -106,7 +108,7 @@ def only_asks(text: str, question: str, by_agent: bool) -> bool:
 
 def _asks(sentence: str, asked: Sequence[str], by_agent: bool) -> bool:
     """Return whether a sentence asks about as much as a question, and tells nothing, as a name that this has not."""
-    is_question = sentence.rstrip("\"')] ").endswith(("?", "？"))
+    is_question = _is_question(sentence)
     is_intent = _INTENT.match(sentence) or (by_agent and _OWN_INTENT.match(sentence))
     if not is_question and not is_intent:
         return False
@@ -116,6 +118,10 @@ def _asks(sentence: str, asked: Sequence[str], by_agent: bool) -> bool:
         return shared >= SHARED * len(found)
     names = (word for word in _NAME.findall(sentence) if not _is_alike(word.lower(), asked))
     return bool(is_intent or by_agent) and shared >= SHARED * len(found) and not any(names)
+
+
+def _is_question(text: str) -> bool:
+    return text.rstrip("\"')] ").endswith(("?", "？"))
 
 
 def request_words(text: str) -> list[str]:
