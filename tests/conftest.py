@@ -90,6 +90,13 @@ def minilm() -> Path:
     return Path(spec.origin).parent / "model"
 
 
+@pytest.fixture(autouse=True)
+def leave_index(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let memories be closed without waiting for Chroma to start, but in tests that are marked `fills_index`."""
+    if request.node.get_closest_marker("fills_index") is None:
+        monkeypatch.setattr("tinymem.archive.indexing.index.CLOSES_WITHIN", 0.0)
+
+
 @pytest.fixture
 def without_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     """An embedder that fails is asked again at once."""
