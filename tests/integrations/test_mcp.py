@@ -140,6 +140,9 @@ def test_a_number_that_was_printed_touches_that_step_and_no_other(names: tuple[s
         for tool, arguments in (bare | {"remember": {"text": "No.", "replaces": "#2"}}).items():
             with pytest.raises(ToolError, match=r"#2 may be of another namespace: write .*#2 or .*#2"):
                 answered(server, tool, **arguments)
+        memories[1].forget(memories[1].get(2).id)  # by another process: its number is still not the first's
+        with pytest.raises(ToolError, match=r"#2 may be of another namespace"):
+            answered(server, "forget", ids=["#2"], dry_run=False)
         with pytest.raises(ToolError, match=r"reads no namespace 'none'"):
             answered(server, "forget", ids=["none#2"], dry_run=False)
 

@@ -245,8 +245,8 @@ class MemoryTools:
             return first, memory, number
         if label not in memories:
             raise InputError(f"this server reads no namespace {name!r:.80}: it has {' and '.join(memories) or 'one'}")
-        others = [memories[other] for other in memories if other != first]
-        if not name and isinstance(number, int) and any(other.long_term.fetch([number]) for other in others):
+        others = [memories[other].long_term.journal for other in memories if other != first]
+        if not name and isinstance(number, int) and any(number < journal.next_number() for journal in others):
             numbers = " or ".join(f"{label}#{number}" for label in memories)
             raise InputError(f"#{number} may be of another namespace: write {numbers}")
         if writes and label != first and self._memory.per_request:
