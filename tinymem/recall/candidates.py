@@ -241,19 +241,18 @@ def find_requests(
         return step is not None and how(step.said(part, start, end).text, question, *more)
 
     def asks_only(row: int) -> bool:
-        return asks(row, only_asks, bool(catalog.kind[row] == ACT or catalog.places["reply"][row]))
+        return asks(row, only_asks, bool(catalog.kind[row] == ACT or catalog.reply[row]))
 
-    def is_answered(row: int, after: int) -> bool:
-        is_next = catalog.session[after] == catalog.session[row] and after > row
-        return bool(is_next and catalog.kind[row] == catalog.kind[after] == SAID) and not asks_only(after)
-
+    is_next = (behind > rows) & (catalog.session[behind] == catalog.session[rows])
+    is_talk = is_next & (catalog.kind[rows] == SAID) & (catalog.kind[behind] == SAID)
+    may_be_answered = is_talk & (catalog.asks[rows] | ~catalog.reply[rows])  # not a denial
     requests: list[int] = []
-    for row, after in zip(rows.tolist(), behind.tolist(), strict=True):
+    for row, after, is_asked in zip(rows.tolist(), behind.tolist(), may_be_answered.tolist(), strict=True):
         is_hidden = int(catalog.step[row]) in hidden
         # what people state may contradict the question
-        may_ask = is_hidden or catalog.kind[row] == ACT or catalog.places["asks"][row]
+        may_ask = is_hidden or catalog.kind[row] == ACT or catalog.asks[row]
         is_alike = may_ask and asks(row, asks_alike if is_hidden else asks_for_another)
-        if is_alike or (asks_only(row) and not is_answered(row, after)):
+        if is_alike or (asks_only(row) and (not is_asked or asks_only(after))):
             requests.append(row)
     return np.array(requests, np.int64)
 
