@@ -1,11 +1,10 @@
-"""How long calls take while many threads of many processes use many namespaces at once, and who waits longest.
+"""Time calls while many threads of many processes use many namespaces at once, up to the one that waits longest.
 
     python -m benchmarks.speed.load [--processes 8] [--threads 4] [--namespaces 200] [--seconds 60] [--out SUMMARY.json]
-    python -m benchmarks.speed.load --write | --check     # the table in benchmarks/tables/speed.md, from that file
 
-Each process has one `Memories` of the same folder. Each thread draws a namespace, adds a message of some twenty words to it
-or asks for a context, three adds to a context, and begins again at once: the machine is never idle. What is timed is the
-call with the opening of its namespace, by the clock on the wall, as a user waits for it.
+Each process has one `Memories` of the same folder. Each thread draws a namespace, adds a message of twenty words to it
+or asks for a context, three adds to a context, and begins again at once: the machine is never idle. What is timed is
+the call with the opening of its namespace, by the clock on the wall, as a user waits for it.
 """
 
 from __future__ import annotations
@@ -35,7 +34,10 @@ HERE = Path(__file__).parents[1]
 PROGRAM = "benchmarks.speed.load"
 SUMMARY = HERE / "results" / "load.summary.json"
 START, END = "<!-- load: python -m benchmarks.speed.load --write -->", "<!-- end of load -->"
-WORDS = "gate field wheat oats rye horse cart wheel hedge stone river mill barn fence pump ladder roof bell".split()
+WORDS = [
+    "gate", "field", "wheat", "oats", "rye", "horse", "cart", "wheel", "hedge",
+    "stone", "river", "mill", "barn", "fence", "pump", "ladder", "roof", "bell",
+]  # fmt: skip
 BUDGET = 1_000  # tokens of a context
 QUANTILES = {"p50": 50, "p95": 95, "p99": 99, "max": 100}
 

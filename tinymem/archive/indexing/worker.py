@@ -1,4 +1,4 @@
-"""What the process of the index does (`tinymem.archive.indexing.process`): it has one store open at a time.
+"""The work of the index's process (`tinymem.archive.indexing.process`), which has one store open at a time.
 
 It reads the journals by itself, and ends when the pipe does.
 """
