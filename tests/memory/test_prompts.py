@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tinymem import Context, HierarchicalMemory, MemoryManager, count_tokens, keep_last_n_steps, no_pruning
@@ -253,6 +253,7 @@ def talk(memory: HierarchicalMemory, session: str, count: int, words: int = 12) 
     st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 60), st.booleans()), min_size=2, max_size=40),
     st.integers(250, 900),
 )
+@example([*[("a", words, False) for words in (1, 1, 26)], ("a", 49, True), ("a", 43, False), ("a", 5, True)], 284)
 def test_a_prompt_has_no_turn_of_another_session_and_its_own_request(
     said: list[tuple[str, int, bool]], budget: int
 ) -> None:

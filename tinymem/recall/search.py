@@ -131,8 +131,8 @@ class Search:
             return current(scored.ranked(None, least, below))
 
         room = budget if is_relevant else min(budget, LITTLE)
-        past.changes.follow(snapshot.last_step)
         changes = past.changes
+        changes.follow(snapshot.last_step)
         if limits.as_of is not None:
             then = snapshot.step[snapshot.time <= limits.as_of.timestamp()]
             changes = Changes(past.journal, int(then.max(initial=0)))

@@ -3,9 +3,9 @@
     [system prompt, current task, pinned steps] [episodes] [window from its start] [scratchpad] [recalled]
     [newest group]
 
-The window's start moves in jumps and does not depend on what is recalled, and episodes change when one is closed, so
-everything before the scratchpad stays the same from call to call and prompt caches hold. A prompt that goes on from the
-one before leaves all of that as it was sent (`extend`).
+The window's start moves in jumps, and gives way only to what is asked; episodes change when one is closed. So what
+stands before the scratchpad stays the same from call to call and prompt caches hold. A prompt that goes on from the one
+before leaves all of that as it was sent (`extend`).
 """
 
 from __future__ import annotations
@@ -82,11 +82,12 @@ def assemble(
         numbers = shown.numbers(window.partial, window.given)
         left = budget - shown.tokens - _overhead(sending)
         left -= _note_tokens(earlier, choice.note, left)
-        found = recall.asked(left + tokens_of(choice.earlier), numbers)
+        can_go = tokens_of(group for group in choice.earlier if group.first != window.request)
+        found = recall.asked(left + can_go, numbers)
         needed = recall.needed(found).tokens
-        if needed <= left or not choice.earlier:
+        if needed <= left or not can_go:
             break
-        choice = choice.without_oldest(needed - left, count_message(NOTE, sending.counter))
+        choice = choice.without_oldest(needed - left, count_message(NOTE, sending.counter), window.request)
     pad = _block("scratchpad", blocks.scratchpad, min(left - needed, int(shares.scratchpad * room)), sending)
     left -= _tokens(pad)
     make_episodes = None if whole == 1 else blocks.episodes
@@ -101,8 +102,8 @@ def assemble(
     if note:
         behind = [*takewhile(lambda part: part.role in PROMPTS, stable)]
         stable.insert(len(behind), AddedMessage("note", note, dict(NOTE)))
-    parts = [*stable, *changing]
-    return Prompt((*parts,), len(stable), recalled, _corrections(parts))
+    sent = (*stable, *changing)
+    return Prompt(sent, len(stable), recalled, _corrections(sent))
 
 
 def _choose_groups(

@@ -62,7 +62,7 @@ class Recaller:
         left = most - FENCE - sum(item.tokens for item in items)
         for item in ranked:
             if item not in items and item.tokens <= left:
-                items = [*items, item]
+                items.append(item)
                 left -= item.tokens
         return self._block(needed, items, most)
 
@@ -78,8 +78,8 @@ class Recaller:
         if left < LEAST_BLOCK:
             return found
         more = self._ask(self.questions.about, left, least, hidden, [*shown, *found.items])
-        if not found.items or not more.items:
-            return found if found.items else more
+        if not found.items:
+            return more
         return self._block(found, [*found.items, *more.items], room)
 
     def _ask(
@@ -87,7 +87,7 @@ class Recaller:
     ) -> Recall:
         if not question or room < LEAST_BLOCK:
             return NOTHING
-        hidden = {*hidden, *self.without} if self.without else hidden
+        hidden = {*hidden, *self.without}
         found = self.search.recall(
             question, room, self.when, hidden=hidden, only=self.only, min_relevance=least, shown=shown
         )

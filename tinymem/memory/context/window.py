@@ -140,11 +140,15 @@ class Choice:
     whole: list[RenderedGroup]
     note: int
 
-    def without_oldest(self, tokens: int, note: int) -> Choice:
-        """Return it without the oldest earlier groups that have so many `tokens` together."""
-        sizes = accumulate(group.tokens for group in self.earlier)
-        count = 1 + sum(size < tokens for size in sizes)
-        return replace(self, earlier=self.earlier[count:], note=note)
+    def without_oldest(self, tokens: int, note: int, kept: str | None) -> Choice:
+        """Return it without the oldest earlier groups that have so many `tokens` together, but with the `kept` one."""
+        earlier = []
+        for group in self.earlier:
+            if tokens <= 0 or group.first == kept:
+                earlier.append(group)
+            else:
+                tokens -= group.tokens
+        return replace(self, earlier=earlier, note=note)
 
 
 def choose(window: RenderedWindow, room: int, share: int, whole_up_to: float, moves_in_jumps: bool) -> Choice:
