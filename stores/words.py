@@ -92,12 +92,9 @@ def words(text: str) -> list[str]:
     return list(found)
 
 
-def to_index_text(text: str, unsplit: bool = False) -> str:
-    """Return the text to index: `text` itself, CJK letters as terms, and the parts of its camel-case identifiers.
-
-    With `unsplit`, runs of CJK letters stay one word each, as they were in indexes of earlier versions.
-    """
-    terms, plain = (text, text) if unsplit else (split_cjk(text), blank_cjk(text))  # CJK letters have no case
+def to_index_text(text: str) -> str:
+    """Return the text to index: `text` itself, CJK letters as terms, and the parts of its camel-case identifiers."""
+    terms, plain = split_cjk(text), blank_cjk(text)  # CJK letters have no case
     # Most words are lower case after their first letter, and checking this first is much faster than splitting all.
     mixed = (word for word in _WORD.findall(plain) if not word[1:].islower())
     humps = [" ".join(parts) for word in mixed if len(parts := _HUMP.split(word)) > 1]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from tinymem.protocols import FiledStep, FileNote, Place, TermCheck, VectorCheck
-from tinymem.protocols.settings import UNSPLIT
 from tinymem.stores.postgres.database import PostgresDatabase
 from tinymem.stores.postgres.fulltext import PostgresFullText
 from tinymem.stores.postgres.identifiers import Identifiers
@@ -114,8 +113,8 @@ class PostgresMaintenance:
         return [FiledStep(number, id, record, places.get(number, [])) for number, id, record in rows]
 
     def renew_terms(self, texts: Callable[[FiledStep], Sequence[str]]) -> bool:
-        """Make the full-text index again if it is damaged or of an earlier version, and return whether it was."""
-        if self.check_terms().fault is None and self._db.setting(UNSPLIT) == "0":
+        """Make the full-text index again if it is damaged, and return whether it was."""
+        if self.check_terms().fault is None:
             return False
         with self._db.together():
             head = self._db.head
@@ -123,7 +122,6 @@ class PostgresMaintenance:
                 self._db.write(f"DELETE FROM {table} WHERE namespace = %s", self._db.id)
             head.more_passages, head.more_words = -head.passages, -head.words
             self._identifiers.recount()
-            self._db.keep({UNSPLIT: "0"})
             after = 0
             while steps := self.filed(after):
                 for step in steps:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tinymem.protocols import EmbeddedPassage, Ids, Lexical, PassageRow, Place, Vectors
-from tinymem.protocols.settings import EMBEDDER, EMBEDDER_CHANGES, EMBEDDER_NAME, MADE, UNSPLIT
+from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME, MADE
 from tinymem.stores.postgres.database import PostgresDatabase
 from tinymem.stores.postgres.fulltext import PostgresFullText
 from tinymem.stores.postgres.identifiers import Identifiers
@@ -74,7 +74,6 @@ class PostgresPassages(PostgresDatabase):
             if self.made() > steps[0] or self.read_number(_HELD, (self.id, list(steps))) != len(steps):
                 return False
             first = self.head.next_passage
-            self.keep({UNSPLIT: str(first - 1)}, replace=False)
             for id, (number, p) in enumerate(passages, first):
                 place = (id, number, p.part, p.start, p.end, p.kind, bool(p.asks))
                 self.write(_PUT, self.id, *place, p.identifiers, p.tools)
@@ -147,8 +146,7 @@ class PostgresPassages(PostgresDatabase):
             if embedder != self.embedder():
                 if self.without_vector(1, embedder=embedder):
                     return False
-                changes = str(int(self.setting(EMBEDDER_CHANGES) or 0) + 1)
-                settings |= {EMBEDDER: embedder, EMBEDDER_CHANGES: changes}
+                settings[EMBEDDER] = embedder
             self.write("DELETE FROM vectors WHERE namespace = %s AND embedder != %s", self.id, embedder)
             self.keep(settings)
             return True

@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 
-from tinymem.errors import FormatError
 from tinymem.protocols import Ids, Lexical
 from tinymem.stores.bm25 import MAX_POSTINGS, Occurrences, rank_passages
 from tinymem.stores.sqlite.lengths import Lengths
@@ -39,7 +38,6 @@ CREATE VIRTUAL TABLE IF NOT EXISTS temp.occurrences USING fts5vocab('main', 'ful
 COUNT = "SELECT count(*) FROM (SELECT 1 FROM fulltext WHERE fulltext MATCH ? LIMIT ?)"
 OCCURRENCES = "SELECT group_concat(doc) FROM temp.occurrences WHERE term = ?"
 VERSION = "PRAGMA data_version"  # changes when another connection has written
-SECURE_DELETE = (3, 42)  # the SQLite that can remove terms where they lie; older ones refuse such an index
 MOST_FRESH = 64  # passages that are noted in what is remembered; after more, nothing is remembered
 MOST_REMEMBERED = 1_000_000  # passages of stems that are remembered, in sum: 8 bytes each
 
@@ -50,20 +48,11 @@ class SqliteFullText:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._db = connection
         self._db.executescript(SCHEMA)
-        if self._setting("version") > 4 and sqlite3.sqlite_version_info < SECURE_DELETE:
-            raise FormatError(
-                f"a newer SQLite has removed words here, and SQLite {sqlite3.sqlite_version} cannot read what it left: "
-                f"use a Python whose sqlite3.sqlite_version is {'.'.join(map(str, SECURE_DELETE))} or newer"
-            )
         self._stems = Stems(connection)
         self._lengths = Lengths(connection)
         self._fresh: dict[int, str]  # passages that were added here since the last search
         self._version = -1
         self._forget()
-
-    def _setting(self, key: str) -> int:
-        found = self._db.execute("SELECT v FROM fulltext_config WHERE k = ?", (key,)).fetchone()
-        return int(found[0]) if found else 0
 
     def _forget(self) -> None:
         """Remember nothing of the index."""
@@ -79,15 +68,13 @@ class SqliteFullText:
         if len(self._fresh) + len(added) <= MOST_FRESH:
             self._fresh.update(added)
 
-    def remove(self, passages: Iterable[tuple[int, str]], unsplit: int = 0) -> None:
-        """Remove passages; their texts must be those that were added, `unsplit` up to this id.
+    def remove(self, passages: Iterable[tuple[int, str]]) -> None:
+        """Remove passages; their texts must be those that were added.
 
         Their terms stay on disk, marked as removed, until `purge`.
         """
         self._forget()
-        if self._setting("secure-delete"):  # as an earlier tinymem set it: `purge` needs the marks
-            self._db.execute("INSERT INTO fulltext(fulltext, rank) VALUES ('secure-delete', 0)")
-        rows = [("delete", id, to_index_text(text, unsplit=id <= unsplit)) for id, text in passages]
+        rows = [("delete", id, to_index_text(text)) for id, text in passages]
         self._db.executemany("INSERT INTO fulltext(fulltext, rowid, terms) VALUES (?, ?, ?)", rows)
 
     def clear(self) -> None:

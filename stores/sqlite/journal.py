@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tinymem.errors import StorageError
 from tinymem.protocols import Maintenance, MessageRows, SummaryRows
-from tinymem.protocols.settings import REWRITES, UNSCRUBBED, UNSPLIT, WINDOW_CHANGES
+from tinymem.protocols.settings import REWRITES, UNSCRUBBED, WINDOW_CHANGES
 from tinymem.stores.sqlite.database import guarded
 from tinymem.stores.sqlite.maintenance import SqliteMaintenance
 from tinymem.stores.sqlite.passages import SqlitePassages
@@ -79,10 +79,8 @@ class SqliteJournal(SqliteSteps, SqlitePassages):
                 ids[number] = [id for (id,) in db.execute(sql, (number,))]
                 if len(ids[number]) != len(texts):
                     return False
-            kept = self.setting(UNSPLIT) or ""
-            unsplit = int(kept) if kept.isdecimal() else self.read_number("SELECT max(id) FROM passages")
             for number, texts in passages_of.items():
-                self.fulltext.remove(zip(ids[number], texts, strict=True), unsplit)
+                self.fulltext.remove(zip(ids[number], texts, strict=True))
                 db.executemany("DELETE FROM vectors WHERE passage = ?", ((id,) for id in ids[number]))
                 db.execute("DELETE FROM passages WHERE step = ?", (number,))
                 db.execute("DELETE FROM steps WHERE number = ?", (number,))

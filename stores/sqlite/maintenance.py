@@ -10,7 +10,7 @@ import numpy as np
 
 from tinymem.errors import StorageError
 from tinymem.protocols import FiledStep, FileNote, Place, TermCheck, VectorCheck
-from tinymem.protocols.settings import UNSCRUBBED, UNSPLIT
+from tinymem.protocols.settings import UNSCRUBBED
 from tinymem.stores.sqlite.database import USED, SqliteDatabase, guarded
 from tinymem.stores.sqlite.lengths import Lengths
 from tinymem.stores.sqlite.reading import copy_of
@@ -153,12 +153,11 @@ class SqliteMaintenance:
         return [FiledStep(number, id, record, places.get(number, [])) for number, id, record in rows]
 
     def renew_terms(self, texts: Callable[[FiledStep], Sequence[str]]) -> bool:
-        """Make the full-text index again if it is damaged or of an earlier version, and return whether it was."""
-        if self.check_terms().fault is None and self._db.setting(UNSPLIT) == "0":
+        """Make the full-text index again if it is damaged, and return whether it was."""
+        if self.check_terms().fault is None:
             return False
         with self._db.transaction():
             self._db.fulltext.clear()
-            self._db.keep({UNSPLIT: "0"})
             after = 0
             while steps := self.filed(after):
                 for step in steps:

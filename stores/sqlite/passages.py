@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tinymem.protocols import EmbeddedPassage, Ids, Lexical, PassageRow, Place, Vectors
-from tinymem.protocols.settings import EMBEDDER, EMBEDDER_CHANGES, EMBEDDER_NAME, MADE, UNSPLIT
+from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME, MADE
 from tinymem.stores.sqlite.database import LAST, USED, SqliteDatabase
 
 __all__ = ["SqlitePassages"]
@@ -42,8 +42,6 @@ class SqlitePassages(SqliteDatabase):
         with self.transaction(derived=True, on_copy=True) as db:
             if self._made() > steps[0] or not all(self.read(_HAS_STEP, (number,)) for number in steps):
                 return False
-            newest = self.read_number("SELECT max(id) FROM passages")
-            db.execute("INSERT OR IGNORE INTO meta VALUES (?, ?)", (UNSPLIT, str(newest)))
             texts: list[tuple[int, str]] = []
             for number, p in passages:
                 row = (number, p.part, p.start, p.end, p.kind, p.asks, p.identifiers, p.tools)
@@ -96,8 +94,7 @@ class SqlitePassages(SqliteDatabase):
             if embedder != self._embedder():
                 if self.without_vector(1, embedder=embedder):
                     return False
-                changes = str(int(self.setting(EMBEDDER_CHANGES) or 0) + 1)
-                settings |= {EMBEDDER: embedder, EMBEDDER_CHANGES: changes}
+                settings[EMBEDDER] = embedder
                 self._outdate_indexes()
             db.execute("DELETE FROM vectors WHERE embedder != ?", (embedder,))
             self.keep(settings)

@@ -343,14 +343,6 @@ def test_numbers_that_do_not_fit_the_arrays_are_not_believed(closed: Path, wrong
         mapped(archive)
 
 
-def test_files_of_earlier_versions_are_deleted(closed: Path) -> None:
-    (closed / "catalog" / "123").mkdir(parents=True)
-    (closed / "catalog" / "123" / "tokens").write_bytes(b"what was said")
-    with closing(open_archive(closed)) as archive:
-        mapped(archive)
-    assert not (closed / "catalog").exists()
-
-
 def test_a_journal_from_before_gets_files_of_its_own(tmp_path: Path) -> None:
     with closing(open_archive(tmp_path)) as archive:
         write(archive, 20)

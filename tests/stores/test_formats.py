@@ -5,20 +5,17 @@ from __future__ import annotations
 import gzip
 import sqlite3
 from contextlib import closing
-from functools import partial
 from pathlib import Path
 
 import pytest
-from memories import texts_in
 
-from tinymem import HierarchicalMemory, MessageStep
+from tinymem import HierarchicalMemory
 from tinymem.archive.rows import texts_of
 from tinymem.errors import StorageError
 from tinymem.recall.passages import passages_of
-from tinymem.stores.sqlite import fulltext, schema
+from tinymem.stores.sqlite import schema
 from tinymem.stores.sqlite.journal import SqliteJournal
-from tinymem.stores.words import to_index_text
-from tinymem.upkeep import doctor, rebuild, reindex
+from tinymem.upkeep import doctor, reindex
 
 # 5 steps in two sessions, one archived, two with metadata; of format 2 with passages, two of them half reindexed
 FILES = [Path(__file__).parent / f"format_{version}.db.gz" for version in range(1, schema.FORMAT)]
@@ -125,56 +122,3 @@ def test_a_killed_upgrade_leaves_the_journal_as_it_was(tmp_path: Path, monkeypat
     assert layout(path) == before
     with closing(SqliteJournal(path)) as journal:
         assert len(journal.passages()) == 6
-
-
-def open_memory(folder: Path) -> HierarchicalMemory:
-    return HierarchicalMemory(folder, embedder="hashing:16", store="exact")
-
-
-def found(memory: HierarchicalMemory, question: str) -> list[int]:
-    return [int(id) for id in memory.long_term.journal.search_text(question).ids]
-
-
-@pytest.fixture
-def unsplit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A memory of a version that took every run of Chinese for one word, with an English step and two Chinese ones."""
-    with monkeypatch.context() as patch, open_memory(tmp_path) as memory:
-        patch.setattr(fulltext, "to_index_text", partial(to_index_text, unsplit=True))
-        for text in ("The ladder is behind the shed.", "测试服务器监听端口", "牙医改到了星期四"):
-            memory.archive([MessageStep("user", text, session="dentist" if "牙医" in text else None)])
-        memory.flush()
-        with closing(sqlite3.connect(memory.long_term.journal.location)) as db:
-            db.executescript("DELETE FROM meta WHERE key = 'unsplit'")
-    return tmp_path
-
-
-def test_what_was_indexed_without_bigrams_is_named_by_the_doctor_and_found_after_a_rebuild(unsplit: Path) -> None:
-    with open_memory(unsplit) as memory:
-        assert found(memory, "牙医什么时候？") == []
-        memory.archive([MessageStep("user", "牙医又改了时间", session="dentist")])
-        memory.flush()
-        assert found(memory, "牙医什么时候？") == [4], "what is new is found at once"
-    (finding,) = doctor(unsplit, store="exact").findings
-    assert finding.problem.startswith("2 passages in Chinese") and "tinymem rebuild" in finding.advice
-    rebuild(unsplit, store="exact")
-    assert doctor(unsplit, store="exact").sound
-    with open_memory(unsplit) as memory:
-        assert sorted(found(memory, "牙医什么时候？")) == [3, 4]
-        assert found(memory, "ladder") == [1]
-
-
-@pytest.mark.parametrize("is_rebuilt", [False, True])
-def test_no_term_of_what_is_forgotten_is_left_however_it_was_indexed(unsplit: Path, is_rebuilt: bool) -> None:
-    if is_rebuilt:
-        rebuild(unsplit, store="exact")
-    with open_memory(unsplit) as memory:
-        memory.archive([MessageStep("user", "牙医又改了时间", session="dentist")])
-        memory.flush()
-        assert memory.forget(session="dentist") == 2
-        assert found(memory, "牙医") == [] and found(memory, "ladder") == [1]
-    needles = [text.encode() for text in ("牙医", "星期", "时间")]
-    assert not any(texts_in(unsplit, *needles).values())
-    with closing(sqlite3.connect(unsplit / "default" / "journal.db")) as db:
-        left = [term for (term,) in db.execute("SELECT term FROM vocabulary")]
-    assert not any(letter in term for term in left for letter in "牙医改星时"), left
-    assert doctor(unsplit, store="exact").counts["terms"] == 2

@@ -16,7 +16,7 @@ from strategies import MODERATE, texts
 import tinymem.stores.sqlite.fulltext as fulltext
 from tinymem.stores.bm25 import MAX_HITS
 from tinymem.stores.sqlite.fulltext import SqliteFullText
-from tinymem.stores.words import has_cjk, to_index_text, words
+from tinymem.stores.words import words
 
 K1, B = 1.2, 0.75
 
@@ -140,12 +140,6 @@ def test_a_text_without_spaces_is_found_by_any_two_letters_of_it(text: str, data
     index.add(["something else", text])
     assert 2 in index.scores(f"{text[at : at + 2]} ")
     index.db.close()
-
-
-@MODERATE
-@given(texts(60).filter(lambda text: not has_cjk(text)))
-def test_a_text_without_cjk_is_indexed_as_it_always_was(text: str) -> None:
-    assert to_index_text(text) == to_index_text(text, unsplit=True)
 
 
 @pytest.mark.parametrize(("text", "query"), [("universe", "under"), ("cat", "concatenate"), ("loadConfig", "fig")])

@@ -350,17 +350,6 @@ def test_a_file_that_is_no_export_makes_nothing(tmp_path: Path, text: bytes, err
     assert not (tmp_path / "memory").exists()
 
 
-@pytest.mark.parametrize("vectors", [["AAAA"], [["AAAA", "BQAGAA=="]], "no vectors"])
-def test_an_older_export_comes_without_its_vectors_and_open_calls(
-    tmp_path: Path, good: list[Any], vectors: Any
-) -> None:
-    before = changed(good, 0, lambda header: header.update(tinymem_export=1))
-    before[1]["vectors"] = vectors
-    before.insert(6, {"open_calls": {"call": 3}})
-    assert take_in(tmp_path / "memory", written(tmp_path, text_of(before))).embedded >= 4
-    assert lines_of(exported(tmp_path / "memory")) == good
-
-
 def test_a_newer_format_is_refused_by_its_number(tmp_path: Path, good: list[Any]) -> None:
     newer = changed(good, 0, lambda header: header.update(tinymem_export=3, more="to come"))
     with pytest.raises(FormatError, match="line 1: the export has format 3, this version reads 2: upgrade tinymem"):

@@ -38,7 +38,6 @@ __all__ = ["SnapshotFiles", "count_rewrites"]
 logger = logging.getLogger(__name__)
 
 PREFIX = "snapshot-"
-EARLIER = "catalog"  # the folder in which earlier versions had the same
 LEAST = 2_000  # passages that are read from the journal sooner than from files
 SHARE = 1 / 8  # of the passages in files that may come in memory
 ROOM = 1 / 4  # of the rows of an array that is left free behind them
@@ -139,7 +138,7 @@ class SnapshotFiles:
         except OSError as error:
             raise StorageError(
                 f"{self._folder}: the files of a snapshot cannot be deleted: {error.strerror or error}; delete the "
-                f"folders {PREFIX}* and {EARLIER}, they are made again"
+                f"folders {PREFIX}*, they are made again"
             ) from error
 
     def _delete(self, folder: Path) -> None:
@@ -149,7 +148,7 @@ class SnapshotFiles:
             shutil.rmtree(gone)
 
     def _delete_outdated(self, rewrites: int) -> None:
-        """Delete what is of an earlier state of the journal, or of an earlier version of tinymem, where that works."""
+        """Delete what is of an earlier state of the journal, where that works."""
         for folder in self._all():
             name = _NAME.match(folder.name)  # also of a folder that is being written
             if name is None or int(name[1]) < rewrites:
@@ -161,8 +160,7 @@ class SnapshotFiles:
             shutil.rmtree(folder, ignore_errors=True)
 
     def _all(self) -> Iterator[Path]:
-        yield from self._folder.glob(f"{PREFIX}*")
-        yield from self._folder.glob(EARLIER)
+        return self._folder.glob(f"{PREFIX}*")
 
 
 def _hash_of(embedder: str) -> str:

@@ -6,14 +6,11 @@ own, such as `scratchpad`.
 
 from __future__ import annotations
 
-__all__ = ["EMBEDDER", "EMBEDDER_CHANGES", "EMBEDDER_NAME", "MADE", "REWRITES", "UNSCRUBBED", "UNSPLIT",
-           "WINDOW_CHANGES"]  # fmt: skip
+__all__ = ["EMBEDDER", "EMBEDDER_NAME", "MADE", "REWRITES", "UNSCRUBBED", "WINDOW_CHANGES"]
 
 MADE = "made"  # the number of the first step that no passages were made of yet
 EMBEDDER = "embedder"  # the fingerprint of the embedder whose vectors are in use
 EMBEDDER_NAME = "embedder_name"  # the name by which that embedder is opened again
-EMBEDDER_CHANGES = "embedder_changes"  # how often the embedder was changed
 REWRITES = "rewrites"  # how often steps were forgotten, or made milestones or none
 UNSCRUBBED = "unscrubbed"  # not empty while files may have traces of what was forgotten or replaced
-UNSPLIT = "unsplit"  # the id of the last passage whose runs of CJK letters are single words in the full text; None: all
 WINDOW_CHANGES = "window_changes"  # how often the window was changed other than by adding

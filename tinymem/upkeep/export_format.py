@@ -14,7 +14,7 @@
 `tokens` is what a step costs when sent, `position` what all before it did; `archived` is the time when it left the
 window, in seconds. Messages are those of `tinymem.messages.recognition`. All is ASCII. Not in it are the key of the
 fences, passages, their vectors and terms, calls that wait for a result (all these are made of the steps), and whatever
-else a memory can do without. In older files a step may have `"vectors"`, and a line `"open_calls"`: they are not read.
+else a memory can do without.
 """
 
 from __future__ import annotations
@@ -89,13 +89,8 @@ def read_header(value: Any) -> Header:
 
 
 def read_step(value: Mapping[str, Any]) -> tuple[Step, StepRow]:
-    """Return the step of a line and its row, all checked, so that a memory with it can be opened, searched and sent.
-
-    Vectors, which older files have, are not read.
-    """
-    fields = _Fields(
-        value, "the line", "step", "tokens", "position", "archived", "window", "milestone", "view", "vectors"
-    )
+    """Return the step of a line and its row, all checked, so that a memory with it can be opened, searched and sent."""
+    fields = _Fields(value, "the line", "step", "tokens", "position", "archived", "window", "milestone", "view")
     step = _step(value["step"])
     row = row_of(step, fields.number("tokens"), fields.number("position"), fields.flag("window"))
     view = value.get("view")

@@ -190,7 +190,6 @@ class _Import:
         takes: dict[str, Callable[[Any], None]] = {
             "step": self._step,
             "episode": self._episode,
-            "open_calls": lambda value: None,  # of an older file
             "scratchpad": self._scratchpad,
             "messages": self._messages,
             "end": self._end,

@@ -6,7 +6,6 @@ import os
 import threading
 from collections.abc import Callable
 from contextlib import closing
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +17,7 @@ from postgres_server import ESCAPED, PASSWORD, PostgresServer
 from wire import Wire
 
 from tinymem.errors import InputError, StorageError
-from tinymem.stores import stems
 from tinymem.stores.sqlite.journal import SqliteJournal
-from tinymem.stores.words import to_index_text
 
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed (extra: postgres)")
 OpenJournal = Callable[..., Any]
@@ -127,24 +124,6 @@ def test_a_damaged_index_is_found_and_made_again(open_journal: OpenJournal, post
         assert journal.maintenance.renew_terms(lambda step: [texts[step.number - 1]])
         assert journal.maintenance.check_terms() == (2, None)
         assert journal.search_text("pear").ids.tolist() == [2]
-
-
-def test_passages_of_an_earlier_version_get_their_bigrams_and_can_be_removed_before(
-    open_journal: OpenJournal, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    journal, texts = open_journal(), ["测试服务器监听端口", "牙医改到了星期四", "牙医又改了时间"]
-    with monkeypatch.context() as patch:
-        patch.setattr(stems, "to_index_text", partial(to_index_text, unsplit=True))
-        put(journal, texts)
-    with psycopg.connect(postgres.url()) as db:
-        db.execute("DELETE FROM tinymem.settings WHERE namespace = %s AND key = 'unsplit'", (journal.id,))
-    journal = open_journal()
-    assert not len(journal.search_text("哪个服务器")[0])
-    assert journal.delete({3: texts[2:]}) and journal.maintenance.check_terms() == (2, None)
-    assert journal.maintenance.renew_terms(lambda step: [texts[step.number - 1]])
-    assert (journal.search_text("哪个服务器")[0].tolist(), journal.maintenance.check_terms()) == ([1], (2, None))
-    assert not journal.maintenance.renew_terms(lambda step: [texts[step.number - 1]])
-    assert journal.delete({1: texts[:1], 2: texts[1:2]}) and journal.maintenance.check_terms() == (0, None)
 
 
 # -- the server ---------------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ MOST_MADE = 8  # lines that an edit of a piece made; of more, any line may be on
 MANY = 8  # copies of a line that go at once, where an edit was made in all places
 # Some lines were shown, all were shown, some were changed, it was made of these, something changed it, it was set back
 SEEN, READ, EDITED, WROTE, UNKNOWN, RESET = range(6)
-REPLACED = 7  # a piece of lines was replaced in all of them; what an earlier version noted of that as 6 is left out
+REPLACED = 7  # a piece of lines was replaced in all of them
 _DRIVE = re.compile(r"([A-Za-z]):(?=/)")
 _PATCHED = re.compile(r"(?m)^(?:\*\*\* (Add|Update|Delete) File: |(?:--- \S.*\n)?(\+\+\+) (?:b/)?)(.+?)(?:\t.*)?$")
 _MOVED = re.compile(r"(?m)^\*\*\* Move to: (.+)$")

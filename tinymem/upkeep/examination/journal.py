@@ -5,22 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from itertools import compress
 from pathlib import Path
 
 from tinymem.archive.indexing.notes import Notes, read_notes
 from tinymem.errors import FormatError, StepError, StorageError
 from tinymem.protocols import FiledStep, Journal
-from tinymem.protocols.settings import EMBEDDER, MADE, UNSPLIT
+from tinymem.protocols.settings import EMBEDDER, MADE
 from tinymem.recall.passages import slices
 from tinymem.steps.serialization import load_step
-from tinymem.stores.words import has_cjk
 from tinymem.upkeep.examination.findings import AGAIN, REBUILD, REINDEX, RESTORE, Finding
 
 __all__ = ["examine", "texts_of"]
 
 FAULTS = 3  # faults of a kind that are named
-UNFOUND = "passages in Chinese, Japanese or Korean are indexed by whole sentences, so that few questions find them"
 COUNTS = ("steps", "passages", "terms", "dimensions", "in_index")
 _NUMBER = re.compile("[0-9]{1,18}")
 
@@ -90,17 +87,11 @@ def _steps(journal: Journal, counts: dict[str, int]) -> list[Finding]:
         orphans = journal.maintenance.count_orphans()
         made = journal.setting(MADE) or ""
         uncut = int(made) if _NUMBER.fullmatch(made) else 1
-        until = journal.setting(UNSPLIT)
-        unsplit = 0
         for step in _filed(journal):
             counts["steps"] += 1
             if fault := _fault(step, was_made=step.number < uncut):
                 faults.setdefault(fault, []).append(f"#{step.number}")
-            elif until != "0":
-                unsplit += _unsplit(step, int(until) if until and until.isdecimal() else None)
     findings = [Finding(f"{_some(numbers)} {fault}", RESTORE) for fault, numbers in faults.items()]
-    if unsplit:
-        findings.append(Finding(f"{unsplit} {UNFOUND}", REBUILD))
     if orphans:
         findings.append(Finding(f"{orphans} passages are of steps that are not in the journal", RESTORE))
     return findings
@@ -129,12 +120,6 @@ def _fault(filed: FiledStep, was_made: bool) -> str | None:
     if was_made and parts and not filed.places:
         return "is found by no recall: it has no passages"
     return None
-
-
-def _unsplit(filed: FiledStep, until: int | None) -> int:
-    """Count the passages of a step up to an id, or all, that have letters of Chinese, Japanese or Korean."""
-    old = [until is None or place.id <= until for place in filed.places]
-    return sum(map(has_cjk, compress(texts_of(filed), old))) if any(old) else 0
 
 
 def _some(numbers: list[str]) -> str:
