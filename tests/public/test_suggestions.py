@@ -155,7 +155,10 @@ def test_a_call_of_another_library_says_what_it_is_called_here(kind: Any, name: 
         (lambda memory: memory.add_messages([], run_id="9"), r"'run_id': say session="),
         (lambda memory: memory.fit([], thread_id="9"), r"'thread_id': say session="),
         (lambda memory: type(memory)(user_id="ann"), r"__init__\(\) .* 'user_id': say namespace="),
+        (lambda memory: memory.context(limit=9), r"'limit': say max_tokens="),
+        (lambda memory: memory.add_messages([], user_id="ann"), r"'user_id': open a memory with namespace="),
         (lambda memory: memory.add_message("user", "x", spekaer="a"), r"Memory\.add_message\(\) .* 'spekaer'$"),
+        (lambda memory: memory.short_term.add_message("user", "x", typo=1), r"Window\.add_message\(\) .* 'typo'$"),
     ],
 )
 def test_an_argument_of_another_library_says_what_it_is_called_here(call: Any, says: str) -> None:

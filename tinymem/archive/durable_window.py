@@ -23,7 +23,7 @@ from tinymem.messages.formats import chat_messages
 from tinymem.messages.recognition import Arrival, Messages, keys_of
 from tinymem.protocols.settings import WINDOW_CHANGES
 from tinymem.steps.checks import Time, check_choice, check_iterable
-from tinymem.steps.collection import StepCollection
+from tinymem.steps.collection import StepCollection, naming_arguments
 from tinymem.steps.content import Content
 from tinymem.steps.redaction import Redact, redact_step
 from tinymem.steps.serialization import dump_step
@@ -38,6 +38,7 @@ from tinymem.window.window import Window, WindowChange, render_window, steps_of_
 __all__ = ["DurableWindow"]
 
 
+@naming_arguments
 class DurableWindow(StepCollection):
     """The window of a memory on disk, whose steps are in the journal before they are shown.
 

@@ -36,7 +36,7 @@ CALLS = {
     "reset": "clear(), which empties the window alone, or forget_namespace(path, namespace)",
 }
 ARGUMENTS = {  # the first of these that the call has
-    **dict.fromkeys(("top_k", "n_results", "num_results", "limit", "n"), ("k", "limit")),
+    **dict.fromkeys(("top_k", "n_results", "num_results", "limit", "n"), ("k", "limit", "max_tokens")),
     **dict.fromkeys(("token_budget", "token_limit", "max_token_limit", "budget"), ("max_tokens",)),
     **dict.fromkeys(("session_id", "thread_id", "conversation_id", "run_id", "chat_id"), ("session",)),
     **dict.fromkeys(("user_id", "agent_id", "app_id"), ("where", "metadata", "namespace")),
@@ -71,7 +71,7 @@ class Steps(tuple[Step, ...]):
 def refuse_attribute(owner: object, name: str) -> Any:
     """Raise the AttributeError of a name that an object has not: it says what HierarchicalMemory calls it."""
     ours = f": a HierarchicalMemory has {CALLS[name]}" if name in CALLS else ""
-    raise AttributeError(f"{type(owner).__name__!r} object has no attribute {name!r}{ours}")
+    raise AttributeError(f"{type(owner).__name__!r} object has no attribute {name!r}{ours}", name=name, obj=owner)
 
 
 def naming_arguments(cls: ClassT) -> ClassT:
@@ -89,14 +89,15 @@ def _naming(function: Callable[..., Any]) -> Callable[..., Any]:
             return function(*args, **given)
         except TypeError as error:
             found = _UNEXPECTED.search(str(error))
-            if found is None or found[1] not in given:
-                raise
             known = signature(function).parameters
-            ours = next((name for name in ARGUMENTS.get(found[1], ()) if name in known), None)
-            if ours is None or found[1] in known:
+            if found is None or found[1] not in given or found[1] in known:
                 raise
+            wanted = ARGUMENTS.get(found[1], ())
+            ours = next((name for name in wanted if name in known), None)
             example = f"{{'{found[1]}': ...}}" if ours in ("where", "metadata") and found[1].endswith("_id") else "..."
-            raise TypeError(f"{error}: say {ours}={example}") from None
+            says = f": say {ours}={example}" if ours else ": open a memory with namespace=..." * ("namespace" in wanted)
+            text = f"{function.__qualname__}() got an unexpected keyword argument '{found[1]}'{says}"
+            raise TypeError(text) from None
 
     return called
 
