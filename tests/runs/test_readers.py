@@ -243,7 +243,7 @@ def test_a_malformed_message_costs_that_message(write: Write, bad: dict[str, Any
     ],
 )  # fmt: skip
 def test_a_time_is_read_by_its_size_or_costs_itself_and_no_text(write: Write, clock: Any, time: str | None) -> None:
-    (run,) = read_runs(write([{**AFTER, "timestamp": clock}, {**AFTER, "timestamp": 1e9}]))
+    (run,) = read_runs(write([{**AFTER, "timestamp": clock}, {**AFTER, "created_at": 1e9}]))
     assert [step.text for step in run.steps] == ["after", "after"] and run.damaged == []
     (step, _) = run.steps
     assert ("undated" in step.metadata, step.timestamp.isoformat()) == (

@@ -139,5 +139,5 @@ def hook(
     folder, request = os.getcwd(), {"event": event, "namespace": target.namespace, "per_worktree": False}
     request |= {"path": os.path.expanduser(target.path), "embedder": target.embedder, "also": also or ()}
     request |= {"redact": redact or (), "leave_alone": leave_alone or (), "max_tokens": max_tokens}
-    found = answer_here({**request, "project": None, "folder": folder, "input": sys.stdin.read(LONGEST + 1)})
-    print_answer(found)
+    said = sys.stdin.read(LONGEST + 1) if sys.stdin else ""
+    print_answer(answer_here({**request, "project": None, "folder": folder, "input": said}))

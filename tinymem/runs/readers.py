@@ -40,6 +40,7 @@ __all__ = ["MALFORMED", "Compaction", "Run", "read_runs", "runs_of"]
 
 MALFORMED = "malformed message"
 BEFORE = b"\xef\xbb\xbf \t"  # a byte order mark, and blanks
+CLOCKS = ("timestamp", "created_at")  # what a message's time is called
 SHAPES = "a list of chat messages, {'messages': [...]}, {'traj': [...]} or a message"
 
 
@@ -308,11 +309,11 @@ def _said(value: Any, place: str) -> Said:
     """Check a message, and remove what mini-swe-agent adds to it; its closing role "exit" becomes "user"."""
     if not _is_message(value):
         raise InputError(f"{place}: should be a message with a role, not {describe_type(value)}"[:400])
-    clock = value["timestamp"] if "timestamp" in value else value_in(value, "extra", "timestamp")
-    message = {key: field for key, field in value.items() if key not in ("extra", "timestamp")}
+    clocks = [value[key] for key in CLOCKS if key in value]
+    message = {key: field for key, field in value.items() if key not in ("extra", *CLOCKS)}
     if message.get("role") == "exit":
         message["role"] = "user"
-    return Said(place, message, time_of(clock))
+    return Said(place, message, time_of(clocks[0] if clocks else value_in(value, "extra", "timestamp")))
 
 
 def _run(

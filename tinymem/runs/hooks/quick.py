@@ -116,7 +116,8 @@ def _request(arguments: list[str]) -> dict[str, Any]:
     given = vars(parser.parse_args(arguments))
     given["path"] = os.path.expanduser(given["path"])
     project = os.environ.get("CLAUDE_PROJECT_DIR")  # where the session began; the agent may be elsewhere by now
-    return {**given, "project": project, "folder": os.getcwd(), "input": sys.stdin.read(LONGEST + 1)}
+    said = sys.stdin.read(LONGEST + 1) if sys.stdin else ""
+    return {**given, "project": project, "folder": os.getcwd(), "input": said}
 
 
 if __name__ == "__main__":
