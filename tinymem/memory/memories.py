@@ -139,8 +139,8 @@ class Memories:
         deadline = time.monotonic() + self._timeout
         while True:
             name, slot = self._find_place(namespace, deadline)
-            if slot.leaves:  # another one, which makes room
-                self._close(name, slot)
+            if slot.leaves:  # another one, which makes room: its index is filled once it is open again
+                self._close(name, slot, fills_index=False)
             elif slot.memory is None:
                 return self._open_memory(namespace, slot)
             else:
@@ -199,13 +199,14 @@ class Memories:
         if slot.leaves:
             self._close(namespace, slot)
 
-    def _close(self, namespace: str, slot: _Slot) -> Exception | None:
+    def _close(self, namespace: str, slot: _Slot, *, fills_index: bool = True) -> Exception | None:
         """Close a memory that leaves, without the lock, and log an error instead of raising it.
 
         Its files are closed in any case, and the error does not concern the caller, who wants another namespace.
         """
         try:
             assert slot.memory is not None
+            slot.memory.long_term.indexing.in_background &= fills_index
             slot.memory.close()
         except Exception as error:
             warn_hourly(logger, self.path, "a namespace was closed, but %s", safe_summary(error))
