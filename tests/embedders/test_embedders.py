@@ -124,13 +124,13 @@ def test_a_vector_of_zeros_and_very_large_or_small_ones_are_vectors() -> None:
 def test_static_vectors_equal_those_of_wordllama(tmp_path: Path) -> None:
     # In a process of its own: importing wordllama reconfigures logging.
     program = """
-import sys, pathlib, numpy as np, wordllama
+import json, sys, pathlib, numpy as np, wordllama
 folder = pathlib.Path(wordllama.__file__).parent
 model = wordllama.WordLlama.load(cache_dir=folder, disable_download=True)
-np.save(sys.argv[1], model.embed(sys.argv[2:], norm=True))
+np.save(sys.argv[1], model.embed(json.loads(sys.argv[2]), norm=True))
 """
     longer = [*TEXTS, "a longer text, cut in slices.\n" * 2_000]
-    printed(program, str(tmp_path / "theirs.npy"), *longer)
+    printed(program, str(tmp_path / "theirs.npy"), json.dumps(longer))
     theirs, ours = np.load(tmp_path / "theirs.npy"), StaticEmbedder().embed_documents(longer)
     assert np.allclose((theirs * ours).sum(axis=1), 1, atol=1e-6)
 

@@ -236,7 +236,7 @@ import sys
 from tinymem import MemoryManager, debug_memory
 from tinymem.memory import draw_memory
 memory = MemoryManager("Be brief.")
-print(debug_memory(memory), draw_memory(memory))
+print(ascii(f"{debug_memory(memory)} {draw_memory(memory)}"))
 heavy = {"chromadb", "rich", "tokenizers", "safetensors", "tinymem.archive.archive", "tinymem.memory.hierarchy"}
 assert not heavy & set(sys.modules), heavy & set(sys.modules)
 """

@@ -186,7 +186,7 @@ def test_a_journal_that_must_be_there_is_not_made(tmp_path: Path) -> None:
 
 
 def test_a_name_with_signs_that_mean_something_in_an_address_is_only_a_name(tmp_path: Path) -> None:
-    folder = tmp_path / "50% a?b#c&mode=ro é"
+    folder = tmp_path / os.fsdecode("50% a?b#c&mode=ro é".encode())
     folder.mkdir()
     SqliteJournal(folder / "journal.db").close()
     assert os.listdir(folder) == ["journal.db"]

@@ -65,8 +65,9 @@ def python_on_a_terminal(*args: str, cwd: Path | None = None, input: str = "") -
 
 
 def started(args: Sequence[str], cwd: Path | None, terminal: str, **pipes: Any) -> subprocess.Popen[bytes]:
-    """Python in a process of its own, which imports what this one does."""
-    return subprocess.Popen([sys.executable, *args], cwd=cwd, env=child_environment(TERM=terminal), **pipes)
+    """Python in a process of its own, which imports what this one does, in UTF-8 whatever the locale."""
+    command = [sys.executable.encode(), *(arg.encode() for arg in args)]
+    return subprocess.Popen(command, cwd=cwd, env=child_environment(TERM=terminal, PYTHONUTF8="1"), **pipes)
 
 
 def before_a_terminal(*args: str, cwd: Path | None = None) -> Done:
