@@ -42,7 +42,7 @@ Call = Callable[..., Any]
 @pytest.fixture
 def memory(tmp_path: Path) -> Iterator[HierarchicalMemory]:
     """A memory of two sessions, with text that would be markup."""
-    with HierarchicalMemory(tmp_path / "memory", embedder="hashing", max_tokens=600) as opened:
+    with HierarchicalMemory(tmp_path / "memory", embedder="hashing", store="exact", max_tokens=600) as opened:
         opened.add(TaskStep("Find out where staging runs.", timestamp=START))
         opened.add(ActionStep("Look.", tool_name="ping", observation=ENDS, session="may", timestamp=START))
         opened.add(MessageStep("user", HOSTILE.replace("\ud800", ""), speaker="<b>Ann</b>", timestamp=START))
