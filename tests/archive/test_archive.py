@@ -127,6 +127,7 @@ def numbers(archive: Archive, query: str = QUERY, budget: int = 300, **more: Any
 # embedded once
 
 
+@pytest.mark.slow
 def test_each_passage_is_embedded_once_in_its_life(tmp_path: Path) -> None:
     embedder = CountingEmbedder()
     archive = open_archive(tmp_path, embedder, "chroma", exact_up_to=0)
@@ -332,6 +333,7 @@ def test_an_embedder_that_fails_at_a_question_is_noted_and_words_alone_must_do(
 SECRET = "zyxqvortex QuokkaFlange wobbulating"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [20, pytest.param(1_300, marks=pytest.mark.slow)])  # over what Chroma keeps in a log
 def test_what_is_forgotten_is_in_no_file_nor_is_its_vector(tmp_path: Path, size: int) -> None:
     archive = open_archive(tmp_path, StaticEmbedder(), "chroma", exact_up_to=0)

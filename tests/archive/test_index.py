@@ -329,6 +329,7 @@ def test_a_crash_between_the_store_and_its_notes_loses_and_doubles_nothing(
     assert archive.index.notes.fault == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["all", "notes", "half of the notes", "vectors"])
 def test_an_index_that_lost_something_is_filled_again(in_chroma: Archive, what: str) -> None:
     folder = in_chroma.folder / "index"
@@ -349,6 +350,7 @@ def test_an_index_that_lost_something_is_filled_again(in_chroma: Archive, what: 
         assert sorted(held.ids()) == in_chroma.current().id.tolist()
 
 
+@pytest.mark.slow
 def test_an_index_that_is_ahead_of_a_journal_from_a_backup_begins_anew(in_chroma: Archive) -> None:
     folder, embedder = in_chroma.folder, in_chroma.queue.embedder
     in_chroma.index.close()
@@ -372,6 +374,7 @@ def test_an_index_that_is_ahead_of_a_journal_from_a_backup_begins_anew(in_chroma
     archive.close()
 
 
+@pytest.mark.slow
 def test_files_that_end_the_process_are_made_again(in_chroma: Archive) -> None:
     folder = in_chroma.folder / "index"
     in_chroma.index.close()

@@ -27,7 +27,11 @@ from tinymem.archive.indexing.records import vectors_of
 from tinymem.errors import StorageError
 from tinymem.stores.chroma.store import ChromaStore
 
-pytestmark = [pytest.mark.fills_index, pytest.mark.skipif(os.name != "posix", reason="processes of Unix")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.fills_index,
+    pytest.mark.skipif(os.name != "posix", reason="processes of Unix"),
+]
 
 
 def lots(count: int, first: int = 0) -> list[MessageStep]:

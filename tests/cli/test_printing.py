@@ -73,6 +73,7 @@ for args in json.load(sys.stdin):
 """
 
 
+@pytest.mark.slow
 def test_nothing_printed_controls_a_terminal(folder: Path) -> None:
     calls = [[name, *args] for name, args in COMMANDS.items()]
     for call in calls:

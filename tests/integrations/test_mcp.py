@@ -275,6 +275,7 @@ values = st.recursive(
 NAMES = ("text", "session", "query", "max_tokens", "since", "until", "id", "start", "before", "ids", "dry_run", "other")
 
 
+@pytest.mark.slow
 @given(calls=st.lists(st.tuples(st.sampled_from(TOOLS), st.dictionaries(st.sampled_from(NAMES), values)), max_size=8))
 @settings(max_examples=30)
 def test_no_argument_breaks_the_server(calls: list[tuple[str, dict[str, Any]]]) -> None:

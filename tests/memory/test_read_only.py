@@ -72,6 +72,7 @@ def files_of(folder: Path) -> dict[Path, tuple[int, int]]:
     return {path: (path.stat().st_size, path.stat().st_mtime_ns) for path in folder.rglob("*")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [closed, in_use, killed])
 def test_it_is_asked_and_examined_and_refuses_to_change(
     tmp_path: Path, make: Callable[[Path], HierarchicalMemory], tinymem: Run

@@ -164,6 +164,7 @@ def test_a_program_whose_folder_is_removed_ends_without_a_word(tmp_path: Path) -
     assert process.communicate(timeout=600)[0] == "" and process.returncode == 0
 
 
+@pytest.mark.slow
 @pytest.mark.fills_index
 def test_one_process_fills_the_indexes_of_many_namespaces_and_ends_with_the_last_of_them(tmp_path: Path) -> None:
     process.end()  # of other tests

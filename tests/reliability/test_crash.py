@@ -13,6 +13,7 @@ from tinymem import HierarchicalMemory
 KILLING = "import sys; from benchmarks.reliability.crash import main; main(sys.argv[1:])"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
 def test_a_killed_process_loses_nothing_that_was_added(tmp_path: Path) -> None:
     """The slow run kills many more, at every operation: see test_bench_crash.py."""
