@@ -75,7 +75,7 @@ def context(
         list[str] | None,
         typer.Argument(metavar="QUESTION", help="What the next prompt is about. Default: the current task."),
     ] = None,
-    max_tokens: Annotated[int, typer.Option(min=1, help="The token budget of the whole prompt.")] = 8_000,
+    max_tokens: Annotated[int, typer.Option(min=1, help="The token budget of the whole prompt.")] = 16_000,
     session: Annotated[str | None, typer.Option("--session", help="The conversation that goes on.")] = None,
 ) -> None:
     """Build the next prompt, and print what is in it and why; with --json, its messages.

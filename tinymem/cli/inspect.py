@@ -41,7 +41,7 @@ def inspect(
         list[str] | None,
         typer.Option("--ask", metavar="QUESTION", help="With --html: a question that the file answers; repeatable."),
     ] = None,
-    max_tokens: Annotated[int, typer.Option(min=1, help="The token budget of a context on the page.")] = 8_000,
+    max_tokens: Annotated[int, typer.Option(min=1, help="The token budget of a context on the page.")] = 16_000,
     host: Annotated[str, typer.Option(help="With --web: the address to listen at.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65_535, help="With --web: the port; 0 takes a free one.")] = 0,
 ) -> None:

@@ -129,7 +129,7 @@ class HierarchicalMemory(StepCollection):
         path: str | Path | None = None,
         *,
         namespace: str = "default",
-        max_tokens: int = 8_000,
+        max_tokens: int = 16_000,
         window_tokens: int | None = None,
         prune_strategy: Pruner | None = None,
         system_prompt: Content | None = None,

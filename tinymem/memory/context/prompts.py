@@ -38,7 +38,7 @@ class _Last(NamedTuple):
 
 AT_JUMPS = 0.4  # of the window's share in a prompt that has jumped: what comes behind it is mostly window
 SPARE = 0.2  # share of it that recall may leave unused, before the window gets that too
-MORE = 0.25  # share of a budget that is recalled at most in a prompt that goes on
+MORE, MOST = 0.25, 1_200  # share of a budget, and tokens, that are recalled at most in a prompt that goes on
 WRITTEN = 1.25  # the price of a token that is written to a provider's cache
 LEAST_CACHE = 0.01
 LOWEST, HIGHEST = 0.3, 0.8  # shares of a budget that a prompt may have after a jump
@@ -84,7 +84,7 @@ class Prompts:
         state: State = (self._archive.journal.setting(REWRITES), only)
         last, prompt = self._last.pop(key, None), None
         if last and last.state == state:
-            prompt = extend(last.prompt, window, budget, blocks, shares, int(MORE * budget))
+            prompt = extend(last.prompt, window, budget, blocks, shares, min(MOST, int(MORE * budget)))
         if last and prompt:
             grown = last.grown + (len(prompt.parts) > len(last.prompt.parts))
             self._last[key] = last._replace(prompt=prompt, grown=grown)

@@ -18,7 +18,7 @@ __all__ = ["FENCE", "LEAST_BLOCK", "NEEDED", "NOTHING", "WORTH", "Recaller"]
 LEAST_BLOCK = 64  # tokens below which a block is not worth its fence
 FENCE = 32  # tokens of a fence, about
 FIRST = 0.75  # share of what a new prompt recalls that the first of two questions has at most, beyond what it needs
-WORTH = 0.02  # chance from which on a passage bears on what the window is about, where a prompt is to go on
+WORTH = 0.005  # chance from which on a passage bears on what the window is about, where a prompt is to go on
 NEEDED = 0.015  # chance from which on a passage bears on what is asked
 NOTHING = Recall("", 0, ())
 
