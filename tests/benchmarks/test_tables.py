@@ -14,7 +14,7 @@ from tinymem.errors import InputError
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 PROGRAMS = (
     "recall.table", "recall.ablation_table", "recall.curves", "pruning.table", "pruning.bills",
-    "pruning.retention_table",
+    "pruning.retention_table", "pruning.needed",
     "answers.table", "moments.table", "moments.loops", "stale.run",
     "speed.table", "speed.loop", "speed.fit", "speed.load", "speed.embedders_table", "reliability.table", "stores.table",
 )  # fmt: skip
