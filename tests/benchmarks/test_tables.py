@@ -16,7 +16,8 @@ PROGRAMS = (
     "recall.table", "recall.ablation_table", "recall.curves", "pruning.table", "pruning.bills",
     "pruning.retention_table", "pruning.needed",
     "answers.table", "moments.table", "moments.loops", "stale.run",
-    "speed.table", "speed.loop", "speed.fit", "speed.load", "speed.embedders_table", "reliability.table", "stores.table",
+    "speed.table", "speed.loop", "speed.fit", "speed.load", "speed.embedders_table",
+    "reliability.table", "stores.table",
 )  # fmt: skip
 WITH_OUT = ("tiers", "coarse", "languages")
 
