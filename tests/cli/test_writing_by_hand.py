@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -57,5 +58,6 @@ def test_the_package_runs_as_a_module_and_tells_of_a_full_disk_in_words() -> Non
     assert b"barn" in subprocess.run(command, capture_output=True, check=True).stdout
     if Path("/dev/full").exists():
         with open("/dev/full", "wb") as full:
-            done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+            buffered = {**os.environ, "PYTHONUNBUFFERED": ""}
+            done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, env=buffered)
         assert (done.returncode, done.stderr) == (1, "tinymem: No space left on device\n")

@@ -42,6 +42,7 @@ def export(
         raise typer.Exit(1)
     with show_progress(sys.stderr, "exporting", "steps") as progress:
         done = export_memory(target.place, to, namespace=target.namespace, progress=progress)
+    sys.stdout.flush()  # a full disk is said first, and nothing else then
     say(f"Exported {pluralize(done.steps, 'step')} and {pluralize(done.episodes, 'episode')}.", err=True)
 
 
