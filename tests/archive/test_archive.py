@@ -333,7 +333,6 @@ def test_an_embedder_that_fails_at_a_question_is_noted_and_words_alone_must_do(
 SECRET = "zyxqvortex QuokkaFlange wobbulating"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("size", [20, pytest.param(1_300, marks=pytest.mark.slow)])  # over what Chroma keeps in a log
 def test_what_is_forgotten_is_in_no_file_nor_is_its_vector(tmp_path: Path, size: int) -> None:
     archive = open_archive(tmp_path, StaticEmbedder(), "chroma", exact_up_to=0)

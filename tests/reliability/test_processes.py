@@ -28,7 +28,7 @@ def ended(process: subprocess.Popen[str], said: str = "") -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("others", "seconds"), [(1, 0.2), pytest.param(2, 6, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("others", "seconds"), [(1, 0.2), (2, 6)])
 def test_processes_that_write_and_read_at_once_lose_and_double_nothing(
     tmp_path: Path, others: int, seconds: float
 ) -> None:

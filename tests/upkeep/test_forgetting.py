@@ -62,7 +62,6 @@ WAYS: dict[str, Callable[[HierarchicalMemory], object]] = {
 FEW = ("id", "all filters", "age")  # which are tried on every run
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("way", [way if way in FEW else pytest.param(way, marks=pytest.mark.slow) for way in WAYS])
 def test_what_is_forgotten_in_any_way_is_in_no_file_nor_is_its_vector(tmp_path: Path, way: str) -> None:
     retention = way in ("age", "number", "bytes")
