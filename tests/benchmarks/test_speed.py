@@ -64,7 +64,7 @@ def test_a_quick_run_measures_everything(measured: Measured) -> None:
             assert 0 < one[name]["p50"] <= one[name]["p95"] <= one[name]["max"]
         assert all(one["opened"][name] > 0 for name in ("open", "first_recall", "first_context"))
         assert one["opened"]["reading"] > 50
-        assert 0 < one["disk_mib"]["journal"] < one["disk_mib"]["memory"]
+        assert 0 < one["disk_mib"]["journal"] <= one["disk_mib"]["memory"]  # rounded to tenths
     assert set(record["starts_ms"]) == set(speed.STARTS)
     assert all(len(one["load"]) == 2 for one in record["sizes"])
 

@@ -98,7 +98,7 @@ def test_no_excerpt_is_recalled_twice_into_a_prompt(make: Any) -> None:
 def test_a_cache_serves_most_of_what_is_sent(make: Any) -> None:
     cache = PrefixCache(PRICES["anthropic"], default_counter())
     sent = [cache.send(pieces_of(one.messages, default_counter())) for one in make(work(250), 6_000)]
-    assert sum(one.cached for one in sent) >= 0.8 * sum(one.tokens for one in sent)
+    assert sum(one.cached for one in sent) >= 0.75 * sum(one.tokens for one in sent)
 
 
 @MAKERS
