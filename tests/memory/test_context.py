@@ -182,6 +182,15 @@ def test_explain_has_a_line_for_every_item(memory: HierarchicalMemory) -> None:
     assert re.search(r"\d+ tokens +[+-]\d+\.\d\d  \w+ [+-]\d", recalled)
 
 
+def test_explain_says_what_had_no_room(memory: HierarchicalMemory) -> None:
+    memory.add_steps([said(f"The deploy of service {at} failed with error E{at}47. " * 3) for at in range(40)])
+    memory.add_steps([said(f"Lunch {at} was fine.") for at in range(60)])
+    asked = "Which error did the deploy of service 7 fail with?"
+    small, large = (memory.context(asked, max_tokens=budget) for budget in (200, 800))
+    assert small.recalled.overflow.passages > 0 == large.recalled.overflow.passages
+    assert str(small.recalled.overflow) in small.explain() and "no room" not in large.explain()
+
+
 def test_every_step_of_the_window_is_accounted_for_once(memory: HierarchicalMemory) -> None:
     memory.add_steps([TaskStep("Old."), TaskStep("Watch the fields."), *chatter(10), TaskStep("New.")])
     for budget in (30, 120, 300, 800):

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from tinymem import Context, HierarchicalMemory, MemoryManager, count_tokens, keep_last_n_steps, no_pruning
 from tinymem.errors import BudgetError
 from tinymem.memory.context.questions import asked_last
-from tinymem.memory.context.recaller import NEEDED
 from tinymem.messages import problems
 from tinymem.messages.tokens import default_counter
+from tinymem.recall.relevance import BEARS
 from tinymem.runs import PRICES
 from tinymem.runs.replays.billing import PrefixCache
 from tinymem.runs.replays.policies import pieces_of
@@ -159,7 +159,7 @@ def test_what_is_asked_has_first_call_on_the_room(budget: int, is_fitted: bool, 
             if is_asked:
                 must = count_tokens([history[0], *history[-2 if is_query else -1 :]])
                 found = memory.recall(question, max_tokens=budget - must - 5).items
-                likely = [item.text for item in found if item.relevance >= NEEDED]
+                likely = [item.text for item in found if item.relevance >= BEARS]
                 wanted = {text for text in likely if text.startswith(f"sheet {at // 4}:")}
                 asked += bool(wanted)
                 assert all(any(text in str(message["content"]) for message in prompt.messages) for text in wanted)

@@ -26,8 +26,20 @@ import numpy.typing as npt
 
 from tinymem.protocols import Vectors
 
-__all__ = ["LIKELY", "WORTH", "Calibration", "Gate", "Signals", "calibration", "floor_of_prompts", "gate", "price_of"]
+__all__ = [
+    "BEARS",
+    "LIKELY",
+    "WORTH",
+    "Calibration",
+    "Gate",
+    "Signals",
+    "calibration",
+    "floor_of_prompts",
+    "gate",
+    "price_of",
+]
 
+BEARS = 0.015  # relevance from which on a passage bears on what is asked
 WORTH = 0.001  # relevance below which a passage is not worth its tokens to a question
 LIKELY = 0.4  # relevance of one passage from which on a memory knows something of a question, whatever the gate says
 PRICE = 0.7  # log-odds that a passage must be better for each factor e in its tokens (about 4 characters each)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import overload
+from typing import NamedTuple, overload
 
 from tinymem.protocols import TokenCounter
 from tinymem.recall.files.changes import Span
@@ -16,7 +16,7 @@ from tinymem.steps.step import REPR_LENGTH, Step
 from tinymem.steps.terminal import Column, Line, ShownText, Table, count_cells, first_words, pluralize, safe
 from tinymem.steps.types import shown_time
 
-__all__ = ["Excerpt", "Explanation", "LeftOut", "Recall", "block_of", "in_order_of_time"]
+__all__ = ["ALL_FITS", "Excerpt", "Explanation", "LeftOut", "Overflow", "Recall", "block_of", "in_order_of_time"]
 
 
 class FeatureShares(Mapping[str, float]):
@@ -95,6 +95,21 @@ class Excerpt:
         return f"<Excerpt of #{self.step.step_number}: {self.tokens} tokens, score {self.score:+.2f}: {words}>"
 
 
+class Overflow(NamedTuple):
+    """The passages that bear on a question and had no room: how many, about their tokens, and the best relevance."""
+
+    passages: int = 0
+    tokens: int = 0
+    relevance: float = 0.0
+
+    def __str__(self) -> str:
+        passages = f"no room for {pluralize(self.passages, 'passage')} more"
+        return f"{passages}: about {self.tokens:,} tokens, best relevance {self.relevance:.2f}" if self.passages else ""
+
+
+ALL_FITS = Overflow()
+
+
 @dataclass(frozen=True)
 class Recall(Sequence[Excerpt]):
     """The recalled block; as a sequence, the excerpts in it.
@@ -108,6 +123,7 @@ class Recall(Sequence[Excerpt]):
             why; "" for none of these.
         is_relevant: False where the memory most likely knows nothing of the question: only the best came back, in at
             most 90 tokens, and a context leaves it out.
+        overflow: What had no room: where that is much, a larger budget shows more.
     """
 
     text: str
@@ -115,6 +131,7 @@ class Recall(Sequence[Excerpt]):
     items: tuple[Excerpt, ...]
     note: str = ""
     is_relevant: bool = True
+    overflow: Overflow = ALL_FITS
 
     def __repr__(self) -> str:
         return f"<Recall: {len(self.items)} excerpts, {self.tokens:,} tokens>"

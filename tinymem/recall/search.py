@@ -13,7 +13,7 @@ from tinymem.recall.files.changes import Changes
 from tinymem.recall.fusion import Fusion, ScoredCandidates
 from tinymem.recall.query.identifiers import labels
 from tinymem.recall.relevance import WORTH
-from tinymem.recall.results import Explanation, Recall
+from tinymem.recall.results import ALL_FITS, Explanation, Recall
 from tinymem.recall.selection.corrections import newest_corrections, places_of, put_corrections, put_newest_first
 from tinymem.recall.selection.packing import FENCE, UNRELATED, Limits, Newest, RankedPassage, pack
 from tinymem.stores.filter import Filter
@@ -150,5 +150,6 @@ class Search:
         elif not any(passage.is_relevant for passage in ranked):
             floor, best = WORTH if least is None else least, float(scored.relevance.max(initial=0))
             note, is_relevant = note or f"{NOTHING}: the best has a relevance of {best:.3f}, not {floor:g}", False
-        recalled = replace(recalled, note=note, is_relevant=is_relevant)
+        overflow = recalled.overflow if is_relevant else ALL_FITS
+        recalled = replace(recalled, note=note, is_relevant=is_relevant, overflow=overflow)
         return Explanation(text, budget, recalled, left_out, scored.signals, scored.odds)

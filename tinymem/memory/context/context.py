@@ -151,12 +151,15 @@ class Context:
         return f"<Context: {', '.join(parts)}, {pluralize(len(self.recalled.items), 'excerpt')} recalled>"
 
     def explain(self, width: int | None = None) -> str:
-        """Return a line for every item: tier, step, tokens, score and why; before them, what recall had to do without.
+        """Return a line for every item: tier, step, tokens, score and why.
+
+        Before them stands what recall had to do without, and what it had no room for.
 
         Args:
             width: The columns of a line at most; any number unless given.
         """
-        head = [f"{self.tokens} of {self.budget} tokens, {len(self.messages)} messages", safe(self.recalled.note)]
+        head = [f"{self.tokens} of {self.budget} tokens, {len(self.messages)} messages"]
+        head += map(safe, (self.recalled.note, str(self.recalled.overflow)))
         lines: list[str] = []
         for text in filter(None, head):
             lines += wrap_to_cells(text, width or len(text) * 2)

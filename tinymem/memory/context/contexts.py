@@ -12,11 +12,11 @@ from tinymem.archive.archive import Archive
 from tinymem.archive.durable_window import DurableWindow
 from tinymem.archive.episodes import Episodes
 from tinymem.errors import BudgetError
-from tinymem.memory.context.assembly import Blocks, assemble
+from tinymem.memory.context.assembly import Blocks
 from tinymem.memory.context.context import Block, Context, Shares
 from tinymem.memory.context.corrected import with_corrections
 from tinymem.memory.context.history import History
-from tinymem.memory.context.prompts import Prompts
+from tinymem.memory.context.prompts import Key, Prompts
 from tinymem.memory.context.questions import Questions
 from tinymem.memory.context.recaller import FENCE, Recaller
 from tinymem.memory.context.sessions import Sessions
@@ -80,15 +80,8 @@ class Contexts:
         sending = self._sending[style]
         window = window_of(steps, sending, positions_of(sending(steps)) if has_others else positions, shortened)
         blocks = Blocks(recall, self._episodes, self._scratchpad, query is not None)
-
-        def made(window: RenderedWindow) -> Context:
-            if session is None or not self.prompts.goes_on:
-                prompt = assemble(window, budget, budget, blocks, shares, whole)
-            else:
-                prompt = self.prompts.follow((session, style, ""), window, budget, blocks, shares, whole)
-            return prompt.context(window, budget)
-
-        return _with_or_without(made, with_corrections(window, self._archive), window)
+        key = None if session is None else (session, style, "")
+        return self._build(key, window, budget, blocks, shares, whole)
 
     def of_history(
         self,
@@ -106,29 +99,21 @@ class Contexts:
         recall = Recaller(self._search, self._archive, questions, when, only, without)
         window = history.window(budget, self._sending[style])
         blocks = Blocks(recall, scratchpad=self._scratchpad, is_asked=query is not None)
-
-        def made(window: RenderedWindow) -> Context:
-            if self.prompts.goes_on:
-                key = history.session, style, window.sending.format or ""
-                prompt = self.prompts.follow(key, window, budget, blocks, shares, WHOLE, only)
-            else:
-                prompt = assemble(window, budget, budget, blocks, shares, WHOLE)
-            return prompt.context(window, budget)
-
-        context = _with_or_without(made, with_corrections(window, self._archive, only, without), window)
+        key = history.session, style, window.sending.format or ""
+        context = self._build(key, window, budget, blocks, shares, WHOLE)
         return replace(context, conversation=history.conversation)
 
-
-def _with_or_without(
-    made: Callable[[RenderedWindow], Context], corrected: RenderedWindow, plain: RenderedWindow
-) -> Context:
-    """Make a context of a corrected window; of the plain one where that alone fits the budget."""
-    try:
-        return made(corrected)
-    except BudgetError:
-        if corrected is plain:
-            raise
-        return made(plain)
+    def _build(
+        self, key: Key | None, window: RenderedWindow, budget: int, blocks: Blocks, shares: Shares, whole: float
+    ) -> Context:
+        """Build the context of a corrected window; of the plain one where that alone fits the budget."""
+        corrected = with_corrections(window, self._archive, blocks.recall.only, blocks.recall.without)
+        try:
+            return self.prompts.follow(key, corrected, budget, blocks, shares, whole).context(corrected, budget)
+        except BudgetError:
+            if corrected is window:
+                raise
+            return self.prompts.follow(key, window, budget, blocks, shares, whole).context(window, budget)
 
 
 def episodes_block(episodes: Episodes, archive: Archive, tokens: int) -> Block:

@@ -21,7 +21,7 @@ from tinymem.protocols.settings import REWRITES
 from tinymem.stores.filter import Filter
 from tinymem.window.sending import tokens_of
 
-__all__ = ["Prompts"]
+__all__ = ["Key", "Prompts"]
 
 Key: TypeAlias = tuple[str, str, str]  # of a prompt: its session, style and format
 State: TypeAlias = tuple[str | None, Filter | None]  # under which it was made: the memory's rewrites, and the filter
@@ -58,30 +58,21 @@ class Prompts:
         self._archive, self._cache = archive, cache
         self._last: OrderedDict[Key, _Last] = OrderedDict()
 
-    @property
-    def goes_on(self) -> bool:
-        """False where nothing is cached, so that a prompt that goes on would save nothing."""
-        return self._cache < 1
-
     def clear(self) -> None:
         """Let every session build its next prompt from scratch, after a change by hand or a forget."""
         self._last.clear()
 
     def follow(
-        self,
-        key: Key,
-        window: RenderedWindow,
-        budget: int,
-        blocks: Blocks,
-        shares: Shares,
-        whole: float,
-        only: Filter | None = None,
+        self, key: Key | None, window: RenderedWindow, budget: int, blocks: Blocks, shares: Shares, whole: float
     ) -> Prompt:
         """Return the next prompt: one that goes on from the last one of its session where that can be.
 
-        It cannot where steps were forgotten since, or where others may be recalled now, as `only` says.
+        It cannot where there is no session or nothing is cached, where steps were forgotten since, or where others may
+        be recalled now.
         """
-        state: State = (self._archive.journal.setting(REWRITES), only)
+        if key is None or self._cache >= 1:
+            return assemble(window, budget, budget, blocks, shares, whole)
+        state: State = (self._archive.journal.setting(REWRITES), blocks.recall.only)
         last, prompt = self._last.pop(key, None), None
         if last and last.state == state:
             prompt = extend(last.prompt, window, budget, blocks, shares, min(MOST, int(MORE * budget)))

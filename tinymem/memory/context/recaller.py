@@ -9,17 +9,17 @@ from datetime import datetime
 from tinymem.archive.archive import Archive
 from tinymem.memory.context.questions import Questions
 from tinymem.recall import Excerpt, Recall
+from tinymem.recall.relevance import BEARS
 from tinymem.recall.results import block_of, in_order_of_time
 from tinymem.recall.search import Search
 from tinymem.stores.filter import Filter
 
-__all__ = ["FENCE", "LEAST_BLOCK", "NEEDED", "NOTHING", "WORTH", "Recaller"]
+__all__ = ["FENCE", "LEAST_BLOCK", "NOTHING", "WORTH", "Recaller"]
 
 LEAST_BLOCK = 64  # tokens below which a block is not worth its fence
 FENCE = 32  # tokens of a fence, about
 FIRST = 0.75  # share of what a new prompt recalls that the first of two questions has at most, beyond what it needs
 WORTH = 0.005  # chance from which on a passage bears on what the window is about, where a prompt is to go on
-NEEDED = 0.015  # chance from which on a passage bears on what is asked
 NOTHING = Recall("", 0, ())
 
 
@@ -56,7 +56,7 @@ class Recaller:
         if not found.items or found.tokens <= most:
             return found
         ranked = sorted(found.items, key=lambda item: item.relevance / item.tokens, reverse=True)
-        least = min(NEEDED, max(item.relevance for item in ranked))
+        least = min(BEARS, max(item.relevance for item in ranked))
         items = [item for item in ranked if item.relevance >= least or item is ranked[0]]
         needed = self._block(found, items, found.tokens)
         left = most - FENCE - sum(item.tokens for item in items)
@@ -80,7 +80,8 @@ class Recaller:
         more = self._ask(self.questions.about, left, least, hidden, [*shown, *found.items])
         if not found.items:
             return more
-        return self._block(found, [*found.items, *more.items], room)
+        overflow = found.overflow if found.overflow.passages else more.overflow
+        return self._block(replace(found, overflow=overflow), [*found.items, *more.items], room)
 
     def _ask(
         self, question: str, room: int, least: float | None, hidden: Collection[int], shown: Sequence[Excerpt]

@@ -16,8 +16,9 @@ from typing import NamedTuple
 
 from tinymem.protocols import TokenCounter
 from tinymem.recall.files.changes import NOTHING, Changes, FileChange, may_touch
+from tinymem.recall.relevance import BEARS
 from tinymem.recall.render import block, format_mark, speaker_key
-from tinymem.recall.results import Excerpt, FeatureShares, LeftOut, Recall
+from tinymem.recall.results import ALL_FITS, Excerpt, FeatureShares, LeftOut, Overflow, Recall
 from tinymem.recall.selection.diversity import DIVERSITY, SHORT, Repetitions, Utterance
 from tinymem.recall.selection.opened import Fetch, OpenedPassage, OpenedSteps, PassagePlace
 
@@ -29,6 +30,7 @@ FETCHED = 24  # steps that are read from the journal at once
 MISSES = 24  # passages in a row that did not fit, after which the budget counts as full
 SMALLEST = 8  # tokens that no passage gets by with
 FENCE = 28  # tokens of the fence, about: the exact number is counted later
+CHARACTERS = 4  # that a token has, about
 DENSEST = 16  # characters that a token has at most, about: longer passages are passed over without counting
 ROUNDS = 3  # times that tokens are filled which the estimates left over
 REPEATS, TOO_LONG, BELOW = "repeats a better one", "does not fit", "ranked below"  # why a passage is left out,
@@ -303,6 +305,19 @@ class _Packer:
             as_of=passage.as_of,
         )
 
+    def overflow(self) -> Overflow:
+        """Return what bears on the question and had no room; nothing where as many came back as were wanted."""
+        left = [
+            passage
+            for rank, passage in enumerate(self.ranked)
+            if passage.is_relevant and passage.relevance >= BEARS and rank not in self.passed
+            if not self._is_shown(passage)
+        ]
+        if not left or len(self.chosen) >= self.most:
+            return ALL_FITS
+        length = sum(passage.end - passage.start for passage in left)
+        return Overflow(len(left), length // CHARACTERS, max(passage.relevance for passage in left))
+
     def left_out(self) -> Iterator[LeftOut]:
         """Yield the passages that were not chosen, best first, with the reasons."""
         ranks = {chosen.rank for chosen in self.chosen.values()}
@@ -396,5 +411,5 @@ def pack(
     while tokens > budget:
         del packer.chosen[min(packer.chosen, key=lambda place: packer.chosen[place].passage.score)]
         text, tokens = packer.render(key, limits.ids)
-    recalled = Recall(text, tokens, tuple(map(packer.excerpt, packer.united())))
+    recalled = Recall(text, tokens, tuple(map(packer.excerpt, packer.united())), overflow=packer.overflow())
     return recalled, tuple(islice(packer.left_out(), min(limits.left_out, sys.maxsize)))

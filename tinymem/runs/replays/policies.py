@@ -51,6 +51,8 @@ class Setting:
 class OfWindow:
     """A window that a strategy prunes at every step, as a MemoryManager does."""
 
+    overflow = 0  # tokens that recall had no room for
+
     def __init__(self, strategy: Pruner, counter: TokenCounter) -> None:
         self._window = MemoryManager(prune_strategy=strategy, auto_prune_at=0)
         self._render = MessageRenderer(counter, "tools")
@@ -77,6 +79,8 @@ class OfWindow:
 
 class AsCompacted:
     """The history as the agent's program sent it: all of it until the program put a summary in its place."""
+
+    overflow = 0
 
     def __init__(self, setting: Setting) -> None:
         self._counter = setting.counter
@@ -107,6 +111,7 @@ class OfMemory:
     def __init__(self, setting: Setting, *, fits: bool, sessions: str | None = None) -> None:
         self._counter, self._fits, self._sessions = setting.counter, fits, sessions
         self._history: list[Message] = []
+        self.overflow = 0
         self._memory = HierarchicalMemory(
             max_tokens=setting.budget,
             counter=setting.counter,
@@ -130,6 +135,7 @@ class OfMemory:
             context = self._memory.fit(self._history, session="run", sessions=self._sessions, **options)
         else:
             context = self._memory.context(session=self._session, **options)
+        self.overflow = context.recalled.overflow.tokens
         return pieces_of(context.messages, self._counter)
 
     def close(self) -> None:

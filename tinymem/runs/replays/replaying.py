@@ -70,6 +70,7 @@ class Figures:
         needed: The identifiers and lines that calls copied from far back (`tinymem.runs.replays.needles`).
         visible: The share of them that stood in the prompt; None if nothing was needed.
         ms: Milliseconds that making a prompt took, on average.
+        overflow: Tokens, about, that bore on a prompt and had no room, on average: much of it asks for a larger budget.
     """
 
     run: str
@@ -83,6 +84,7 @@ class Figures:
     needed: float
     visible: float | None
     ms: float
+    overflow: float = 0
 
 
 @dataclass(frozen=True)
@@ -115,13 +117,13 @@ class Replay:
         from rich.table import Table
 
         table = Table("policy", "budget")
-        for name in ("calls", "tokens sent", "cached", "bill", "of the whole", "visible", "ms a call"):
+        for name in ("calls", "tokens sent", "cached", "bill", "of the whole", "visible", "no room", "ms a call"):
             table.add_column(name, justify="right")
         for mean in self.means():
             visible = "-" if mean.visible is None else f"{mean.visible:.2f}"
             cached = f"{mean.cached / mean.tokens:.2f}" if mean.tokens else "-"
             sizes = f"{mean.calls:,.0f}", f"{mean.tokens:,.0f}", cached, f"{mean.bill:,.0f}", f"{mean.share:.2f}"
-            table.add_row(mean.policy, mean.budget, *sizes, visible, f"{mean.ms:.1f}")
+            table.add_row(mean.policy, mean.budget, *sizes, visible, f"{mean.overflow:,.0f}", f"{mean.ms:.1f}")
         return table
 
 
@@ -291,7 +293,7 @@ def recorded_runs(files: Files) -> Iterator[Run]:
 
 def _replayed(policy: Policy, run: _RecordedPrompt, cache: PrefixCache, tell: Callable[[int], object]) -> Figures:
     """Replay a run under one policy. Raises BudgetError where its budget is too small."""
-    calls = tokens = cached = visible = 0
+    calls = tokens = cached = visible = overflow = 0
     bill = seconds = 0.0
     for place, (turn, needles) in enumerate(zip(run.turns, run.needed, strict=True), 1):
         begun = time.perf_counter()
@@ -300,6 +302,7 @@ def _replayed(policy: Policy, run: _RecordedPrompt, cache: PrefixCache, tell: Ca
             continue  # a policy that prunes needs no such call
         calls, prompt = calls + 1, policy.prompt()
         seconds += time.perf_counter() - begun
+        overflow += policy.overflow
         sent = cache.send(prompt, PER_REPLY)
         tokens, cached, bill = tokens + sent.tokens, cached + sent.cached, bill + sent.bill
         if needles:
@@ -310,12 +313,12 @@ def _replayed(policy: Policy, run: _RecordedPrompt, cache: PrefixCache, tell: Ca
         tell(place)
     needed, ms = sum(map(len, run.needed)), 1000 * seconds / calls
     seen = visible / needed if needed else None
-    return Figures(run.name, "", "", calls, tokens, cached, bill, 1, needed, seen, ms)
+    return Figures(run.name, "", "", calls, tokens, cached, bill, 1, needed, seen, ms, overflow / calls)
 
 
 def _mean(same: Sequence[Figures]) -> Figures:
     """Return means of figures; what was visible by those that needed something."""
-    names = ("calls", "tokens", "cached", "bill", "share", "needed", "ms")
+    names = ("calls", "tokens", "cached", "bill", "share", "needed", "ms", "overflow")
     means: dict[str, Any] = {name: fmean(map(attrgetter(name), same)) for name in names}
     seen = [figures.visible for figures in same if figures.visible is not None]
     return replace(same[0], run="", visible=fmean(seen) if seen else None, **means)
