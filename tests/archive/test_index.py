@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from contract import exact_neighbours
 from memories import LATER, fill, index_of, numbered_texts, open_archive, python, said, sentences, texts_in, write
 from test_archive import TEXTS, numbers
 
@@ -27,7 +28,6 @@ from tinymem.recall.search import Search
 from tinymem.stores.chroma.store import ChromaStore
 from tinymem.stores.exact import ExactStore
 from tinymem.stores.filter import Filter
-from tinymem.testing import exact_neighbours
 
 PASSAGES = 240  # of the archives here
 

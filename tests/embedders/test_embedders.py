@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from contract import EMBEDDER_CHECKS, check_embedder
+from contract.embedders import gives_unit_vectors
 from memories import printed
 
 from tinymem.embedders import HashingEmbedder, SentenceTransformerEmbedder, StaticEmbedder, static
 from tinymem.errors import EmbedderError, InputError
 from tinymem.protocols import Embedder
 from tinymem.registry import embedder_from
-from tinymem.testing import EMBEDDER_CHECKS, check_embedder
-from tinymem.testing.embedders import gives_unit_vectors
 
 TEXTS = ["Ship version 2.4", "the test of the parser is flaky", "  two  spaces ", "line\n\nline", "Käse 日本語 🙂", "x"]
 

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from contract import check_embedder
 from memories import printed
 
 from tinymem import HierarchicalMemory
 from tinymem.embedders import MiniLMEmbedder, OnnxEmbedder, SentenceTransformerEmbedder
 from tinymem.errors import EmbedderError, InputError, MissingExtraError
 from tinymem.protocols import Vectors
-from tinymem.testing import check_embedder
 
 TEXTS = [
     "The build fails on Windows.",

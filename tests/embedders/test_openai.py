@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import openai
 import pytest
+from contract import EMBEDDER_CHECKS
 from memories import sentences
 from servers import KEY, OpenAIServer, answer, answer_with, failure, free_port, openai_server
 
@@ -21,7 +22,6 @@ from tinymem.errors import EmbedderError, InputError, MissingExtraError
 from tinymem.messages.tokens import default_counter
 from tinymem.protocols import Embedder
 from tinymem.registry import embedder_from
-from tinymem.testing import EMBEDDER_CHECKS
 
 NONSENSE: list[Callable[[dict[str, Any]], Any]] = [
     lambda body: answer_with(body, []),

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 import pytest
+from contract import unit_vectors
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from memories import LATER, START, catalog_of
@@ -20,7 +21,6 @@ from tinymem.recall.query.analysis import Query
 from tinymem.recall.query.dates import Span
 from tinymem.recall.snapshot import Snapshot
 from tinymem.stores.exact import ExactStore
-from tinymem.testing import unit_vectors
 
 MANY = 2_000
 VECTORS = unit_vectors(MANY, 16)

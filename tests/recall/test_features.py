@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from contract import unit_vectors
 from hypothesis import given
 from hypothesis import strategies as st
 from memories import LATER, START, catalog_of, fill, open_archive, said, sentences
@@ -27,7 +28,6 @@ from tinymem.recall.search import Search
 from tinymem.recall.snapshot import ACT, SAID, Snapshot
 from tinymem.steps.step import Step
 from tinymem.steps.types import ActionStep, MessageStep
-from tinymem.testing import unit_vectors
 
 EMBEDDERS: list[Embedder] = [HashingEmbedder(64), StaticEmbedder()]
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from contract import unit_vectors
 from memories import LATER, START, catalog_of, fill, open_archive, said
 
 from tinymem.protocols import Ids
@@ -17,7 +18,6 @@ from tinymem.recall.fusion import QUESTION, ScoredCandidates, load_weights
 from tinymem.recall.query.analysis import Query
 from tinymem.recall.search import Search
 from tinymem.stores.filter import Filter
-from tinymem.testing import unit_vectors
 
 
 def test_filters_and_hidden_steps_hold_in_recall(tmp_path: Path) -> None:

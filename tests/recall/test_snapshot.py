@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import pytest
+from contract import unit_vectors
 from hypothesis import given
 from hypothesis import strategies as st
 from memories import START, catalog_of, passage_rows
@@ -12,7 +13,6 @@ from strategies import MODERATE
 
 from tinymem.protocols import Vectors
 from tinymem.recall.snapshot import SAID, Room, Snapshot
-from tinymem.testing import unit_vectors
 
 CODES = (4 * np.arange(1, 4, dtype="<u4")).tobytes()  # of three identifiers
 FIELDS = ("id", "step", "part", "start", "end", "kind", "reply", "asks", "milestone", "session", "speaker", "time")

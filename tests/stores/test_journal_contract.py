@@ -11,6 +11,8 @@ from uuid import uuid4
 
 import numpy as np
 import pytest
+from contract import unit_vectors
+from contract.samples import DIMENSIONS, HOSTILE
 from journal_rows import embed, row
 
 from tinymem.errors import ClosedError, FormatError, InputError
@@ -19,8 +21,6 @@ from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME, REWRITES, WINDOW
 from tinymem.stores import journals
 from tinymem.stores.filter import Beginning, Filter
 from tinymem.stores.sqlite.journal import SqliteJournal
-from tinymem.testing import unit_vectors
-from tinymem.testing.samples import DIMENSIONS, HOSTILE
 
 OpenJournal = Callable[[str], Journal]
 

@@ -11,6 +11,7 @@ from typing import Any
 import chromadb
 import pytest
 from chromadb.config import Settings
+from contract import unit_vectors
 from memories import sentences
 from servers import ChromaServer
 
@@ -18,7 +19,6 @@ from tinymem import HierarchicalMemory
 from tinymem.errors import StorageError
 from tinymem.stores import ChromaStore
 from tinymem.stores.chroma import server as chroma_server
-from tinymem.testing import unit_vectors
 
 NEEDLE = "The staging server is at 10.0.0.7, mind the firewall."
 QUESTION = "Where is the staging server?"

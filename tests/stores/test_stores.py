@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from chromadb.config import Settings
 from commands import child_environment
+from contract import STORE_CHECKS, check_persistence, exact_neighbours, unit_vectors
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from servers import ChromaServer
@@ -22,7 +23,6 @@ from tinymem.errors import ClosedError, FormatError, InputError, StorageError
 from tinymem.protocols import VectorStore
 from tinymem.registry import store_from
 from tinymem.stores import ChromaStore, ExactStore
-from tinymem.testing import STORE_CHECKS, check_persistence, exact_neighbours, unit_vectors
 
 OpenStore = Callable[[], VectorStore]
 PLAIN = Settings(anonymized_telemetry=False)

@@ -11,6 +11,7 @@ from typing import Any
 
 import openai
 import pytest
+from contract import SUMMARIZER_CHECKS
 from hypothesis import given
 from hypothesis import strategies as st
 from memories import sentences
@@ -23,7 +24,6 @@ from tinymem.messages.tokens import default_counter
 from tinymem.protocols import Summarizer
 from tinymem.registry import summarizer_from
 from tinymem.summarizers import ChatSummarizer, ExtractiveSummarizer
-from tinymem.testing import SUMMARIZER_CHECKS
 
 RUN: list[Step] = [
     MessageStep("user", "Staging listens on port 8443, tell Ann.", step_number=1),

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from contract import SUMMARIZER_CHECKS
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import MODERATE, WORDS, histories, steps
@@ -27,7 +28,6 @@ from tinymem.recall.query.identifiers import identifiers
 from tinymem.steps.content import clean
 from tinymem.summarizers.extractive import ExtractiveSummarizer
 from tinymem.summarizers.writing import summary_block, unfenced
-from tinymem.testing import SUMMARIZER_CHECKS
 
 COUNTERS: list[TokenCounter] = [default_counter(), WORDS, EstimatingCounter()]
 RUNS = st.one_of(histories(), st.lists(steps(), max_size=6))

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from contract import unit_vectors
+
 from tinymem.protocols import Journal, PassageRow, StepRow, Vectors
 from tinymem.protocols.settings import EMBEDDER
-from tinymem.testing import unit_vectors
 
 
 def row(number: int, id: str = "", **more: Any) -> StepRow:

@@ -1,8 +1,7 @@
 """The protocols of what a user may bring (embedder, vector store, token counter, summarizer, journal) and their data.
 
 These are structural types (`typing.Protocol`): any object with these methods will do, nothing needs to be inherited.
-`tinymem.testing` holds the contract that each must pass. Arrays are numpy; every shape is in the docstring. Scores are
-similarities: higher is closer, always.
+Arrays are numpy; every shape is in the docstring. Scores are similarities: higher is closer, always.
 """
 
 from tinymem.protocols.adapters import (

@@ -12,6 +12,7 @@ from uuid import uuid4
 
 import numpy as np
 import pytest
+from contract import unit_vectors
 from journal_rows import embed, put, row
 from memories import sentences
 from postgres_server import PostgresServer
@@ -23,7 +24,6 @@ from tinymem.recall.snapshot import ACT, KINDS, TABLES, Snapshot
 from tinymem.runs.hooks.answers import rules_of
 from tinymem.steps.step import Step
 from tinymem.stores.filter import Condition
-from tinymem.testing import unit_vectors
 from tinymem.upkeep import doctor, migrate, rebuild
 
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed (extra: postgres)")

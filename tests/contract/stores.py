@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from tinymem.protocols import VectorStore
-from tinymem.testing.samples import DIMENSIONS, exact_neighbours, require, unit_vectors
+
+from .samples import DIMENSIONS, exact_neighbours, require, unit_vectors
 
 __all__ = ["STORE_CHECKS", "check_persistence", "check_store"]
 

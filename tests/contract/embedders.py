@@ -7,7 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from tinymem.protocols import Embedder
-from tinymem.testing.samples import BLANK, HOSTILE, ROUNDING, TEXTS, require, require_shape
+
+from .samples import BLANK, HOSTILE, ROUNDING, TEXTS, require, require_shape
 
 __all__ = ["EMBEDDER_CHECKS", "check_embedder"]
 

@@ -8,7 +8,8 @@ from tinymem.protocols import Summarizer
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.step import Step
 from tinymem.steps.types import MessageStep, SummaryStep, TaskStep
-from tinymem.testing.samples import BLANK, HOSTILE, require
+
+from .samples import BLANK, HOSTILE, require
 
 __all__ = ["SUMMARIZER_CHECKS", "check_summarizer"]
 

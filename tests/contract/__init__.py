@@ -1,10 +1,10 @@
-"""Contracts of adapters, as checks to run in their own tests, and an embedder whose vectors one can work out by hand.
+"""Contracts of adapters, as checks for their tests: this folder can be copied beside those of another package.
 
 Each check is a function that raises AssertionError with what was expected and what came. No test framework is needed;
 with pytest, one test for each check::
 
     import pytest
-    from tinymem.testing import EMBEDDER_CHECKS, STORE_CHECKS
+    from contract import EMBEDDER_CHECKS, STORE_CHECKS
 
     @pytest.mark.parametrize("check", EMBEDDER_CHECKS, ids=lambda check: check.__name__)
     def test_my_embedder(check):
@@ -18,17 +18,15 @@ with pytest, one test for each check::
 against.
 """
 
-from tinymem.embedders.hashing import HashingEmbedder
-from tinymem.testing.embedders import EMBEDDER_CHECKS, check_embedder
-from tinymem.testing.samples import exact_neighbours, unit_vectors
-from tinymem.testing.stores import STORE_CHECKS, check_persistence, check_store
-from tinymem.testing.summarizers import SUMMARIZER_CHECKS, check_summarizer
+from .embedders import EMBEDDER_CHECKS, check_embedder
+from .samples import exact_neighbours, unit_vectors
+from .stores import STORE_CHECKS, check_persistence, check_store
+from .summarizers import SUMMARIZER_CHECKS, check_summarizer
 
 __all__ = [
     "EMBEDDER_CHECKS",
     "STORE_CHECKS",
     "SUMMARIZER_CHECKS",
-    "HashingEmbedder",
     "check_embedder",
     "check_persistence",
     "check_store",
