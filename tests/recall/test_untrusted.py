@@ -29,7 +29,7 @@ from tinymem import (
     keep_last_n_steps,
     summarize_strategy,
 )
-from tinymem.memory.inspection.recent import newest_steps
+from tinymem.integrations.recent import newest_steps
 from tinymem.messages import problems
 from tinymem.recall.passages import cut, passages_of
 from tinymem.recall.render import KINDS, between, fenced, is_block, own_blocks, quoted, without_echoes

@@ -25,7 +25,6 @@ from tinymem.memory.opening import open_place
 from tinymem.memory.reading import Reading, render_step
 from tinymem.memory.scratchpad import AgentMemory, KeptScratchpad
 from tinymem.memory.tools import MemoryTool, memory_tools
-from tinymem.memory.tracing import traced
 from tinymem.memory.upkeep import Upkeep
 from tinymem.messages.formats import chat_messages
 from tinymem.messages.tokens import count_tokens, counter_from
@@ -221,7 +220,6 @@ class HierarchicalMemory(StepCollection):
         """
         return cast(StepT, self.add_steps([step])[0])
 
-    @traced("create_memory")
     def add_steps(self, steps: Sequence[Step], *, on_conflict: Conflict = "error") -> list[Step]:
         """Add steps in one transaction, and return them: all, or none when one is refused. Errors as in `add`.
 
@@ -259,7 +257,6 @@ class HierarchicalMemory(StepCollection):
         self._upkeep.finish()
         return added
 
-    @traced("create_memory")
     def add_messages(
         self,
         messages: Iterable[Mapping[str, Any]],
@@ -329,7 +326,6 @@ class HierarchicalMemory(StepCollection):
         self._upkeep.finish()
         return step
 
-    @traced("create_memory")
     def archive(self, steps: Sequence[Step], *, on_conflict: Conflict = "error") -> list[Step]:
         """Add steps that are recalled but never stand in the window, as a finished task's history: all, or none.
 
@@ -351,7 +347,6 @@ class HierarchicalMemory(StepCollection):
         self._upkeep.finish()
         return added
 
-    @traced("create_memory")
     def archive_messages(
         self,
         messages: Any,
@@ -398,7 +393,6 @@ class HierarchicalMemory(StepCollection):
         """Return a step as it is written down: what `redact` leaves of it."""
         return self.short_term.apply_redaction(step)
 
-    @traced("update_memory")
     def mark(self, id: str | int, milestone: bool = True) -> None:
         """Make a step a milestone, which ranks a little higher in recall, or none.
 
@@ -411,7 +405,6 @@ class HierarchicalMemory(StepCollection):
             step = self.get(id)
             self.long_term.set_milestones([step.step_number or 0], milestone)
 
-    @traced("update_memory")
     def correct(self, id: str | int, correction: str | Step) -> Step:
         """Correct what a step says: wherever it would be recalled from now on, the correction comes back instead.
 
@@ -501,7 +494,6 @@ class HierarchicalMemory(StepCollection):
 
     # -- prompts ------------------------------------------------------------------------------------------------------
 
-    @traced("search_memory")
     def context(
         self,
         query: str | None = None,
@@ -539,7 +531,6 @@ class HierarchicalMemory(StepCollection):
         self._callbacks.recalled(context.recalled)
         return context
 
-    @traced("search_memory")
     def fit(
         self,
         messages: Any,
@@ -627,7 +618,6 @@ class HierarchicalMemory(StepCollection):
 
     # -- what the memory holds ----------------------------------------------------------------------------------------
 
-    @traced("search_memory")
     def recall(
         self,
         query: str,
@@ -856,7 +846,6 @@ class HierarchicalMemory(StepCollection):
             self._scratchpad.keep()
         return export_journal(self.long_term.journal, file, progress)
 
-    @traced("delete_memory")
     def forget(
         self,
         ids: str | int | Iterable[str | int] = (),
@@ -917,7 +906,6 @@ class HierarchicalMemory(StepCollection):
         self._upkeep.purge(progress)  # also what an earlier call has left
         return len(numbers)
 
-    @traced("delete_memory")
     def retain(
         self,
         retention: Retention | None = None,

@@ -9,13 +9,13 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tinymem.archive.scratchpad_format import SCRATCHPAD
+from tinymem.cli.inspector.parts import ContextPart, context_parts
+from tinymem.cli.inspector.timeline import Timeline, version_of
 from tinymem.cli.shared import excerpt_record, left_out_record
 from tinymem.errors import InputError
 from tinymem.memory.context.window import current_task
 from tinymem.memory.inspection.lines import episode_line
-from tinymem.memory.inspection.parts import ContextPart, context_parts
 from tinymem.memory.inspection.report import report_of
-from tinymem.memory.inspection.timeline import Timeline, version_of
 from tinymem.memory.scratchpad import AgentMemory
 from tinymem.recall.features import FEATURES
 from tinymem.steps.checks import check_non_negative_int, check_str, check_strings

@@ -1,1 +1,1 @@
-"""Reports and pictures of a memory, for people; its newest steps and single ones, for agents."""
+"""Reports and pictures of a memory, for people."""

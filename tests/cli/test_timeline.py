@@ -9,10 +9,10 @@ import pytest
 from memories import START, sentences
 
 from tinymem import ActionStep, HierarchicalMemory, MessageStep, TaskStep
+from tinymem.cli.inspector.parts import context_parts
+from tinymem.cli.inspector.timeline import Timeline
 from tinymem.errors import InputError
 from tinymem.memory import Shares
-from tinymem.memory.inspection.parts import context_parts
-from tinymem.memory.inspection.timeline import Timeline
 from tinymem.messages.tokens import PER_REPLY
 from tinymem.recall.features import FEATURES
 
