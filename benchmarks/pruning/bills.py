@@ -9,8 +9,6 @@ recall that were fitted without each run. Masking is `prune_old_observations` of
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from itertools import cycle
@@ -20,13 +18,11 @@ from typing import Any
 from benchmarks.fitting.fusion import FOLDED
 from benchmarks.fitting.relevance import read_folds
 from benchmarks.harness.data import read_haystacks, set_name, sha256
-from benchmarks.harness.documents import deliver, parser_of
 from benchmarks.harness.methods import as_message
-from benchmarks.harness.summary import circumstances
-from benchmarks.recall.run import budgets, progress
+from benchmarks.pruning.command import Benchmark
+from benchmarks.recall.run import progress
 from benchmarks.recall.variants import constants
 from tinymem import count_tokens, prune_old_observations, replay
-from tinymem.errors import InputError, TinymemError
 from tinymem.messages import steps_from_messages
 from tinymem.runs import Figures, Replay, Run
 from tinymem.runs.replays.billing import prices_from
@@ -105,27 +101,12 @@ def draw(record: dict[str, Any]) -> None:
     figure.savefig(PLOT)
 
 
-def main(given: Sequence[str] | None = None) -> None:
-    """Measure, or put table and plot into place."""
-    parser = parser_of(PROGRAM, __doc__)
-    add = parser.add_argument
-    add("--data", type=Path, nargs="+", default=[], metavar="FILE", help="haystacks that are agent runs")
-    add("--budgets", type=budgets, default=BUDGETS, metavar="N,N", help="tokens (default: 8000 to 48000)")
-    add("--out", type=Path, default=RESULTS, metavar="RESULTS.json", help="the file to write")
-    args = parser.parse_args(given)
-    args.page = PAGE
-    try:
-        if args.data:
-            record = {"format": "bills 1", "budgets": [*args.budgets], **circumstances()}
-            record["sets"] = [measure(path, args.budgets) for path in args.data]
-            args.out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-        record = json.loads(args.out.read_text(encoding="utf-8"))
-        if args.write:
-            draw(record)
-    except (TinymemError, InputError, OSError) as error:
-        sys.exit(f"{PROGRAM}: {error}")
-    deliver(PROGRAM, args, lambda: table(record), *MARKS)
+def measured(paths: Sequence[Path], tokens: Sequence[int]) -> list[dict[str, Any]]:
+    """Return the figures of each file."""
+    return [measure(path, tokens) for path in paths]
 
+
+main = Benchmark(PROGRAM, __doc__, "bills 1", BUDGETS, RESULTS, PAGE, MARKS, measured, table, draw).run
 
 if __name__ == "__main__":
     main()

@@ -11,7 +11,6 @@ in the prompt before costs .1 of a fresh token, all else 1.25. The ways to build
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
@@ -20,12 +19,10 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from benchmarks.harness.data import Haystack, read_haystacks, set_name, sha256
-from benchmarks.harness.documents import deliver, parser_of
 from benchmarks.harness.methods import as_message
-from benchmarks.harness.summary import circumstances
-from benchmarks.recall.run import budgets
+from benchmarks.pruning.command import Benchmark
 from tinymem import HierarchicalMemory, count_tokens
-from tinymem.errors import BudgetError, InputError
+from tinymem.errors import BudgetError
 
 __all__ = ["main", "measure", "table"]
 
@@ -146,32 +143,17 @@ def draw(record: dict[str, Any]) -> None:
     figure.savefig(PLOT)
 
 
-def main(given: Sequence[str] | None = None) -> None:
-    """Measure, or put table and plot into place."""
-    parser = parser_of(PROGRAM, __doc__)
-    add = parser.add_argument
-    add("--data", type=Path, nargs="+", default=[], metavar="FILE", help="haystacks that are agent runs")
-    add("--budgets", type=budgets, default=BUDGETS, metavar="N,N", help="tokens (default: 8000 to 24000)")
-    add("--out", type=Path, default=RESULTS, metavar="RESULTS.json", help="the file to write")
-    args = parser.parse_args(given)
-    args.page = PAGE
-    try:
-        if args.data:
-            sets: list[dict[str, Any]] = []
-            with ProcessPoolExecutor() as pool:
-                for path in args.data:
-                    ways, tokens = zip(*product(WAYS, args.budgets), strict=True)
-                    found = [*pool.map(partial(measure, path), ways, tokens)]
-                    sets.append({"data": path.name, "sha256": sha256(path), "figures": found})
-            record = {"format": "needed 1", "budgets": [*args.budgets], **circumstances(), "sets": sets}
-            args.out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-        record = json.loads(args.out.read_text(encoding="utf-8"))
-        if args.write:
-            draw(record)
-    except (InputError, OSError) as error:
-        sys.exit(f"{PROGRAM}: {error}")
-    deliver(PROGRAM, args, lambda: table(record), *MARKS)
+def measured(paths: Sequence[Path], budgets: Sequence[int]) -> list[dict[str, Any]]:
+    """Return the figures of each file, in a process for each core."""
+    ways, tokens = zip(*product(WAYS, budgets), strict=True)
+    with ProcessPoolExecutor() as pool:
+        return [
+            {"data": path.name, "sha256": sha256(path), "figures": [*pool.map(partial(measure, path), ways, tokens)]}
+            for path in paths
+        ]
 
+
+main = Benchmark(PROGRAM, __doc__, "needed 1", BUDGETS, RESULTS, PAGE, MARKS, measured, table, draw).run
 
 if __name__ == "__main__":
     main()
