@@ -6,6 +6,7 @@
 A prompt is built before each call. It is billed as a provider with a prefix cache bills it: what stands where it stood
 in the prompt before costs .1 of a fresh token, all else 1.25. The ways to build it are the newest messages that fit,
 `context(session=...)` and `fit`, which go on from the prompt before, and the context that is built anew (`cache=1`).
+Beside them, without a budget: the whole history, and that with old results masked, in jumps of 20.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from functools import partial
+from functools import cache, partial
 from itertools import dropwhile, product, takewhile
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -31,6 +32,8 @@ RESULTS, PAGE, PLOT = HERE / "results" / "needed.json", HERE / "tables" / "neede
 PROGRAM = "benchmarks.pruning.needed"
 MARKS = "<!-- needed: python -m benchmarks.pruning.needed --write -->", "<!-- end of needed -->"
 WAYS = ("newest messages", "goes on", "fit", "anew")
+WHOLE = ("whole history", "masked results")  # ways without a budget
+MASK, UNMASKED, JUMP = "(output omitted)", 10, 20
 BUDGETS = (8_000, 16_000, 24_000)
 NEEDLES = 60  # of a set, about: of a larger one every so manieth run
 SEEN = 4  # units behind the cutoff, which the question of a needle shows
@@ -59,9 +62,22 @@ def chosen(path: Path) -> Iterator[Haystack]:
 def newest(messages: Messages, budget: int) -> Messages:
     """Return the newest messages that fit, from the first one that is no result on."""
     first = len(messages)
-    while first and (budget := budget - count_tokens([messages[first - 1]])) >= 0:
+    while first and (budget := budget - tokens_of(json.dumps(messages[first - 1]))) >= 0:
         first -= 1
     return [*dropwhile(lambda message: message["role"] == "tool", messages[first:])]
+
+
+def masked(messages: Messages) -> Messages:
+    """Return messages with a mask for all results but the newest, as many more at once as stand in a jump."""
+    results = [at for at, message in enumerate(messages) if message["role"] == "tool"]
+    old = {*results[: max(0, len(results) - UNMASKED) // JUMP * JUMP]}
+    return [{**message, "content": MASK} if at in old else message for at, message in enumerate(messages)]
+
+
+@cache
+def tokens_of(message: str) -> int:
+    """Return the tokens of a message in JSON."""
+    return count_tokens([json.loads(message)])
 
 
 def cost(before: Messages, now: Messages) -> float:
@@ -79,7 +95,9 @@ def measure(path: Path, way: str, budget: int) -> dict[str, Any]:
     for run in chosen(path):
         needles = needles_of(run)
         last = max(needles, default=0)
-        with HierarchicalMemory(store="exact", max_tokens=budget, cache=1 if way == "anew" else CACHED) as memory:
+        with HierarchicalMemory(
+            store="exact", max_tokens=budget or BUDGETS[0], cache=1 if way == "anew" else CACHED
+        ) as memory:
             before: Messages = []
             given = [as_message(unit) for unit in run.units[:last]]
             for count, message in enumerate(given, 1):
@@ -93,7 +111,8 @@ def measure(path: Path, way: str, budget: int) -> dict[str, Any]:
                 except BudgetError:  # a system prompt that does not fit
                     now = []
                 found += sum(needle in json.dumps(now, ensure_ascii=False) for needle in needles.get(count, ()))
-                prompts, tokens, bill = prompts + 1, tokens + count_tokens(now), bill + cost(before, now)
+                prompts, bill = prompts + 1, bill + cost(before, now)
+                tokens += sum(tokens_of(json.dumps(message)) for message in now)
                 before = now
         needed += sum(map(len, needles.values()))
     means = {"tokens": round(tokens / prompts), "bill": round(bill / prompts)}
@@ -103,6 +122,8 @@ def measure(path: Path, way: str, budget: int) -> dict[str, Any]:
 def _prompt(memory: HierarchicalMemory, messages: Messages, way: str, budget: int) -> Messages:
     if way == "newest messages":
         return newest(messages, budget)
+    if way in WHOLE:
+        return messages if way == WHOLE[0] else masked(messages)
     context = memory.fit(messages, session="s") if way == "fit" else memory.context(session="s")
     return context.messages
 
@@ -112,11 +133,12 @@ def table(record: dict[str, Any]) -> str:
     sets = record["sets"]
     heads = [f"{set_name(one['data'])} ({one['figures'][0]['needed']})" for one in sets]
     lines = [f"| way | budget | {' | '.join(heads)} | all |", f"| --- | ---: |{' ---: |' * (len(heads) + 1)}"]
-    for way, budget in product(WAYS, record["budgets"]):
+    for way, budget in (*product(WAYS, record["budgets"]), *product(WHOLE, [0])):
         cells = [one for each in sets for one in each["figures"] if (one["way"], one["budget"]) == (way, budget)]
         shown = [f"{one['found'] / one['needed']:.2f} at {one['bill']:,}" for one in cells]
         share, bill = mean(cells)
-        lines.append(f"| {way} | {budget:,} | {' | '.join(shown)} | {share:.2f} at {bill:,.0f} |")
+        tokens = f"{budget:,}" if budget else "none"
+        lines.append(f"| {way} | {tokens} | {' | '.join(shown)} | {share:.2f} at {bill:,.0f} |")
     return "\n".join(lines)
 
 
@@ -133,8 +155,9 @@ def draw(record: dict[str, Any]) -> None:
     figure = Figure(figsize=(7, 4.5), layout="constrained")
     axes = figure.subplots()
     every = [one for each in record["sets"] for one in each["figures"]]
-    for way, form in zip(WAYS, "so^D", strict=True):
-        cells = [[one for one in every if (one["way"], one["budget"]) == (way, budget)] for budget in record["budgets"]]
+    for way, form in zip((*WAYS, *WHOLE), "so^Dvp", strict=True):
+        budgets = record["budgets"] if way in WAYS else [0]
+        cells = [[one for one in every if (one["way"], one["budget"]) == (way, budget)] for budget in budgets]
         points = [mean(figures) for figures in cells]
         axes.plot([bill for _, bill in points], [share for share, _ in points], f"{form}-", label=way)
     axes.set_xlabel("bill of a prompt, in fresh tokens")
@@ -145,7 +168,7 @@ def draw(record: dict[str, Any]) -> None:
 
 def measured(paths: Sequence[Path], budgets: Sequence[int]) -> list[dict[str, Any]]:
     """Return the figures of each file, in a process for each core."""
-    ways, tokens = zip(*product(WAYS, budgets), strict=True)
+    ways, tokens = zip(*product(WAYS, budgets), *product(WHOLE, [0]), strict=True)
     with ProcessPoolExecutor() as pool:
         return [
             {"data": path.name, "sha256": sha256(path), "figures": [*pool.map(partial(measure, path), ways, tokens)]}

@@ -93,7 +93,7 @@ def assemble(
     make_episodes = None if whole == 1 else blocks.episodes
     history = _block("episodes", make_episodes, min(left - needed, int(shares.episodes * room)), sending)
     most = left - _tokens(history) - (budget - goal)
-    recalled = recall.filled(recall.needed(found, recall.share(most)), most, numbers, ())
+    recalled = recall.filled(found, most, numbers, ())
     lead = [*takewhile(lambda part: part.tier == "fixed", earlier)]
     stable: list[Part] = [*lead, *history, *earlier[len(lead) :]]
     changing: list[Part] = [*pad, *_recalled(recalled, sending), *newest]
@@ -174,14 +174,13 @@ def extend(
         must = {*window.fixed, window.groups[-1].first}
         room = budget - PER_REPLY - tokens_of(group for group in window.groups if group.first in must)
         found = recall.asked(room - overhead, numbers, last.excerpts)
-    needed = recall.needed(found, most // 2).tokens
+    needed = recall.needed(found).tokens
     pad = _block("scratchpad", blocks.scratchpad, min(left - needed, int(shares.scratchpad * budget)), window.sending)
     padded = [part.message for part in last.parts if isinstance(part, AddedMessage) and part.kind == "scratchpad"]
     if needed > left or (padded and not pad):
         return None
     pad = pad if [part.message for part in pad] != padded[-1:] else []
     most = min(most - overhead, left - _tokens(pad))
-    found = recall.needed(found, most)
     recalled = recall.filled(found, most, numbers, last.excerpts, WORTH) if has_news else NOTHING
     parts = (*last.parts, *added[:-1], *pad, *_recalled(recalled, window.sending), *added[-1:])
     return Prompt(parts, len(parts), recalled, _corrections(parts, before))

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import replace
 from functools import partial
-from math import sqrt
 from typing import NamedTuple, TypeAlias
 
 from tinymem.archive.archive import Archive
@@ -28,20 +27,16 @@ State: TypeAlias = tuple[str | None, Filter | None]  # under which it was made: 
 
 
 class _Last(NamedTuple):
-    """The last prompt of a session, the tokens it had when it last jumped, and how often it went on since."""
+    """The last prompt of a session, and the state under which it was made."""
 
     prompt: Prompt
     state: State
-    begun: int
-    grown: int
 
 
 AT_JUMPS = 0.4  # of the window's share in a prompt that has jumped: what comes behind it is mostly window
 SPARE = 0.2  # share of it that recall may leave unused, before the window gets that too
 MORE, MOST = 0.25, 1_200  # share of a budget, and tokens, that are recalled at most in a prompt that goes on
-WRITTEN = 1.25  # the price of a token that is written to a provider's cache
-LEAST_CACHE = 0.01
-LOWEST, HIGHEST = 0.3, 0.8  # shares of a budget that a prompt may have after a jump
+BEGUN = 0.4  # share of a budget that a prompt has after a jump, beside what is in anyway
 FENCE = 32  # tokens of a block's fence, about
 REMEMBERED = 256  # prompts that are held
 
@@ -76,20 +71,10 @@ class Prompts:
         last, prompt = self._last.pop(key, None), None
         if last and last.state == state:
             prompt = extend(last.prompt, window, budget, blocks, shares, min(MOST, int(MORE * budget)))
-        if last and prompt:
-            grown = last.grown + (len(prompt.parts) > len(last.prompt.parts))
-            self._last[key] = last._replace(prompt=prompt, grown=grown)
-        else:
+        if prompt is None:
             goal = self._goal(window, budget, whole, last)
-            begin = partial(assemble, window, budget, goal, blocks, whole=whole, moves_in_jumps=False)
-            less = replace(shares, window=AT_JUMPS * shares.window)
-            prompt = begin(less)
-            unused = (goal - prompt.tokens) / goal
-            if unused > SPARE and len(prompt.groups) < len(window.groups):
-                more = replace(shares, window=min(less.window + unused, 1 - shares.episodes - shares.scratchpad))
-                prompt = begin(more)
-            prompt = replace(prompt, stable=len(prompt.parts))
-            self._last[key] = _Last(prompt, state, prompt.tokens, 0)
+            prompt = _begin(window, budget, goal, blocks, shares, whole)
+        self._last[key] = _Last(prompt, state)
         while len(self._last) > REMEMBERED:
             self._last.popitem(last=False)
         return prompt
@@ -97,22 +82,27 @@ class Prompts:
     def _goal(self, window: RenderedWindow, budget: int, whole: float, last: _Last | None) -> int:
         """Return the tokens of a prompt after a jump, less than the budget, so that others can go on from it.
 
-        A jump takes out as much as pays for what it rewrites until the next one: with n tokens that a prompt adds to
-        the one before, on average, (1 - low)^2 / low = (written - cached) n / (cached budget). What is in anyway is
-        added. A window that has up to the share `whole` of the budget is sent whole, unless the `last` prompt was full.
+        The dearer a cached token is, the less it pays to leave room. What is in anyway is added. A window that has up
+        to the share `whole` of the budget is sent whole, unless the `last` prompt was full.
         """
         groups = window.groups
         total = tokens_of(groups)
-        fixed = tokens_of(group for group in groups if group.first in window.fixed)
         newest = groups[-1].tokens if groups else 0
-        if last and last.prompt.tokens + newest > budget:
-            whole = 0
-        more = (last.prompt.tokens - last.begun) / last.grown if last and last.grown else 0
-        ratio = (WRITTEN - self._cache) * max(more, total / max(len(groups), 1))
-        ratio /= max(self._cache, LEAST_CACHE) * budget
-        low = min(max(1 + ratio / 2 - sqrt(ratio + ratio * ratio / 4), LOWEST), HIGHEST)
+        must = newest + tokens_of(group for group in groups if group.first in window.fixed)
         # Of a tiny budget, the reply and a note need more than that share.
-        goal = fixed + newest + max(low * budget, FENCE)
-        if 0 < total <= whole * budget:
-            goal = max(goal, total / whole + FENCE)
-        return min(budget, int(goal))
+        goal = must + max(int(max(BEGUN, self._cache) * budget), FENCE)
+        is_full = last is not None and last.prompt.tokens + newest > budget
+        if 0 < total <= whole * budget and not is_full:
+            goal = max(goal, int(total / whole) + FENCE)
+        return min(budget, goal)
+
+
+def _begin(window: RenderedWindow, budget: int, goal: int, blocks: Blocks, shares: Shares, whole: float) -> Prompt:
+    """Return a prompt from which others can go on: the window has less of it, unless recall leaves that unused."""
+    begin = partial(assemble, window, budget, goal, blocks, whole=whole, moves_in_jumps=False)
+    less = replace(shares, window=AT_JUMPS * shares.window)
+    prompt = begin(less)
+    unused = (goal - prompt.tokens) / goal
+    if unused > SPARE and len(prompt.groups) < len(window.groups):
+        prompt = begin(replace(shares, window=min(less.window + unused, 1 - shares.episodes - shares.scratchpad)))
+    return replace(prompt, stable=len(prompt.parts))

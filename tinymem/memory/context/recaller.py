@@ -18,7 +18,7 @@ __all__ = ["FENCE", "LEAST_BLOCK", "NOTHING", "WORTH", "Recaller"]
 
 LEAST_BLOCK = 64  # tokens below which a block is not worth its fence
 FENCE = 32  # tokens of a fence, about
-FIRST = 0.75  # share of what a new prompt recalls that the first of two questions has at most, beyond what it needs
+FIRST = 0.75  # share of what is recalled that the first of two questions has at most, beyond what it needs
 WORTH = 0.005  # chance from which on a passage bears on what the window is about, where a prompt is to go on
 NOTHING = Recall("", 0, ())
 
@@ -66,14 +66,15 @@ class Recaller:
                 left -= item.tokens
         return self._block(needed, items, most)
 
-    def share(self, room: int) -> int:
-        """Return what the first question of a prompt that begins has of `room` tokens, beyond what it needs."""
-        return int(FIRST * room) if self.questions.about else room
-
     def filled(
         self, found: Recall, room: int, hidden: Collection[int], shown: Sequence[Excerpt], least: float | None = None
     ) -> Recall:
-        """Return what was found with what bears on the window, of `least` relevance, in `room` tokens together."""
+        """Return what is needed of what was found and, in `room` tokens with it, what bears on the window.
+
+        What is asked may have more of them than it needs, up to the share FIRST where there is something else. What
+        bears on the window has the relevance `least`.
+        """
+        found = self.needed(found, int(FIRST * room) if self.questions.about else room)
         left = room - found.tokens
         if left < LEAST_BLOCK:
             return found
