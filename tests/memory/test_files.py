@@ -116,13 +116,14 @@ def test_a_file_is_sent_as_it_came_or_gives_way_to_a_note_and_the_words_stay(
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_of_several_files_the_largest_is_left_out_and_the_note_says_which(format: str) -> None:
+def test_of_several_files_that_are_too_long_together_all_give_way_to_notes(format: str) -> None:
     pdf, png = FILES[format]["pdf"], FILES[format]["png"]
     with open_memory() as memory:
         context = memory.fit(asking(format, png, pdf), session="s", max_tokens=2_200, format=format)
         sent = context.to()
         content = (sent["messages"] if format == "anthropic" else sent)[-1]["content"][-3:]
-        assert content[:2] == [text(format), png] and "[file 2 of 2 left out, too long: a.pdf" in content[2]["text"]
+        notes = [f"[image left out, too long: {SAID['png']}]", f"[file left out, too long: {SAID['pdf']}]"]
+        assert content == [text(format), *(text(format, note) for note in notes)]
         assert refused(format, context) == []
 
 

@@ -16,7 +16,7 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
 from tinymem.errors import InputError, MessageError, describe_type, safe_repr
-from tinymem.messages.media import audio_tokens, image_tokens, media_tokens
+from tinymem.messages.media import media_tokens
 from tinymem.protocols import TokenCounter
 from tinymem.steps.checks import check_iterable, check_str
 from tinymem.steps.content import as_text, to_json
@@ -263,9 +263,10 @@ def count_message(
         elif key == "tool_calls" and isinstance(value, list):
             total += sum(PER_MESSAGE + _count_call(call, counter) for call in value)
         elif key == "images" and isinstance(value, list):  # Ollama's
-            total += sum(image_tokens(image) for image in value)
+            total += _count_content([{"type": "image", "data": image} for image in value], counter, format)
         elif key == "audio" and isinstance(value, Mapping):  # the answer as OpenAI's models speak it
-            total += counter.count(to_json({**value, "data": ""})) + audio_tokens(value.get("data"))
+            total += counter.count(to_json({**value, "data": ""}))
+            total += _count_content([{"type": "audio", "data": value.get("data")}], counter, format)
         else:
             total += counter.count(value if isinstance(value, str) else to_json(value)) + (key == "name")
     return total

@@ -7,19 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, chain, count
-from typing import Any, Protocol
+from itertools import accumulate, chain
+from typing import Protocol
 
 from tinymem.memory.context.context import NOTE
 from tinymem.messages.conversion import groups
 from tinymem.messages.fitting import most_characters
-from tinymem.messages.media import is_media, media_tokens, with_notes
+from tinymem.messages.media import with_notes
 from tinymem.messages.tokens import count_message
 from tinymem.steps.actions import ActionStep
-from tinymem.steps.content import Content
 from tinymem.steps.standins import covers_of, newest_of, newest_request
 from tinymem.steps.step import Step
-from tinymem.steps.types import MessageStep, TaskStep
+from tinymem.steps.types import TaskStep
 from tinymem.window.sending import MessageRenderer, RenderedGroup, tokens_of
 from tinymem.window.strategy import critical, split
 
@@ -31,8 +30,6 @@ __all__ = [
 
 REQUEST = 0.5  # share of a context that the newest request has at most, once something was done for it
 FILES = 0.75  # and with its files
-
-Place = tuple[int, int]  # of a file: its step in the group, and its number among the files of the step
 
 
 class Given(Protocol):
@@ -207,18 +204,15 @@ def shorten_group(whole: RenderedGroup, tokens: int, with_files: int, sending: M
     """Return a group as it is if it has at most so many tokens, else shortened to them.
 
     Texts are cut, arguments of calls only where nothing else helps. A group with files, images or audio may have
-    `with_files` tokens; what is still too long for that is left out, the largest first, with a note in its place. The
-    result has more tokens only where no cut is enough.
+    `with_files` tokens; where that is not enough, notes take the place of all of them. The result has more tokens only
+    where no cut is enough.
     """
     if whole.tokens <= tokens:
         return whole
-    left_out: list[Place] = []
-    for place in _largest_first(whole, sending):
-        shown = _longest(whole, tokens, left_out, sending) or _longest(whole, with_files, left_out, sending)
-        if shown:
-            return shown
-        left_out.append(place)
-    return _longest(whole, tokens, left_out, sending) or _cut(whole, 0, True, left_out, sending)
+    shown = None
+    if [*map(_without_files, whole.group)] != [*whole.group]:
+        shown = _longest(whole, tokens, True, sending) or _longest(whole, with_files, True, sending)
+    return shown or _longest(whole, tokens, False, sending) or _cut(whole, 0, True, False, sending)
 
 
 def least(whole: RenderedGroup, sending: MessageRenderer) -> RenderedGroup:
@@ -232,67 +226,30 @@ def shortened_ids(shown: RenderedGroup, whole: RenderedGroup) -> set[str]:
     return {step.id for step, original in pairs if step != original}
 
 
-def _longest(
-    whole: RenderedGroup, tokens: int, left_out: Collection[Place], sending: MessageRenderer
-) -> RenderedGroup | None:
+def _longest(whole: RenderedGroup, tokens: int, files: bool, sending: MessageRenderer) -> RenderedGroup | None:
     """Return the group with texts, and arguments if need be, as long as `tokens` allow; None if they allow none."""
 
     def fits(most: int) -> bool:
-        return _cut(whole, most, arguments, left_out, sending).tokens <= tokens
+        return _cut(whole, most, arguments, files, sending).tokens <= tokens
 
     for arguments in (False, True):
         longest = most_characters(fits, tokens)
         if longest >= 0:
-            return _cut(whole, longest, arguments, left_out, sending)
+            return _cut(whole, longest, arguments, files, sending)
     return None
 
 
-def _cut(
-    whole: RenderedGroup, most: int, arguments: bool, left_out: Collection[Place], sending: MessageRenderer
-) -> RenderedGroup:
+def _cut(whole: RenderedGroup, most: int, arguments: bool, files: bool, sending: MessageRenderer) -> RenderedGroup:
     """Cut the texts of a group to `most` characters each, and those in the arguments of its calls if asked to."""
     steps = [step.shortened(most) for step in whole.group]
     if arguments:
         steps = [step.shorten_arguments(most) if isinstance(step, ActionStep) else step for step in steps]
-    for place, step in enumerate(steps):
-        numbers = {number for place_of_step, number in left_out if place_of_step == place}
-        if numbers:
-            steps[place] = _noted(step, numbers)
-    return sending.instead(whole, steps)
+    return sending.instead(whole, steps if files else [*map(_without_files, steps)])
 
 
-def _largest_first(whole: RenderedGroup, sending: MessageRenderer) -> list[Place]:
-    """Return the places of the files in a group."""
-    found: list[tuple[int, Place]] = []
-    for place, step in enumerate(whole.group):
-        files = chain.from_iterable(map(_files, _contents(step)))
-        for number, part in enumerate(files):
-            tokens = media_tokens(part, sending.counter.count, sending.format) or 0
-            found.append((-tokens, (place, number)))
-    return [place for _, place in sorted(found)]
-
-
-def _contents(step: Step) -> Iterable[Content | None]:
+def _without_files(step: Step) -> Step:
+    """Put notes in the place of the files of a step."""
     if isinstance(step, ActionStep):
-        return [call.observation for call in step.tool_calls] or [step.output]
-    return [step.task if isinstance(step, TaskStep) else step.content if isinstance(step, MessageStep) else None]
-
-
-def _files(content: Content | None) -> Sequence[Mapping[str, Any]]:
-    return [part for part in content if is_media(part)] if content and not isinstance(content, str) else ()
-
-
-def _noted(step: Step, numbers: Collection[int]) -> Step:
-    """Put notes in the place of some files of a step, by their numbers."""
-    following = count()
-
-    def noted(content: Content | None) -> Content | None:
-        if content is None or isinstance(content, str):
-            return content
-        return with_notes(content, [place for place in range(len(_files(content))) if next(following) in numbers])
-
-    if isinstance(step, ActionStep):
-        return step.map_observations(noted)
-    if isinstance(step, TaskStep):
-        return step.evolve(task=noted(step.task))
-    return step.evolve(content=noted(step.content)) if isinstance(step, MessageStep) else step
+        return step.map_observations(with_notes)
+    field = getattr(step, "content_field", "content")
+    return step.evolve(**{field: with_notes(getattr(step, field))})

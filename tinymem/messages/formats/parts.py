@@ -9,13 +9,12 @@ import base64
 import binascii
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import chain, islice
 from math import ceil
 from operator import is_
 from typing import Any, NamedTuple
 
 from tinymem.errors import MessageError, describe_type
-from tinymem.messages.media import notes_of
+from tinymem.messages.media import note_of
 from tinymem.messages.sendable import BASE64_IMAGES
 from tinymem.steps.content import as_text, encodable, to_json
 from tinymem.steps.step import Message
@@ -126,11 +125,10 @@ def with_notes(
     made: Callable[[str], Message],
 ) -> list[Message]:
     """Put notes that are among `texts` in place of the images, files and audio that they stand for."""
-    flat = [parts_of(native) for native in natives]
-    notes = iter(notes_of([*chain.from_iterable(flat)]))
     found: list[Message] = []
-    for native, parts in zip(natives, flat, strict=True):
-        noted = [note for note in islice(notes, len(parts)) if note is not None and note in texts]
+    for native in natives:
+        parts = parts_of(native)
+        noted = [note for note in map(note_of, parts) if note and note in texts]
         found.append(made("\n".join([*texts_of(parts), *noted])) if noted else native)
     return found
 
