@@ -7,10 +7,12 @@ import zlib
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 
+from tinymem.embedders.batches import embed_filled
 from tinymem.errors import InputError
 from tinymem.protocols import Vectors
-from tinymem.steps.checks import check_non_negative_int, check_strings
+from tinymem.steps.checks import check_non_negative_int
 
 __all__ = ["HashingEmbedder"]
 
@@ -33,52 +35,38 @@ class HashingEmbedder:
     """
 
     def __init__(self, dimensions: int = 256) -> None:
-        self._dimensions = check_non_negative_int("dimensions", dimensions)
-        if not 1 <= dimensions <= _LARGEST:
+        if not 1 <= check_non_negative_int("dimensions", dimensions) <= _LARGEST:
             raise InputError(f"dimensions must be 1 to {_LARGEST}, and {dimensions} was given")
+        self.dimensions = dimensions
 
     @classmethod
     def from_name(cls, argument: str) -> HashingEmbedder:
         """Make the embedder named `"hashing"`, or `"hashing:64"` for 64 dimensions."""
-        if not argument:
-            return cls()
-        if not (argument.isascii() and argument.isdigit()):
-            raise InputError(
-                f'"hashing:{argument}": after the colon comes the number of dimensions, as in "hashing:64"'
-            )
-        return cls(int(argument))
+        if argument and not (argument.isascii() and argument.isdigit()):
+            raise InputError(f'"hashing:{argument}": a number of dimensions comes after the colon, as in "hashing:64"')
+        return cls(int(argument or 256))
 
     @property
     def name(self) -> str:
         """`"hashing"`, or `"hashing:64"` if the dimensions are not 256."""
-        return "hashing" if self._dimensions == 256 else f"hashing:{self._dimensions}"
+        return "hashing" if self.dimensions == 256 else f"hashing:{self.dimensions}"
 
     @property
     def fingerprint(self) -> str:
         """The method and the dimensions."""
-        return f"hashing/crc32/{self._dimensions}/1"
-
-    @property
-    def dimensions(self) -> int:
-        """The length of a vector."""
-        return self._dimensions
+        return f"hashing/crc32/{self.dimensions}/1"
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
         """Embed texts: `(len(texts), dimensions)` float32 of length 1, zero for a text that is empty or white space."""
-        texts = check_strings("texts", texts)
-        counts = np.zeros((len(texts), self._dimensions), dtype=np.float64)
-        for row, text in zip(counts, texts, strict=True):
-            codes = (zlib.crc32(word.encode("utf-8", "surrogatepass")) for word in _words(text))
-            row += np.bincount([code % self._dimensions for code in codes], minlength=self._dimensions)
-        lengths = np.linalg.norm(counts, axis=1, keepdims=True)
-        return (counts / np.where(lengths == 0, 1, lengths)).astype(np.float32)
+        return embed_filled(texts, self.dimensions, lambda filled: map(self._counts, filled))
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
         """Embed texts as `embed_documents` does."""
         return self.embed_documents(texts)
 
-
-def _words(text: str) -> list[str]:
-    """Split `text` into lower-cased words; a text of other signs only, as "!?", at its white space instead."""
-    lowered = text.lower()
-    return re.findall(r"\w+", lowered) or lowered.split()
+    def _counts(self, text: str) -> npt.NDArray[np.int64]:
+        """Count lower-cased words; a text of other signs only, as "!?", is split at its white space instead."""
+        lowered = text.lower()
+        words = re.findall(r"\w+", lowered) or lowered.split()
+        codes = [zlib.crc32(word.encode("utf-8", "surrogatepass")) % self.dimensions for word in words]
+        return np.bincount(codes, minlength=self.dimensions)

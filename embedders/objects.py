@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from threading import Lock
 
 import numpy as np
 import numpy.typing as npt
 
+from tinymem.embedders.batches import embed_filled
 from tinymem.errors import EmbedderError, InputError, TinymemError, describe_type, safe_summary
 from tinymem.protocols import Embeds, Vectors
 from tinymem.steps.content import clean
@@ -40,78 +40,43 @@ class ObjectEmbedder:
     def __init__(self, embeds: Embeds) -> None:
         if isinstance(embeds, type) or not callable(getattr(embeds, "embed", None)):
             raise InputError(f"an embedder must have a method embed(text), and {describe_type(embeds)} has none")
-        self._embeds, self._lock = embeds, Lock()
+        self._embeds = embeds
+        given, kind = getattr(embeds, "name", None), type(embeds)
+        self.name = given if given and isinstance(given, str) else f"{kind.__module__}.{kind.__qualname__}"
         stated = getattr(embeds, "dimensions", None)
         self._dimensions: int | None = stated if type(stated) is int and stated > 0 else None
 
     @property
-    def name(self) -> str:
-        """The object's own name, or that of its type."""
-        return self._own("name") or f"{type(self._embeds).__module__}.{type(self._embeds).__qualname__}"
-
-    @property
     def fingerprint(self) -> str:
         """The object's own fingerprint, or name and dimensions."""
-        return self._own("fingerprint") or f"{self.name}/{self.dimensions}"
+        given = getattr(self._embeds, "fingerprint", None)
+        return given if given and isinstance(given, str) else f"{self.name}/{self.dimensions}"
 
     @property
     def dimensions(self) -> int:
         """The length of a vector."""
-        if self._dimensions is None:
-            self._vector(PROBE)
-        assert self._dimensions is not None
-        return self._dimensions
+        return self._dimensions or len(self._vector(PROBE))
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
         """Embed texts, one by one: `(len(texts), dimensions)` float32 of length 1, zero for a blank text."""
-        if isinstance(texts, str):
-            raise InputError("texts must be a sequence of texts, and one text was given: put it in a list")
-        vectors = [self._vector(text) if text.strip() else None for text in texts]
-        found = np.zeros((len(texts), self.dimensions), np.float32)
-        for row, vector in zip(found, vectors, strict=True):
-            if vector is not None:
-                row[:] = vector
-        return found
+        return embed_filled(texts, self.dimensions, lambda filled: map(self._vector, filled))
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
         """Embed texts as `embed_documents` does."""
         return self.embed_documents(texts)
 
-    def _own(self, what: str) -> str:
-        value = getattr(self._embeds, what, None)
-        return value if isinstance(value, str) else ""
-
     def _vector(self, text: str) -> npt.NDArray[np.float64]:
-        """Embed one text and scale its vector to length 1; a vector of zeros stays one."""
+        """Embed one text, scaled so that the squares of what is very large or small are numbers too."""
         try:
-            given = self._embeds.embed(clean(text))
+            vector = np.asarray(self._embeds.embed(clean(text)), dtype=np.float64)
         except TinymemError:
             raise
         except Exception as error:
             raise EmbedderError(f"{self.name}.embed failed: {safe_summary(error)}") from error
-        vector = self._numbers(given)
-        with self._lock:
-            if self._dimensions is None:
-                self._dimensions = len(vector)
+        if vector.ndim != 1 or not len(vector) or not np.isfinite(vector).all():
+            raise EmbedderError(f"{self.name}.embed gave no row of finite numbers, but shape {vector.shape}")
+        self._dimensions = self._dimensions or len(vector)
         if len(vector) != self._dimensions:
             raise EmbedderError(f"{self.name}.embed gave {len(vector)} numbers, not {self._dimensions} as before")
-        largest = np.abs(vector).max()
-        if not np.isfinite(largest):
-            raise EmbedderError(f"{self.name}.embed gave NaN or infinity among its {len(vector)} numbers")
-        if largest == 0:
-            return vector
-        vector = vector / largest  # so that the squares of what is very large or small are numbers too
-        scaled: npt.NDArray[np.float64] = vector / np.linalg.norm(vector)
+        scaled: npt.NDArray[np.float64] = vector / (np.abs(vector).max() or 1)
         return scaled
-
-    def _numbers(self, given: object) -> npt.NDArray[np.float64]:
-        try:
-            found = np.asarray(given)
-        except Exception as error:
-            raise EmbedderError(f"{self.name}.embed gave {describe_type(given)} that is no vector") from error
-        if found.ndim != 1 or not len(found) or found.dtype.kind not in "fiu":
-            what = (
-                describe_type(given) if found.ndim == 0 else f"an array of shape {found.shape} and type {found.dtype}"
-            )
-            raise EmbedderError(f"{self.name}.embed gave {what}, not a sequence of numbers")
-        return found.astype(np.float64)

@@ -2,51 +2,42 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib.util
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from tinymem.embedders.batches import embed_filled
 from tinymem.errors import EmbedderError, InputError, MissingExtraError, safe_summary
 from tinymem.protocols import Vectors
-from tinymem.steps.checks import check_strings
 from tinymem.steps.content import encodable
 
 __all__ = ["SentenceTransformerEmbedder"]
 
 _SAMPLE = 512  # numbers of each weight tensor that go into the fingerprint: training moves nearly all of them
-_BACKENDS = ("torch", "onnx", "openvino")
-_WEIGHT_FILES = (".onnx", ".onnx_data", ".bin", ".safetensors")
 
 
 class SentenceTransformerEmbedder:
     """An embedder by a sentence-transformers model, as `all-MiniLM-L6-v2` (384 dimensions).
 
     The model is loaded at first use; with a name rather than a folder, sentence-transformers downloads it then, unless
-    it has it already. Texts are cut at the model's longest input. Any number of threads may use one; they take turns.
-    docs/embedders.md has its costs.
+    it has it already. Queries and documents get the prompts that the model's own settings say. Texts are cut at the
+    model's longest input. Any number of threads may use one; they take turns. docs/embedders.md has its costs.
 
     >>> embedder = SentenceTransformerEmbedder("all-MiniLM-L6-v2", device="cpu")  # doctest: +SKIP
     >>> embedder.embed_queries(["which test is flaky?"]).shape  # doctest: +SKIP
     (1, 384)
-    >>> e5 = SentenceTransformerEmbedder(path, query_prompt="query: ", document_prompt="passage: ")  # doctest: +SKIP
 
     Args:
         model_name_or_path: The name of a model, or its folder.
         device: The device, as "cpu" or "cuda:1".
         batch_size: The most texts in a batch.
-        query_prompt: The prompt before each query: the name of one of the model's prompts, or the text itself, `""` for
-            none; by default the model's own.
-        document_prompt: The prompt before each document, given in the same way. A model whose document prompt is called
-            "passage" needs `document_prompt="passage"`: the library overlooks it.
         truncate_dim: The number of first dimensions to keep, for models that were trained for it (Matryoshka).
-        backend: "torch", "onnx" or "openvino"; the latter two need sentence-transformers[onnx] or [openvino].
 
     Raises:
         MissingExtraError: sentence-transformers is not installed.
@@ -59,27 +50,19 @@ class SentenceTransformerEmbedder:
         *,
         device: str | None = None,
         batch_size: int = 32,
-        query_prompt: str | None = None,
-        document_prompt: str | None = None,
         truncate_dim: int | None = None,
-        backend: str = "torch",
     ) -> None:
         if importlib.util.find_spec("sentence_transformers") is None:
             raise MissingExtraError(f"the embedder sentence-transformers:{model_name_or_path}", "sentence-transformers")
         if not str(model_name_or_path):
             raise InputError("a model is needed: its name, as in all-MiniLM-L6-v2, or its folder")
-        if batch_size < 1:
-            raise InputError(f"batch_size must be at least 1, and {batch_size} was given")
-        if truncate_dim is not None and truncate_dim < 1:
-            raise InputError(f"truncate_dim must be at least 1, and {truncate_dim} was given")
-        if backend not in _BACKENDS:
-            raise InputError(f"the backend must be one of {', '.join(_BACKENDS)}, and {backend!r} was given")
-        self._model_name, self._device, self._batch_size = str(model_name_or_path), device, batch_size
-        self._prompts = {"encode_query": query_prompt, "encode_document": document_prompt}
-        self._truncate_dim, self._backend = truncate_dim, backend
-        self._lock = threading.RLock()
-        self._loaded: Any = None
-        self._fingerprint = ""
+        for name, value in {"batch_size": batch_size, "truncate_dim": truncate_dim}.items():
+            if value is not None and value < 1:
+                raise InputError(f"{name} must be at least 1, and {value} was given")
+        self._model_name, self._device = str(model_name_or_path), device
+        self._batch_size, self._truncate_dim = batch_size, truncate_dim
+        self.name = f"sentence-transformers:{model_name_or_path}"
+        self._lock = threading.Lock()
 
     @classmethod
     def from_name(cls, argument: str) -> SentenceTransformerEmbedder:
@@ -88,31 +71,24 @@ class SentenceTransformerEmbedder:
             raise InputError('a model is needed after the colon, as in "sentence-transformers:all-MiniLM-L6-v2"')
         return cls(argument)
 
-    @property
-    def name(self) -> str:
-        """`"sentence-transformers:"` and the model's name or path."""
-        return f"sentence-transformers:{self._model_name}"
-
-    @property
+    @functools.cached_property
     def fingerprint(self) -> str:
         """The model's name (of a path the last part), dimensions, and a hash of its weights, longest input and prompts.
 
-        With another backend than torch also the backend, whose rounding differs, or quantisation; the weights are
-        then those in the files of the folder, and of a model by name only the name counts.
+        No names of tensors are in it: these differ by version.
         """
-        with self._lock:
-            if not self._fingerprint:
-                last = Path(self._model_name).name
-                self._fingerprint = f"sentence-transformers/{last}/{self.dimensions}/{self._digest()}"
-            return self._fingerprint
+        model = self._model
+        tensors = (tensor for tensor in model.state_dict().values() if tensor.is_floating_point())
+        settings = [model.max_seq_length, sorted((model.prompts or {}).items())]
+        digest = hashlib.sha256(repr([settings, sorted(map(_sampled, tensors))]).encode()).hexdigest()[:16]
+        return f"sentence-transformers/{Path(self._model_name).name}/{self.dimensions}/{digest}"
 
     @property
     def dimensions(self) -> int:
         """The length of a vector, as the model has it."""
-        model = self._model()
         # Version 6 renamed it, and warns at the old name.
-        dimensions = getattr(model, "get_embedding_dimension", None) or model.get_sentence_embedding_dimension
-        return int(dimensions())
+        named = getattr(self._model, "get_embedding_dimension", None) or self._model.get_sentence_embedding_dimension
+        return int(named())
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
         """Embed stored texts: `(len(texts), dimensions)` float32 of length 1, zero for empty text or white space.
@@ -122,72 +98,28 @@ class SentenceTransformerEmbedder:
         Raises:
             EmbedderError: The model fails, or cannot be loaded.
         """
-        return self._embed("encode_document", texts)
+        return embed_filled(texts, self.dimensions, functools.partial(self._encode, "encode_document"))
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
         """Embed queries, with the model's prompt for them: the same shape as `embed_documents`."""
-        return self._embed("encode_query", texts)
-
-    def _digest(self) -> str:
-        """Hash the settings and weights that decide the vectors, but no names of tensors: these differ by version."""
-        model = self._model()
-        prompts = {method: self._prompt(method) for method, given in self._prompts.items() if given is not None}
-        settings = [model.max_seq_length, sorted((model.prompts or {}).items()), *sorted(prompts.items())]
-        if self._backend == "torch":
-            tensors = (tensor for tensor in model.state_dict().values() if tensor.is_floating_point())
-            weights = sorted(map(_sampled, tensors))
-        else:
-            settings.append(self._backend)
-            files = (file for file in Path(self._model_name).rglob("*") if file.suffix in _WEIGHT_FILES)
-            weights = sorted(map(_hashed, files))
-        return hashlib.sha256(repr([settings, weights]).encode()).hexdigest()[:16]
-
-    def _prompt(self, method: str) -> str | None:
-        """Return the text of a prompt that was given, or None."""
-        given = self._prompts[method]
-        return None if given is None else str((self._model().prompts or {}).get(given, given))
-
-    def _embed(self, method: str, texts: Sequence[str]) -> Vectors:
-        texts = check_strings("texts", texts)
-        vectors = np.zeros((len(texts), self.dimensions), dtype=np.float32)
-        filled = [number for number, text in enumerate(texts) if text.strip()]
-        if filled:
-            vectors[filled] = self._encode(method, [encodable(texts[number]) for number in filled])
-        return vectors
+        return embed_filled(texts, self.dimensions, functools.partial(self._encode, "encode_query"))
 
     def _encode(self, method: str, texts: list[str]) -> Vectors:
-        model = self._model()
-        encode = getattr(model, method, model.encode)  # before version 5 there is only encode
+        # Before version 5 there is only encode.
+        encode: Callable[..., Vectors] = getattr(self._model, method, self._model.encode)
         try:
             with self._lock:  # its tokenizer fails with "Already borrowed" when threads meet in it
-                found = encode(
-                    texts,
-                    prompt=self._prompt(method),
-                    batch_size=self._batch_size,
-                    normalize_embeddings=True,
-                    convert_to_numpy=True,
-                    show_progress_bar=False,
-                )
+                return encode([*map(encodable, texts)], batch_size=self._batch_size, show_progress_bar=False)
         except Exception as error:
             raise EmbedderError(f"{self.name} failed on {len(texts)} texts: {safe_summary(error)}") from error
-        return np.asarray(found, dtype=np.float32)
 
+    @functools.cached_property
     def _model(self) -> Any:
-        with self._lock:
-            if self._loaded is None:
-                self._loaded = self._load()
-            return self._loaded
-
-    def _load(self) -> Any:
         from sentence_transformers import SentenceTransformer
 
-        # The argument `backend` is not there before version 3.2.
-        more: dict[str, Any] = {} if self._backend == "torch" else {"backend": self._backend}
-        if self._truncate_dim is not None:
-            more["truncate_dim"] = self._truncate_dim
         try:
-            with _no_progress_bar():
-                return SentenceTransformer(self._model_name, device=self._device, **more)
+            with self._lock, _no_progress_bar():
+                return SentenceTransformer(self._model_name, device=self._device, truncate_dim=self._truncate_dim)
         except Exception as error:
             raise EmbedderError(
                 f"the model {self._model_name!r} cannot be loaded ({type(error).__name__}: {error}). A name must be "
@@ -207,14 +139,6 @@ def _no_progress_bar() -> Iterator[None]:
     finally:
         if shown:
             settings.enable_progress_bar()
-
-
-def _hashed(file: Path) -> str:
-    digest = hashlib.sha256()
-    with file.open("rb") as opened:
-        while block := opened.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def _sampled(tensor: Any) -> str:

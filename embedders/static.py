@@ -62,6 +62,9 @@ class StaticEmbedder:
     0
     """
 
+    name = "static"
+    dimensions = DIMENSIONS
+
     @classmethod
     def from_name(cls, argument: str) -> StaticEmbedder:
         """Make the embedder named `"static"`; InputError for `"static:anything"`, since it takes no argument."""
@@ -70,19 +73,9 @@ class StaticEmbedder:
         return cls()
 
     @property
-    def name(self) -> str:
-        """`"static"`."""
-        return "static"
-
-    @property
     def fingerprint(self) -> str:
         """The model, dimensions, pooling and a hash of the weights and the tokenizer."""
         return _model().fingerprint
-
-    @property
-    def dimensions(self) -> int:
-        """The length of a vector, 256."""
-        return DIMENSIONS
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
         """Embed texts: `(len(texts), 256)` float32 of length 1, zero for a text that is empty or white space.

@@ -1,4 +1,4 @@
-"""From a name to an adapter: `"static"`, `"minilm"`, `"onnx:FOLDER"`, `"chroma"`, `"chroma:http://host:8000"`.
+"""From a name to an adapter: `"static"`, `"minilm"`, `"chroma"`, `"chroma:http://host:8000"`.
 
 What stands before the first colon is the adapter, what stands behind is its own business. Third parties add adapters
 with an entry point, a callable that takes what stands behind the colon::
@@ -52,7 +52,6 @@ _SHIPPED = {
     EMBEDDERS: {
         "hashing": "tinymem.embedders.hashing:HashingEmbedder.from_name",
         "minilm": "tinymem.embedders.onnx:MiniLMEmbedder.from_name",
-        "onnx": "tinymem.embedders.onnx:OnnxEmbedder.from_name",
         "openai": "tinymem.embedders.openai:OpenAIEmbedder.from_name",
         "sentence-transformers": "tinymem.embedders.sentence_transformers:SentenceTransformerEmbedder.from_name",
         "static": "tinymem.embedders.static:StaticEmbedder.from_name",

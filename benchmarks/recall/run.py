@@ -38,7 +38,7 @@ __all__ = ["Run", "main", "measure", "replay"]
 T = TypeVar("T")
 SAMPLE = Path(__file__).with_name("sample.jsonl")  # one short conversation, made up: it only shows how this works
 SAMPLE_BUDGETS, BUDGETS = (64, 128, 256), (512, 1_024, 2_048, 4_096)
-EMBEDDERS = "static, minilm, onnx:FOLDER, sentence-transformers:NAME_OR_PATH, openai:NAME"
+EMBEDDERS = "static, minilm, sentence-transformers:NAME_OR_PATH, openai:NAME"
 
 
 @dataclass

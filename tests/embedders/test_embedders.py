@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import json
 import shutil
 from collections.abc import Callable
@@ -85,6 +83,8 @@ def test_an_object_that_embeds_is_known_by_its_type_or_by_what_it_says_of_itself
 
 def test_an_object_is_asked_one_text_at_a_time_without_what_cannot_be_encoded_and_never_for_blank_ones() -> None:
     class Remembers(OneByOne):
+        dimensions = 256
+
         def __init__(self) -> None:
             self.asked: list[str] = []
 
@@ -237,7 +237,7 @@ def test_transformer_is_named_by_what_was_given(transformer: SentenceTransformer
 def test_transformer_fingerprint_sees_changed_weights(minilm: Path) -> None:
     one, other = SentenceTransformerEmbedder(minilm, device="cpu"), SentenceTransformerEmbedder(minilm, device="cpu")
     same = one.fingerprint
-    for parameter in other._model().parameters():
+    for parameter in other._model.parameters():
         parameter.data *= 1.01
     assert other.fingerprint != same
 
@@ -247,9 +247,7 @@ def prompted(minilm: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The model in a folder of its own, with prompts as asymmetric models have them."""
     folder = tmp_path_factory.mktemp("prompted") / "model"
     shutil.copytree(minilm, folder)
-    config = {
-        "prompts": {"query": "Represent this question: ", "document": "In: ", "passage": "Represent this passage: "}
-    }
+    config = {"prompts": {"query": "Represent this question: ", "document": "In: "}}
     (folder / "config_sentence_transformers.json").write_text(json.dumps(config), "utf-8")
     return folder
 
@@ -264,19 +262,6 @@ def test_transformer_gives_queries_and_documents_the_prompts_of_the_model(
     assert embedder.fingerprint != transformer.fingerprint
 
 
-def test_transformer_takes_prompts_by_name_and_as_text(
-    prompted: Path, transformer: SentenceTransformerEmbedder
-) -> None:
-    embedder = SentenceTransformerEmbedder(prompted, device="cpu", query_prompt="passage", document_prompt="to: ")
-    bare = SentenceTransformerEmbedder(prompted, device="cpu", query_prompt="", document_prompt="")
-    named, text, plain = transformer.embed_documents(["Represent this passage: a", "to: a", "a"])
-    assert np.allclose(embedder.embed_queries(["a"])[0], named, atol=1e-5)
-    assert np.allclose(embedder.embed_documents(["a"])[0], text, atol=1e-5)
-    assert np.allclose([bare.embed_queries(["a"])[0], bare.embed_documents(["a"])[0]], plain, atol=1e-5)
-    own = SentenceTransformerEmbedder(prompted, device="cpu")
-    assert len({embedder.fingerprint, bare.fingerprint, own.fingerprint}) == 3
-
-
 def test_transformer_cut_to_fewer_dimensions_keeps_the_contract(
     minilm: Path, transformer: SentenceTransformerEmbedder
 ) -> None:
@@ -288,34 +273,13 @@ def test_transformer_cut_to_fewer_dimensions_keeps_the_contract(
     assert np.allclose(embedder.embed_documents(TEXTS), expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("more", [{"truncate_dim": 0}, {"backend": "tensorflow"}, {"batch_size": 0}], ids=str)
+@pytest.mark.parametrize("more", [{"truncate_dim": 0}, {"batch_size": 0}], ids=str)
 def test_transformer_refuses_senseless_settings(more: dict[str, Any]) -> None:
     pytest.importorskip("sentence_transformers", reason="torch is not installed (extra: test-all)")
     with pytest.raises(InputError, match=next(iter(more))):
         SentenceTransformerEmbedder("all-MiniLM-L6-v2", **more)
     with pytest.raises(InputError, match="all-MiniLM-L6-v2"):
         SentenceTransformerEmbedder.from_name("")
-
-
-def test_transformer_backend_that_is_not_installed_says_what_to_install(minilm: Path) -> None:
-    if importlib.util.find_spec("optimum"):
-        pytest.skip("optimum is installed")
-    with pytest.raises(EmbedderError, match=r"sentence-transformers\[onnx\]"):
-        SentenceTransformerEmbedder(minilm, backend="onnx").embed_queries(["a"])
-
-
-def test_transformer_with_onnx_gives_the_same_vectors_under_another_fingerprint(
-    minilm: Path, transformer: SentenceTransformerEmbedder, tmp_path: Path
-) -> None:
-    pytest.importorskip("optimum.onnxruntime")
-    from sentence_transformers import SentenceTransformer
-
-    SentenceTransformer(str(minilm), backend="onnx").save_pretrained(str(tmp_path / "model"))
-    embedder = SentenceTransformerEmbedder(tmp_path / "model", backend="onnx", device="cpu")
-    check_embedder(embedder)
-    assert np.allclose(embedder.embed_documents(TEXTS), transformer.embed_documents(TEXTS), atol=1e-4)
-    again = SentenceTransformerEmbedder(tmp_path / "model", backend="onnx", device="cpu")
-    assert embedder.fingerprint == again.fingerprint != transformer.fingerprint
 
 
 @pytest.mark.slow  # another process that imports torch

@@ -146,6 +146,7 @@ def test_onnxruntime_is_loaded_without_its_telemetry(tmp_path: Path) -> None:
     home.mkdir()
     ours = child_environment(HOME=str(home))
     environment = {name: value for name, value in ours.items() if not name.startswith(("ORT_", "XDG_"))}
-    command = [sys.executable, "-c", "from tinymem.embedders import MiniLMEmbedder; MiniLMEmbedder().dimensions"]
+    program = "from tinymem.embedders import MiniLMEmbedder; MiniLMEmbedder().embed_queries(['a'])"
+    command = [sys.executable, "-c", program]
     subprocess.run(command, env=environment, check=True, timeout=600)
     assert [path for path in home.rglob("*") if "icrosoft" in path.name] == []

