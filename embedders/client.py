@@ -21,18 +21,6 @@ DETAIL = 300  # characters of a server's own message that are quoted
 STRETCH = 16  # characters of a sent text in a server's message that are no accident
 LEAST_SECRET = 6  # shorter "keys" are words such as "none", and striking them out would garble messages
 
-# The arguments that make requests smaller, by API.
-_SIZES = {"embeddings": "batch_size= or max_input_tokens=", "chat": "max_input_tokens="}
-# By HTTP status.
-_ADVICE = {
-    400: "the request was refused",
-    403: "this API key may not use the model: see the permissions of the key and its project",
-    404: "there is no such model, or no {api} API at this address (OPENAI_BASE_URL, base_url=)",
-    413: "the request is too large for this server: pass a smaller {sizes}",
-    422: "the request was refused: a smaller {sizes}, or no dimensions=, may help",
-    429: "there were too many requests, or tokens, in too short a time: raise max_retries=, or ask for a higher limit",
-}
-
 
 def checked_client(client: Any, base_url: str | None, api_key: str | None) -> Any:
     """Check a `client` that a user brought, or None; InputError for an asynchronous one, or one beside an address."""
@@ -78,30 +66,21 @@ def connected(
 def explained(error: Exception, who: str, client: Any, api: str = "embeddings", sent: Sequence[str] = ()) -> str:
     """Write the message for an `error` that the `client` raised in a request of `who` to this `api`.
 
-    The server's own words are left out where they quote the texts that were `sent`. Classes of errors are known by
-    their names: the client may come from any version of openai, or from another package.
+    It has the status, the server's own words, and what to check. The words are left out where they quote the texts that
+    were `sent`, and where a key was refused: many servers echo it, or a part of it.
     """
-    kinds = {kind.__name__ for kind in type(error).__mro__}
     status = getattr(error, "status_code", None)
-    tries = f"after up to {getattr(client, 'max_retries', 0)} repetitions"
-    if "APITimeoutError" in kinds:
-        return f"{who} did not answer within {getattr(client, 'timeout', '?')} s, {tries}: raise timeout="
-    if status == 401:  # without the server's own words: many echo the key, or a part of it
-        return f"{who}: the API key was refused: set OPENAI_API_KEY to another, or pass api_key="
-    if "APIConnectionError" in kinds:
-        advice = "cannot be reached: is it running, and is its address (OPENAI_BASE_URL, base_url=) right?"
-    elif getattr(error, "code", None) == "insufficient_quota":
-        advice = "the account's quota is used up, see its billing"
-    elif status is not None:
-        advice = _ADVICE.get(status, "the server failed").format(api=api, sizes=_SIZES[api])
-        advice = f"{advice} (HTTP {status}, {tries})"
-    else:
-        advice = f"the response is no answer of the {api} API ({type(error).__name__})"
+    what = type(error).__name__ if status is None else f"HTTP {status}"
     body = getattr(error, "body", None)
-    detail = str((body.get("message") if isinstance(body, dict) else None) or body or error.__cause__ or error)
+    words = str((body.get("message") if isinstance(body, dict) else None) or body or error.__cause__ or error)
     key = str(getattr(client, "api_key", "") or "").strip()
-    detail = detail.replace(key, "[key]") if len(key) >= LEAST_SECRET else detail
-    return f"{who}: {advice}: {_unquoted(detail[:DETAIL], sent)}"
+    words = words.replace(key, "[key]") if len(key) >= LEAST_SECRET else words
+    words = "the API key was refused" if status == 401 else _unquoted(words[:DETAIL], sent)
+    return (
+        f"{who} failed ({what}, after up to {getattr(client, 'max_retries', 0)} repetitions): {words}: check that a "
+        f"server with the {api} API runs at this address (OPENAI_BASE_URL, base_url=), the model's name, the key and "
+        "its limits (OPENAI_API_KEY, api_key=), timeout=, max_input_tokens= and batch_size="
+    )
 
 
 def address(client: Any) -> str:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tinymem.embedders.batches import to_unit
 from tinymem.embedders.client import address, checked_client, connected, explained, usual_address
 from tinymem.errors import EmbedderError, InputError, TinymemError
 from tinymem.messages.tokens import default_counter
@@ -89,12 +90,14 @@ class OpenAIEmbedder:
             raise InputError(f"max_input_tokens must leave {LEAST_ROOM} beside the prompt, and leaves {self._room}")
         self._dimensions = dimensions or DIMENSIONS.get(model)
         self._lock = threading.Lock()
-        self._tokens_used = 0
+        self.tokens_used = 0  # as the server counts them; 0 if it does not
         self._client = checked_client(client, base_url, api_key) or connected(
             "embedder", f"openai:{model}", base_url, api_key, timeout, max_retries, EmbedderError
         )
         where = address(self._client)
-        self._name = f"openai:{model}" if where == usual_address() else f"openai:{model}@{where}"
+        self._who = f"openai:{model} at {where}"
+        # Behind an @ the address, if it is not the one of the environment.
+        self.name = f"openai:{model}" if where == usual_address() else f"openai:{model}@{where}"
 
     @classmethod
     def from_name(cls, argument: str) -> OpenAIEmbedder:
@@ -119,11 +122,6 @@ class OpenAIEmbedder:
         return cls(model)
 
     @property
-    def name(self) -> str:
-        """`"openai:"` and the model; behind an @ the address, if it is not the one of the environment."""
-        return self._name
-
-    @property
     def fingerprint(self) -> str:
         """Model, dimensions, longest input and prompts.
 
@@ -141,11 +139,6 @@ class OpenAIEmbedder:
         assert self._dimensions is not None
         return self._dimensions
 
-    @property
-    def tokens_used(self) -> int:
-        """The tokens charged since this object was made, as the server counts them (0 if it does not)."""
-        return self._tokens_used
-
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
         """Embed stored texts: `(len(texts), dimensions)` float32 of length 1, zero for empty text or white space.
 
@@ -159,7 +152,7 @@ class OpenAIEmbedder:
         return self._embed(texts, self._prompts["query"])
 
     def __repr__(self) -> str:
-        return f"<OpenAIEmbedder {self._model} at {address(self._client)}>"
+        return f"<OpenAIEmbedder {self._who}>"
 
     def _embed(self, texts: Sequence[str], prompt: str) -> Vectors:
         texts = check_strings("texts", texts)
@@ -169,10 +162,10 @@ class OpenAIEmbedder:
         extra = self._counter.count(prompt)
         slices = chain.from_iterable(self._cut(owner, text, extra) for owner, text in enumerate(places))
         for batch in self._batches(slices):
-            rows = _unit(self._request([prompt + piece.text for piece in batch]))
+            rows = to_unit(self._request([prompt + piece.text for piece in batch]))
             weights = np.array([[piece.tokens] for piece in batch], dtype=np.float32)
             np.add.at(sums, [piece.owner for piece in batch], weights * rows)
-        return _unit(sums)[[places[text] for text in cleaned]]
+        return to_unit(sums)[[places[text] for text in cleaned]]
 
     def _cut(self, owner: int, text: str, extra: int) -> Iterator[_Piece]:
         """Yield `text`, or slices of about equal length that fit in a request with `extra` tokens; no blank ones."""
@@ -204,7 +197,7 @@ class OpenAIEmbedder:
         try:
             response = self._client.embeddings.create(model=self._model, input=texts, **shortened)
             with self._lock:
-                self._tokens_used += int(getattr(getattr(response, "usage", None), "total_tokens", None) or 0)
+                self.tokens_used += int(getattr(getattr(response, "usage", None), "total_tokens", None) or 0)
             return self._rows(response.data, len(texts))
         except TinymemError:
             raise
@@ -229,12 +222,3 @@ class OpenAIEmbedder:
         if not np.isfinite(rows).all():
             raise EmbedderError(f"{self._who} gave a vector with NaN or infinity for one of {expected} texts")
         return rows
-
-    @property
-    def _who(self) -> str:
-        return f"openai:{self._model} at {address(self._client)}"
-
-
-def _unit(rows: Vectors) -> Vectors:
-    lengths = np.linalg.norm(rows.astype(np.float64), axis=1, keepdims=True)
-    return (rows / np.where(lengths == 0, 1, lengths)).astype(np.float32)

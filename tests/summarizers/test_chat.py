@@ -154,10 +154,10 @@ def test_nothing_is_asked_where_there_is_nothing_to_tell(server: OpenAIServer) -
 @pytest.mark.parametrize(
     ("fault", "says_what"),
     [
-        (failure(404, "no such model"), "no chat API at this address"),
-        (failure(413, "too large"), "pass a smaller max_input_tokens="),
-        ((200, b"{", {}), "is no answer of the chat API"),
-        ((200, {"choices": [{"message": None}]}, {}), "is no answer of the chat API"),
+        (failure(404, "no such model"), r"HTTP 404.*: no such model: check that a server with the chat API"),
+        (failure(413, "too large"), "HTTP 413.*too large.*max_input_tokens="),
+        ((200, b"{", {}), r"failed \("),
+        ((200, {"choices": [{"message": None}]}, {}), r"failed \(AttributeError"),
         (chat_answer_with(" \n\t"), "gave no summary"),
         (chat_answer_with(None, "content_filter"), r"gave no summary \(finish_reason 'content_filter'\)"),
         (chat_answer_with("I cannot help with that.", refusal="I cannot help with that."), "gave no summary"),
