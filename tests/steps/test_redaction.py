@@ -86,7 +86,7 @@ def test_messages_come_back_valid_and_without_it(memory: HierarchicalMemory) -> 
             {"role": "user", "content": S, "name": "Ann", "id": f"m-{SECRET}", "x-trace": {"id": S}},
             {"role": "assistant", "content": None, "refusal": None, "tool_calls": [
                 {"id": "c1", "type": "function", "function": function, "index": 0, "extra": S}]},
-            {"role": "tool", "tool_call_id": "c1", "content": S, "name": SECRET},
+            {"role": "tool", "tool_call_id": "c1", "content": S, "name": SECRET, "tool_calls.id": S},
         ]
     )  # fmt: skip
     messages = messages_from_steps(memory.short_term.steps)

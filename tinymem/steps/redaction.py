@@ -16,10 +16,13 @@ __all__ = ["Redact", "redact_from", "redact_json", "redact_step"]
 
 Redact: TypeAlias = Callable[[str], str]
 
-# By these a step, a call and its result are known; everything else in a record may say something.
-_KEPT = ("format", "type", "id", "timestamp", "step_number", "pinned", "is_final", "style", "role",
-         "tool_call_id", "covers")  # fmt: skip
-_KEPT_OF_MESSAGES, _KEPT_OF_CALLS = ("role", "tool_call_id"), ("id", "type")
+# By these a step, a call and its result are known, and how they are sent; all else in a record may say something.
+_KEPT = frozenset({"format", "type", "id", "timestamp", "step_number", "pinned", "is_final", "style", "role",
+                   "tool_call_id", "covers", "tool_calls.id", "overlay.drop", "overlay.set.role",
+                   "overlay.set.tool_call_id", "overlay.set.tool_calls.id"})  # fmt: skip
+# What somebody else gave the keys of.
+_OWN = frozenset({"metadata", "tool_calls.arguments", "overlay.set.native",
+                  "overlay.set.tool_calls.function.arguments"})  # fmt: skip
 
 
 def redact_from(redact: Redact | None) -> Redact | None:
@@ -50,7 +53,7 @@ def redact_step(step: StepT, redact: Redact | None) -> StepT:
     marks = marks_of(step)  # ids too
     if marks:
         record["metadata"] = {key: value for key, value in record["metadata"].items() if key not in marks}
-    fields = {name: value if name in _KEPT else _field(name, value, redact) for name, value in record.items()}
+    fields = _walked(record, redact)
     if fields == record:
         return step
     if marks:
@@ -58,32 +61,25 @@ def redact_step(step: StepT, redact: Redact | None) -> StepT:
     return cast(StepT, Step.from_dict(fields))
 
 
-def _field(name: str, value: Any, redact: Redact) -> Any:
-    if name == "tool_calls":
-        return [_call(call, redact) for call in value]
-    if name == "overlay":
-        return [_layer(layer, redact) for layer in value]
-    if name == "signals":
-        return [_signal(signal, redact) for signal in value]
-    if name == "metadata":
+def _walked(value: Any, redact: Redact, path: str = "") -> Any:
+    """Redact the texts in a part of a record; its types, other than a signal's, say only what is what."""
+    if path in _OWN:
+        return _arguments(value, redact) if isinstance(value, str) else redact_json(value, redact)
+    if isinstance(value, list):
+        return [_walked(item, redact, path) for item in value]
+    if not isinstance(value, Mapping):
         return redact_json(value, redact)
-    return _content(value, redact)
+    changed = {}
+    for key, item in value.items():
+        name = key.replace(".", "_")  # so that nobody's key reads as a path
+        inner = f"{path}.{name}" if path else name
+        is_kept = inner in _KEPT or (key == "type" and path != "signals")
+        changed[key] = item if is_kept else _walked(item, redact, inner)
+    return changed
 
 
-def _signal(signal: Mapping[str, str], redact: Redact) -> dict[str, str]:
-    return {key: redact(text) for key, text in signal.items()}
-
-
-def _call(call: Mapping[str, Any], redact: Redact) -> dict[str, Any]:
-    """A call as a step's record has it."""
-    texts = {key: _content(value, redact) for key, value in call.items() if key not in ("id", "arguments")}
-    return {**call, **texts, "arguments": _arguments(call["arguments"], redact)}
-
-
-def _arguments(value: Any, redact: Redact) -> Any:
-    """Arguments; as JSON text they are read too, since a secret may look different in it."""
-    if not isinstance(value, str):
-        return redact_json(value, redact)
+def _arguments(value: str, redact: Redact) -> str:
+    """Redact arguments as text, and as the JSON that it is, since a secret may look different in it."""
     text = redact(value)
     try:
         read = json.loads(text)
@@ -91,48 +87,6 @@ def _arguments(value: Any, redact: Redact) -> Any:
         return text
     changed = redact_json(read, redact)
     return text if changed == read else to_json(changed)
-
-
-def _layer(layer: Mapping[str, Any], redact: Redact) -> dict[str, Any]:
-    """Redact what a message had beyond its rendering."""
-    changed: dict[str, Any] = {}
-    for key, value in layer.get("set", {}).items():
-        if key in _KEPT_OF_MESSAGES:
-            changed[key] = value
-        elif key == "native":
-            changed[key] = _content(value, redact, has_own_keys=True)
-        elif key == "tool_calls" and isinstance(value, list):
-            changed[key] = [_overlaid(call, redact) for call in value]
-        else:
-            changed[key] = _content(value, redact)
-    return {**layer, "set": changed} if changed else dict(layer)
-
-
-def _overlaid(call: Any, redact: Redact) -> Any:
-    """A call as a message has it."""
-    if not isinstance(call, Mapping):
-        return redact_json(call, redact)
-    kinds = {key: call[key] for key in _KEPT_OF_CALLS if key in call}
-    function = call.get("function")
-    if isinstance(function, Mapping) and "arguments" in function:
-        rest = {key: value for key, value in function.items() if key != "arguments"}
-        kinds["function"] = {**_content(rest, redact), "arguments": _arguments(function["arguments"], redact)}
-    return {key: kinds[key] if key in kinds else _content(value, redact) for key, value in call.items()}
-
-
-def _content(value: Any, redact: Redact, has_own_keys: bool = False) -> Any:
-    """Texts inside of lists and mappings whose types, and keys unless anybody chose them, say only what is what."""
-    if isinstance(value, str):
-        return redact(value) if value.strip() else value
-    if isinstance(value, list):
-        return [_content(item, redact, has_own_keys) for item in value]
-    if not isinstance(value, Mapping):
-        return value
-    changed: dict[str, Any] = {}
-    for key, item in value.items():
-        name = redact(key) if has_own_keys else key
-        changed[name] = item if key == "type" else _content(item, redact, has_own_keys)
-    return changed
 
 
 def redact_json(value: Any, redact: Redact) -> Any:
