@@ -22,7 +22,7 @@ from tinymem.memory import draw_memory
 from tinymem.memory.inspection.report import report_of
 
 COMMANDS = (["inspect"], ["show"], ["visualize"], ["explain", "Where is [red]staging?"])
-WITH_RICH = f"""
+PROGRAM = f"""
 import sys
 from tinymem.cli.main import main
 for command in {COMMANDS!r}:
@@ -32,7 +32,6 @@ for command in {COMMANDS!r}:
     except SystemExit as ended:
         assert not ended.code
 """
-WITHOUT_RICH = f"import sys; sys.modules['rich'] = None{WITH_RICH}"
 SIZE = re.compile(r"on disk .*\n")  # opening the journal and filling the index change it
 unix = pytest.mark.skipif(os.name != "posix", reason="terminals of Unix")
 
@@ -98,10 +97,8 @@ def test_what_is_printed_is_the_report(tinymem: Run, memory: Path, monkeypatch: 
 
 
 @pytest.mark.slow
-def test_piped_output_is_the_same_without_rich_and_has_no_escapes(memory: Path) -> None:
-    shown = piped(WITH_RICH, memory.parent, FORCE_COLOR="1")
-    plain = piped(WITHOUT_RICH, memory.parent, FORCE_COLOR="1")
-    assert SIZE.sub("", shown) == SIZE.sub("", plain)
+def test_piped_output_has_no_escapes(memory: Path) -> None:
+    shown = piped(PROGRAM, memory.parent, FORCE_COLOR="1")
     assert "\x1b" not in shown and shown.count("HierarchicalMemory") == 3
 
 
@@ -130,7 +127,7 @@ def test_a_picture_has_the_width_that_is_asked_for(tinymem: Run, memory: Path) -
 
 @unix
 def test_a_terminal_gets_colours_from_rich_and_nothing_from_what_is_archived(memory: Path) -> None:
-    shown = on_terminal(WITH_RICH, memory.parent)
+    shown = on_terminal(PROGRAM, memory.parent)
     assert len(re.findall(r"\x1b\[[0-9;]*3[4-6]m", shown)) > 40
     assert "\x1b]8" not in shown and "\x1b[31m" not in shown and "\u202e" not in shown
     assert "[red]" in shown  # as text
@@ -141,5 +138,5 @@ def test_a_terminal_gets_colours_from_rich_and_nothing_from_what_is_archived(mem
 @pytest.mark.slow
 @unix
 def test_no_colour_is_respected(memory: Path) -> None:
-    assert not re.search(r"\x1b\[[0-9;]*[34][0-7]m", on_terminal(WITH_RICH, memory.parent, NO_COLOR="1"))
-    assert "\x1b" not in on_terminal(WITH_RICH, memory.parent, TERM="dumb")
+    assert not re.search(r"\x1b\[[0-9;]*[34][0-7]m", on_terminal(PROGRAM, memory.parent, NO_COLOR="1"))
+    assert "\x1b" not in on_terminal(PROGRAM, memory.parent, TERM="dumb")

@@ -16,7 +16,6 @@ from memories import START, texts_in
 
 from tinymem import ActionStep, HierarchicalMemory, MessageStep
 from tinymem.cli.demo import RECORDING
-from tinymem.steps.progress import show_progress
 from tinymem.steps.terminal import pluralize
 
 
@@ -215,15 +214,3 @@ def test_progress_is_shown_on_a_terminal_only(tinymem: Run, memory: Path, args: 
     Path("x.jsonl").unlink(missing_ok=True)
     again = tinymem(*[arg.replace("64", "32") for arg in args])
     assert again.status == 0 and doing not in again.err
-
-
-def test_without_rich_nobody_sees_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
-    for name in ("rich.console", "rich.progress"):
-        monkeypatch.setitem(sys.modules, name, None)
-    with show_progress(stream := Terminal(), "doing", "things") as progress:
-        progress(1, 2)
-    assert stream.getvalue() == ""

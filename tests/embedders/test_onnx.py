@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from contract import check_embedder
 from memories import printed
 from tokenizers import Tokenizer
 

@@ -230,14 +230,14 @@ def test_nothing_is_embedded_and_little_is_read_of_a_long_memory(tmp_path: Path)
     assert len(reads) < report.steps / 4 and not [sql for sql in reads if not sql.startswith(("SELECT", "PRAGMA"))]
 
 
-def test_a_window_alone_is_inspected_without_the_archive_or_rich() -> None:
+def test_a_window_alone_is_inspected_without_the_archive() -> None:
     program = """
 import sys
 from tinymem import MemoryManager, debug_memory
 from tinymem.memory import draw_memory
 memory = MemoryManager("Be brief.")
 print(ascii(f"{debug_memory(memory)} {draw_memory(memory)}"))
-heavy = {"chromadb", "rich", "tokenizers", "safetensors", "tinymem.archive.archive", "tinymem.memory.hierarchy"}
+heavy = {"chromadb", "tokenizers", "safetensors", "tinymem.archive.archive", "tinymem.memory.hierarchy"}
 assert not heavy & set(sys.modules), heavy & set(sys.modules)
 """
     process = python(program)

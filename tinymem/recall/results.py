@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple, overload
+from typing import TYPE_CHECKING, NamedTuple, overload
 
 from tinymem.protocols import TokenCounter
 from tinymem.recall.files.changes import Span
@@ -13,8 +13,11 @@ from tinymem.recall.relevance import Signals, price_of
 from tinymem.recall.render import DAY, block, format_mark, header, line, name_numbers
 from tinymem.steps.display import one_line
 from tinymem.steps.step import REPR_LENGTH, Step
-from tinymem.steps.terminal import Column, Line, ShownText, Table, count_cells, first_words, pluralize, safe
+from tinymem.steps.terminal import Column, Line, ShownText, first_words, pluralize, safe, table_of
 from tinymem.steps.types import shown_time
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 __all__ = ["ALL_FITS", "Excerpt", "Explanation", "LeftOut", "Overflow", "Recall", "block_of", "in_order_of_time"]
 
@@ -183,9 +186,9 @@ _WHERE = (
     Column("relevance", "magenta", right=True),
     Column("tokens", "cyan", right=True),
 )
-_WHAT = (Column("text", "dim", room="below"), Column("why", room="wrapped"))
+_WHAT = (Column("text", "dim", room="cut"), Column("why", room="wrapped"))
 FOUND = (*_WHERE, *_WHAT)
-LEFT_OUT = (*_WHERE, Column("rank", right=True), Column("left out", "yellow", room="wrapped"), *_WHAT)
+LEFT_OUT = (*_WHERE, Column("rank", right=True), *_WHAT)
 
 
 @dataclass(frozen=True, repr=False)
@@ -237,10 +240,10 @@ class Explanation(ShownText):
         common = self._common_features()
         if self.items:
             yield []
-            yield Table(FOUND, [(*_where(item), *_what(item, common)) for item in self.items])
+            yield table_of(FOUND, [(*_where(item), *_what(item, common)) for item in self.items])
         if self.left_out:
             yield []
-            yield Table(LEFT_OUT, [_row(passed, common) for passed in self.left_out])
+            yield table_of(LEFT_OUT, [_row(passed, common) for passed in self.left_out])
 
     def _common_features(self) -> set[tuple[str, float]]:
         """Return the features that are the same in all passages, with their shares; they decide nothing."""
@@ -255,16 +258,17 @@ def both_ends(text: str, most: int) -> str:
     >>> both_ends("What is this about? What is asked now?", 24)
     'What is th… asked now?'
     """
-    words, half = " ".join(text.split()), most // 2 - 1
-    if count_cells(words) <= most:
-        return safe(words)
+    words, half = safe(" ".join(text.split())), most // 2 - 1
+    if first_words(words, most) == words:
+        return words
     end = words[-half:] if words.isascii() else words[-half // 2 :]
-    return f"{first_words(words, half)} {safe(end).lstrip()}"
+    return f"{first_words(words, half)} {end.lstrip()}"
 
 
 def _row(passed: LeftOut, common: set[tuple[str, float]]) -> tuple[str, ...]:
     reason = passed.reason if passed.repeats is None else f"{passed.reason}, #{passed.repeats}"
-    return *_where(passed.excerpt), str(passed.rank), reason, *_what(passed.excerpt, common)
+    text, why = _what(passed.excerpt, common)
+    return *_where(passed.excerpt), str(passed.rank), text, f"{reason}: {why}"
 
 
 def _where(item: Excerpt) -> tuple[str, ...]:

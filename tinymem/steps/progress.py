@@ -1,4 +1,4 @@
-"""A progress bar, on a terminal only, if rich is installed; it disappears at the end."""
+"""A progress bar, on a terminal only; it disappears at the end."""
 
 from __future__ import annotations
 
@@ -21,13 +21,10 @@ def show_progress(stream: TextIO, doing: str, unit: str) -> Iterator[Progress]:
     if not stream.isatty():
         yield no_progress
         return
-    try:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-        from rich.progress import Progress as Bar
-    except ImportError:
-        yield no_progress
-        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
     columns = (TextColumn(doing), BarColumn(), MofNCompleteColumn(), TextColumn(unit), TimeRemainingColumn())
     with Bar(*columns, console=Console(file=stream), transient=True) as shown:
         task = shown.add_task("", total=None)

@@ -11,7 +11,7 @@ from tinymem.errors import InputError
 from tinymem.messages.formats import Conversation, write_messages
 from tinymem.recall import Excerpt, Recall
 from tinymem.steps.step import Message, Step
-from tinymem.steps.terminal import Column, Table, first_words, pluralize, safe, wrap_to_cells
+from tinymem.steps.terminal import Column, draw, first_words, pluralize, table_of
 
 __all__ = ["NOTE", "Block", "Context", "Entry", "Item", "Kind", "Shares"]
 
@@ -158,14 +158,10 @@ class Context:
         Args:
             width: The columns of a line at most; any number unless given.
         """
-        head = [f"{self.tokens} of {self.budget} tokens, {len(self.messages)} messages"]
-        head += map(safe, (self.recalled.note, str(self.recalled.overflow)))
-        lines: list[str] = []
-        for text in filter(None, head):
-            lines += wrap_to_cells(text, width or len(text) * 2)
-        for line in Table(_COLUMNS, [_row(item) for item in self.items]).lines(width):
-            lines.append("".join(text for text, _ in line).rstrip())
-        return "\n".join(lines)
+        said = [f"{self.tokens} of {self.budget} tokens, {len(self.messages)} messages"]
+        said += [self.recalled.note, str(self.recalled.overflow)]
+        lines = [[(text, "")] for text in filter(None, said)]
+        return draw([*lines, table_of(_COLUMNS, map(_row, self.items))], width)
 
 
 _COLUMNS = (Column(""), Column(""), Column("", right=True), Column("", right=True), Column("", room="wrapped"))

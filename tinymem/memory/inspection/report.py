@@ -29,10 +29,12 @@ from tinymem.steps.actions import ActionStep
 from tinymem.steps.checks import check_non_negative_int
 from tinymem.steps.content import as_text
 from tinymem.steps.serialization import load_step
-from tinymem.steps.terminal import Column, Line, ShownText, Table, first_words, pluralize, terminal_width
+from tinymem.steps.terminal import Column, Line, ShownText, first_words, pluralize, table_of, terminal_width
 from tinymem.window.manager import MemoryManager
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from tinymem.archive.stats import Stats
     from tinymem.memory.hierarchy import HierarchicalMemory
 
@@ -44,7 +46,7 @@ Row: TypeAlias = Mapping[str, str | int]  # cells by the titles of their columns
 LISTED, DRAWN = 50, 16  # steps of a report, and of one with bars, unless it is said how many
 SESSIONS, EPISODES = 10, 8  # shown at most, the newest
 BAR = "█"
-NAMES = ("session", "who")  # columns that are cut where there is too little room
+NAMES = ("session", "who")  # columns that are cut where there is too little room, as dim texts are
 DETAILS = ("last", "type", "length", "notes")  # columns that make room for bars
 STYLES = {"step": "bold", "tier": "magenta", "session": "green", "episode": "green", "who": "green", "tokens": "cyan",
           "notes": "yellow", "types": "dim", "summary": "dim", "first words": "dim"}  # fmt: skip
@@ -132,13 +134,13 @@ class MemoryReport(ShownText):
             for row, texts in zip(rows, cells, strict=True):
                 texts.insert(place, BAR * -(-int(row["tokens"]) // scale))
         yield []
-        yield Table(columns, cells)
+        yield table_of(columns, cells)
 
 
 def _column(title: str, value: str | int) -> Column:
-    """Return the column of a title: numbers stand to the right, names are cut, and other texts may stand below."""
+    """Return the column of a title: numbers stand to the right, and texts are cut."""
     style, right = STYLES.get(title, ""), title == "step" or isinstance(value, int)
-    return Column(title, style, right, "below" if style == "dim" else "cut" if title in NAMES else "kept")
+    return Column(title, style, right, "cut" if style == "dim" or title in NAMES else "kept")
 
 
 def _cells(row: Row, titles: Sequence[str]) -> list[str]:
