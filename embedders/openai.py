@@ -208,17 +208,13 @@ class OpenAIEmbedder:
     def _rows(self, data: Any, expected: int) -> Vectors:
         """Return the vectors in the order of the texts, which need not be that of the answer."""
         items = sorted(data, key=lambda item: int(item.index))
-        if [int(item.index) for item in items] != list(range(expected)):
-            raise EmbedderError(
-                f"{self._who} answered {expected} texts with {len(items)} vectors, or numbered them wrongly"
-            )
-        lengths = {len(item.embedding) for item in items}
-        with self._lock:
-            self._dimensions = self._dimensions or max(lengths)
-        if lengths != {self._dimensions}:
-            found = ", ".join(map(str, sorted(lengths)))
-            raise EmbedderError(f"{self._who} gave vectors of {found} dimensions, and {self._dimensions} were expected")
         rows = np.array([item.embedding for item in items], dtype=np.float32)
+        self._dimensions = self._dimensions or rows.shape[1]
+        shape = expected, self._dimensions
+        if [int(item.index) for item in items] != [*range(expected)] or rows.shape != shape:
+            raise EmbedderError(
+                f"{self._who} gave vectors of shape {rows.shape}, or numbered wrongly, and not of {shape}"
+            )
         if not np.isfinite(rows).all():
             raise EmbedderError(f"{self._who} gave a vector with NaN or infinity for one of {expected} texts")
         return rows
