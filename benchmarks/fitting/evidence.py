@@ -30,7 +30,8 @@ from tinymem.recall.fusion import KIND_NAMES, Fusion, ScoredCandidates
 from tinymem.recall.relevance import PRICE, Signals
 from tinymem.recall.search import Search
 from tinymem.recall.selection.diversity import DIVERSITY
-from tinymem.recall.selection.packing import FENCE, MISSES, SMALLEST, Limits, pack
+from tinymem.recall.selection.limits import Limits
+from tinymem.recall.selection.packing import FENCE, MISSES, SMALLEST, pack
 from tinymem.recall.snapshot import SAID
 
 __all__ = [

@@ -20,7 +20,8 @@ from tinymem.recall.fusion import QUESTION, load_weights
 from tinymem.recall.relevance import price_of
 from tinymem.recall.results import LeftOut, Recall
 from tinymem.recall.selection.diversity import SHORT
-from tinymem.recall.selection.packing import BELOW, REPEATS, TOO_LONG, Limits, pack
+from tinymem.recall.selection.limits import Limits
+from tinymem.recall.selection.packing import BELOW, REPEATS, TOO_LONG, pack
 
 LONG = "The staging server runs on port 8080 and is restarted by the cron job on Sundays at four in the morning."
 assert len(LONG) > SHORT

@@ -21,7 +21,8 @@ from tinymem.recall.passages import passages_of
 from tinymem.recall.render import is_block
 from tinymem.recall.results import Recall
 from tinymem.recall.selection.diversity import DIVERSITY
-from tinymem.recall.selection.packing import REPEATS, Limits, RankedPassage, pack
+from tinymem.recall.selection.limits import Limits
+from tinymem.recall.selection.packing import REPEATS, RankedPassage, pack
 from tinymem.steps.content import clean
 from tinymem.steps.step import Step
 from tinymem.steps.types import ActionStep

@@ -15,7 +15,8 @@ from tinymem.recall.query.identifiers import labels
 from tinymem.recall.relevance import WORTH
 from tinymem.recall.results import ALL_FITS, Explanation, Recall
 from tinymem.recall.selection.corrections import newest_corrections, places_of, put_corrections, put_newest_first
-from tinymem.recall.selection.packing import FENCE, UNRELATED, Limits, Newest, RankedPassage, pack
+from tinymem.recall.selection.limits import Limits
+from tinymem.recall.selection.packing import FENCE, UNRELATED, Newest, RankedPassage, pack
 from tinymem.stores.filter import Filter
 from tinymem.stores.locks import release_when_interrupted
 

@@ -7,9 +7,8 @@ checked on the text as it is sent, so it holds exactly.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from itertools import chain, islice
 from operator import attrgetter
 from typing import NamedTuple
@@ -19,11 +18,12 @@ from tinymem.recall.files.changes import NOTHING, Changes, FileChange, may_touch
 from tinymem.recall.relevance import BEARS
 from tinymem.recall.render import block, format_mark, speaker_key
 from tinymem.recall.results import ALL_FITS, Excerpt, FeatureShares, LeftOut, Overflow, Recall
-from tinymem.recall.selection.diversity import DIVERSITY, SHORT, Repetitions, Utterance
+from tinymem.recall.selection.diversity import SHORT, Repetitions, Utterance
+from tinymem.recall.selection.limits import NO_LIMITS, Limits
 from tinymem.recall.selection.opened import Fetch, OpenedPassage, OpenedSteps, PassagePlace
 
 __all__ = [
-    "BELOW", "ENOUGH", "REPEATS", "TOO_LONG", "UNRELATED", "Limits", "RankedPassage", "pack",
+    "BELOW", "ENOUGH", "REPEATS", "TOO_LONG", "UNRELATED", "RankedPassage", "pack",
 ]  # fmt: skip
 
 FETCHED = 24  # steps that are read from the journal at once
@@ -38,33 +38,6 @@ UNRELATED, ENOUGH, CHANGED = "too little to do with it", "enough came back", "ch
 
 Every = Callable[..., "Sequence[RankedPassage]"]
 Newest = Callable[[int], Sequence[tuple[int, int, int]]]  # the places of the passages of a step that may come back
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Limits of what comes back.
-
-    Attributes:
-        diversity: The share of its wording in which a passage must differ from those before it.
-        min_relevance: The least relevance of a passage; None for what is worth its tokens.
-        k: The most passages; None does not limit.
-        ids: Every excerpt begins with the number of its step.
-        left_out: The number of passages to name that were not chosen.
-        shown: Excerpts that stand in front of the model already; what lies in one does not come back.
-        as_of: The moment whose knowledge counts: what a later step changed has no mark.
-        order: Of the excerpts in the block: by "time", or by "relevance".
-        hidden: The numbers of steps that do not come back, since they stand in front of the model.
-    """
-
-    diversity: float = DIVERSITY
-    min_relevance: float | None = None
-    k: int | None = None
-    ids: bool = False
-    left_out: int = 0
-    shown: Sequence[Excerpt] = ()
-    as_of: datetime | None = None
-    order: str = "time"
-    hidden: Collection[int] = ()
 
 
 class RankedPassage(NamedTuple):
@@ -373,7 +346,7 @@ def pack(
     counter: TokenCounter,
     budget: int,
     key: bytes,
-    limits: Limits = Limits(),
+    limits: Limits = NO_LIMITS,
     opened: OpenedSteps | None = None,
     every: Every | None = None,
     asked: str = "",
