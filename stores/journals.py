@@ -43,7 +43,7 @@ def open_shared(address: str, namespace: str, create: bool = True) -> tuple[Post
     Raises:
         InputError: This is no address.
         StorageError: The server cannot be reached, or used.
-        FormatError: The tables are of a newer format.
+        FormatError: The tables are of another format.
         NotAMemoryError: There is no such namespace, and `create` is False.
         MissingExtraError: psycopg is not installed.
     """
@@ -116,7 +116,7 @@ def open_journal(folder: Path, create: bool = True, read_only: bool = False) -> 
 
     Raises:
         StorageError: The journal cannot be opened.
-        FormatError: The journal is damaged, or of a newer format.
+        FormatError: The journal is damaged, or of another format.
     """
     return SqliteJournal(folder / FILE, create, read_only=read_only)
 
@@ -152,7 +152,7 @@ def has_steps(folder: Path) -> bool:
 def check_unused(folder: Path) -> None:
     """Raise StorageError if the journal in `folder` is open anywhere: SQLite leaves WAL mode only for a sole user.
 
-    A journal of a newer format is a FormatError, and not touched.
+    A journal of another format is a FormatError, and not touched.
     """
     try:
         with closing(sqlite3.connect(folder / FILE, timeout=0)) as db:

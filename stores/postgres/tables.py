@@ -13,9 +13,8 @@ __all__ = ["PostgresMessages", "PostgresSummaries"]
 _PUT_MESSAGE = Planned("INSERT INTO messages VALUES (%s, %s, %s, %s, %s) ON CONFLICT (namespace, said, nth) DO NOTHING")
 _MESSAGES = "SELECT said, nth, step, is_last FROM messages WHERE namespace = %s"
 _SUMMARY = (
-    "INSERT INTO summaries SELECT %(ns)s, %(level)s, %(first)s, %(last)s, %(session)s, %(text)s "
-    "WHERE %(level)s > 1 OR NOT EXISTS (SELECT 1 FROM summaries WHERE namespace = %(ns)s AND level = 1 "
-    "AND first <= %(last)s AND last >= %(first)s) ON CONFLICT (namespace, level, first) DO NOTHING RETURNING 1"
+    "INSERT INTO summaries SELECT %(ns)s, 1, %(first)s, %(last)s, %(session)s, %(text)s WHERE NOT EXISTS "
+    "(SELECT 1 FROM summaries WHERE namespace = %(ns)s AND first <= %(last)s AND last >= %(first)s) RETURNING 1"
 )
 
 
@@ -54,8 +53,8 @@ class PostgresSummaries:
         self._db = database
 
     def all(self) -> list[SummaryRow]:
-        """Return all summaries, by level and in order."""
-        sql = "SELECT level, first, last, session, text FROM summaries WHERE namespace = %s ORDER BY level, first"
+        """Return all summaries, in order."""
+        sql = "SELECT first, last, session, text FROM summaries WHERE namespace = %s ORDER BY first"
         return [SummaryRow(*row) for row in self._db.read(sql, (self._db.id,))]
 
     def put(self, rows: Sequence[SummaryRow]) -> int:

@@ -18,7 +18,7 @@ from tinymem.stores.files import make_private_file
 from tinymem.stores.locks import ProcessLock, leave_to_parent
 from tinymem.stores.sqlite.fulltext import SqliteFullText
 from tinymem.stores.sqlite.reading import FileState, OpenedToRead, file_of, is_read_only, open_to_read, state_of
-from tinymem.stores.sqlite.schema import FORMAT, check_format, make_tables, version_of
+from tinymem.stores.sqlite.schema import check_format, make_tables, version_of
 
 __all__ = ["LAST", "RECOVERY", "USED", "SqliteDatabase", "damaged", "guarded", "open_connection"]
 
@@ -80,7 +80,7 @@ def open_connection(path: Path, create: bool, timeout: float) -> sqlite3.Connect
     """Connect to the journal at `path`, made if `create`, with all tables of this format.
 
     Raises:
-        FormatError: The file has a newer format, or is not a journal.
+        FormatError: The file has another format, or is not a journal.
     """
     with guarded(path):
         if create:
@@ -108,9 +108,9 @@ def _prepare(db: sqlite3.Connection, path: Path) -> None:
     for pragma in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON", "temp_store=MEMORY"):
         db.execute(f"PRAGMA {pragma}")
     db.execute(f"PRAGMA wal_autocheckpoint={LOG_PAGES}")
-    if version_of(db) < FORMAT:
+    if not version_of(db):
         make_tables(db)
-    check_format(db, path)  # a newer version may have opened it meanwhile
+    check_format(db, path)  # another version may have made it meanwhile
 
 
 def _open_to_read(path: Path, timeout: float, alone: bool) -> OpenedToRead:

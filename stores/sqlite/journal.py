@@ -70,7 +70,7 @@ class SqliteJournal(SqliteSteps, SqlitePassages):
     def delete(self, passages_of: Mapping[int, Sequence[str]], replaced: bool = False) -> bool:
         """Remove steps for good, and the summaries that cover them; False if a number of passages does not match.
 
-        Then the file is written again without them. Inside `together`, the caller scrubs it afterwards.
+        The caller scrubs the file afterwards.
         """
         sql = "SELECT id FROM passages WHERE step = ? ORDER BY id"
         with self.transaction() as db:
@@ -94,6 +94,4 @@ class SqliteJournal(SqliteSteps, SqlitePassages):
             self._count_up(WINDOW_CHANGES)
             self._count_up(REWRITES)
             self.keep({UNSCRUBBED: self.setting(REWRITES) or ""})
-        if not self.connection.in_transaction:
-            self.maintenance.scrub("the steps are deleted", "their text stays")
         return True

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from tinymem.protocols.settings import MADE
-from tinymem.stores.sqlite.schema import FORMAT, check_format, make_tables, version_of
+from tinymem.stores.sqlite.schema import check_format
 
 __all__ = ["FileState", "OpenedToRead", "copy_of", "file_of", "is_read_only", "open_to_read", "state_of"]
 
@@ -86,13 +86,13 @@ def open_to_read(path: Path, timeout: float, alone: bool = False) -> OpenedToRea
 
     A log is read with its index, which others may go on writing. A process that has no other connection to it, `alone`,
     does not write the index even where it could: a writer may have lost its locks by reading the file. Without a log
-    SQLite would have to make one, so the file is opened as one that nobody writes. Where the index cannot be used, the
-    format is an older one, or some steps have no passages yet, a copy is read that has no name and goes with the
-    connection: it is the journal as it is now. One that is `alone` follows a writer, and needs not all passages.
+    SQLite would have to make one, so the file is opened as one that nobody writes. Where the index cannot be used, or
+    some steps have no passages yet, a copy is read that has no name and goes with the connection: it is the journal as
+    it is now. One that is `alone` follows a writer, and needs not all passages.
 
     Raises:
         sqlite3.Error: The journal cannot be read.
-        FormatError: It has a newer format.
+        FormatError: It has another format.
         OSError: It cannot be copied.
     """
     state = state_of(path)
@@ -106,8 +106,7 @@ def open_to_read(path: Path, timeout: float, alone: bool = False) -> OpenedToRea
     try:
         try:
             check_format(db, path)
-            is_uncut = not alone and db.execute(UNCUT, (MADE,)).fetchone() is not None
-            is_copied = version_of(db) < FORMAT or is_uncut
+            is_copied = not alone and db.execute(UNCUT, (MADE,)).fetchone() is not None
             return (
                 OpenedToRead(copy_of(db), None, True)
                 if is_copied
@@ -123,12 +122,10 @@ def open_to_read(path: Path, timeout: float, alone: bool = False) -> OpenedToRea
 
 
 def copy_of(db: sqlite3.Connection) -> sqlite3.Connection:
-    """Copy a journal to a database that SQLite keeps without a name, in this version's format."""
+    """Copy a journal to a database that SQLite keeps without a name."""
     copy = sqlite3.connect("", check_same_thread=False, isolation_level=None)
     try:
         db.backup(copy)
-        if version_of(copy) < FORMAT:
-            make_tables(copy)
     except BaseException:
         copy.close()
         raise

@@ -51,15 +51,15 @@ class SqliteSummaries:
         self._db = database
 
     def all(self) -> list[SummaryRow]:
-        """Return all summaries, by level and in order."""
-        sql = "SELECT level, first, last, session, text FROM summaries ORDER BY level, first"
-        return [SummaryRow(*row) for row in self._db.read(sql, kinds=(int, int, int, (str, type(None)), str))]
+        """Return all summaries, in order."""
+        sql = "SELECT first, last, session, text FROM summaries ORDER BY first"
+        return [SummaryRow(*row) for row in self._db.read(sql, kinds=(int, int, (str, type(None)), str))]
 
     def put(self, rows: Sequence[SummaryRow]) -> int:
         """Store summaries, except of steps that another one covers, and return how many were stored."""
         sql = (
-            "INSERT OR IGNORE INTO summaries SELECT ?1, ?2, ?3, ?4, ?5 WHERE ?1 > 1 OR NOT EXISTS "
-            "(SELECT 1 FROM summaries WHERE level = 1 AND first <= ?3 AND last >= ?2)"
+            "INSERT INTO summaries SELECT ?1, ?2, ?3, ?4 WHERE NOT EXISTS "
+            "(SELECT 1 FROM summaries WHERE first <= ?2 AND last >= ?1)"
         )
         with self._db.transaction(derived=True) as db:
             return db.executemany(sql, rows).rowcount

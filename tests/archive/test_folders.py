@@ -97,7 +97,10 @@ def test_a_link_to_a_memory_is_a_memory(tmp_path: Path) -> None:
     assert namespace_folder(tmp_path / "link", "ann", create=True).is_dir()
 
 
-def test_what_a_newer_version_wrote_is_refused_and_not_touched(tmp_path: Path) -> None:
+OTHER = r"has format \d+, this version reads \d+: .*(upgrade tinymem|`tinymem export` there .* or delete the folder)"
+
+
+def test_what_another_version_wrote_is_refused_and_not_touched(tmp_path: Path) -> None:
     with HierarchicalMemory(tmp_path / "mem", embedder="hashing:64", store="exact") as memory:
         memory.add_message("user", "Which port?")
     marker, journal = tmp_path / "mem" / MARKER, tmp_path / "mem" / "default" / "journal.db"
@@ -105,7 +108,7 @@ def test_what_a_newer_version_wrote_is_refused_and_not_touched(tmp_path: Path) -
     def refused() -> None:
         before = {file: file.read_bytes() for file in sorted(tmp_path.rglob("*")) if file.is_file()}
         for use in (HierarchicalMemory, partial(HierarchicalMemory.forget_namespace, namespace="default")):
-            with pytest.raises(FormatError, match="upgrade tinymem"):
+            with pytest.raises(FormatError, match=OTHER):
                 use(tmp_path / "mem")
         assert {file: file.read_bytes() for file in sorted(tmp_path.rglob("*")) if file.is_file()} == before
 
@@ -113,8 +116,11 @@ def test_what_a_newer_version_wrote_is_refused_and_not_touched(tmp_path: Path) -
     refused()
     marker.write_text('{"format": 1}\n', "utf-8")
     with HierarchicalMemory(tmp_path / "mem", store="exact") as memory, closing(sqlite3.connect(journal)) as db:
-        db.execute("PRAGMA user_version=99")  # by a newer version, while this one has it open
+        db.execute("PRAGMA user_version=1")  # by another version, while this one has it open
         for use in (lambda: memory.recall("port"), lambda: memory.add_message("user", "Port 80.")):
-            with pytest.raises(FormatError, match="upgrade tinymem"):
+            with pytest.raises(FormatError, match=OTHER):
                 use()
+    refused()
+    with closing(sqlite3.connect(journal)) as db:
+        db.execute("PRAGMA user_version=99")
     refused()

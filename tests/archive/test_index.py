@@ -13,7 +13,19 @@ from typing import Any
 import numpy as np
 import pytest
 from contract import exact_neighbours
-from memories import LATER, fill, index_of, numbered_texts, open_archive, python, said, sentences, texts_in, write
+from memories import (
+    LATER,
+    fill,
+    forget,
+    index_of,
+    numbered_texts,
+    open_archive,
+    python,
+    said,
+    sentences,
+    texts_in,
+    write,
+)
 from test_archive import TEXTS, numbers
 
 import tinymem.archive.indexing.index
@@ -410,7 +422,7 @@ def test_an_index_that_another_one_has_is_done_without(tmp_path: Path, monkeypat
         assert 121 in numbers(archive)
         with pytest.raises(StorageError, match="another process"):
             archive.index.follow()
-        archive.forget([1])  # which the index has never seen
+        forget(archive, [1])  # which the index has never seen
     archive.index.follow()
     with index_of(archive) as held:
         assert held.count() == len(archive.current())
@@ -424,7 +436,7 @@ def test_while_another_one_has_the_index_what_is_forgotten_waits_and_an_error_sa
     in_chroma.index.close()
     blobs = vectors_of(in_chroma, 121)
     with hold_folder(in_chroma.folder / "index"), pytest.raises(StorageError, match="another process"):
-        in_chroma.forget([121])
+        forget(in_chroma, [121])
     assert len(in_chroma.journal.rows()) == len(TEXTS) - 1, "the journal's part is done"
     assert any(texts_in(in_chroma.folder, *blobs).values())
     in_chroma.index.follow()
@@ -488,7 +500,7 @@ def test_a_memory_that_needs_no_index_now_forgets_in_the_files_of_the_one_it_had
     in_chroma.close()
     archive = open_archive(folder, StaticEmbedder(), store)
     assert all(texts_in(folder, *blobs).values())
-    archive.forget([121])
+    forget(archive, [121])
     assert not any(texts_in(folder, *blobs, b"kumquat").values())
     assert numbers(archive)
     archive.close()
@@ -500,13 +512,13 @@ def test_a_store_that_could_not_be_cleared_is_cleared_before_it_is_next_filled(
     archive.index.follow()
     store.fault = lambda: StorageError("the disk is gone")
     with pytest.raises(StorageError, match="the disk is gone"):
-        archive.forget([1])
+        forget(archive, [1])
     assert len(archive.journal.rows()) == len(archive.current()) == PASSAGES - 1
     assert archive.index.lacks
     store.fault = None
     archive.index.follow()
     assert store.count() == PASSAGES - 1
-    archive.forget([2])
+    forget(archive, [2])
     assert store.count() == 0
     archive.index.follow()
     assert len(archive.journal.rows()) == store.count() == PASSAGES - 2

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from memories import LATER, chatter, fill, open_archive, python, said, sqlite
+from memories import LATER, chatter, fill, forget, open_archive, python, said, sqlite
 
 from tinymem.archive import snapshots
 from tinymem.archive.archive import Archive
@@ -155,7 +155,7 @@ def test_a_snapshot_that_somebody_holds_stays_as_it_was(archive: Archive) -> Non
     write(archive, 2, 30)
     check(archive)
     write(archive, 60, 32)
-    archive.forget([3])
+    forget(archive, [3])
     check(archive)
     for name, array in columns.items():
         assert np.array_equal(getattr(held, name), array)
@@ -178,7 +178,7 @@ def test_what_is_forgotten_is_in_no_file_when_forget_returns(archive: Archive, t
     shutil.copytree(folder, folder.with_name(f"{folder.name}.1234"))  # of a process that was killed
     for secret in secrets:
         assert any(secret in content for content in contents(tmp_path)), secret
-    archive.forget([steps[0].step_number or 0])
+    forget(archive, [steps[0].step_number or 0])
     for secret in secrets:
         assert not any(secret in content for content in contents(tmp_path)), secret
     check(archive)
@@ -191,12 +191,12 @@ def test_forgetting_changes_the_snapshot_of_those_who_have_the_memory_open(archi
     write(archive, 60)
     with closing(open_archive(tmp_path)) as other:
         mapped(other)
-        archive.forget([1, 17, 18, 60])
+        forget(archive, [1, 17, 18, 60])
         assert not {1, 17, 18, 60} & {*check(other).step.tolist()}
         check(archive)
         write(other, 20, 60)
         check(archive)
-    archive.forget(sorted(set(archive.current().step.tolist())))
+    forget(archive, sorted(set(archive.current().step.tolist())))
     assert len(check(archive)) == 0
     write(archive, 5, 80)
     check(archive)
@@ -211,7 +211,7 @@ def test_a_recall_during_which_something_is_forgotten_elsewhere_begins_again(arc
             source = begin(*given)
             asked.append(1)
             if len(asked) == 1:
-                archive.forget([17])
+                forget(archive, [17])
             return source
 
         other.source = interrupted  # type: ignore[assignment, method-assign]
@@ -256,7 +256,7 @@ def test_who_writes_while_something_is_forgotten_brings_nothing_back(
 
         def interrupted(*given: Any) -> Any:
             monkeypatch.setattr(snapshots, moment, steps)
-            archive.forget([int(archive.current().step[4])])
+            forget(archive, [int(archive.current().step[4])])
             return steps(*given)
 
         monkeypatch.setattr(snapshots, moment, interrupted)
@@ -275,7 +275,7 @@ def test_who_reads_a_state_from_before_writes_no_files_of_it(archive: Archive, t
         with other.journal.snapshot():
             assert other.journal.last_passage()
             with pytest.raises(StorageError, match="reads the file"):
-                archive.forget([int(archive.current().step[4])])
+                forget(archive, [int(archive.current().step[4])])
             assert vector in other.current().vectors.tobytes()
             assert not any(vector in content for content in contents(tmp_path))
         assert vector not in check(other).vectors.tobytes()
@@ -400,7 +400,7 @@ def test_the_files_are_for_their_owner_only(archive: Archive, tmp_path: Path) ->
 WRITER = """
 import sys
 from pathlib import Path
-from memories import chatter, fill, open_archive
+from memories import chatter, fill, forget, open_archive
 from tinymem.archive import snapshots
 snapshots.LEAST = 0
 archive = open_archive(Path(sys.argv[1]))
@@ -411,7 +411,7 @@ for at in range(first, first + 5_000, 3):
     archive.queue.embed_pending()
     archive.current()
     if at % 10 == 0:
-        archive.forget([at - 1])
+        forget(archive, [at - 1])
 """
 
 

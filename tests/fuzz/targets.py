@@ -53,7 +53,7 @@ CHAT_WORDS = (
 )  # fmt: skip
 EXPORT_WORDS = (
     "tinymem_export", "embedder", "fingerprint", "next_number", "steps", "step", "tokens", "position", "window", "view",
-    "milestone", "episode", "level", "first", "last", "episodes", "end", "AAAA", *STEP_WORDS,
+    "milestone", "episode", "first", "last", "episodes", "end", "AAAA", *STEP_WORDS,
 )  # fmt: skip
 VALUE_WORDS = ("$type", "value", "x", "__x__", "type", "repr")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import shutil
 from collections.abc import Callable, Iterator
@@ -20,7 +19,6 @@ from tinymem.upkeep.examination.diagnosis import doctor, rebuild
 
 pytestmark = pytest.mark.permissions
 
-OLD = Path(__file__).parents[1] / "stores" / "format_2.db.gz"
 SMALL = {"embedder": "hashing:64", "window_tokens": 60, "system_prompt": "You garden."}
 LADDER = "The ladder is behind the shed."
 
@@ -113,15 +111,6 @@ def test_it_is_asked_and_examined_and_refuses_to_change(
                 assert done.status == 0, done.err
             assert tinymem("forget", "--session", "garden", "--yes", "--path", str(folder)).status == 1
         assert files_of(folder) == before
-
-
-def test_one_of_an_earlier_format_is_read_as_it_is(tmp_path: Path) -> None:
-    closed(tmp_path / "memory")
-    file = tmp_path / "memory" / "default" / "journal.db"
-    file.write_bytes(gzip.decompress(OLD.read_bytes()))
-    with read_only(tmp_path / "memory"), HierarchicalMemory(tmp_path / "memory") as memory:
-        assert memory.stats().steps == len(list(memory.history())) > 0
-    assert file.read_bytes() == gzip.decompress(OLD.read_bytes())
 
 
 def test_what_is_written_meanwhile_is_not_read_by_halves(tmp_path: Path) -> None:

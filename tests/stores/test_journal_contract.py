@@ -219,11 +219,11 @@ def test_keeps_settings(open_journal: OpenJournal) -> None:
 
 
 def test_keeps_summaries(open_journal: OpenJournal) -> None:
-    """Of two summaries of the same steps the first is kept; summaries of summaries may span them."""
+    """Of two summaries of the same steps the first is kept."""
     with closing(open_journal("summaries")) as journal:
-        rows = [SummaryRow(1, 1, 3, "s", "one"), SummaryRow(1, 4, 6, None, "two"), SummaryRow(2, 1, 6, None, "both")]
-        assert journal.summaries.put(rows) == 3
-        assert journal.summaries.put([SummaryRow(1, 3, 9, None, "late")]) == 0
+        rows = [SummaryRow(1, 3, "s", "one"), SummaryRow(4, 6, None, "two")]
+        assert journal.summaries.put(rows) == 2
+        assert journal.summaries.put([SummaryRow(3, 9, None, "late")]) == 0
         assert journal.summaries.all() == rows
 
 
@@ -329,7 +329,7 @@ def test_forgets(open_journal: OpenJournal) -> None:
     with closing(open_journal("forgets")) as journal:
         journal.add([row(1), row(2), row(3)])
         put(journal, [1, 2])
-        journal.summaries.put([SummaryRow(1, 1, 2, None, "both"), SummaryRow(1, 3, 3, None, "three")])
+        journal.summaries.put([SummaryRow(1, 2, None, "both"), SummaryRow(3, 3, None, "three")])
         assert not journal.delete({1: [SENTENCES[1]], 2: []}), "a step is not deleted without its passages"
         assert len(journal.rows()) == 3
         assert journal.delete({1: [SENTENCES[1]], 3: []}), "the steps are deleted"

@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from memories import fill, open_archive, python, said, sentences, texts_in
+from memories import fill, forget, open_archive, python, said, sentences, texts_in
 
 import tinymem.archive.indexing.indexing
 from tinymem import HierarchicalMemory, MessageStep
@@ -33,7 +33,7 @@ def test_another_process_that_has_pages_in_memory_does_not_bring_back_what_is_fo
     archive.queue.embed_pending()
     other = python(OTHER, tmp_path)
     assert other.stdout is not None and other.stdout.readline() == "open\n"
-    archive.forget([step.step_number or 0 for step in steps])
+    forget(archive, [step.step_number or 0 for step in steps])
     other.communicate("go\n")
     assert other.returncode == 0
     archive.journal.keep({"mine": "y" * 2_000})
@@ -48,7 +48,7 @@ def test_forgetting_keeps_the_locks_of_the_journal(tmp_path: Path) -> None:
     """Closing a descriptor of the file would release them; then another process could take the log away."""
     archive, second = open_archive(tmp_path), open_archive(tmp_path)
     steps = fill(archive, [said(text) for text in sentences(20)])
-    archive.forget([steps[3].step_number or 0])
+    forget(archive, [steps[3].step_number or 0])
     second.close()
     other = python(OTHER, tmp_path)
     assert other.stdout is not None and other.stdout.readline() == "open\n"

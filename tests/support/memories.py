@@ -111,6 +111,12 @@ def fill(archive: Archive, steps: Iterable[Step]) -> list[Step]:
     return numbered
 
 
+def forget(archive: Archive, numbers: Sequence[int]) -> None:
+    """Remove steps for good, from the journal and from the index."""
+    archive.delete(numbers)
+    archive.purge()
+
+
 def write(archive: Archive, steps: Sequence[Step], window: bool = True) -> dict[str, int]:
     """Write numbered steps, and return their positions by id."""
     return archive.write(steps, window, [archive.prices.count(step) for step in steps])

@@ -49,7 +49,7 @@ from tinymem.upkeep.lines import text_lines
 
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
 take_in = partial(import_memory, embedder="hashing:64")
-EPISODES = 9  # so many that there is one of the second level
+EPISODES = 9
 
 
 def run(day: int) -> list[Step]:
@@ -78,7 +78,6 @@ def memory(tmp_path: Path) -> Path:
         memory.scratchpad.store("size", (1, ["\ud800"]))
         memory.scratchpad.observe("It rains.")
         memory.medium_term.settle()
-        assert {row.level for row in memory.long_term.journal.summaries.all()} == {1}
         assert memory.forget([memory.add(said("The last one.")).id]) == 1
     return tmp_path / "memory"
 
@@ -307,7 +306,6 @@ WRONG: dict[str, tuple[int, Callable[[Any], Any], str]] = {
     "overlays": (4, lambda s: s["step"].update(overlay=[{}, {}]), "line 5: "),
     "view of another": (3, lambda s: s["view"].update(id="other"), "line 4: a view must be of a step in the window"),
     "view outside": (3, lambda s: s.pop("window") and None, "line 4: a view must be of a step in the window"),
-    "level": (5, lambda e: e["episode"].update(level=65), "line 6: level of the episode must be .* from 1 to 64"),
     "backwards": (5, lambda e: e["episode"].update(last=0), "line 6: last of the episode must be"),
     "beyond": (5, lambda e: e["episode"].update(last=5), "line 6: the episode of steps 1 to 5 covers steps"),
     "no text": (5, lambda e: e["episode"].update(text=None), "line 6: text of the episode must be a string"),

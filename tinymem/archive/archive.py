@@ -292,13 +292,8 @@ class Archive:
 
     # -- away ---------------------------------------------------------------------------------------------------------
 
-    def forget(self, numbers: Sequence[int]) -> None:
-        """Remove steps for good: texts, vectors and terms, from the journal and from the index's files."""
-        self.delete(numbers)
-        self.purge()
-
     def delete(self, numbers: Sequence[int], instead: Callable[[], object] | None = None) -> None:
-        """Remove steps from the journal, as `forget` does; `purge` removes their vectors from the index.
+        """Remove steps from the journal for good: texts, vectors and terms; `purge` removes them from the index.
 
         With `instead`, which writes in the same transaction what takes their place, the background scrubs the journal
         in a quiet moment.

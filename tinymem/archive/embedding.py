@@ -165,7 +165,6 @@ class EmbeddingQueue:
     def cut_new(self) -> None:
         """Make the passages of new steps, and index their words."""
         while rows := self._journal.uncut(STEPS_READ):
-            made = len(self._journal.places(rows[0].number))  # an older version may have cut the first one in part
             numbers: list[int] = []
             passages: list[tuple[int, PassageRow]] = []
             while rows:
@@ -175,7 +174,7 @@ class EmbeddingQueue:
                     passages += [(row.number, passage) for passage in passages_of(step, self.key)]
                 is_last = len(rows) < STEPS_READ or len(passages) >= BATCH
                 rows = [] if is_last else self._journal.rows(numbers[-1], STEPS_READ)
-            self._journal.put_passages(numbers, passages[made:])
+            self._journal.put_passages(numbers, passages)
 
     def _embed_pending(self, advance: Callable[[int], object], once: bool) -> int:
         self._verify_fingerprint()

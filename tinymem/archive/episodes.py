@@ -99,7 +99,7 @@ class Episodes:
             if state[1] != self._state[1]:  # what was forgotten is in some of them
                 self._outlines, self._costs = {}, {}
             if state != self._state:
-                self._known = [row for row in journal.summaries.all() if row.level == 1]
+                self._known = journal.summaries.all()
                 self._state = state
             return self._known
 
@@ -176,7 +176,7 @@ class Episodes:
         steps = list(self._archive.fetch([row.number for row in run]).values())
         if not steps:
             return True
-        row = SummaryRow(1, run[0].number, run[-1].number, run[0].session, self._summary(steps))
+        row = SummaryRow(run[0].number, run[-1].number, run[0].session, self._summary(steps))
         with journal.together():
             if journal.setting(REWRITES) != rewrites or journal.summaries.put([row]) != 1:
                 return False

@@ -43,7 +43,7 @@ class Journal(Protocol):
     survive a killed process and a lost power supply; what is derived from steps survives a killed process at least.
 
     Errors are those of tinymem: StorageError when the journal cannot be read or written, or somebody else holds it too
-    long; FormatError when it is damaged, or of a newer format; InputError for a value that cannot be stored;
+    long; FormatError when it is damaged, or of another format; InputError for a value that cannot be stored;
     ClosedError after `close`.
     """
 
@@ -242,9 +242,9 @@ class Journal(Protocol):
         """Remove steps for good, with passages, terms, vectors, and summaries that tell of them.
 
         `passages_of` has the texts of each step's passages, in order. False, and nothing is removed, if a step has not
-        as many passages: another process made or removed some. Nothing is left in any file; counts as a rewrite and a
-        change of the window. Inside `together`, nothing is gone from the files until the caller has called
-        `maintenance.scrub`. An index begins anew, but not where the steps are only `replaced`.
+        as many passages: another process made or removed some. Counts as a rewrite and a change of the window. Nothing
+        is gone from the files until the caller has called `maintenance.scrub`. An index begins anew, but not where the
+        steps are only `replaced`.
         """
 
 
@@ -282,12 +282,12 @@ class SummaryRows(Protocol):
     """The summaries of steps that left the window."""
 
     def all(self) -> list[SummaryRow]:
-        """Return all, by level and in order."""
+        """Return all, in order."""
 
     def put(self, rows: Sequence[SummaryRow]) -> int:
         """Keep summaries, and return how many were kept.
 
-        One of steps that another one of level 1 tells of is left out: of two processes, the first is heard.
+        One of steps that another one tells of is left out: of two processes, the first is heard.
         """
 
 
@@ -322,7 +322,7 @@ class Maintenance(Protocol):
         """Return up to `limit` steps with numbers above `after`, in order, as they are filed."""
 
     def renew_terms(self, texts: Callable[[FiledStep], Sequence[str]]) -> bool:
-        """Make the full-text index again if something is wrong with it or it is of an earlier version; tell if it was.
+        """Make the full-text index again if something is wrong with it; tell if it was.
 
         `texts` gives the texts of a step's passages, in order.
         """

@@ -112,9 +112,8 @@ class Tally(NamedTuple):
 
 
 class SummaryRow(NamedTuple):
-    """A summary of the archived steps from `first` to `last`; level 1 is of steps, each other of those below it."""
+    """A summary of the archived steps from `first` to `last`."""
 
-    level: int
     first: int
     last: int
     session: str | None

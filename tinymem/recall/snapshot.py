@@ -18,7 +18,7 @@ from tinymem.protocols import Facts, Ids, PassageColumns, Vectors
 from tinymem.recall.query.identifiers import Codes, Seen, read
 from tinymem.stores.filter import Filter
 
-__all__ = ["COLUMNS", "KINDS", "TABLES", "Room", "Snapshot", "restore_overflowed"]
+__all__ = ["COLUMNS", "KINDS", "TABLES", "Room", "Snapshot"]
 
 # Weights depend on the kind of a passage: a tool's output, an act of the agent, or something said.
 KINDS = {
@@ -66,17 +66,6 @@ class Room:
         room.used = end  # first, so that rows that an interrupt leaves half written are not taken for free ones
         room.data[used:end] = rows
         return room
-
-
-def restore_overflowed(vectors: Vectors) -> None:
-    """Give back a direction to vectors that were too large for half precision, and so have infinite components.
-
-    Beside these the other components count for little. Since then vectors are of length 1 before they are stored.
-    """
-    overflowed = np.isinf(vectors)
-    if overflowed.any():
-        rows = overflowed.any(axis=1) & ~np.isnan(vectors).any(axis=1)
-        vectors[rows] = np.where(overflowed[rows], np.sign(vectors[rows]), 0)
 
 
 def _codes(table: Mapping[str, int], names: Sequence[str | None]) -> Ids:
@@ -293,7 +282,6 @@ class Snapshot:
 def _unit_vectors(new: PassageColumns) -> Vectors:
     """Return the vectors of passages, each of length 1 or 0; ValueError for one that is not finite."""
     vectors = new.vectors.astype(np.float32)
-    restore_overflowed(vectors)
     if not np.isfinite(vectors).all():
         raise ValueError(f"a vector of the passages {new.id[0]} to {new.id[-1]} is not finite")
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)  # about 1, since half precision rounds

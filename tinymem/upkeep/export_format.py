@@ -7,7 +7,7 @@
     {"step":{...},"tokens":9,"position":12,"milestone":true}
     {"step":{...},"tokens":80,"position":21,"window":true,"view":{...}}      in the window, shown shortened
     {"messages":[["90aa...",1,2,true]]}     messages by a hash of what they say: how often then, step, if it is its last
-    {"episode":{"level":1,"first":1,"last":2,"session":null,"text":"..."}}
+    {"episode":{"first":1,"last":2,"session":null,"text":"..."}}
     {"scratchpad":{...}}
     {"end":{"steps":3,"episodes":1}}
 
@@ -39,7 +39,6 @@ __all__ = ["FORMAT", "EpisodeLines", "Header", "read_end", "read_header", "read_
 FORMAT = 2
 MOST = 1 << 53  # the largest number that every JSON reader can hold
 LONGEST_HASH = 64  # characters
-MOST_LEVELS = 64  # of episodes, each of which covers eight of the level below
 
 
 @dataclass(frozen=True)
@@ -142,20 +141,19 @@ class EpisodeLines:
     """A reader of the lines of episodes, one after the other."""
 
     def __init__(self) -> None:
-        self._before = (0, 0, 0)  # level, first and last step
+        self._last = 0  # the last step of the one before
 
     def read(self, value: Mapping[str, Any]) -> SummaryRow | None:
         """Return the episode of a line; None if it is out of order or inside another, since it is summarised again."""
         _Fields(value, "the line", "episode")
         fields = _Fields(value["episode"], "the episode", *SummaryRow._fields)
-        level = fields.number("level", least=1, most=MOST_LEVELS)
         first = fields.number("first", least=1)
         last = fields.number("last", least=first)
-        row = SummaryRow(level, first, last, fields.text("session", or_none=True), fields.text("text") or "")
-        in_order = (level, first) > self._before[:2] and (level > self._before[0] or last > self._before[2])
-        if in_order:
-            self._before = (level, first, last)
-        return row if in_order else None
+        row = SummaryRow(first, last, fields.text("session", or_none=True), fields.text("text") or "")
+        if first <= self._last:
+            return None
+        self._last = last
+        return row
 
 
 def read_messages(value: Mapping[str, Any]) -> list[MessageRow]:

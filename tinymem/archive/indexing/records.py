@@ -9,16 +9,13 @@ from typing import Any
 import numpy as np
 
 from tinymem.protocols import EmbeddedPassage, Metadata, Vectors, VectorStore
-from tinymem.recall.snapshot import restore_overflowed
 
 __all__ = ["metadata_of", "upsert_options", "vectors_of"]
 
 
 def vectors_of(rows: Sequence[EmbeddedPassage]) -> Vectors:
     """The vectors of passages as the journal gives them: `(len(rows), dimensions)` float32."""
-    vectors = np.frombuffer(b"".join(row.vector for row in rows), "<f2").reshape(len(rows), -1).astype(np.float32)
-    restore_overflowed(vectors)
-    return vectors
+    return np.frombuffer(b"".join(row.vector for row in rows), "<f2").reshape(len(rows), -1).astype(np.float32)
 
 
 def upsert_options(store: VectorStore, rows: Sequence[EmbeddedPassage]) -> dict[str, Any]:

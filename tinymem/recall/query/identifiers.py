@@ -103,14 +103,12 @@ def hashes(names: Iterable[str]) -> bytes:
 def named(names: Iterable[str]) -> Codes:
     """Hash those identifiers of a question that name one thing: not WeChat, 15th, and/or, 5-kilometer, 21.01.2024.
 
-    A label is looked for in each of its spellings, and a long number as an earlier version of this library hashed it
-    too.
+    A label is looked for in each of its spellings.
     """
     marked = [name for name in names if _MARKED.search(name) or name.count("/") > 1]
     found = [name for name in marked if not _COMMON.fullmatch(name)]
     spellings = dict.fromkeys(chain.from_iterable(map(_spellings, found)))
-    earlier = [_code(name, NUMBER) for name in spellings if name.isdecimal() and len(name) >= LEAST_ID]
-    return np.array([*map(_code, spellings), *earlier], "<u4")
+    return np.array([*map(_code, spellings)], "<u4")
 
 
 def labels(text: str) -> dict[str, str]:
@@ -137,10 +135,9 @@ def _spellings(name: str) -> tuple[str, ...]:
     return (*joined, digits) if len(digits) >= LEAST_NUMBER else (*joined,)
 
 
-def _code(name: str, kind: int | None = None) -> int:
-    """Hash an identifier, written in small or capital letters, with its class unless one is given."""
-    if kind is None:
-        kind = NUMBER if name.isdecimal() and len(name) < LEAST_ID else PATH if "/" in name else NAME
+def _code(name: str) -> int:
+    """Hash an identifier, written in small or capital letters, with its class."""
+    kind = NUMBER if name.isdecimal() and len(name) < LEAST_ID else PATH if "/" in name else NAME
     return zlib.crc32(name.lower().encode("utf-8", "replace")) & ~3 | kind
 
 
