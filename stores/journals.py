@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tinymem.stores.postgres.journal import PostgresJournal
 
 __all__ = ["RECOVERY", "back_up", "check_unused", "erase_shared", "has_journal", "has_steps", "is_address",
-           "journal_files", "keep_others_out", "migrate_tables", "open_journal", "open_shared", "schema",
+           "journal_files", "keep_others_out", "open_journal", "open_shared", "schema",
            "scrub_shared", "shared_names", "shown_address"]  # fmt: skip
 
 FILE = "journal.db"
@@ -93,13 +93,6 @@ def schema() -> str:
     with _extra():
         from tinymem.stores.postgres.server.schema import script
     return script()
-
-
-def migrate_tables(address: str) -> tuple[int, int]:
-    """Make the tables of a database, or bring them to this version's format; return the format before and after."""
-    with _extra():
-        from tinymem.stores.postgres.administration import upgrade
-    return upgrade(address)
 
 
 def scrub_shared(address: str) -> tuple[int, int]:

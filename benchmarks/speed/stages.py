@@ -34,11 +34,11 @@ TOGETHER = 1_000  # steps that are added at once
 # The functions of each stage, by module, class where there is one, and name.
 STAGES = {
     "embed the new step": ["archive.embedding:EmbeddingQueue.catch_up"],
-    "extend the snapshot": ["archive.archive:Archive._current"],
+    "extend the snapshot": ["archive.archive:Archive.current"],
     "filter": ["recall.snapshot:Snapshot.allowed"],
     "analyse the question": ["archive.embedding:analyse"],
     "full-text search": ["stores.sqlite.passages:SqlitePassages.search_text"],
-    "candidates": ["recall.sources:SnapshotSource.gather"],
+    "candidates": ["recall.sources:Source.gather"],
     "nearest vectors": ["recall.candidates:products", "recall.candidates:_from_index"],
     "features": ["recall.fusion:features"],
     "rank": ["recall.fusion:ScoredCandidates.ranked"],

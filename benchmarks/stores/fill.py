@@ -1,18 +1,19 @@
-"""A large namespace and a small one, with the same steps in a folder and in a database."""
+"""Namespaces of several sizes, with the same steps in a folder and in a database."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
 from benchmarks.speed.steps import Corpus
 from tinymem import HierarchicalMemory, Step
+from tinymem.archive.folders import namespaces
 
-__all__ = ["LARGE", "SMALL", "fill", "opened"]
+__all__ = ["fill", "filled", "opened"]
 
-LARGE, SMALL = "large", "small"
+PREFIX = "bench "  # of the namespaces, before the number of passages
 TOGETHER = 64  # steps in one transaction
 
 
@@ -21,13 +22,19 @@ def opened(place: str, namespace: str) -> HierarchicalMemory:
     return HierarchicalMemory(place, namespace=namespace)
 
 
-def fill(folder: Path, url: str, sizes: dict[str, int], say: Callable[[str], None]) -> dict[str, float]:
-    """Fill the namespaces until each has so many passages; return the passages a second of each engine.
+def filled(url: str) -> list[str]:
+    """Return the namespaces that were filled, the smallest first."""
+    return sorted((name for name in namespaces(url) if name.startswith(PREFIX)), key=lambda name: int(name.split()[-1]))
+
+
+def fill(folder: Path, url: str, sizes: Sequence[int], say: Callable[[str], None]) -> dict[str, float]:
+    """Fill namespaces until they have so many passages; return the passages a second of each engine.
 
     What an earlier run has filled stays.
     """
     rates = {}
-    for name, size in sizes.items():
+    for size in sizes:
+        name = f"{PREFIX}{size}"
         for engine, place in (("sqlite", str(folder)), ("postgres", url)):
             with opened(place, name) as memory:
                 start, before = time.perf_counter(), _passages(memory)

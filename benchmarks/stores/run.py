@@ -1,13 +1,11 @@
 """PostgreSQL beside SQLite: the same memories in a database and in a folder, asked in turns.
 
-    python -m benchmarks.stores --url URL --folder FOLDER --fill 200000        # fills both; goes on where it stopped
-    python -m benchmarks.stores --url URL --folder FOLDER --speed 40 --writers 3 --copy 3
-    python -m benchmarks.stores --url URL --data FILE... --limit 2             # recall on haystacks, on both engines
+    python -m benchmarks.stores --url URL --folder FOLDER --fill 300 20000     # fills both; goes on where it stopped
+    python -m benchmarks.stores --url URL --folder FOLDER --speed 40 --writers 3
 
-URL is that of a server with pgvector on this machine, whose user owns the tables. What is measured goes into
+URL is that of a server on this machine, whose user owns the tables. What is measured goes into
 benchmarks/results/postgres.summary.json beside what is there, and by `python -m benchmarks.stores.table --write` into
-docs/scaling.md. The times are the machine's, loaded or not; the two engines are asked in turns, so that their ratio
-means something.
+docs/scaling.md. The times are the machine's, loaded or not.
 """
 
 from __future__ import annotations
@@ -18,17 +16,13 @@ from pathlib import Path
 
 from benchmarks.harness.documents import command_line
 from benchmarks.harness.summary import circumstances, read_summary, write_summary
-from benchmarks.stores.copying import copying
-from benchmarks.stores.fill import LARGE, SMALL, fill
-from benchmarks.stores.quality import quality
+from benchmarks.stores.fill import fill, filled
 from benchmarks.stores.speed import server, sizes, speed
 from benchmarks.stores.writers import writing
-from tinymem.stores.journals import migrate_tables
 
 __all__ = ["RESULTS", "main"]
 
 RESULTS = Path(__file__).parents[1] / "results" / "postgres.summary.json"
-SMALL_SIZE = 300  # passages
 
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
@@ -37,12 +31,9 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     add = parser.add_argument
     add("--url", required=True, help="a database, whose tables are made if there are none")
     add("--folder", type=Path, metavar="FOLDER", help="the folder of SQLite's memories")
-    add("--fill", type=int, metavar="N", help="fill the large namespace until it has N passages")
+    add("--fill", type=int, nargs="+", default=(), metavar="N", help="fill a namespace for each N up to N passages")
     add("--speed", type=int, default=0, metavar="N", help="ask N questions of each namespace on each engine")
     add("--writers", type=int, default=0, metavar="N", help="write N times with one writer and with four, in turns")
-    add("--copy", type=int, default=0, metavar="N", help="write passages N times by INSERT and by COPY, in turns")
-    add("--data", type=Path, nargs="+", default=(), metavar="FILE", help="haystacks")
-    add("--limit", type=int, metavar="N", help="only the first N haystacks of each file")
     add("--out", type=Path, default=RESULTS, metavar="SUMMARY.json", help="the file to write")
     return parser.parse_args(given)
 
@@ -50,7 +41,6 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
 def main(given: Sequence[str] | None = None) -> None:
     """Measure, and write each part as soon as it is measured."""
     args = arguments(given)
-    migrate_tables(args.url)
     record = read_summary(args.out) if args.out.exists() else {}
 
     def keep(part: str, found: object) -> None:
@@ -59,18 +49,13 @@ def main(given: Sequence[str] | None = None) -> None:
         print(part, found, flush=True)
 
     if args.fill:
-        keep("filled", fill(args.folder, args.url, {SMALL: SMALL_SIZE, LARGE: args.fill}, print))
-        migrate_tables(args.url)  # which makes the index
+        keep("filled", {**record.get("filled", {}), **fill(args.folder, args.url, args.fill, print)})
         keep("sizes", sizes(args.folder, args.url))
     if args.speed:
         keep("server", server(args.url))
-        keep("speed", speed(args.folder, args.url, args.speed))
+        keep("speed", speed(args.folder, args.url, filled(args.url), args.speed))
     if args.writers:
         keep("writers", writing(args.url, args.writers))
-    if args.copy:
-        keep("copy", copying(args.url, args.copy))
-    for path in args.data:
-        keep("recall", {**record.get("recall", {}), path.name: quality(path, args.url, args.limit)})
 
 
 if __name__ == "__main__":

@@ -22,12 +22,9 @@ START, END = "<!-- postgres: python -m benchmarks.stores.table --write -->", "<!
 
 def tables(record: dict[str, Any]) -> str:
     """All tables as Markdown."""
-    parts = [_recall(record["recall"]), _speed(record["speed"]), _rest(record)]
-    server = record["server"]
-    about = (
-        f"({record['date']}, {record['machine']['cores']} cores, PostgreSQL {server['server_version']}, pgvector "
-        f"{server['pgvector']}, shared_buffers {server['shared_buffers']}.)"
-    )
+    parts = [_speed(record["speed"]), _rest(record)]
+    version = record["server"]["server_version"]
+    about = f"({record['date']}, {record['machine']['cores']} cores, PostgreSQL {version}.)"
     return "\n\n".join([*parts, about])
 
 
@@ -36,42 +33,32 @@ def _rows(heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     return "\n".join([*lines, *(f"| {' | '.join(map(str, row))} |" for row in rows)])
 
 
-def _recall(found: dict[str, Any]) -> str:
-    rows = [
-        (name.removesuffix(".jsonl.gz"), one["queries"], f"{one['sqlite']:.3f}", f"{one['postgres']:.3f}",
-         f"{one['same_ten']:.1%}")
-        for name, one in found.items()
-    ]  # fmt: skip
-    return _rows(("set", "questions", "recall, SQLite", "recall, PostgreSQL", "ten best the same"), rows)
-
-
 def _speed(found: dict[str, Any]) -> str:
     rows = []
     for one in found.values():
-        for engine, label in (("sqlite", "SQLite"), ("postgres", "PostgreSQL")):
-            some = one[engine]
-            ratio = one["ratio"] if engine == "postgres" else "1"
-            figures = some["scored_ms"], some["scored_p95_ms"], ratio, some["recall_ms"], some["cpu_ms_a_recall"]
-            rows.append((f"{one['passages']:,} passages, {label}", *figures, round(1000 / some["cpu_ms_a_recall"])))
-    heads = ("memory", "candidates to scores, ms", "p95", "ratio", "whole recall, ms", "processor, ms a recall",
-             "recalls a second and core")  # fmt: skip
+        begins = one["new_host_seconds"], one["known_host_seconds"]
+        for engine, label, opening in (("sqlite", "SQLite", ("", "")), ("postgres", "PostgreSQL", begins)):
+            times = one[engine]["recall_ms"], one[engine]["context_ms"]
+            rows.append((f"{one['passages']:,} passages, {label}", *opening, *times))
+    heads = ("memory", "opened by a new host, with a recall, s", "by one that knows it, s", "recall, ms", "context, ms")
     return _rows(heads, rows)
 
 
 def _rest(record: dict[str, Any]) -> str:
-    sizes, large = record["sizes"], record["speed"]["large"]
-    adds, rows = record["writers"]["adds_a_second"], record["copy"]["rows_a_second"]
+    sizes, adds, filled = record["sizes"], record["writers"]["adds_a_second"], record["filled"]
     said = (
         ("bytes a passage in PostgreSQL, indexes and steps with it", f"{sizes['bytes_a_passage']:,}"),
-        ("of which the index of vectors", f"{sizes['of_index_of_vectors']:,}"),
         ("bytes a passage in SQLite's file", f"{sizes['sqlite_bytes_a_passage']:,}"),
-        ("seconds to open the large memory on a new host, with the first recall", large["first_recall_seconds"]),
+        ("passages a second, with their steps, into PostgreSQL", min(_rates(filled, "postgres"))),
+        ("and into SQLite", min(_rates(filled, "sqlite"))),
         ("steps added a second by one writer", adds["1"]),
         ("by four writers on one namespace", adds["4"]),
-        ("passages a second into tables with their indexes, but that of vectors, by INSERT", rows["insert"]),
-        ("by COPY", rows["copy"]),
     )
     return _rows(("", "figure"), said)
+
+
+def _rates(filled: dict[str, float], engine: str) -> list[float]:
+    return [rate for name, rate in filled.items() if name.startswith(engine)]
 
 
 def main(given: Sequence[str] | None = None) -> None:

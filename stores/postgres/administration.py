@@ -1,48 +1,25 @@
-"""Work on a whole database: its tables, the names of its namespaces, and what forgetting leaves in its files."""
+"""Work on a whole database: the names of its namespaces, and what forgetting leaves in its files."""
 
 from __future__ import annotations
 
-import logging
 import re
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from psycopg import errors
 
 from tinymem.errors import NotAMemoryError, StorageError
-from tinymem.stores.postgres import nearest
 from tinymem.stores.postgres.journal import TABLES
-from tinymem.stores.postgres.nearest import index_name, index_sql
 from tinymem.stores.postgres.server.errors import guarded
 from tinymem.stores.postgres.server.pool import Connection, Pool
-from tinymem.stores.postgres.server.schema import migrate, prepare
+from tinymem.stores.postgres.server.schema import prepare
 
-__all__ = ["names", "scrub", "upgrade"]
-
-logger = logging.getLogger(__name__)
+__all__ = ["names", "scrub"]
 
 DIRECT = "a pooler is in between: give the address of the server itself, not of a pooler"
 TIMEOUT = 30.0  # seconds for another one's lock
-INDEXING = 7_210_963_377_403  # a lock of the database, while indexes of vectors are made
-PAUSE = 0.5  # seconds between two looks if it is free
-_INDEXING = "SELECT pg_try_advisory_lock(%s)"
 _KEPT = re.compile("([0-9]+) dead row versions cannot be removed")
 _OWNER = "SELECT pg_has_role(relowner, 'USAGE') FROM pg_class WHERE oid = 'tinymem.namespaces'::regclass"
-_USELESS = (
-    "SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid "
-    "WHERE i.indrelid = 'tinymem.vectors'::regclass AND c.relname LIKE 'vectors_nearest_%%' "
-    "AND NOT (i.indisvalid AND c.relname = ANY(%s))"
-)
-_USABLE = (
-    "SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid "
-    "WHERE i.indrelid = 'tinymem.vectors'::regclass AND i.indisvalid AND c.relname = ANY(%s)"
-)
-_DIMENSIONS = "SELECT vector_dims(vector) FROM vectors WHERE namespace = %s AND embedder = %s LIMIT 1"
-_LARGE = (
-    "SELECT id, coalesce(value, '') FROM tinymem.namespaces LEFT JOIN tinymem.settings "
-    "ON namespace = id AND key = 'embedder' WHERE passages >= %s ORDER BY id"
-)
 _SIZE = (
     "SELECT sum(pg_total_relation_size(oid))::bigint FROM pg_class "
     "WHERE relnamespace = 'tinymem'::regnamespace AND relkind = 'r'"
@@ -50,8 +27,8 @@ _SIZE = (
 
 
 @contextmanager
-def _connected(url: str, check: bool = True, alone: bool = False) -> Iterator[tuple[Connection, str]]:
-    """Lend a connection, and the address without a password; unless `check` is False, the tables are there.
+def _connected(url: str, alone: bool = False) -> Iterator[tuple[Connection, str]]:
+    """Lend a connection to the tables, and the address without a password.
 
     If it is needed `alone`, raise StorageError where a pooler would lend it to others between two statements.
     """
@@ -60,73 +37,12 @@ def _connected(url: str, check: bool = True, alone: bool = False) -> Iterator[tu
     try:
         if alone and pool.opening:
             raise StorageError(f"{pool.address}: {DIRECT}")
-        if check:
-            prepare(connection, pool.address, create=False)
+        prepare(connection, pool.address, create=False)
         with guarded(pool.address):
             yield connection, pool.address
     finally:
         pool.give(connection)
         pool.drop_idle()
-
-
-def upgrade(url: str) -> tuple[int, int]:
-    """Make the tables, or bring them to this version's format; return the format before and after.
-
-    Large namespaces without an index of their vectors get one, while others read and write.
-    """
-    with _connected(url, check=False) as (connection, place):
-        formats = migrate(connection, place)
-        with guarded(place):
-            if connection.execute(_OWNER).fetchone() != (True,) or not (_useless(connection) or _missing(connection)):
-                return formats
-    with _connected(url, alone=True) as (connection, place):
-        _wait_for_others(connection, place)
-        _make_indexes(connection)
-    return formats
-
-
-def _wait_for_others(connection: Connection, place: str) -> None:
-    """Be the only one who makes indexes, as long as the connection lasts.
-
-    A statement that waited for the lock would see a state of the tables, for whose end the other one's index waits.
-    """
-    has_said = False
-    while connection.execute(_INDEXING, (INDEXING,)).fetchone() != (True,):
-        if not has_said:
-            logger.warning("%s: another process makes indexes of vectors there: waiting until it is done", place)
-        has_said = True
-        time.sleep(PAUSE)
-
-
-def _make_indexes(connection: Connection) -> None:
-    """Drop and make indexes of vectors, while others read and write."""
-    connection.execute("SET statement_timeout = 0")
-    for name in _useless(connection):
-        connection.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {name}".encode())
-    for id, embedder in _missing(connection):
-        row = connection.execute(_DIMENSIONS, (id, embedder)).fetchone()
-        if row is not None:
-            connection.execute(index_sql(id, embedder, int(row[0])).encode())
-            connection.execute("ANALYZE tinymem.vectors")
-
-
-def _useless(connection: Connection) -> list[str]:
-    """Return the indexes of vectors that were interrupted, or are of no namespace, or of an embedder before."""
-    used = [index_name(*namespace) for namespace in _namespaces(connection, 1)]
-    return [str(name) for (name,) in connection.execute(_USELESS, (used,)).fetchall()]
-
-
-def _missing(connection: Connection) -> list[tuple[int, str]]:
-    """Return the large namespaces, and their embedders, without an index of their vectors that can be used."""
-    names = {namespace: index_name(*namespace) for namespace in _namespaces(connection, nearest.INDEXED_FROM)}
-    rows = connection.execute(_USABLE, (list(names.values()),)).fetchall()
-    columns = {name for (name,) in rows}
-    return [namespace for namespace, name in names.items() if name not in columns]
-
-
-def _namespaces(connection: Connection, passages: int) -> list[tuple[int, str]]:
-    """Return the namespaces with so many passages or more, each with its embedder."""
-    return [(int(id), embedder) for id, embedder in connection.execute(_LARGE, (passages,)).fetchall()]
 
 
 def names(url: str) -> list[str]:

@@ -303,24 +303,11 @@ class PostgresDatabase:
         rows: list[Any] = more[0].fetchall()
         return rows
 
-    def read_whole(self, *statements: Statement) -> tuple[Head, list[list[Any]]]:
-        """Return the head, and the rows of each statement, of one state: in one round trip, or of an open snapshot."""
-        with self.lock, guarded(self.location):
-            self.check_open()
-            if self._connection is not None:
-                rows = [self.read(*statement) for statement in statements]
-                return self.head, rows
-            for is_last in (False, True):
-                self._connection = self._pool.take()
-                try:
-                    head, found = self._with_head(REPEATABLE, READ_HEAD, *statements, ("ROLLBACK", ()))
-                    return head, [cursor.fetchall() for cursor in found[:-1]]
-                except psycopg.OperationalError as error:
-                    if not is_lost(self._connection, error) or is_last:
-                        raise
-                finally:
-                    self._end()
-        raise AssertionError("the second time returns or raises")
+    def read_with_head(self, sql: str, values: Values) -> tuple[Head, list[Any]]:
+        """Return the head, and the rows of a statement, of one state."""
+        with self.snapshot():
+            rows = self.read(sql, values)
+            return self.head, rows
 
     def _read_alone(self, sql: str, values: Values) -> list[Any]:
         for is_last in (False, True):

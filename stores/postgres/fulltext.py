@@ -9,7 +9,6 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from tinymem.stores.postgres.server.values import Planned, hash_of
 from tinymem.stores.stems import Stems
 from tinymem.stores.words import MAX_WORDS, words
 
-__all__ = ["PostgresFullText", "occurrences_of", "unseen_in"]
+__all__ = ["PostgresFullText"]
 
 _PUT = Planned("INSERT INTO terms VALUES (%s, %s, %s, %s::bigint[], %s::integer[])")
 _COUNT = (
@@ -28,7 +27,7 @@ _COUNT = (
     "ON CONFLICT (namespace, stem) DO UPDATE SET passages = stems.passages + excluded.passages"
 )
 _OCCURRENCES = Planned(  # the function plans for the words at hand
-    "SELECT * FROM occurrences(%(ns)s, %(stems)s::bigint[], %(waits)s::bigint[], %(most_stems)s, %(most_passages)s)"
+    "SELECT * FROM occurrences(%(ns)s, %(stems)s::bigint[], %(most)s)"
 )
 _REMOVE = """
 WITH gone AS (DELETE FROM terms WHERE namespace = %(ns)s AND passage = ANY(%(ids)s::bigint[]) RETURNING stems, length),
@@ -90,27 +89,14 @@ class PostgresFullText:
 
     def search(self, query: str, among: Ids | None) -> Lexical:
         """Return the passages by BM25."""
-        head, (rows,) = self._db.read_whole(self.occurrences(self.stems_of(query)))
+        hashes = [self.hash_stem(stem) for stem in self._stems.stem_words(words(query)[:MAX_WORDS])]
+        head, rows = self._db.read_with_head(_OCCURRENCES, {"ns": self._db.id, "stems": hashes, "most": MAX_POSTINGS})
         mean = head.words / max(head.passages, 1) or 1.0
-        found = [occurrences_of(columns) for nth, *columns in rows if nth > 0]
-        return rank_passages(found, head.passages, mean, among, unseen=unseen_in(rows))
-
-    def stems_of(self, query: str) -> list[str]:
-        """Return the stems of a query."""
-        return [*dict.fromkeys(self._stems.stem_words(words(query)[:MAX_WORDS]))]
-
-    def occurrences(self, stems: Sequence[str]) -> tuple[str, dict[str, Any]]:
-        """Return the statement that finds the passages with stems."""
-        values = {"ns": self._db.id, "stems": [self.hash_stem(stem) for stem in stems], "waits": [0] * len(stems)}
-        return _OCCURRENCES, {**values, "most_stems": len(stems), "most_passages": MAX_POSTINGS}
+        found = [_occurrences_of(columns) for nth, *columns in rows if nth > 0]
+        return rank_passages(found, head.passages, mean, among, unseen=len(rows) - len(found))
 
 
-def unseen_in(rows: Sequence[Sequence[Any]]) -> int:
-    """Count the stems that no passage has: their places are given as negative."""
-    return sum(nth < 0 for nth, *_ in rows)
-
-
-def occurrences_of(columns: Sequence[Ids | None]) -> Occurrences:
+def _occurrences_of(columns: Sequence[Ids | None]) -> Occurrences:
     """Return the passages of a stem, their counts and lengths, in the order of their ids."""
     ids, times, lengths = (np.zeros(0, np.int64) if column is None else column for column in columns)
     order = np.argsort(ids, kind="stable")

@@ -13,18 +13,17 @@ from itertools import chain
 import psycopg
 
 from tinymem.errors import StorageError
-from tinymem.protocols import Change, Finder, Maintenance, MessageRows, SummaryRows
+from tinymem.protocols import Change, Maintenance, MessageRows, SummaryRows
 from tinymem.protocols.settings import REWRITES, WINDOW_CHANGES
 from tinymem.stores.postgres.maintenance import PostgresMaintenance
 from tinymem.stores.postgres.passages import PostgresPassages
 from tinymem.stores.postgres.server.errors import guarded, is_lost
-from tinymem.stores.postgres.slices import Slices
 from tinymem.stores.postgres.steps import PostgresSteps
 from tinymem.stores.postgres.tables import PostgresMessages, PostgresSummaries
 
 __all__ = ["TABLES", "PostgresJournal"]
 
-TABLES = ("steps", "labels", "messages", "files", "passages", "terms", "stems", "identifiers", "summaries", "vectors",
+TABLES = ("steps", "labels", "messages", "files", "passages", "terms", "stems", "summaries", "vectors",
           "settings", "writers")  # fmt: skip
 
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
@@ -53,12 +52,7 @@ class PostgresJournal(PostgresSteps, PostgresPassages):
         super().__init__(url, name, create, timeout)
         self.messages: MessageRows = PostgresMessages(self)
         self.summaries: SummaryRows = PostgresSummaries(self)
-        self.maintenance: Maintenance = PostgresMaintenance(self, self.fulltext, self.identifiers)
-        self._slices = Slices(self, self.fulltext)
-
-    def finder(self) -> Finder | None:
-        """Return the search of the server; None where the passages are few."""
-        return self._slices.survey()
+        self.maintenance: Maintenance = PostgresMaintenance(self, self.fulltext)
 
     @contextmanager
     def reading(self) -> Iterator[PostgresJournal]:
@@ -92,13 +86,11 @@ class PostgresJournal(PostgresSteps, PostgresPassages):
                 return False
             gone = sorted(chain.from_iterable(ids.values()))
             self.fulltext.remove(gone)
-            counted = self.identifiers.remove(numbers)
             self.write(_GONE, self.id, self.id, numbers)
             for table, column in (("passages", "step"), ("steps", "number"), ("labels", "step"), ("files", "step")):
                 self.write(
                     f"DELETE FROM {table} WHERE namespace = %s AND {column} = ANY(%s::bigint[])", self.id, numbers
                 )
-            self.identifiers.find_first(*counted)
             self.write(_COVERING, self.id, numbers)
             self.head.last, self.head.end = (self.read(_END, (self.id,)) or [(0, 0)])[0]
             self._count_up(WINDOW_CHANGES)

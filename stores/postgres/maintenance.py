@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
 
 from tinymem.protocols import FiledStep, FileNote, Place, TermCheck, VectorCheck
 from tinymem.stores.postgres.database import PostgresDatabase
 from tinymem.stores.postgres.fulltext import PostgresFullText
-from tinymem.stores.postgres.identifiers import Identifiers
 from tinymem.stores.postgres.steps import PUT_FILE
 
 __all__ = ["PostgresMaintenance"]
@@ -40,8 +42,8 @@ _UNEVEN = (
 class PostgresMaintenance:
     """The maintenance of a namespace: `tinymem.protocols.Maintenance` documents the methods."""
 
-    def __init__(self, database: PostgresDatabase, fulltext: PostgresFullText, identifiers: Identifiers) -> None:
-        self._db, self._fulltext, self._identifiers = database, fulltext, identifiers
+    def __init__(self, database: PostgresDatabase, fulltext: PostgresFullText) -> None:
+        self._db, self._fulltext = database, fulltext
 
     def scrub(self, done: str, what: str) -> None:
         """Do nothing: what was removed is gone from every query, and the server's files are not ours to write again."""
@@ -72,27 +74,22 @@ class PostgresMaintenance:
             wrong = self._db.read_number(_MISCOUNTED, (self._db.id, self._db.id)) + self._db.read_number(
                 _UNEVEN, (self._db.id,)
             )
-            miscounted = self._identifiers.count_faults()
         fault = None
         if lacking or unknown:
             fault = f"it lacks {lacking} passages, and has {unknown} that the journal does not have"
         elif sums != (head.passages, head.words) or wrong:
             fault = f"it counts {head.passages} passages of {head.words} words, and has {sums[0]} of {sums[1]}"
-        elif miscounted:
-            fault = f"it counts {miscounted} identifiers otherwise than the passages have them"
         return TermCheck(sums[0], fault)
 
     def check_vectors(self) -> VectorCheck:
-        """Measure all vectors and identifiers; pgvector takes no vector that is not finite."""
-        of = "FROM vectors WHERE namespace = %s AND embedder = %s"
-        lengths = f"SELECT 2 * vector_dims(vector), count(*) {of} GROUP BY 1 ORDER BY 2"
+        """Measure all vectors and identifiers."""
+        vectors = "SELECT vector FROM vectors WHERE namespace = %s AND embedder = %s"
         odd = "SELECT count(*) FROM passages WHERE namespace = %s AND octet_length(identifiers) %% 4 != 0"
         with self._db.snapshot():
-            return VectorCheck(
-                dict(self._db.read(lengths, (self._db.id, self._db.embedder()))),
-                0,
-                self._db.read_number(odd, (self._db.id,)),
-            )
+            found = [vector for (vector,) in self._db.read(vectors, (self._db.id, self._db.embedder()))]
+            cut_short = self._db.read_number(odd, (self._db.id,))
+        whole = (np.frombuffer(vector, "<f2") for vector in found if len(vector) % 2 == 0)
+        return VectorCheck(Counter(map(len, found)), sum(not np.isfinite(vector).all() for vector in whole), cut_short)
 
     def count_orphans(self) -> int:
         """Count the passages whose steps are missing."""
@@ -121,7 +118,6 @@ class PostgresMaintenance:
             for table in ("terms", "stems"):
                 self._db.write(f"DELETE FROM {table} WHERE namespace = %s", self._db.id)
             head.more_passages, head.more_words = -head.passages, -head.words
-            self._identifiers.recount()
             after = 0
             while steps := self.filed(after):
                 for step in steps:

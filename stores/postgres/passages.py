@@ -8,10 +8,9 @@ from tinymem.protocols import EmbeddedPassage, Ids, Lexical, PassageRow, Place, 
 from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME, MADE
 from tinymem.stores.postgres.database import PostgresDatabase
 from tinymem.stores.postgres.fulltext import PostgresFullText
-from tinymem.stores.postgres.identifiers import Identifiers
 from tinymem.stores.postgres.server.errors import guarded
 from tinymem.stores.postgres.server.head import LAST, USED
-from tinymem.stores.postgres.server.values import Planned, halves
+from tinymem.stores.postgres.server.values import Planned
 
 __all__ = ["PostgresPassages"]
 
@@ -35,20 +34,16 @@ _LACKING = _GET.format(
     condition=f"AND NOT EXISTS (SELECT 1 FROM vectors v WHERE {_ITS}%(embedder)s)",
 )
 _LAST = Planned(f"SELECT {LAST}")
-_DIMENSIONS = (
-    f"SELECT vector_dims(vector) FROM vectors WHERE namespace = %(ns)s AND embedder = {USED} "
-    "ORDER BY passage DESC LIMIT 1"
-)
 _UNTIL = f"SELECT count(*) FROM passages WHERE namespace = %(ns)s AND id <= least(%(last)s, {LAST})"
 _HELD = "SELECT count(*) FROM steps WHERE namespace = %s AND number = ANY(%s::bigint[])"
 _PUT_VECTOR = Planned(
-    "INSERT INTO vectors SELECT %(ns)s, %(id)s, %(embedder)s, %(vector)b WHERE EXISTS (SELECT 1 FROM passages "
+    "INSERT INTO vectors SELECT %(ns)s, %(id)s, %(embedder)s, %(vector)s WHERE EXISTS (SELECT 1 FROM passages "
     "WHERE namespace = %(ns)s AND id = %(id)s) ON CONFLICT (namespace, passage, embedder) DO NOTHING"
 )
 
 
 class PostgresPassages(PostgresDatabase):
-    """The tables `passages` and `vectors`, the full-text index, and the counts of identifiers.
+    """The tables `passages` and `vectors`, and the full-text index.
 
     Vectors are made in the order of ids, which only grow: of the embedder in use, all passages behind the newest that
     has one have none.
@@ -56,7 +51,7 @@ class PostgresPassages(PostgresDatabase):
 
     def __init__(self, url: str, name: str, create: bool = True, timeout: float = 30) -> None:
         super().__init__(url, name, create, timeout)
-        self.fulltext, self.identifiers = PostgresFullText(self), Identifiers(self)
+        self.fulltext = PostgresFullText(self)
         self._newest: tuple[int, int] | None = (
             None  # the last embedded passage of a version, so that it is asked for once
         )
@@ -79,7 +74,6 @@ class PostgresPassages(PostgresDatabase):
                 self.write(_PUT, self.id, *place, p.identifiers, p.tools)
             self.head.next_passage += len(passages)
             self.fulltext.add((id, p.text) for id, (_, p) in enumerate(passages, first))
-            self.identifiers.add((id, p) for id, (_, p) in enumerate(passages, first))
             self.keep({MADE: str(steps[-1] + 1)})
             return True
 
@@ -131,12 +125,12 @@ class PostgresPassages(PostgresDatabase):
 
     def put_vectors(self, ids: Sequence[int], vectors: Vectors, embedder: str, in_use: str) -> bool:
         """Store vectors of `embedder`, except of passages that were removed; False if that `in_use` is another one."""
-        made = halves(vectors) if len(ids) else []
+        halves = vectors.astype("<f2")
         with self._transaction():
             if self.embedder() != in_use:
                 return False
-            for id, vector in zip(ids, made, strict=True):
-                self.write(_PUT_VECTOR, ns=self.id, id=id, embedder=embedder, vector=vector)
+            for id, half in zip(ids, halves, strict=True):
+                self.write(_PUT_VECTOR, ns=self.id, id=id, embedder=embedder, vector=half.tobytes())
             return True
 
     def switch(self, embedder: str, name: str) -> bool:

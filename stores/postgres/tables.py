@@ -13,7 +13,7 @@ __all__ = ["PostgresMessages", "PostgresSummaries"]
 _PUT_MESSAGE = Planned("INSERT INTO messages VALUES (%s, %s, %s, %s, %s) ON CONFLICT (namespace, said, nth) DO NOTHING")
 _MESSAGES = "SELECT said, nth, step, is_last FROM messages WHERE namespace = %s"
 _SUMMARY = (
-    "INSERT INTO summaries SELECT %(ns)s, 1, %(first)s, %(last)s, %(session)s, %(text)s WHERE NOT EXISTS "
+    "INSERT INTO summaries SELECT %(ns)s, %(first)s, %(last)s, %(session)s, %(text)s WHERE NOT EXISTS "
     "(SELECT 1 FROM summaries WHERE namespace = %(ns)s AND first <= %(last)s AND last >= %(first)s) RETURNING 1"
 )
 

@@ -102,9 +102,6 @@ class SqlitePassages(SqliteDatabase):
 
     # -- full-text search -------------------------------------------------------------------------------------------
 
-    def finder(self) -> None:
-        """Return None: all passages are read."""
-
     def search_text(self, query: str, among: Ids | None = None) -> Lexical:
         """Return passages by BM25, best first; with `among`, ids in ascending order, no others."""
         with self.snapshot():

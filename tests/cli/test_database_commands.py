@@ -72,18 +72,13 @@ def test_a_memory_is_copied_to_a_database_and_back(tinymem: Run, postgres: Postg
     assert len([*Path().glob("*.jsonl")]) == 3
 
 
-def test_tables_are_made_and_printed(tinymem: Run, postgres: PostgresServer) -> None:
+def test_the_tables_are_printed(tinymem: Run) -> None:
     assert "CREATE TABLE passages" in tinymem("schema").out
-    first = tinymem("migrate", postgres.url())
-    assert first.status == 0 and PASSWORD not in first.out
-    again = tinymem("migrate", postgres.url(), "--json")
-    assert json.loads(again.out)["before"] == json.loads(again.out)["after"]
 
 
 @pytest.mark.parametrize(
     "args",
-    [("migrate",), ("migrate", "folder"), ("migrate", "--from", "a"), ("migrate", "postgresql://a/b", "--to", "c"),
-     ("scrub",), ("migrate", "--from", "a", "--to", "b"), ("recall", "what", "--path", "postgresql://me:%zz@h/db")],
+    [("scrub",), ("migrate", "--from", "a", "--to", "b"), ("recall", "what", "--path", "postgresql://me:%zz@h/db")],
 )  # fmt: skip
 def test_a_mistake_is_one_line(tinymem: Run, args: tuple[str, ...]) -> None:
     done = tinymem(*args)

@@ -26,7 +26,7 @@ from tinymem.archive.window_rows import OPEN_CALLS, read_calls
 from tinymem.errors import EmbedderMismatchError, StorageError, is_unwritable, undo_on_failure
 from tinymem.messages.recognition import NATIVE
 from tinymem.messages.tokens import Prices
-from tinymem.protocols import Embedder, Finder, Ids, Journal, TokenCounter, Vectors, VectorStore
+from tinymem.protocols import Embedder, Ids, Journal, TokenCounter, Vectors, VectorStore
 from tinymem.protocols.settings import EMBEDDER, UNSCRUBBED
 from tinymem.recall.candidates import Nearest
 from tinymem.recall.files.changes import Changes
@@ -35,7 +35,7 @@ from tinymem.recall.passages import slices
 from tinymem.recall.selection.corrections import newest_corrections
 from tinymem.recall.selection.opened import OpenedSteps
 from tinymem.recall.snapshot import Snapshot
-from tinymem.recall.sources import EngineSource, SnapshotSource, Source
+from tinymem.recall.sources import Source
 from tinymem.steps.actions import ActionStep, ToolCall
 from tinymem.steps.progress import Progress, no_progress
 from tinymem.steps.step import Step
@@ -139,23 +139,37 @@ class Archive:
     def current(self, progress: Progress = no_progress) -> Snapshot:
         """Return the snapshot of all embedded passages, as the journal has them now. It never changes.
 
-        While the embedder fails, passages that wait for it are included, without vectors. It is empty where the engine
-        finds candidates by itself, or everybody would read all passages. `progress` hears of passages that are read
-        from the journal, after each batch.
+        While the embedder fails, passages that wait for it are included, without vectors. `progress` hears of passages
+        that are read from the journal, after each batch.
         """
-        return self._current(progress)[0]
+        with release_when_interrupted(), self.journal.snapshot():
+            try:
+                snapshot = self._follow_journal(progress)
+            except (ValueError, TypeError, OverflowError) as error:  # a vector of another length, a text for a number
+                raise self.journal.damaged(error) from error
+            self.last_step = snapshot.last_step
+            if not self._is_due(snapshot):
+                return snapshot
+            embedder = self.journal.setting(EMBEDDER) or ""
+            snapshot.filed = len(snapshot)  # also where that fails, or each question would try
+        written = self.files.write(snapshot, embedder)
+        if written is None:
+            return snapshot
+        # with the journal's lock, since another thread may have gone on meanwhile
+        with release_when_interrupted(), self.journal.snapshot():
+            if self._snapshot.rewrites == written.rewrites:
+                self._snapshot = written
+        return written
 
     def source(self, only: Filter, hidden: Collection[int] = ()) -> Source:
         """Return what finds candidates for a question among the steps within a filter, but for the `hidden` ones."""
-        snapshot, finder = self._current(no_progress)
-        if finder:
-            return EngineSource(self.journal, finder, snapshot, only, hidden)
-        return SnapshotSource(self.journal, snapshot, only, hidden, self._neighbours)
+        return Source(self.journal, self.current(), only, hidden, self._neighbours)
 
     def rules(self) -> list[int]:
         """Return the numbers of the steps in which people gave rules."""
-        snapshot, finder = self._current(no_progress)
-        return finder.rules() if finder else snapshot.step[snapshot.places["rule"]].tolist()
+        snapshot = self.current()
+        rules: list[int] = snapshot.step[snapshot.rule].tolist()
+        return rules
 
     def _neighbours(self, snapshot: Snapshot, allowed: npt.NDArray[np.bool_]) -> Nearest | None:
         """Return the search of the index; None where an exact one over the `allowed` rows is better."""
@@ -169,26 +183,6 @@ class Archive:
             return found
 
         return find_nearest
-
-    def _current(self, progress: Progress) -> tuple[Snapshot, Finder | None]:
-        with release_when_interrupted(), self.journal.snapshot():
-            try:
-                snapshot, finder = self._follow_journal(progress)
-                self.last_step = finder.facts.last_step if finder else snapshot.last_step
-            except (ValueError, TypeError, OverflowError) as error:  # a vector of another length, a text for a number
-                raise self.journal.damaged(error) from error
-            if not self._is_due(snapshot):
-                return snapshot, finder
-            embedder = self.journal.setting(EMBEDDER) or ""
-            snapshot.filed = len(snapshot)  # also where that fails, or each question would try
-        written = self.files.write(snapshot, embedder)
-        if written is None:
-            return snapshot, None
-        # with the journal's lock, since another thread may have gone on meanwhile
-        with release_when_interrupted(), self.journal.snapshot():
-            if self._snapshot.rewrites == written.rewrites:
-                self._snapshot = written
-        return written, None
 
     def _is_due(self, snapshot: Snapshot) -> bool:
         """Return whether the snapshot is to be written: passages that wait for the embedder stand in no file."""
@@ -206,10 +200,8 @@ class Archive:
         if any(map(corrected_ids, steps)):
             self._corrections = None
 
-    def _follow_journal(self, progress: Progress) -> tuple[Snapshot, Finder | None]:
+    def _follow_journal(self, progress: Progress) -> Snapshot:
         """Return the snapshot with what the journal has by now, in a transaction, or nothing of it would be one state.
-
-        Where the engine finds candidates by itself, its finder comes with a snapshot that is empty.
 
         Raises:
             ValueError, TypeError, OverflowError: The journal is damaged.
@@ -222,14 +214,8 @@ class Archive:
         is_guess = self._snapshot.dimensions != self.queue.dimensions  # before the embedder could be reached
         if rewrites != self._snapshot.rewrites or is_guess:
             self._begin_again(rewrites)
-        finder = None if self.queue.is_failing else self.journal.finder()
-        if finder:
-            self.files.erase()  # of when it was smaller
-            empty = Snapshot(self.queue.dimensions)
-            empty.rewrites = rewrites
-            return empty, finder
         self._snapshot = self._with_new(self._snapshot, progress)
-        return self._with_waiting(self._snapshot) if self.queue.is_failing else self._snapshot, None
+        return self._with_waiting(self._snapshot) if self.queue.is_failing else self._snapshot
 
     def _begin_again(self, rewrites: int) -> None:
         """Begin with the files of another state of the journal, if there are any, and drop what was read before."""
@@ -266,9 +252,9 @@ class Archive:
         self._waiting = snapshot, longer
         return longer
 
-    def is_current(self, source: Source) -> bool:
+    def is_current(self, snapshot: Snapshot) -> bool:
         """Return whether nothing was forgotten, or marked, since a question began."""
-        return count_rewrites(self.journal) == source.rewrites
+        return count_rewrites(self.journal) == snapshot.rewrites
 
     def has_words(self, words: str) -> bool:
         """Return whether a passage has one of these words."""

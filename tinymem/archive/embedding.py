@@ -34,7 +34,7 @@ from tinymem.protocols import Embedder, Journal, PassageRow, Vectors
 from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME
 from tinymem.recall.passages import passages_of
 from tinymem.recall.query.analysis import Query, analyse, embed_texts
-from tinymem.recall.sources import Source
+from tinymem.recall.snapshot import Snapshot
 from tinymem.registry import DEFAULT_EMBEDDER
 from tinymem.steps.terminal import pluralize
 from tinymem.stores.journals import has_journal
@@ -265,18 +265,17 @@ class EmbeddingQueue:
 
     # -- questions ----------------------------------------------------------------------------------------------------
 
-    def question(self, text: str, source: Source, now: datetime) -> Query:
+    def question(self, text: str, snapshot: Snapshot, now: datetime) -> Query:
         """Return the analysis of a question. If the embedder fails, it logs a warning and uses vectors of zeros."""
-        facts = source.facts
-        known = now, facts.since, facts.until, facts.speakers
-        is_usable = self.is_known and self.embedder.dimensions == source.dimensions
+        known = now, *snapshot.span, [*snapshot.speakers]
+        is_usable = self.is_known and self.embedder.dimensions == snapshot.dimensions
         if is_usable and not self._questions.is_on:
             try:
                 with self._questions.trying():
                     return analyse(text, self.embedder, *known)
             except EmbedderError:
                 self._warn()
-        return analyse(text, None, *known, dimensions=source.dimensions)
+        return analyse(text, None, *known, dimensions=snapshot.dimensions)
 
 
 def _fingerprint(embedder: Embedder) -> str:

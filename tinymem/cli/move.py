@@ -73,7 +73,9 @@ def import_file(
 
 
 def schema() -> None:
-    """Print the SQL that makes the tables, for psql; `tinymem migrate URL` runs the same.
+    """Print the SQL that makes the tables of a database, for psql.
+
+    The first memory that is opened makes them, if its user may.
 
     Example: tinymem schema | psql "$URL"
     """
@@ -83,46 +85,18 @@ def schema() -> None:
 
 
 def migrate(
-    url: Annotated[
-        str | None, typer.Argument(metavar="[URL]", help="A database whose tables to make, or bring up to date.")
-    ] = None,
-    source: Annotated[str | None, typer.Option("--from", metavar="PLACE", help="Copy from this folder or URL")] = None,
-    target: Annotated[str | None, typer.Option("--to", metavar="PLACE", help="to this folder or URL.")] = None,
+    source: Annotated[str, typer.Option("--from", metavar="PLACE", help="Copy from this folder or URL")],
+    target: Annotated[str, typer.Option("--to", metavar="PLACE", help="to this folder or URL.")],
     namespace: Annotated[str | None, typer.Option("--namespace", help="Only this namespace. Default: all.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Make the tables of a database or bring them up to date; or copy memories between folders and databases.
+    """Copy memories between folders and databases.
 
     Each namespace is copied whole or not at all. After an interruption, the same command goes on with those that are
     not there yet. What comes into a database or out of one is embedded when the copy is opened.
 
     Example: tinymem migrate --from ./memory --to "$URL"
     """
-    record: object
-    if url is not None and source is None and target is None and namespace is None:
-        record, text = _bring_up(url)
-    elif url is None and source is not None and target is not None:
-        record, text = _copy(source, target, namespace)
-    else:
-        raise InputError("give the URL of a database, whose tables are made; or --from PLACE and --to PLACE, to copy")
-    if as_json:
-        print_json(record)
-    else:
-        say(text)
-
-
-def _bring_up(url: str) -> tuple[dict[str, int], str]:
-    from tinymem.stores.journals import is_address, migrate_tables, shown_address
-
-    if not is_address(url):
-        raise InputError("this is no address of a database: write postgresql://USER:PASSWORD@HOST:PORT/DATABASE")
-    before, after = migrate_tables(url)
-    said = f"are of format {after} already" if before == after else f"were of format {before}, and are of {after} now"
-    text = f"The tables of {shown_address(url)} {said if before else f'were made, of format {after}'}."
-    return {"before": before, "after": after}, text
-
-
-def _copy(source: str, target: str, namespace: str | None) -> tuple[list[dict[str, object]], str]:
     from tinymem.steps.progress import show_progress
     from tinymem.upkeep.migration import migrate as copy
 
@@ -131,7 +105,10 @@ def _copy(source: str, target: str, namespace: str | None) -> tuple[list[dict[st
     lines = [f"{copied.namespace}: {pluralize(copied.steps, 'step')} in both places." for copied in done]
     if any(copied.steps and not copied.passages for copied in done):
         lines.append("The copy is embedded when it is opened.")
-    return [*map(dataclasses.asdict, done)], "\n".join(lines)
+    if as_json:
+        print_json([*map(dataclasses.asdict, done)])
+    else:
+        say("\n".join(lines))
 
 
 @on_memory(without="namespace embedder")

@@ -11,15 +11,12 @@ from tinymem.protocols.adapters import Ids, Vectors
 from tinymem.protocols.rows import (
     Change,
     EmbeddedPassage,
-    Facts,
     FiledStep,
     FileNote,
     Lexical,
     MessageRow,
     PassageRow,
     Place,
-    Slice,
-    Sought,
     StepOutline,
     StepRow,
     SummaryRow,
@@ -31,7 +28,7 @@ from tinymem.protocols.rows import (
 if TYPE_CHECKING:
     from tinymem.stores.filter import Filter
 
-__all__ = ["Finder", "Journal", "Maintenance", "MessageRows", "SummaryRows"]
+__all__ = ["Journal", "Maintenance", "MessageRows", "SummaryRows"]
 
 
 class Journal(Protocol):
@@ -219,9 +216,6 @@ class Journal(Protocol):
 
     # -- full-text search ---------------------------------------------------------------------------------------------
 
-    def finder(self) -> Finder | None:
-        """Return what finds the passages for a question in the engine itself; None where all are to be read."""
-
     def search_text(self, query: str, among: Ids | None = None) -> Lexical:
         """Return passages by BM25, best first, on a scale that no query or collection shifts, embedded or not.
 
@@ -246,20 +240,6 @@ class Journal(Protocol):
         is gone from the files until the caller has called `maintenance.scrub`. An index begins anew, but not where the
         steps are only `replaced`.
         """
-
-
-class Finder(Protocol):
-    """An engine that finds the passages worth a close look by itself, so that nobody need read all of them."""
-
-    @property
-    def facts(self) -> Facts:
-        """Figures of all steps that a question is analysed with."""
-
-    def find(self, sought: Sought) -> Slice:
-        """Return the passages that are sought, with all passages of their steps and of the steps before and after."""
-
-    def rules(self) -> list[int]:
-        """Return the numbers of all steps in which people gave rules."""
 
 
 class MessageRows(Protocol):

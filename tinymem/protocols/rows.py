@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from tinymem.protocols.adapters import Ids, Vectors
 
-if TYPE_CHECKING:
-    from tinymem.stores.filter import Filter
-
-__all__ = ["ALL_PASSAGES", "Change", "EmbeddedPassage", "Facts", "FileNote", "FiledStep", "MessageRow",
-           "PassageColumns", "PassageRow", "Place", "Slice", "Sought", "StepOutline", "StepRow", "SummaryRow", "Tally",
-           "TermCheck", "VectorCheck"]  # fmt: skip
+__all__ = ["ALL_PASSAGES", "Change", "EmbeddedPassage", "FileNote", "FiledStep", "Lexical", "MessageRow", "PassageRow",
+           "Place", "StepOutline", "StepRow", "SummaryRow", "Tally", "TermCheck", "VectorCheck"]  # fmt: skip
 
 
 ALL_PASSAGES = 0  # in place of a passage that has changed: something was forgotten, or all vectors are others
@@ -163,92 +159,6 @@ class EmbeddedPassage(NamedTuple):
     milestone: bool
 
 
-@dataclass(frozen=True)
-class PassageColumns:
-    """Passages as columns of `n` values, in order, and their steps as columns of `m`, which passages share.
-
-    Attributes:
-        id, part, start, end: As in `EmbeddedPassage`, `(n,)` each, and so are `kind`, `asks` and `tools`.
-        of_step: The place of each passage's step in `steps`: `(n,)`.
-        vectors: `(n, dimensions)`, in half precision.
-        identifiers: Their identifiers, one passage after the other; `identifier_bytes` says how many bytes each has.
-        steps: The numbers of the steps, `(m,)`, and so are `type`, `session`, `speaker`, `time` and `milestone`.
-    """
-
-    id: Ids
-    of_step: Ids
-    part: Ids
-    start: Ids
-    end: Ids
-    kind: Sequence[str]
-    asks: npt.NDArray[np.bool_]
-    tools: Sequence[str]
-    vectors: npt.NDArray[np.float16]
-    identifiers: bytes
-    identifier_bytes: Ids
-    steps: Ids
-    type: Sequence[str]
-    session: Sequence[str | None]
-    speaker: Sequence[str | None]
-    time: npt.NDArray[np.float64]
-    milestone: npt.NDArray[np.bool_]
-
-    @classmethod
-    def of(cls, rows: Sequence[Any]) -> PassageColumns:
-        """Return the columns of rows, with a step for each; ValueError, TypeError or OverflowError for what is none."""
-        (ids, step, part, start, end, kind, asks, vector, type, session, speaker, time, identifiers, tools,
-         milestone) = zip(*rows, strict=True)  # fmt: skip
-        return cls(
-            _numbers(ids), np.arange(len(ids)), _numbers(part), _numbers(start), _numbers(end),
-            kind, np.array(asks, np.bool_), tools, np.frombuffer(b"".join(vector), "<f2").reshape(len(ids), -1),
-            b"".join(identifiers), _numbers([len(each) for each in identifiers]),
-            _numbers(step), type, session, speaker, np.array(time, np.float64), np.array(milestone, np.bool_),
-        )  # fmt: skip
-
-
-def _numbers(values: Sequence[int]) -> Ids:
-    return np.array(values, np.int64)
-
-
-class Facts(NamedTuple):
-    """Figures of all steps that a question is analysed with: passages, newest step, first and last time, speakers."""
-
-    passages: int
-    last_step: int
-    since: float
-    until: float
-    speakers: Sequence[str]
-
-
-@dataclass(frozen=True)
-class Sought:
-    """The passages that an engine is to find.
-
-    Attributes:
-        topic: The words of the best by BM25.
-        vectors: `(m, dimensions)`, of the nearest.
-        named: Identifiers, of which all passages are wanted unless they are more than `most_named`.
-        spans: Spans of time, start and end in seconds, whose nearest are wanted as well.
-        only: The filter that steps must be within; None for all.
-        hidden: Numbers of steps that are not wanted.
-        best: The number of passages that each signal is to give,
-        around: and of those of them whose steps before and after are wanted too.
-        most_named: See `named`.
-        is_stretch: True where it counts which passages have an identifier first.
-    """
-
-    topic: str
-    vectors: Vectors
-    named: npt.NDArray[np.uint32]
-    spans: Sequence[tuple[float, float]] = ()
-    only: Filter | None = None
-    hidden: Sequence[int] = ()
-    best: int = 240
-    around: int = 60
-    most_named: int = 500
-    is_stretch: bool = False
-
-
 class Lexical(NamedTuple):
     """The result of a full-text search.
 
@@ -267,25 +177,6 @@ class Lexical(NamedTuple):
     terms: npt.NDArray[np.uint32]
     rarity: Vectors
     unseen: float
-
-
-@dataclass(frozen=True)
-class Slice:
-    """The passages of some steps, all of each, and what is to be known of the others.
-
-    Attributes:
-        passages: The passages; those of steps that are only around others have no identifiers. None if there are none.
-        lexical: Passages by BM25, as `Journal.search_text` gives them.
-        share: The share of all passages whose steps are within the limits.
-        named: The number of all passages that have each identifier, by it.
-        seen: By identifier, the id of the first passage that has it, and of the first that the agent typed it in.
-    """
-
-    passages: PassageColumns | None
-    lexical: Lexical
-    share: float
-    named: Mapping[int, int]
-    seen: Sequence[tuple[int, int, int | None]]
 
 
 class Place(NamedTuple):

@@ -87,7 +87,6 @@ def gather(
     lexical: Lexical,
     allowed: npt.NDArray[np.bool_],
     nearest: Nearest | None,
-    share: float | None = None,
 ) -> Candidates:
     """Gather candidates among the `allowed` rows.
 
@@ -98,15 +97,14 @@ def gather(
         allowed: Rows that may come back: `(len(catalog),)`.
         nearest: Asks an index for the closest passages (ids, cosines); without it the search over the vectors is exact.
             An index may find other passages, but their cosines, and those of the steps around them, are the same.
-        share: The share of all passages that is allowed, where the catalog is a slice of them.
     """
     total = len(catalog)
     cosine = np.zeros(total, np.float32)
-    share = np.count_nonzero(allowed) / max(1, total) if share is None else share
+    share = np.count_nonzero(allowed) / max(1, total)
     if nearest:  # of what it finds, only that share may be used
         cosine = _from_index(query, catalog, nearest, int(NEAREST / max(share, LEAST_SHARE)))
     if np.count_nonzero((cosine > 0) & allowed) < NEAREST // 2:  # no index, or its best are not those that are allowed
-        compared = allowed if share < FEW and catalog.count > EVERYTHING else slice(None)
+        compared = allowed if share < FEW and total > EVERYTHING else slice(None)
         nearest, cosine = None, np.zeros(total, np.float32)
         cosine[compared] = products(query.vectors, catalog.vectors[compared]).max(axis=0)
     bm25, terms = np.zeros(total, np.float32), np.zeros(total, np.uint32)
@@ -115,7 +113,7 @@ def gather(
     stated = _stated(query, catalog, allowed)
     unseen = lexical.unseen if terms[allowed].any() else 1.0
     naming = catalog.rows_with(query.named) if len(query.named) else None
-    if catalog.count <= EVERYTHING:
+    if total <= EVERYTHING:
         return Candidates(np.flatnonzero(allowed), cosine, bm25, terms, lexical.rarity, unseen, stated, named=naming)
     chosen: npt.NDArray[np.bool_] = np.zeros(total, np.bool_)
     signals = [(cosine, allowed), (bm25, allowed)]
@@ -126,7 +124,7 @@ def gather(
             cosine[dated] = products(query.vectors, catalog.vectors[dated]).max(axis=0)
     if naming is not None:
         named, _ = naming
-        if (len(named) if catalog.frequency is None else sum(catalog.frequency.values())) <= NAMED:
+        if len(named) <= NAMED:
             chosen[named] = True
             _mark_around(chosen, named, catalog.step)
     for signal, among in signals:
@@ -148,10 +146,10 @@ def _stated(query: Query, catalog: Snapshot, allowed: npt.NDArray[np.bool_]) -> 
     A statement is what a person or agent says in few words, without asking, among output of tools. A task needs one
     that it shares no word with, as a rule; most of what is close to it in a run are listings and logs. So statements
     are compared among themselves, without what all of them have in common. In a chat nearly everything is one, and says
-    nothing by it; and where only a slice of a memory is at hand, they are not.
+    nothing by it.
     """
     stated = np.zeros(len(catalog), np.float32)
-    if query.is_stretch or catalog.whole is not None:
+    if query.is_stretch:
         return stated
     said = np.flatnonzero(catalog.kind == SAID)
     if len(said) > CHAT * len(catalog):

@@ -254,9 +254,8 @@ def _rarity_of_named(
     if not len(query.named):
         return found[candidates.rows]
     rows, codes = candidates.named or snapshot.rows_with(query.named)
-    known, which, counts = np.unique(codes, return_inverse=True, return_counts=True)
-    frequency = snapshot.frequencies(known, counts)
-    rarity = np.log((snapshot.count + 1) / (frequency + 0.5)) / np.log(snapshot.count + 1)
+    _, which, counts = np.unique(codes, return_inverse=True, return_counts=True)
+    rarity = np.log((len(snapshot) + 1) / (counts + 0.5)) / np.log(len(snapshot) + 1)
     np.add.at(found, rows, np.maximum(rarity, 0)[which].astype(np.float32))
     named: Vectors = found[candidates.rows]
     of_step = np.zeros(int(firsts.max()) + 1, np.float32)

@@ -78,9 +78,8 @@ class Search:
     def score(self, text: str, now: datetime) -> ScoredCandidates:
         """Return the candidates for `text`, with their features and scores."""
         source = self._past.source(Filter())
-        query = self._past.queue.question(text, source, now)
-        found = source.gather(query)
-        return ScoredCandidates.of(query, found.snapshot, found.candidates, self._fusion)
+        query = self._past.queue.question(text, source.snapshot, now)
+        return ScoredCandidates.of(query, source.snapshot, source.gather(query), self._fusion)
 
     def _explained(
         self,
@@ -97,9 +96,10 @@ class Search:
         note = source.explain_nothing()
         if note is not None or not text.strip():
             return Explanation(text, budget, Recall("", 0, (), past.queue.trouble or note or ""), ())
-        query = past.queue.question(text, source, now)
+        snapshot, allowed = source.snapshot, source.allowed
+        query = past.queue.question(text, snapshot, now)
         corrections = past.corrections if limits.as_of is None else self._corrections_until(limits.as_of)
-        snapshot, allowed, found = source.gather(query)
+        found = source.gather(query)
         if not query.is_stretch and limits.min_relevance != 0:  # who wants everything gets requests, too
             open_steps = partial(past.opened.of, fetch=past.fetch)
             found = found.without(find_requests(query.text, found, snapshot, hidden, open_steps))
@@ -107,7 +107,7 @@ class Search:
         current = partial(put_corrections, corrections=corrections, snapshot=snapshot, allowed=allowed)
         newest = partial(places_of, snapshot, allowed)
         packed = self._packed(scored, text, budget, replace(limits, hidden=hidden), current, newest)
-        if past.is_current(source):
+        if past.is_current(snapshot):
             return replace(packed, corrections=corrections)
         # something was forgotten meanwhile, here or elsewhere
         return self._explained(text, budget, now, limits, hidden, only)

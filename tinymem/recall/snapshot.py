@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tinymem.errors import describe_type
-from tinymem.protocols import Facts, Ids, PassageColumns, Vectors
+from tinymem.protocols import EmbeddedPassage, Ids, Vectors
 from tinymem.recall.query.identifiers import Codes, Seen, read
 from tinymem.stores.filter import Filter
 
@@ -134,8 +134,6 @@ class Snapshot:
         self.seen = Seen()
         self.rewrites = -1
         self.filed = 0
-        self.whole: Facts | None = None  # of the memory, where this is a slice of it,
-        self.frequency: Mapping[int, int] | None = None  # and how many have each identifier of the question
         empty = {name: np.empty(0, dtype) for name, dtype in COLUMNS.items()}
         empty["vectors"] = np.empty((0, dimensions), np.float32)
         self.fill({name: Room(array) for name, array in empty.items()})
@@ -151,30 +149,14 @@ class Snapshot:
         return len(self.id)
 
     @property
-    def facts(self) -> Facts:
-        """Figures of the memory that a question is analysed with."""
-        if self.whole is not None:
-            return self.whole
-        since, until = (float(self.time.min()), float(self.time.max())) if len(self) else (0.0, 0.0)
-        return Facts(len(self), self.last_step, since, until, [*self.speakers])
-
-    @property
-    def count(self) -> int:
-        """The number of all passages of the memory."""
-        return len(self) if self.whole is None else self.whole.passages
+    def span(self) -> tuple[float, float]:
+        """The first and the last time of a step."""
+        return (float(self.time.min()), float(self.time.max())) if len(self) else (0.0, 0.0)
 
     @property
     def last_step(self) -> int:
         """The number of the newest step of the memory; 0 if there is none."""
-        if self.whole is not None:
-            return self.whole.last_step
         return int(self.step[-1]) if len(self) else 0
-
-    def frequencies(self, codes: Codes, counts: Ids) -> Ids:
-        """Return the number of all passages with each of these identifiers; `counts` have it here."""
-        if self.frequency is None:
-            return counts
-        return np.array([self.frequency.get(code, 0) for code in codes.tolist()], np.int64)
 
     @property
     def last_id(self) -> int:
@@ -198,22 +180,21 @@ class Snapshot:
         Raises:
             ValueError, TypeError, OverflowError: A row is not a passage, or does not come after the last one.
         """
-        return self.with_columns(PassageColumns.of(rows), room) if rows else self
-
-    def with_columns(self, new: PassageColumns, room: int = 0) -> Snapshot:
-        """Return a snapshot with passages that are columns already; errors as in `with_tail`."""
+        if not rows:
+            return self
+        new = _columns(rows)
         self._check(new)
         longer = copy(self)
         longer.sessions = _named(self.sessions, new.session)
         longer.speakers = _named(self.speakers, new.speaker)
         longer.types = _named(self.types, new.type)
         longer.toolsets = _named(self.toolsets, new.tools)
-        codes = read(new.identifiers)
-        ends = len(self.identifiers) + np.cumsum(new.identifier_bytes // codes.itemsize)
+        codes = read(b"".join(new.identifiers))
+        ends = len(self.identifiers) + np.cumsum([len(each) // codes.itemsize for each in new.identifiers])
         added: dict[str, npt.NDArray[Any]] = {
-            "vectors": _unit_vectors(new), "id": new.id, "step": new.steps[new.of_step], "time": new.time[new.of_step],
-            "session": _codes(longer.sessions, new.session)[new.of_step],
-            "places": longer._places_of(new), "identifiers": codes, "identifier_ends": ends,
+            "vectors": _unit_vectors(new), "id": new.id, "step": new.step, "time": new.time,
+            "session": _codes(longer.sessions, new.session), "places": longer._places_of(new),
+            "identifiers": codes, "identifier_ends": ends,
         }  # fmt: skip
         rooms = {}
         for name, column in self.rooms.items():
@@ -227,32 +208,28 @@ class Snapshot:
             longer.seen = longer.note_identifiers(self.seen, len(self))
         return longer
 
-    def _places_of(self, new: PassageColumns) -> npt.NDArray[np.void]:
+    def _places_of(self, new: Any) -> npt.NDArray[np.void]:
         kinds = dict.fromkeys(new.kind)
         places = np.zeros(len(new.id), PLACE)
-        places["part"] = new.part
-        places["start"] = new.start
-        places["end"] = new.end
-        places["asks"] = new.asks
-        places["milestone"] = new.milestone[new.of_step]
+        for name in ("part", "start", "end", "asks", "milestone"):
+            places[name] = getattr(new, name)
         places["kind"] = _each({kind: KINDS.get(kind, SAID) for kind in kinds}, new.kind)
         places["reply"] = _each({kind: kind in ("reply", "final_answer") for kind in kinds}, new.kind)
         places["announces"] = _each({kind: kind == "announcement" for kind in kinds}, new.kind)
         places["rule"] = _each({kind: kind == "rule" for kind in kinds}, new.kind)
-        places["speaker"] = _codes(self.speakers, new.speaker)[new.of_step]
-        places["type"] = _codes(self.types, new.type)[new.of_step]
+        places["speaker"] = _codes(self.speakers, new.speaker)
+        places["type"] = _codes(self.types, new.type)
         places["tools"] = _codes(self.toolsets, new.tools)
         return places
 
-    def _check(self, new: PassageColumns) -> None:
+    def _check(self, new: Any) -> None:
         """Raise ValueError unless ids and steps are in order, and vectors, places and times are possible."""
-        if new.vectors.shape[1:] != (self.dimensions,):
+        if new.vector.shape[1:] != (self.dimensions,):
             raise ValueError(f"the vectors of the passages from {new.id[:1]} on are of another length")
-        step, time = new.steps[new.of_step].astype(np.float64), new.time[new.of_step]
-        last = self.step[-1] if len(self) else 0
         ordered = np.diff(new.id, prepend=self.last_id) > 0
-        ordered &= np.diff(step, prepend=last) >= 0
-        within = (new.part >= 0) & (new.start >= 0) & (new.start <= new.end) & (time >= EARLIEST) & (time <= LATEST)
+        ordered &= np.diff(new.step.astype(np.float64), prepend=self.last_step) >= 0
+        within = (new.part >= 0) & (new.start >= 0) & (new.start <= new.end)
+        within &= (new.time >= EARLIEST) & (new.time <= LATEST)
         if len(wrong := np.flatnonzero(~(ordered & within))):
             raise ValueError(f"passage {new.id[wrong[0]]} is out of order or has an impossible place")
 
@@ -279,9 +256,17 @@ class Snapshot:
         return np.searchsorted(self.identifier_ends, places, "right"), every[places]
 
 
-def _unit_vectors(new: PassageColumns) -> Vectors:
+def _columns(rows: Sequence[Any]) -> Any:
+    """Return passages as one whose fields are columns; ValueError, TypeError or OverflowError for what is none."""
+    columns: Any = EmbeddedPassage._make(zip(*rows, strict=True))
+    numbers = {name: np.array(getattr(columns, name), np.int64) for name in ("id", "step", "part", "start", "end")}
+    vectors = np.frombuffer(b"".join(columns.vector), "<f2").reshape(len(rows), -1)
+    return columns._replace(**numbers, vector=vectors, time=np.array(columns.time, np.float64))
+
+
+def _unit_vectors(new: Any) -> Vectors:
     """Return the vectors of passages, each of length 1 or 0; ValueError for one that is not finite."""
-    vectors = new.vectors.astype(np.float32)
+    vectors: Vectors = new.vector.astype(np.float32)
     if not np.isfinite(vectors).all():
         raise ValueError(f"a vector of the passages {new.id[0]} to {new.id[-1]} is not finite")
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)  # about 1, since half precision rounds

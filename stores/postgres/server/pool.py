@@ -20,7 +20,7 @@ from psycopg.pq import TransactionStatus
 from tinymem.errors import StorageError
 from tinymem.stores.locks import leave_to_parent
 from tinymem.stores.postgres.server.errors import address, is_lost, unreachable
-from tinymem.stores.postgres.server.schema import SCHEMAS, prepare
+from tinymem.stores.postgres.server.schema import prepare
 from tinymem.stores.postgres.server.values import Planned, adapt
 
 __all__ = ["Connection", "Pool", "Statement", "acquire_pool", "release_pool", "send"]
@@ -34,14 +34,13 @@ STARTING = ("starting up", "shutting down", "recovery")  # soon it lets us in
 PAUSE = 0.05
 PREPARED = 3  # times that a Planned statement is sent until it is prepared, unless a pooler is in between
 
-HALFVEC = "SELECT to_regtype('halfvec')::oid"
 # What is not Planned is planned for the namespace at hand, whatever the server's default. The server would compile the
 # statements of a large memory for longer than they run, each time. A host that vanishes loses its locks after a minute.
-SETTINGS = f"""
-SET search_path = {SCHEMAS};
+SETTINGS = """
+SET search_path = tinymem;
 SET plan_cache_mode = auto;
 SET jit = off;
-SET lock_timeout = {{lock}};
+SET lock_timeout = {lock};
 SET tcp_keepalives_idle = 30;
 SET tcp_keepalives_interval = 10;
 SET tcp_keepalives_count = 3;
@@ -49,7 +48,7 @@ SET tcp_keepalives_count = 3;
 # A pooler may give every transaction another connection of the server, so that each brings its settings along, and
 # leaves none behind.
 LOCAL = (
-    f"SELECT set_config('search_path', '{SCHEMAS}', true), set_config('lock_timeout', %s, true), "
+    "SELECT set_config('search_path', 'tinymem', true), set_config('lock_timeout', %s, true), "
     "set_config('plan_cache_mode', 'auto', true), set_config('jit', 'off', true)"
 )
 
@@ -68,7 +67,6 @@ class Pool:
         self._lock = threading.Lock()
         self._given = threading.Condition(self._lock)
         self._idle: list[Connection] = []
-        self._halfvec = 0  # the number of pgvector's type in this database
         self.users = 0
         self.opening: Sequence[Statement] = ()  # what is sent behind every BEGIN
         leave_to_parent(self)
@@ -128,8 +126,6 @@ class Pool:
         connection = self.take()
         try:
             prepare(connection, self.address, create)
-            if not self._halfvec:  # known from now on
-                connection.close()
         finally:
             self.give(connection)
 
@@ -165,11 +161,7 @@ class Pool:
             connection.prepare_threshold = None
         else:
             connection.execute(SETTINGS.format(lock=lock).encode())
-        if not self._halfvec:
-            ((found,),) = self.ask(connection, HALFVEC)
-            self._halfvec = int(found or 0)  # 0 until the tables are made
-        if self._halfvec:
-            adapt(connection, self._halfvec)
+        adapt(connection)
 
 
 def send(connection: Connection, statements: Sequence[Statement]) -> list[psycopg.Cursor[tuple[Any, ...]]]:

@@ -1,9 +1,8 @@
-"""Values on their way to PostgreSQL and back: texts with NUL, vectors in half precision."""
+"""Values on their way to PostgreSQL and back: texts with NUL, arrays of numbers."""
 
 from __future__ import annotations
 
 import struct
-from array import array
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, ClassVar
@@ -13,15 +12,14 @@ import numpy.typing as npt
 import psycopg
 from psycopg import pq
 from psycopg.abc import Buffer
-from psycopg.adapt import Dumper, Loader
+from psycopg.adapt import Loader
 from psycopg.types.string import StrDumper
 
-__all__ = ["Half", "Planned", "adapt", "halves", "hash_of"]
+__all__ = ["Planned", "adapt", "hash_of"]
 
 # PostgreSQL's texts hold no NUL, ours may.
 ESCAPE, NUL, LITERAL = "\x1a", "\x1a0", "\x1a1"
 ARRAY_HEAD = 20  # bytes before the first number of an array
-HEAD = 4  # bytes before the numbers of a vector on the wire: how many they are
 
 
 class Planned(str):
@@ -30,16 +28,6 @@ class Planned(str):
     A connection plans it once. All others are planned each time, since one namespace has ten passages and another a
     million.
     """
-
-
-class Half(bytes):
-    """A vector as PostgreSQL takes it: how many numbers, then each in half precision, big-endian."""
-
-
-def halves(vectors: npt.NDArray[np.floating]) -> list[Half]:
-    """Return vectors `(n, dimensions)` as PostgreSQL takes them."""
-    head = struct.pack(">HH", vectors.shape[1], 0)
-    return [Half(head + row.tobytes()) for row in vectors.astype(">f2")]
 
 
 @lru_cache(maxsize=1 << 16)
@@ -68,27 +56,6 @@ class _TextLoader(Loader):
         return text.replace(NUL, "\0").replace(LITERAL, ESCAPE) if ESCAPE in text else text
 
 
-class _HalfDumper(Dumper):
-    """Leaves the type to the server, which takes it from the column."""
-
-    format = pq.Format.BINARY
-    oid = 0
-
-    def dump(self, obj: Half) -> Buffer | None:
-        return obj
-
-
-class _HalfLoader(Loader):
-    """Gives float16, little-endian, as the journal's protocol has vectors."""
-
-    format = pq.Format.BINARY
-
-    def load(self, data: Buffer) -> bytes:
-        numbers = array("H", bytes(data)[HEAD:])  # a quarter of numpy's time, for as few as these
-        numbers.byteswap()
-        return numbers.tobytes()
-
-
 class _ArrayLoader(Loader):
     """Gives an array of numbers as numpy's: of some thousand, in a hundredth of the time that a list takes."""
 
@@ -106,10 +73,6 @@ class _ArrayLoader(Loader):
         return items["value"].astype(self.given)
 
 
-class _Bools(_ArrayLoader):
-    kind, given = "?", "?"
-
-
 class _Int4s(_ArrayLoader):
     kind, given = ">i4", "<i8"
 
@@ -118,19 +81,13 @@ class _Int8s(_ArrayLoader):
     kind, given = ">i8", "<i8"
 
 
-class _Float8s(_ArrayLoader):
-    kind, given = ">f8", "<f8"
+ARRAYS = {"int4[]": _Int4s, "int8[]": _Int8s}
 
 
-ARRAYS = {"bool[]": _Bools, "int4[]": _Int4s, "int8[]": _Int8s, "float8[]": _Float8s}
-
-
-def adapt(connection: psycopg.Connection[tuple[object, ...]], halfvec: int) -> None:
-    """Have a connection take and give these values; `halfvec` is the number of that type in its database."""
+def adapt(connection: psycopg.Connection[tuple[object, ...]]) -> None:
+    """Have a connection take and give these values."""
     adapters = connection.adapters
     adapters.register_dumper(str, _TextDumper)
-    adapters.register_dumper(Half, _HalfDumper)
     adapters.register_loader("text", _TextLoader)
-    adapters.register_loader(halfvec, _HalfLoader)
     for name, loader in ARRAYS.items():
         adapters.register_loader(adapters.types.get_oid(name), loader)

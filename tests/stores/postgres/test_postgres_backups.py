@@ -17,22 +17,18 @@ from tinymem.upkeep import doctor, export_memory
 
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed (extra: postgres)")
 
-from tinymem.stores.journals import migrate_tables, shared_names  # noqa: E402
-
-INDEXES = "SELECT count(*) FROM pg_indexes WHERE indexname LIKE 'vectors_nearest_%'"
+from tinymem.stores.journals import shared_names  # noqa: E402
 
 
 @pytest.fixture
 def kept(fresh: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The address of a database of two namespaces, one with an index of its vectors, and of a role that may use it."""
+    """The address of a database of two namespaces, and of a role that may use it."""
     monkeypatch.setenv("TINYMEM_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("tinymem.stores.postgres.nearest.INDEXED_FROM", 100)
     url, name = fresh, fresh.rpartition("/")[2]
     for namespace, count in (("large", 150), ("small", 5)):
         with HierarchicalMemory(url, namespace=namespace, window_tokens=200) as memory:
             memory.add_steps([MessageStep("user", text) for text in sentences(count)])
             memory.flush()
-    migrate_tables(url)
     with psycopg.connect(url, autocommit=True) as db:
         db.execute(f"CREATE ROLE {name} LOGIN PASSWORD 'word'")
         db.execute("CALL tinymem.allow(%s, 'small')", (name,))
@@ -68,8 +64,6 @@ def test_a_dump_brings_back_all_memories(kept: str, postgres: PostgresServer, tm
     subprocess.run([program("pg_restore"), "--exit-on-error", f"--dbname={postgres.url(again)}", dump], check=True)
     assert exported(postgres.url(again)) == exported(kept)
     assert doctor(postgres.url(again), "large").sound
-    with psycopg.connect(postgres.url(again)) as db:
-        assert db.execute(INDEXES).fetchone() == (1,)
     role = postgres.url(again, user=name, password="word")
     assert shared_names(role) == ["small"]
     with HierarchicalMemory(role, namespace="small") as memory:

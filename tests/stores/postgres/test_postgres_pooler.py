@@ -16,7 +16,7 @@ from postgres_server import PostgresServer
 
 from tinymem import HierarchicalMemory, MessageStep
 from tinymem.errors import StorageError
-from tinymem.stores.journals import migrate_tables, scrub_shared
+from tinymem.stores.journals import scrub_shared
 from tinymem.upkeep import doctor
 
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed (extra: postgres)")
@@ -39,17 +39,15 @@ def test_a_memory_behind_a_pooler_gives_the_same(
 ) -> None:
     monkeypatch.setenv("TINYMEM_CACHE", str(tmp_path / "cache"))
     name, found = str(uuid4()), []
-    for sliced_from in (20_000, 100):
-        monkeypatch.setattr("tinymem.stores.postgres.slices.IN_SLICES", sliced_from)
-        for url in (pooler.url(), postgres.url()):
-            with HierarchicalMemory(url, namespace=name, window_tokens=500) as memory:
-                if not memory.steps:
-                    memory.add_steps([MessageStep("user", text, session="a") for text in sentences(300)])
-                    memory.flush()
-                asked = [memory.recall(text, 300, session="a") for text in sentences(300)[::60]]
-                found.append([[(item.step.id, round(item.score, 3)) for item in one.items] for one in asked])
-                assert memory.context("windows", max_tokens=900).messages
-    assert found[0] == found[1] and found[2] == found[3] and all(found[0])
+    for url in (pooler.url(), postgres.url()):
+        with HierarchicalMemory(url, namespace=name, window_tokens=500) as memory:
+            if not memory.steps:
+                memory.add_steps([MessageStep("user", text, session="a") for text in sentences(300)])
+                memory.flush()
+            asked = [memory.recall(text, 300, session="a") for text in sentences(300)[::60]]
+            found.append([[(item.step.id, round(item.score, 3)) for item in one.items] for one in asked])
+            assert memory.context("windows", max_tokens=900).messages
+    assert found[0] == found[1] and all(found[0])
     assert doctor(pooler.url(), name).sound
 
 
@@ -88,14 +86,10 @@ def test_no_setting_is_left_on_a_connection_of_others(narrow: Pooler) -> None:
     assert shown() == before
 
 
-def test_what_needs_a_connection_of_its_own_says_so(
-    pooler: Pooler, fresh: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_needs_a_connection_of_its_own_says_so(pooler: Pooler, fresh: str) -> None:
     url = pooler.url(fresh.rpartition("/")[2])
-    with closing(PostgresJournal(url, "first")) as journal:
-        put(journal, sentences(20))
-        migrate_tables(url)
-        monkeypatch.setattr("tinymem.stores.postgres.nearest.INDEXED_FROM", 10)
-        for use in (scrub_shared, migrate_tables):
-            with pytest.raises(StorageError, match="the server itself, not of a pooler"):
-                use(url)
+    with (
+        closing(PostgresJournal(url, "first")),
+        pytest.raises(StorageError, match="the server itself, not of a pooler"),
+    ):
+        scrub_shared(url)

@@ -1,4 +1,4 @@
-"""The tables of a database: how they are made and brought up to date, and who may use which namespaces."""
+"""The tables of a database: how they are made, and who may use which namespaces."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 from uuid import uuid4
 
 import pytest
@@ -17,11 +16,9 @@ from memories import sentences
 from postgres_server import PostgresServer, binaries
 
 from tinymem.errors import FormatError, InputError, NotAMemoryError, StorageError
-from tinymem.protocols import FileNote, MessageRow
+from tinymem.protocols import FileNote
 from tinymem.stores.journals import (
     erase_shared,
-    migrate_tables,
-    open_shared,
     schema,
     scrub_shared,
     shared_names,
@@ -29,14 +26,12 @@ from tinymem.stores.journals import (
 )
 
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed (extra: postgres)")
-from psycopg import sql  # noqa: E402
-
-from tinymem.stores.postgres.server.schema import BEGIN, FILES, PATH  # noqa: E402
+from tinymem.stores.postgres.server.schema import FORMAT  # noqa: E402
 from tinymem.stores.postgres.server.values import hash_of  # noqa: E402
 
 OpenJournal = Callable[..., Any]
 
-OCCURRENCES = "occurrences(%s, %s::bigint[], ARRAY[0]::bigint[], 32, 12000)"
+OCCURRENCES = "occurrences(%s, %s::bigint[], 12000)"
 TABLES = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'tinymem'"
 
 
@@ -64,82 +59,17 @@ def role(postgres: PostgresServer) -> Iterator[Callable[..., str]]:
 # -- the tables -------------------------------------------------------------------------------------------------------
 
 
-def test_tables_are_made_once(fresh: str) -> None:
-    before, now = migrate_tables(fresh)
-    assert (before, migrate_tables(fresh)) == (0, (now, now))
-
-
-BEFORE_SLICES = """
-DELETE FROM tinymem.format WHERE version >= 4;
-ALTER TABLE tinymem.access ALTER COLUMN role TYPE name USING role::text;
-DROP INDEX tinymem.namespaces_by_one_name;
-CREATE INDEX namespaces_by_name ON tinymem.namespaces (name COLLATE "C");
-ALTER TABLE tinymem.passages ADD COLUMN tokens bytea NOT NULL DEFAULT '\\x0100', ADD COLUMN vector halfvec;
-UPDATE tinymem.passages SET vector = v.vector FROM tinymem.vectors v WHERE passage = id;
-CREATE TABLE tinymem.reindexed (namespace bigint, passage bigint, vector halfvec, tokens bytea);
-INSERT INTO tinymem.reindexed SELECT namespace, id, '[1]', tokens FROM tinymem.passages WHERE id = 1;
-INSERT INTO tinymem.settings SELECT id, 'reindexing', 'new' FROM tinymem.namespaces;
-UPDATE tinymem.settings SET value = value || ' 0' WHERE key = 'made';
-DROP TABLE tinymem.identifiers, tinymem.files, tinymem.vectors, tinymem.messages;
-CREATE TABLE tinymem.links (
-    namespace bigint, link text COLLATE "C", alike text COLLATE "C", step bigint, place bigint,
-    PRIMARY KEY (namespace, link));
-INSERT INTO tinymem.links
-    SELECT id, link, alike, step, step FROM tinymem.namespaces,
-        (VALUES ('x', 'yes', 2), ('id-1', 'yes', 1), ('line', '', 1)) old (link, alike, step);
-DROP INDEX tinymem.passages_by_identifier, tinymem.passages_of_rules, tinymem.steps_by_time, tinymem.steps_by_speaker;
-DROP FUNCTION tinymem.codes_of, tinymem.is_act, tinymem.counted_identifiers, tinymem.holders;
-"""
-
-
-def test_tables_of_an_older_version_are_changed_only_when_asked_to(fresh: str, open_journal: OpenJournal) -> None:
-    with closing(open_journal(url=fresh)) as journal:
-        put(journal, ["kumquat marmalade", "pears"])
-        vectors = [passage.vector for passage in journal.passages()]
+@pytest.mark.parametrize("version", [FORMAT - 1, FORMAT + 1])
+def test_tables_of_another_format_are_refused_and_the_error_says_what_to_do(
+    version: int, fresh: str, open_journal: OpenJournal
+) -> None:
+    open_journal(url=fresh).close()
     with psycopg.connect(fresh, autocommit=True) as db:
-        db.execute(BEFORE_SLICES)
-    with pytest.raises(FormatError, match=r"tables of format \d+, this version needs \d+: .*`tinymem migrate URL`"):
-        open_journal(url=fresh)
-    assert migrate_tables(fresh)[0] == 3
-    journal = open_journal(url=fresh)
-    assert journal.maintenance.check_terms() == (2, None) and journal.uncut(9) == []
-    assert [passage.vector for passage in journal.passages()] == vectors and len(vectors) == 2
-    assert [passage.id for passage in journal.without_vector(9, embedder="new")] == [2]
-    yes = [MessageRow("yes", 1, 1, True), MessageRow("yes", 2, 2, False)]
-    assert journal.messages.page() == [MessageRow("line", 1, 1, False), *yes]
-    add_next(journal, "one")
-
-
-def test_roles_allowed_by_name_in_an_older_version_stay_allowed_and_those_that_are_gone_do_not(fresh: str) -> None:
-    kept, gone = f"Dr. O'Neil {uuid4().hex[:12]}", f"gone_{uuid4().hex[:12]}"
-    place = fresh.partition("@")[2]
-    with psycopg.connect(fresh, autocommit=True) as db:
-        with db.transaction():  # the tables of format 6, in which access belongs to a name
-            db.execute(f"CREATE EXTENSION IF NOT EXISTS vector; {BEGIN} {PATH}")
-            for number, file in enumerate(FILES[:6], 1):
-                db.execute(file.read_bytes())
-                db.execute(f"INSERT INTO tinymem.format (version) VALUES ({number})")
-        for name in (kept, gone):
-            db.execute(sql.SQL("CREATE ROLE {} LOGIN PASSWORD 'word'").format(sql.Identifier(name)))
-            db.execute("CALL tinymem.allow(%s, 'mine')", (name,))
-        db.execute(f"DROP OWNED BY {gone}; DROP ROLE {gone}")
-        assert migrate_tables(fresh)[0] == 6
-        db.execute(f"CREATE ROLE {gone}")
-        assert db.execute("SELECT role::text, namespace FROM tinymem.access").fetchall() == [(f'"{kept}"', "mine")]
-        for name in ("mine", "other"):
-            open_shared(fresh, name)[0].close()
-        assert shared_names(f"postgresql://{quote(kept)}:word@{place}") == ["mine"]
-        for name in (kept, gone):
-            db.execute(sql.SQL("DROP OWNED BY {0}; DROP ROLE {0}").format(sql.Identifier(name)))
-
-
-def test_a_newer_database_is_refused_by_its_number(fresh: str) -> None:
-    migrate_tables(fresh)
-    with psycopg.connect(fresh, autocommit=True) as db:
-        db.execute("INSERT INTO tinymem.format VALUES (99)")
-    for use in (migrate_tables, shared_names):
-        with pytest.raises(FormatError, match=r"has format 99, .*upgrade tinymem"):
-            use(fresh)
+        db.execute("UPDATE tinymem.format SET version = %s", (version,))
+        for use in (lambda: open_journal(url=fresh), lambda: shared_names(fresh), lambda: scrub_shared(fresh)):
+            with pytest.raises(FormatError, match=rf"of format {version}, .* reads {FORMAT}: export its memories with"):
+                use()
+        assert db.execute("SELECT version FROM tinymem.format").fetchall() == [(version,)]
 
 
 def test_the_printed_schema_makes_the_same_tables(fresh: str, postgres: PostgresServer, open_journal: Any) -> None:
@@ -147,11 +77,11 @@ def test_the_printed_schema_makes_the_same_tables(fresh: str, postgres: Postgres
     assert folder is not None
     if not os.access(folder / "psql", os.X_OK):
         pytest.skip("no psql here")
-    for _ in range(2):  # the second time, nothing is left to be done
-        done = subprocess.run(
-            [str(folder / "psql"), "-q", fresh], input=schema(), text=True, capture_output=True, check=False
-        )
-        assert (done.returncode, done.stderr) == (0, "") or "already exists, skipping" in done.stderr, done.stderr
+    made, again = (
+        subprocess.run([str(folder / "psql"), "-q", fresh], input=schema(), text=True, capture_output=True, check=False)
+        for _ in range(2)
+    )
+    assert (made.returncode, made.stderr) == (0, "") and 'relation "format" already exists' in again.stderr
     open_journal()
     with psycopg.connect(fresh) as one, psycopg.connect(postgres.url()) as other:
         assert sorted(one.execute(TABLES).fetchall()) == sorted(other.execute(TABLES).fetchall())
@@ -175,7 +105,7 @@ def test_a_namespace_is_removed_with_everything_in_it(fresh: str, open_journal: 
     erase_shared(fresh, one.name)
     with psycopg.connect(fresh) as db:
         tables = [name for (name,) in db.execute(TABLES).fetchall() if name not in ("format", "access", "namespaces")]
-        assert len(tables) == 12
+        assert len(tables) == 11
         for table in tables:
             sql = f"SELECT count(*) FROM tinymem.{table} WHERE namespace = %s"
             assert db.execute(sql, (one.id,)).fetchone() == (0,), table
