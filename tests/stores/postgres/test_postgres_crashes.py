@@ -29,7 +29,7 @@ OpenJournal = Callable[..., Any]
 # Adds steps until it is killed, and writes the id of each once it is acknowledged.
 WRITER = """
 import sys
-sys.path[:0] = ["tests/support"]
+sys.path[:0] = ["tests", "tests/support"]
 from journal_rows import add_next
 from tinymem.stores.postgres.journal import PostgresJournal
 url, name, writer, most = sys.argv[1:]
