@@ -21,7 +21,7 @@ from memories import python
 from work import PATIENCE
 
 from tinymem import AsyncHierarchicalMemory, AsyncMemories, Callbacks, Context, HierarchicalMemory, Memories, Recall
-from tinymem.errors import ClosedError, InputError, NotAMemoryError, StorageError
+from tinymem.errors import ClosedError, InputError, NotAMemoryError
 from tinymem.steps.types import MessageStep, Step
 
 OPTIONS: dict[str, Any] = {"embedder": "hashing:64", "store": "exact"}
@@ -262,69 +262,21 @@ async def test_two_loops_share_a_memory() -> None:
 # -- what is cancelled ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("has_begun", [True, False])
 @awaited
-async def test_an_add_that_has_begun_is_kept_and_awaited_however_often_it_is_cancelled() -> None:
+async def test_a_call_whose_task_is_cancelled_is_made_in_its_turn_and_nobody_waits_for_it(has_begun: bool) -> None:
     gate = Gate()
     async with open_memory(callbacks=Callbacks(on_step=gate)) as memory:
+        before = None if has_begun else await gate.begun_by(memory.run(gate))
         adding = await gate.begun_by(memory.add(said("kept")))
-        for _ in range(3):
-            adding.cancel()
-            await asyncio.sleep(0)
-            assert not adding.done()
-        gate.open()
-        with pytest.raises(asyncio.CancelledError):
-            await adding
-        assert texts(memory.memory) == ["kept"]
-
-
-@awaited
-async def test_a_call_that_has_not_begun_is_withdrawn() -> None:
-    gate = Gate()
-    async with open_memory() as memory:
-        before = await gate.begun_by(memory.run(gate))
-        adding = asyncio.create_task(memory.add(said("never")))
-        after = asyncio.create_task(memory.add(said("after")))
         await asyncio.sleep(0)
         adding.cancel()
         with pytest.raises(asyncio.CancelledError):
             await adding  # at once: nothing is open yet
+        after = asyncio.create_task(memory.add(said("after")))
         gate.open()
-        await asyncio.gather(before, after)
-        assert texts(memory.memory) == ["after"]
-
-
-@awaited
-async def test_a_read_that_has_begun_is_abandoned() -> None:
-    gate = Gate()
-    async with open_memory(callbacks=Callbacks(on_recall=gate)) as memory:
-        await memory.add(said("The port is 8443."))
-        recalling = await gate.begun_by(memory.recall("Which port?"))
-        recalling.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await recalling  # at once: nothing is open yet
-        reading = asyncio.create_task(memory.stats())  # its turn comes later
-        gate.open()
-        assert (await reading).steps == 1
-
-
-@awaited
-async def test_the_error_of_a_cancelled_call_is_its_cause() -> None:
-    gate = Gate()
-
-    def fail(memory: HierarchicalMemory) -> None:
-        gate()
-        raise REFUSAL
-
-    async with open_memory() as memory:
-        failing = await gate.begun_by(memory.run(fail))
-        failing.cancel()
-        gate.open()
-        with pytest.raises(asyncio.CancelledError) as raised:
-            await failing
-        found: BaseException | None = raised.value
-        while found is not None and found is not REFUSAL:
-            found = found.__cause__ or found.__context__
-        assert found is REFUSAL
+        await asyncio.gather(after, *filter(None, [before]))
+        assert texts(memory.memory) == ["kept", "after"]
 
 
 @awaited
@@ -340,13 +292,14 @@ async def test_closing_waits_for_calls_that_wait_and_is_done_though_it_is_cancel
     late = asyncio.create_task(memory.stats())
     await asyncio.sleep(0)
     closing.cancel()
-    gate.open()
     with pytest.raises(asyncio.CancelledError):
         await closing
-    assert memory.closed and await before == "through"
+    gate.open()
+    assert await before == "through"
     assert (await adding).text == "in time" and await reading == ["in time"]
     with pytest.raises(ClosedError, match="is closed: open it again"):
         await late
+    assert memory.closed
 
 
 @awaited
@@ -359,6 +312,7 @@ async def test_an_opening_that_is_cancelled_leaves_nothing_open(tmp_path: Path) 
 
     opening = await gate.begun_by(open_memory(tmp_path, redact=slow, system_prompt="Be brief.").__aenter__())
     opening.cancel()
+    await asyncio.sleep(0)  # it waits for the closing now, which comes behind
     gate.open()
     with pytest.raises(asyncio.CancelledError):
         await opening
@@ -468,38 +422,42 @@ async def test_namespaces_are_lent(tmp_path: Path) -> None:
         assert memories.path == tmp_path
         await asyncio.gather(*(say(memories, f"n{at % 8}") for at in range(40)))
         assert await memories.namespaces() == [f"n{at}" for at in range(8)]
-        assert len(memories) <= 3 >= len(calls()) - 1
+        assert len(memories) <= 3
         async with memories.open("n3") as memory:
             assert (await memory.stats()).steps == 5 and [s.text for s in await memory.steps()] == ["I am n3."] * 5
 
 
 @awaited
-async def test_who_waits_for_room_holds_up_nobody_and_may_be_cancelled(tmp_path: Path) -> None:
+async def test_who_waits_for_one_holds_up_nobody_and_gives_it_back_though_cancelled(tmp_path: Path) -> None:
+    gate, slowly = Gate(), {"ann": False}
+
+    def slow(text: str) -> str:
+        return gate() if slowly["ann"] else text
+
     async def lent(memories: AsyncMemories, name: str) -> str:
         async with memories.open(name) as memory:
             return memory.namespace
 
-    async with open_memories(tmp_path, max_open=1, timeout=float("inf")) as memories:
-        async with memories.open("ann"):
-            waiting = [asyncio.create_task(lent(memories, name)) for name in ("bob", "cid")]
-            assert await lent(memories, "ann") == "ann" and await memories.namespaces() == ["ann"]
-            waiting[0].cancel()
+    async with open_memories(tmp_path, max_open=1, redact=slow, system_prompt="Be brief.") as memories:
+        assert await lent(memories, "bob") == "bob"
+        async with memories.open("bob"):
+            slowly["ann"] = True
+            opening = await gate.begun_by(lent(memories, "ann"))
+            slowly["ann"] = False
+            assert await lent(memories, "bob") == "bob" and await lent(memories, "cid") == "cid"
+            opening.cancel()
+            await asyncio.sleep(0)
+            gate.open()
             with pytest.raises(asyncio.CancelledError):
-                await waiting[0]
-            assert not waiting[1].done()
-        assert await waiting[1] == "cid"
-        assert await lent(memories, "dan") == "dan", "what nobody wanted any more was given back"
+                await opening
+        assert await lent(memories, "dan") == "dan" and len(memories) == 1, "what nobody wanted was given back"
 
 
 @awaited
 async def test_errors_of_lending_are_those_without_await(tmp_path: Path) -> None:
     with pytest.raises(ClosedError, match="use `async with`"):
         await open_memories(tmp_path).namespaces()
-    async with open_memories(tmp_path, max_open=1, timeout=0) as memories:
-        async with memories.open("ann"):
-            with pytest.raises(StorageError, match="raise max_open"):
-                async with memories.open("bob"):
-                    pass
+    async with open_memories(tmp_path) as memories:
         with pytest.raises(InputError):
             async with memories.open(""):
                 pass
@@ -507,4 +465,4 @@ async def test_errors_of_lending_are_those_without_await(tmp_path: Path) -> None
         async with memories.open("ann"):
             pass
     with Memories(tmp_path, **OPTIONS) as sync:
-        assert await AsyncMemories.over(sync).namespaces() == ["ann"] and len(AsyncMemories.over(sync)) == 0
+        assert await AsyncMemories.over(sync).namespaces() == [] and len(AsyncMemories.over(sync)) == 0

@@ -30,7 +30,7 @@ open_memories = partial(Memories, embedder="hashing:64", store="exact")
 
 @pytest.fixture
 def memories(tmp_path: Path) -> Iterator[Memories]:
-    with open_memories(tmp_path / "memories", max_open=2, timeout=float("inf")) as opened:
+    with open_memories(tmp_path / "memories", max_open=2) as opened:
         yield opened
 
 
@@ -59,34 +59,37 @@ def test_the_embedder_and_the_counter_are_shared(memories: Memories) -> None:
         assert ann.long_term.index is not bob.long_term.index
 
 
-def test_one_that_is_in_use_is_never_closed(tmp_path: Path) -> None:
-    with open_memories(tmp_path, max_open=2, timeout=0.05) as memories:
-        with memories.open("ann") as ann, memories.open("ann") as again:
-            assert ann is again
-            for name in ("bob", "cid", "dan"):
-                say(memories, name, "Hello.")
-            said = r"2 namespaces .* in use for 0.05 s: raise max_"
-            with memories.open("bob"), pytest.raises(StorageError, match=said):
-                say(memories, "cid", "Hello.")
-            ann.add(MessageStep("user", "Still here."))
-        say(memories, "cid", "Hello.")
+def test_those_in_use_stay_open_above_the_limit_which_holds_again_once_they_are_given_back(memories: Memories) -> None:
+    with memories.open("ann") as ann, memories.open("ann") as again, memories.open("bob"), memories.open("cid") as cid:
+        assert ann is again and len(memories) == 3
+        say(memories, "dan", "Hello.")
+        assert len(memories) == 3 and not ann.closed, "the fourth is closed as soon as it is given back"
+        ann.add(MessageStep("user", "Still here."))
+    assert len(memories) == 2 and cid.closed, "the first that was given back"
 
 
-def test_another_is_waited_for(memories: Memories) -> None:
-    inside, leave = threading.Event(), threading.Event()
+def test_who_waits_for_one_that_is_closed_gets_it_opened_again(memories: Memories) -> None:
+    entered, leave = threading.Event(), threading.Event()
+    with memories.open("ann") as ann:
+        close = ann.close
 
-    def stay() -> None:
-        with memories.open("ann"), memories.open("bob"):
-            inside.set()
+        def slow() -> None:
+            entered.set()
             assert leave.wait(PATIENCE)
+            close()
 
+        ann.close = slow  # type: ignore[method-assign]
     with ThreadPoolExecutor(2) as pool:
-        pool.submit(stay)
-        assert inside.wait(PATIENCE)
-        waiting = pool.submit(say, memories, "cid", "Hello.")
+        opening = pool.submit(lambda: [say(memories, name, "Hello.") for name in ("bob", "cid")])
+        assert entered.wait(PATIENCE)
+        waiting = pool.submit(say, memories, "ann", "Hello again.")
+        say(memories, "bob", "Others go on.")
         assert wait([waiting], 0.1).not_done
         leave.set()
         waiting.result(PATIENCE)
+        opening.result(PATIENCE)
+    with memories.open("ann") as again:
+        assert again is not ann and [step.text for step in again.steps] == ["Hello again."]
 
 
 def test_what_fails_to_open_takes_no_place(memories: Memories) -> None:
@@ -139,12 +142,12 @@ def test_threads_share_what_is_open_and_no_namespace_is_open_twice(tmp_path: Pat
             for i in range(12):
                 name = names[(worker * 7 + i * 5) % len(names)]
                 with memories.open(name) as memory:
-                    assert len(memories) <= 4
                     memory.add(MessageStep("user", f"{worker} says {i} to {name}."))
                     assert {step.text.split(" to ")[1] for step in memory.steps} == {f"{name}."}
 
         with ThreadPoolExecutor(6) as pool:
             list(pool.map(work, range(6)))
+        assert len(memories) == 4
         total = 0
         for name in names:
             with memories.open(name) as memory:

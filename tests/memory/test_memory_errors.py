@@ -254,7 +254,6 @@ OPTIONS: list[tuple[Callable[..., object], dict[str, Any], str, list[Any], str]]
     (ConversationMemory, {"path": "m"}, "max_tokens", ["9"], "max_tokens must be"),
     (Message, {"role": "user", "content": "Hello"}, "timestamp", ["1970"], "timestamp must be"),
     (Memories, {"path": "m"}, "max_open", [0, True], "max_open must be a whole number of 1 or more, not"),
-    (Memories, {"path": "m"}, "timeout", [-1, NAN], "timeout must be seconds"),
     (Memories, {"path": "m"}, "namespace", ["ann"], r"given to open\(\)"),
     (Memories, {"path": "m"}, "store", [ExactStore()], "would hold the vectors of all"),
     (Memories, {"path": "m"}, "store", ["chrma"], "did you mean 'chroma'"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 
 from tinymem.archive.folders import folder_name, namespaces, to_place
 from tinymem.archive.remembered import name_at, remembered_embedder
-from tinymem.errors import ClosedError, InputError, StorageError, safe_summary, warn_hourly
+from tinymem.errors import ClosedError, InputError, safe_summary, warn_hourly
 from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.messages.tokens import counter_from
 from tinymem.protocols import Embedder, Embeds, Summarizer, Summarizes, TokenCounter
@@ -24,28 +23,23 @@ __all__ = ["Memories"]
 logger = logging.getLogger(__name__)
 
 MAX_OPEN = 64  # each takes three file descriptors, or about ten once it has an index in files
-TIMEOUT = 30.0
 
 
 class _Slot:
-    """A namespace that is open, being opened (`memory` is None), or being closed (`leaves`); `users` have it now."""
+    """The place of a namespace: its memory, once it is open, and how many use it or wait for it."""
 
     def __init__(self) -> None:
+        self.lock = threading.Lock()  # held by who opens the memory, or closes it
         self.memory: HierarchicalMemory | None = None
-        self.users = 1
-        self.leaves = False
-
-    @property
-    def is_idle(self) -> bool:
-        return self.memory is not None and self.users == 0 and not self.leaves
+        self.users = 0
 
 
 class Memories:
     """The memories of many users, agents or tasks in the folder or database `path`, each a namespace of its own.
 
-    `open` lends the memory of a namespace for a `with` block. At most `max_open` are open at any time: one that is not
-    in use stays open until room is needed, then the least recently used one is closed. No namespace is open twice, so
-    threads that ask for the same one share it. Where all are in use, another is waited for, up to `timeout` seconds.
+    `open` lends the memory of a namespace for a `with` block. One that nobody uses stays open until there are more than
+    `max_open`; then the least recently used one is closed. Those in use are never closed, so there are more of them
+    while more are in use at once. No namespace is open twice: threads that ask for the same one share it.
 
     `options` are those of HierarchicalMemory, the same for all; embedder, counter and summarizer are made once and
     shared. Without an `embedder`, each namespace has the one that it remembers, and those of one name share it.
@@ -68,7 +62,6 @@ class Memories:
         path: str | Path,
         *,
         max_open: int = MAX_OPEN,
-        timeout: float = TIMEOUT,
         embedder: str | Embedder | Embeds | None = None,
         store: str = "chroma",
         counter: TokenCounter | str | None = None,
@@ -77,11 +70,9 @@ class Memories:
     ) -> None:
         if isinstance(max_open, bool) or not isinstance(max_open, int) or max_open < 1:
             raise InputError(f"max_open must be a whole number of 1 or more, not {max_open!r:.80}")
-        if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not timeout >= 0:
-            raise InputError(f"timeout must be seconds of 0 or more, not {timeout!r:.80}")
         if "namespace" in options:
             raise InputError("namespace is given to open(), not to Memories: it holds all of them")
-        self._where, self._max_open, self._timeout = to_place(path), max_open, timeout
+        self._where, self._max_open = to_place(path), max_open
         self.path = shown_address(self._where) if isinstance(self._where, str) else self._where
         self._options: dict[str, Any] = {
             "embedder": None if embedder is None else embedder_from(embedder),
@@ -91,7 +82,7 @@ class Memories:
             **options,
         }
         self._embedders: dict[str, Embedder] = {}  # those that namespaces remember, by name
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
         self._slots: dict[str, _Slot] = {}  # the least recently used one first
         self._closed = False
 
@@ -102,15 +93,24 @@ class Memories:
         Use it inside the `with` block only: later it may be closed at any time.
 
         Raises:
-            StorageError: No other can be closed to make room within `timeout` seconds.
             ClosedError: All were closed.
         """
-        slot = self._borrow(namespace)
+        folder_name(namespace)
+        with self._lock:
+            if self._closed:
+                raise ClosedError(f"the memories at {self.path} are closed: open them again")
+            slot = self._slots[namespace] = self._slots.pop(namespace, None) or _Slot()
+            slot.users += 1
         try:
-            assert slot.memory is not None
+            self._make_room()
+            with slot.lock:
+                if slot.memory is None or slot.memory.closed:
+                    slot.memory = self._open_memory(namespace)
             yield slot.memory
         finally:
-            self._give_back(namespace, slot)
+            with self._lock:
+                slot.users -= 1
+            self._make_room()
 
     def namespaces(self) -> list[str]:
         """List the namespaces that are there, open or not, in order."""
@@ -121,104 +121,59 @@ class Memories:
 
         Raises what went wrong with the first of them; all are closed then.
         """
-        with self._changed:
-            self._closed = True
-            idle = [(name, slot) for name, slot in self._slots.items() if slot.is_idle]
-            for _, slot in idle:
-                slot.leaves = True
-            self._changed.notify_all()
-        errors = [self._close(name, slot) for name, slot in idle]
-        if error := next(filter(None, errors), None):
+        self._closed = True
+        for error in self._make_room():
             raise error
 
     # -- lending ------------------------------------------------------------------------------------------------------
 
-    def _borrow(self, namespace: str) -> _Slot:
-        """Return the slot of `namespace`, with one user more."""
-        folder_name(namespace)
-        deadline = time.monotonic() + self._timeout
-        while True:
-            name, slot = self._find_place(namespace, deadline)
-            if slot.leaves:  # another one, which makes room: its index is filled once it is open again
-                self._close(name, slot, fills_index=False)
-            elif slot.memory is None:
-                return self._open_memory(namespace, slot)
-            else:
-                return slot
+    def _make_room(self) -> list[Exception]:
+        """Close those that nobody uses, the least recently used first, until there is room; return what went wrong."""
+        errors = []
+        while leaving := self._next_to_leave():
+            name, slot = leaving
+            try:
+                error = self._close(slot.memory)
+                errors += [error] if error else []
+            finally:
+                slot.memory = None
+                with self._lock:
+                    if not slot.users:  # nor does anybody wait for it
+                        del self._slots[name]
+                slot.lock.release()
+        return errors
 
-    def _find_place(self, namespace: str, deadline: float) -> tuple[str, _Slot]:
-        """Return the slot of `namespace`, with one user more; or a new one; or that of another, to be closed first."""
-        with self._changed:
-            while not self._closed:
-                slot = self._slots.get(namespace)
-                if slot is None and len(self._slots) < self._max_open:
-                    slot = self._slots[namespace] = _Slot()
-                    return namespace, slot
-                if slot is not None and slot.memory is not None and not slot.leaves:
-                    slot.users += 1
-                    self._slots[namespace] = self._slots.pop(namespace)
-                    return namespace, slot
-                if slot is None and (idle := next((entry for entry in self._slots.items() if entry[1].is_idle), None)):
-                    idle[1].leaves = True
-                    return idle
-                self._wait(deadline)
-            raise ClosedError(f"the memories at {self.path} are closed: open them again")
+    def _next_to_leave(self) -> tuple[str, _Slot] | None:
+        """Return one to close, with its lock held: nobody uses it, so nobody else has that."""
+        with self._lock:
+            staying = [(name, slot) for name, slot in self._slots.items() if slot.users or not slot.lock.locked()]
+            is_full = self._closed or len(staying) > self._max_open
+            for name, slot in staying:
+                if slot.users == 0 and (is_full or slot.memory is None):
+                    slot.lock.acquire()
+                    return name, slot
+        return None
 
-    def _wait(self, deadline: float) -> None:
-        """Until something is opened, given back or closed."""
-        if not self._changed.wait(min(max(0, deadline - time.monotonic()), threading.TIMEOUT_MAX)):
-            raise StorageError(
-                f"{len(self._slots)} namespaces of {self.path} were in use for {self._timeout:g} s: raise max_open "
-                f"({self._max_open}), or leave their with blocks sooner"
-            )
-
-    def _open_memory(self, namespace: str, slot: _Slot) -> _Slot:
+    def _close(self, memory: HierarchicalMemory | None) -> Exception | None:
+        """Close a memory, and log an error instead of raising it: it does not concern who wants another namespace."""
         try:
-            options = {**self._options, "embedder": self._options["embedder"] or self._embedder_of(namespace)}
-            memory = HierarchicalMemory(self._where, namespace=namespace, **options)
-        except BaseException:
-            self._remove(namespace)
-            raise
-        with self._changed:
-            slot.memory = memory
-            self._changed.notify_all()
-        return slot
+            if memory is not None:  # it could be opened
+                memory.long_term.indexing.in_background &= self._closed  # who makes room waits for no index
+                memory.close()
+        except Exception as error:
+            warn_hourly(logger, self.path, "a namespace was closed, but %s", safe_summary(error))
+            return error
+        return None
+
+    def _open_memory(self, namespace: str) -> HierarchicalMemory:
+        options = {**self._options, "embedder": self._options["embedder"] or self._embedder_of(namespace)}
+        return HierarchicalMemory(self._where, namespace=namespace, **options)
 
     def _embedder_of(self, namespace: str) -> Embedder:
         name = name_at(self._where, namespace)
         if name not in self._embedders:
             self._embedders.setdefault(name, remembered_embedder(name))
         return self._embedders[name]
-
-    def _give_back(self, namespace: str, slot: _Slot) -> None:
-        with self._changed:
-            slot.users -= 1
-            is_done = slot.memory is not None and (self._closed or slot.memory.closed)
-            slot.leaves = slot.users == 0 and is_done
-            self._changed.notify_all()
-        if slot.leaves:
-            self._close(namespace, slot)
-
-    def _close(self, namespace: str, slot: _Slot, *, fills_index: bool = True) -> Exception | None:
-        """Close a memory that leaves, without the lock, and log an error instead of raising it.
-
-        Its files are closed in any case, and the error does not concern the caller, who wants another namespace.
-        """
-        try:
-            assert slot.memory is not None
-            slot.memory.long_term.indexing.in_background &= fills_index
-            slot.memory.close()
-        except Exception as error:
-            warn_hourly(logger, self.path, "a namespace was closed, but %s", safe_summary(error))
-            return error
-        finally:
-            self._remove(namespace)
-        return None
-
-    def _remove(self, namespace: str) -> None:
-        with self._changed:
-            del self._slots[namespace]
-            self._changed.notify_all()
 
     def __len__(self) -> int:
         """The number of namespaces that are open."""
@@ -231,9 +186,8 @@ class Memories:
         self.close()
 
     def __repr__(self) -> str:
-        return (
-            f"<Memories {self.path}: {len(self)} of at most {self._max_open} open{' closed' if self._closed else ''}>"
-        )
+        state = " closed" if self._closed else f" max_open={self._max_open}"
+        return f"<Memories {self.path}: {len(self)} open,{state}>"
 
 
 def _check_store_name(store: str) -> str:

@@ -84,7 +84,7 @@ class MemoryTool:
 
     async def acall(self, **arguments: Any) -> str:
         """Answer a call, as `call` does, while the event loop goes on."""
-        return await self._worker.run(partial(self.call, **arguments), "abandon")
+        return await self._worker.run(partial(self.call, **arguments))
 
     def __call__(self, **arguments: Any) -> str:
         """Answer a call, as `call` does."""

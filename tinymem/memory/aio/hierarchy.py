@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any, overload
 
-from tinymem.memory.aio.worker import Facade, Worker, awaited, iterated, opening
+from tinymem.memory.aio.worker import Facade, awaited, iterated, opening
 from tinymem.memory.context.context import Shares
 from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.memory.scratchpad import AgentMemory
@@ -19,8 +20,8 @@ class AsyncHierarchicalMemory(Facade[HierarchicalMemory]):
     """A HierarchicalMemory whose calls are awaited: the same names, arguments, results and errors.
 
     `async with`, or `await`, opens it. All calls of one memory run on one thread of its own, in the order in which they
-    were made, from any event loop, with the context variables of the task. Cancelling a task withdraws a call that has
-    not begun; a call that changes the memory is awaited to its end once it has begun, and CancelledError raised then.
+    were made, from any event loop, with the context variables of the task. A task that is cancelled waits no longer;
+    its call is made to its end all the same: what is added is there, and later calls come behind it.
 
     `steps`, `tokens`, `system_prompt`, `action_count` and `scratchpad` read the disk, so they are methods here;
     `history` is for `async for`. Other attributes stay as they are. `run` calls a function with the HierarchicalMemory,
@@ -38,27 +39,10 @@ class AsyncHierarchicalMemory(Facade[HierarchicalMemory]):
     @opening(HierarchicalMemory)
     def __init__(self, *args: Any, **options: Any) -> None: ...
 
-    @classmethod
-    def over(cls, memory: HierarchicalMemory) -> AsyncHierarchicalMemory:
-        """Return the awaited calls of a memory that is open.
-
-        However often this is called, all calls of one memory run on one thread, which ends when the memory is closed.
-
-        >>> with HierarchicalMemory() as memory:
-        ...     awaited = AsyncHierarchicalMemory.over(memory)
-        """
-        return cls._over(memory, memory._worker)
-
     @property
     def memory(self) -> HierarchicalMemory:
         """The HierarchicalMemory below."""
         return self._opened()
-
-    def _take(self) -> None:
-        super()._take()
-        if self._worker is not self.memory._worker:
-            opening_worker, self._worker = self._worker, self.memory._worker
-            self._worker.take_over(opening_worker)
 
     # -- attributes ---------------------------------------------------------------------------------------------------
 
@@ -100,7 +84,7 @@ class AsyncHierarchicalMemory(Facade[HierarchicalMemory]):
     add_message = awaited(HierarchicalMemory.add_message)
     archive = awaited(HierarchicalMemory.archive)
     archive_messages = awaited(HierarchicalMemory.archive_messages)
-    apply_redaction = awaited(HierarchicalMemory.apply_redaction, "abandon")
+    apply_redaction = awaited(HierarchicalMemory.apply_redaction)
     mark = awaited(HierarchicalMemory.mark)
     correct = awaited(HierarchicalMemory.correct)
 
@@ -108,19 +92,19 @@ class AsyncHierarchicalMemory(Facade[HierarchicalMemory]):
 
     async def steps(self) -> tuple[Step, ...]:
         """Return the steps of the window, oldest first."""
-        return await self._worker.run(lambda: self.memory.steps, "abandon")
+        return await self.run(lambda memory: memory.steps)
 
     async def tokens(self) -> int:
         """Count the tokens of `to_messages()` by the memory's own counter."""
-        return await self._worker.run(lambda: self.memory.tokens, "abandon")
+        return await self.run(lambda memory: memory.tokens)
 
     async def system_prompt(self) -> Content | None:
         """Return the newest system prompt in the window, or None."""
-        return await self._worker.run(lambda: self.memory.system_prompt, "abandon")
+        return await self.run(lambda memory: memory.system_prompt)
 
     async def action_count(self) -> int:
         """Count the ActionSteps that are in the window."""
-        return await self._worker.run(lambda: self.memory.action_count, "abandon")
+        return await self.run(lambda memory: memory.action_count)
 
     @overload
     async def get_steps_by_type(self, kind: type[StepT]) -> list[StepT]: ...
@@ -128,32 +112,32 @@ class AsyncHierarchicalMemory(Facade[HierarchicalMemory]):
     async def get_steps_by_type(self, kind: str) -> list[Step]: ...
     async def get_steps_by_type(self, kind: type[Step] | str) -> list[Any]:
         """Find the steps of the window of one type, in order; arguments and errors as without `await`."""
-        return await self._worker.run(lambda: self.memory.get_steps_by_type(kind), "abandon")
+        return await self.run(lambda memory: memory.get_steps_by_type(kind))
 
-    to_messages = awaited(HierarchicalMemory.to_messages, "abandon")
+    to_messages = awaited(HierarchicalMemory.to_messages)
     prune = awaited(HierarchicalMemory.prune)
     clear = awaited(HierarchicalMemory.clear)
     restore = awaited(HierarchicalMemory.restore)
 
     # -- out ----------------------------------------------------------------------------------------------------------
 
-    context = awaited(HierarchicalMemory.context, "abandon")
+    context = awaited(HierarchicalMemory.context)
     fit = awaited(HierarchicalMemory.fit)
-    recall = awaited(HierarchicalMemory.recall, "abandon")
-    explain = awaited(HierarchicalMemory.explain, "abandon")  # type: ignore[arg-type]  # mypy trips over **filters
-    open = awaited(HierarchicalMemory.open, "abandon")
-    get = awaited(HierarchicalMemory.get, "abandon")
+    recall = awaited(HierarchicalMemory.recall)
+    explain = awaited(HierarchicalMemory.explain)  # type: ignore[arg-type]  # mypy trips over **filters
+    open = awaited(HierarchicalMemory.open)
+    get = awaited(HierarchicalMemory.get)
     history = iterated(HierarchicalMemory.history)
-    tools = awaited(HierarchicalMemory.tools, "abandon")
-    stats = awaited(HierarchicalMemory.stats, "abandon")
+    tools = awaited(HierarchicalMemory.tools)
+    stats = awaited(HierarchicalMemory.stats)
 
     async def scratchpad(self) -> AgentMemory:
         """Return the agent's scratchpad. Its updates write to the disk: make them in a function given to `run`."""
-        return await self._worker.run(lambda: self.memory.scratchpad, "abandon")
+        return await self.run(lambda memory: memory.scratchpad)
 
     # -- upkeep -------------------------------------------------------------------------------------------------------
 
-    flush = awaited(HierarchicalMemory.flush, "abandon")
+    flush = awaited(HierarchicalMemory.flush)
     export = awaited(HierarchicalMemory.export)
     forget = awaited(HierarchicalMemory.forget)
     retain = awaited(HierarchicalMemory.retain)
@@ -161,8 +145,4 @@ class AsyncHierarchicalMemory(Facade[HierarchicalMemory]):
     @staticmethod
     async def forget_namespace(path: str | Path, namespace: str) -> None:
         """Remove a namespace for good, as `HierarchicalMemory.forget_namespace` does."""
-        worker = Worker()
-        try:
-            await worker.run(lambda: HierarchicalMemory.forget_namespace(path, namespace))
-        finally:
-            worker.end()
+        await asyncio.to_thread(HierarchicalMemory.forget_namespace, path, namespace)

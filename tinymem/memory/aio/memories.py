@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,11 +33,6 @@ class AsyncMemories(Facade[Memories]):
     @opening(Memories)
     def __init__(self, *args: Any, **options: Any) -> None: ...
 
-    @classmethod
-    def over(cls, memories: Memories) -> AsyncMemories:
-        """Return the awaited calls of memories that are open."""
-        return cls._over(memories, Worker())
-
     @property
     def memories(self) -> Memories:
         """The Memories below."""
@@ -49,23 +45,17 @@ class AsyncMemories(Facade[Memories]):
 
     @asynccontextmanager
     async def open(self, namespace: str) -> AsyncIterator[AsyncHierarchicalMemory]:
-        """Lend the memory of a namespace for an `async with` block, as `Memories.open` does.
-
-        Other calls go on while this one waits for room. A task that is cancelled meanwhile need not wait any longer.
-        """
-        lent, opening_worker = self.memories.open(namespace), Worker()
+        """Lend the memory of a namespace for an `async with` block, as `Memories.open` does; other calls go on."""
+        lent, worker = self.memories.open(namespace), Worker()
         try:
-            memory = await opening_worker.run(lent.__enter__, "abandon", lambda _: lent.__exit__(None, None, None))
-        except BaseException:
-            opening_worker.end()
-            raise
-        memory._worker.take_over(opening_worker)
-        try:
-            yield AsyncHierarchicalMemory.over(memory)
+            yield AsyncHierarchicalMemory.over(await worker.run(lent.__enter__))
         finally:
-            await memory._worker.run(lambda: lent.__exit__(None, None, None), "always")
+            try:
+                await worker.run(partial(lent.__exit__, None, None, None))
+            finally:
+                worker.end()
 
-    namespaces = awaited(Memories.namespaces, "abandon")
+    namespaces = awaited(Memories.namespaces)
 
     def __len__(self) -> int:
         """The number of namespaces that are open."""
