@@ -5,10 +5,9 @@
 
 from __future__ import annotations
 
-import json
 import operator
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -63,7 +62,7 @@ class Limit(NamedTuple):
     value: Any
 
 
-# The relations as functions of the column's value and the limit's; all others are SQL of their own.
+# The relations as functions of the column's value and the limit's.
 HOLDS: Mapping[str, Callable[[Any, Any], Any]] = {
     "=": operator.eq,
     ">=": operator.ge,
@@ -79,37 +78,20 @@ class Engine(NamedTuple):
     """The SQL of an engine, where engines differ: `{}` stands for the places of values."""
 
     place: str
-    array: Callable[[Sequence[int]], Any]
-    numbers: str
     labels: str
-    tools: str
 
 
-SQLITE = Engine(
-    place="?",
-    array=json.dumps,
-    numbers="s.number IN (SELECT value FROM json_each({}))",
-    labels="s.number IN (SELECT step FROM labels WHERE name = {} AND value = {})",
-    tools="(SELECT instr(char(10) || p.tools || char(10), char(10) || {} || char(10)))",
-)
+SQLITE = Engine("?", "s.number IN (SELECT step FROM labels WHERE name = {} AND value = {})")
 POSTGRES = Engine(
-    place="%({})s",
-    array=list,
-    numbers="s.number = ANY({}::bigint[])",
-    labels="s.number IN (SELECT step FROM labels WHERE namespace = s.namespace AND name = {} AND value = {})",
-    tools="{} = ANY(string_to_array(p.tools, E'\\n'))",
+    "%({})s", "s.number IN (SELECT step FROM labels WHERE namespace = s.namespace AND name = {} AND value = {})"
 )
 
 
 class Condition(NamedTuple):
-    """Conditions for steps `s` and for passages `p`, each with an AND before it, and their values in order."""
+    """Conditions for steps `s`, each with an AND before it, and their values in order."""
 
-    of_steps: str = ""
-    of_passages: str = ""
-    values: Mapping[str, Any] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self.of_steps or self.of_passages)
+    sql: str
+    values: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -125,8 +107,8 @@ class Filter:
         type: The type of the steps, as `"action"`.
         before: A time that all steps are before.
         labels: Names and values (JSON) of metadata. Only a journal knows them, and finds the numbers.
-        numbers: The numbers of the steps that have the labels. They are what the labels come to now: filters of the
-            same limits are equal, whatever was added since.
+        numbers: The numbers of the steps that have the labels, if there are any; others are not accepted. They are what
+            the labels come to now: filters of the same limits are equal, whatever was added since.
     """
 
     since: datetime | None = None
@@ -137,7 +119,7 @@ class Filter:
     type: str | None = None
     before: datetime | None = None
     labels: tuple[tuple[str, str], ...] = ()
-    numbers: tuple[int, ...] | None = field(default=None, compare=False)
+    numbers: tuple[int, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         for name in ("since", "until", "before"):
@@ -156,7 +138,7 @@ class Filter:
             for relation, time in ((">=", self.since), ("<=", self.until), ("<", self.before))
             if time is not None
         ]
-        if self.numbers is not None:
+        if self.labels:
             limits.append(Limit("number", "in", self.numbers))
         if self.session is not None:
             relation = "begins" if isinstance(self.session, Beginning) else "="
@@ -165,8 +147,7 @@ class Filter:
         limits += [Limit(column, "=", clean(name)) for column, name in names if name is not None]
         if self.tool is not None:
             limits.append(Limit("tools", "lists", tool_name(self.tool)))
-        unknown = self.labels if self.numbers is None else ()
-        return limits + [Limit("labels", "has", label) for label in unknown]
+        return limits
 
     def accepts(self, step: Step) -> bool:
         """Return True if a step is within all limits."""
@@ -202,7 +183,7 @@ class Filter:
         return mask
 
     def condition(self, engine: Engine) -> Condition:
-        """Return the limits in the SQL of an engine."""
+        """Return the limits in the SQL of an engine, but for tools, which no table of steps has."""
         values: dict[str, Any] = {}
 
         def place(value: Any) -> str:
@@ -210,16 +191,10 @@ class Filter:
             values[name] = value
             return engine.place.format(name)
 
-        of_steps, of_passages = "", ""
+        parts = [engine.labels.format(*map(place, label)) for label in self.labels]
         for column, relation, value in self.limits:
-            if relation == "lists":
-                of_passages += f" AND {engine.tools.format(place(value))}"
-            elif relation == "has":
-                of_steps += f" AND {engine.labels.format(*map(place, value))}"
-            elif relation == "in":
-                of_steps += f" AND {engine.numbers.format(place(engine.array(value)))}"
-            elif relation == "begins":
-                of_steps += f" AND s.{column} >= {place(value)} AND s.{column} < {place(value + HIGHEST)}"
-            else:
-                of_steps += f" AND s.{column} {relation} {place(value)}"
-        return Condition(of_steps, of_passages, values)
+            if relation == "begins":
+                parts.append(f"s.{column} >= {place(value)} AND s.{column} < {place(value + HIGHEST)}")
+            elif column not in ("number", "tools"):
+                parts.append(f"s.{column} {relation} {place(value)}")
+        return Condition("".join(f" AND {part}" for part in parts), values)

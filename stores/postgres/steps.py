@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 
 from tinymem.errors import InputError
 from tinymem.protocols import FileNote, StepOutline, StepRow, Tally
@@ -98,7 +97,7 @@ class PostgresSteps(PostgresDatabase):
     def rows(self, after: int = 0, limit: int = 1000, *, session: str | None = None) -> list[StepRow]:
         """Return up to `limit` steps with numbers above `after`, in order."""
         only = Filter(session=session).condition(POSTGRES)
-        where = f"namespace = %(ns)s AND number > %(after)s{only.of_steps}"
+        where = f"namespace = %(ns)s AND number > %(after)s{only.sql}"
         sql = f"SELECT {_COLUMNS} FROM steps s WHERE {where} ORDER BY number LIMIT %(most)s"
         values = {"ns": self.id, "after": after, "most": limit, **only.values}
         return [StepRow(*row) for row in self.read(sql, values)]
@@ -108,7 +107,7 @@ class PostgresSteps(PostgresDatabase):
     ) -> list[StepRow]:
         """Return up to `limit` steps with numbers below `before`, the newest first."""
         only = Filter(type=type, session=session).condition(POSTGRES)
-        where = f"namespace = %(ns)s AND number < %(before)s{only.of_steps}"
+        where = f"namespace = %(ns)s AND number < %(before)s{only.sql}"
         sql = f"SELECT {_COLUMNS} FROM steps s WHERE {where} ORDER BY number DESC LIMIT %(most)s"
         values = {"ns": self.id, "before": before, "most": limit, **only.values}
         return [StepRow(*row) for row in self.read(sql, values)]
@@ -131,8 +130,8 @@ class PostgresSteps(PostgresDatabase):
 
     def matching(self, only: Filter) -> list[int]:
         """Return the numbers of the steps that a filter accepts, in order; tools, which passages have, do not count."""
-        where = replace(only, tool=None).condition(POSTGRES)
-        sql = f"SELECT number FROM steps s WHERE namespace = %(ns)s{where.of_steps} ORDER BY number"
+        where = only.condition(POSTGRES)
+        sql = f"SELECT number FROM steps s WHERE namespace = %(ns)s{where.sql} ORDER BY number"
         return [number for (number,) in self.read(sql, {"ns": self.id, **where.values})]
 
     def corrections(self) -> list[tuple[int, int]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 
 from tinymem.errors import FormatError, InputError
 from tinymem.protocols import FileNote, StepOutline, StepRow, Tally
@@ -72,7 +71,7 @@ class SqliteSteps(SqliteDatabase):
     def rows(self, after: int = 0, limit: int = 1000, *, session: str | None = None) -> list[StepRow]:
         """Return up to `limit` steps with numbers above `after`, in order."""
         only = Filter(session=session).condition(SQLITE)
-        sql = f"SELECT {_COLUMNS} FROM steps s WHERE number > ?{only.of_steps} ORDER BY number LIMIT ?"
+        sql = f"SELECT {_COLUMNS} FROM steps s WHERE number > ?{only.sql} ORDER BY number LIMIT ?"
         return [StepRow(*row) for row in self.read_along(sql, (after, *only.values.values(), limit), _STEP)]
 
     def newest(
@@ -80,7 +79,7 @@ class SqliteSteps(SqliteDatabase):
     ) -> list[StepRow]:
         """Return up to `limit` steps with numbers below `before`, the newest first."""
         only = Filter(type=type, session=session).condition(SQLITE)
-        sql = f"SELECT {_COLUMNS} FROM steps s WHERE number < ?{only.of_steps} ORDER BY number DESC LIMIT ?"
+        sql = f"SELECT {_COLUMNS} FROM steps s WHERE number < ?{only.sql} ORDER BY number DESC LIMIT ?"
         return [StepRow(*row) for row in self.read_along(sql, (before, *only.values.values(), limit), _STEP, down=True)]
 
     def outline(self, after: int = 0, until: int = _END) -> list[StepOutline]:
@@ -100,8 +99,8 @@ class SqliteSteps(SqliteDatabase):
 
     def matching(self, only: Filter) -> list[int]:
         """Return the numbers of the steps that a filter accepts, in order; tools, which passages have, do not count."""
-        where = replace(only, tool=None).condition(SQLITE)
-        sql = f"SELECT number FROM steps s WHERE true{where.of_steps} ORDER BY number"
+        where = only.condition(SQLITE)
+        sql = f"SELECT number FROM steps s WHERE true{where.sql} ORDER BY number"
         return [number for (number,) in self.read(sql, [*where.values.values()], (int,))]
 
     def corrections(self) -> list[tuple[int, int]]:
