@@ -11,14 +11,14 @@ import numpy.typing as npt
 from tinymem.recall.relevance import price_of
 from tinymem.recall.selection.opened import Fetch, OpenedSteps, PassagePlace
 from tinymem.recall.selection.packing import RankedPassage
-from tinymem.recall.selection.supersession import has_other_value, newest_statements
+from tinymem.recall.selection.supersession import newest_statements
 from tinymem.recall.snapshot import Snapshot
 
 __all__ = ["newest_corrections", "places_of", "put_corrections", "put_newest_first"]
 
 AHEAD = 8  # passages behind those that fit the budget, among which newer statements are looked for
 LABEL = 4  # tokens of a label, about
-LOSS = 2.0  # log-odds that a statement loses where a newer one is the same but for its value
+LOSS = 2.0  # log-odds that a statement loses where a newer one says it otherwise
 
 
 def newest_corrections(pairs: Iterable[tuple[int, int]]) -> dict[int, int]:
@@ -89,8 +89,8 @@ def put_newest_first(
     for older, newer in newest.items():
         costs[places[newer]] = min(costs[places[newer]], costs[places[older]])
     sure = {older: newer for older, newer in newest.items() if older.source == newer.source}
-    for older, newer in sure.items():
-        costs[places[older]] += LOSS * has_other_value(older, newer)
+    for older in sure:
+        costs[places[older]] += LOSS
     numbers = {places[older]: places[newer][0] for older, newer in sure.items()}
     marked = [passage._replace(newer=numbers.get(passage[:4])) for passage in ranked]
     return sorted(marked, key=lambda passage: (costs[passage[:4]], passage.newer is not None))
