@@ -94,23 +94,24 @@ class PostgresSteps(PostgresDatabase):
         sql = "SELECT position + tokens FROM steps WHERE namespace = %s ORDER BY number DESC LIMIT 1"
         return self.read_number(sql, (self.id,))
 
-    def rows(self, after: int = 0, limit: int = 1000, *, session: str | None = None) -> list[StepRow]:
-        """Return up to `limit` steps with numbers above `after`, in order."""
-        only = Filter(session=session).condition(POSTGRES)
-        where = f"namespace = %(ns)s AND number > %(after)s{only.sql}"
-        sql = f"SELECT {_COLUMNS} FROM steps s WHERE {where} ORDER BY number LIMIT %(most)s"
-        values = {"ns": self.id, "after": after, "most": limit, **only.values}
-        return [StepRow(*row) for row in self.read(sql, values)]
-
-    def newest(
-        self, limit: int, before: int = _END, *, type: str | None = None, session: str | None = None
+    def rows(
+        self,
+        after: int = 0,
+        limit: int = 1000,
+        *,
+        before: int = _END,
+        type: str | None = None,
+        session: str | None = None,
+        newest: bool = False,
     ) -> list[StepRow]:
-        """Return up to `limit` steps with numbers below `before`, the newest first."""
+        """Return up to `limit` steps with numbers above `after` and below `before`, in order, or the newest first."""
         only = Filter(type=type, session=session).condition(POSTGRES)
-        where = f"namespace = %(ns)s AND number < %(before)s{only.sql}"
-        sql = f"SELECT {_COLUMNS} FROM steps s WHERE {where} ORDER BY number DESC LIMIT %(most)s"
-        values = {"ns": self.id, "before": before, "most": limit, **only.values}
-        return [StepRow(*row) for row in self.read(sql, values)]
+        where = f"namespace = %(ns)s AND number > %(after)s AND number < %(before)s{only.sql}"
+        order = f"number {'DESC' if newest else 'ASC'} LIMIT %(most)s"
+        values = {"ns": self.id, "after": after, "before": before, "most": limit, **only.values}
+        return [
+            StepRow(*row) for row in self.read(f"SELECT {_COLUMNS} FROM steps s WHERE {where} ORDER BY {order}", values)
+        ]
 
     def outline(self, after: int = 0, until: int = _END) -> list[StepOutline]:
         """Return the steps with numbers above `after` and up to `until`, in order, without their texts."""

@@ -281,9 +281,12 @@ class SqliteDatabase:
         return int(rows[0][0] or 0) if rows else 0
 
     def read_along(self, sql: str, values: Sequence[Any], kinds: Sequence[Any] = (), down: bool = False) -> list[Any]:
-        """Return rows whose numbers must rise, or fall, from the first of the `values`: a damaged tree may loop."""
+        """Return rows whose numbers must rise from the first of the `values`, or fall from the second.
+
+        A damaged tree may loop.
+        """
         rows = self.read(sql, values, kinds)
-        numbers = [values[0], *(row[0] for row in rows)]
+        numbers = [values[int(down)], *(row[0] for row in rows)]
         if any(before >= after for before, after in pairwise(numbers[::-1] if down else numbers)):
             raise self.damaged("numbers of its rows are not in order")
         return rows

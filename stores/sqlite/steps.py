@@ -68,19 +68,22 @@ class SqliteSteps(SqliteDatabase):
         """Return the tokens of all steps since the memory began."""
         return self.read_number("SELECT position + tokens FROM steps ORDER BY number DESC LIMIT 1")
 
-    def rows(self, after: int = 0, limit: int = 1000, *, session: str | None = None) -> list[StepRow]:
-        """Return up to `limit` steps with numbers above `after`, in order."""
-        only = Filter(session=session).condition(SQLITE)
-        sql = f"SELECT {_COLUMNS} FROM steps s WHERE number > ?{only.sql} ORDER BY number LIMIT ?"
-        return [StepRow(*row) for row in self.read_along(sql, (after, *only.values.values(), limit), _STEP)]
-
-    def newest(
-        self, limit: int, before: int = _END, *, type: str | None = None, session: str | None = None
+    def rows(
+        self,
+        after: int = 0,
+        limit: int = 1000,
+        *,
+        before: int = _END,
+        type: str | None = None,
+        session: str | None = None,
+        newest: bool = False,
     ) -> list[StepRow]:
-        """Return up to `limit` steps with numbers below `before`, the newest first."""
+        """Return up to `limit` steps with numbers above `after` and below `before`, in order, or the newest first."""
         only = Filter(type=type, session=session).condition(SQLITE)
-        sql = f"SELECT {_COLUMNS} FROM steps s WHERE number < ?{only.sql} ORDER BY number DESC LIMIT ?"
-        return [StepRow(*row) for row in self.read_along(sql, (before, *only.values.values(), limit), _STEP, down=True)]
+        where = f"number > ? AND number < ?{only.sql} ORDER BY number {'DESC' if newest else 'ASC'} LIMIT ?"
+        values = (after, before, *only.values.values(), limit)
+        rows = self.read_along(f"SELECT {_COLUMNS} FROM steps s WHERE {where}", values, _STEP, newest)
+        return [StepRow(*row) for row in rows]
 
     def outline(self, after: int = 0, until: int = _END) -> list[StepOutline]:
         """Return the steps with numbers above `after` and up to `until`, in order, without their texts."""

@@ -52,7 +52,9 @@ filters = st.builds(
     type=st.none() | st.sampled_from(["action", "message", "task"]),
     labels=st.sampled_from(LABELS),
 )
-HAVING = {labels: tuple(n for n in range(1, 61) if {*labels} <= {*LABELS[n % len(LABELS)]}) for labels in LABELS}
+HAVING: dict[Any, tuple[int, ...]] = {
+    labels: tuple(n for n in range(1, 61) if {*labels} <= {*LABELS[n % len(LABELS)]}) for labels in LABELS
+}
 
 
 def is_meant(only: Filter, step: Step) -> bool:

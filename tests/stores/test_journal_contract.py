@@ -118,8 +118,8 @@ def test_finds_steps(open_journal: OpenJournal) -> None:
     with closing(open_journal("finds")) as journal:
         kinds = ["system_prompt", "message", "task", "message", "message"]
         journal.add([row(n, type=kind, session="ab"[n % 2]) for n, kind in enumerate(kinds, 1)])
-        assert [row.number for row in journal.newest(2, 5, type="message")] == [4, 2]
-        assert [row.number for row in journal.newest(9, session="a")] == [4, 2]
+        assert [row.number for row in journal.rows(0, 2, before=5, type="message", newest=True)] == [4, 2]
+        assert [row.number for row in journal.rows(session="a", newest=True)] == [4, 2]
         assert [row.number for row in journal.outline(1, 3)] == [2, 3]
         assert journal.matching(Filter()) == [1, 2, 3, 4, 5]
         assert journal.matching(Filter(type="message", session="a")) == [2, 4]
@@ -143,7 +143,7 @@ def test_finds_labels_and_beginnings(open_journal: OpenJournal) -> None:
         assert journal.matching(Filter(session="team/b", labels=(ann,))) == [2]
         found = [journal.matching(Filter(session=Beginning(name))) for name in ("team/", "tea")]
         assert found == [[1, 2], [1, 2, 3, 5]] and journal.matching(Filter(session="teal/*")) == [5]
-        assert [row.number for row in journal.newest(9, session=Beginning("team/"))] == [2, 1]
+        assert [row.number for row in journal.rows(session=Beginning("team/"), newest=True)] == [2, 1]
         journal.delete({1: []})
         assert journal.matching(Filter(labels=(ann,))) == [2]
 

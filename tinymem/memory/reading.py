@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from typing import Any
 
 from tinymem.archive.archive import Archive
 from tinymem.errors import InputError, describe_type
@@ -49,10 +50,8 @@ class Reading:
         while limit is None or limit > 0:
             count = PAGE if limit is None else min(limit, PAGE)
             with self._while_open():
-                if newest:
-                    rows = journal.newest(count, *(() if number is None else (number,)), session=session)
-                else:
-                    rows = journal.rows(number or 0, count, session=session)
+                limits: dict[str, Any] = {} if number is None else {"before" if newest else "after": number}
+                rows = journal.rows(limit=count, session=session, newest=newest, **limits)
                 steps = [self._archive.load(row.record) for row in rows]
             yield from steps
             if len(rows) < count:

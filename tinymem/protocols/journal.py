@@ -101,13 +101,17 @@ class Journal(Protocol):
     def end(self) -> int:
         """Return the tokens of all steps since the memory began: the position of the next one."""
 
-    def rows(self, after: int = 0, limit: int = 1000, *, session: str | None = None) -> list[StepRow]:
-        """Return up to `limit` steps with numbers above `after`, in order; of a session, if one is given."""
-
-    def newest(
-        self, limit: int, before: int = 1 << 62, *, type: str | None = None, session: str | None = None
+    def rows(
+        self,
+        after: int = 0,
+        limit: int = 1000,
+        *,
+        before: int = 1 << 62,
+        type: str | None = None,
+        session: str | None = None,
+        newest: bool = False,
     ) -> list[StepRow]:
-        """Return up to `limit` steps with numbers below `before`, the newest first.
+        """Return up to `limit` steps with numbers above `after` and below `before`, in order, or the `newest` first.
 
         If a type or a session is given, only those of it are returned.
         """

@@ -84,10 +84,9 @@ class Sessions:
         cleared = journal.setting(CLEARED) or ""
         begin = int(cleared) if cleared.isdecimal() else 0
         most = PAGE if type is None else 1
-        rows = journal.newest(most, before, type=type, session=session)
-        while rows:
+        while rows := journal.rows(limit=most, before=before, type=type, session=session, newest=True):
             for row in rows:
                 if row.number < begin:
                     return
                 yield row
-            rows = journal.newest(most, rows[-1].number, type=type, session=session)
+            before = rows[-1].number

@@ -124,10 +124,10 @@ class MessageDict(Mapping[str, Message]):
 
 def newest_first(journal: Journal, session: str | None = None) -> Iterator[MessageStep]:
     """Yield the messages, newest first; only those of the session, if one is given."""
-    rows = journal.newest(PIECE, type=MessageStep.type, session=session)
-    while rows:
+    before = journal.next_number()
+    while rows := journal.rows(limit=PIECE, before=before, type=MessageStep.type, session=session, newest=True):
         yield from map(_step, rows)
-        rows = journal.newest(PIECE, rows[-1].number, type=MessageStep.type, session=session)
+        before = rows[-1].number
 
 
 def message_of(step: MessageStep) -> Message:

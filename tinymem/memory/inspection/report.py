@@ -320,7 +320,10 @@ def _report_of_journal(memory: HierarchicalMemory, steps: int) -> MemoryReport:
         type(memory).__name__,
         memory.tokens,
         (*window_tiers(fixed, tokens), archived),
-        tuple(row_line(row, load_step(row.record), row.id in fixed) for row in journal.newest(steps)[::-1]),
+        tuple(
+            row_line(row, load_step(row.record), row.id in fixed)
+            for row in journal.rows(limit=steps, newest=True)[::-1]
+        ),
         session_lines(journal.tally()),
         tuple(episode_line(memory, episode) for episode in episodes[-EPISODES:]),
         len(episodes),
