@@ -67,7 +67,7 @@ class Facade(Generic[SyncT]):
 
     _open: Callable[[], SyncT]
     _sync: SyncT | None
-    _own: Worker
+    _opener: Worker
 
     if not TYPE_CHECKING:
         __getattr__ = refuse_attribute
@@ -79,12 +79,12 @@ class Facade(Generic[SyncT]):
         However often this is called, all calls of one memory run on one thread, which ends when the memory is closed.
         """
         self = cls.__new__(cls)
-        self._sync, self._own = sync, Worker()
+        self._sync, self._opener = sync, Worker()
         return self
 
     @property
     def _worker(self) -> Worker:
-        return getattr(self._sync, "_worker", self._own)
+        return getattr(self._sync, "_worker", self._opener)
 
     def _opened(self) -> SyncT:
         """Return the object; ClosedError before it was opened."""
@@ -105,13 +105,13 @@ class Facade(Generic[SyncT]):
             if self._sync is not None:
                 self._sync.close()
         finally:
-            self._own.end()
+            self._opener.end()
 
     def _take(self) -> None:
         if self._sync is None:
             self._sync = self._open()
-            if self._worker is not self._own:
-                self._own.end()
+            if self._worker is not self._opener:
+                self._opener.end()
 
     def __await__(self: SelfT) -> Generator[Any, None, SelfT]:
         return self.__aenter__().__await__()
@@ -137,7 +137,7 @@ def opening(
     """Make an `__init__` that takes the arguments of a class, and opens one of it on a worker of its own."""
 
     def init(self: Facade[SyncT], /, *args: P.args, **kwargs: P.kwargs) -> None:
-        self._open, self._sync, self._own = partial(kind, *args, **kwargs), None, Worker()
+        self._open, self._sync, self._opener = partial(kind, *args, **kwargs), None, Worker()
 
     return lambda method: wraps(kind.__init__)(init)
 
