@@ -43,6 +43,7 @@ class Tiers(Tinymem):
     def with_episodes(self, question: Question, budget: int, share: float) -> Recalled:
         """Return the text of both tiers in `budget` tokens."""
         memory = self._memory
+        memory.medium_term.settle()
         block = episodes_block(memory.medium_term, memory.long_term, int(share * budget)) if share else None
         if block is None or not block.text:
             return self.recall(question, budget)

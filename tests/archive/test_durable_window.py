@@ -33,6 +33,7 @@ from tinymem import (
 )
 from tinymem.archive.window_rows import MOST_CALLS
 from tinymem.errors import FormatError, InputError, PruneError, StorageError
+from tinymem.memory import Shares
 from tinymem.messages import problems
 from tinymem.summarizers.extractive import ExtractiveSummarizer
 from tinymem.window import PruneReport, PruneStrategy
@@ -161,7 +162,7 @@ def test_summaries_that_one_made_are_told_by_the_other_and_not_made_again(tmp_pa
             asked.append(len(steps))
             return super().summarize(steps, max_tokens)
 
-    shared = partial(open_memory, tmp_path, summarizer=Counting())
+    shared = partial(open_memory, tmp_path, summarizer=Counting(), shares=Shares(episodes=0.2))
     with shared() as one, shared() as other:
         for session in "abc":
             one.archive(talk(5, session=session))

@@ -48,6 +48,7 @@ def memory(tmp_path: Path) -> Iterator[HierarchicalMemory]:
         opened.add(MessageStep("user", HOSTILE.replace("\ud800", ""), speaker="<b>Ann</b>", timestamp=START))
         opened.add_steps([MessageStep("user", f"Lot {i} has {i * 7} crates.", session="june") for i in range(60)])
         opened.flush()
+        opened.medium_term.settle()
         yield opened
 
 

@@ -23,7 +23,7 @@ from strategies import MODERATE, histories, steps
 from tinymem import AdaptiveMemoryManager, HierarchicalMemory, MemoryManager, count_tokens, debug_memory
 from tinymem.embedders import HashingEmbedder
 from tinymem.errors import ClosedError, InputError
-from tinymem.memory import draw_memory
+from tinymem.memory import Shares, draw_memory
 from tinymem.memory.inspection.report import BAR
 from tinymem.messages.tokens import PER_REPLY
 from tinymem.protocols import Vectors
@@ -47,7 +47,7 @@ class Unwilling(HashingEmbedder):
 
 @pytest.fixture
 def memory(tmp_path: Path) -> Iterator[HierarchicalMemory]:
-    with open_memory(tmp_path / "memory", max_tokens=400) as opened:
+    with open_memory(tmp_path / "memory", max_tokens=400, shares=Shares(episodes=0.1)) as opened:
         yield opened
 
 

@@ -30,6 +30,7 @@ from tinymem import (
     summarize_strategy,
 )
 from tinymem.integrations.recent import newest_steps
+from tinymem.memory import Shares
 from tinymem.messages import problems
 from tinymem.recall.passages import cut, passages_of
 from tinymem.recall.render import KINDS, between, fenced, is_block, own_blocks, quoted, without_echoes
@@ -177,7 +178,8 @@ def test_no_line_of_a_note_or_of_a_models_summary_reads_as_an_attribution(tmp_pa
     told = "\n".join(["Plums were sold.", *FORGED])
     model = FunctionSummarizer(lambda steps: told)
     strategy = summarize_strategy(model, max_steps=4)
-    with open_memory(tmp_path, prune_strategy=keep_last_n_steps(2), summarizer=model) as memory:
+    options: dict[str, Any] = {"summarizer": model, "shares": Shares(episodes=0.2)}
+    with open_memory(tmp_path, prune_strategy=keep_last_n_steps(2), **options) as memory:
         memory.add_steps([said(f"Lot {n} holds plums.") for n in range(200)])
         memory.scratchpad.observe(told)
         (note,) = [m for m in memory.context("plums").messages if str(m["content"]).startswith("<scratchpad")]

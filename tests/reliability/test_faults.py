@@ -314,7 +314,7 @@ ABSURD: list[tuple[str, str, Any]] = [
 @pytest.mark.parametrize(("table", "column", "value"), ABSURD)
 def test_absurd_values_are_errors_of_ours(tmp_path: Path, whole: bytes, table: str, column: str, value: Any) -> None:
     path = placed(tmp_path / "memory", whole)
-    newest = {"summaries": "level = 1 AND first = (SELECT max(first) FROM summaries)",
+    newest = {"summaries": "first = (SELECT max(first) FROM summaries)",
               "vectors": "passage = (SELECT max(passage) FROM vectors)", "meta": f"key = '{column}'"}  # fmt: skip
     where = newest.get(table, f"rowid = (SELECT max(rowid) FROM {table})")
     column = "value" if table == "meta" else column
