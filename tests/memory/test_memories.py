@@ -79,15 +79,15 @@ def test_who_waits_for_one_that_is_closed_gets_it_opened_again(memories: Memorie
             close()
 
         ann.close = slow  # type: ignore[method-assign]
-    with ThreadPoolExecutor(2) as pool:
-        opening = pool.submit(lambda: [say(memories, name, "Hello.") for name in ("bob", "cid")])
+    with ThreadPoolExecutor(3) as pool:
+        opening = [pool.submit(say, memories, name, "Hello.") for name in ("bob", "cid")]
         assert entered.wait(PATIENCE)
         waiting = pool.submit(say, memories, "ann", "Hello again.")
         say(memories, "bob", "Others go on.")
         assert wait([waiting], 0.1).not_done
         leave.set()
         waiting.result(PATIENCE)
-        opening.result(PATIENCE)
+        assert wait(opening, PATIENCE).not_done == set()
     with memories.open("ann") as again:
         assert again is not ann and [step.text for step in again.steps] == ["Hello again."]
 

@@ -99,7 +99,7 @@ class Memories:
         with self._lock:
             if self._closed:
                 raise ClosedError(f"the memories at {self.path} are closed: open them again")
-            slot = self._slots[namespace] = self._slots.pop(namespace, None) or _Slot()
+            slot = self._slots[namespace] = self._slots.pop(namespace, _Slot())
             slot.users += 1
         try:
             self._make_room()
