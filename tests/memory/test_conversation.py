@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta, timezone
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -109,7 +109,6 @@ def test_a_look_up_costs_the_same_however_many_there_are(conversation: Conversat
     first = talk(conversation, 10)
     asked: list[Callable[[], object]] = [
         lambda: conversation.get(first[3].nanoid),
-        lambda: conversation.messages[-1],
         lambda: conversation.get_history(60),
     ]
     few = [steps_of_sqlite(conversation, ask) for ask in asked]
@@ -160,33 +159,12 @@ def test_without_a_path_nothing_outlives_it(tmp_path: Path, monkeypatch: pytest.
 # -- as collections ---------------------------------------------------------------------------------------------------
 
 
-def test_all_messages_are_a_sequence(conversation: ConversationMemory) -> None:
-    messages: Any = conversation.messages
-    assert (len(messages), messages, messages[-3:], [*reversed(messages)]) == (0, [], (), [])
+def test_all_messages_are_a_list_and_a_dict_by_their_ids(conversation: ConversationMemory) -> None:
+    assert (conversation.messages, conversation.message_dict, len(conversation)) == ([], {}, 0)
     conversation.memory.add(TaskStep("No message."))
     added = talk(conversation, 40)
-    assert messages == added == [*messages] and messages != added[1:] and messages != 5
-    assert [*reversed(messages)] == added[::-1] and added[7] in messages and messages.index(added[7]) == 7
-    assert [messages[at] for at in (0, 1, 25, 39, -1, -40)] == [added[at] for at in (0, 1, 25, 39, -1, -40)]
-    for piece in (slice(-3, None), slice(-60, None), slice(2, 5), slice(None, None, -7), slice(9, None)):
-        assert messages[piece] == tuple(added[piece])
-    for at in (40, -41):
-        with pytest.raises(IndexError, match=f"there is no message {at}: the conversation has 40"):
-            messages[at]
-    assert repr(messages) == "<MessageSequence of 40 messages>"
-
-
-def test_all_messages_are_a_mapping_by_id(conversation: ConversationMemory) -> None:
-    by_id, added = conversation.message_dict, talk(conversation, 20)
-    assert by_id == {message.nanoid: message for message in added} and [*by_id.values()] == added
-    assert by_id[added[3].nanoid] == by_id.get(added[3].nanoid) == added[3]
-    step = conversation.memory.add(TaskStep("No message."))
-    for unknown in ("nobody", step.id, ""):
-        assert unknown not in by_id and by_id.get(unknown) is None
-        with pytest.raises(KeyError) as caught:
-            by_id[unknown]
-        assert isinstance(caught.value, InputError) and str(caught.value)[:1] != '"'
-    assert cast(Any, 5) not in by_id and repr(by_id) == "<MessageDict of 20 messages>"
+    assert conversation.messages == added == [*conversation] and len(conversation) == 40
+    assert [*conversation.message_dict.items()] == [(message.nanoid, message) for message in added]
 
 
 def test_a_message_is_made_with_an_id_and_a_time_of_its_own() -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from tinymem.errors import BudgetError, InputError, safe_repr
 from tinymem.memory.conversation.retrieve import Answer, RetrieveMessage, message_step
-from tinymem.memory.conversation.views import Message, MessageDict, MessageSequence, message_of, newest_first
+from tinymem.memory.conversation.views import Message, message_of, newest_first
 from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.messages.fitting import LEAST, most_characters
 from tinymem.messages.tokens import LONGEST_TOKEN, PER_REPLY, count_message
@@ -84,8 +84,6 @@ class ConversationMemory:
         self.max_tokens = check_token_budget("max_tokens", memory.max_tokens if max_tokens is None else max_tokens)
         self.memory, self.tool = memory, RetrieveMessage(memory)
         self._journal, self._counter = memory.long_term.journal, memory.long_term.counter
-        self._messages = MessageSequence(self._journal)
-        self._by_id = MessageDict(self._messages, lambda nanoid: message_of(message_step(memory, nanoid)))
 
     # -- in -----------------------------------------------------------------------------------------------------------
 
@@ -132,18 +130,18 @@ class ConversationMemory:
     # -- out ----------------------------------------------------------------------------------------------------------
 
     @property
-    def messages(self) -> Sequence[Message]:
-        """All messages, in the order they were added; a view, which shows later ones too."""
-        return self._messages
+    def messages(self) -> list[Message]:
+        """All messages as they are now, in the order they were added; `get_history` reads the newest alone."""
+        return [message_of(step) for step in self.memory.history() if isinstance(step, MessageStep)]
 
     @property
-    def message_dict(self) -> Mapping[str, Message]:
-        """All messages by their ids; a view. Its KeyErrors are InputErrors too."""
-        return self._by_id
+    def message_dict(self) -> dict[str, Message]:
+        """All messages as they are now by their ids; `get` reads one alone."""
+        return {message.nanoid: message for message in self.messages}
 
     def get(self, nanoid: str) -> Message:
         """Return the message with this id. Raises InputError when there is none, or it was forgotten."""
-        return self._by_id[nanoid]
+        return message_of(message_step(self.memory, nanoid))
 
     def retrieve_message(self, nanoid: str) -> Answer:
         """Return the text of the message with this id, word for word; the answer may be awaited too.
@@ -253,10 +251,10 @@ class ConversationMemory:
         return self.memory.recall(query, max_tokens, type=MessageStep.type, **options)
 
     def __len__(self) -> int:
-        return len(self._messages)
+        return sum(tally.steps for tally in self._journal.tally() if tally.type == MessageStep.type)
 
     def __iter__(self) -> Iterator[Message]:
-        return iter(self._messages)
+        return iter(self.messages)
 
     # -- away ---------------------------------------------------------------------------------------------------------
 
