@@ -259,7 +259,7 @@ OPTIONS: list[tuple[Callable[..., object], dict[str, Any], str, list[Any], str]]
     (Memories, {"path": "m"}, "store", ["chrma"], "did you mean 'chroma'"),
     (Memories, {"path": "m"}, "summarizer", ["nobody"], "no summarizer"),
     (WorkingMemory, {}, "max_tokens", [0], "max_tokens"),
-    (WorkingMemory, {}, "renderer", [3, "{thought}"], "a template with `render` or None, not"),
+    (WorkingMemory, {}, "renderer", [3, "{thought}"], "renderer must be a callable, not"),
     (WorkingMemory, {}, "counter", ["no-such-encoding"], "no-such-encoding"),
     (WorkingMemory, {}, "system_prompt", [3], "system_prompt"),
     (WorkingMemory, {}, "task_description", [" ", 3], "task_description"),

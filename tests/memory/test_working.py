@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -101,10 +100,14 @@ def test_no_more_of_a_local_variable_is_read_than_is_kept() -> None:
 
 def test_what_a_result_leaves_open_is_none_and_what_it_adds_is_kept() -> None:
     given_result = {"execution_status": "success", "task_status": None, "next_step": None, "local_variables": None}
-    memory = working(renderer=Template("{result.execution_status} on {result.more[host]}"))
+
+    def rendered(step: ActionStep) -> str:
+        return f"{(result := execution_result(step)).execution_status} on {result.more['host']} \x1b[2J"
+
+    memory = working(renderer=rendered)
     held = memory.add({"action": "look()", "result": {**given_result, "host": "node-7", "more": {"port": 80}}})
     assert execution_result(held) == ExecutionResult(more={"host": "node-7", "port": 80})
-    assert memory.format_history() == "success on node-7"
+    assert memory.format_history() == "success on node-7 \ufffd[2J"
 
 
 def test_what_json_does_not_hold_is_kept_by_its_repr() -> None:
@@ -243,40 +246,12 @@ def test_what_only_the_renderer_makes_long_is_shortened_too() -> None:
     assert text.startswith("(1 earlier steps are not shown)\n\nhead") and text.endswith("tail") and tokens(text) <= 60
 
 
-# -- templates
-
-
-@dataclass
-class Template:
-    """A template as those of Jinja2 are: values by name go into a text."""
-
-    text: str
-
-    def render(self, values: Mapping[str, Any]) -> str:
-        return self.text.format(**values)
-
-
-def test_a_template_renders_steps() -> None:
-    template = Template("{step_number}. {thought} | {action} | {result.result} {result.execution_status}")
-    assert working(2, renderer=template).format_history() == (
-        "1. thought 1 | look(1) | saw 1 success\n\n2. thought 2 | look(2) | saw 2 success"
-    )
-
-
-def test_what_steps_say_is_never_read_as_a_template() -> None:
-    memory = working(renderer=Template("{thought}: {result.result}"))
-    memory.add({"thought": "{7 * 7}", "result": "{raise} <b> & \x1b[2J{step}"})
-    assert memory.format_history() == "{7 * 7}: {raise} <b> & \ufffd[2J{step}"
-
-
-def test_errors_of_a_renderer_or_a_template_are_not_swallowed() -> None:
+def test_errors_of_a_renderer_are_not_swallowed() -> None:
     def fail(given_step: ActionStep) -> str:
         raise LookupError(given_step.text)
 
     with pytest.raises(LookupError):
         working(1, renderer=fail).format_history()
-    with pytest.raises(KeyError, match="thougt"):
-        working(1, renderer=Template("{thougt}")).format_history()
     with pytest.raises(InputError, match="must return a string, not int"):
         working(1, renderer=lambda given_step: 3).get_full_context()
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tinymem.errors import BudgetError, InputError, StepError, safe_repr
 from tinymem.memory.working.execution import ITERATION, as_action, iteration_of
-from tinymem.memory.working.templates import Renderer, renderer_from
+from tinymem.memory.working.rendering import Renderer, renderer_from
 from tinymem.messages.fitting import longest
 from tinymem.messages.tokens import PER_MESSAGE, PER_REPLY, count_message, counter_from
 from tinymem.messages.validity import repair
@@ -60,8 +60,7 @@ class WorkingMemory:
         max_tokens: The budget of `format_history` and `get_full_context`.
         system_prompt: The system prompt; "" for none.
         task_description: The task in words; "" for none.
-        renderer: Makes the text of a step: a callable that takes it, or a template, such as one of Jinja2: its `render`
-            gets a dict with `step_number`, `thought`, `action`, `result` (an ExecutionResult) and `step`.
+        renderer: Makes the text of a step, which it is called with (see `tinymem.memory.execution_result`).
         counter: A TokenCounter, or the name of a tiktoken encoding.
         memory: The HierarchicalMemory that keeps the task.
 

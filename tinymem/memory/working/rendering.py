@@ -1,27 +1,21 @@
-"""Renderers of a step in the history: the default, a callable of the user, or a template, as those of Jinja2."""
+"""Renderers of a step in the history: the default, or a callable of the user."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol, TypeAlias, cast
+from collections.abc import Callable
+from typing import TypeAlias
 
-from tinymem.errors import InputError, safe_repr
+from tinymem.errors import InputError
 from tinymem.memory.working.execution import execution_result, iteration_of
 from tinymem.steps.actions import ActionStep
+from tinymem.steps.checks import check_callable
 from tinymem.steps.content import clean
 from tinymem.steps.display import hanging, short_repr
 
 __all__ = ["Renderer", "render_step", "renderer_from"]
 
 
-class Renders(Protocol):
-    """A template: anything with `render`, which fills values in by name."""
-
-    def render(self, values: Mapping[str, Any], /) -> str:
-        """Return the text."""
-
-
-Renderer: TypeAlias = Callable[[ActionStep], str] | Renders
+Renderer: TypeAlias = Callable[[ActionStep], str]
 
 _LABELS = {
     "thought": "Thought", "signal": "Signal", "code": "Action", "call": "Action", "observation": "Result",
@@ -50,33 +44,16 @@ def render_step(step: ActionStep) -> str:
     return "\n".join([f"{head} ({hanging(result.execution_status)}{time})", *lines])
 
 
-def renderer_from(renderer: Renderer | None) -> Callable[[ActionStep], str]:
+def renderer_from(renderer: Renderer | None) -> Renderer:
     """Return the function that renders a step; see `WorkingMemory`. Raises InputError for anything else."""
+    check_callable("renderer", renderer)
     if renderer is None:
         return render_step
-    fill, call = getattr(renderer, "render", None), cast(Callable[[ActionStep], str], renderer)
-    if fill is None and not callable(renderer):
-        raise InputError(
-            f"renderer must be a callable, a template with `render` or None, not {safe_repr(renderer)}: "
-            "jinja2.Template(text) makes one of a text"
-        )
 
     def render(step: ActionStep) -> str:
-        text = call(step) if fill is None else fill(_values_of(step))
+        text = renderer(step)
         if not isinstance(text, str):
             raise InputError(f"the renderer must return a string, not {type(text).__name__}, for step {step.id}")
         return clean(text)
 
     return render
-
-
-def _values_of(step: ActionStep) -> dict[str, Any]:
-    """Return what a template fills in; texts of steps are values, and so never read as templates."""
-    actions = [part.text for part in step.parts() if part.kind in ("code", "call")]
-    return {
-        "step": step,
-        "step_number": iteration_of(step),
-        "thought": "" if step.thought is None else step.thought,
-        "action": "\n".join(actions),
-        "result": execution_result(step),
-    }
