@@ -15,7 +15,7 @@ from typing import NamedTuple
 from benchmarks.reliability.crash_worker import EMBEDDERS, Worker, embedded_until, opened, word
 from tinymem import FinalAnswerStep, Retention, TaskStep, keep_last_n_steps
 from tinymem.upkeep import import_memory, reindex
-from tinymem.upkeep.examination.diagnosis import rebuild
+from tinymem.upkeep.diagnosis import rebuild
 
 __all__ = ["OPERATIONS", "Operation"]
 

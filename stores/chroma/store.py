@@ -146,12 +146,6 @@ class ChromaStore:
             for part in self._parts(len(keys)):
                 collection.delete(ids=keys[part])
 
-    def ids(self) -> Ids:
-        """Return all ids, in any order."""
-        collection = self._get_collection()
-        with _translate_errors("list the ids"):
-            return np.array([int(key) for key in collection.get(include=[])["ids"]], dtype=np.int64)
-
     def count(self) -> int:
         """Count the vectors."""
         collection = self._get_collection()

@@ -367,7 +367,8 @@ class PostgresDatabase:
                     self.write(_KEEP, self.id, key, value)
                     kept[key] = value
 
-    def _count_up(self, key: str) -> None:
+    def count_up(self, key: str) -> None:
+        """Add one to a setting, in a transaction of the caller."""
         self.keep({key: str(int(self.setting(key) or 0) + 1)})
 
     def made(self) -> int:

@@ -93,8 +93,8 @@ class PostgresJournal(PostgresSteps, PostgresPassages):
                 )
             self.write(_COVERING, self.id, numbers)
             self.head.last, self.head.end = (self.read(_END, (self.id,)) or [(0, 0)])[0]
-            self._count_up(WINDOW_CHANGES)
-            self._count_up(REWRITES)
+            self.count_up(WINDOW_CHANGES)
+            self.count_up(REWRITES)
         return True
 
     def erase(self) -> None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 
-import numpy as np
-
-from tinymem.protocols import FiledStep, FileNote, Place, TermCheck, VectorCheck
+from tinymem.protocols import FileNote, TermCheck
+from tinymem.protocols.settings import MADE, REWRITES
 from tinymem.stores.postgres.database import PostgresDatabase
 from tinymem.stores.postgres.fulltext import PostgresFullText
 from tinymem.stores.postgres.steps import PUT_FILE
@@ -81,49 +80,37 @@ class PostgresMaintenance:
             fault = f"it counts {head.passages} passages of {head.words} words, and has {sums[0]} of {sums[1]}"
         return TermCheck(sums[0], fault)
 
-    def check_vectors(self) -> VectorCheck:
-        """Measure all vectors and identifiers."""
-        vectors = "SELECT vector FROM vectors WHERE namespace = %s AND embedder = %s"
-        odd = "SELECT count(*) FROM passages WHERE namespace = %s AND octet_length(identifiers) %% 4 != 0"
-        with self._db.snapshot():
-            found = [vector for (vector,) in self._db.read(vectors, (self._db.id, self._db.embedder()))]
-            cut_short = self._db.read_number(odd, (self._db.id,))
-        whole = (np.frombuffer(vector, "<f2") for vector in found if len(vector) % 2 == 0)
-        return VectorCheck(Counter(map(len, found)), sum(not np.isfinite(vector).all() for vector in whole), cut_short)
+    def dimensions(self) -> dict[int, int]:
+        """Count the vectors of the embedder in use by their dimensions."""
+        sql = "SELECT vector FROM vectors WHERE namespace = %s AND embedder = %s"
+        return Counter(len(vector) // 2 for (vector,) in self._db.read(sql, (self._db.id, self._db.embedder())))
 
     def count_orphans(self) -> int:
-        """Count the passages whose steps are missing."""
-        return self._db.read_number(_LACKING.format("passages", "steps", "number", "step"), (self._db.id,))
+        """Count the passages whose steps are missing, and those whose identifiers are cut short."""
+        odd = "SELECT count(*) FROM passages WHERE namespace = %s AND octet_length(identifiers) %% 4 != 0"
+        lacking = self._db.read_number(_LACKING.format("passages", "steps", "number", "step"), (self._db.id,))
+        return lacking + self._db.read_number(odd, (self._db.id,))
 
-    def filed(self, after: int = 0, limit: int = 500) -> list[FiledStep]:
-        """Return up to `limit` steps with numbers above `after`, in order, with the columns beside their JSON."""
-        sql = "SELECT number, id, record FROM steps WHERE namespace = %s AND number > %s ORDER BY number LIMIT %s"
-        where = (
-            "SELECT id, step, part, start, finish FROM passages "
-            "WHERE namespace = %s AND step > %s AND step <= %s ORDER BY id"
-        )
-        with self._db.snapshot():
-            rows = self._db.read(sql, (self._db.id, after, limit))
-            places: dict[int, list[Place]] = {}
-            for place in map(Place._make, self._db.read(where, (self._db.id, after, rows[-1][0])) if rows else ()):
-                places.setdefault(place.step, []).append(place)
-        return [FiledStep(number, id, record, places.get(number, [])) for number, id, record in rows]
-
-    def renew_terms(self, texts: Callable[[FiledStep], Sequence[str]]) -> bool:
-        """Make the full-text index again if it is damaged, and return whether it was."""
-        if self.check_terms().fault is None:
-            return False
+    def renew_terms(self, texts: Iterable[tuple[int, str]]) -> None:
+        """Make the full-text index again, of the ids of all passages with their texts."""
         with self._db.together():
-            head = self._db.head
-            for table in ("terms", "stems"):
-                self._db.write(f"DELETE FROM {table} WHERE namespace = %s", self._db.id)
-            head.more_passages, head.more_words = -head.passages, -head.words
-            after = 0
-            while steps := self.filed(after):
-                for step in steps:
-                    self._fulltext.add(zip((place.id for place in step.places), texts(step), strict=True))
-                after = steps[-1].number
-        return True
+            self._clear("terms", "stems")
+            for passage in texts:
+                self._fulltext.add([passage])
+
+    def clear_passages(self) -> None:
+        """Remove all passages, with their words and vectors, so that they are made of the steps again."""
+        with self._db.together():
+            self._clear("terms", "stems", "vectors", "passages")
+            self._db.keep({MADE: "1"})
+            self._db.count_up(REWRITES)
+
+    def _clear(self, *tables: str) -> None:
+        """Empty tables of passages."""
+        for table in tables:
+            self._db.write(f"DELETE FROM {table} WHERE namespace = %s", self._db.id)
+        head = self._db.head
+        head.more_passages, head.more_words = -head.passages, -head.words
 
     def renew_file_notes(self, notes: Iterable[FileNote]) -> None:
         """Put these notes in the place of all."""

@@ -168,7 +168,7 @@ class PostgresSteps(PostgresDatabase):
         with self._transaction():
             sql = "UPDATE steps SET milestone = %s WHERE namespace = %s AND number = ANY(%s::bigint[])"
             self.write(sql, milestone, self.id, list(numbers))
-            self._count_up(REWRITES)
+            self.count_up(REWRITES)
 
     # -- the window ---------------------------------------------------------------------------------------------------
 
@@ -207,7 +207,7 @@ class PostgresSteps(PostgresDatabase):
                 self.write(put, view, self.id, number)
             for number, view in (changed or {}).items():
                 self.write(still, view, self.id, number)
-            self._count_up(WINDOW_CHANGES)
+            self.count_up(WINDOW_CHANGES)
             return [number for number in dict.fromkeys(order) if number in taken]
 
     # -- files ---------------------------------------------------------------------------------------------------------

@@ -309,7 +309,8 @@ class SqliteDatabase:
         with self.transaction() as db:
             db.executemany(f"INSERT OR {'REPLACE' if replace else 'IGNORE'} INTO meta VALUES (?, ?)", settings.items())
 
-    def _count_up(self, key: str) -> None:
+    def count_up(self, key: str) -> None:
+        """Add one to a setting, in a transaction of the caller."""
         sql = "INSERT INTO meta VALUES (?, '1') ON CONFLICT (key) DO UPDATE SET value = value + 1"
         self.connection.execute(sql, (key,))
 
@@ -336,9 +337,9 @@ class SqliteDatabase:
         """Have indexes follow a change of these passages, in a transaction of the caller."""
         self.connection.executemany("INSERT INTO outbox (passage) VALUES (?)", ((id,) for id in passages))
         if self.read_number("SELECT count(*) FROM outbox") > MAX_CHANGES:
-            self._outdate_indexes()
+            self.outdate_indexes()
 
-    def _outdate_indexes(self) -> None:
+    def outdate_indexes(self) -> None:
         """Have indexes begin anew, in a transaction of the caller."""
         self.connection.execute("DELETE FROM outbox")
         self.connection.execute("INSERT INTO outbox (passage) VALUES (?)", (ALL_PASSAGES,))

@@ -90,8 +90,8 @@ class SqliteJournal(SqliteSteps, SqlitePassages):
             if replaced:
                 self._note_changes(chain.from_iterable(ids.values()))
             else:
-                self._outdate_indexes()
-            self._count_up(WINDOW_CHANGES)
-            self._count_up(REWRITES)
+                self.outdate_indexes()
+            self.count_up(WINDOW_CHANGES)
+            self.count_up(REWRITES)
             self.keep({UNSCRUBBED: self.setting(REWRITES) or ""})
         return True

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing, suppress
+from collections import Counter
+from collections.abc import Iterable
+from contextlib import suppress
 
 import numpy as np
 
 from tinymem.errors import StorageError
-from tinymem.protocols import FiledStep, FileNote, Place, TermCheck, VectorCheck
-from tinymem.protocols.settings import UNSCRUBBED
+from tinymem.protocols import FileNote, TermCheck
+from tinymem.protocols.settings import MADE, REWRITES, UNSCRUBBED
 from tinymem.stores.sqlite.database import USED, SqliteDatabase, guarded
 from tinymem.stores.sqlite.lengths import Lengths
-from tinymem.stores.sqlite.reading import copy_of
 from tinymem.stores.sqlite.steps import PUT_FILE
 
 __all__ = ["SqliteMaintenance"]
 
 CHECK_TERMS = "INSERT INTO fulltext(fulltext) VALUES ('integrity-check')"
+LACKING = "SELECT count(*) FROM passages WHERE id NOT IN (SELECT id FROM fulltext_docsize)"
+UNKNOWN = "SELECT count(*) FROM fulltext_docsize WHERE id NOT IN (SELECT id FROM passages)"
 FAULTS = 3  # faults of the file that are named
 
 
@@ -96,77 +98,55 @@ class SqliteMaintenance:
 
     def _terms_fault(self) -> str | None:
         try:
-            if self._db.is_read_only:  # SQLite's check counts as a write
-                with closing(copy_of(self._db.connection)) as copy:
-                    copy.execute(CHECK_TERMS)
-            else:
+            if not self._db.is_read_only:  # SQLite's check counts as a write
                 self._db.connection.execute(CHECK_TERMS)
+            lengths = Lengths(self._db.connection)
+            lengths.read_new()
         except sqlite3.DatabaseError as error:
             if "locked" in str(error) or "is full" in str(error):
                 raise
             return str(error)
-        with self._db.snapshot():
-            lacking = self._db.read_number(
-                "SELECT count(*) FROM passages WHERE id NOT IN (SELECT id FROM fulltext_docsize)"
-            )
-            unknown = self._db.read_number(
-                "SELECT count(*) FROM fulltext_docsize WHERE id NOT IN (SELECT id FROM passages)"
-            )
-            averages, lengths = Lengths(self._db.connection), Lengths(self._db.connection)
-            try:
-                averages.refresh()
-                lengths.read_new()
-            except sqlite3.DatabaseError as error:
-                return str(error)
-            occurrences = self._db.read_number("SELECT sum(cnt) FROM vocabulary")
-        if lacking or unknown:
-            return f"it lacks {lacking} passages, and has {unknown} that the journal does not have"
-        # SQLite's own check compares no contents, since this index keeps no texts
-        if not occurrences == averages.total == lengths.total:
-            return f"it has {occurrences} of the {lengths.total} words in its passages"
+        lacking, unknown = (self._db.read_number(sql) for sql in (LACKING, UNKNOWN))
+        words = self._db.read_number("SELECT sum(cnt) FROM vocabulary")
+        if lacking or unknown or words != lengths.total:  # SQLite's own check compares no contents: there are no texts
+            counts = f"has {unknown} too many, and {words} of {lengths.total} words"
+            return f"it lacks {lacking} passages, {counts}"
         return None
 
-    def check_vectors(self) -> VectorCheck:
-        """Measure all vectors and identifiers."""
+    def dimensions(self) -> dict[int, int]:
+        """Count the vectors of the embedder in use by their dimensions; those that are not finite are under 0."""
         with self._db.snapshot():
-            of = f"FROM vectors WHERE embedder = {USED}"
-            lengths = dict(self._db.read(f"SELECT length(vector), count(*) {of} GROUP BY 1 ORDER BY 2"))
-            odd = self._db.read_number("SELECT count(*) FROM passages WHERE length(identifiers) % 4")
-            vectors = self._db.connection.execute(f"SELECT vector {of} AND length(vector) % 2 = 0")
-            bad = sum(not np.isfinite(np.frombuffer(vector, "<f2")).all() for (vector,) in vectors)
-        return VectorCheck(lengths, bad, odd)
+            rows = self._db.connection.execute(f"SELECT CAST(vector AS BLOB) FROM vectors WHERE embedder = {USED}")
+            return Counter(len(vector) // 2 * _is_finite(vector) for (vector,) in rows)
 
     def count_orphans(self) -> int:
-        """Count the passages whose steps are missing."""
-        return self._db.read_number("SELECT count(*) FROM passages WHERE step NOT IN (SELECT number FROM steps)")
+        """Count the passages whose steps are missing, and those whose identifiers are cut short."""
+        odd = "step NOT IN (SELECT number FROM steps) OR length(identifiers) % 4"
+        return self._db.read_number(f"SELECT count(*) FROM passages WHERE {odd}")
 
-    def filed(self, after: int = 0, limit: int = 500) -> list[FiledStep]:
-        """Return up to `limit` steps with numbers above `after`, in order, with the columns beside their JSON."""
-        rows = self._db.read(
-            "SELECT number, id, record FROM steps WHERE number > ? ORDER BY number LIMIT ?", (after, limit)
-        )
-        places: dict[int, list[Place]] = {}
-        if rows:
-            where = "SELECT id, step, part, start, end FROM passages WHERE step > ? AND step <= ? ORDER BY id"
-            for place in map(Place._make, self._db.read(where, (after, rows[-1][0]))):
-                places.setdefault(place.step, []).append(place)
-        return [FiledStep(number, id, record, places.get(number, [])) for number, id, record in rows]
-
-    def renew_terms(self, texts: Callable[[FiledStep], Sequence[str]]) -> bool:
-        """Make the full-text index again if it is damaged, and return whether it was."""
-        if self.check_terms().fault is None:
-            return False
-        with self._db.transaction():
+    def renew_terms(self, texts: Iterable[tuple[int, str]]) -> None:
+        """Make the full-text index again, of the ids of all passages with their texts."""
+        with self._db.transaction(derived=True):
             self._db.fulltext.clear()
-            after = 0
-            while steps := self.filed(after):
-                for step in steps:
-                    self._db.fulltext.add(zip((place.id for place in step.places), texts(step), strict=True))
-                after = steps[-1].number
-        return True
+            for passage in texts:
+                self._db.fulltext.add([passage])
+
+    def clear_passages(self) -> None:
+        """Remove all passages, with their words and vectors, so that they are made of the steps again."""
+        with self._db.transaction() as db:
+            self._db.fulltext.clear()
+            db.execute("DELETE FROM passages")
+            db.execute("DELETE FROM vectors")
+            self._db.keep({MADE: "1"})
+            self._db.count_up(REWRITES)
+            self._db.outdate_indexes()
 
     def renew_file_notes(self, notes: Iterable[FileNote]) -> None:
         """Put these notes in the place of all."""
         with self._db.transaction(derived=True) as db:
             db.execute("DELETE FROM files")
             db.executemany(PUT_FILE, notes)
+
+
+def _is_finite(vector: bytes) -> bool:
+    return len(vector) % 2 == 0 and bool(np.isfinite(np.frombuffer(vector, "<f2")).all())

@@ -95,7 +95,7 @@ class SqlitePassages(SqliteDatabase):
                 if self.without_vector(1, embedder=embedder):
                     return False
                 settings[EMBEDDER] = embedder
-                self._outdate_indexes()
+                self.outdate_indexes()
             db.execute("DELETE FROM vectors WHERE embedder != ?", (embedder,))
             self.keep(settings)
             return True

@@ -141,7 +141,7 @@ class SqliteSteps(SqliteDatabase):
             db.executemany("UPDATE steps SET milestone = ? WHERE number = ?", ((milestone, n) for n in numbers))
             rows = self.read_each("SELECT id FROM passages WHERE step IN ({})", [*numbers], (int,))
             self._note_changes(id for (id,) in rows)
-            self._count_up(REWRITES)
+            self.count_up(REWRITES)
 
     # -- the window -------------------------------------------------------------------------------------------------
 
@@ -168,7 +168,7 @@ class SqliteSteps(SqliteDatabase):
             db.executemany(put, ((view, number) for number, view in views.items()))
             still = "UPDATE steps SET view = ? WHERE number = ? AND window = 1"
             db.executemany(still, ((view, number) for number, view in (changed or {}).items()))
-            self._count_up(WINDOW_CHANGES)
+            self.count_up(WINDOW_CHANGES)
             return taken
 
     # -- files ---------------------------------------------------------------------------------------------------------

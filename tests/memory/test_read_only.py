@@ -15,7 +15,7 @@ from commands import tinymem as tinymem  # the fixture
 from tinymem import HierarchicalMemory, MessageStep
 from tinymem.archive.indexing.process import process
 from tinymem.errors import ReadOnlyError, StorageError
-from tinymem.upkeep.examination.diagnosis import doctor, rebuild
+from tinymem.upkeep.diagnosis import doctor, rebuild
 
 pytestmark = pytest.mark.permissions
 

@@ -16,7 +16,7 @@ from contract.samples import DIMENSIONS, HOSTILE
 from journal_rows import embed, row
 
 from tinymem.errors import ClosedError, FormatError, InputError
-from tinymem.protocols import FiledStep, FileNote, Journal, MessageRow, PassageRow, SummaryRow
+from tinymem.protocols import FileNote, Journal, MessageRow, PassageRow, SummaryRow
 from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME, REWRITES, WINDOW_CHANGES
 from tinymem.stores import journals
 from tinymem.stores.filter import Beginning, Filter
@@ -365,17 +365,19 @@ def test_reindexes(open_journal: OpenJournal) -> None:
         assert journal.setting(EMBEDDER_NAME) == "other name"
 
 
-def test_checks_itself(open_journal: OpenJournal) -> None:
-    """A sound journal has no faults, and its full-text index is not made again."""
+def test_checks_itself_and_makes_words_and_passages_again(open_journal: OpenJournal) -> None:
     with closing(open_journal("checks")) as journal:
         journal.add([row(1), row(2)])
         put(journal, [1, 2])
         upkeep = journal.maintenance
         assert (upkeep.check_files(), upkeep.check_terms(), upkeep.count_orphans()) == ([], (2, None), 0)
-        assert upkeep.check_vectors() == ({2 * DIMENSIONS: 2}, 0, 0)
-        assert upkeep.filed(limit=1) == [FiledStep(1, "id-1", row(1).record, journal.places(1))]
-        assert [step.number for step in upkeep.filed(1)] == [2]
-        assert not upkeep.renew_terms(lambda step: [SENTENCES[step.number]]), "a sound index stays as it is"
+        assert upkeep.dimensions() == {DIMENSIONS: 2}
+        upkeep.renew_terms([(journal.places(2)[0].id, "kumquats")])
+        assert upkeep.check_terms().fault and len(journal.search_text("kumquats").ids) == 1
+        upkeep.clear_passages()
+        assert (upkeep.check_terms(), upkeep.dimensions(), upkeep.count_orphans()) == ((0, None), {}, 0)
+        put(journal, [1, 2])
+        assert (upkeep.check_terms(), upkeep.dimensions()) == ((2, None), {DIMENSIONS: 2})
         assert isinstance(journal.damaged("a test"), FormatError), "damage is a FormatError"
 
 

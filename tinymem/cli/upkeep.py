@@ -164,7 +164,7 @@ def doctor(target: Target, store: StoreOption = "chroma") -> None:
 
     Example: tinymem doctor --path ./memory
     """
-    from tinymem.upkeep.examination.diagnosis import doctor as examine
+    from tinymem.upkeep.diagnosis import doctor as examine
 
     target.check()
     found = examine(target.place, target.namespace, store=store)
@@ -186,12 +186,12 @@ def rebuild(target: Target, store: StoreOption = "chroma") -> None:
     Example: tinymem rebuild --path ./memory
     """
     from tinymem.steps.progress import show_progress
-    from tinymem.upkeep.examination.diagnosis import rebuild as remake
+    from tinymem.upkeep.diagnosis import rebuild as remake
 
     target.check()
     with show_progress(sys.stderr, "rebuilding", "vectors") as progress:
         vectors = remake(target.place, target.namespace, store=store, progress=progress)
-    none = "There is no index to make: no step has left the window yet."
+    none = "There is no index to make: no step has left the window, or passages wait until the memory is opened."
     target.answer(
         {"vectors": vectors}, f"The index was made again, of {pluralize(vectors, 'vector')}." if vectors else none
     )

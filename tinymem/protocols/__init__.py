@@ -20,7 +20,6 @@ from tinymem.protocols.rows import (
     ALL_PASSAGES,
     Change,
     EmbeddedPassage,
-    FiledStep,
     FileNote,
     Lexical,
     MessageRow,
@@ -31,7 +30,6 @@ from tinymem.protocols.rows import (
     SummaryRow,
     Tally,
     TermCheck,
-    VectorCheck,
 )
 
 __all__ = [
@@ -41,7 +39,6 @@ __all__ = [
     "Embedder",
     "Embeds",
     "FileNote",
-    "FiledStep",
     "Ids",
     "Journal",
     "Lexical",
@@ -60,7 +57,6 @@ __all__ = [
     "Tally",
     "TermCheck",
     "TokenCounter",
-    "VectorCheck",
     "VectorStore",
     "Vectors",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol
 
@@ -11,7 +11,6 @@ from tinymem.protocols.adapters import Ids, Vectors
 from tinymem.protocols.rows import (
     Change,
     EmbeddedPassage,
-    FiledStep,
     FileNote,
     Lexical,
     MessageRow,
@@ -22,7 +21,6 @@ from tinymem.protocols.rows import (
     SummaryRow,
     Tally,
     TermCheck,
-    VectorCheck,
 )
 
 if TYPE_CHECKING:
@@ -296,20 +294,17 @@ class Maintenance(Protocol):
     def check_terms(self) -> TermCheck:
         """Compare the full-text index with the passages."""
 
-    def check_vectors(self) -> VectorCheck:
-        """Measure all vectors and identifiers."""
+    def dimensions(self) -> dict[int, int]:
+        """Count the vectors of the embedder in use by their dimensions; those that are not finite are under 0."""
 
     def count_orphans(self) -> int:
-        """Count the passages of steps that are not there."""
+        """Count the passages of steps that are not there, and those whose identifiers cannot be read."""
 
-    def filed(self, after: int = 0, limit: int = 500) -> list[FiledStep]:
-        """Return up to `limit` steps with numbers above `after`, in order, as they are filed."""
+    def renew_terms(self, texts: Iterable[tuple[int, str]]) -> None:
+        """Make the full-text index again, of the ids of all passages with their texts."""
 
-    def renew_terms(self, texts: Callable[[FiledStep], Sequence[str]]) -> bool:
-        """Make the full-text index again if something is wrong with it; tell if it was.
-
-        `texts` gives the texts of a step's passages, in order.
-        """
+    def clear_passages(self) -> None:
+        """Remove all passages, with their words and vectors, so that they are made of the steps again."""
 
     def renew_file_notes(self, notes: Iterable[FileNote]) -> None:
         """Put these notes of what steps did to files in the place of all."""

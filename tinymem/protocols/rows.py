@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from tinymem.protocols.adapters import Ids, Vectors
 
-__all__ = ["ALL_PASSAGES", "Change", "EmbeddedPassage", "FileNote", "FiledStep", "Lexical", "MessageRow", "PassageRow",
-           "Place", "StepOutline", "StepRow", "SummaryRow", "Tally", "TermCheck", "VectorCheck"]  # fmt: skip
+__all__ = ["ALL_PASSAGES", "Change", "EmbeddedPassage", "FileNote", "Lexical", "MessageRow", "PassageRow",
+           "Place", "StepOutline", "StepRow", "SummaryRow", "Tally", "TermCheck"]  # fmt: skip
 
 
 ALL_PASSAGES = 0  # in place of a passage that has changed: something was forgotten, or all vectors are others
@@ -189,25 +189,8 @@ class Place(NamedTuple):
     end: int
 
 
-class FiledStep(NamedTuple):
-    """A step's JSON with what is filed beside it, unchecked: its number, its id, the places of its passages."""
-
-    number: int
-    id: str
-    record: str
-    places: Sequence[Place]
-
-
 class TermCheck(NamedTuple):
     """The number of passages in the full-text index, and what is wrong with it, if something is."""
 
     passages: int
     fault: str | None
-
-
-class VectorCheck(NamedTuple):
-    """Numbers of vectors of each length in bytes, of those that are not finite, and of identifiers cut short."""
-
-    lengths: Mapping[int, int]
-    not_finite: int
-    cut_short: int

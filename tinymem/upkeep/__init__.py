@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from tinymem import lazy_names
 
 if TYPE_CHECKING:
-    from tinymem.upkeep.examination.diagnosis import doctor, rebuild
-    from tinymem.upkeep.examination.findings import Diagnosis, Finding
+    from tinymem.upkeep.diagnosis import Diagnosis, Finding, doctor, rebuild
     from tinymem.upkeep.exporting import Exported, export_memory
     from tinymem.upkeep.importing import Imported, import_memory
     from tinymem.upkeep.migration import Migrated, migrate
@@ -16,9 +15,8 @@ if TYPE_CHECKING:
     from tinymem.upkeep.retention import Retention, RetentionReport, Retired
 else:
     __getattr__, __dir__ = lazy_names(__name__, {
-        "examination.diagnosis": "doctor rebuild",
+        "diagnosis": "Diagnosis Finding doctor rebuild",
         "exporting": "Exported export_memory",
-        "examination.findings": "Diagnosis Finding",
         "importing": "Imported import_memory",
         "migration": "Migrated migrate",
         "reindexing": "Reindexed reindex",

@@ -121,7 +121,7 @@ def test_a_damaged_index_is_found_and_made_again(open_journal: OpenJournal, post
         with psycopg.connect(postgres.url()) as db:
             db.execute(damage, (journal.id,))
         assert journal.maintenance.check_terms().fault
-        assert journal.maintenance.renew_terms(lambda step: [texts[step.number - 1]])
+        journal.maintenance.renew_terms(enumerate(texts, 1))
         assert journal.maintenance.check_terms() == (2, None)
         assert journal.search_text("pear").ids.tolist() == [2]
 

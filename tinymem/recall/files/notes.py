@@ -67,9 +67,8 @@ def renew_notes(journal: Journal) -> None:
 
 
 def _all_notes(journal: Journal) -> Iterator[FileNote]:
-    taker = NoteTaker()
-    steps = journal.maintenance.filed(0, READ_BATCH)
-    while steps:
-        for filed in steps:
-            yield from taker.notes_of(load_step(filed.record))
-        steps = journal.maintenance.filed(steps[-1].number, READ_BATCH)
+    taker, after = NoteTaker(), 0
+    while rows := journal.rows(after, READ_BATCH):
+        for row in rows:
+            yield from taker.notes_of(load_step(row.record))
+        after = rows[-1].number

@@ -1,0 +1,314 @@
+"""The doctor of a memory, which counts and checks, and the rebuilding of all that is derived from its steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+
+from tinymem.archive.folders import INDEX, namespace_folder, open_namespace_journal, to_place
+from tinymem.archive.indexing.index import LET_GO, Index
+from tinymem.archive.indexing.mirror import BATCH
+from tinymem.archive.indexing.notes import Notes, hold_folder, is_taken, read_notes
+from tinymem.archive.indexing.process import EndedError, can_start, process
+from tinymem.archive.indexing.records import vectors_of
+from tinymem.archive.rows import STEPS_READ, fence_key, shown_step
+from tinymem.errors import FormatError, NotAMemoryError, ReadOnlyError, StorageError, TinymemError
+from tinymem.protocols import Journal, StepRow, Vectors, VectorStore
+from tinymem.protocols.settings import EMBEDDER
+from tinymem.recall.files.notes import renew_notes
+from tinymem.recall.passages import passages_of, slices
+from tinymem.registry import DEFAULT_STORE, check_store_spec, is_in_memory, store_from
+from tinymem.steps.checks import check_callable, check_str
+from tinymem.steps.progress import Progress, no_progress
+from tinymem.steps.step import Step
+from tinymem.stores.journals import RECOVERY, open_journal
+
+__all__ = ["Diagnosis", "Finding", "doctor", "rebuild"]
+
+RESTORE = f"keep a copy of the folder, then restore it from a backup or import an export; without either, {RECOVERY}"
+REBUILD = "make again what is derived from the steps: tinymem rebuild"
+FLUSH = f"open the memory and flush it, which goes on where it stopped, or {REBUILD}"
+AGAIN = "put that right, and run tinymem doctor again"
+BUSY = "close that process, and run tinymem doctor again: the index was not looked at"
+LONGEST = 600.0  # seconds for reading the index
+NAMED = 3  # steps that are named
+ALL = 1 << 62  # above every number
+SAMPLE = 100  # passages that the index is asked for
+MOST_LOST = 2  # of them that an approximate index may not find
+NEAREST = 20  # vectors that are asked for, of which one must be as near as this
+TWIN = 0.999  # a cosine: vectors are kept in half precision, and another passage may have the same words
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A fault, and the advice about it."""
+
+    problem: str
+    advice: str
+
+    def __str__(self) -> str:
+        return f"{self.problem} -> {self.advice}"
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """The `findings` about a memory, and the `counts` of the items that were checked.
+
+    The counts are steps, passages that are embedded, terms (passages in the full-text index), dimensions, and in_index
+    (passages that the index should hold).
+
+    >>> Diagnosis().sound
+    True
+    """
+
+    findings: tuple[Finding, ...] = ()
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def sound(self) -> bool:
+        """True if nothing was found."""
+        return not self.findings
+
+
+def doctor(
+    path: str | Path,
+    namespace: str = "default",
+    *,
+    store: str = DEFAULT_STORE,
+    timeout: float = LONGEST,
+) -> Diagnosis:
+    """Check the files of a memory: the journal, its full-text index, and where it is sound, the index in `store`.
+
+    The whole journal is read. Nothing is repaired, and no embedder is needed. The memory may be in use, but an index
+    that another process holds is a finding, too.
+
+    Args:
+        path: The memory's folder, or its address in a database.
+        namespace: The namespace that is checked.
+        store: The name of the store that the memory is opened with.
+        timeout: The seconds after which the check of the index ends. It is read in another process, since a damaged one
+            can end the process that reads it, or never answer.
+
+    Returns:
+        The findings, none if the memory is sound, and counts of the items that were checked.
+
+    Raises:
+        NotAMemoryError: There is no such memory.
+        InputError: There is no such store.
+
+    >>> import tempfile
+    >>> from tinymem import HierarchicalMemory, MessageStep
+    >>> folder = tempfile.mkdtemp()
+    >>> with HierarchicalMemory(folder) as memory:
+    ...     step = memory.add(MessageStep("user", "The ladder is behind the shed."))
+    >>> diagnosis = doctor(folder)
+    >>> diagnosis.sound, diagnosis.counts["steps"]
+    (True, 1)
+    """
+    check_store_spec(check_str("store", store))
+    place, counts = to_place(path), dict[str, int]()
+    findings = [*_examine(place, namespace, counts)]
+    if not findings and isinstance(place, Path) and "in_index" in counts and not is_in_memory(store):
+        findings = _examine_index(namespace_folder(place, namespace, create=False), store, timeout)
+    return Diagnosis(tuple(findings), counts)
+
+
+def rebuild(
+    path: str | Path, namespace: str = "default", *, store: str = DEFAULT_STORE, progress: Progress | None = None
+) -> int:
+    """Make again what is derived from a memory's steps: where it is damaged, and the index of vectors in any case.
+
+    The old index is deleted unread, and filled from the vectors in the journal. Nothing is embedded, and no step is
+    changed. Passages or vectors that do not fit the steps go, all of them, and are made when the memory is next opened.
+    A memory from which no step has left the window has no index, and gets none; nor does one in a database. A store in
+    memory has nothing to rebuild.
+
+    Args:
+        path: The memory's folder, or its address in a database.
+        namespace: The namespace whose index is made.
+        store: The name of the store that the memory is opened with.
+        progress: Called with the number of vectors that are in the new index, and of all.
+
+    Returns:
+        The number of vectors in the new index.
+
+    Raises:
+        NotAMemoryError: There is no such memory.
+        InputError: There is no such store.
+        FormatError: A step cannot be read; nothing was changed.
+        StorageError: Another process holds the index, or the store fails.
+
+    >>> import tempfile
+    >>> from tinymem import HierarchicalMemory, MessageStep
+    >>> folder = tempfile.mkdtemp()
+    >>> with HierarchicalMemory(folder) as memory:
+    ...     step = memory.add(MessageStep("user", "The ladder is behind the shed."))
+    >>> rebuild(folder)
+    0
+    """
+    check_store_spec(check_str("store", store))
+    advance = check_callable("progress", progress) or no_progress
+    place = to_place(path)
+    folder, journal = open_namespace_journal(place, namespace)
+    with closing(journal):
+        if journal.is_read_only:
+            raise ReadOnlyError(journal.location)
+        _renew_words(journal)
+        renew_notes(journal)
+        if isinstance(place, str) or not journal.any_archived() or is_in_memory(store):
+            return 0
+        index = Index(journal, folder / INDEX, store)
+        index.renew(advance)
+        index.close()
+        return journal.passages_until(index.notes.passage)
+
+
+def _renew_words(journal: Journal) -> None:
+    """Make the full-text index again if it is damaged, and remove all passages if they do not fit the steps."""
+    with journal.snapshot():
+        uncut = sum(not _is_cut(journal, row) for row in _rows(journal))
+        is_odd, is_damaged = bool(uncut or _count_odd(journal)), bool(journal.maintenance.check_terms().fault)
+    if is_odd:
+        journal.maintenance.clear_passages()
+    elif is_damaged:
+        journal.maintenance.renew_terms(_texts(journal))
+
+
+def _texts(journal: Journal) -> Iterator[tuple[int, str]]:
+    """Yield the ids of all passages, with their texts."""
+    for row in _rows(journal):
+        places = journal.places(row.number)
+        texts = slices(_step(journal, row), ((place.part, place.start, place.end) for place in places))
+        yield from zip((place.id for place in places), texts, strict=True)
+
+
+# -- the journal ------------------------------------------------------------------------------------------------------
+
+
+def _examine(place: str | Path, namespace: str, counts: dict[str, int]) -> Iterator[Finding]:
+    """Yield what is wrong in a journal, and count what it has."""
+    try:
+        folder, journal = open_namespace_journal(place, namespace)
+        with closing(journal), journal.snapshot():
+            yield from _look(journal, counts)
+            if isinstance(place, Path) and journal.any_archived() and not journal.is_read_only:  # stores write
+                counts["in_index"] = journal.passages_until((read_notes(folder / INDEX) or Notes("")).passage)
+    except NotAMemoryError:
+        raise
+    except StorageError as error:
+        yield Finding(str(error), RESTORE if isinstance(error, FormatError) else AGAIN)
+
+
+def _look(journal: Journal, counts: dict[str, int]) -> Iterator[Finding]:
+    if faults := journal.maintenance.check_files():
+        yield Finding(f"the journal is damaged: {'; '.join(faults)}", RESTORE)
+    if journal.setting(EMBEDDER) is None:  # "": none could be reached yet
+        yield Finding("the journal is empty, or does not say which embedder its vectors are of", RESTORE)
+    steps, unread, uncut = 0, list[str](), 0
+    for row in _rows(journal):
+        steps += 1
+        try:
+            uncut += not _is_cut(journal, row)
+        except FormatError:
+            unread.append(f"#{row.number}")
+    sizes = journal.maintenance.dimensions()
+    terms, fault = journal.maintenance.check_terms()
+    usual = max(sizes, key=lambda size: sizes[size], default=0)
+    counts.update(steps=steps, passages=sum(sizes.values()), terms=terms, dimensions=usual)
+    if unread:
+        yield Finding(f"steps that cannot be read: {len(unread)}, among them {', '.join(unread[:NAMED])}", RESTORE)
+    if fault:
+        yield Finding(f"the full-text index is damaged: {fault}", REBUILD)
+    if uncut:
+        yield Finding(f"steps without passages, or with some that are not in their text: {uncut}", REBUILD)
+    if odd := _count_odd(journal):
+        yield Finding(f"passages of no step, or without a vector like the others: {odd}", REBUILD)
+
+
+def _rows(journal: Journal) -> Iterator[StepRow]:
+    """Yield all steps."""
+    after = 0
+    while rows := journal.rows(after, STEPS_READ):
+        yield from rows
+        after = rows[-1].number
+
+
+def _step(journal: Journal, row: StepRow) -> Step:
+    return shown_step(journal, replace(row, view=None))
+
+
+def _is_cut(journal: Journal, row: StepRow) -> bool:
+    """Return whether a step has passages, all in its text, or is to have none yet; FormatError if it is damaged."""
+    step, places = _step(journal, row), journal.places(row.number)
+    if not places:
+        waiting = journal.uncut(1)
+        return bool(waiting and waiting[0].number <= row.number) or not passages_of(step, fence_key(journal))
+    ends = dict(enumerate(len(part.text) for part in step.parts()))
+    return all(0 <= place.start <= place.end <= ends.get(place.part, -1) for place in places)
+
+
+def _count_odd(journal: Journal) -> int:
+    """Count the passages that are of no step, or have no vector like the others."""
+    sizes = journal.maintenance.dimensions()
+    embedded = sum(sizes.values())
+    lacking = abs(journal.passages_until(ALL) - embedded)
+    return journal.maintenance.count_orphans() + lacking + embedded - max(sizes.values(), default=0)
+
+
+# -- the index, in another process, since a damaged one can end the one that reads it ---------------------------------
+
+
+def _examine_index(folder: Path, store: str, timeout: float) -> list[Finding]:
+    """Return what another process finds about the index, or that this process failed."""
+    if not can_start():
+        return compare(folder, store)
+    process.end()  # it may have the index open
+    try:
+        found: list[Finding] = process.ask(timeout, compare, folder, store)
+    except TimeoutError:
+        return [Finding(f"the index did not answer within {timeout:g} seconds", REBUILD)]
+    except EndedError:
+        return [Finding("reading the index crashed the process", REBUILD)]
+    except StorageError as error:
+        return [Finding(f"reading the index failed: {error}", REBUILD)]
+    finally:
+        process.end()
+    return found
+
+
+def compare(folder: Path, name: str) -> list[Finding]:
+    """Compare the store with this name, in the folder of a namespace, with a sound journal there."""
+    index = folder / INDEX
+    try:
+        with hold_folder(index, LET_GO), closing(open_journal(folder, create=False, read_only=True)) as journal:
+            notes = read_notes(index) or Notes(name)
+            with closing(store_from(name, index)) as store:
+                return [*_differences(journal, store, notes)]
+    except TinymemError as error:
+        return [Finding(f"the index cannot be read: {error}", BUSY if is_taken(error) else REBUILD)]
+
+
+def _differences(journal: Journal, store: VectorStore, notes: Notes) -> Iterator[Finding]:
+    """Yield in what a store differs from the journal: in numbers, and in vectors by asking for some of them."""
+    total, due, count = journal.passages_until(ALL), journal.passages_until(notes.passage), store.count()
+    if total - due > BATCH:
+        why = f", which could not be written: {notes.fault}" if notes.fault else ""
+        yield Finding(f"{total - due} passages are not in the index yet{why}", FLUSH)
+    if not due <= count <= total:
+        yield Finding(f"the index has {count} vectors, and should have {due}", REBUILD)
+    ids = np.linspace(0, notes.passage - 1, min(SAMPLE, due)).astype(np.int64)
+    rows = chain.from_iterable(journal.passages(id, 1) for id in ids.tolist())
+    vectors = vectors_of([*{row.id: row for row in rows if row.id <= notes.passage}.values()])
+    lost = sum(not _is_found(store, vector) for vector in vectors if vector.any())
+    if lost > MOST_LOST:
+        yield Finding(f"for {lost} of {len(vectors)} passages the index has not the vectors of the journal", REBUILD)
+
+
+def _is_found(store: VectorStore, vector: Vectors) -> bool:
+    _, cosines = store.query(vector / np.linalg.norm(vector), NEAREST)
+    return bool((cosines >= TWIN).any())
