@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -38,7 +37,7 @@ BUSY = "close that process, and run tinymem doctor again: the index was not look
 LONGEST = 600.0  # seconds for reading the index
 NAMED = 3  # steps that are named
 ALL = 1 << 62  # above every number
-SAMPLE = 100  # passages that the index is asked for
+SAMPLE = 50  # passages that the index is asked for, the oldest
 MOST_LOST = 2  # of them that an approximate index may not find
 NEAREST = 20  # vectors that are asked for, of which one must be as near as this
 TWIN = 0.999  # a cosine: vectors are kept in half precision, and another passage may have the same words
@@ -301,10 +300,9 @@ def _differences(journal: Journal, store: VectorStore, notes: Notes) -> Iterator
         yield Finding(f"{total - due} passages are not in the index yet{why}", FLUSH)
     if not due <= count <= total:
         yield Finding(f"the index has {count} vectors, and should have {due}", REBUILD)
-    ids = np.linspace(0, notes.passage - 1, min(SAMPLE, due)).astype(np.int64)
-    rows = chain.from_iterable(journal.passages(id, 1) for id in ids.tolist())
-    vectors = vectors_of([*{row.id: row for row in rows if row.id <= notes.passage}.values()])
-    lost = sum(not _is_found(store, vector) for vector in vectors if vector.any())
+    rows = [row for row in journal.passages(0, SAMPLE) if row.id <= notes.passage]
+    vectors = [vector for vector in vectors_of(rows) if vector.any()] if rows else []
+    lost = sum(not _is_found(store, vector) for vector in vectors)
     if lost > MOST_LOST:
         yield Finding(f"for {lost} of {len(vectors)} passages the index has not the vectors of the journal", REBUILD)
 

@@ -1,28 +1,47 @@
-"""Export of a memory to a file of JSON lines; `tinymem.upkeep.export_format` has their format."""
+"""Export of a memory to lines of JSON.
+
+::
+
+    {"tinymem_export":2,"embedder":"static","next_number":4,"steps":3}
+    {"step":{...},"tokens":12,"position":0,"archived":1764.5,"window":false,"milestone":false,"view":null}
+    {"step":{...},"tokens":80,"position":12,"archived":null,"window":true,"milestone":false,"view":{...}}
+    {"messages":[["90aa...",1,2,true]]}
+    {"episode":{"first":1,"last":2,"session":null,"text":"..."}}
+    {"settings":{"scratchpad":{...},"open_calls":{...}}}
+    {"end":{"steps":3}}
+
+Steps come oldest first, each as `Step.to_dict` gives it, and as the window shows it if that is another `view`. `tokens`
+is what a step costs when sent, `position` what all before it did; `archived` is the time when it left the window, in
+seconds. Messages are those of `tinymem.messages.recognition`. All is ASCII. Not in it are the key of the fences, and
+what is made of the steps: passages, their vectors and words.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from tinymem.archive.folders import open_namespace_journal, to_place
 from tinymem.archive.scratchpad_format import SCRATCHPAD
+from tinymem.archive.window_rows import OPEN_CALLS
 from tinymem.errors import FormatError, InputError, StepError, StorageError, safe_repr
 from tinymem.protocols import Journal, StepRow
-from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME
+from tinymem.protocols.settings import EMBEDDER_NAME
 from tinymem.steps.checks import check_callable
 from tinymem.steps.progress import Progress, no_progress
 from tinymem.steps.serialization import load_step
 from tinymem.stores.files import open_private
-from tinymem.upkeep.export_format import FORMAT, Header, step_line, to_line
 
-__all__ = ["Exported", "export_journal", "export_memory", "lines_of"]
+__all__ = ["FORMAT", "SETTINGS", "Exported", "export_journal", "export_memory", "lines_of"]
 
+FORMAT = 2
 AT_ONCE = 64  # steps that are read at once
+SETTINGS = (SCRATCHPAD, OPEN_CALLS)  # whose texts are JSON
 
 
 @dataclass(frozen=True)
@@ -81,13 +100,13 @@ def export_journal(journal: Journal, file: str | Path | TextIO, progress: Progre
     """Write the present contents of a journal; see `export_memory`."""
     advance = check_callable("progress", progress) or no_progress
     with journal.reading() as reader, _opened(file) as stream:
-        counts = reader.counts()["steps"], len(reader.summaries.all())
-        for done, line in enumerate(lines_of(reader, counts)):
-            stream.write(line)
+        steps, episodes = reader.counts()["steps"], len(reader.summaries.all())
+        for done, line in enumerate(lines_of(reader)):
+            stream.write(json.dumps(line, separators=(",", ":")) + "\n")
             if done % AT_ONCE == 0:
-                advance(min(done, counts[0]), counts[0])
-        advance(counts[0], counts[0])
-    return Exported(*counts)
+                advance(min(done, steps), steps)
+        advance(steps, steps)
+    return Exported(steps, episodes)
 
 
 @contextmanager
@@ -108,37 +127,32 @@ def _opened(file: str | Path | TextIO) -> Iterator[TextIO]:
         raise StorageError(f"{file} cannot be written: {reason}; choose another, or make room") from error
 
 
-def lines_of(journal: Journal, counts: tuple[int, int]) -> Iterator[str]:
-    """Yield all lines, in order; `counts` are those of steps and summaries.
-
-    JSON that the journal keeps, of steps and of the scratchpad, is copied as it is.
-    """
-    fingerprint = journal.setting(EMBEDDER) or ""
-    header = Header(journal.setting(EMBEDDER_NAME), fingerprint, journal.next_number(), counts[0])
-    yield to_line({"tinymem_export": FORMAT, **vars(header)})
+def lines_of(journal: Journal) -> Iterator[dict[str, Any]]:
+    """Yield the values of all lines, in order; FormatError for a step that is damaged."""
+    steps = journal.counts()["steps"]
+    header = {"embedder": journal.setting(EMBEDDER_NAME), "next_number": journal.next_number(), "steps": steps}
+    yield {"tinymem_export": FORMAT, **header}
     after = 0
     while rows := journal.rows(after, AT_ONCE):
         for row in rows:
-            _check(journal, row)
-            yield step_line(row)
+            yield _line_of(journal, row)
         after = rows[-1].number
     last = "", 0
     while messages := journal.messages.page(last, AT_ONCE):
-        yield to_line({"messages": messages})
+        yield {"messages": messages}
         last = messages[-1][:2]
     for summary in journal.summaries.all():
-        yield to_line({"episode": summary._asdict()})
-    scratchpad = journal.setting(SCRATCHPAD)
-    if scratchpad is not None:
-        yield f'{{"scratchpad":{scratchpad}}}\n'
-    yield to_line({"end": {"steps": counts[0], "episodes": counts[1]}})
+        yield {"episode": summary._asdict()}
+    settings = {name: journal.setting(name) for name in SETTINGS}
+    yield {"settings": {name: json.loads(text) for name, text in settings.items() if text}}
+    yield {"end": {"steps": steps}}
 
 
-def _check(journal: Journal, row: StepRow) -> None:
-    """Raise FormatError for a damaged record, since its line would be damaged too."""
+def _line_of(journal: Journal, row: StepRow) -> dict[str, Any]:
     try:
-        if row.view is not None:
-            load_step(row.view)
-        load_step(row.record)
+        view = None if row.view is None else load_step(row.view).to_dict()
+        line = {"step": load_step(row.record).to_dict(), "tokens": row.tokens, "position": row.position}
     except (StepError, FormatError) as error:
-        raise FormatError(f"{journal.location} is damaged: step {row.number}: {error}") from error
+        raise journal.damaged(f"step {row.number}: {error}") from error
+    flags = {"window": bool(row.window), "milestone": bool(row.milestone)}
+    return {**line, "archived": row.archived, **flags, "view": view}

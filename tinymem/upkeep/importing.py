@@ -3,41 +3,39 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 from tinymem.archive.archive import Archive
 from tinymem.archive.embedding import BATCH
 from tinymem.archive.folders import namespace_folder, open_shared_journal, to_place
-from tinymem.archive.scratchpad_format import SCRATCHPAD
-from tinymem.archive.window_rows import MOST_CALLS, OPEN_CALLS
-from tinymem.errors import FormatError, InputError, undo_on_failure
-from tinymem.messages.tokens import counter_from
-from tinymem.protocols import Embedder, Embeds, Journal
-from tinymem.recall.files.notes import renew_notes
+from tinymem.archive.rows import row_of
+from tinymem.archive.scratchpad_format import SCRATCHPAD, read_dump
+from tinymem.archive.window_rows import read_calls
+from tinymem.errors import FormatError, InputError, safe_repr, undo_on_failure
+from tinymem.messages.tokens import EstimatingCounter, count_message, counter_from
+from tinymem.protocols import Embedder, Embeds, Journal, MessageRow, SummaryRow
+from tinymem.recall.files.notes import NoteTaker
 from tinymem.registry import embedder_from
 from tinymem.steps.checks import check_callable, to_path
+from tinymem.steps.content import check_content, clean
 from tinymem.steps.progress import Progress, no_progress
+from tinymem.steps.serialization import dump_step
+from tinymem.steps.step import Step
+from tinymem.steps.types import ROLES
 from tinymem.stores.exact import ExactStore
-from tinymem.upkeep.export_format import (
-    EpisodeLines,
-    Header,
-    read_end,
-    read_header,
-    read_messages,
-    read_step,
-    scratchpad_of,
-)
+from tinymem.upkeep.exporting import FORMAT, SETTINGS
 from tinymem.upkeep.forgetting import cleanup_on_failure
-from tinymem.upkeep.lines import parse_json_line, text_lines
-from tinymem.window.window import note_calls
+from tinymem.upkeep.lines import byte_lines
 
 __all__ = ["Imported", "check_is_new", "import_memory", "write_lines"]
 
 LONGEST = 128 * 1024 * 1024  # bytes of a line
+MOST = 1 << 53  # the largest number that every JSON reader can hold
 
 
 @dataclass(frozen=True)
@@ -61,10 +59,8 @@ def import_memory(
     """Make a namespace of the memory at `path` from a `file` that `export_memory` wrote, gzip'd or not.
 
     The file is imported in one transaction: in whole or, if anything is wrong or the process is killed, not at all.
-    Then its steps are embedded; if that is interrupted, it continues when the memory is opened again. An export of the
-    new memory has the same bytes, except for another embedder in the first line. Vectors, which older files may have,
-    are not read. The default embedder is the one that the namespace remembers, and "static" for a new namespace,
-    whatever the file says.
+    Then its steps are embedded; if that is interrupted, it continues when the memory is opened again. The default
+    embedder is the one that the namespace remembers, and "static" for a new namespace, whatever the file says.
 
     Args:
         path: The memory's folder, made if there is none, or its address in a database.
@@ -83,17 +79,19 @@ def import_memory(
     """
     file = to_path("file", file)
     with closing(_values(file)) as lines:  # closes the file after an error too
-        header = _header_of(lines, str(file))
+        came = _Import(lines, str(file))
         new = None if embedder is None else embedder_from(embedder)
         advance = check_callable("progress", progress) or no_progress
         place = to_place(path)
         with cleanup_on_failure(place, namespace):
             archive = _archive(place, namespace, new)
             with undo_on_failure(archive.journal.close), archive.journal.together():
-                came = _Import(archive.journal, header)
-                came.read(lines, str(file), lambda done, _: advance(done, 2 * header.steps))
+                came.write(archive.journal, lambda done, total: advance(done, 2 * (total or 0)))
     try:
-        return Imported(came.steps, came.episodes, came.scratchpad, _embed(archive, came, advance))
+        steps, last = came.steps, max(came.last, 1)
+        count = archive.queue.embed_pending(advance=lambda step: advance(steps + steps * step // last, 2 * steps))
+        advance(2 * steps, 2 * steps)
+        return Imported(steps, came.episodes, came.scratchpad, count)
     finally:
         archive.close()
 
@@ -112,13 +110,7 @@ def write_lines(journal: Journal, lines: Iterator[tuple[int, Any]], source: str,
         InputError: A line makes no sense, or the journal is in use; the line is named as one of `source`.
         FormatError: The lines have a newer format.
     """
-    _Import(journal, _header_of(lines, source)).read(lines, source, progress)
-
-
-def _header_of(lines: Iterator[tuple[int, Any]], source: str) -> Header:
-    number, value = next(lines, (1, None))
-    with _place(f"{source}, line {number}"):
-        return read_header(value)
+    _Import(lines, source).write(journal, progress)
 
 
 def _archive(place: str | Path, namespace: str, embedder: Embedder | None) -> Archive:
@@ -130,116 +122,140 @@ def _archive(place: str | Path, namespace: str, embedder: Embedder | None) -> Ar
 
 
 def _values(file: Path) -> Generator[tuple[int, Any], None, None]:
-    """Yield the values of the lines, with their numbers."""
-    for number, text in text_lines(file, LONGEST):
-        yield number, parse_json_line(text, file, number)
+    """Yield the values of the lines that are not blank, with their numbers."""
+    for number, line in byte_lines(file, LONGEST):
+        if line is None or line.strip():
+            with _place(str(file), number):
+                value = _parsed(line)
+            yield number, value
+
+
+def _parsed(line: bytes | None) -> Any:
+    if line is None:
+        raise InputError(f"the line is longer than {LONGEST} bytes")
+    return json.loads(line.decode("utf-8-sig"))
 
 
 @contextmanager
-def _place(place: str) -> Iterator[None]:
+def _place(source: str, number: int) -> Iterator[None]:
     """Raise errors again with their place."""
     try:
         yield
     except FormatError as error:
-        raise FormatError(f"{place}: {error}") from error
+        raise FormatError(f"{source}, line {number}: {error}") from error
     except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, RecursionError) as error:
-        raise InputError(f"{place}: {error}") from error
-
-
-def _embed(archive: Archive, came: _Import, progress: Progress) -> int:
-    """Embed the steps, and return the number of their passages."""
-    span = max(came.last, 1)
-
-    def advance(step: int) -> None:
-        share = min(max(step - 1, 0) / span, 1)
-        progress(came.steps + round(share * came.steps), 2 * came.steps)
-
-    done = archive.queue.embed_pending(advance=advance)
-    advance(came.last + 1)
-    return done
+        raise InputError(f"{source}, line {number}: {error}") from error
 
 
 class _Import:
-    """A writer of lines into a journal, inside the caller's transaction."""
+    """The lines of an export, of which the first is read at once, and the numbers of items that were written."""
 
-    def __init__(self, journal: Journal, header: Header) -> None:
-        check_is_new(journal)
+    def __init__(self, lines: Iterator[tuple[int, Any]], source: str) -> None:
         self.steps = self.episodes = self.last = 0
-        self.scratchpad = self._ended = False
-        self._journal = journal
-        self._header = header
-        self._summaries = EpisodeLines()
-        self._open_calls: dict[str, int] = {}
+        self.scratchpad = self._has_ended = False
+        self._notes = NoteTaker()
+        self._lines, self._source = lines, source
+        number, header = next(lines, (1, None))
+        with _place(source, number):
+            self.total, self._next_number = _read_header(header)
 
-    def read(self, lines: Iterator[tuple[int, Any]], source: str, progress: Progress) -> None:
-        """Write all lines, which errors name as those of `source`."""
-        number = 1
-        for number, value in lines:
-            with _place(f"{source}, line {number}"):
-                self._take(value)
-            if number % BATCH == 0:
-                progress(self.steps, self._header.steps)
-        with _place(f"{source}, line {number}"):
-            if not self._ended:
-                raise InputError("the file is cut off: its last line, with the counts, is missing")
-            self._close()
-
-    def _take(self, value: Any) -> None:
-        if self._ended:
-            raise InputError("nothing may follow the end")
-        takes: dict[str, Callable[[Any], None]] = {
-            "step": self._step,
-            "episode": self._episode,
-            "scratchpad": self._scratchpad,
-            "messages": self._messages,
-            "end": self._end,
+    def write(self, journal: Journal, progress: Progress) -> None:
+        """Write all to a journal that is new, in a transaction of the caller."""
+        check_is_new(journal)
+        takes: dict[str, Callable[[Journal, Any], None]] = {
+            "step": self._take_step,
+            "messages": _take_messages,
+            "episode": self._take_episode,
+            "settings": self._take_settings,
+            "end": self._take_end,
         }
-        kinds = [kind for kind in takes if isinstance(value, dict) and kind in value]
-        if len(kinds) != 1:
-            raise InputError(f"a line must be an object with one of {', '.join(takes)}")
-        takes[kinds[0]](value)
+        number = 1
+        for number, value in self._lines:
+            with _place(self._source, number):
+                kind = next((kind for kind in takes if isinstance(value, Mapping) and kind in value), None)
+                if kind is None or self._has_ended:
+                    raise InputError(f"a line must be an object with one of {', '.join(takes)}, and the last has end")
+                takes[kind](journal, value if kind == "step" else value[kind])
+            if number % BATCH == 0:
+                progress(self.steps, self.total)
+        if not self._has_ended:
+            raise InputError(f"{self._source}, line {number}: the file is cut off: its last line is missing")
 
-    def _step(self, value: Mapping[str, Any]) -> None:
-        step, row = read_step(value)
-        if row.number <= self.last:
-            raise InputError(f"the number {row.number} is not above the one before it")
-        self._journal.add([row])
+    def _take_step(self, journal: Journal, value: Mapping[str, Any]) -> None:
+        step, window = _read_step(value["step"]), bool(value.get("window"))
+        number, archived = step.step_number or 0, value.get("archived")
+        if number <= self.last:
+            raise InputError(f"the number {number} is not above the one before it")
+        tokens, position = _typed((value.get("tokens"), value.get("position")), int, int)
+        view = None
+        if value.get("view") is not None:
+            shown = _read_step(value["view"])
+            if not window or (shown.id, shown.step_number) != (step.id, number):
+                raise InputError("a view must be of a step in the window, and have its id and number")
+            view = dump_step(shown)
+        left = None if window or archived is None else float(archived)
+        row = row_of(step, tokens, position, window, self._notes.notes_of(step))
+        journal.add([replace(row, view=view, archived=left, milestone=bool(value.get("milestone")))])
         self.steps += 1
-        self.last = row.number
-        note_calls(step, self._open_calls)
-        while len(self._open_calls) > MOST_CALLS:
-            del self._open_calls[next(iter(self._open_calls))]
+        self.last = number
 
-    def _messages(self, value: Mapping[str, Any]) -> None:
-        self._journal.messages.put(read_messages(value))
-
-    def _episode(self, value: Mapping[str, Any]) -> None:
+    def _take_episode(self, journal: Journal, value: Mapping[str, Any]) -> None:
+        row = SummaryRow(**value)
+        _typed((row.first, row.last), int, int)
+        texts = [clean(text) for text in _typed((row.session or "", row.text), str, str)]
+        if not row.first <= row.last <= self.last:
+            raise InputError(f"an episode of steps {row.first} to {row.last} covers steps that are missing")
+        journal.summaries.put([row._replace(session=None if row.session is None else texts[0], text=texts[1])])
         self.episodes += 1
-        row = self._summaries.read(value)
-        if row is None:
-            return
-        if row.last > self.last:
-            raise InputError(f"the episode of steps {row.first} to {row.last} covers steps that are missing")
-        self._journal.summaries.put([row])
 
-    def _scratchpad(self, value: Mapping[str, Any]) -> None:
-        text = scratchpad_of(value)
-        if self.scratchpad:
-            raise InputError("there is more than one scratchpad")
-        self._journal.keep({SCRATCHPAD: text})
-        self.scratchpad = True
+    def _take_settings(self, journal: Journal, value: Mapping[str, Any]) -> None:
+        texts = {name: json.dumps(value[name], separators=(",", ":")) for name in SETTINGS if name in value}
+        for name, text in texts.items():
+            if name == SCRATCHPAD:
+                self.scratchpad = bool(read_dump(text))
+            else:
+                read_calls(journal, text, ())
+        journal.keep(texts)
 
-    def _end(self, value: Mapping[str, Any]) -> None:
-        steps, episodes = read_end(value)
-        if (steps, episodes) != (self.steps, self.episodes) or self._header.steps != self.steps:
-            raise InputError(
-                f"lines are missing: {self.steps} of {steps} steps, {self.episodes} of {episodes} episodes are there"
-            )
-        self._ended = True
+    def _take_end(self, journal: Journal, value: Mapping[str, Any]) -> None:
+        if value["steps"] != self.steps:
+            raise InputError(f"lines are missing: {self.steps} of {value['steps']!r:.20} steps are there")
+        journal.go_on_from(max(self._next_number, self.last + 1))
+        self._has_ended = True
 
-    def _close(self) -> None:
-        if self._header.next_number <= self.last:
-            raise InputError(f"next_number must be above {self.last}, the number of the last step")
-        self._journal.go_on_from(self._header.next_number)
-        self._journal.keep({OPEN_CALLS: json.dumps(self._open_calls)})
-        renew_notes(self._journal)
+
+def _read_header(value: Any) -> tuple[int, int]:
+    """Return the number of steps and the number after the last; FormatError for a newer format."""
+    if not isinstance(value, Mapping) or not isinstance(version := value.get("tinymem_export"), int):
+        raise InputError("this is not the export of a memory: its first line must be an object with tinymem_export")
+    if version > FORMAT:
+        raise FormatError(f"the export has format {version}, this version reads {FORMAT}: upgrade tinymem")
+    steps, next_number = _typed((value.get("steps"), value.get("next_number")), int, int)
+    return steps, next_number
+
+
+def _read_step(record: Any) -> Step:
+    """Return the step of a record; InputError for an overlay whose messages cannot be counted or sent."""
+    step = Step.from_dict(record)
+    step.to_messages(style="observation")
+    for message in step.to_messages(style="tools"):
+        calls, answered = message.get("tool_calls") or [], message.get("tool_call_id")
+        has_ids = isinstance(calls, list) and all(isinstance(call, Mapping) for call in calls)
+        has_ids = has_ids and all(isinstance(call.get("id"), str) for call in calls)
+        if not has_ids or message.get("role") not in ROLES or not isinstance(answered, (str, NoneType)):
+            raise InputError(f"a message of the step cannot be sent: {safe_repr(message)}")
+        check_content(message.get("content"), "content")
+        count_message(message, EstimatingCounter())
+    return step
+
+
+def _take_messages(journal: Journal, value: Sequence[Sequence[Any]]) -> None:
+    journal.messages.put([MessageRow(*_typed(row, str, int, int, bool)) for row in value])
+
+
+def _typed(values: Sequence[Any], *types: type) -> list[Any]:
+    """Return values that are of these types, whole numbers from 0 on; InputError for others."""
+    is_small = all(0 <= value < MOST for value in values if type(value) is int)
+    if [*map(type, values)] != [*types] or not is_small:
+        raise InputError(f"{safe_repr(values)} must be {', '.join(kind.__name__ for kind in types)}, none below 0")
+    return [*values]

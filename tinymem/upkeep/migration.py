@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -108,7 +107,6 @@ def _copy(original: Journal, copy: Journal, progress: Progress) -> None:
     if back_up(original, copy):
         return
     with original.reading() as reader, copy.together():
-        lines = lines_of(reader, (reader.counts()["steps"], len(reader.summaries.all())))
-        write_lines(copy, enumerate(map(json.loads, lines), 1), original.location, progress)
+        write_lines(copy, enumerate(lines_of(reader), 1), original.location, progress)
         settings = {name: reader.setting(name) for name in KEPT_SETTINGS}
         copy.keep({name: text for name, text in settings.items() if text})
