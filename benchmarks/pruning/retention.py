@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import product
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -32,13 +33,7 @@ from benchmarks.recall.run import budgets, progress
 from tinymem import HierarchicalMemory, Step, TinymemError, count_tokens
 from tinymem.messages import groups, messages_from_steps
 from tinymem.messages import steps_from_messages as run_steps
-from tinymem.upkeep.retention import (
-    Group,
-    Removable,
-    in_order,
-    removable_groups,
-    take_first,
-)
+from tinymem.upkeep.retention import Cost, Removable, removable_groups, take_first
 
 __all__ = ["BENCHMARK", "WAYS", "main", "measure"]
 
@@ -53,8 +48,9 @@ SELECT number, length(record) + ifnull(length(view), 0) + ifnull(derived, 0) FRO
 """
 SEEDS = 10  # of the random orders that the figures are means of
 
-Cost: TypeAlias = Callable[[Group], int]
-Order: TypeAlias = Callable[[Sequence[Removable], str], Iterator[list[Group]]]  # groups by age, kind of limit -> orders
+Order: TypeAlias = Callable[
+    [Sequence[Removable], str], Iterator[list[Removable]]
+]  # groups by age, kind of limit -> orders
 
 
 @dataclass(frozen=True)
@@ -80,31 +76,31 @@ class Tally:
         return {"evidence": round(mean(self.evidence), 4), **needles}
 
 
-def oldest(some: Sequence[Removable], kind: str) -> Iterator[list[Group]]:
+def oldest(some: Sequence[Removable], kind: str) -> Iterator[list[Removable]]:
     """Remove the oldest groups first."""
-    yield [group.rows for group in some]
+    yield [*some]
 
 
-def at_random(some: Sequence[Removable], kind: str) -> Iterator[list[Group]]:
+def at_random(some: Sequence[Removable], kind: str) -> Iterator[list[Removable]]:
     """Remove groups in random order, once for each seed."""
     for seed in range(SEEDS):
-        yield [group.rows for group in random.Random(seed).sample(some, len(some))]
+        yield random.Random(seed).sample(some, len(some))
 
 
-def shortest(some: Sequence[Removable], kind: str) -> Iterator[list[Group]]:
+def shortest(some: Sequence[Removable], kind: str) -> Iterator[list[Removable]]:
     """Remove the groups with the fewest tokens first, whoever says them."""
-    yield sorted((group.rows for group in some), key=lambda rows: sum(row.tokens for row in rows))
+    yield sorted(some, key=lambda group: sum(row.tokens for row in group.rows))
 
 
-def longest(some: Sequence[Removable], kind: str) -> Iterator[list[Group]]:
+def longest(some: Sequence[Removable], kind: str) -> Iterator[list[Removable]]:
     """Remove the groups with the most tokens first."""
     (order,) = shortest(some, kind)
     yield order[::-1]
 
 
-def as_tinymem(some: Sequence[Removable], kind: str) -> Iterator[list[Group]]:
+def as_tinymem(some: Sequence[Removable], kind: str) -> Iterator[list[Removable]]:
     """Remove what tools gave first, then the model's words, then a person's."""
-    yield in_order(some)
+    yield sorted(some, key=attrgetter("worth"))
 
 
 WAYS: dict[str, Order] = {
@@ -183,7 +179,7 @@ def keep_shares(one: Case, shares: Sequence[int], embedder: str, tallies: dict[t
             total = sum(cost(group.rows) for group in some)
             for going, share in product(order(some, kind), shares):
                 excess = total * (100 - share) / 100
-                gone = {row.id for rows in take_first(going, excess, cost) for row in rows}
+                gone = {row.id for group in take_first(going, excess, cost) for row in group.rows}
                 note(tallies[kind, way, share], one, gone)
 
 

@@ -150,9 +150,8 @@ def test_a_call_goes_with_its_results_or_stays_with_them(tmp_path: Path, monkeyp
             ]
         )
         report = memory.retain(Retention(max_age=DAY), now=START + 3 * DAY)
-        assert [one.id for one in report.removed] == ["f", "g", "h"]
-        assert len(memory.retain(Retention(max_steps=4), dry_run=True).removed) == 5
-        assert memory.retain(Retention(max_steps=4)).kept == 0
+        assert [one.id for one in report.removed] == ["b", "d", "f", "g", "h"], "whatever stands between them"
+        assert memory.retain(Retention(max_steps=2)).kept == 0
 
 
 @settings(MODERATE, max_examples=30)

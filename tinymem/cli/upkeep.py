@@ -112,8 +112,8 @@ def retain(
 ) -> None:
     """Forget what is over these limits; the window, pinned steps and milestones stay.
 
-    Over --max-steps and --max-bytes, the words of the assistant go first; then over --max-steps the shortest, and over
-    --max-bytes the oldest. Asks first; --dry-run says how much would go.
+    Over --max-steps and --max-bytes, calls of tools and their results go first, then the words of the assistant, and
+    last those of people; of each the oldest. Asks first; --dry-run says how much would go.
 
     Example: tinymem retain --max-age 90d --max-bytes 500MB
     """

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta, timezone
-from itertools import chain
 from operator import attrgetter
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from tinymem.archive.archive import Archive
 from tinymem.errors import InputError
-from tinymem.messages.answers import open_calls
-from tinymem.messages.conversion import groups
+from tinymem.messages.answers import is_result
 from tinymem.protocols import StepRow
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.checks import check_non_negative_int
 from tinymem.steps.step import Step
 from tinymem.steps.types import FILE, MessageStep, SystemPromptStep, TaskStep
-from tinymem.stores.filter import Filter
 
 __all__ = ["Retention", "RetentionReport", "Retired", "retain"]
 
-Group: TypeAlias = Sequence[StepRow]
+Cost: TypeAlias = Callable[[Sequence[StepRow]], int]
 
 AT_ONCE = 500  # steps that are read at once
 BESIDE = 150  # tokens that take as many bytes as a step's row, vector and terms do beside its text
@@ -58,11 +56,14 @@ class Retention:
                 check_non_negative_int(name, getattr(self, name))
 
 
-class Removable(NamedTuple):
-    """A group that is not exempt; those of the least `worth` are removed first."""
+@dataclass
+class Removable:
+    """A step, or a call with its results: the least `worth` goes first; `reason` is the limit that it is over."""
 
-    rows: Group
     worth: int
+    rows: list[StepRow] = field(default_factory=list)
+    stays: bool = False
+    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -116,60 +117,65 @@ def retain(
     return RetentionReport(tuple(sorted(gone, key=lambda step: step.number)), kept, before, after)
 
 
-def _over(archive: Archive, retention: Retention, now: datetime) -> list[Retired]:
+def _over(archive: Archive, limits: Retention, now: datetime) -> list[Retired]:
     """Return the steps that are over the limits, each for the first limit that it is over."""
     journal = archive.journal
-    over: dict[int, tuple[StepRow, str]] = {}  # by number: a step, and the limit
+    counts, size = journal.counts(), journal.maintenance.size()
+    since = -math.inf if limits.max_age is None else now.timestamp() - limits.max_age.total_seconds()
+    most = math.inf if limits.max_steps is None else limits.max_steps
+    share = 0.0 if limits.max_bytes is None else 1 - limits.max_bytes / max(size, 1)
+    steps, weight = counts["steps"] - most, share * (counts["tokens"] + BESIDE * counts["steps"])
+    if steps <= 0 and weight <= 0 and all(tally.first >= since for tally in journal.tally()):
+        return []  # without reading all steps
+    groups = removable_groups(archive)
+    for group in groups:
+        if max(map(attrgetter("time"), group.rows)) < since:
+            group.reason = "max_age"
+    excesses: list[tuple[str, float, Cost]] = [("max_steps", steps, len), ("max_bytes", weight, _weigh)]
+    for reason, excess, cost in excesses:
+        gone = sum(cost(group.rows) for group in groups if group.reason)
+        waiting = sorted((group for group in groups if not group.reason), key=attrgetter("worth"))  # the oldest first
+        for group in take_first(waiting, excess - gone, cost):
+            group.reason = reason
+    over: list[Retired] = []
+    for group in filter(attrgetter("reason"), groups):
+        over += [_retired(row, group.reason) for row in group.rows]
+    return over
 
-    def take(reason: str, chosen: Iterable[Group]) -> None:
-        over.update((row.number, (row, reason)) for row in chain.from_iterable(chosen))
 
-    oldest = None if retention.max_age is None else _ago(now, retention.max_age)
-    if oldest is not None and (numbers := journal.matching(Filter(before=oldest))):
-        since = oldest.timestamp()
-        early = [group.rows for group in removable_groups(archive, until=numbers[-1])]
-        take("max_age", [rows for rows in early if max(map(attrgetter("time"), rows)) < since])
-    if retention.max_steps is not None:
-        excess = journal.counts()["steps"] - len(over) - retention.max_steps
-        if excess > 0:
-            take("max_steps", take_first(_others(archive, over), excess, len))
-    if retention.max_bytes is not None and (size := journal.maintenance.size()) > retention.max_bytes:
-        counts = journal.counts()
-        share = (size - retention.max_bytes) / size
-        heavy = share * (counts["tokens"] + BESIDE * counts["steps"]) - _weigh([row for row, _ in over.values()])
-        take("max_bytes", take_first(_others(archive, over), heavy, _weigh))
-    return [_retired(row, reason) for row, reason in over.values()]
-
-
-def _weigh(rows: Group) -> int:
+def _weigh(rows: Sequence[StepRow]) -> int:
     """Return about how much of a journal steps take, in tokens."""
     return sum(row.tokens + BESIDE for row in rows)
 
 
-def _others(archive: Archive, over: Container[int]) -> list[Group]:
-    """Return the groups that may be removed and are not, in the order in which they go."""
-    return in_order(group for group in removable_groups(archive) if group.rows[0].number not in over)
+def take_first(order: Iterable[Removable], excess: float, cost: Cost) -> Iterator[Removable]:
+    """Return as many of the first groups as `cost` the `excess`."""
+    for group in order:
+        if excess <= 0:
+            return
+        yield group
+        excess -= cost(group.rows)
 
 
-def _ago(now: datetime, age: timedelta) -> datetime | None:
-    """Return that time; None for a time before all others."""
-    try:
-        return now - age
-    except OverflowError:
-        return None
-
-
-def removable_groups(archive: Archive, until: int = 1 << 62) -> list[Removable]:
-    """Return the groups that begin up to a step's number and are not exempt, in the order in which they were added."""
+def removable_groups(archive: Archive) -> list[Removable]:
+    """Return the groups that are not exempt, in the order in which they were added."""
     corrected = {old for old, _ in archive.journal.corrections()}  # as the next version of a file corrects it
     found: list[Removable] = []
-    for group, rows in _groups(archive):
-        if rows[0].number > until:
-            break
-        if not _is_exempt(group, rows, corrected):
-            bare = [replace(row, record="", view=None) for row in rows]
-            found.append(Removable(bare, _worth(group[0])))
-    return found
+    calls: dict[str, Removable] = {}
+    after = 0
+    while rows := archive.journal.rows(after, AT_ONCE):
+        for row in rows:
+            step = archive.load(row.record)
+            group = calls.get(step.tool_call_id or "") if is_result(step) else None
+            if group is None:
+                group = Removable(_worth(step))
+                found.append(group)
+            if isinstance(step, ActionStep):
+                calls.update(dict.fromkeys((call.id for call in step.tool_calls), group))
+            group.rows.append(replace(row, record="", view=None))
+            group.stays |= _is_exempt(row, step, corrected)
+        after = rows[-1].number
+    return [group for group in found if not group.stays]
 
 
 def _worth(step: Step) -> int:
@@ -180,51 +186,10 @@ def _worth(step: Step) -> int:
     return 2 if isinstance(step, (TaskStep, SystemPromptStep)) or role not in (None, "assistant") else 1
 
 
-def in_order(removable: Iterable[Removable]) -> list[Group]:
-    """Put groups, which come in the order in which they were added, in the order in which they are removed."""
-    return [group.rows for group in sorted(removable, key=attrgetter("worth"))]
-
-
-def take_first(order: Iterable[Group], excess: float, cost: Callable[[Group], int]) -> Iterator[Group]:
-    """Return as many of the first groups as `cost` the `excess`."""
-    for group in order:
-        if excess <= 0:
-            return
-        yield group
-        excess -= cost(group)
-
-
-def _groups(archive: Archive) -> Iterator[tuple[Sequence[Step], Group]]:
-    """Yield all groups with their rows, in the order in which they were added."""
-    rows: dict[str, StepRow] = {}
-    waiting: list[Step] = []  # a group that is not whole yet, and the steps after it
-    after = 0
-    while batch := archive.journal.rows(after, AT_ONCE):
-        after = batch[-1].number
-        rows.update((row.id, row) for row in batch)
-        whole, waiting = _split([*waiting, *(archive.load(row.record) for row in batch)])
-        for group in whole:
-            yield group, [rows[step.id] for step in group]
-        rows = {step.id: rows[step.id] for step in waiting}
-    for group in groups(waiting):
-        yield group, [rows[step.id] for step in group]
-
-
-def _split(steps: Sequence[Step]) -> tuple[list[list[Step]], list[Step]]:
-    """Split off whole groups from the steps, which begin, after these, with the first that still waits for results."""
-    found = groups(steps)
-    newest = max((place for place, step in enumerate(steps) if isinstance(step, ActionStep)), default=0)
-    if not open_calls(steps[newest:]):
-        return found, []
-    last = next(place for place, group in enumerate(found) if steps[newest] in group)
-    return found[:last], [*chain.from_iterable(found[last:])]
-
-
-def _is_exempt(group: Sequence[Step], rows: Group, corrected: Container[int]) -> bool:
-    if any(row.window or row.milestone for row in rows) or any(step.pinned for step in group):
-        return True
-    file = group[0].metadata.get(FILE)
-    return isinstance(file, Mapping) and "version" in file and rows[0].number not in corrected
+def _is_exempt(row: StepRow, step: Step, corrected: Container[int]) -> bool:
+    file = step.metadata.get(FILE)
+    is_newest = isinstance(file, Mapping) and "version" in file and row.number not in corrected
+    return is_newest or step.pinned or bool(row.window or row.milestone)
 
 
 def _retired(row: StepRow, reason: str) -> Retired:
