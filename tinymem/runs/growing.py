@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from tinymem.errors import InputError
 from tinymem.runs.ingest import Ingested, add_run, ingest_files, is_being_written, is_json
+from tinymem.runs.lines import LONGEST, json_values, read_values
 from tinymem.runs.readers import MALFORMED, Run, runs_of
 from tinymem.runs.transcripts import DAMAGED, Transcript, is_event
-from tinymem.upkeep.lines import LONGEST, byte_lines, json_values, read_values
+from tinymem.upkeep.lines import byte_lines
 
 if TYPE_CHECKING:
     from tinymem.memory.hierarchy import HierarchicalMemory

@@ -15,9 +15,9 @@ from tinymem.errors import InputError
 from tinymem.messages.recognition import Arrival
 from tinymem.runs.exports.folders import files_below, holds_export, unread
 from tinymem.runs.lineage import Lineage, name_run
+from tinymem.runs.lines import LONGEST
 from tinymem.runs.readers import Run, read_runs
 from tinymem.steps.progress import Progress, no_progress
-from tinymem.upkeep.lines import LONGEST
 
 if TYPE_CHECKING:
     from tinymem.memory.hierarchy import HierarchicalMemory

@@ -29,12 +29,13 @@ from tinymem.messages.formats import chat_messages
 from tinymem.runs.exports import ExportedChat, conversations_of, is_gemini_log, read_gemini_log
 from tinymem.runs.exports.documents import is_document, read_document
 from tinymem.runs.exports.folders import conversations_in, is_export
+from tinymem.runs.lines import LONGEST, RawLine, is_of_lines, json_values, parse_document, read_values
 from tinymem.runs.transcripts import APART, DAMAGED, Said, Thread, Transcript, is_event
 from tinymem.runs.values import time_of, value_in
 from tinymem.steps.checks import to_path
 from tinymem.steps.step import Step
 from tinymem.steps.types import UNDATED, MessageStep
-from tinymem.upkeep.lines import LONGEST, RawLine, byte_lines, is_of_lines, json_values, parse_document, read_values
+from tinymem.upkeep.lines import byte_lines
 
 __all__ = ["MALFORMED", "Compaction", "Run", "read_runs", "runs_of"]
 

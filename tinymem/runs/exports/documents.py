@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from tinymem.runs.exports.chats import LONGEST_NAME, Chat, ExportedChat
-from tinymem.upkeep.lines import RawLine
+from tinymem.runs.lines import RawLine
 
 __all__ = ["is_document", "read_document"]
 
