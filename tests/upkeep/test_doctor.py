@@ -222,7 +222,7 @@ def test_an_index_that_somebody_holds_is_neither_examined_nor_rebuilt(
     monkeypatch.setattr("tinymem.stores.chroma.store.ENDING", 0.1)
     held = ChromaStore(index_of(memory))
     (finding,) = doctor(memory).findings
-    assert "another process" in finding.problem and "close that process" in finding.advice
+    assert "another process" in finding.problem and "run tinymem doctor again" in finding.advice
     with pytest.raises(StorageError, match="another process"):
         rebuild(memory)
     held.close()
@@ -257,7 +257,7 @@ class Bad(ExactStore):
 @pytest.mark.parametrize(
     ("kind", "said"),
     [
-        ("crash", r"reading the index crashed the process"),
+        ("crash", r"reading the index failed: the process of the index has ended; .*"),
         ("hang", r"the index did not answer within 2 seconds"),
         ("fail", r"reading the index failed: OSError: the bus is on fire"),
     ],
@@ -302,17 +302,17 @@ def changed(memory: Path, sql: str, *values: object) -> None:
 @pytest.mark.parametrize(
     ("sql", "said", "advice"),
     [
-        ("DELETE FROM passages WHERE step = 7", "steps without passages, or with some that are not", REBUILD),
-        ("UPDATE passages SET end = 9999 WHERE step < 6", "or with some that are not in their text: 5", REBUILD),
-        ("UPDATE passages SET step = 9999 WHERE step = 7", "passages of no step, or without a vector like", REBUILD),
-        ("UPDATE vectors SET vector = x'0000' WHERE passage < 4", "without a vector like the others: 3", REBUILD),
+        ("DELETE FROM passages WHERE step = 7", "do not fit the steps: 2", REBUILD),
+        ("UPDATE passages SET end = 9999 WHERE step < 6", "do not fit the steps: 5", REBUILD),
+        ("UPDATE passages SET step = 9999 WHERE step = 7", "do not fit the steps: 2", REBUILD),
+        ("UPDATE vectors SET vector = x'0000' WHERE passage < 4", "do not fit the steps: 3", REBUILD),
         ("UPDATE vectors SET vector = CAST(replace(hex(zeroblob(64)), '00', char(0, 124)) AS BLOB) WHERE passage = 4",
-         "without a vector like the others: 1", REBUILD),
-        ("DELETE FROM vectors WHERE passage = 4", "without a vector like the others: 1", REBUILD),
-        ("UPDATE passages SET identifiers = x'00' WHERE step = 4", "passages of no step, or", REBUILD),
-        ("UPDATE steps SET record = '{}' WHERE number = 3", "steps that cannot be read: 1, among them #3", RESTORE),
+         "do not fit the steps: 1", REBUILD),
+        ("DELETE FROM vectors WHERE passage = 4", "do not fit the steps: 1", REBUILD),
+        ("UPDATE passages SET identifiers = x'00' WHERE step = 4", "do not fit the steps: 1", REBUILD),
+        ("UPDATE steps SET record = '{}' WHERE number = 3", "1 steps cannot be read, among them #3", RESTORE),
         ("UPDATE steps SET record = (SELECT record FROM steps WHERE number = 4) WHERE number = 3",
-         "steps that cannot be read: 1, among them #3", RESTORE),
+         "1 steps cannot be read, among them #3", RESTORE),
     ],
 )  # fmt: skip
 def test_what_is_wrong_in_the_journal_is_found(journal_only: Path, sql: str, said: str, advice: str) -> None:

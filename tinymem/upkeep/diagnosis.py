@@ -13,7 +13,7 @@ from tinymem.archive.folders import INDEX, namespace_folder, open_namespace_jour
 from tinymem.archive.indexing.index import LET_GO, Index
 from tinymem.archive.indexing.mirror import BATCH
 from tinymem.archive.indexing.notes import Notes, hold_folder, is_taken, read_notes
-from tinymem.archive.indexing.process import EndedError, can_start, process
+from tinymem.archive.indexing.process import can_start, process
 from tinymem.archive.indexing.records import vectors_of
 from tinymem.archive.rows import STEPS_READ, fence_key, shown_step
 from tinymem.errors import FormatError, NotAMemoryError, ReadOnlyError, StorageError, TinymemError
@@ -33,9 +33,7 @@ RESTORE = f"keep a copy of the folder, then restore it from a backup or import a
 REBUILD = "make again what is derived from the steps: tinymem rebuild"
 FLUSH = f"open the memory and flush it, which goes on where it stopped, or {REBUILD}"
 AGAIN = "put that right, and run tinymem doctor again"
-BUSY = "close that process, and run tinymem doctor again: the index was not looked at"
 LONGEST = 600.0  # seconds for reading the index
-NAMED = 3  # steps that are named
 ALL = 1 << 62  # above every number
 SAMPLE = 50  # passages that the index is asked for, the oldest
 MOST_LOST = 2  # of them that an approximate index may not find
@@ -170,11 +168,13 @@ def rebuild(
 def _renew_words(journal: Journal) -> None:
     """Make the full-text index again if it is damaged, and remove all passages if they do not fit the steps."""
     with journal.snapshot():
-        uncut = sum(not _is_cut(journal, row) for row in _rows(journal))
-        is_odd, is_damaged = bool(uncut or _count_odd(journal)), bool(journal.maintenance.check_terms().fault)
-    if is_odd:
+        _, unread, odd = _compare_steps(journal, journal.maintenance.dimensions())
+        fault = journal.maintenance.check_terms().fault
+    if unread:
+        raise journal.damaged(f"step {unread[0]} cannot be read")
+    if odd:
         journal.maintenance.clear_passages()
-    elif is_damaged:
+    elif fault:
         journal.maintenance.renew_terms(_texts(journal))
 
 
@@ -204,29 +204,37 @@ def _examine(place: str | Path, namespace: str, counts: dict[str, int]) -> Itera
 
 
 def _look(journal: Journal, counts: dict[str, int]) -> Iterator[Finding]:
-    if faults := journal.maintenance.check_files():
-        yield Finding(f"the journal is damaged: {'; '.join(faults)}", RESTORE)
-    if journal.setting(EMBEDDER) is None:  # "": none could be reached yet
-        yield Finding("the journal is empty, or does not say which embedder its vectors are of", RESTORE)
-    steps, unread, uncut = 0, list[str](), 0
-    for row in _rows(journal):
-        steps += 1
-        try:
-            uncut += not _is_cut(journal, row)
-        except FormatError:
-            unread.append(f"#{row.number}")
     sizes = journal.maintenance.dimensions()
+    steps, unread, odd = _compare_steps(journal, sizes)
     terms, fault = journal.maintenance.check_terms()
     usual = max(sizes, key=lambda size: sizes[size], default=0)
     counts.update(steps=steps, passages=sum(sizes.values()), terms=terms, dimensions=usual)
+    faults = journal.maintenance.check_files()
+    if journal.setting(EMBEDDER) is None:  # "": none could be reached yet
+        faults.append("it is empty, or does not say which embedder its vectors are of")
     if unread:
-        yield Finding(f"steps that cannot be read: {len(unread)}, among them {', '.join(unread[:NAMED])}", RESTORE)
+        faults.append(f"{len(unread)} steps cannot be read, among them #{unread[0]}")
+    if faults:
+        yield Finding(f"the journal is damaged: {'; '.join(faults)}", RESTORE)
     if fault:
         yield Finding(f"the full-text index is damaged: {fault}", REBUILD)
-    if uncut:
-        yield Finding(f"steps without passages, or with some that are not in their text: {uncut}", REBUILD)
-    if odd := _count_odd(journal):
-        yield Finding(f"passages of no step, or without a vector like the others: {odd}", REBUILD)
+    if odd:
+        yield Finding(f"passages or vectors do not fit the steps: {odd}", REBUILD)
+
+
+def _compare_steps(journal: Journal, sizes: Mapping[int, int]) -> tuple[int, list[int], int]:
+    """Return how many steps there are, which cannot be read, and how many passages and vectors do not fit them."""
+    steps, unread = 0, list[int]()
+    embedded = sum(sizes.values())
+    odd = embedded - max(sizes.values(), default=0)
+    odd += journal.maintenance.count_orphans() + abs(journal.passages_until(ALL) - embedded)
+    for row in _rows(journal):
+        steps += 1
+        try:
+            odd += not _is_cut(journal, row)
+        except FormatError:
+            unread.append(row.number)
+    return steps, unread, odd
 
 
 def _rows(journal: Journal) -> Iterator[StepRow]:
@@ -251,14 +259,6 @@ def _is_cut(journal: Journal, row: StepRow) -> bool:
     return all(0 <= place.start <= place.end <= ends.get(place.part, -1) for place in places)
 
 
-def _count_odd(journal: Journal) -> int:
-    """Count the passages that are of no step, or have no vector like the others."""
-    sizes = journal.maintenance.dimensions()
-    embedded = sum(sizes.values())
-    lacking = abs(journal.passages_until(ALL) - embedded)
-    return journal.maintenance.count_orphans() + lacking + embedded - max(sizes.values(), default=0)
-
-
 # -- the index, in another process, since a damaged one can end the one that reads it ---------------------------------
 
 
@@ -268,16 +268,13 @@ def _examine_index(folder: Path, store: str, timeout: float) -> list[Finding]:
         return compare(folder, store)
     process.end()  # it may have the index open
     try:
-        found: list[Finding] = process.ask(timeout, compare, folder, store)
+        return [*process.ask(timeout, compare, folder, store)]
     except TimeoutError:
         return [Finding(f"the index did not answer within {timeout:g} seconds", REBUILD)]
-    except EndedError:
-        return [Finding("reading the index crashed the process", REBUILD)]
-    except StorageError as error:
+    except StorageError as error:  # as where the process has crashed
         return [Finding(f"reading the index failed: {error}", REBUILD)]
     finally:
         process.end()
-    return found
 
 
 def compare(folder: Path, name: str) -> list[Finding]:
@@ -289,7 +286,7 @@ def compare(folder: Path, name: str) -> list[Finding]:
             with closing(store_from(name, index)) as store:
                 return [*_differences(journal, store, notes)]
     except TinymemError as error:
-        return [Finding(f"the index cannot be read: {error}", BUSY if is_taken(error) else REBUILD)]
+        return [Finding(f"the index cannot be read: {error}", AGAIN if is_taken(error) else REBUILD)]
 
 
 def _differences(journal: Journal, store: VectorStore, notes: Notes) -> Iterator[Finding]:
