@@ -20,9 +20,9 @@ from tinymem.stores.sqlite.schema import check_format
 if TYPE_CHECKING:
     from tinymem.stores.postgres.journal import PostgresJournal
 
-__all__ = ["RECOVERY", "back_up", "check_unused", "erase_shared", "has_journal", "has_steps", "is_address",
-           "journal_files", "keep_others_out", "open_journal", "open_shared", "schema",
-           "scrub_shared", "shared_names", "shown_address"]  # fmt: skip
+__all__ = ["RECOVERY", "check_unused", "erase_shared", "has_journal", "has_steps", "is_address", "journal_files",
+           "open_journal", "open_shared", "schema", "scrub_shared", "shared_names",
+           "shown_address"]  # fmt: skip
 
 FILE = "journal.db"
 ADDRESSES = ("postgresql://", "postgres://")
@@ -112,20 +112,6 @@ def open_journal(folder: Path, create: bool = True, read_only: bool = False) -> 
         FormatError: The journal is damaged, or of another format.
     """
     return SqliteJournal(folder / FILE, create, read_only=read_only)
-
-
-def keep_others_out(journal: Journal) -> None:
-    """Let nobody else use a journal in a folder until it is closed; StorageError while somebody has it open."""
-    if isinstance(journal, SqliteJournal):
-        journal.keep_others_out()
-
-
-def back_up(source: Journal, target: Journal) -> bool:
-    """Copy a journal in a folder over another in one, all or nothing; False where one of them is in a database."""
-    if not isinstance(source, SqliteJournal) or not isinstance(target, SqliteJournal):
-        return False
-    source.back_up(target)
-    return True
 
 
 def has_journal(folder: Path) -> bool:

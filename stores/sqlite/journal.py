@@ -5,13 +5,11 @@ With WAL and synchronous FULL, a step survives a killed process and a power fail
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 
-from tinymem.errors import StorageError
 from tinymem.protocols import Maintenance, MessageRows, SummaryRows
 from tinymem.protocols.settings import REWRITES, UNSCRUBBED, WINDOW_CHANGES
 from tinymem.stores.sqlite.database import guarded
@@ -51,21 +49,6 @@ class SqliteJournal(SqliteSteps, SqlitePassages):
             yield other
         finally:
             other.close()
-
-    def keep_others_out(self) -> None:
-        """Let nobody else use the journal until it is closed; StorageError while somebody has it open."""
-        with self.lock, guarded(self.path):
-            try:
-                self.connection.execute("PRAGMA locking_mode=EXCLUSIVE")
-                self.connection.execute("BEGIN IMMEDIATE")  # from now on SQLite keeps the lock
-                self.connection.execute("COMMIT")
-            except sqlite3.OperationalError as error:
-                raise StorageError(f"{self.path} is in use: close the memories that have it open first") from error
-
-    def back_up(self, target: SqliteJournal) -> None:
-        """Copy this journal over another one, in one transaction, while this one may be in use."""
-        with self.lock, target.lock, guarded(target.path):
-            self.connection.backup(target.connection)
 
     def delete(self, passages_of: Mapping[int, Sequence[str]], replaced: bool = False) -> bool:
         """Remove steps for good, and the summaries that cover them; False if a number of passages does not match.

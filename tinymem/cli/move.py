@@ -93,7 +93,7 @@ def migrate(
     """Copy memories between folders and databases.
 
     Each namespace is copied whole or not at all. After an interruption, the same command goes on with those that are
-    not there yet. What comes into a database or out of one is embedded when the copy is opened.
+    not there yet. The copy is embedded when it is opened.
 
     Example: tinymem migrate --from ./memory --to "$URL"
     """
@@ -103,8 +103,7 @@ def migrate(
     with show_progress(sys.stderr, "copying", "steps") as progress:
         done = copy(source, target, namespace=namespace, progress=progress)
     lines = [f"{copied.namespace}: {pluralize(copied.steps, 'step')} in both places." for copied in done]
-    if any(copied.steps and not copied.passages for copied in done):
-        lines.append("The copy is embedded when it is opened.")
+    lines.append("The copy is embedded when it is opened.")
     if as_json:
         print_json([*map(dataclasses.asdict, done)])
     else:

@@ -32,7 +32,7 @@ from tinymem.upkeep.exporting import FORMAT, SETTINGS
 from tinymem.upkeep.forgetting import cleanup_on_failure
 from tinymem.upkeep.lines import byte_lines
 
-__all__ = ["Imported", "check_is_new", "import_memory", "write_lines"]
+__all__ = ["Imported", "import_memory", "write_lines"]
 
 LONGEST = 128 * 1024 * 1024  # bytes of a line
 MOST = 1 << 53  # the largest number that every JSON reader can hold
@@ -96,7 +96,7 @@ def import_memory(
         archive.close()
 
 
-def check_is_new(journal: Journal) -> None:
+def _check_is_new(journal: Journal) -> None:
     """Raise InputError where a journal holds something, or did so."""
     if journal.next_number() > 1 or journal.setting(SCRATCHPAD) is not None:
         what = f"holds {journal.counts()['steps']} steps, or did so"
@@ -161,7 +161,7 @@ class _Import:
 
     def write(self, journal: Journal, progress: Progress) -> None:
         """Write all to a journal that is new, in a transaction of the caller."""
-        check_is_new(journal)
+        _check_is_new(journal)
         takes: dict[str, Callable[[Journal, Any], None]] = {
             "step": self._take_step,
             "messages": _take_messages,

@@ -13,10 +13,9 @@ from tinymem.protocols import Journal
 from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME
 from tinymem.steps.checks import check_callable
 from tinymem.steps.progress import Progress, no_progress
-from tinymem.stores.journals import back_up, keep_others_out
 from tinymem.upkeep.exporting import lines_of
 from tinymem.upkeep.forgetting import cleanup_on_failure
-from tinymem.upkeep.importing import check_is_new, write_lines
+from tinymem.upkeep.importing import write_lines
 
 __all__ = ["Migrated", "migrate"]
 
@@ -25,17 +24,10 @@ KEPT_SETTINGS = (FENCE_KEY, EMBEDDER, EMBEDDER_NAME)  # that an export has not
 
 @dataclass(frozen=True)
 class Migrated:
-    """A namespace that is now in both places.
-
-    Attributes:
-        namespace: Its name.
-        steps: The number of its steps.
-        passages: The number of passages that have their vectors in the copy; the others get them when it is opened.
-    """
+    """A namespace that is now in both places, and the number of its steps."""
 
     namespace: str
     steps: int
-    passages: int
 
 
 def migrate(
@@ -43,10 +35,10 @@ def migrate(
 ) -> list[Migrated]:
     """Copy a memory from a folder to a database, from a database to a folder, or between two of a kind.
 
-    From a folder to a folder, the journal is copied as a file, while it may be in use. Any other way, the copy is made
-    of the lines of an export, so its passages are embedded when it is opened. The source stays as it is, and the copy
-    has its key, so contexts are the same there. A namespace is copied in one transaction: whole or, after an
-    interruption, not at all. Then the same call goes on with the namespaces that are not there yet.
+    The copy is made of the lines of an export, while the source may be in use, so its passages are embedded when it is
+    opened. The source stays as it is, and the copy has its key, so contexts are the same there. A namespace is copied
+    in one transaction: whole or, after an interruption, not at all. Then the same call goes on with the namespaces that
+    are not there yet.
 
     Args:
         source: A folder, or the address of a database.
@@ -60,7 +52,7 @@ def migrate(
     Raises:
         NotAMemoryError: There is no such memory.
         InputError: A namespace of that name is in use at the target: it has held a step.
-        StorageError: Somebody has it open at the target.
+        StorageError: A place cannot be read or written.
 
     >>> import tempfile
     >>> from tinymem import HierarchicalMemory, MessageStep
@@ -91,9 +83,9 @@ def _copied(source: str | Path, target: str | Path, namespace: str, progress: Pr
             check_name(copy, namespace)
             if _identity(copy) != _identity(original):
                 _copy(original, copy, progress)
-            counts = copy.counts()
-    progress(counts["steps"], counts["steps"])
-    return Migrated(namespace, counts["steps"], counts["passages"])
+            steps = copy.counts()["steps"]
+    progress(steps, steps)
+    return Migrated(namespace, steps)
 
 
 def _identity(journal: Journal) -> tuple[str | None, int, int]:
@@ -102,10 +94,6 @@ def _identity(journal: Journal) -> tuple[str | None, int, int]:
 
 
 def _copy(original: Journal, copy: Journal, progress: Progress) -> None:
-    keep_others_out(copy)  # or what they add meanwhile would be lost
-    check_is_new(copy)
-    if back_up(original, copy):
-        return
     with original.reading() as reader, copy.together():
         write_lines(copy, enumerate(lines_of(reader), 1), original.location, progress)
         settings = {name: reader.setting(name) for name in KEPT_SETTINGS}
