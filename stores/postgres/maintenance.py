@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 
 from tinymem.protocols import FileNote, TermCheck
@@ -79,17 +78,6 @@ class PostgresMaintenance:
         elif sums != (head.passages, head.words) or wrong:
             fault = f"it counts {head.passages} passages of {head.words} words, and has {sums[0]} of {sums[1]}"
         return TermCheck(sums[0], fault)
-
-    def dimensions(self) -> dict[int, int]:
-        """Count the vectors of the embedder in use by their dimensions."""
-        sql = "SELECT vector FROM vectors WHERE namespace = %s AND embedder = %s"
-        return Counter(len(vector) // 2 for (vector,) in self._db.read(sql, (self._db.id, self._db.embedder())))
-
-    def count_orphans(self) -> int:
-        """Count the passages whose steps are missing, and those whose identifiers are cut short."""
-        odd = "SELECT count(*) FROM passages WHERE namespace = %s AND octet_length(identifiers) %% 4 != 0"
-        lacking = self._db.read_number(_LACKING.format("passages", "steps", "number", "step"), (self._db.id,))
-        return lacking + self._db.read_number(odd, (self._db.id,))
 
     def renew_terms(self, texts: Iterable[tuple[int, str]]) -> None:
         """Make the full-text index again, of the ids of all passages with their texts."""

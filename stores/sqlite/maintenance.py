@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
-from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
-
-import numpy as np
 
 from tinymem.errors import StorageError
 from tinymem.protocols import FileNote, TermCheck
 from tinymem.protocols.settings import MADE, REWRITES, UNSCRUBBED
-from tinymem.stores.sqlite.database import USED, SqliteDatabase, guarded
+from tinymem.stores.sqlite.database import SqliteDatabase, guarded
 from tinymem.stores.sqlite.lengths import Lengths
 from tinymem.stores.sqlite.steps import PUT_FILE
 
@@ -113,17 +110,6 @@ class SqliteMaintenance:
             return f"it lacks {lacking} passages, {counts}"
         return None
 
-    def dimensions(self) -> dict[int, int]:
-        """Count the vectors of the embedder in use by their dimensions; those that are not finite are under 0."""
-        with self._db.snapshot():
-            rows = self._db.connection.execute(f"SELECT CAST(vector AS BLOB) FROM vectors WHERE embedder = {USED}")
-            return Counter(len(vector) // 2 * _is_finite(vector) for (vector,) in rows)
-
-    def count_orphans(self) -> int:
-        """Count the passages whose steps are missing, and those whose identifiers are cut short."""
-        odd = "step NOT IN (SELECT number FROM steps) OR length(identifiers) % 4"
-        return self._db.read_number(f"SELECT count(*) FROM passages WHERE {odd}")
-
     def renew_terms(self, texts: Iterable[tuple[int, str]]) -> None:
         """Make the full-text index again, of the ids of all passages with their texts."""
         with self._db.transaction(derived=True):
@@ -146,7 +132,3 @@ class SqliteMaintenance:
         with self._db.transaction(derived=True) as db:
             db.execute("DELETE FROM files")
             db.executemany(PUT_FILE, notes)
-
-
-def _is_finite(vector: bytes) -> bool:
-    return len(vector) % 2 == 0 and bool(np.isfinite(np.frombuffer(vector, "<f2")).all())

@@ -302,7 +302,7 @@ def changed(memory: Path, sql: str, *values: object) -> None:
 @pytest.mark.parametrize(
     ("sql", "said", "advice"),
     [
-        ("DELETE FROM passages WHERE step = 7", "do not fit the steps: 2", REBUILD),
+        ("DELETE FROM passages WHERE step = 7", "do not fit the steps: 1", REBUILD),
         ("UPDATE passages SET end = 9999 WHERE step < 6", "do not fit the steps: 5", REBUILD),
         ("UPDATE passages SET step = 9999 WHERE step = 7", "do not fit the steps: 2", REBUILD),
         ("UPDATE vectors SET vector = x'0000' WHERE passage < 4", "do not fit the steps: 3", REBUILD),

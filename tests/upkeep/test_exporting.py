@@ -174,14 +174,6 @@ def test_a_memory_writes_itself_while_it_is_open(tmp_path: Path) -> None:
     assert lines_of(stream.getvalue())[0] == header
 
 
-def test_with_another_embedder_only_the_first_line_differs(tmp_path: Path, memory: Path) -> None:
-    text = exported(memory)
-    take_in(tmp_path / "copy", written(tmp_path, text), embedder="hashing:32")
-    first, _, rest = exported(tmp_path / "copy").partition("\n")
-    assert rest == text.partition("\n")[2]
-    assert json.loads(first) == {**json.loads(text.partition("\n")[0]), "embedder": "hashing:32"}
-
-
 def test_a_summary_in_the_window_goes_there_and_back(tmp_path: Path) -> None:
     with open_memory(tmp_path / "memory", prune_strategy=summarize_strategy(None, max_tokens=400)) as memory:
         for text in sentences(80):

@@ -294,12 +294,6 @@ class Maintenance(Protocol):
     def check_terms(self) -> TermCheck:
         """Compare the full-text index with the passages."""
 
-    def dimensions(self) -> dict[int, int]:
-        """Count the vectors of the embedder in use by their dimensions; those that are not finite are under 0."""
-
-    def count_orphans(self) -> int:
-        """Count the passages of steps that are not there, and those whose identifiers cannot be read."""
-
     def renew_terms(self, texts: Iterable[tuple[int, str]]) -> None:
         """Make the full-text index again, of the ids of all passages with their texts."""
 

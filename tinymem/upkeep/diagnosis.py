@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -17,7 +18,7 @@ from tinymem.archive.indexing.process import can_start, process
 from tinymem.archive.indexing.records import vectors_of
 from tinymem.archive.rows import STEPS_READ, fence_key, shown_step
 from tinymem.errors import FormatError, NotAMemoryError, ReadOnlyError, StorageError, TinymemError
-from tinymem.protocols import Journal, StepRow, Vectors, VectorStore
+from tinymem.protocols import EmbeddedPassage, Journal, StepRow, Vectors, VectorStore
 from tinymem.protocols.settings import EMBEDDER
 from tinymem.recall.files.notes import renew_notes
 from tinymem.recall.passages import passages_of, slices
@@ -168,7 +169,7 @@ def rebuild(
 def _renew_words(journal: Journal) -> None:
     """Make the full-text index again if it is damaged, and remove all passages if they do not fit the steps."""
     with journal.snapshot():
-        _, unread, odd = _compare_steps(journal, journal.maintenance.dimensions())
+        _, unread, odd = _compare_steps(journal, _count_dimensions(journal))
         fault = journal.maintenance.check_terms().fault
     if unread:
         raise journal.damaged(f"step {unread[0]} cannot be read")
@@ -204,7 +205,7 @@ def _examine(place: str | Path, namespace: str, counts: dict[str, int]) -> Itera
 
 
 def _look(journal: Journal, counts: dict[str, int]) -> Iterator[Finding]:
-    sizes = journal.maintenance.dimensions()
+    sizes = _count_dimensions(journal)
     steps, unread, odd = _compare_steps(journal, sizes)
     terms, fault = journal.maintenance.check_terms()
     usual = max(sizes, key=lambda size: sizes[size], default=0)
@@ -226,8 +227,7 @@ def _compare_steps(journal: Journal, sizes: Mapping[int, int]) -> tuple[int, lis
     """Return how many steps there are, which cannot be read, and how many passages and vectors do not fit them."""
     steps, unread = 0, list[int]()
     embedded = sum(sizes.values())
-    odd = embedded - max(sizes.values(), default=0)
-    odd += journal.maintenance.count_orphans() + abs(journal.passages_until(ALL) - embedded)
+    odd = embedded - max(sizes.values(), default=0) + abs(journal.passages_until(ALL) - embedded)
     for row in _rows(journal):
         steps += 1
         try:
@@ -235,6 +235,23 @@ def _compare_steps(journal: Journal, sizes: Mapping[int, int]) -> tuple[int, lis
         except FormatError:
             unread.append(row.number)
     return steps, unread, odd
+
+
+def _count_dimensions(journal: Journal) -> Counter[int]:
+    """Count the embedded passages of steps by the dimensions of their vectors."""
+    sizes: Counter[int] = Counter()
+    after = 0
+    while rows := journal.passages(after):
+        sizes.update(map(_dimensions, rows))
+        after = rows[-1].id
+    return sizes
+
+
+def _dimensions(row: EmbeddedPassage) -> int:
+    """Return the dimensions of a passage's vector; 0 where it cannot be read, or its identifiers cannot."""
+    vector, codes = row.vector, row.identifiers
+    is_whole = isinstance(vector, bytes) and isinstance(codes, bytes) and len(vector) % 2 == len(codes) % 4 == 0
+    return len(vector) // 2 if is_whole and np.isfinite(np.frombuffer(vector, "<f2")).all() else 0
 
 
 def _rows(journal: Journal) -> Iterator[StepRow]:
