@@ -529,13 +529,24 @@ def test_a_file_that_cannot_be_written_is_a_storage_error(tmp_path: Path, memory
         export_memory(memory, Broken())
 
 
-def test_a_damaged_step_is_a_format_error_that_names_it(tmp_path: Path, memory: Path) -> None:
+def test_a_damaged_step_is_a_format_error_that_names_it_and_an_earlier_export_stays(
+    tmp_path: Path, memory: Path
+) -> None:
+    file = tmp_path / "export.jsonl"
+    export_memory(memory, file)
+    before = file.read_bytes()
     with open_memory(memory) as opened:
         sqlite(opened.long_term.journal).read("UPDATE steps SET record = '{\"' WHERE number = 3")
         with pytest.raises(FormatError, match=r"journal\.db is damaged .*: step 3"):
-            export_memory(memory, tmp_path / "export.jsonl")
-    with pytest.raises(InputError, match="cut off"):
-        take_in(tmp_path / "copy", tmp_path / "export.jsonl")
+            export_memory(memory, file)
+    assert file.read_bytes() == before and {*tmp_path.iterdir()} == {memory, file}
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
+def test_a_device_is_written_itself_and_a_full_one_says_so(memory: Path) -> None:
+    export_memory(memory, "/dev/null")
+    with pytest.raises(StorageError, match="cannot be written: No space left"):
+        export_memory(memory, "/dev/full")
 
 
 def test_what_is_given_as_a_path_must_be_one(tmp_path: Path, good: list[Any]) -> None:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -35,7 +35,7 @@ from tinymem.protocols.settings import EMBEDDER_NAME
 from tinymem.steps.checks import check_callable
 from tinymem.steps.progress import Progress, no_progress
 from tinymem.steps.serialization import load_step
-from tinymem.stores.files import open_private
+from tinymem.stores.files import FILE, open_private
 
 __all__ = ["FORMAT", "SETTINGS", "Exported", "export_journal", "export_memory", "lines_of"]
 
@@ -78,7 +78,7 @@ def export_memory(
     Raises:
         NotAMemoryError: There is no such memory.
         FormatError: It is damaged.
-        StorageError: The file cannot be written; `import_memory` refuses an incomplete file.
+        StorageError: The file cannot be written; one that was there stays as it was.
 
     >>> import tempfile
     >>> from tinymem import HierarchicalMemory, MessageStep
@@ -118,8 +118,17 @@ def _opened(file: str | Path | TextIO) -> Iterator[TextIO]:
         yield file
         return
     try:
-        with open(file, "w", encoding="ascii", newline="\n", opener=open_private) as stream:
-            yield stream
+        target = Path(file).resolve()
+        is_file = target.is_file() or not target.exists()  # which stays as it was until all is written
+        fresh = target.with_name(f"{target.name}.new") if is_file else target
+        with ExitStack() as stack:
+            if is_file:
+                stack.callback(fresh.unlink, missing_ok=True)
+            with open(fresh, "w", encoding="ascii", newline="\n", opener=open_private) as stream:
+                yield stream
+            if is_file:
+                fresh.chmod(target.stat().st_mode if target.exists() else FILE)
+                fresh.replace(target)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         if isinstance(error, InputError):
             raise
