@@ -315,10 +315,10 @@ def _differences(journal: Journal, store: VectorStore, notes: Notes) -> Iterator
     if not due <= count <= total:
         yield Finding(f"the index has {count} vectors, and should have {due}", REBUILD)
     rows = [row for row in journal.passages(0, SAMPLE) if row.id <= notes.passage]
-    vectors = [vector for vector in vectors_of(rows) if vector.any()] if rows else []
-    lost = sum(not _is_found(store, vector) for vector in vectors)
+    asked = filter(np.any, vectors_of(rows)) if rows else ()
+    lost = sum(not _is_found(store, vector) for vector in asked)
     if lost > MOST_LOST:
-        yield Finding(f"for {lost} of {len(vectors)} passages the index has not the vectors of the journal", REBUILD)
+        yield Finding(f"for {lost} of {len(rows)} passages the index has not the vectors of the journal", REBUILD)
 
 
 def _is_found(store: VectorStore, vector: Vectors) -> bool:
