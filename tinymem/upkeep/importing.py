@@ -79,14 +79,15 @@ def import_memory(
     """
     file = to_path("file", file)
     with closing(_values(file)) as lines:  # closes the file after an error too
-        came = _Import(lines, str(file))
         new = None if embedder is None else embedder_from(embedder)
         advance = check_callable("progress", progress) or no_progress
         place = to_place(path)
         with cleanup_on_failure(place, namespace):
             archive = _archive(place, namespace, new)
             with undo_on_failure(archive.journal.close), archive.journal.together():
-                came.write(archive.journal, lambda done, total: advance(done, 2 * (total or 0)))
+                came = write_lines(
+                    archive.journal, lines, str(file), lambda done, total: advance(done, 2 * (total or 0))
+                )
     try:
         steps, last = came.steps, max(came.last, 1)
         count = archive.queue.embed_pending(advance=lambda step: advance(steps + steps * step // last, 2 * steps))
@@ -103,14 +104,25 @@ def _check_is_new(journal: Journal) -> None:
         raise InputError(f"{journal.location} is in use ({what}): choose a new namespace, or forget that one first")
 
 
-def write_lines(journal: Journal, lines: Iterator[tuple[int, Any]], source: str, progress: Progress) -> None:
+def write_lines(journal: Journal, lines: Iterator[tuple[int, Any]], source: str, progress: Progress) -> _Import:
     """Write the values of an export's lines, with their numbers, to a new journal, inside the caller's transaction.
 
     Raises:
         InputError: A line makes no sense, or the journal is in use; the line is named as one of `source`.
         FormatError: The lines have a newer format.
     """
-    _Import(lines, source).write(journal, progress)
+    _check_is_new(journal)
+    number, header = next(lines, (1, None))
+    with _place(source, number):
+        came = _Import(journal, header)
+    for number, value in lines:
+        with _place(source, number):
+            came.take(value)
+        if number % BATCH == 0:
+            progress(came.steps, came.total)
+    if not came.has_ended:
+        raise InputError(f"{source}, line {number}: the file is cut off: its last line is missing")
+    return came
 
 
 def _archive(place: str | Path, namespace: str, embedder: Embedder | None) -> Archive:
@@ -148,90 +160,86 @@ def _place(source: str, number: int) -> Iterator[None]:
 
 
 class _Import:
-    """The lines of an export, of which the first is read at once, and the numbers of items that were written."""
+    """What was written of an export to a journal; `header` is the value of its first line."""
 
-    def __init__(self, lines: Iterator[tuple[int, Any]], source: str) -> None:
+    def __init__(self, journal: Journal, header: Any) -> None:
+        if not isinstance(header, Mapping) or not isinstance(version := header.get("tinymem_export"), int):
+            raise InputError("this is not the export of a memory: its first line must be an object with tinymem_export")
+        if version > FORMAT:
+            raise FormatError(f"the export has format {version}, this version reads {FORMAT}: upgrade tinymem")
+        self.total, self._next_number = _typed((header.get("steps"), header.get("next_number")), int, int)
         self.steps = self.episodes = self.last = 0
-        self.scratchpad = self._has_ended = False
-        self._notes = NoteTaker()
-        self._lines, self._source = lines, source
-        number, header = next(lines, (1, None))
-        with _place(source, number):
-            self.total, self._next_number = _read_header(header)
+        self.scratchpad = self.has_ended = False
+        self._journal, self._notes = journal, NoteTaker()
 
-    def write(self, journal: Journal, progress: Progress) -> None:
-        """Write all to a journal that is new, in a transaction of the caller."""
-        _check_is_new(journal)
-        takes: dict[str, Callable[[Journal, Any], None]] = {
-            "step": self._take_step,
-            "messages": _take_messages,
+    def take(self, value: Any) -> None:
+        """Write what a line has."""
+        takes: dict[str, Callable[[Any], None]] = {
+            "messages": self._take_messages,
             "episode": self._take_episode,
             "settings": self._take_settings,
             "end": self._take_end,
         }
-        number = 1
-        for number, value in self._lines:
-            with _place(self._source, number):
-                kind = next((kind for kind in takes if isinstance(value, Mapping) and kind in value), None)
-                if kind is None or self._has_ended:
-                    raise InputError(f"a line must be an object with one of {', '.join(takes)}, and the last has end")
-                takes[kind](journal, value if kind == "step" else value[kind])
-            if number % BATCH == 0:
-                progress(self.steps, self.total)
-        if not self._has_ended:
-            raise InputError(f"{self._source}, line {number}: the file is cut off: its last line is missing")
+        kind = next((kind for kind in ("step", *takes) if isinstance(value, Mapping) and kind in value), None)
+        if kind is None or self.has_ended:
+            raise InputError(f"a line must be an object with one of step, {', '.join(takes)}, and the last has end")
+        if kind == "step":
+            self._take_step(**value)
+        else:
+            takes[kind](value[kind])
 
-    def _take_step(self, journal: Journal, value: Mapping[str, Any]) -> None:
-        step, window = _read_step(value["step"]), bool(value.get("window"))
-        number, archived = step.step_number or 0, value.get("archived")
+    def _take_step(
+        self,
+        step: Any,
+        tokens: Any = None,
+        position: Any = None,
+        window: Any = False,
+        milestone: Any = False,
+        archived: Any = None,
+        view: Any = None,
+    ) -> None:
+        read = _read_step(step)
+        number = read.step_number or 0
         if number <= self.last:
             raise InputError(f"the number {number} is not above the one before it")
-        tokens, position = _typed((value.get("tokens"), value.get("position")), int, int)
-        view = None
-        if value.get("view") is not None:
-            shown = _read_step(value["view"])
-            if not window or (shown.id, shown.step_number) != (step.id, number):
+        cost, start = _typed((tokens, position), int, int)
+        row = row_of(read, cost, start, bool(window), self._notes.notes_of(read))
+        if view is not None:
+            shown = _read_step(view)
+            if not window or (shown.id, shown.step_number) != (read.id, number):
                 raise InputError("a view must be of a step in the window, and have its id and number")
-            view = dump_step(shown)
+            row = replace(row, view=dump_step(shown))
         left = None if window or archived is None else float(archived)
-        row = row_of(step, tokens, position, window, self._notes.notes_of(step))
-        journal.add([replace(row, view=view, archived=left, milestone=bool(value.get("milestone")))])
+        self._journal.add([replace(row, archived=left, milestone=bool(milestone))])
         self.steps += 1
         self.last = number
 
-    def _take_episode(self, journal: Journal, value: Mapping[str, Any]) -> None:
+    def _take_messages(self, rows: Sequence[Sequence[Any]]) -> None:
+        self._journal.messages.put([MessageRow(*_typed(row, str, int, int, bool)) for row in rows])
+
+    def _take_episode(self, value: Mapping[str, Any]) -> None:
         row = SummaryRow(**value)
-        _typed((row.first, row.last), int, int)
-        texts = [clean(text) for text in _typed((row.session or "", row.text), str, str)]
+        _typed((row.first, row.last, row.session or "", row.text), int, int, str, str)
         if not row.first <= row.last <= self.last:
             raise InputError(f"an episode of steps {row.first} to {row.last} covers steps that are missing")
-        journal.summaries.put([row._replace(session=None if row.session is None else texts[0], text=texts[1])])
+        session = None if row.session is None else clean(row.session)
+        self._journal.summaries.put([row._replace(session=session, text=clean(row.text))])
         self.episodes += 1
 
-    def _take_settings(self, journal: Journal, value: Mapping[str, Any]) -> None:
+    def _take_settings(self, value: Mapping[str, Any]) -> None:
         texts = {name: json.dumps(value[name], separators=(",", ":")) for name in SETTINGS if name in value}
         for name, text in texts.items():
             if name == SCRATCHPAD:
                 self.scratchpad = bool(read_dump(text))
             else:
-                read_calls(journal, text, ())
-        journal.keep(texts)
+                read_calls(self._journal, text, ())
+        self._journal.keep(texts)
 
-    def _take_end(self, journal: Journal, value: Mapping[str, Any]) -> None:
+    def _take_end(self, value: Mapping[str, Any]) -> None:
         if value["steps"] != self.steps:
             raise InputError(f"lines are missing: {self.steps} of {value['steps']!r:.20} steps are there")
-        journal.go_on_from(max(self._next_number, self.last + 1))
-        self._has_ended = True
-
-
-def _read_header(value: Any) -> tuple[int, int]:
-    """Return the number of steps and the number after the last; FormatError for a newer format."""
-    if not isinstance(value, Mapping) or not isinstance(version := value.get("tinymem_export"), int):
-        raise InputError("this is not the export of a memory: its first line must be an object with tinymem_export")
-    if version > FORMAT:
-        raise FormatError(f"the export has format {version}, this version reads {FORMAT}: upgrade tinymem")
-    steps, next_number = _typed((value.get("steps"), value.get("next_number")), int, int)
-    return steps, next_number
+        self._journal.go_on_from(max(self._next_number, self.last + 1))
+        self.has_ended = True
 
 
 def _read_step(record: Any) -> Step:
@@ -247,10 +255,6 @@ def _read_step(record: Any) -> Step:
         check_content(message.get("content"), "content")
         count_message(message, EstimatingCounter())
     return step
-
-
-def _take_messages(journal: Journal, value: Sequence[Sequence[Any]]) -> None:
-    journal.messages.put([MessageRow(*_typed(row, str, int, int, bool)) for row in value])
 
 
 def _typed(values: Sequence[Any], *types: type) -> list[Any]:
