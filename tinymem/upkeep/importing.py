@@ -160,7 +160,7 @@ def _place(source: str, number: int) -> Iterator[None]:
 
 
 class _Import:
-    """What was written of an export to a journal; `header` is the value of its first line."""
+    """An export as far as it is written to a journal; `header` is the value of its first line."""
 
     def __init__(self, journal: Journal, header: Any) -> None:
         if not isinstance(header, Mapping) or not isinstance(version := header.get("tinymem_export"), int):
