@@ -85,6 +85,7 @@ def test_a_mistake_is_one_line(tinymem: Run, args: tuple[str, ...]) -> None:
     assert (done.status, done.out, done.err.count("\n")) == (2, "", 1)
 
 
-def test_a_scrub_says_how_much_is_left(tinymem: Run, postgres: PostgresServer) -> None:
+def test_a_scrub_says_how_much_is_left(tinymem: Run, postgres: PostgresServer, namespace: str) -> None:
+    HierarchicalMemory(postgres.url(), namespace=namespace).close()  # which makes the tables
     done = tinymem("scrub", "--path", postgres.url())
     assert done.status == 0 and done.out.startswith("The tables take ")

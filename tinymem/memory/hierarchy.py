@@ -779,7 +779,7 @@ class HierarchicalMemory(StepCollection):
             named = None if session is None else self._filters.name("session", session)
             number = None if after is None else self._reading.number_behind(after)
             left = None if limit is None else check_non_negative_int("limit", limit)
-        return self._reading.history(named, number, left, newest)
+        return self._reading.history(named, number, left, bool(newest))
 
     def tools(self, *, session: str | None = None, where: Mapping[str, Any] | None = None) -> list[MemoryTool]:
         """Return tools by which a model searches the memory: `search_memory` and `open_memory`.
