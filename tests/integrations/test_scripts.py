@@ -25,6 +25,7 @@ PACKAGES = {  # of each adapter: what it imports, and its extra
     "strands": ("strands", "strands"),
     "agent_framework": ("agent_framework", "agent-framework"),
     "llama_index": ("llama_index", "llama-index"),
+    "otel": ("opentelemetry", "otel"),
 }
 BLOCKED = """
 import sys
@@ -72,7 +73,7 @@ def test_an_import_without_the_framework_ends_in_the_line_to_run(adapter: str, t
     assert last.endswith(f"needs a package that is not installed: pip install 'tinymem-agents[{extra}]'")
 
 
-def test_there_is_a_script_for_each_adapter() -> None:
+def test_there_is_a_script_for_each_adapter_to_a_framework() -> None:
     found = {path.stem for path in (REPOSITORY / "tinymem" / "integrations").glob("*.py")}
-    adapters = found - {"__init__", "native", "recent"}  # what several share
+    adapters = found - {"__init__", "native", "numbers", "otel", "recent"}  # what several share, and spans
     assert adapters == {name for name in adapters if any(path.stem.startswith(name) for path in SCRIPTS)}

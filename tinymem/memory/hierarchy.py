@@ -814,7 +814,7 @@ class HierarchicalMemory(StepCollection):
     # -- upkeep -------------------------------------------------------------------------------------------------------
 
     def flush(self, progress: Progress | None = None) -> None:
-        """Wait until all steps are embedded, and those that were archived are summarised and in the index.
+        """Wait until all steps are embedded, and those that were archived are in the index (and in episodes, if shown).
 
         A background thread does this all the time, so it is needed only where somebody looks into the index at once. A
         memory from which no step has left the window yet has no index.
