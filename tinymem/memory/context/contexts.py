@@ -117,7 +117,7 @@ class Contexts:
 
 
 def episodes_block(episodes: Episodes, archive: Archive, tokens: int) -> Block:
-    """Make the block of episodes: the whole history, what is old in outline."""
+    """Make the block of episodes: the newest that fit and of which no step was corrected."""
     old = archive.corrections
     shown = []
     for episode in episodes.within(tokens - FENCE):
