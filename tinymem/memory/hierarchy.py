@@ -408,17 +408,16 @@ class HierarchicalMemory(StepCollection):
     def correct(self, id: str | int, correction: str | Step) -> Step:
         """Correct what a step says: wherever it would be recalled from now on, the correction comes back instead.
 
-        The step stays in the history, and so do copies of its claim by the same speaker in its session, corrected with
-        it. The correction is a milestone, in the window if the step is; once it is forgotten, they are recalled again.
-        Where the step stands in a prompt, so does the correction, right behind it.
+        The step stays in the history. The correction is a milestone, in the window if the step is; once it is
+        forgotten, the step is recalled again. Where the step stands in a prompt, so does the correction, behind it.
 
         Args:
             id: The step's id or its number. If it was corrected before, that correction is corrected too.
             correction: What is true, in words of its own ("The port is 8444."), or as a step.
 
         Returns:
-            The correction, with the ids of what it corrects in its metadata under `"corrects"`, and of the like under
-            `"similar"`, which are not touched.
+            The correction, with the ids of what it corrects in its metadata under `"corrects"`, and those of some
+            that say about the same under `"similar"`: these are not touched.
 
         Raises:
             InputError: There is no such step, or the correction says nothing.
