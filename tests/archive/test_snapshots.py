@@ -10,6 +10,7 @@ import random
 import shutil
 import signal
 import stat
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from adapter_contract import open_memory
 from memories import LATER, chatter, fill, forget, open_archive, python, said, sqlite
 
 from tinymem.archive import snapshots
@@ -55,7 +57,9 @@ def is_mapped(array: object) -> bool:
 
 
 def check(archive: Archive) -> Snapshot:
-    """The snapshot, which has what one has that is read from the journal."""
+    """The snapshot, which has what one has that is read from the journal; its files are written where they are due."""
+    archive.current()
+    archive.write_files()
     found = archive.current()
     expected = Snapshot(found.dimensions)
     while rows := archive.journal.passages(expected.last_id):
@@ -123,6 +127,40 @@ def test_new_passages_are_added_in_memory_until_they_are_a_share(archive: Archiv
         assert mapped(other).filed == len(mapped(archive))
     (after,) = folders(tmp_path)
     assert after != before, "the old one is deleted"
+
+
+def test_who_writes_files_keeps_those_of_a_newer_state(archive: Archive, tmp_path: Path) -> None:
+    write(archive, 30)
+    with closing(open_archive(tmp_path)) as other:
+        before = other.current()
+        write(archive, 30, 30)
+        mapped(archive)
+        (newer,) = folders(tmp_path)
+        being_written = shutil.copytree(newer, newer.with_name(f"{newer.name}.1234"))
+        assert len(before) < len(archive.current())
+        other.write_files()
+        assert {newer, being_written} < {*folders(tmp_path)}
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_files_are_written_by_the_background_or_when_closing_and_by_no_question(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, waits: bool
+) -> None:
+    writers, steps, begun = list[str](), snapshots._write, threading.Event()
+
+    def noting(*given: Any) -> None:
+        writers.append(threading.current_thread().name)
+        begun.set()
+        steps(*given)
+
+    monkeypatch.setattr(snapshots, "_write", noting)
+    with open_memory(tmp_path) as memory:
+        memory.archive(chatter(30))
+        memory.flush()
+        assert memory.recall("key_20", 500).text and "MainThread" not in writers
+        assert not waits or begun.wait(60)
+    assert len(writers) == 1 and (not waits or writers == ["tinymem"])
+    assert [*tmp_path.rglob("snapshot-*/facts.json")]
 
 
 def test_a_small_memory_is_read_and_has_no_files(
@@ -260,7 +298,8 @@ def test_who_writes_while_something_is_forgotten_brings_nothing_back(
             return steps(*given)
 
         monkeypatch.setattr(snapshots, moment, interrupted)
-        assert vector in other.current().vectors.tobytes(), "its transaction still had it"
+        assert vector in other.current().vectors.tobytes()
+        other.write_files()
         assert not any(vector in content for content in contents(tmp_path))
         assert vector not in check(other).vectors.tobytes()
 
@@ -277,6 +316,7 @@ def test_who_reads_a_state_from_before_writes_no_files_of_it(archive: Archive, t
             with pytest.raises(StorageError, match="reads the file"):
                 forget(archive, [int(archive.current().step[4])])
             assert vector in other.current().vectors.tobytes()
+            other.write_files()
             assert not any(vector in content for content in contents(tmp_path))
         assert vector not in check(other).vectors.tobytes()
 
@@ -410,6 +450,7 @@ for at in range(first, first + 5_000, 3):
     fill(archive, chatter(3, at % 3_000))
     archive.queue.embed_pending()
     archive.current()
+    archive.write_files()
     if at % 10 == 0:
         forget(archive, [at - 1])
 """

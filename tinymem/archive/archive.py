@@ -82,7 +82,7 @@ class Archive:
             self.journal.maintenance.finish_scrub()  # which an earlier process could not
             self.queue = EmbeddingQueue(self.journal, embedder, folder)
             self.index = Index(self.journal, folder / INDEX, store, exact_up_to=exact_up_to)
-            self.indexing = Indexing(self.journal, self.queue, self.index, folder)
+            self.indexing = Indexing(self.journal, self.queue, self.index, folder, self.write_files)
             self.key = self.queue.key
             self._snapshot = Snapshot(self.queue.dimensions)
             self._waiting = self._snapshot, self._snapshot  # a snapshot, and that with passages that wait
@@ -148,18 +148,22 @@ class Archive:
             except (ValueError, TypeError, OverflowError) as error:  # a vector of another length, a text for a number
                 raise self.journal.damaged(error) from error
             self.last_step = snapshot.last_step
-            if not self._is_due(snapshot):
-                return snapshot
-            embedder = self.journal.setting(EMBEDDER) or ""
-            snapshot.filed = len(snapshot)  # also where that fails, or each question would try
+        if self.files.is_due(self._snapshot):
+            self.indexing.wake()
+        return snapshot
+
+    def write_files(self) -> None:
+        """Write the files of the newest snapshot, where that is due, and go on with these. The background does it."""
+        with self.journal.snapshot():
+            snapshot, embedder = self._snapshot, self.journal.setting(EMBEDDER) or ""
+            if not (self.queue.is_known and self.files.is_due(snapshot)):
+                return
+            self.queue.check_embedder()  # another process may have reindexed since a question read the snapshot
+            snapshot.filed = len(snapshot)  # also where that fails, or it would be tried again and again
         written = self.files.write(snapshot, embedder)
-        if written is None:
-            return snapshot
-        # with the journal's lock, since another thread may have gone on meanwhile
-        with release_when_interrupted(), self.journal.snapshot():
-            if self._snapshot.rewrites == written.rewrites:
+        with self.journal.snapshot():  # a question may have gone on meanwhile
+            if written is not None and self._snapshot.rewrites == written.rewrites:
                 self._snapshot = written
-        return written
 
     def source(self, only: Filter, hidden: Collection[int] = ()) -> Source:
         """Return what finds candidates for a question among the steps within a filter, but for the `hidden` ones."""
@@ -183,10 +187,6 @@ class Archive:
             return found
 
         return find_nearest
-
-    def _is_due(self, snapshot: Snapshot) -> bool:
-        """Return whether the snapshot is to be written: passages that wait for the embedder stand in no file."""
-        return self.queue.is_known and not self.queue.is_failing and self.files.is_due(snapshot)
 
     @property
     def corrections(self) -> Mapping[int, int]:

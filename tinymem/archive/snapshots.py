@@ -4,9 +4,9 @@ Opening a large memory reads nothing of its size, and no process holds it: the s
 are used, once for all processes. Arrays are written with room behind their rows. What comes later is written into that
 room in this process's own pages, and into a new folder once it is a share of all.
 
-A folder gets its name when all of it is on the disk, so nobody sees half of one. One of another state of the journal is
-deleted by whoever sees it, and all are deleted where something is forgotten: who is writing one then has nothing to
-rename, and goes on in memory.
+A folder gets its name when all of it is on the disk, so nobody sees half of one. One of an earlier state of the journal
+is deleted by whoever sees it, and all are deleted where something is forgotten: who is writing one then has nothing to
+rename, and goes on in memory. The background writes them, so that no question waits.
 """
 
 from __future__ import annotations
@@ -97,7 +97,8 @@ class SnapshotFiles:
     def write(self, snapshot: Snapshot, embedder: str) -> Snapshot | None:
         """Write a snapshot, and return it as the files have it; None where none can be written or used.
 
-        Other folders are deleted. It must not be called in a transaction, which does not see what others forget.
+        Folders with less are deleted; those of another process may have more. It must not be called in a transaction,
+        which does not see what others forget.
         """
         name = f"{PREFIX}{snapshot.rewrites}-{snapshot.last_id}-{_hash_of(embedder)}"
         folder = self._folder / name
@@ -113,9 +114,7 @@ class SnapshotFiles:
             finally:
                 self._discard(new)
             written = _read(folder, snapshot.dimensions)
-            for other in self._all():
-                if other != folder:
-                    self._discard(other)
+            self._delete_outdated(snapshot.rewrites, snapshot.last_id)
             return written
         return None
 
@@ -147,11 +146,11 @@ class SnapshotFiles:
             folder.rename(gone)  # so that nobody writes into it any more
             shutil.rmtree(gone)
 
-    def _delete_outdated(self, rewrites: int) -> None:
-        """Delete what is of an earlier state of the journal, where that works."""
+    def _delete_outdated(self, rewrites: int, last_id: int = 0) -> None:
+        """Delete what is of an earlier state of the journal, or ends before a passage, where that works."""
         for folder in self._all():
             name = _NAME.match(folder.name)  # also of a folder that is being written
-            if name is None or int(name[1]) < rewrites:
+            if name is None or (int(name[1]), int(name[2])) < (rewrites, last_id):
                 self._discard(folder)
 
     def _discard(self, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""The work of an archive that no caller waits for: it embeds, summarises, has the index follow, and scrubs the journal.
+"""The work of an archive that no caller waits for: it embeds, summarises, indexes, writes snapshots, and scrubs.
 
 Flushing and closing do it too. Who adds steps embeds a batch where these come faster than the background can embed.
 """
@@ -44,12 +44,16 @@ class Indexing:
         queue: Embeds what waits.
         index: Follows what is embedded.
         folder: The memory's folder, which warnings name.
+        write_files: Writes the files of the memory's snapshot where they are due.
     """
 
-    def __init__(self, journal: Journal, queue: EmbeddingQueue, index: Index, folder: Path) -> None:
+    def __init__(
+        self, journal: Journal, queue: EmbeddingQueue, index: Index, folder: Path, write_files: Callable[[], object]
+    ) -> None:
         self.folder, self._journal, self._queue, self._index = folder, journal, queue, index
         self.in_background = False
         self._summarise: Callable[[], object] = lambda: None
+        self._write_files = write_files
         self._new_tokens = 0  # of steps that this process has written and, as far as it knows, nobody has embedded
         self._pause = HELD
         self._called_at = self._scrub_at = 0.0
@@ -109,7 +113,7 @@ class Indexing:
         return is_done
 
     def work(self) -> float | None:
-        """Embed a batch, have the index follow, or scrub the journal.
+        """Embed a batch, have the index follow, write the files of a snapshot, or scrub the journal.
 
         Returns:
             The seconds until there may be more to do; None for nothing.
@@ -122,6 +126,7 @@ class Indexing:
         is_idle = time.monotonic() - self._called_at >= IDLE
         if self._index.lacks and (is_idle or self._index.lacks_much):
             is_done |= self._index.advance()
+        self._write_files()
         if is_done:
             self._pause = HELD
             return 0.0
@@ -170,6 +175,7 @@ class Indexing:
         if not was_in_background:
             return
         self._summarise()
+        self._write_files()
         try:
             self._index.finish()
         except Exception as error:
