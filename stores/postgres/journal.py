@@ -14,7 +14,7 @@ import psycopg
 
 from tinymem.errors import StorageError
 from tinymem.protocols import Change, Maintenance, MessageRows, SummaryRows
-from tinymem.protocols.settings import REWRITES, WINDOW_CHANGES
+from tinymem.protocols.settings import REWRITES
 from tinymem.stores.postgres.maintenance import PostgresMaintenance
 from tinymem.stores.postgres.passages import PostgresPassages
 from tinymem.stores.postgres.server.errors import guarded, is_lost
@@ -93,7 +93,6 @@ class PostgresJournal(PostgresSteps, PostgresPassages):
                 )
             self.write(_COVERING, self.id, numbers)
             self.head.last, self.head.end = (self.read(_END, (self.id,)) or [(0, 0)])[0]
-            self.count_up(WINDOW_CHANGES)
             self.count_up(REWRITES)
         return True
 

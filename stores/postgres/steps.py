@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tinymem.errors import InputError
 from tinymem.protocols import FileNote, StepOutline, StepRow, Tally
-from tinymem.protocols.settings import REWRITES, WINDOW_CHANGES
+from tinymem.protocols.settings import REWRITES
 from tinymem.stores.filter import POSTGRES, Filter
 from tinymem.stores.postgres.database import PostgresDatabase
 from tinymem.stores.postgres.server.errors import guarded
@@ -207,7 +207,6 @@ class PostgresSteps(PostgresDatabase):
                 self.write(put, view, self.id, number)
             for number, view in (changed or {}).items():
                 self.write(still, view, self.id, number)
-            self.count_up(WINDOW_CHANGES)
             return [number for number in dict.fromkeys(order) if number in taken]
 
     # -- files ---------------------------------------------------------------------------------------------------------

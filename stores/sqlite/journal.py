@@ -11,7 +11,7 @@ from itertools import chain
 from pathlib import Path
 
 from tinymem.protocols import Maintenance, MessageRows, SummaryRows
-from tinymem.protocols.settings import REWRITES, UNSCRUBBED, WINDOW_CHANGES
+from tinymem.protocols.settings import REWRITES, UNSCRUBBED
 from tinymem.stores.sqlite.database import guarded
 from tinymem.stores.sqlite.maintenance import SqliteMaintenance
 from tinymem.stores.sqlite.passages import SqlitePassages
@@ -74,7 +74,6 @@ class SqliteJournal(SqliteSteps, SqlitePassages):
                 self._note_changes(chain.from_iterable(ids.values()))
             else:
                 self.outdate_indexes()
-            self.count_up(WINDOW_CHANGES)
             self.count_up(REWRITES)
             self.keep({UNSCRUBBED: self.setting(REWRITES) or ""})
         return True

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tinymem.errors import FormatError, InputError
 from tinymem.protocols import FileNote, StepOutline, StepRow, Tally
-from tinymem.protocols.settings import REWRITES, WINDOW_CHANGES
+from tinymem.protocols.settings import REWRITES
 from tinymem.stores.filter import SQLITE, Filter, folders_of
 from tinymem.stores.sqlite.database import LAST, SqliteDatabase
 
@@ -168,7 +168,6 @@ class SqliteSteps(SqliteDatabase):
             db.executemany(put, ((view, number) for number, view in views.items()))
             still = "UPDATE steps SET view = ? WHERE number = ? AND window = 1"
             db.executemany(still, ((view, number) for number, view in (changed or {}).items()))
-            self.count_up(WINDOW_CHANGES)
             return taken
 
     # -- files ---------------------------------------------------------------------------------------------------------

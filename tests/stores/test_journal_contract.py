@@ -17,7 +17,7 @@ from journal_rows import embed, row
 
 from tinymem.errors import ClosedError, FormatError, InputError
 from tinymem.protocols import FileNote, Journal, MessageRow, PassageRow, SummaryRow
-from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME, REWRITES, WINDOW_CHANGES
+from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME, REWRITES
 from tinymem.stores import journals
 from tinymem.stores.filter import Beginning, Filter
 from tinymem.stores.sqlite.journal import SqliteJournal
@@ -174,10 +174,10 @@ def test_keeps_the_window(open_journal: OpenJournal) -> None:
         assert [(row.number, row.view) for row in journal.window()][:2] == [(1, "back"), (3, "short")]
         assert [row.number for row in journal.window(after=3)] == [4]
         assert journal.any_archived(), "step 2 has left the window"
-        assert (journal.setting(WINDOW_CHANGES), journal.setting(REWRITES)) == ("3", None)
+        assert journal.setting(REWRITES) is None
         journal.set_milestones([2, 4], True)
         assert [row.number for row in journal.rows() if row.milestone] == [2, 4]
-        assert (journal.setting(WINDOW_CHANGES), journal.setting(REWRITES)) == ("3", "1")
+        assert journal.setting(REWRITES) == "1"
 
 
 def test_notes_when_steps_left(open_journal: OpenJournal) -> None:
@@ -337,7 +337,7 @@ def test_forgets(open_journal: OpenJournal) -> None:
         assert [passage.step for passage in journal.passages()] == [2]
         assert len(journal.search_text("grandmother").ids) == 0
         assert len(journal.search_text("windows").ids) == 1
-        assert (journal.setting(REWRITES), journal.setting(WINDOW_CHANGES)) == ("1", "1")
+        assert journal.setting(REWRITES) == "1"
         journal.maintenance.scrub("this is done", "this stays")
 
 

@@ -1,7 +1,7 @@
 """DurableWindow: a window in the journal, which outlives the process and is shared with other processes.
 
-The journal decides, and numbers the steps that are added. Before a process reads or changes its window, it applies the
-changes that other processes have written to the journal. A change is worked out, written to the journal, and only then
+The journal decides, and numbers the steps that are added. Before a process reads or changes its window, it reads it
+again where other processes have written to the journal. A change is worked out, written to the journal, and only then
 shown and passed to callbacks. A step is committed first; then the strategy says what stays, and a second transaction
 takes out what is still in. A process that is killed between the two leaves a long window, which the next add prunes.
 """
@@ -21,7 +21,6 @@ from tinymem.archive.window_rows import CLEARED, OPEN_CALLS, keep_calls, read_ca
 from tinymem.errors import PruneError, describe_callable, safe_summary
 from tinymem.messages.formats import chat_messages
 from tinymem.messages.recognition import Arrival, Messages, keys_of
-from tinymem.protocols.settings import WINDOW_CHANGES
 from tinymem.steps.checks import Time, check_choice, check_iterable
 from tinymem.steps.collection import StepCollection, naming_arguments
 from tinymem.steps.content import Content
@@ -61,7 +60,7 @@ class DurableWindow(StepCollection):
         self.positions: dict[str, int] = {}
         self.needs_indexing = False
         self._views: dict[str, str] = {}  # by id, the JSON of steps that the window does not show whole
-        self._version, self._changes, self._calls = -1, "", ""  # of the journal, as they were read last
+        self._version, self._calls = -1, ""  # of the journal, as they were read last
         self._news: list[tuple[WindowChange, Sequence[int]]] = []  # changes that the callbacks were not called for yet
         with self.lock:
             self.catch_up()
@@ -102,28 +101,24 @@ class DurableWindow(StepCollection):
     # -- changes by other processes -----------------------------------------------------------------------------------
 
     def catch_up(self, again: bool = False) -> None:
-        """Apply changes of other processes to the window, or read all of it `again`. The lock must be held."""
+        """Read the window where another process has written, or all of it `again`. The lock must be held."""
         if not again and self._journal.version() == self._version:
             return
-        again = again or self._version < 0
-        self._version = -1 if again else self._version  # until all of it is read
+        known: dict[tuple[int | None, str | None], Step] = {}
+        if not again and self._version >= 0:
+            known = {(step.step_number, self._views.get(id)): step for id, step in self._window.shown.items()}
+        self._version = -1  # until all of it is read
         with self._journal.snapshot():
-            # the rows first: a server gives them with the state at once
-            rows = self._journal.window(0 if again else self._window.next_number - 1)
+            rows = self._journal.window()  # first: a server gives them with the state at once
             version, following = self._journal.version(), self._journal.next_number()
-            changes, calls = (self._journal.setting(key) or "" for key in (WINDOW_CHANGES, OPEN_CALLS))
-            if changes != self._changes and not again:
-                again, rows = True, self._journal.window()
-        shown = self._window.shown
-        gone = shown.keys() - {row.id for row in rows} if again else set()
-        fresh = [row for row in rows if row.id not in shown or row.view != self._views.get(row.id)]
-        steps = {row.id: shown_step(self._journal, row) for row in fresh}
+            self._calls = self._journal.setting(OPEN_CALLS) or ""
+        steps = {row.id: known.get((row.number, row.view)) or shown_step(self._journal, row) for row in rows}
         self._archive.note_corrections(steps.values())
-        self._see(WindowChange(taken=gone, back=steps), {row.id: row.view for row in fresh})
-        self.positions.update((row.id, row.position) for row in (rows if again else fresh))
-        has_news = calls != self._calls or self._version < 0
-        self._window.follow(following, read_calls(self._journal, calls, self.steps) if has_news else None)
-        self._version, self._changes, self._calls = version, changes, calls
+        self._window.shown = steps
+        self._window.follow(following, read_calls(self._journal, self._calls, self.steps))
+        self._views = {row.id: row.view for row in rows if row.view is not None}
+        self.positions = {row.id: row.position for row in rows}
+        self._version = version
 
     def _see(self, change: WindowChange, views: Mapping[str, str | None]) -> None:
         """Show a change that is on disk; `views` has the JSON of each shortened step, and None for a whole one."""

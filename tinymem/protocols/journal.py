@@ -158,7 +158,7 @@ class Journal(Protocol):
         """Take the steps `removed` out of the window, and return the numbers of those that were in it.
 
         The window then shows `views` (JSON; None: the original) of other steps, in it or not so far, and `changed` of
-        those that are in it still. Counts as a change of the window.
+        those that are in it still.
         """
 
     # -- passages, their terms and vectors ----------------------------------------------------------------------------

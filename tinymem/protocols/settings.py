@@ -6,11 +6,10 @@ own, such as `scratchpad`.
 
 from __future__ import annotations
 
-__all__ = ["EMBEDDER", "EMBEDDER_NAME", "MADE", "REWRITES", "UNSCRUBBED", "WINDOW_CHANGES"]
+__all__ = ["EMBEDDER", "EMBEDDER_NAME", "MADE", "REWRITES", "UNSCRUBBED"]
 
 MADE = "made"  # the number of the first step that no passages were made of yet
 EMBEDDER = "embedder"  # the fingerprint of the embedder whose vectors are in use
 EMBEDDER_NAME = "embedder_name"  # the name by which that embedder is opened again
 REWRITES = "rewrites"  # how often steps were forgotten, or made milestones or none
 UNSCRUBBED = "unscrubbed"  # not empty while files may have traces of what was forgotten or replaced
-WINDOW_CHANGES = "window_changes"  # how often the window was changed other than by adding
