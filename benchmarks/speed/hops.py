@@ -92,13 +92,14 @@ def passage(call: Callable[[], object]) -> Passage:
         if event == "call":
             seen.enter(frame)
 
-    ProcessLock.__enter__ = lambda lock: seen.lock(lock)  # a lock in C calls no function that could be seen
+    enter = ProcessLock.__enter__
+    ProcessLock.__enter__ = lambda lock: seen.lock(lock)  # type: ignore[method-assign]
     sys.setprofile(look)
     try:
         call()
     finally:
         sys.setprofile(None)
-        del ProcessLock.__enter__
+        ProcessLock.__enter__ = enter  # type: ignore[method-assign]
     return seen
 
 

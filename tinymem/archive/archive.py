@@ -42,7 +42,6 @@ from tinymem.steps.step import Step
 from tinymem.steps.types import corrected_ids
 from tinymem.stores.filter import Filter
 from tinymem.stores.journals import open_journal
-from tinymem.stores.locks import release_when_interrupted
 
 __all__ = ["Archive"]
 
@@ -142,7 +141,7 @@ class Archive:
         While the embedder fails, passages that wait for it are included, without vectors. `progress` hears of passages
         that are read from the journal, after each batch.
         """
-        with release_when_interrupted(), self.journal.snapshot():
+        with self.journal.snapshot():
             try:
                 snapshot = self._follow_journal(progress)
             except (ValueError, TypeError, OverflowError) as error:  # a vector of another length, a text for a number

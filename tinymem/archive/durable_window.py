@@ -29,7 +29,7 @@ from tinymem.steps.serialization import dump_step
 from tinymem.steps.standins import covers_of, find_stand_ins, newest_of, sources_of
 from tinymem.steps.step import Message, Step, StepT, Style
 from tinymem.steps.types import SystemPromptStep
-from tinymem.stores.locks import ProcessLock, release_when_interrupted
+from tinymem.stores.locks import ProcessLock
 from tinymem.window.manager import OnConflict
 from tinymem.window.strategy import Pruner, PruneReport, check_report, check_strategy
 from tinymem.window.window import Window, WindowChange, render_window, steps_of_session
@@ -133,7 +133,7 @@ class DurableWindow(StepCollection):
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
-        with release_when_interrupted(), self.lock:
+        with self.lock:
             self._window.check_idle()
             self.catch_up()
             try:

@@ -38,7 +38,6 @@ from tinymem.recall.snapshot import Snapshot
 from tinymem.registry import DEFAULT_EMBEDDER
 from tinymem.steps.terminal import pluralize
 from tinymem.stores.journals import has_journal
-from tinymem.stores.locks import release_when_interrupted
 
 __all__ = ["BATCH", "EmbeddingQueue", "checked_embedder"]
 
@@ -153,11 +152,10 @@ class EmbeddingQueue:
         """
         if self._journal.waiting_tokens() < at_least:
             return 0
-        with release_when_interrupted():
-            self.cut_new()
+        self.cut_new()
         if self._journal.is_read_only:  # before anything is embedded in vain
             raise ReadOnlyError(self._journal.location)
-        with self.lock, release_when_interrupted():
+        with self.lock:
             if self._journal.waiting_tokens() < at_least:  # another thread has done it
                 return 0
             return self._embed_pending(advance, once)

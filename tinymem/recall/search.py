@@ -18,7 +18,6 @@ from tinymem.recall.selection.corrections import newest_corrections, places_of, 
 from tinymem.recall.selection.limits import Limits
 from tinymem.recall.selection.packing import FENCE, UNRELATED, Newest, RankedPassage, pack
 from tinymem.stores.filter import Filter
-from tinymem.stores.locks import release_when_interrupted
 
 if TYPE_CHECKING:
     from tinymem.archive.archive import Archive
@@ -58,8 +57,7 @@ class Search:
         `limits` are those of `Limits`. Where `min_relevance` is None, what is not worth its tokens to a question is
         left out.
         """
-        with release_when_interrupted():
-            return self._explained(text, budget, now, Limits(**limits), hidden, only).recalled
+        return self._explained(text, budget, now, Limits(**limits), hidden, only).recalled
 
     def explain(
         self,
@@ -72,8 +70,7 @@ class Search:
         **limits: Any,
     ) -> Explanation:
         """Return what `recall` gives for the same arguments, and the best of what it does not, with reasons."""
-        with release_when_interrupted():
-            return self._explained(text, budget, now, Limits(left_out=next_best, **limits), hidden, only)
+        return self._explained(text, budget, now, Limits(left_out=next_best, **limits), hidden, only)
 
     def score(self, text: str, now: datetime) -> ScoredCandidates:
         """Return the candidates for `text`, with their features and scores."""

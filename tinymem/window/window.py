@@ -169,14 +169,11 @@ class Window(StepCollection):
 
     def ask(self, function: Callable[[Any], T], about: object) -> T:
         """Call a user's function, which may read the memory but not change it; see `check_idle`."""
+        self._is_asking = True
         try:
-            self._is_asking = True
-            answer = function(about)
+            return function(about)
+        finally:
             self._is_asking = False
-        except BaseException:  # not in a `finally`, where an interrupt would leave it as it is
-            self._is_asking = False
-            raise
-        return answer
 
     def check_idle(self) -> None:
         """Raise InputError where a user's function that was asked would change the window."""
