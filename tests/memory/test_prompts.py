@@ -285,7 +285,7 @@ def test_the_prompts_of_each_session_only_grow_between_jumps() -> None:
         assert jumps <= len(prompts) // 5
 
 
-def test_a_step_that_others_drove_out_of_the_window_is_in_its_own_prompt(tmp_path: Path) -> None:
+def test_a_session_that_others_drove_out_of_the_window_has_its_prompt_task_and_request(tmp_path: Path) -> None:
     with open_memory(tmp_path, max_tokens=2_000) as memory:
         memory.add_messages([{"role": "system", "content": "Answer a in French."}], session="a")
         own = [memory.add(TaskStep("a works on the mill.", session="a")), *talk(memory, "a", 10)]
@@ -294,7 +294,7 @@ def test_a_step_that_others_drove_out_of_the_window_is_in_its_own_prompt(tmp_pat
         talk(memory, "b", 200)
         assert {step.session for step in memory.steps} == {"b"}
     with open_memory(tmp_path, max_tokens=2_000) as memory:  # and after a restart
-        assert texts(memory.context(session="a")) == ["Answer a in French.", *[step.text for step in own]]
+        assert texts(memory.context(session="a")) == ["Answer a in French.", own[0].text, own[-2].text]
         assert texts(memory.context(session="b"))[0] == "Answer b in German."
 
 
@@ -305,7 +305,7 @@ def test_the_last_request_is_found_however_much_was_done_for_it() -> None:
         memory.add_steps([ActionStep(tool_name="mend", observation=text, session="a") for text in done])
         talk(memory, "b", 60)
         shown = texts(memory.context(session="a"))
-    assert shown[0] == "Please mend the mill." and "mill part 29" in shown[-1] and len(shown) < 30
+    assert shown == ["Please mend the mill."]
 
 
 def test_without_a_session_the_one_that_spoke_last_is_shown() -> None:
@@ -332,7 +332,7 @@ def test_a_summary_of_two_sessions_is_in_the_prompt_of_neither() -> None:
         talk(memory, "a", 4), talk(memory, "b", 4)
         memory.prune(lambda steps: [SummaryStep("They spoke of leaves."), *steps[-2:]])
         shown = [texts(memory.context(session=session)) for session in "ab"]
-    assert all(len(said) == 2 for said in shown) and "They spoke" not in str(shown)
+    assert [*map(len, shown)] == [1, 2] and "They spoke" not in str(shown)
 
 
 def test_what_was_cleared_stays_away() -> None:

@@ -19,7 +19,7 @@ from tinymem.memory.context.history import History
 from tinymem.memory.context.prompts import Key, Prompts
 from tinymem.memory.context.questions import Questions
 from tinymem.memory.context.recaller import FENCE, Recaller
-from tinymem.memory.context.sessions import Sessions
+from tinymem.memory.context.sessions import session_steps
 from tinymem.memory.context.window import RenderedWindow, positions_of, window_of
 from tinymem.memory.scratchpad import AgentMemory
 from tinymem.recall.render import fenced, quoted
@@ -60,8 +60,7 @@ class Contexts:
         prompts: Prompts,
     ) -> None:
         self._window, self._archive, self._while_open = window, archive, while_open
-        self._search, self._sessions = search, Sessions(window, archive)
-        self.prompts = prompts
+        self._search, self.prompts = search, prompts
         self._sending = {style: MessageRenderer(archive.counter, style, extra_keys) for style in STYLES}
         self._episodes = partial(episodes_block, episodes, archive)
         self._scratchpad = partial(scratchpad_block, scratchpad, archive)
@@ -72,7 +71,7 @@ class Contexts:
         """Build the context of a session's window, the episodes and the scratchpad; of a given one, it goes on."""
         with self._while_open():
             self._window.catch_up()
-            steps, has_others = self._sessions.steps(session)
+            steps, has_others = session_steps(self._window.steps, self._archive, session)
             positions, shortened = {**self._window.positions}, {*self._window.shortened}
             whole = 0 if has_others or self._archive.journal.any_archived() else 1
         questions = Questions.of(steps) if query is None else Questions(query, "")
