@@ -17,7 +17,7 @@ from tinymem.protocols.settings import EMBEDDER, MADE
 from tinymem.stores.files import make_private_file
 from tinymem.stores.locks import ProcessLock, leave_to_parent
 from tinymem.stores.sqlite.fulltext import SqliteFullText
-from tinymem.stores.sqlite.reading import FileState, OpenedToRead, file_of, is_read_only, open_to_read, state_of
+from tinymem.stores.sqlite.reading import FileState, file_of, is_read_only, open_to_read, state_of
 from tinymem.stores.sqlite.schema import check_format, make_tables, version_of
 
 __all__ = ["LAST", "RECOVERY", "USED", "SqliteDatabase", "damaged", "guarded", "open_connection"]
@@ -113,19 +113,6 @@ def _prepare(db: sqlite3.Connection, path: Path) -> None:
     check_format(db, path)  # another version may have made it meanwhile
 
 
-def _open_to_read(path: Path, timeout: float, alone: bool) -> OpenedToRead:
-    try:
-        with guarded(path):
-            reading = open_to_read(path, timeout, alone)
-    except OSError as error:
-        raise StorageError(
-            f"{path} may only be read, and cannot be copied either: {error.strerror or error}; make its folder "
-            "writable, or set TMPDIR to a folder with more space"
-        ) from error
-    reading.db.execute("PRAGMA temp_store=MEMORY")
-    return reading
-
-
 class SqliteDatabase:
     """The file of a journal at `path`, made if `create`; it waits up to `timeout` seconds for another writer.
 
@@ -137,7 +124,6 @@ class SqliteDatabase:
         self.lock = ProcessLock(f"the memory at {path}")
         self.is_read_only = read_only or is_read_only(path)
         self._unchanging: FileState | None = None  # the state of files that are read as if nobody wrote them
-        self._is_copy = False
         if not self.is_read_only:
             try:
                 self.connection = open_connection(path, create, timeout)
@@ -147,7 +133,8 @@ class SqliteDatabase:
                 logger.warning("opening it to read only: %s", error)  # a full disk has no room for SQLite's own files
                 self.is_read_only = True
         if self.is_read_only:
-            self.connection, self._unchanging, self._is_copy = _open_to_read(path, timeout, read_only)
+            with guarded(path):
+                self.connection, self._unchanging = open_to_read(path, timeout, read_only)
         self.timeout = timeout
         self._file = file_of(path)
         leave_to_parent(self)
@@ -181,10 +168,6 @@ class SqliteDatabase:
             self.connection.execute(f"PRAGMA busy_timeout={EMPTIED_WITHIN}")
             self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
-    def _check_writable(self) -> None:
-        if self.is_read_only:
-            raise ReadOnlyError(self.location)
-
     def check_file(self) -> None:
         """Raise StorageError where the file of this connection is no longer at its path."""
         if file_of(self.path) != self._file:
@@ -203,15 +186,14 @@ class SqliteDatabase:
     # -- transactions -------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def transaction(self, derived: bool = False, on_copy: bool = False) -> Iterator[sqlite3.Connection]:
+    def transaction(self, derived: bool = False) -> Iterator[sqlite3.Connection]:
         """Write all or nothing; a nested transaction is part of the outer one. Holds the lock against other threads.
 
         Data that is `derived` from steps on disk is not synced: it survives a killed process, and if the power fails
-        before the next step is written, it is made again. What nobody else needs is written `on_copy`, too: where this
-        is a copy of a journal that may only be read.
+        before the next step is written, it is made again.
         """
-        if not (on_copy and self._is_copy):
-            self._check_writable()
+        if self.is_read_only:
+            raise ReadOnlyError(self.location)
         with self.lock, guarded(self.path):
             if self.connection.in_transaction:
                 yield self.connection

@@ -39,7 +39,7 @@ class SqlitePassages(SqliteDatabase):
 
     def put_passages(self, steps: Sequence[int], passages: Sequence[tuple[int, PassageRow]]) -> bool:
         """Store the passages of these steps, each with its step's number; False if another process was first."""
-        with self.transaction(derived=True, on_copy=True) as db:
+        with self.transaction(derived=True) as db:
             if self._made() > steps[0] or not all(self.read(_HAS_STEP, (number,)) for number in steps):
                 return False
             texts: list[tuple[int, str]] = []

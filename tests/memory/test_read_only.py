@@ -44,15 +44,6 @@ def in_use(folder: Path) -> HierarchicalMemory:
     return memory
 
 
-def killed(folder: Path) -> HierarchicalMemory:
-    """Its log was never taken over, the log's index is gone, and nothing was embedded."""
-    memory = fill(folder.with_name("running"))
-    shutil.copytree(folder.with_name("running"), folder)
-    (folder / "default" / "journal.db-shm").unlink()
-    memory.close()
-    return memory
-
-
 @contextmanager
 def read_only(folder: Path) -> Iterator[None]:
     """Nobody may write in the folder inside, this user neither."""
@@ -71,7 +62,7 @@ def files_of(folder: Path) -> dict[Path, tuple[int, int]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("make", [closed, in_use, killed])
+@pytest.mark.parametrize("make", [closed, in_use])
 def test_it_is_asked_and_examined_and_refuses_to_change(
     tmp_path: Path, make: Callable[[Path], HierarchicalMemory], tinymem: Run
 ) -> None:
@@ -122,6 +113,19 @@ def test_what_is_written_meanwhile_is_not_read_by_halves(tmp_path: Path) -> None
         writer.add(MessageStep("user", "It is in the garage now."))
     with pytest.raises(StorageError, match="has written it: open the memory again"):
         reader.recall("ladder", max_tokens=100)
+
+
+def test_a_log_that_a_killed_process_left_is_read_where_it_can_be_written(tmp_path: Path) -> None:
+    with fill(tmp_path / "running"):
+        shutil.copytree(tmp_path / "running", tmp_path / "killed")
+    (tmp_path / "killed" / "default" / "journal.db-shm").unlink()
+    with (
+        read_only(tmp_path / "killed"),
+        pytest.raises(StorageError, match="check that the folder exists and is writable"),
+    ):
+        HierarchicalMemory(tmp_path / "killed", **SMALL)  # type: ignore[arg-type]
+    with HierarchicalMemory(tmp_path / "killed", **SMALL) as memory:  # type: ignore[arg-type]
+        assert "shed" in memory.recall("Where is the ladder?", max_tokens=100).text
 
 
 def test_nothing_is_made_where_nothing_may_be_written(tmp_path: Path) -> None:

@@ -152,9 +152,9 @@ class EmbeddingQueue:
         """
         if self._journal.waiting_tokens() < at_least:
             return 0
-        self.cut_new()
         if self._journal.is_read_only:  # before anything is embedded in vain
             raise ReadOnlyError(self._journal.location)
+        self.cut_new()
         with self.lock:
             if self._journal.waiting_tokens() < at_least:  # another thread has done it
                 return 0
