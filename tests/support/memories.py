@@ -166,7 +166,8 @@ def texts_in(folder: Path, *needles: bytes) -> dict[bytes, list[str]]:
 
 def python(program: str, *arguments: object, **more: Any) -> subprocess.Popen[str]:
     """`program` in a Python process of its own, with pipes."""
-    paths = f"{REPOSITORY}{os.pathsep}{REPOSITORY / 'tests' / 'support'}"
+    tests = REPOSITORY / "tests"
+    paths = os.pathsep.join(map(str, (REPOSITORY, tests, tests / "support")))
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": None, **more}
     command = [sys.executable, "-c", program, *map(str, arguments)]
     return subprocess.Popen(command, env={**os.environ, "PYTHONPATH": paths}, text=True, **pipes)

@@ -48,5 +48,5 @@ def _similar(old: Step, search: Search) -> list[str]:
     return [id for id, share in shares.items() if share >= ALIKE]
 
 
-def _overlap(some: set[str], others: set[str]) -> float:
-    return len(some & others) / len(some | others)
+def _overlap(said: set[str], others: set[str]) -> float:
+    return len(said & others) / len(said | others)
