@@ -16,14 +16,13 @@ import logging
 import threading
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tinymem.archive.archive import Archive
 from tinymem.errors import ClosedError, TinymemError, safe_summary, warn_hourly
 from tinymem.messages.fitting import fitted
 from tinymem.protocols import StepOutline, Summarizer, SummaryRow
 from tinymem.protocols.settings import REWRITES
-from tinymem.recall.files.summaries import with_marks
 from tinymem.recall.render import quoted, without_echoes
 from tinymem.steps.content import clean
 from tinymem.steps.display import one_line
@@ -81,10 +80,6 @@ class Episodes:
         """Return the episodes that are summarised by now."""
         rows = self._archive.journal.summaries.all()
         return [Episode(row.first, row.last, row.session, row.text) for row in rows if row.text]
-
-    def current(self, episode: Episode) -> Episode:
-        """Return an episode with marks in its summary behind lines of files that are gone since."""
-        return replace(episode, summary=with_marks(episode.summary, self._archive.changes, self._archive.fetch))
 
     def open(self, episode: Episode) -> list[Step]:
         """Return the steps that an episode covers, whole and in order."""

@@ -231,9 +231,12 @@ class View:
             return made
 
     def _episode(self, episode: Episode) -> Record:
-        summary = self.memory.medium_term.current(episode).summary
         summary_tokens = self.memory.long_term.counter.count(str(episode))
-        return {**vars(episode_line(self.memory, episode)), "summary": summary, "summary_tokens": summary_tokens}
+        return {
+            **vars(episode_line(self.memory, episode)),
+            "summary": episode.summary,
+            "summary_tokens": summary_tokens,
+        }
 
 
 class Views:

@@ -118,10 +118,11 @@ class Contexts:
 def episodes_block(episodes: Episodes, archive: Archive, tokens: int) -> Block:
     """Make the block of episodes: the newest that fit and of which no step was corrected."""
     old = archive.corrections
-    shown = []
-    for episode in episodes.within(tokens - FENCE):
-        if not any(episode.first <= number <= episode.last for number in old):
-            shown.append(episodes.current(episode))
+    shown = [
+        episode
+        for episode in episodes.within(tokens - FENCE)
+        if not any(episode.first <= number <= episode.last for number in old)
+    ]
     while shown:
         body = "\n".join(map(str, shown))
         text = fenced("episodes", "summaries of earlier steps, by their numbers", body, archive.key)
