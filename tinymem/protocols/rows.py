@@ -55,7 +55,6 @@ class StepRow:
 class FileNote(NamedTuple):
     """A note of what a step did to a file: `kind`, hashes of lines in it and of lines that are gone, 4 bytes each.
 
-    Where a piece of lines was replaced in all of them, `gone` has that piece and `lines` what it became, as characters.
     `place` counts the notes of a step, `call` is the place of the call that did it; see `tinymem.recall.files`. A note
     of how a command ended has the hash of its end for a path and, where it passed, its text for lines.
     """

@@ -67,8 +67,6 @@ class Excerpt:
         newer: The number of a later step that says otherwise, as far as words tell: that stands behind it in the block.
         gone: The lines that are gone: start and end of each run of them in the part, and the mark in its place. Where
             both are `start`, nothing is gone, and the mark stands before all.
-        as_of: The number of the step itself, where something changed its file since and nobody knows how, as a
-            formatter or a checkout: that stands behind it in the block.
         corrects: The numbers of the steps that it corrects, where it stands behind them in a prompt.
     """
 
@@ -85,13 +83,12 @@ class Excerpt:
     varied: bool = False
     newer: int | None = None
     gone: tuple[Span, ...] = ()
-    as_of: int | None = None
     corrects: tuple[int, ...] = ()
 
     @property
     def mark(self) -> str:
         """The memory's own words that stand behind it."""
-        return format_mark(self.times, self.varied, self.newer, self.as_of, self.corrects)
+        return format_mark(self.times, self.varied, self.newer, self.corrects)
 
     def __repr__(self) -> str:
         words = one_line(self.text[:REPR_LENGTH])

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tinymem.recall.files.acts import EDITED, READ, REPLACED, RESET, SEEN, UNKNOWN, WROTE, Act
+from tinymem.recall.files.acts import EDITED, READ, RESET, SEEN, WROTE, Act
 from tinymem.recall.files.lines import code_lines
 from tinymem.recall.files.tools import FILE_TOOLS, FileTool, acts_of
 from tinymem.steps.actions import ToolCall
@@ -40,7 +40,7 @@ CALLS: dict[str, tuple[str, Mapping[str, Any] | str, str, list[Act]]] = {
         "MultiEdit", {"file_path": "/w/app.py", "edits": [{"old_string": OLD, "new_string": NEW}]}, "applied", EDIT,
     ),
     "Write": ("Write", {"file_path": "/w/app.py", "content": f"{KEPT}\n{OLD}"}, "", act("/w/app.py", WROTE, BOTH)),
-    "NotebookEdit": ("NotebookEdit", {"notebook_path": "/n.ipynb", "new_source": OLD}, "ok", act("/n.ipynb", UNKNOWN)),
+    "NotebookEdit": ("NotebookEdit", {"notebook_path": "/n.ipynb", "new_source": OLD}, "ok", act("/n.ipynb", RESET)),
     "Grep": (
         "Grep", {"pattern": "limit", "path": "/w", "output_mode": "content"}, f"/w/app.py:2:{OLD}",
         act("/w/app.py", SEEN, codes(OLD)),
@@ -60,14 +60,10 @@ CALLS: dict[str, tuple[str, Mapping[str, Any] | str, str, list[Act]]] = {
     "exec_command": (
         "exec_command", {"cmd": "rg -n limit app.py", "workdir": "/w"}, f"2:{OLD}", act("/w/app.py", SEEN, codes(OLD)),
     ),
-    # servers that put JSON in strings of JSON
+    # servers that give JSON
     "blocks": (
         "read_file", {"path": "/w/app.py"}, json.dumps([{"type": "text", "text": f"{KEPT}\n{OLD}"}]),
         act("/w/app.py", READ, BOTH),
-    ),
-    "twice": (
-        "read_file", {"params": json.dumps({"path": "/w/app.py"})},
-        json.dumps({"content": json.dumps({"content": f"{KEPT}\n{OLD}"})}), act("/w/app.py", READ, BOTH),
     ),
     "an error": ("write_file", {"path": "/a", "content": OLD}, json.dumps({"error": "disk full"}), act("/a", SEEN)),
     "edits as text": (
@@ -99,7 +95,7 @@ CALLS: dict[str, tuple[str, Mapping[str, Any] | str, str, list[Act]]] = {
     ),
     "MCP move": (
         "mcp__fs__move_file", {"source": "/w/app.py", "destination": "/w/b.py"}, "moved",
-        [Act("/w/app.py", UNKNOWN), Act("/w/b.py", UNKNOWN)],
+        [Act("/w/app.py", RESET), Act("/w/b.py", RESET)],
     ),
     # mini-swe-agent, and plain commands
     "cat": ("bash", {"command": "cd /w && cat app.py"}, f"{KEPT}\n{OLD}", act("/w/app.py", READ, BOTH)),
@@ -116,14 +112,14 @@ CALLS: dict[str, tuple[str, Mapping[str, Any] | str, str, list[Act]]] = {
         "bash", {"command": f"cat > /w/app.py <<'EOF'\n{KEPT}\n{OLD}\nEOF\npython /w/app.py"}, "",
         act("/w/app.py", WROTE, BOTH),
     ),
-    "sed -i": ("bash", {"command": "sed -i 's/100/500/' /w/app.py"}, "", act("/w/app.py", UNKNOWN)),
+    "sed -i": ("bash", {"command": "sed -i 's/100/500/' /w/app.py"}, "", act("/w/app.py", RESET)),
     "rm": ("bash", {"command": "rm -rf /w/old"}, "", act("/w/old", WROTE)),
-    "mv": ("bash", {"command": "mv /w/a.py /w/b.py"}, "", [Act("/w/a.py", UNKNOWN), Act("/w/b.py", UNKNOWN)]),
+    "mv": ("bash", {"command": "mv /w/a.py /w/b.py"}, "", [Act("/w/a.py", RESET), Act("/w/b.py", RESET)]),
     "git checkout": ("bash", {"command": "git checkout -- ."}, "", act("", RESET)),
     "git checkout of a file": ("bash", {"command": "cd /w; git checkout app.py"}, "", act("/w/app.py", RESET)),
     "git stash": ("bash", {"command": "git stash"}, "", act("", RESET)),
     "a new branch": ("bash", {"command": "git checkout -b next"}, "", []),
-    "a formatter": ("bash", {"command": "npm run format"}, "", act("", UNKNOWN)),
+    "a formatter": ("bash", {"command": "npm run format"}, "", []),
     "a check": ("bash", {"command": "black --check . && pytest -q > /dev/null 2>&1"}, "", []),
     "a diff": (
         "bash", {"command": f"apply_patch <<'EOF'\n{DIFF}\nEOF"}, "", act("app.py", EDITED, codes(NEW), codes(OLD)),
@@ -139,19 +135,7 @@ CALLS: dict[str, tuple[str, Mapping[str, Any] | str, str, list[Act]]] = {
 @pytest.mark.parametrize("case", CALLS)
 def test_a_call_says_what_it_did_to_files(case: str) -> None:
     name, arguments, result, expected = CALLS[case]
-    found = acts_of(ToolCall(name, arguments, "c", result))
-    assert [act for act in found if act.kind != REPLACED] == expected
-
-
-@pytest.mark.parametrize(
-    ("name", "more", "is_sure"),
-    [("Edit", {}, True), ("edit_file", {}, False), ("edit_file", {"replace_all": True}, True)],
-)
-def test_what_an_edit_does_inside_of_lines_is_sure_where_all_places_changed(
-    name: str, more: dict[str, object], is_sure: bool
-) -> None:
-    found = acts_of(ToolCall(name, {"path": "/a", "old_string": "limit", "new_string": "most", **more}, "c", "ok"))
-    assert [act.kind for act in found] == [EDITED] + [REPLACED] * is_sure
+    assert acts_of(ToolCall(name, arguments, "c", result)) == expected
 
 
 def test_a_call_without_a_result_names_its_files_and_claims_nothing() -> None:
@@ -193,6 +177,6 @@ def test_a_huge_call_says_what_is_sure_in_linear_time() -> None:
     edited = ToolCall("Edit", {"file_path": "/a", "old_string": old, "new_string": new}, observation="ok")
     assert [len(found.gone) for found in acts_of(edited)] == [20_000]
     texts = ToolCall("bash", {"command": "cat <<EOF > /a\n" * 20_000}, observation="ok")
-    assert acts_of(texts) == act("", UNKNOWN)
+    assert acts_of(texts) == act("", RESET)
     blank = ToolCall("Read", {"file_path": "/a"}, observation=(" " * 1_000 + "\n") * 2_000)
     assert acts_of(blank) == act("/a", READ)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tinymem.recall.files import versions
 from tinymem.recall.files.acts import PREFIX, SCOPE
 from tinymem.recall.files.lines import code_lines
 from tinymem.recall.files.notes import NoteTaker
@@ -51,17 +49,10 @@ class FileModel:
         self.shown.update(new)
         self.call("Edit", {"old_string": old, "new_string": "\n".join(new)})
 
-    def replace(self, old: str, new: str) -> None:
-        text = "\n".join(self.lines)
-        if old not in text:
-            return
-        self.lines = text.replace(old, new).split("\n")
-        self.call("Edit", {"old_string": old, "new_string": new, "replace_all": True})
-
     def standing(self) -> set[str]:
         """Return the lines that were shown and that nothing says are gone."""
         version = self.version()
-        return {line for line in self.shown for code in code_lines(line) if version.gone_since(code, line) is None}
+        return {line for line in self.shown for code in code_lines(line) if version.gone_since(code) is None}
 
     def version(self) -> Version:
         taker = NoteTaker()
@@ -83,30 +74,6 @@ def test_replayed_edits_give_the_file_that_the_last_whole_read_shows(
     assert file.standing() == set(file.lines) & file.shown
     file.read()
     assert file.standing() == set(file.lines)
-
-
-PIECES = ["statement", "state", "number 1", "number 2", "1", "number", "this file", "of this file, and no other", ""]
-PIECE = st.sampled_from(PIECES)
-
-
-@settings(max_examples=150)
-@given(TEXTS, st.lists(st.tuples(PIECE, PIECE, st.integers(0, 7), TEXTS, st.booleans()), max_size=8))
-def test_replayed_edits_inside_of_lines_never_take_away_what_stands(
-    begin: list[str], changes: list[tuple[str, str, int, list[str], bool]]
-) -> None:
-    file = FileModel(begin)
-    file.read()
-    for old, new, first, lines, looks in changes:
-        if old and old not in new:
-            file.replace(old, new)
-        else:
-            file.edit(first, first + 1, lines)
-        if looks:
-            file.read(first, first + 2)
-    assert file.standing() >= {line for line in file.lines if code_lines(line)} & file.shown
-    file.read()
-    file.read()  # what is about another text counts once it comes again
-    assert file.standing() == {line for line in file.lines if code_lines(line)}
 
 
 def since(file: FileModel, line: str) -> int | None:
@@ -131,17 +98,6 @@ def test_the_result_of_another_call_changes_nothing() -> None:
     file.lines = ["the text of quite another file", "which came for this call"]
     file.read()
     assert since(file, WORDS[0]) is None
-
-
-def test_more_replacements_than_are_compared_claim_nothing_that_is_not_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(versions, "MOST_REPLACED", 2)
-    file = FileModel([f"value {number} of this file" for number in range(6)])
-    file.read()
-    for number in range(6):
-        file.replace(f"value {number}", f"number {number}")
-    assert file.standing() & {"value 4 of this file", "value 5 of this file"} == set()
-    file.replace("number 0", "value 0")  # in the place of one that was shown
-    assert "value 0 of this file" in file.standing()
 
 
 def test_what_was_set_back_is_not_sure() -> None:

@@ -12,19 +12,16 @@ from tinymem.recall.files.lines import code_lines, shown_codes
 from tinymem.steps.content import clean
 
 __all__ = [
-    "EDITED", "PREFIX", "READ", "REPLACED", "RESET", "SCOPE", "SEEN", "UNKNOWN", "WROTE", "Act", "acts_of_patch",
-    "edit", "full_path", "in_scope", "read", "replacement", "scope_of", "told_elsewhere", "unknown", "write",
+    "EDITED", "PREFIX", "READ", "RESET", "SCOPE", "SEEN", "WROTE", "Act", "acts_of_patch", "edit", "full_path",
+    "in_scope", "read", "reset", "scope_of", "told_elsewhere", "write",
 ]  # fmt: skip
 
 SCOPE = "in://"  # how the path of a file in its session begins, and no other
 HASH = 8  # bytes of the hash of a session
 PREFIX = len(SCOPE) + 2 * HASH + 1  # characters before a path there
-LONGEST = 1_000  # characters of a piece of a line, and of a line that it makes
-MOST_MADE = 8  # lines that an edit of a piece made; of more, any line may be one of them
 MANY = 8  # copies of a line that go at once, where an edit was made in all places
-# Some lines were shown, all were shown, some were changed, it was made of these, something changed it, it was set back
-SEEN, READ, EDITED, WROTE, UNKNOWN, RESET = range(6)
-REPLACED = 7  # a piece of lines was replaced in all of them
+# Some lines were shown, all were shown, some were changed, it was made of these, something made it nobody knows what
+SEEN, READ, EDITED, WROTE, RESET = range(5)
 _DRIVE = re.compile(r"([A-Za-z]):(?=/)")
 _PATCHED = re.compile(r"(?m)^(?:\*\*\* (Add|Update|Delete) File: |(?:--- \S.*\n)?(\+\+\+) (?:b/)?)(.+?)(?:\t.*)?$")
 _MOVED = re.compile(r"(?m)^\*\*\* Move to: (.+)$")
@@ -34,7 +31,6 @@ class Act(NamedTuple):
     """An act of a call on the file at `path`: "" stands for all files, a folder for all in it.
 
     `lines` are codes of lines that stand in it afterwards, all of them for READ and WROTE; `gone`, of those that went.
-    For REPLACED they are the characters of the lines that were made and of the piece that went.
     """
 
     path: str
@@ -74,9 +70,9 @@ def write(path: str, text: str) -> Act:
     return Act(path, WROTE, tuple(code_lines(text)))
 
 
-def unknown(path: str) -> Act:
+def reset(path: str) -> Act:
     """Return an act after which nobody knows what stands in a file."""
-    return Act(path, UNKNOWN)
+    return Act(path, RESET)
 
 
 def edit(path: str, old: str, new: str, all_places: bool = False) -> Act:
@@ -86,17 +82,6 @@ def edit(path: str, old: str, new: str, all_places: bool = False) -> Act:
     gone = [*(before - after).elements()]
     fewer = [code for code in {*gone} if code in after]  # copies than before
     return Act(path, EDITED, (*come, *fewer), (*gone, *fewer) * (MANY if all_places else 1))
-
-
-def replacement(path: str, old: str, new: str, is_once: bool) -> list[Act]:
-    """Return the act of putting `new` in the place of `old` in all lines that have it, or where it stands once."""
-    if not old.strip() or "\n" in old or old.strip() == new.strip() or len(old) > LONGEST:
-        return []
-    lines = new.split("\n")
-    made = {lines[0], lines[-1], *(line for line in lines if old in line)}
-    if len(made) > MOST_MADE or max(map(len, made)) > LONGEST:
-        made = {""}
-    return [Act(path, REPLACED, (*map(ord, "\n".join(sorted(made))),), (is_once, old in new, *map(ord, old)))]
 
 
 def acts_of_patch(patch: str, folder: str = "") -> list[Act]:
@@ -110,7 +95,7 @@ def acts_of_patch(patch: str, folder: str = "") -> list[Act]:
         if match[1] in ("Add", "Delete"):
             acts.append(write(path, _lines_with("+", hunks)))
         elif moved is not None:
-            acts += [unknown(path), unknown(full_path(moved[1], folder))]
+            acts += [reset(path), reset(full_path(moved[1], folder))]
         else:
             acts.append(edit(path, _lines_with("- ", hunks), _lines_with("+ ", hunks)))
     return acts

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 from tinymem.protocols import FileNote
 from tinymem.recall.files.acts import PREFIX, READ, SCOPE
 from tinymem.recall.files.commands import mark_of_pass
-from tinymem.recall.files.lines import ShownLine, lines_in_json, lines_in_text, text_of_result
+from tinymem.recall.files.lines import is_json, lines_in_json, lines_in_text
 from tinymem.recall.files.tools import is_file_tool
 from tinymem.recall.files.versions import Version, notes_by_path, version_of
 from tinymem.steps.actions import ActionStep
@@ -34,15 +34,13 @@ class FileChange(NamedTuple):
 
     Before the first of them is what passed since, where the passage is of a command that failed.
 
-    `is_all` where so little is left that it says nothing; `is_unsure` where something may have changed most of the
-    lines, nobody knows how. `newer` is the number of a later step of another session that took away some of what a file
-    with the same path had, which may be another one; 0 for none.
+    `is_all` where so little is left that it says nothing. `newer` is the number of a later step of another session that
+    took away some of what a file with the same path had, which may be another one; 0 for none.
     """
 
     spans: tuple[Span, ...] = ()
     step: int = 0
     is_all: bool = False
-    is_unsure: bool = False
     newer: int = 0
 
 
@@ -86,7 +84,6 @@ class Changes:
         self._versions: dict[str, Version] = {}
         self._shared: dict[str, Version | None] = {}  # as acts of other sessions may have left them
         self._found: dict[tuple[int, int, int, int], FileChange] = {}
-        self._json: dict[tuple[int, int], list[ShownLine] | None] = {}  # of parts that are JSON
 
     def follow(self, newest: int | None = None) -> None:
         """Take in what was done up to the `newest` step, else of all, once something of it is asked for."""
@@ -99,7 +96,6 @@ class Changes:
         if len(self._touched) > KEPT:
             self._clear()
         self._is_behind = False
-        self._json = {}
         if newest > self._until:
             notes = self._journal.file_notes_after(self._until) if self._notes else []
             self._take({path: [*self._notes.get(path, ()), *new] for path, new in notes_by_path(notes).items()})
@@ -132,10 +128,7 @@ class Changes:
         new = {path: theirs for path, theirs in notes.items() if self._notes.get(path) != theirs}
         if new:
             self._notes |= new
-            self._shared = {}
-            for path in [path for path in self._versions if not new.keys().isdisjoint(folders_of([path]))]:
-                del self._versions[path]
-            self._found = {}
+            self._versions, self._shared, self._found = {}, {}, {}
 
     def since(self, step: Step, parts: Sequence[Part], place: int, start: int, end: int) -> FileChange:
         """Return what changed since of `[start, end)` in the part at a `place` of the `parts` of a step."""
@@ -171,32 +164,27 @@ class Changes:
         return change
 
     def _find_gone(self, step: Step, parts: Sequence[Part], place: int, start: int, end: int) -> FileChange:
-        number, text = step.step_number or 0, parts[place].text
-        is_call = parts[place].kind == "call"  # it shows what it took away itself, too
-        call = _call_of(step, parts, place)
-        files = [(path, its_call == call) for its_call, path in self._touched[number] if path.startswith(SCOPE)]
-        versions = {path: self._version(path) for path, is_its in files if is_its}
-        others = [self._version(path) for path, is_its in files if not is_its and not is_call]
+        number, part, call = step.step_number or 0, parts[place], _call_of(step, parts, place)
+        is_call = part.kind == "call"  # it shows what it took away itself, too
+        paths = {path for its_call, path in self._touched[number] if its_call == call and path.startswith(SCOPE)}
+        versions = [*map(self._version, paths)]
+        shared = [*filter(None, map(self._version_in_all, paths))]
         spans: list[Span] = []
-        shared = [*filter(None, map(self._version_in_all, versions))]
-        newest = gone = said = unsure = newer = 0
-        for line in self._lines(number, place, parts[place], start, end) if versions or others else ():
+        newest = gone = said = newer = 0
+        lines = lines_in_json if is_call or is_json(part.text) else lines_in_text
+        for line in lines(part.text, start, end) if versions else ():
             first, last = max(line.start, start), min(line.end, end)
-            if text[first:last].isspace():  # the indent of a line that the next passage has
+            if part.text[first:last].isspace():  # the indent of a line that the next passage has
                 continue
             said += last - first
-            note = _gone_since(line, number, versions.values(), others)
+            note, guess = _gone_since(line.code, versions), _gone_since(line.code, shared)
             if note is not None and note.step + is_call > number:
                 gone += last - first
                 newest = max(newest, note.step)
                 spans.append((first, last, _mark_of(note)))
-                continue
-            if any(version.may_have_lost(line.code) for version in versions.values()):
-                unsure += last - first
-            guess = _gone_since(line, number, shared, ())
-            newer = max(newer, guess.step if guess is not None and guess.step > number else 0)
-        stands = said - gone
-        return FileChange((*_joined(spans, text),), newest, stands < LEAST * said, 2 * unsure > stands, newer)
+            elif guess is not None and guess.step > number:
+                newer = max(newer, guess.step)
+        return FileChange((*_joined(spans, part.text),), newest, said - gone < LEAST * said, newer)
 
     def _version(self, path: str) -> Version:
         if path not in self._versions:
@@ -216,30 +204,11 @@ class Changes:
             self._shared[path] = version_of(path, notes) if theirs else None
         return self._shared[path]
 
-    def _lines(self, number: int, place: int, part: Part, start: int, end: int) -> Iterable[ShownLine]:
-        """Return the lines of files that reach into `[start, end)` of a part, whose JSON is read once."""
-        key = number, place
-        if key not in self._json:
-            is_json = part.kind == "call" or text_of_result(part.text) is not part.text
-            self._json[key] = [*lines_in_json(part.text)] if is_json else None
-        lines = self._json[key]
-        if lines is None:
-            return lines_in_text(part.text, start, end)
-        return [line for line in lines if line.start < end and line.end > start]
 
-
-def _gone_since(line: ShownLine, step: int, versions: Iterable[Version], others: Iterable[Version]) -> FileNote | None:
-    """Return the note since which a line is gone from all files of its call; None where it stands, or may stand.
-
-    Parallel calls may have come with each other's results: then an edit of one of the `others` tells.
-    """
-    known = [version for version in versions if version.knows(line.code)]
-    sinces = [version.gone_since(line.code, line.text) for version in known]
-    if sinces and None not in sinces:
-        return max(filter(None, sinces))
-    if all(version.is_only_in(line.code, step) for version in known):
-        return next(filter(None, (version.gone_unseen(line.code, step) for version in others)), None)
-    return None
+def _gone_since(code: int, versions: Iterable[Version]) -> FileNote | None:
+    """Return the note since which a line is gone from all files of its call; None where it stands, or may stand."""
+    sinces = [version.gone_since(code) for version in versions if version.knows(code)]
+    return max(filter(None, sinces)) if sinces and None not in sinces else None
 
 
 def _joined(spans: Iterable[Span], text: str) -> list[Span]:

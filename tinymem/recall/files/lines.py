@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from struct import pack, unpack
 from typing import Any, NamedTuple
 from zlib import crc32
 
 __all__ = [
-    "READER", "SHORTEST", "ShownLine", "code_lines", "lines_in_json", "lines_in_text", "pack_codes", "shown_codes",
-    "text_of_result", "unpack_codes", "without_number",
+    "READER", "ShownLine", "code_lines", "is_json", "lines_in_json", "lines_in_text", "pack_codes", "shown_codes",
+    "text_of_result", "unpack_codes",
 ]  # fmt: skip
 
 SHORTEST = 12  # characters of a line that says something
@@ -20,28 +21,22 @@ _NUMBER = r"[^\S\n]*(?:(?:[A-Za-z]:)?[^\s:]+:(?=\d))?L?\d{1,6}(?:→|[\t:|-])"
 _NUMBERED = re.compile(f"(?m)^{_NUMBER}.*$")
 # A line behind that, its indent, and the signs of a patch
 _LINE = re.compile(rf"(?m)^(?:{_NUMBER})?(?:[^\S\n]|[+-])*(?![\s+-])([^\n]+)")
-_NUMBER_AT_START = re.compile(_NUMBER)
 # What a text has where one of its lines may have a number
 _FIRST_NUMBER = re.compile(r"\n[^\S\n]*L?\d{1,6}(?:→|[\t:|-])")
 _NUMBER_BEHIND_PATH = re.compile(r":\d{1,6}(?:→|[\t:|-])")
 _SIGNS = "+-" + "".join(filter(str.isspace, map(chr, range(0x3001)))).replace("\n", "")
 _JSON_LINE = re.compile(r'\\n|((?:[^"\\]|\\[^n])+)')  # up to a quote or an escaped line feed
-_NESTED_LINE = re.compile(r'\\{1,2}n|((?:[^"\\]|\\{3}["\\]|\\{1,2}[^n"\\])+)')  # in JSON in a string of JSON
-_NESTS = re.compile(r'"\s*(?:[{\[]\s*)+\\"')  # a string that begins as JSON
-EDGE = 2_000  # characters in which JSON shows that it has JSON in it
 
 READER = json.JSONDecoder(strict=False)
-DEPTH = 4  # of JSON in JSON
 _TEXTS = ("error", "output", "content", "contents", "text", "result", "stdout", "structuredContent", "data")
 
 
 class ShownLine(NamedTuple):
-    """A line as it stands in a text, from `start` to `end`, its code, and what it says."""
+    """A line as it stands in a text, from `start` to `end`, and its code."""
 
     start: int
     end: int
     code: int
-    text: str
 
 
 def code_lines(text: str) -> list[int]:
@@ -66,30 +61,18 @@ def lines_in_text(text: str, start: int, end: int) -> Iterator[ShownLine]:
         if found.start() >= end:
             break
         for code in code_lines(found[0]):
-            yield ShownLine(found.start(), found.end(), code, found[0])
+            yield ShownLine(found.start(), found.end(), code)
 
 
-def lines_in_json(text: str) -> Iterator[ShownLine]:
-    """Yield the lines of the strings of JSON, and of strings that are JSON again."""
-    is_nested = _NESTS.search(text, 0, EDGE) is not None
-    for found in (_NESTED_LINE if is_nested else _JSON_LINE).finditer(text):
-        if found[1] is None:
-            continue
-        try:
-            said = _unescaped(_unescaped(found[1]) if is_nested else found[1])
-        except ValueError:
-            continue
-        for code in code_lines(said.replace("\n", " ")):
-            yield ShownLine(found.start(), found.end(), code, said)
-
-
-def _unescaped(text: str) -> str:
-    return str(json.loads(f'"{text}"', strict=False)) if "\\" in text else text
-
-
-def without_number(line: str) -> str:
-    """Return a line without the number or path that a tool put before it."""
-    return _NUMBER_AT_START.sub("", line, count=1) if _NUMBER_AT_START.match(line) else line
+def lines_in_json(text: str, start: int, end: int) -> Iterator[ShownLine]:
+    """Yield the lines of the strings of JSON that reach into `[start, end)`."""
+    for found in _JSON_LINE.finditer(text, max(0, text.rfind("\\n", 0, start))):
+        if found.start() >= end:
+            break
+        with suppress(ValueError):
+            said = json.loads(f'"{found[1] or ""}"', strict=False)
+            for code in code_lines(said.replace("\n", " ")):
+                yield ShownLine(found.start(), found.end(), code)
 
 
 def pack_codes(codes: Sequence[int]) -> bytes:
@@ -102,36 +85,33 @@ def unpack_codes(packed: bytes) -> tuple[int, ...]:
     return unpack(f"<{len(packed) // 4}I", packed)
 
 
+def is_json(result: str) -> bool:
+    """Return whether a result looks like JSON on one line."""
+    return result[:1] in ("{", "[", '"') and result[-1:] in ("}", "]", '"') and "\n" not in result
+
+
 def text_of_result(result: str) -> str:
-    r"""Return the text in a result of JSON on one line, also where it is JSON in a string; another result as it is.
+    r"""Return the text in a result of JSON on one line; another result as it is.
 
     >>> text_of_result('{"content": [{"type": "text", "text": "a\\nb"}]}')
     'a\nb'
     """
-    text = result
-    for _ in range(DEPTH):
-        if text[:1] not in ("{", "[", '"') or text[-1:] not in ("}", "]", '"') or "\n" in text:
-            break
-        try:
-            found = _text_in(READER.decode(text), DEPTH)
-        except (ValueError, RecursionError):
-            break
-        if found is None:
-            break
-        text = found
-    return text
+    with suppress(ValueError, RecursionError):
+        found = _text_in(READER.decode(result)) if is_json(result) else None
+        return result if found is None else found
+    return result
 
 
-def _text_in(value: Any, depth: int) -> str | None:
+def _text_in(value: Any) -> str | None:
     """Return the text in a value of JSON; None where it has none that is known as such."""
     if isinstance(value, str):
         return value
-    if isinstance(value, dict) and depth:
+    if isinstance(value, dict):
         name = next(filter(value.get, _TEXTS), "")
-        found = _text_in(value.get(name), depth - 1)
+        found = _text_in(value.get(name))
         return f"error: {found}" if name == "error" and found is not None else found
-    if isinstance(value, list) and depth:
-        texts = [_text_in(block, depth - 1) for block in value if isinstance(block, dict)]
+    if isinstance(value, list):
+        texts = [_text_in(block) for block in value]
         known = [text for text in texts if text is not None]
         return "\n".join(known) if known and len(known) == len(value) else None
     return None

@@ -7,7 +7,7 @@ import shlex
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from tinymem.recall.files.acts import RESET, SEEN, WROTE, Act, acts_of_patch, full_path, read, unknown, write
+from tinymem.recall.files.acts import SEEN, WROTE, Act, acts_of_patch, full_path, read, reset, write
 from tinymem.recall.files.lines import code_lines
 
 __all__ = ["LONGEST", "OPEN", "PROGRAM_VERSION", "Command", "acts_of_command", "acts_of_search", "commands_of"]
@@ -18,14 +18,7 @@ _HEREDOC = re.compile(r"<<-?[ \t]*(['\"]?)(\w+)\1([^\n]*)\n(.*?)\n?^[ \t]*\2[ \t
 _FOUND = re.compile(r"(?m)^((?:[A-Za-z]:)?[^\s:]{1,300}):\d+[:](.*)$")
 _PLAIN = re.compile(r"[\w./~@+-]*[A-Za-z_][\w./~@+-]*")  # a path without wildcards and variables
 _OPTION = re.compile(r"-|[sy]([/|,]).*\1")  # or what sed is to do
-_REFORMATS = re.compile(
-    r"\b(?:prettier|biome|stylelint|eslint|oxlint)\b.*\s(?:--write|-w|--fix)\b|\bruff\b.*(?:format|--fix)\b|"
-    r"\b(?:black|isort|autopep8|yapf|rustfmt|shfmt|gofmt|goimports|clang-format|rubocop)\b(?!.*--(?:check|diff))|"
-    r"\b(?:cargo|go|mix|deno|dart|terraform|dotnet|zig|just|make)\s+(?:fmt|format|fix)\b|"
-    r"\b(?:npm|pnpm|yarn|bun)\b.*\b(?:format|fix|lint:fix)\b"
-)
 _RESETS = {"checkout", "restore", "stash", "reset", "revert", "switch"}
-_BRINGS = {"pull", "merge", "rebase", "cherry-pick", "apply", "am"}
 _HARMLESS = {"-b", "-B", "-c", "list", "show", "--abort", "--stat", "--check", "--soft"}
 _REHEARSED = {"--dry-run", "--dryrun", "--simulate", "--just-print", "-WhatIf", "--help", "--version"}
 _NO_FILE = r"permission denied|read-only file|is a directory|no such file|no space left|not permitted|cannot create"
@@ -93,7 +86,7 @@ def acts_of_command(
     One that failed, or only says what it would do, did nothing.
     """
     if line.count("<<") > MOST_TEXTS:
-        return [unknown("")]
+        return [reset("")]
     acts: list[Act] = []
     shown: list[str] = []
     is_search, is_whole = False, not is_cut
@@ -122,7 +115,7 @@ def acts_of_command(
             is_whole = is_whole and program in _SILENT
     if has_failed:  # of several commands nobody knows which
         is_one = sum(command.plain[:1] not in ([], ["cd"]) for command in commands) == 1
-        acts = [] if is_one else [unknown(act.path) if act.kind == WROTE and not act.lines else act for act in acts]
+        acts = [] if is_one else [reset(act.path) if act.kind == WROTE and not act.lines else act for act in acts]
     every = [*dict.fromkeys(shown)]
     if is_search:
         acts += acts_of_search(output, commands[-1].folder, every[0] if len(every) == 1 else "")
@@ -160,7 +153,7 @@ def _redirected(command: Command, program: str, rest: list[str]) -> list[Act]:
         if text is not None:
             acts.append(write(path, text) if sign == ">" else Act(path, SEEN, tuple(code_lines(text))))
         elif sign == ">":
-            acts.append(unknown(path))
+            acts.append(reset(path))
     return acts
 
 
@@ -181,18 +174,18 @@ def _is_refused(path: str, output: str) -> bool:
 def _changes(command: Command, program: str, rest: list[str], paths: list[str]) -> list[Act]:
     """Return what a command that shows no file does to files."""
     verb = next((word for word in rest if not word.startswith("-")), "")
-    if program == "git" and verb in _RESETS | _BRINGS and not _HARMLESS.intersection(rest):
+    if program == "git" and verb in _RESETS and not _HARMLESS.intersection(rest):
         named = [path for path in paths[1:] if "." in path.rsplit("/", 1)[-1]]
-        return [Act(path, RESET) if verb in _RESETS else unknown(path) for path in named or [""]]
+        return [reset(path) for path in named or [""]]
     if program == "git" and verb in ("rm", "mv"):
         program, paths = verb, paths[1:]
     if program == "rm":
         return [write(path, "") for path in paths] if "--cached" not in rest else []
     if program in ("mv", "cp", "sed", "perl", "patch", "dd"):
-        return [unknown(path) for path in (paths[-1:] if program == "cp" else paths)]
+        return [reset(path) for path in (paths[-1:] if program == "cp" else paths)]
     if program == "apply_patch":
         return acts_of_patch(command.text or " ".join(rest[:1]), command.folder)
-    return [unknown("")] if _REFORMATS.search(" ".join([program, *rest])) else []
+    return []
 
 
 @lru_cache(maxsize=1)  # asked for what it did to files, and for how it ended

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from tinymem.recall.files.acts import READ, SEEN, Act, acts_of_patch, edit, full_path, read, replacement, unknown, write
+from tinymem.recall.files.acts import READ, SEEN, Act, acts_of_patch, edit, full_path, read, reset, write
 from tinymem.recall.files.commands import CommandRun, exit_code, runs_of
 from tinymem.recall.files.lines import READER, text_of_result
 from tinymem.recall.files.shell import acts_of_command, acts_of_search
@@ -30,7 +30,6 @@ class FileTool:
         new: The one with what it puts there.
         content: The one with all of a new file, or with a patch.
         command: The one with a shell's command.
-        is_strict: An edit is refused where its old text stands in several places, unless all of them are meant.
     """
 
     does: str
@@ -39,10 +38,8 @@ class FileTool:
     new: str = ""
     content: str = ""
     command: str = ""
-    is_strict: bool = False
 
 
-_STRICT = {"edit", "multiedit", "replace", "strreplace", "strreplaceeditor", "strreplacebasededittool", "texteditor"}
 _NAMES_BY_USE = {  # of tools, by what they do
     "read": "read readfile readtextfile view viewfile openfile cat",
     "search": "grep searchfilecontent greptool grepsearch ripgrep searchfiles",
@@ -58,7 +55,7 @@ _NAMES_BY_USE = {  # of tools, by what they do
 # By names in small letters, without what a server puts before them, hyphens and underlines. Add your own.
 FILE_TOOLS: dict[str, FileTool] = {}
 for _does, _names in _NAMES_BY_USE.items():
-    FILE_TOOLS.update((name, FileTool(_does, is_strict=name in _STRICT)) for name in _names.split())
+    FILE_TOOLS.update((name, FileTool(_does)) for name in _names.split())
 _USUAL = {  # names of arguments, by their roles
     "path": "file_path path filePath absolute_path target_file notebook_path filename file source AbsolutePath uri",
     "old": "old_string old_str oldText oldString old_text old search",
@@ -73,7 +70,6 @@ _RANGE = """
     endLine range
     """.split()  # noqa: SIM905
 _ALL = ("replace_all", "replaceAll", "expected_replacements")
-_WRAPPERS = {"input", "arguments", "params", "args", "request", "kwargs", "parameters"}  # alone, they hold the rest
 # How the result of a call that did nothing begins, and what it says
 _FAILED = re.compile(
     r"<tool_use_error>|error|failed|no (?:replacement|changes|match|such|file)|could not|cannot|invalid|unable|"
@@ -212,7 +208,7 @@ def _acts(given: _Arguments, does: str, result: str, said: str) -> list[Act]:
         is_file = "." in path.rsplit("/", 1)[-1] and _NUMBERED.search(result)
         return acts_of_search(result, path, path if is_file else "")
     if does == "move":
-        return [unknown(moved) for moved in (path, given.path("to")) if moved]
+        return [reset(moved) for moved in (path, given.path("to")) if moved]
     if given.tool.does == "edit" and does not in ("view", "create"):
         return [act for act in _edits(given) if act.path]
     if not path:
@@ -221,7 +217,7 @@ def _acts(given: _Arguments, does: str, result: str, said: str) -> list[Act]:
         is_part = any(given.all.get(name) not in (None, 0, "") for name in _RANGE)
         return [read(path, result, not is_part and not _is_cut(result))]
     content = "" if does == "remove" else given.text("content")
-    return [unknown(path) if content is None or given.all.get("append") else write(path, content)]
+    return [reset(path) if content is None or given.all.get("append") else write(path, content)]
 
 
 def _edits(given: _Arguments) -> list[Act]:
@@ -238,23 +234,16 @@ def _edits(given: _Arguments) -> list[Act]:
         if old is None and new is not None and given.all.get("command") == "insert":
             old = ""
         if old is None:
-            acts.append(unknown(path))
+            acts.append(reset(path))
             continue
-        is_all = any(map(arguments.get, _ALL))
-        acts.append(edit(path, old, new or "", is_all))
-        if is_all or given.tool.is_strict:
-            acts += replacement(path, old, new or "", is_once=not is_all)
+        acts.append(edit(path, old, new or "", any(map(arguments.get, _ALL))))
     return acts
 
 
 def _arguments(text: str) -> dict[str, Any]:
     """Return arguments as a mapping; what is no JSON object, as the "input" that it is."""
-    read_value = _read_json(text)
-    found: dict[str, Any] = read_value if isinstance(read_value, dict) else {"input": read_value}
-    inner = next(iter(found.values())) if len(found) == 1 and not _WRAPPERS.isdisjoint(found) else None
-    if isinstance(inner, str) and inner.lstrip().startswith("{"):
-        inner = _read_json(inner)
-    return inner if isinstance(inner, dict) else found
+    found = _read_json(text)
+    return found if isinstance(found, dict) else {"input": found}
 
 
 def _read_json(text: str) -> Any:

@@ -52,7 +52,6 @@ class RankedPassage(NamedTuple):
     relevance: float = 0.0
     is_relevant: bool = True
     newer: int | None = None  # the number of a later step that says otherwise, as far as words tell
-    as_of: int | None = None  # its own number, where something may have changed its file since, nobody knows how
 
 
 @dataclass(frozen=True)
@@ -154,9 +153,7 @@ class _Packer:
     def _mark(self, passage: RankedPassage, shown: OpenedPassage) -> str:
         """Return what stands behind a passage, as far as that is known."""
         times, varied = self._times(shown)
-        if times == 1 and passage.newer is None and passage.as_of is None:
-            return ""
-        return format_mark(times, varied, passage.newer, passage.as_of)
+        return format_mark(times, varied, passage.newer)
 
     def _times(self, shown: OpenedPassage) -> tuple[int, bool]:
         """Return how often a passage was said, as far as is known, and whether with other numbers."""
@@ -201,8 +198,7 @@ class _Packer:
         for _ in range(ROUNDS):
             change = self._change(passage, opened)
             if not change.is_all:
-                as_of = passage.number if change.is_unsure else None
-                passage = passage._replace(as_of=as_of, newer=change.newer or passage.newer)
+                passage = passage._replace(newer=change.newer or passage.newer)
                 return passage, opened.opened.passage(*passage[1:4], change.spans) if change.spans else opened
             newer = self._alike(passage, opened, change.step)
             if newer is None and change.step not in self.hidden and not self.newest(change.step):
@@ -275,7 +271,6 @@ class _Packer:
             varied=varied,
             newer=passage.newer,
             gone=shown.gone,
-            as_of=passage.as_of,
         )
 
     def overflow(self) -> Overflow:
@@ -333,8 +328,7 @@ def _unite(before: _Chosen, after: _Chosen) -> _Chosen:
     """Return two passages that adjoin as one, with the better score; what stands before all of it stands there once."""
     first, last = before.passage, after.passage
     best = max(first, last, key=lambda passage: passage.score)
-    newer, as_of = first.newer or last.newer, first.as_of or last.as_of
-    passage = best._replace(start=first.start, end=last.end, newer=newer, as_of=as_of)
+    passage = best._replace(start=first.start, end=last.end, newer=first.newer or last.newer)
     gone = (*before.shown.gone, *(span for span in after.shown.gone if span[0] < span[1]))
     shown = before.shown.opened.passage(*passage[1:4], gone)
     return _Chosen(min(before.rank, after.rank), passage, shown, before.tokens + after.tokens)
