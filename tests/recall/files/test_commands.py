@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tinymem.protocols import FileNote
-from tinymem.recall.files.commands import FAILED, FAILED_IN_WORDS, PASSED, QUIET, mark_of_pass, runs_of
+from tinymem.recall.files.commands import FAILED, FAILED_IN_WORDS, PASSED, QUIET, mark_of_pass, run_of
 from tinymem.recall.files.notes import NoteTaker
-from tinymem.recall.files.tools import FILE_TOOLS, runs_of_call
+from tinymem.recall.files.tools import FILE_TOOLS, run_of_call
 from tinymem.steps.actions import ActionStep, ToolCall
 
 PYTEST = "pytest tests"
@@ -46,14 +46,14 @@ SHELLS: dict[str, tuple[str, Mapping[str, Any], str, str, int]] = {
 @pytest.mark.parametrize("agent", SHELLS)
 def test_the_exit_codes_of_the_shells_of_agents_are_read(agent: str) -> None:
     name, arguments, bad, good, outcome = SHELLS[agent]
-    failed, passed = (ToolCall(name, arguments, observation=result) for result in (bad, good))
-    assert [run.outcome for run in runs_of_call(failed)] == [FAILED]
-    assert [run.outcome for run in runs_of_call(passed)] == [outcome]
-    assert runs_of_call(failed)[0].end == runs_of_call(passed)[0].end
+    failed, passed = (run_of_call(ToolCall(name, arguments, observation=result)) for result in (bad, good))
+    assert failed is not None and passed is not None and failed.end == passed.end
+    assert (failed.outcome, passed.outcome) == (FAILED, outcome)
 
 
 def end_of(line: str) -> str:
-    (run,) = runs_of(line, "", "Exit code 1")
+    run = run_of(line, "", "Exit code 1")
+    assert run is not None
     return run.end
 
 
@@ -77,31 +77,34 @@ def test_another_target_choice_or_folder_is_another_end(line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "result", "outcomes"),
+    ("line", "result", "outcome"),
     [
-        ("pytest tests | tail -5", "4 failed, 73 passed in 21.9s", [FAILED_IN_WORDS]),
-        ("pytest tests | tail -5", "77 passed in 21.8s", [PASSED]),
-        ("pytest tests | tail -5", "Exit code 1", []),  # of tail
-        ("npm run check | grep error", "", []),
-        ("pytest tests || true", "<returncode>0</returncode>", []),
-        ("pytest tests; echo done", "<returncode>0</returncode>\ndone", []),
-        ("pytest tests", "<returncode>0</returncode>\n1 failed, 3 passed", []),  # which of both?
-        ("pytest tests; echo exit=$?", "boom\nexit=2", [FAILED_IN_WORDS]),
-        ("ruff check . && pytest tests", "<returncode>0</returncode>", [PASSED, PASSED, PASSED]),
-        ("ruff check . && pytest tests", "<returncode>1</returncode>", [FAILED]),  # of both, whichever it was
-        ("npm run build && grep -c till dist/app.js", "Exit code 1\n0", []),  # found nothing
-        ("npm start &", "<returncode>0</returncode>", []),
-        ("for f in tests/*; do pytest $f; done", "<returncode>1</returncode>", []),
-        ("grep -rn till .", "Exit code 1", []),
-        ("git log -3", "Exit code 128\nfatal: not a repository", []),
-        ("pytest tests", "The user doesn't want to proceed with this tool use.", []),
-        ("pytest tests", "Command running in background with ID: b1", []),
-        ("pytest 'tests", "Exit code 1", []),
-        ("", "", []),
+        ("pytest tests | tail -5", "4 failed, 73 passed in 21.9s", FAILED_IN_WORDS),
+        ("pytest tests | tail -5", "77 passed in 21.8s", PASSED),
+        ("pytest tests | tail -5", "Exit code 1", None),  # of tail
+        ("npm run check | grep error", "", None),
+        ("pytest tests || true", "<returncode>0</returncode>", None),
+        ("pytest tests; echo done", "<returncode>0</returncode>\ndone", None),
+        ("pytest tests", "<returncode>0</returncode>\n1 failed, 3 passed", None),  # which of both?
+        ("pytest tests; echo exit=$?", "boom\nexit=2", FAILED_IN_WORDS),
+        ("ruff check . && pytest tests", "<returncode>0</returncode>", PASSED),
+        ("ruff check . && pytest tests", "<returncode>1</returncode>", FAILED),  # of both, whichever it was
+        ("npm run build && grep -c till dist/app.js", "Exit code 1\n0", None),  # found nothing
+        ("python - <<'EOF'\nassert False\nEOF", "Exit code 1", None),  # which script?
+        ("(cd app && pytest tests)", "Exit code 1", None),
+        ("npm start &", "<returncode>0</returncode>", None),
+        ("for f in tests/*; do pytest $f; done", "<returncode>1</returncode>", None),
+        ("grep -rn till .", "Exit code 1", None),
+        ("git log -3", "Exit code 128\nfatal: not a repository", None),
+        ("pytest tests", "The user doesn't want to proceed with this tool use.", None),
+        ("pytest tests", "Command running in background with ID: b1", None),
+        ("pytest 'tests", "Exit code 1", None),
+        ("", "", None),
     ],
 )
-def test_only_what_is_sure_is_noted(line: str, result: str, outcomes: list[int]) -> None:
-    assert [run.outcome for run in runs_of(line, "", result)] == outcomes
+def test_only_what_is_sure_is_noted(line: str, result: str, outcome: int | None) -> None:
+    run = run_of(line, "", result)
+    assert (None if run is None else run.outcome) == outcome
 
 
 def mark_of(*results: str, line: str = PYTEST, sessions: str = "") -> str:
@@ -135,5 +138,5 @@ def test_a_command_in_a_mark_is_one_short_line_that_cannot_end_it() -> None:
 
 
 def test_tools_are_shells_by_name() -> None:
-    assert runs_of_call(ToolCall("Read", {"command": PYTEST}, observation=BAD)) == []
-    assert FILE_TOOLS["bash"].does == "run" and runs_of_call(ToolCall("Bash", {"command": PYTEST})) == []
+    assert run_of_call(ToolCall("Read", {"command": PYTEST}, observation=BAD)) is None
+    assert FILE_TOOLS["bash"].does == "run" and run_of_call(ToolCall("Bash", {"command": PYTEST})) is None

@@ -109,11 +109,11 @@ CALLS: dict[str, tuple[str, Mapping[str, Any] | str, str, list[Act]]] = {
         "bash", {"command": "grep -rn limit src"}, f"src/app.py:2:{OLD}", act("src/app.py", SEEN, codes(OLD)),
     ),
     "heredoc": (
-        "bash", {"command": f"cat > /w/app.py <<'EOF'\n{KEPT}\n{OLD}\nEOF\npython /w/app.py"}, "",
-        act("/w/app.py", WROTE, BOTH),
+        "bash", {"command": f"cat > /w/app.py <<'EOF'\n{KEPT}\n{OLD}\ncat b.py\nEOF\npython /w/app.py"}, "",
+        act("/w/app.py", RESET),
     ),
+    "append": ("bash", {"command": "echo 'x = 1' >> /w/app.py"}, "", []),
     "sed -i": ("bash", {"command": "sed -i 's/100/500/' /w/app.py"}, "", act("/w/app.py", RESET)),
-    "rm": ("bash", {"command": "rm -rf /w/old"}, "", act("/w/old", WROTE)),
     "mv": ("bash", {"command": "mv /w/a.py /w/b.py"}, "", [Act("/w/a.py", RESET), Act("/w/b.py", RESET)]),
     "git checkout": ("bash", {"command": "git checkout -- ."}, "", act("", RESET)),
     "git checkout of a file": ("bash", {"command": "cd /w; git checkout app.py"}, "", act("/w/app.py", RESET)),
@@ -121,9 +121,8 @@ CALLS: dict[str, tuple[str, Mapping[str, Any] | str, str, list[Act]]] = {
     "a new branch": ("bash", {"command": "git checkout -b next"}, "", []),
     "a formatter": ("bash", {"command": "npm run format"}, "", []),
     "a check": ("bash", {"command": "black --check . && pytest -q > /dev/null 2>&1"}, "", []),
-    "a diff": (
-        "bash", {"command": f"apply_patch <<'EOF'\n{DIFF}\nEOF"}, "", act("app.py", EDITED, codes(NEW), codes(OLD)),
-    ),
+    "a patch in a heredoc": ("bash", {"command": f"cd /w && apply_patch <<'EOF'\n{PATCH}\nEOF"}, "", EDIT),
+    "a diff": ("patch", {"diff": DIFF}, "ok", act("app.py", EDITED, codes(NEW), codes(OLD))),
     # elsewhere
     "no tool of files": ("weather", {"path": "/w/app.py"}, OLD, []),
     "Windows": (

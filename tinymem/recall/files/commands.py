@@ -17,8 +17,7 @@ from tinymem.recall.files.shell import LONGEST, OPEN, PROGRAM_VERSION, commands_
 from tinymem.steps.content import clean
 
 __all__ = ["FAILED", "FAILED_IN_WORDS", "FAILURES", "PASSED", "QUIET", "RUN", "CommandRun", "exit_code", "mark_of_pass",
-           "path_of_run",
-           "runs_of"]  # fmt: skip
+           "path_of_run", "run_of"]  # fmt: skip
 
 # How a run ended: its exit code says that it failed, or its words alone do; either says that it passed; or nothing is
 # said, which is good news where a shell gives the exit code of what fails
@@ -65,7 +64,7 @@ _FLOW = frozenset("for while until if case function ! { [[ do then else elif sel
 _OTHERS = frozenset(  # what shows and arranges, and is run for the sake of something else
     """
     [ [[ ag alias awk basename bat cat cd chmod chown clear comm cp curl cut date declare df diff dirname du echo egrep
-    exit export false fd file find free grep head hexdump history id jq kill less ln locate ls lsof md5 md5sum mkdir
+    env exit export false fd file find free grep head hexdump history id jq kill less ln locate ls lsof md5 md5sum mkdir
     more mv netstat nl od pgrep pkill popd printenv printf ps pushd pwd read readlink realpath rg rm rmdir sed seq set
     sha256sum shopt sleep sort source ss stat strings tail tee test top touch tr tree true type ulimit umask uname uniq
     unset wait watch wc wget whereis which whoami xargs xxd yes . :
@@ -95,34 +94,24 @@ class CommandRun(NamedTuple):
     text: str
 
 
-def runs_of(line: str, folder: str, result: str, is_error: bool = False) -> list[CommandRun]:
-    """Return the runs in a shell's line of which it is sure how they ended: all of them together, and each."""
+def run_of(line: str, folder: str, result: str, is_error: bool = False) -> CommandRun | None:
+    """Return the run of a shell's line, of all its commands together; None where it is not sure how it ended."""
     said = result if len(result) <= HEAD + TAIL else f"{result[:HEAD]}\n{result[-TAIL:]}"
-    commands = commands_of(line, folder) if len(line) <= LONGEST else []
-    if any(_UNSURE.search(command.ending) for command in commands) or _NOT_RUN.search(said):
-        return []
+    commands = commands_of(line, folder) if len(line) <= LONGEST and "<<" not in line else []
+    is_unsure = any(_UNSURE.search(command.ending) or not _FLOW.isdisjoint(command.words[:1]) for command in commands)
     commands = [command for command in commands if command.words and not command.words[0].startswith("#")]
-    if any(command.words[0] in _FLOW for command in commands):
-        return []
-    ends: list[str] = []
-    texts: list[str] = []
-    is_last, is_theirs = False, True  # whether a run is what is run last, and the exit code that of all
-    for command in commands:
-        end = _end_of([*takewhile(_is_no_comment, command.plain)])
-        is_last = end is not None
-        if end is not None:
-            ends.append(f"{command.folder}$ {end} {command.text or ''}")
-            texts.append(" ".join(takewhile(_is_no_comment, filter(str.strip, command.words))))
-        is_theirs = is_theirs and (not ends or command.ending == "&&" or command is commands[-1])
-    if not 0 < len(ends) <= MOST_RUNS:
-        return []
-    outcome = _outcome(said, is_error, len(ends) == 1, is_last, is_theirs)
+    ends = [_end_of([*takewhile(_is_no_comment, command.plain)]) for command in commands]
+    runs = [place for place, end in enumerate(ends) if end is not None]
+    if is_unsure or _NOT_RUN.search(said) or not 0 < len(runs) <= MOST_RUNS:
+        return None
+    # an exit code is that of the last command, or of the first that failed
+    is_theirs = all(command.ending == "&&" for command in commands[runs[0] : -1])
+    outcome = _outcome(said, is_error, len(runs) == 1, ends[-1] is not None, is_theirs)
     if outcome is None:
-        return []
-    runs = [CommandRun(" && ".join(ends), outcome, _shown(" && ".join(texts)))]
-    if len(ends) > 1 and outcome != FAILED:  # else nobody knows of which
-        runs += [CommandRun(end, outcome, _shown(text)) for end, text in zip(ends, texts, strict=True)]
-    return runs
+        return None
+    texts = [" ".join(takewhile(_is_no_comment, filter(str.strip, commands[place].words))) for place in runs]
+    end = " && ".join(f"{commands[place].folder}$ {ends[place]}" for place in runs)
+    return CommandRun(end, outcome, _shown(" && ".join(texts)))
 
 
 def _is_no_comment(word: str) -> bool:

@@ -9,7 +9,7 @@ from tinymem.protocols import FileNote, Journal
 from tinymem.recall.files.acts import in_scope, scope_of, told_elsewhere
 from tinymem.recall.files.commands import FAILURES, path_of_run
 from tinymem.recall.files.lines import pack_codes
-from tinymem.recall.files.tools import acts_of, runs_of_call, server_of
+from tinymem.recall.files.tools import acts_of, run_of_call, server_of
 from tinymem.steps.actions import ActionStep, ToolCall
 from tinymem.steps.content import clean
 from tinymem.steps.serialization import load_step
@@ -44,7 +44,8 @@ class NoteTaker:
                     if len(path) <= LONGEST_PATH:
                         codes = pack_codes(lines), pack_codes(gone)
                         notes.append(FileNote(number, len(notes), place, clean(path), kind, *codes))
-            for run in runs_of_call(call):
+            run = run_of_call(call)
+            if run is not None:
                 shown = b"" if run.outcome in FAILURES else run.text.encode("utf-8", "replace")
                 path = path_of_run(run, step.session)
                 notes.append(FileNote(number, len(notes), place, path, run.outcome, shown, b""))

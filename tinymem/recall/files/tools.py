@@ -10,13 +10,13 @@ from functools import lru_cache
 from typing import Any
 
 from tinymem.recall.files.acts import READ, SEEN, Act, acts_of_patch, edit, full_path, read, reset, write
-from tinymem.recall.files.commands import CommandRun, exit_code, runs_of
+from tinymem.recall.files.commands import CommandRun, run_of
 from tinymem.recall.files.lines import READER, text_of_result
 from tinymem.recall.files.shell import acts_of_command, acts_of_search
 from tinymem.steps.actions import ToolCall
 from tinymem.steps.content import as_text
 
-__all__ = ["FILE_TOOLS", "FileTool", "acts_of", "is_file_tool", "runs_of_call", "server_of"]
+__all__ = ["FILE_TOOLS", "FileTool", "acts_of", "is_file_tool", "run_of_call", "server_of"]
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ def acts_of(call: ToolCall) -> list[Act]:
     result = text_of_result(said)
     given = _Arguments(tool, _arguments(call.arguments_json))
     does = str(given.all.get("command", "")) if tool.does == "edit" else tool.does
-    acts = _acts(given, does, result, said)
+    acts = _acts(given, does, result)
     has_failed = does != "run" and _FAILED.match(result[:EDGE].lower().lstrip("[*#: \n"))
     if _REFUSED.match(said[:LONGEST_REFUSAL].lstrip()) or any(map(given.all.get, _REHEARSED)):
         acts = [act for act in acts if act.kind in (SEEN, READ)] or [Act(act.path, SEEN) for act in acts]
@@ -147,18 +147,18 @@ def acts_of(call: ToolCall) -> list[Act]:
     return acts
 
 
-def runs_of_call(call: ToolCall) -> list[CommandRun]:
-    """Return the commands that a call of a shell ran, and how they ended."""
+def run_of_call(call: ToolCall) -> CommandRun | None:
+    """Return the command that a call of a shell ran, with how it ended; None where that is not sure."""
     tool = FILE_TOOLS.get(_plain(call.name))
     if tool is None or tool.does != "run" or not call.answered:
-        return []
+        return None
     given = _Arguments(tool, _arguments(call.arguments_json))
     text = as_text(call.observation)
     shown = text_of_result(text)
     if shown != text:
         shown = f"{shown}\n{text[-SHORT:]}"
     result = f"{call.error}\n{shown}" if call.error else shown
-    return runs_of(given.line(), given.path("folder"), result, call.error is not None)
+    return run_of(given.line(), given.path("folder"), result, call.error is not None)
 
 
 class _Arguments:
@@ -191,17 +191,11 @@ class _Arguments:
         return command if isinstance(command, str) else ""
 
 
-def _acts(given: _Arguments, does: str, result: str, said: str) -> list[Act]:
-    """Return the acts of a call that did what its tool does, or the command of an editor.
-
-    `result` is the text in what was `said`.
-    """
+def _acts(given: _Arguments, does: str, result: str) -> list[Act]:
+    """Return the acts of a call that did what its tool does, or the command of an editor."""
     path = given.path()
     if does == "run":
-        command, folder = given.value("command"), given.path("folder")
-        if isinstance(command, list) and command[:1] == ["apply_patch"]:
-            return acts_of_patch("\n".join(map(str, command[1:])), folder)
-        return acts_of_command(given.line(), result, folder, _is_cut(result), bool(exit_code(said)))
+        return acts_of_command(given.line(), result, given.path("folder"), _is_cut(result))
     if does == "patch":
         return acts_of_patch(given.text("content") or "")
     if does == "search":
