@@ -1,4 +1,4 @@
-"""A line that stands in its file no more is shown with a mark or not at all, by whatever way a memory is asked."""
+"""A line that is gone is shown with a mark or not at all, by all ways but summaries, which stand as they were made."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import pytest
 
 from tinymem import HierarchicalMemory, MemoryManager, semantic_pruning
 from tinymem.cli.inspector.view import View
-from tinymem.memory.context.context import Shares
 from tinymem.runs.hooks.answers import Answers, Asked
 from tinymem.steps.types import ActionStep, FinalAnswerStep, MessageStep, ToolCall
 from tinymem.upkeep import export_memory, import_memory
@@ -21,7 +20,6 @@ FILE = "/w/settings.py"
 OLD, NEW = "QUARANTINE_DAYS = 90 # as the auditors ask", "QUARANTINE_DAYS = 30 # as the auditors ask"
 LINES = ["import quarantine_policy", "QUARANTINE_BUCKET = 'cellar-cobalt'", OLD, "QUARANTINE_OWNER = 'nora'"]
 ASKED = "quarantine bucket days owner policy"
-SHARES = Shares(window=0.3, episodes=0.4)
 SENT = [{"role": "user", "content": f"{ASKED} in {FILE}?"}]
 PROMPT = f"What is the {ASKED} in {FILE}?"
 
@@ -33,7 +31,7 @@ def act(name: str, result: str, **arguments: object) -> ActionStep:
 @pytest.fixture
 def memory(tmp_path: Path) -> Iterator[HierarchicalMemory]:
     """A memory of a file that was read, then edited, then left."""
-    with open_memory(tmp_path / "memory", shares=SHARES) as opened:
+    with open_memory(tmp_path / "memory") as opened:
         opened.archive(
             [
                 act("Read", "\n".join(f"{n}\t{line}" for n, line in enumerate(LINES, 1))),
@@ -66,14 +64,12 @@ WAYS: dict[str, Callable[[HierarchicalMemory], str]] = {
     "explain": lambda memory: str(memory.explain(ASKED, 60)),
     "open": lambda memory: memory.open(1),
     "context": lambda memory: json.dumps(memory.context(ASKED, max_tokens=1_000).messages),
-    "a session's context": lambda memory: json.dumps(memory.context(session="s", max_tokens=1_000).messages),
     "fit": lambda memory: json.dumps(memory.fit(SENT, session="s", max_tokens=1_000).messages),
     "the model's own search": lambda memory: str(memory.tools()[0].call(query=ASKED)),
     "the model's own reading": lambda memory: str(memory.tools()[1].call(id="#1")),
     "hook": hook,
     "an export": imported,
     "the inspector's recall": lambda memory: json.dumps(View(memory).recall(ASKED, 300)),
-    "the inspector's episodes": lambda memory: json.dumps(View(memory).episodes(0, 9)),
 }
 
 
@@ -97,12 +93,3 @@ def test_a_window_that_is_pruned_by_relevance_shows_a_line_that_is_gone_with_a_m
     shown = memory.steps[0].text
     assert LINES[0] in shown and OLD not in shown and "[changed by #1]" in shown
     assert memory.tokens <= 500
-
-
-def test_a_summary_that_quotes_a_line_that_is_gone_says_so(memory: HierarchicalMemory) -> None:
-    (episode, *_) = memory.medium_term
-    assert OLD in episode.summary
-    shown = memory.medium_term.current(episode).summary.splitlines()
-    assert [line.endswith("(changed by #3)") for line in shown] == [OLD in line for line in shown]
-    said = json.dumps(memory.context(ASKED, max_tokens=1_000).messages)
-    assert "<episodes-" in said and OLD in said

@@ -118,11 +118,10 @@ class Contexts:
 def episodes_block(episodes: Episodes, archive: Archive, tokens: int) -> Block:
     """Make the block of episodes: the newest that fit and of which no step was corrected."""
     old = archive.corrections
-    shown = [
-        episode
-        for episode in episodes.within(tokens - FENCE)
-        if not any(episode.first <= number <= episode.last for number in old)
-    ]
+    shown = []
+    for episode in episodes.within(tokens - FENCE):
+        if not any(episode.first <= number <= episode.last for number in old):
+            shown.append(episode)
     while shown:
         body = "\n".join(map(str, shown))
         text = fenced("episodes", "summaries of earlier steps, by their numbers", body, archive.key)
