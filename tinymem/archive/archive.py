@@ -153,10 +153,10 @@ class Archive:
 
     def write_files(self) -> None:
         """Write the files of the newest snapshot, where that is due, and go on with these. The background does it."""
+        if not (self.queue.is_known and self.files.is_due(self._snapshot)):
+            return
         with self.journal.snapshot():
             snapshot, embedder = self._snapshot, self.journal.setting(EMBEDDER) or ""
-            if not (self.queue.is_known and self.files.is_due(snapshot)):
-                return
             self.queue.check_embedder()  # another process may have reindexed since a question read the snapshot
             snapshot.filed = len(snapshot)  # also where that fails, or it would be tried again and again
         written = self.files.write(snapshot, embedder)
