@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from adapter_contract import open_memory
 from memories import LATER, chatter, fill, forget, open_archive, python, said, sqlite
 
+from tinymem import HierarchicalMemory
 from tinymem.archive import snapshots
 from tinymem.archive.archive import Archive
 from tinymem.archive.snapshots import SnapshotFiles
@@ -154,7 +154,7 @@ def test_files_are_written_by_the_background_or_when_closing_and_by_no_question(
         steps(*given)
 
     monkeypatch.setattr(snapshots, "_write", noting)
-    with open_memory(tmp_path) as memory:
+    with HierarchicalMemory(tmp_path, store="exact") as memory:
         memory.archive(chatter(30))
         memory.flush()
         assert memory.recall("key_20", 500).text and "MainThread" not in writers
