@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -231,8 +231,9 @@ def _of_embedder(memory: HierarchicalMemory, expected: Expected) -> Iterator[str
 def _left_of(gone: Iterable[str], folder: Path) -> Iterator[str]:
     """Nothing of forgotten steps is in any file: asked before the memory is opened, which may tidy up."""
     for file in filter(Path.is_file, folder.rglob("*")):
-        content = file.read_bytes()
-        yield from (f"{file.name} still has the text of {id}" for id in gone if word(id).encode() in content)
+        with suppress(FileNotFoundError):  # the index's process sees that its parent is gone, and tidies up as it ends
+            content = file.read_bytes()
+            yield from (f"{file.name} still has the text of {id}" for id in gone if word(id).encode() in content)
 
 
 def _of_files(journal: Journal) -> Iterator[str]:

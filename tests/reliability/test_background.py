@@ -143,7 +143,14 @@ def started(folder: Path, then: str) -> subprocess.Popen[str]:
 
 
 ERRORS_TOO = "import os; os.dup2(1, 2)"  # on standard output
-REMOVE = "import shutil\nfor _ in range(100): shutil.rmtree(sys.argv[1], ignore_errors=True)"  # files come meanwhile
+REMOVE = """
+import os, shutil
+gone = sys.argv[1] + " gone"
+os.rename(sys.argv[1], gone)  # all of it at once
+for _ in range(100):  # files come meanwhile
+    for folder in (gone, sys.argv[1]):
+        shutil.rmtree(folder, ignore_errors=True)
+"""
 FILLING = "while not memory.long_term.index.notes.passage > 100: pass"
 
 
