@@ -37,6 +37,9 @@ class BackgroundWorker(Protocol):
     def work(self) -> float | None:
         """Do one piece of work; the seconds until there may be more of it, or None for nothing."""
 
+    def has_files(self) -> bool:
+        """Return whether the memory's files are where they were."""
+
     def fail(self, error: Exception) -> float:
         """Note that the work failed; the seconds until it is tried again."""
 
@@ -131,8 +134,8 @@ class Background:
         except ClosedError:
             return None
         except Exception as error:
-            # Held: another process works for the same memory. Without its folder nobody misses the index.
-            if not (is_taken(error) or self._is_over() or not worker.folder.exists()):
+            # Held: another process works for the same memory. Without its files nobody misses the index.
+            if not (is_taken(error) or self._is_over()) and worker.has_files():
                 message = "the background goes on without the index, and tries again: %s"
                 warn_hourly(logger, worker.folder, message, safe_summary(error))
             try:

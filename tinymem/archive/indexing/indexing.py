@@ -154,6 +154,14 @@ class Indexing:
             self._new_tokens = self._journal.waiting_tokens()
             background.wake(self)
 
+    def has_files(self) -> bool:
+        """Return whether the memory's files are where they were: its folder may be gone, or have come back empty."""
+        try:
+            self._journal.version()
+        except StorageError:
+            return False
+        return self.folder.exists()
+
     def fail(self, error: Exception) -> float:
         """Return the seconds until a store that fails is tried again."""
         if not is_taken(error):
