@@ -15,6 +15,7 @@ from tinymem.archive.archive import Archive
 from tinymem.memory.context.assembly import Blocks, assemble, extend
 from tinymem.memory.context.context import Shares
 from tinymem.memory.context.prompt import Prompt
+from tinymem.memory.context.recaller import FENCE
 from tinymem.memory.context.window import RenderedWindow
 from tinymem.protocols.settings import REWRITES
 from tinymem.stores.filter import Filter
@@ -37,7 +38,6 @@ AT_JUMPS = 0.4  # of the window's share in a prompt that has jumped: what comes 
 SPARE = 0.2  # share of it that recall may leave unused, before the window gets that too
 MORE, MOST = 0.25, 1_200  # share of a budget, and tokens, that are recalled at most in a prompt that goes on
 BEGUN = 0.4  # share of a budget that a prompt has after a jump, beside what is in anyway
-FENCE = 32  # tokens of a block's fence, about
 REMEMBERED = 256  # prompts that are held
 
 
