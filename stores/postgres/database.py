@@ -196,7 +196,7 @@ class PostgresDatabase:
         self._tried += 1
         counts = {"ns": self.id, "writer": self._writer, "writes": self._tried, "number": head.next_number,
                   "passage": head.next_passage, "passages": head.more_passages, "words": head.more_words}  # fmt: skip
-        self._ahead = (self._news, (self.id, 0)) if self._news else None
+        self._ahead = (self._news, (self.id,)) if self._news else None
         ending = [*self._queue, (_WRITTEN, counts), ("COMMIT", ())]
         self._queue = []
         try:

@@ -30,7 +30,7 @@ SELECT {_FILE} FROM files WHERE namespace = %(ns)s AND path IN (
     UNION SELECT left(path, at - 1) FROM touched CROSS JOIN generate_series(1, 1000) at WHERE substr(path, at, 1) = '/'
 ) ORDER BY step, place
 """)
-_WINDOW = Planned(f"SELECT {_COLUMNS} FROM steps WHERE namespace = %s AND in_window AND number > %s ORDER BY number")
+_WINDOW = Planned(f"SELECT {_COLUMNS} FROM steps WHERE namespace = %s AND in_window ORDER BY number")
 _RECORDS = Planned("SELECT number, record FROM steps WHERE namespace = %s AND number = ANY(%s::bigint[])")
 _MADE = "coalesce((SELECT value::bigint FROM settings WHERE namespace = %(ns)s AND key = 'made'), 1)"
 # Passages are embedded in the order of their ids, and made in that of their steps.
@@ -172,10 +172,10 @@ class PostgresSteps(PostgresDatabase):
 
     # -- the window ---------------------------------------------------------------------------------------------------
 
-    def window(self, after: int = 0) -> list[StepRow]:
-        """Return the steps of the window with numbers above `after`, in order."""
+    def window(self) -> list[StepRow]:
+        """Return the steps of the window, in order."""
         with self.lock, guarded(self.location):
-            statement, ahead = (_WINDOW, (self.id, after)), self._read_ahead
+            statement, ahead = (_WINDOW, (self.id,)), self._read_ahead
             is_known = ahead and ahead[0] == statement and not self._is_dirty
             rows = ahead[1] if ahead and is_known else self.read(*statement)
             found = [StepRow(*row) for row in rows]

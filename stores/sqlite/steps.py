@@ -145,10 +145,10 @@ class SqliteSteps(SqliteDatabase):
 
     # -- the window -------------------------------------------------------------------------------------------------
 
-    def window(self, after: int = 0) -> list[StepRow]:
-        """Return the steps of the window with numbers above `after`, in order."""
-        sql = f"SELECT {_COLUMNS} FROM steps WHERE window = 1 AND number > ? ORDER BY number"
-        return [StepRow(*row) for row in self.read(sql, (after,), _STEP)]
+    def window(self) -> list[StepRow]:
+        """Return the steps of the window, in order."""
+        sql = f"SELECT {_COLUMNS} FROM steps WHERE window = 1 ORDER BY number"
+        return [StepRow(*row) for row in self.read(sql, kinds=_STEP)]
 
     def any_archived(self) -> bool:
         """Return whether any step has left the window; this is fast, since the oldest leave first."""

@@ -146,8 +146,8 @@ class Journal(Protocol):
 
     # -- the window ---------------------------------------------------------------------------------------------------
 
-    def window(self, after: int = 0) -> list[StepRow]:
-        """Return the steps of the window with numbers above `after`, in order."""
+    def window(self) -> list[StepRow]:
+        """Return the steps of the window, in order."""
 
     def any_archived(self) -> bool:
         """Tell if a step has left the window."""
