@@ -21,7 +21,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -136,25 +136,25 @@ def leaks(text: str) -> list[str]:
     return sorted(found | ({user} if re.search(rf"\b{re.escape(user)}\b", text) else set()))
 
 
-def main() -> None:
+def main(given: Sequence[str] | None = None) -> None:
     """Record and write the file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=OUT, help="the file to write (default: %(default)s)")
     parser.add_argument("--show", action="store_true", help="print every step as it is made")
-    given = parser.parse_args()
+    options = parser.parse_args(given)
     if missing := [tool for tool in ("bash", "git", "sha256sum", "awk") if shutil.which(tool) is None]:
         sys.exit(f"the recording needs {', '.join(missing)}")
     lines = []
     for message in record(script()):
         lines.append(json.dumps(message, ensure_ascii=False))
-        if given.show:
+        if options.show:
             print(f"--- {message['role']}\n{message['content']}")
     text = "\n".join(lines) + "\n"
     if found := leaks(text):
         sys.exit(f"not written, the recording names {', '.join(found)}")
-    given.out.parent.mkdir(exist_ok=True)
-    given.out.write_text(text, encoding="utf-8")
-    print(f"{len(lines)} messages, {len(text):,} bytes: {given.out}")
+    options.out.parent.mkdir(exist_ok=True)
+    options.out.write_text(text, encoding="utf-8")
+    print(f"{len(lines)} messages, {len(text):,} bytes: {options.out}")
 
 
 if __name__ == "__main__":

@@ -215,7 +215,7 @@ def main(given: Sequence[str] | None = None) -> None:
     add = parser.add_argument
     add("--data", type=Path, nargs="+", required=True, metavar="FILE", help="haystacks")
     add("--out", type=Path, default=RESULTS, metavar="RESULTS.summary.json", help="the file to write")
-    add("--shares", type=budgets, default=(25, 50, 75), metavar="N,N", help="that are kept, in % (default: 25,50,75)")
+    add("--shares", type=budgets, default=(25, 50, 75), metavar="N,N", help="that are kept, in %% (default: 25,50,75)")
     add("--embedder", default="static", metavar="NAME", help="whose vectors take bytes (default: static)")
     add("--limit", type=int, metavar="N", help="only the first N haystacks of each file")
     args = parser.parse_args(given)

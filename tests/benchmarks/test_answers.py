@@ -6,15 +6,11 @@ import gzip
 import json
 import re
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from pages import REPOSITORY, blocks
-from provider_servers import strict_server
-from scripted_model import Move
 from servers import KEY, Answer, OpenAIServer, chat_answer_with, failure, openai_server
 
 from benchmarks.answers import score
@@ -145,73 +141,6 @@ def test_a_run_that_broke_off_goes_on_and_asks_nothing_twice(data: Path, server:
     assert len(server.requests) == len(prompts)
 
 
-def test_models_that_refuse_a_parameter_are_asked_without_it(server: OpenAIServer) -> None:
-    def newer(body: dict[str, Any]) -> Answer:
-        if "temperature" in body:
-            return failure(400, "Unsupported value: 'temperature' does not support 0 with this model.")
-        return (
-            failure(400, "Use 'max_completion_tokens' instead.") if "max_tokens" in body else chat_answer_with("8443")
-        )
-
-    server.chat = newer
-    with closing(reader_from("openai:o9", 100)) as reader:
-        assert reader.answer("Which port?", 8) == "8443"
-
-
-def test_a_reader_is_anthropics_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("anthropic", reason="anthropic is not installed (extra: test-all)")
-    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-    with strict_server(lambda messages: Move(answer="8443")) as server:
-        monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
-        with closing(reader_from("anthropic:claude", 100)) as reader:
-            assert reader.answer("Which port?", 8) == "8443"
-    assert server.requests[0]["temperature"] == 0 and server.requests[0]["max_tokens"] == 8
-
-
-def random_model(path: Path, width: int = 64) -> Path:
-    """A llama of one layer with random weights, whose tokens are bytes, in a file as llama.cpp reads it."""
-    gguf = pytest.importorskip("gguf", reason="gguf is not installed (extra: test-all)")
-    vocabulary = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))]
-    writer = gguf.GGUFWriter(path, "llama")
-    writer.add_context_length(4_096)
-    writer.add_embedding_length(width)
-    writer.add_feed_forward_length(width)
-    writer.add_block_count(1)
-    writer.add_head_count(2)
-    writer.add_layer_norm_rms_eps(1e-5)
-    writer.add_tokenizer_model("llama")
-    writer.add_token_list(vocabulary)
-    writer.add_token_scores([0.0] * len(vocabulary))
-    writer.add_token_types([2, 3, 3] + [6] * 256)
-    writer.add_chat_template("{% for message in messages %}{{ message.content }}{% endfor %}")
-    parts = ["attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"]
-    rows = {f"blk.0.{part}": width for part in parts} | {"token_embd": len(vocabulary), "output": len(vocabulary)}
-    dice = np.random.default_rng(0)
-    for name, count in rows.items():
-        writer.add_tensor(f"{name}.weight", dice.normal(size=(count, width)).astype(np.float32))
-    for name in ("output_norm", "blk.0.attn_norm", "blk.0.ffn_norm"):
-        writer.add_tensor(f"{name}.weight", np.ones(width, dtype=np.float32))
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-    return path
-
-
-@pytest.mark.slow
-def test_a_reader_is_a_file_of_weights_and_answers_alike_after_any_prompt(tmp_path: Path) -> None:
-    pytest.importorskip("xllamacpp", reason="xllamacpp is not installed (extra: test-all)")
-    reader = reader_from(f"gguf:{random_model(tmp_path / 'tiny.gguf')}", 1_000)
-    history = "".join(f"Gate {gate} has the key K{gate * 37}. " for gate in range(40))
-    first = reader.answer(f"{history}Who keeps it?", 16)
-    others = [reader.answer(f"{history}Which one?", 16), reader.answer("Short.", 16)]
-    assert first and first not in others
-    assert reader.answer(f"{history}Which one?", 16) == others[0]
-    with pytest.raises(InputError, match="exceeds the available context"):
-        reader.answer(history * 5, 16)
-    reader.close()
-
-
 def test_memories_and_rankings_of_others_take_part(
     data: Path, server: OpenAIServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -230,18 +159,6 @@ def test_memories_and_rankings_of_others_take_part(
           f"mine_to_measure:MyMemory,theirs={ranking},peer={texts}"])  # fmt: skip
     right = {method: 6 * group["right"] for method, group in by_method(out).items()}
     assert right == {"mine_to_measure:MyMemory": 5, "theirs": 2, "peer": 1}
-
-
-@pytest.mark.parametrize("protocol", ["longmemeval", "locomo"])
-def test_the_papers_ask_in_their_own_words(protocol: str, data: Path, server: OpenAIServer, tmp_path: Path) -> None:
-    out = tmp_path / "answers.jsonl"
-    main(["--data", str(data), "--reader", "openai:m", "--out", str(out), "--methods", "whole", "--protocol", protocol,
-          "--judge", "openai:j"])  # fmt: skip
-    prompts = [request["messages"][0]["content"] for request in server.requests]
-    words = {"longmemeval": "History Chats:", "locomo": "Short answer:"}[protocol]
-    verdict = {"longmemeval": "Answer yes or no only.", "locomo": "Reply yes or no."}[protocol]
-    assert sum(words in prompt for prompt in prompts) == (7 if protocol == "locomo" else 8)
-    assert sum(verdict in prompt for prompt in prompts) == 7
 
 
 @pytest.mark.parametrize(

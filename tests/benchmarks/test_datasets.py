@@ -57,37 +57,6 @@ def test_locomo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
-def test_longmemeval_has_no_haystack_for_abstentions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    session = [
-        {"role": "user", "content": "I moved to Rome.", "has_answer": True},
-        {"role": "assistant", "content": "!"},
-    ]
-    one: Record = {"question_id": "q1", "question_type": "single-session-user", "question": "Where do I live?"}
-    one |= {"question_date": "2023/05/30 (Tue) 20:23", "haystack_dates": ["2023/05/20 (Sat) 00:07"]}
-    source = write(tmp_path / "s.json", [{**one, "haystack_sessions": [session]},
-                                         {**one, "question_id": "q2_abs", "haystack_sessions": [session]}])  # fmt: skip
-    (found,) = converted("longmemeval", source, capsys)
-    assert [(unit["speaker"], unit["timestamp"], unit["session"]) for unit in found["units"]] == [
-        ("user", "2023-05-20T00:07:00", "s0"),
-        ("assistant", "2023-05-20T00:07:00", "s0"),
-    ]
-    assert found["queries"][0]["gold"] == ["u0"] and found["queries"][0]["timestamp"] == "2023-05-30T20:23:00"
-
-
-def test_beam(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = tmp_path / "100K" / "3"
-    first = {"role": "user", "id": 0, "time_anchor": "March-15-2024", "content": "A plan? ->-> 1,1"}
-    turns = [[first, {"role": "assistant", "id": 1, "content": "Yes."}], [{"role": "user", "id": 2, "content": "Go"}]]
-    write(folder / "chat.json", [{"batch_number": 1, "turns": turns}])
-    asked = {"knowledge_update": [{"question": "Now?", "source_chat_ids": {"old": [2], "new": [0, 2]}}]}
-    asked |= {"abstention": [{"question": "Unknown?"}]}
-    write(folder / "probing_questions" / "probing_questions.json", asked)
-    (one,) = converted("beam", tmp_path / "100K", capsys)
-    assert one["id"] == "beam_100K_3" and [unit["text"] for unit in one["units"]] == ["A plan?", "Yes.", "Go"]
-    assert {unit["timestamp"] for unit in one["units"]} == {"2024-03-15T00:00:00"}
-    assert [(query["id"], query["gold"]) for query in one["queries"]] == [("3_knowledge_update_0", ["u0", "u2"])]
-
-
 def messages() -> list[Record]:
     """A run whose last call names an order from its beginning."""
     filler = [{"role": "assistant", "content": "quiet " * 900}, {"role": "user", "content": "Go on."}] * 3
