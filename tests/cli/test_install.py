@@ -18,6 +18,7 @@ from tinymem.cli.install.clients import Change, Setup, clients
 from tinymem.cli.install.files import ChangedMeanwhileError, Revision, replace_all
 
 ROOT = Path(__file__).parents[2]
+PLUGIN = ROOT / "plugin"
 OWN = json.dumps({"model": "x", "hooks": {"Stop": [{"hooks": []}]}}, indent=4) + "\n"
 TABLES = '# mine\nmodel = "x"\n\n[mcp_servers.other]\ncommand = "y"\n'
 CLIENTS = {
@@ -94,15 +95,15 @@ def test_settings_that_are_no_json_are_left_as_they_are(tinymem: Run, home: Path
     assert "claude-code, codex" in tinymem("install", "emacs").err
 
 
-@pytest.mark.skipif(not (ROOT / "hooks").is_dir(), reason="the tests run beside an installed wheel")
+@pytest.mark.skipif(not PLUGIN.is_dir(), reason="the tests run beside an installed wheel")
 def test_the_plugin_runs_what_install_sets_up() -> None:
-    hooks = json.loads((ROOT / "hooks/hooks.json").read_text("utf-8"))["hooks"]
+    hooks = json.loads((PLUGIN / "hooks/hooks.json").read_text("utf-8"))["hooks"]
     assert {event: groups[0]["hooks"][0]["command"].split()[1] for event, groups in hooks.items()} == EVENTS
-    assert json.loads((ROOT / ".claude-plugin/plugin.json").read_text("utf-8"))["version"] == __version__
+    assert json.loads((PLUGIN / ".claude-plugin/plugin.json").read_text("utf-8"))["version"] == __version__
     market = json.loads((ROOT / ".claude-plugin/marketplace.json").read_text("utf-8"))
-    assert [plugin["source"] for plugin in market["plugins"]] == ["./"]
-    assert "--repository" in json.loads((ROOT / ".mcp.json").read_text("utf-8"))["mcpServers"]["tinymem"]["args"]
-    assert (ROOT / "skills/memory/SKILL.md").read_text("utf-8").startswith("---\nname: memory\n")
+    assert [plugin["source"] for plugin in market["plugins"]] == ["./plugin"]
+    assert "--repository" in json.loads((PLUGIN / ".mcp.json").read_text("utf-8"))["mcpServers"]["tinymem"]["args"]
+    assert (PLUGIN / "skills/memory/SKILL.md").read_text("utf-8").startswith("---\nname: memory\n")
 
 
 # -- layouts ----------------------------------------------------------------------------------------------------------
