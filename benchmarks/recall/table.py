@@ -24,8 +24,13 @@ HERE = Path(__file__).parents[1]
 PROGRAM = "benchmarks.recall.table"
 MARKS = "<!-- tables: python -m benchmarks.recall.table --write -->", "<!-- end of tables -->"
 ORDER = (*METHODS, *PEERS)
-OVERVIEW = ("tinymem", "bm25", "bm25-passages", "dense")
-OVERVIEW_BUDGETS = (512, 1024, 2048, 4096)
+OVERVIEW = {
+    "chromadb": "Chroma",
+    "mempalace": "MemPalace",
+    "mem0": "mem0",
+    "langgraph": "LangGraph",
+    "bm25-passages": "BM25",
+}
 TITLES = {
     "recall": "Recall: mean share of the evidence that comes back",
     "all": "All: share of queries with every piece of evidence whole",
@@ -113,22 +118,17 @@ def tables(rows: Sequence[Entry]) -> str:
 
 
 def overview(rows: Sequence[Entry]) -> str:
-    """The table of the front page, a row a set: recall with the default embedder at each budget, of the rest at one."""
-    heads = ["tinymem @512", *(f"@{budget}" for budget in OVERVIEW_BUDGETS[1:])]
-    heads.insert(OVERVIEW_BUDGETS.index(COST_BUDGET) + 1, "95 %")  # of the budget before it
-    heads += [f"{name} @{COST_BUDGET}" for name in OVERVIEW[1:]]
-    lines = [f"| data | questions | {' | '.join(heads)} |", f"| --- |{' ---: |' * (len(heads) + 1)}"]
-    chosen = {(row.data, row.method): row for row in rows if row.adapter in ("", "static")}
-    for (data, method), row in chosen.items():
-        if method != OVERVIEW[0]:
-            continue
-        cells = [row.figures.get(budget) for budget in OVERVIEW_BUDGETS]
-        others = (chosen.get((data, name)) for name in OVERVIEW[1:])
-        cells += [other.figures.get(COST_BUDGET) if other else None for other in others]
-        shown = [_figure(found.get("recall") if found else None) for found in cells]
-        at = OVERVIEW_BUDGETS.index(COST_BUDGET)
-        shown.insert(at + 1, _interval((cells[at] or {}).get("interval")))
-        lines.append(f"| {data} | {row.queries} | {' | '.join(shown)} |")
+    """The table of the front page: recall at one budget, of each set that other memories were measured on."""
+    heads = ["questions", "**tinymem**", "95 %", *OVERVIEW.values()]
+    lines = [f"| data | {' | '.join(heads)} |", f"| --- |{' ---: |' * len(heads)}"]
+    found = {(row.data, row.method): row for row in rows if row.adapter in ("", "static") or row.method in PEERS}
+    for (data, method), row in found.items():
+        others = [found.get((data, name)) for name in OVERVIEW]
+        if method == "tinymem" and any(other and other.method in PEERS for other in others):
+            cells = [_figure(other.figures.get(COST_BUDGET, {}).get("recall") if other else None) for other in others]
+            own = row.figures[COST_BUDGET]
+            shown = [f"{row.queries}", f"**{_figure(own['recall'])}**", _interval(own.get("interval")), *cells]
+            lines.append(f"| {data} | {' | '.join(shown)} |")
     return "\n".join(lines)
 
 
