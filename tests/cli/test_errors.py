@@ -76,7 +76,7 @@ def test_a_wrong_use_of_a_hook_is_one_line_and_does_not_stop_an_agent(tinymem: R
     [
         ["recall"], ["recall", "x", "--max-tokens", "0"], ["recall", "x", "--min-relevance", "2"], ["remember"],
         ["ingest", "nowhere.jsonl"], ["stats", "--colour"], ["explain", "x", "--max-tokens", "0"],
-        ["inspect", "--steps", "-1"], ["show", "--width", "0"],
+        ["inspect", "--steps", "-1"], ["show", "--steps", "-1"],
     ],
 )  # fmt: skip
 def test_a_wrong_use_shows_the_usage(tinymem: Run, args: list[str]) -> None:

@@ -18,7 +18,6 @@ from rich.cells import cell_len
 from work import PATIENCE
 
 from tinymem import ActionStep, HierarchicalMemory, MessageStep, TaskStep
-from tinymem.memory import draw_memory
 from tinymem.memory.inspection.report import report_of
 
 COMMANDS = (["inspect"], ["show"], ["visualize"], ["explain", "Where is [red]staging?"])
@@ -86,13 +85,13 @@ def test_what_is_printed_is_the_report(tinymem: Run, memory: Path, monkeypatch: 
         opened.long_term.queue.embed_pending()
     with HierarchicalMemory(memory, create=False) as opened:
         opened.path = Path("memory")
-        report, picture = report_of(opened, steps=5).text(100), draw_memory(opened)
+        report, short = report_of(opened, steps=5).text(100), report_of(opened, steps=16).text(100)
         explained = opened.explain("Where is staging?", 200).text(100)
     shown = tinymem("inspect", "--steps", "5")
-    drawn = tinymem("show")
+    printed = tinymem("show")
     assert (shown.status, SIZE.sub("", shown.out), shown.err) == (0, SIZE.sub("", f"{report}\n"), "")
-    assert (drawn.status, SIZE.sub("", drawn.out), drawn.err) == (0, SIZE.sub("", f"{picture}\n"), "")
-    assert tinymem("visualize") == drawn
+    assert (printed.status, SIZE.sub("", printed.out), printed.err) == (0, SIZE.sub("", f"{short}\n"), "")
+    assert tinymem("visualize") == printed
     assert tinymem("explain", "Where is staging?", "--max-tokens", "200") == Done(0, f"{explained}\n", "")
 
 
@@ -107,19 +106,13 @@ def test_json_holds_what_the_reports_hold(tinymem: Run, memory: Path) -> None:
     stats = json.loads(tinymem("stats", "--json").out)
     assert held["steps"] == stats["steps"] and 0 < held["tokens"] <= stats["tokens"]
     assert sum(tier["tokens"] for tier in held["tiers"]) == stats["tokens"] and len(held["listed"]) == 3
-    picture = json.loads(tinymem("show", "--json").out)
-    assert picture["sessions"][0]["first"] == "2025-03-01T12:00:00+00:00" and picture["tiers"] == held["tiers"]
+    shown = json.loads(tinymem("show", "--json", "--steps", "3").out)
+    assert shown["sessions"][0]["first"] == "2025-03-01T12:00:00+00:00" and shown == held
     explained = json.loads(tinymem("explain", "Where is staging?", "--json", "--max-tokens", "100").out)
     recalled = json.loads(tinymem("recall", "Where is staging?", "--json", "--max-tokens", "100").out)
     assert sorted(explained["items"], key=lambda item: int(item["step"])) == recalled["items"]
     assert explained["tokens"] == recalled["tokens"] <= explained["budget"] == 100
     assert {"rank", "reason", "score", "why", "text"} <= explained["left_out"][0].keys()
-
-
-def test_a_picture_has_the_width_that_is_asked_for(tinymem: Run, memory: Path) -> None:
-    for width in ("1", "33", "150"):
-        done = tinymem("show", "--width", width)
-        assert done.status == 0 and max(map(cell_len, done.out.splitlines())) <= int(width)
 
 
 # -- on a terminal

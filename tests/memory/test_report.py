@@ -1,10 +1,9 @@
-"""debug_memory and draw_memory: true numbers, bounded lists, bars to scale, and whatever a memory holds as text."""
+"""debug_memory: true numbers, bounded lists, and whatever a memory holds as text."""
 
 from __future__ import annotations
 
 import io
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta, timezone
 from functools import partial
 from pathlib import Path
@@ -14,7 +13,6 @@ from typing import Any
 import pytest
 from hostile import HOSTILE, OBEYED
 from hypothesis import given
-from hypothesis import strategies as st
 from memories import START, python, sqlite
 from rich.cells import cell_len
 from rich.console import Console
@@ -23,8 +21,7 @@ from strategies import MODERATE, histories, steps
 from tinymem import AdaptiveMemoryManager, HierarchicalMemory, MemoryManager, count_tokens, debug_memory
 from tinymem.embedders import HashingEmbedder
 from tinymem.errors import ClosedError, InputError
-from tinymem.memory import Shares, draw_memory
-from tinymem.memory.inspection.report import BAR
+from tinymem.memory import Shares
 from tinymem.messages.tokens import PER_REPLY
 from tinymem.protocols import Vectors
 from tinymem.steps.types import ActionStep, MessageStep, Step, SystemPromptStep, TaskStep, ToolCall
@@ -141,7 +138,7 @@ def test_sessions_and_episodes_have_their_numbers_and_the_newest_are_shown(memor
     for day in range(13):
         memory.add_steps(chatter(50, session=f"day {day}"))
     memory.flush()
-    found = tables(report := draw_memory(memory, 100))
+    found = tables(report := debug_memory(memory))
     assert len(found["session"]) == 11 and found["session"][-1] == "… 6 earlier sessions, not listed"
     assert found["episode"][8:] == [f"… {report.episode_count - 8} earlier episodes, not listed"]
 
@@ -180,30 +177,6 @@ def test_the_report_names_what_the_memory_is_made_of(memory: HierarchicalMemory)
     assert str(debug_memory(MemoryManager())).splitlines()[-1].split() == ["window", "0", "0"]
 
 
-# -- the bars
-
-
-@MODERATE
-@given(histories(), st.integers(30, 200))
-def test_bars_are_to_scale(held: list[Step], width: int) -> None:
-    """A bar has a mark for every so many tokens as stands above it, the last of them perhaps not full."""
-    report = draw_memory(holding(*held), width)
-    text = str(report)
-    assert all(cell_len(line) <= width for line in text.splitlines())
-    head, *lines = text.split("\n\n")[1].splitlines()
-    if (scale := re.search(rf"one {BAR} is ([\d,]+) tokens?$", head)) is not None:
-        every = int(scale[1].replace(",", ""))
-        assert [line.count(BAR) for line in lines] == [-(-tier.tokens // every) for tier in report.tiers]
-
-
-def test_the_width_is_that_of_the_terminal_or_eighty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "57")
-    assert draw_memory(MemoryManager()).width == 57
-    monkeypatch.delenv("COLUMNS")
-    monkeypatch.setattr("sys.__stdout__", io.StringIO())  # no terminal
-    assert draw_memory(MemoryManager()).width == 80
-
-
 # -- what it does not do
 
 
@@ -222,11 +195,11 @@ def test_nothing_is_embedded_and_little_is_read_of_a_long_memory(tmp_path: Path)
         before = memory.stats()
         embedder.refuses = True
         sqlite(memory.long_term.journal).connection.set_trace_callback(note)
-        report, picture = debug_memory(memory), draw_memory(memory, 80)
+        report = debug_memory(memory)
         sqlite(memory.long_term.journal).connection.set_trace_callback(None)
         embedder.refuses = False
         assert memory.stats() == before and before.waiting_steps == 40
-    assert report.steps == 540 and len(str(report).splitlines()) < 90 and len(str(picture).splitlines()) < 60
+    assert report.steps == 540 and len(str(report).splitlines()) < 90
     assert len(reads) < report.steps / 4 and not [sql for sql in reads if not sql.startswith(("SELECT", "PRAGMA"))]
 
 
@@ -234,9 +207,8 @@ def test_a_window_alone_is_inspected_without_the_archive() -> None:
     program = """
 import sys
 from tinymem import MemoryManager, debug_memory
-from tinymem.memory import draw_memory
 memory = MemoryManager("Be brief.")
-print(ascii(f"{debug_memory(memory)} {draw_memory(memory)}"))
+debug_memory(memory)
 heavy = {"chromadb", "tokenizers", "safetensors", "tinymem.archive.archive", "tinymem.memory.hierarchy"}
 assert not heavy & set(sys.modules), heavy & set(sys.modules)
 """
@@ -245,23 +217,20 @@ assert not heavy & set(sys.modules), heavy & set(sys.modules)
     assert process.returncode == 0
 
 
-@pytest.mark.parametrize("look", [debug_memory, draw_memory])
-def test_what_is_no_memory_or_closed_is_refused(memory: HierarchicalMemory, look: Callable[..., object]) -> None:
-    for wrong in (None, "memory", 7, HierarchicalMemory):
+def test_what_is_no_memory_or_closed_is_refused(memory: HierarchicalMemory) -> None:
+    wrongs: list[Any] = [None, "memory", 7, HierarchicalMemory]
+    for wrong in wrongs:
         with pytest.raises(InputError, match="must be a HierarchicalMemory or a MemoryManager, not"):
-            look(wrong)
+            debug_memory(wrong)
     memory.close()
     with pytest.raises(ClosedError):
-        look(memory)
+        debug_memory(memory)
 
 
-@pytest.mark.parametrize("wrong", [-1, 2.5, True, "many", 0])
+@pytest.mark.parametrize("wrong", [-1, 2.5, True, "many"])
 def test_numbers_that_make_no_sense_are_refused(wrong: Any) -> None:
-    with pytest.raises(InputError, match="width must be"):
-        draw_memory(MemoryManager(), wrong)
-    if wrong:  # no step at all may be listed
-        with pytest.raises(InputError, match="steps must be a whole number of 0 or more"):
-            debug_memory(MemoryManager(), steps=wrong)
+    with pytest.raises(InputError, match="steps must be a whole number of 0 or more"):
+        debug_memory(MemoryManager(), steps=wrong)
 
 
 # -- what may be in it, and rich
@@ -288,22 +257,21 @@ def hostile_memory(path: Path) -> HierarchicalMemory:
 
 def test_hostile_texts_are_shown_as_text_plain_and_through_rich(tmp_path: Path) -> None:
     with hostile_memory(tmp_path) as memory:
-        for report in (debug_memory(memory), draw_memory(memory, 120), memory.explain("[red]")):
+        for report in (debug_memory(memory), memory.explain("[red]")):
             assert not OBEYED.search(str(report).replace("\n", ""))
             shown = drawn(report, 140, force_terminal=True, color_system="truecolor")
             assert "[red]" in str(report) and "[red]" in shown
             assert "\x1b[31m" not in shown and "\x1b]8" not in shown and "\u202e" not in shown
         for width in (1, 7, 39, 80):
-            assert max(map(cell_len, str(draw_memory(memory, width)).splitlines())) <= width
+            assert max(map(cell_len, debug_memory(memory).text(width).splitlines())) <= width
 
 
 def test_rich_draws_the_same_numbers_in_tables_and_keeps_within_the_console(memory: HierarchicalMemory) -> None:
     memory.add_steps(chatter(70, session="yard"))
-    for report in (debug_memory(memory, steps=5), draw_memory(memory, 120)):
-        sizes = [[tier.name, f"{tier.steps:,}", f"{tier.tokens:,}"] for tier in report.tiers]
-        for width in (60, 80, 120):
-            lines = drawn(report, width).splitlines()
-            assert max(map(len, lines)) <= width
-            shown = [line.split()[:3] for line in lines]
-            assert all(size in shown for size in sizes)
-    assert max(map(len, drawn(draw_memory(memory, 60), 120).splitlines())) <= 60
+    report = debug_memory(memory, steps=5)
+    sizes = [[tier.name, f"{tier.steps:,}", f"{tier.tokens:,}"] for tier in report.tiers]
+    for width in (60, 80, 120):
+        lines = drawn(report, width).splitlines()
+        assert max(map(len, lines)) <= width
+        shown = [line.split()[:3] for line in lines]
+        assert all(size in shown for size in sizes)

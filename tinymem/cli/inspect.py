@@ -111,16 +111,16 @@ def _write_page(target: Target, view: View, file: Path, steps: int, questions: S
 @on_memory()
 def show(
     target: Target,
-    width: Annotated[int | None, typer.Option(min=1, help="Columns. Default: those of the terminal.")] = None,
+    steps: Annotated[int, typer.Option(min=0, help="How many of the newest steps to list.")] = 16,
 ) -> None:
-    """Draw a memory: its tiers, sessions, episodes and newest steps as bars to scale. Also: tinymem visualize.
+    """Print a memory in short: its tiers, sessions, episodes and newest steps. Also: tinymem visualize.
 
-    Example: tinymem show --width 100
+    Example: tinymem show --steps 5
     """
-    from tinymem.memory.inspection.report import draw_memory
+    from tinymem.memory.inspection.report import report_of
 
     with target.open() as memory:
-        report = draw_memory(memory, width)
+        report = report_of(memory, steps)
         target.answer(report.record(), report)
 
 

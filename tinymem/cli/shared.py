@@ -111,7 +111,7 @@ class Target:
         elif not sys.stdout.isatty():
             from tinymem.steps.terminal import terminal_width
 
-            say(text.text(text.width or terminal_width()))
+            say(text.text(terminal_width()))
         else:  # a report gets colours on a terminal
             from rich.console import Console
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tinymem.memory.context.context import Context, Item, Shares
     from tinymem.memory.conversation.conversation import ConversationManager, ConversationMemory, Message
     from tinymem.memory.hierarchy import HierarchicalMemory
-    from tinymem.memory.inspection.report import MemoryReport, debug_memory, draw_memory, visualize_memory
+    from tinymem.memory.inspection.report import MemoryReport, debug_memory, visualize_memory
     from tinymem.memory.memories import Memories
     from tinymem.memory.scratchpad import AgentMemory
     from tinymem.memory.working.execution import ExecutionResult, execution_result
@@ -24,7 +24,7 @@ else:
         "context.context": "Context Item Shares",
         "conversation.conversation": "ConversationManager ConversationMemory Message",
         "hierarchy": "HierarchicalMemory",
-        "inspection.report": "MemoryReport debug_memory draw_memory visualize_memory",
+        "inspection.report": "MemoryReport debug_memory visualize_memory",
         "memories": "Memories",
         "scratchpad": "AgentMemory",
         "working.execution": "ExecutionResult execution_result",
@@ -34,5 +34,5 @@ else:
 __all__ = [
     "AgentMemory", "AsyncHierarchicalMemory", "AsyncMemories", "Context", "ConversationManager", "ConversationMemory",
     "ExecutionResult", "HierarchicalMemory", "Item", "Memories", "MemoryReport", "Message", "Shares",
-    "WorkingMemory", "debug_memory", "draw_memory", "execution_result", "visualize_memory",
+    "WorkingMemory", "debug_memory", "execution_result", "visualize_memory",
 ]  # fmt: skip

@@ -121,30 +121,21 @@ def _for_rich(block: Line | Table) -> RenderableType:
 
 
 class ShownText:
-    """A report: `str` gives its text, and `rich.print` shows it with colours.
-
-    Attributes:
-        width: The columns of a line of its text at most; any number where it is None.
-    """
-
-    width: int | None = None
+    """A report: `str` gives its text, and `rich.print` shows it with colours."""
 
     def blocks(self) -> Iterable[Line | Table]:
         """Return the lines and tables of the report, in order."""
         raise NotImplementedError
 
     def text(self, width: int | None = None) -> str:
-        """Return the report in lines of at most `width` cells."""
+        """Return the report in lines of at most `width` cells; of any number unless given."""
         return draw(self.blocks(), width)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {str(self).partition(chr(10))[0]}>"
 
     def __str__(self) -> str:
-        return self.text(self.width)
+        return self.text()
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
-        from rich.console import Group
-        from rich.constrain import Constrain
-
-        yield Constrain(Group(*map(_for_rich, self.blocks())), self.width)
+        return map(_for_rich, self.blocks())

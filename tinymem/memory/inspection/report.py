@@ -1,12 +1,12 @@
-"""One report of a memory, for people: tiers, sessions, episodes and steps, as text, as tables of rich, and as bars.
+"""One report of a memory, for people: tiers, sessions, episodes and steps, as text and as tables of rich.
 
 What a report holds is read from a window or a journal in one place; nothing is embedded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tinymem.errors import InputError
@@ -29,7 +29,7 @@ from tinymem.steps.actions import ActionStep
 from tinymem.steps.checks import check_non_negative_int
 from tinymem.steps.content import as_text
 from tinymem.steps.serialization import load_step
-from tinymem.steps.terminal import Column, Line, ShownText, first_words, pluralize, table_of, terminal_width
+from tinymem.steps.terminal import Column, Line, ShownText, first_words, pluralize, table_of
 from tinymem.window.manager import MemoryManager
 
 if TYPE_CHECKING:
@@ -38,16 +38,14 @@ if TYPE_CHECKING:
     from tinymem.archive.stats import Stats
     from tinymem.memory.hierarchy import HierarchicalMemory
 
-__all__ = ["MemoryReport", "debug_memory", "draw_memory", "report_of", "visualize_memory"]
+__all__ = ["MemoryReport", "debug_memory", "report_of", "visualize_memory"]
 
 Memory: TypeAlias = "HierarchicalMemory | MemoryManager"
 Row: TypeAlias = Mapping[str, str | int]  # cells by the titles of their columns
 
-LISTED, DRAWN = 50, 16  # steps of a report, and of one with bars, unless it is said how many
+LISTED = 50  # steps of a report, unless it is said how many
 SESSIONS, EPISODES = 10, 8  # shown at most, the newest
-BAR = "█"
 NAMES = ("session", "who")  # columns that are cut where there is too little room, as dim texts are
-DETAILS = ("last", "type", "length", "notes")  # columns that make room for bars
 STYLES = {"step": "bold", "tier": "magenta", "session": "green", "episode": "green", "who": "green", "tokens": "cyan",
           "notes": "yellow", "types": "dim", "summary": "dim", "first words": "dim"}  # fmt: skip
 
@@ -66,7 +64,6 @@ class MemoryReport(ShownText):
         episode_count: The number of all episodes.
         path: The place of the memory; None for a MemoryManager.
         stats: Its numbers; None for a MemoryManager.
-        width: The columns of a line; bars are drawn where it is given.
     """
 
     kind: str
@@ -78,7 +75,6 @@ class MemoryReport(ShownText):
     episode_count: int = 0
     path: str | None = None
     stats: Stats | None = None
-    width: int | None = None
 
     @property
     def steps(self) -> int:
@@ -118,23 +114,13 @@ class MemoryReport(ShownText):
             "on disk": f"{self.stats.bytes_on_disk:,} bytes",
         }
 
-    def _section(self, found: Iterable[Row]) -> Iterator[Line | Table]:
-        """Yield rows as a table, with bars on one scale where they are drawn."""
+    @staticmethod
+    def _section(found: Iterable[Row]) -> Iterator[Line | Table]:
+        """Yield rows as a table."""
         rows = list(found)
-        if not rows:
-            return
-        titles = [title for title in rows[0] if self.width is None or title not in DETAILS]
-        columns = [_column(title, rows[0][title]) for title in titles]
-        cells = [_cells(row, titles) for row in rows]
-        if self.width is not None:  # bars are beside the tokens
-            room = max(1, self.width // 5)
-            scale = max(1, -(-max(int(row["tokens"]) for row in rows) // room))
-            place = titles.index("tokens") + 1
-            columns.insert(place, Column(f"one {BAR} is {pluralize(scale, 'token')}", "blue"))
-            for row, texts in zip(rows, cells, strict=True):
-                texts.insert(place, BAR * -(-int(row["tokens"]) // scale))
-        yield []
-        yield table_of(columns, cells)
+        if rows:
+            yield []
+            yield table_of([_column(*cell) for cell in rows[0].items()], map(_cells, rows))
 
 
 def _column(title: str, value: str | int) -> Column:
@@ -143,9 +129,8 @@ def _column(title: str, value: str | int) -> Column:
     return Column(title, style, right, "cut" if style == "dim" or title in NAMES else "kept")
 
 
-def _cells(row: Row, titles: Sequence[str]) -> list[str]:
-    values = [row[title] for title in titles]
-    return [f"{value:,}" if isinstance(value, int) else value for value in values]
+def _cells(row: Row) -> list[str]:
+    return [f"{value:,}" if isinstance(value, int) else value for value in row.values()]
 
 
 def _tier_row(tier: Tier) -> Row:
@@ -221,33 +206,6 @@ def debug_memory(memory: Memory, *, steps: int = LISTED) -> MemoryReport:
     report = report_of(memory, steps)
     print(report)  # noqa: T201 (it is what was asked for)
     return report
-
-
-def draw_memory(memory: Memory, width: int | None = None) -> MemoryReport:
-    r"""Draw a memory: the report of `debug_memory` with bars beside tiers, sessions, episodes and steps.
-
-    The length of a bar is its tokens, on the scale that stands above it.
-
-    >>> from tinymem import MemoryManager
-    >>> window = MemoryManager("You are a careful engineer.")
-    >>> step = window.add_message("user", "Find the slow query.")
-    >>> print("\n".join(str(draw_memory(window, 60)).splitlines()[2:5]))
-    tier    steps  tokens  one █ is 1 token
-    fixed       1      10  ██████████
-    window      1       9  █████████
-
-    Args:
-        memory: A HierarchicalMemory or a MemoryManager.
-        width: Columns of a line at most; those of the terminal unless given, 80 without one.
-
-    Raises:
-        InputError: It is no memory, or the width is below 1.
-        ClosedError: The memory was closed.
-    """
-    if width is not None and check_non_negative_int("width", width) < 1:
-        raise InputError("width must be 1 column or more, not 0")
-    columns = terminal_width() if width is None else width
-    return replace(report_of(memory, DRAWN), width=columns)
 
 
 def visualize_memory(memory: Memory) -> str:
