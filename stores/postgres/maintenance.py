@@ -39,7 +39,7 @@ class PostgresMaintenance:
     def __init__(self, database: PostgresDatabase, fulltext: PostgresFullText) -> None:
         self._db, self._fulltext = database, fulltext
 
-    def scrub(self, done: str, what: str) -> None:
+    def scrub(self) -> None:
         """Do nothing: what was removed is gone from every query, and the server's files are not ours to write again."""
         self._db.check_open()
 

@@ -27,21 +27,8 @@ class SqliteMaintenance:
     def __init__(self, database: SqliteDatabase) -> None:
         self._db = database
 
-    def scrub(self, done: str, what: str) -> None:
+    def scrub(self) -> None:
         """Remove all traces of removed steps from the file; StorageError while another connection reads."""
-        try:
-            is_clean = self._scrub()
-        except StorageError as error:
-            raise type(error)(
-                f"{done}, but {what} in the memory's files until it is opened again, or more is forgotten: {error}"
-            ) from error
-        if not is_clean:
-            raise StorageError(
-                f"{self._db.path}: {done}, but another process or thread reads the file, so {what} in it until that "
-                "reader and this memory are closed"
-            )
-
-    def _scrub(self) -> bool:
         until = self._db.setting(UNSCRUBBED)
         with self._db.lock:
             with self._db.transaction():
@@ -50,11 +37,13 @@ class SqliteMaintenance:
                 self._db.connection.execute("VACUUM")
                 busy = self._db.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
         if busy:
-            return False
+            raise StorageError(
+                f"another process or thread reads the file {self._db.path}: what was removed is in it until that "
+                "reader and this memory are closed"
+            )
         with suppress(StorageError), self._db.transaction():  # or it is done once more
             if self._db.setting(UNSCRUBBED) == until:  # nobody has removed more meanwhile
                 self._db.keep({UNSCRUBBED: ""})
-        return True
 
     def finish_scrub(self) -> None:
         """Do what waits to be scrubbed, unless there is no space, or somebody reads or writes at this moment."""
@@ -63,7 +52,7 @@ class SqliteMaintenance:
         with self._db.lock, suppress(StorageError):
             try:
                 self._db.connection.execute("PRAGMA busy_timeout=0")
-                self._scrub()
+                self.scrub()
             finally:
                 self._db.connection.execute(f"PRAGMA busy_timeout={int(1_000 * self._db.timeout)}")
 

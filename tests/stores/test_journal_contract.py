@@ -337,7 +337,7 @@ def test_forgets(open_journal: OpenJournal) -> None:
         assert len(journal.search_text("grandmother").ids) == 0
         assert len(journal.search_text("windows").ids) == 1
         assert journal.setting(REWRITES) == "1"
-        journal.maintenance.scrub("this is done", "this stays")
+        journal.maintenance.scrub()
 
 
 def test_reindexes(open_journal: OpenJournal) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +23,7 @@ from tinymem.archive.indexing.indexing import Indexing
 from tinymem.archive.rows import row_of, step_of
 from tinymem.archive.snapshots import SnapshotFiles, count_rewrites
 from tinymem.archive.window_rows import OPEN_CALLS, read_calls
-from tinymem.errors import EmbedderMismatchError, StorageError, is_unwritable, undo_on_failure
+from tinymem.errors import EmbedderMismatchError, StorageError, is_unwritable, saying, undo_on_failure
 from tinymem.messages.recognition import NATIVE
 from tinymem.messages.tokens import Prices
 from tinymem.protocols import Embedder, Ids, Journal, TokenCounter, Vectors, VectorStore
@@ -49,6 +49,9 @@ logger = logging.getLogger(__name__)
 
 MANY = 1_000  # new passages from which on all are counted, which takes as long as the memory is large
 ROWS = 2_000  # passages that are read at once
+SCRUB_FAILED = (
+    "the steps are deleted, but their text stays in the memory's files until it is opened again, or more is forgotten"
+)
 
 
 class Archive:
@@ -283,27 +286,21 @@ class Archive:
         With `instead`, which writes in the same transaction what takes their place, the background scrubs the journal
         in a quiet moment.
         """
-        # The journal notes what its deletion leaves in the index, so that a crash in between leaves no vector for long.
-        try:
-            self._delete(numbers, instead)
-        except BaseException as error:
-            is_deleted = False
-            with suppress(StorageError):  # this error says more
-                is_deleted = not self.journal.steps(numbers)
-                self.files.erase()
-            if is_deleted and isinstance(error, StorageError) and "deleted" not in str(error):
-                raise StorageError(
-                    f"the steps are deleted, but their text may still be in the files: {error}"
-                ) from error
-            raise
+        # The journal notes what its deletion leaves in the files, so that a crash in between leaves nothing for long.
+        with self.journal.together():  # nobody else makes passages of these steps meanwhile
+            passages = {number: self._texts(number) for number in numbers}
+            if not self.journal.delete(passages, replaced=instead is not None):
+                raise self.journal.damaged("passages and steps do not match")
+            if instead is not None:
+                instead()
         self.opened.clear()
         self.changes = Changes(self.journal)
-        try:
+        with saying("the steps are deleted, but what was made of them may still be here"):
             self.files.erase()
-        except StorageError as error:
-            raise StorageError(
-                f"the steps are deleted, but what was made of them may still be here: {error}"
-            ) from error
+        if instead is None:
+            self.index.let_go()
+            with saying(SCRUB_FAILED):
+                self.journal.maintenance.scrub()
 
     def purge(self) -> None:
         """Remove the vectors of deleted steps from the index's files, and what was left of them in the journal's.
@@ -311,26 +308,13 @@ class Archive:
         This may take long, and waits for the process that writes the index, so the memory's lock is free meanwhile.
         """
         if self.journal.setting(UNSCRUBBED):
-            self.journal.maintenance.scrub("the steps are deleted", "their text stays")
-        try:
+            with saying(SCRUB_FAILED):
+                self.journal.maintenance.scrub()
+        with saying(
+            "the steps are deleted, but the index still has their vectors, and loses them when it is next filled"
+        ):
             self.index.forget()
-        except StorageError as error:
-            raise StorageError(
-                f"the steps are deleted, but the index still has their vectors, and loses them when it is next filled: "
-                f"{error}"
-            ) from error
         self.indexing.wake()
-
-    def _delete(self, numbers: Sequence[int], instead: Callable[[], object] | None) -> None:
-        with self.journal.together():  # nobody else makes passages of these steps meanwhile
-            passages = {number: self._texts(number) for number in numbers}
-            if not self.journal.delete(passages, replaced=instead is not None):
-                raise self.journal.damaged("passages and steps do not match")
-            if instead is not None:
-                instead()
-        if instead is None:
-            self.index.let_go()
-            self.journal.maintenance.scrub("the steps are deleted", "their text stays")
 
     def close(self) -> None:
         """Embed and index what is left, unless the embedder or the store fails, and release the files."""

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from tinymem.archive.archive import Archive
 from tinymem.archive.durable_window import DurableWindow
-from tinymem.errors import InputError, StorageError, TinymemError, warn_hourly
+from tinymem.errors import InputError, StorageError, TinymemError, saying, warn_hourly
 from tinymem.steps.checks import check_iterable
 from tinymem.steps.ids import utc_now
 from tinymem.steps.progress import Progress
@@ -84,10 +84,8 @@ class Upkeep:
             if is_whole and type(error) is StorageError:
                 raise StorageError(f"nothing is forgotten: {error}") from error
             raise
-        try:
+        with saying("the steps are deleted, but the window cannot be read again"):
             self._window.catch_up(again=True)
-        except StorageError as error:
-            raise StorageError(f"the steps are deleted, but the window cannot be read again: {error}") from error
 
     def retain(self, retention: Retention | None, now: datetime, dry_run: bool) -> RetentionReport:
         """Remove what is over the limits, the memory's own unless given; with `dry_run`, only report it."""

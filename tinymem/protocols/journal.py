@@ -276,10 +276,10 @@ class SummaryRows(Protocol):
 class Maintenance(Protocol):
     """The care of an engine for its tables and files, beside reading and writing steps."""
 
-    def scrub(self, done: str, what: str) -> None:
+    def scrub(self) -> None:
         """Leave nothing in the files of what was removed, and give its room back to the disk.
 
-        Raises StorageError while somebody else reads: it says what was `done`, and that `what` is still there.
+        Raises StorageError while somebody else reads.
         """
 
     def finish_scrub(self) -> None:

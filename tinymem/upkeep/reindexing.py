@@ -11,7 +11,7 @@ from tinymem.archive.embedding import BATCH
 from tinymem.archive.folders import open_namespace_journal, to_place
 from tinymem.archive.rows import texts_of
 from tinymem.archive.snapshots import SnapshotFiles
-from tinymem.errors import StorageError
+from tinymem.errors import StorageError, saying
 from tinymem.messages.tokens import counter_from
 from tinymem.protocols import Embedder, Embeds, Journal, VectorStore
 from tinymem.protocols.settings import EMBEDDER
@@ -90,7 +90,8 @@ def reindex(
             done = _embed(journal, new, before, advance)
         else:
             journal.switch(before, new.name)  # as after a move to another server, or half of a reindexing
-        journal.maintenance.scrub("it is reindexed", "old vectors stay")
+        with saying("it is reindexed, but old vectors stay in the memory's files until it is opened again"):
+            journal.maintenance.scrub()
         if before != new.fingerprint:
             SnapshotFiles(folder, journal).erase()
         _make_index(folder, new, index, open_namespace_journal(place, namespace)[1] if isinstance(place, str) else None)
