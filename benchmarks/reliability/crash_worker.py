@@ -34,8 +34,6 @@ def opened(folder: Path, store: str, **more: Any) -> HierarchicalMemory:
         memory = HierarchicalMemory(folder, embedder=EMBEDDERS[0], **more)
     except EmbedderMismatchError:  # it was reindexed
         memory = HierarchicalMemory(folder, embedder=EMBEDDERS[1], **more)
-    if store == "chroma":
-        memory.long_term.index.exact_up_to = 0
     memory._scratchpad.most_notes = sys.maxsize  # or the oldest notes would become steps that no ledger has
     return memory
 

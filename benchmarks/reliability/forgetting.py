@@ -95,7 +95,6 @@ def filler(at: int, dice: random.Random) -> Step:
 def opened(path: Path) -> HierarchicalMemory:
     """The memory, whose index is of use however little there is."""
     memory = HierarchicalMemory(path, prune_strategy=keep_last_n_steps(3))
-    memory.long_term.index.exact_up_to = 0
     return memory
 
 

@@ -42,7 +42,6 @@ __all__ = ["main", "soak"]
 RESULTS = Path(__file__).parents[1] / "results" / "processes.summary.json"
 EMBEDDER = "hashing:64"
 MAX_TOKENS = 1_200
-EXACT_UP_TO = 300  # passages, so that the index is of use soon
 LEAST = 50  # things that each process does, however long they take
 GRACE = 900.0  # seconds after the time is up, in which a process must have ended
 
@@ -52,7 +51,6 @@ def opened(folder: Path) -> Iterator[HierarchicalMemory]:
     """The memory that all share, with thresholds so low that all of its machinery runs."""
     tinymem.archive.indexing.indexing.WAITING = 2_000
     with HierarchicalMemory(folder, embedder=EMBEDDER, max_tokens=MAX_TOKENS) as memory:
-        memory.long_term.index.exact_up_to = EXACT_UP_TO
         yield memory
 
 

@@ -131,19 +131,19 @@ def numbers(archive: Archive, query: str = QUERY, budget: int = 300, **more: Any
 @pytest.mark.slow
 def test_each_passage_is_embedded_once_in_its_life(tmp_path: Path) -> None:
     embedder = CountingEmbedder()
-    archive = open_archive(tmp_path, embedder, "chroma", exact_up_to=0)
+    archive = open_archive(tmp_path, embedder, "chroma")
     expected = Counter(expected_of(fill(archive, numbered_texts(TEXTS))))
     assert not embedder.documents, "writing does not wait for the embedder"
     assert 121 in numbers(archive)
     assert embedder.documents == expected == Counter(passages_of(archive))
     archive.index.follow()
     archive.close()
-    archive = open_archive(tmp_path, embedder, "chroma", exact_up_to=0)
+    archive = open_archive(tmp_path, embedder, "chroma")
     assert 121 in numbers(archive)
     forget(archive, [3, 5])
     archive.close()
     shutil.rmtree(tmp_path / "index")
-    archive = open_archive(tmp_path, embedder, "chroma", exact_up_to=0)
+    archive = open_archive(tmp_path, embedder, "chroma")
     assert 121 in numbers(archive)
     archive.index.follow()
     assert count_in(archive) == len(archive.current()) == sum(expected.values()) - 2
@@ -336,7 +336,7 @@ SECRET = "zyxqvortex QuokkaFlange wobbulating"
 
 @pytest.mark.parametrize("size", [20, pytest.param(1_300, marks=pytest.mark.slow)])  # over what Chroma keeps in a log
 def test_what_is_forgotten_is_in_no_file_nor_is_its_vector(tmp_path: Path, size: int) -> None:
-    archive = open_archive(tmp_path, StaticEmbedder(), "chroma", exact_up_to=0)
+    archive = open_archive(tmp_path, StaticEmbedder(), "chroma")
     fill(archive, numbered_texts(sentences(size)))
     steps = [
         said(SECRET, 1, id="secret-one", speaker="Rumpelstilz"),
@@ -363,7 +363,7 @@ def test_what_is_forgotten_is_in_no_file_nor_is_its_vector(tmp_path: Path, size:
         archive.index.follow()
         assert count_in(archive) == size == len(archive.current())
         archive.close()
-        archive = open_archive(tmp_path, StaticEmbedder(), "chroma", exact_up_to=0)
+        archive = open_archive(tmp_path, StaticEmbedder(), "chroma")
     assert Search(archive).recall(sentences(size)[7], 100, LATER)
     archive.close()
 

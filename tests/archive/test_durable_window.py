@@ -18,7 +18,6 @@ from memories import python
 from strategies import MODERATE
 from work import PATIENCE
 
-import tinymem.archive.indexing.mirror
 from tinymem import (
     ActionStep,
     Callbacks,
@@ -117,23 +116,6 @@ def test_where_a_pruning_cannot_be_written_the_step_is_in_and_the_next_add_prune
                 memory.add(said("third"))
         assert numbers(memory) == [1, 2, 3] and memory.stats().steps == 3
         assert memory.add(said("fourth")).step_number == 4 and numbers(memory) == [3, 4]
-
-
-def test_two_stores_in_memory_do_not_count_on_each_other(both: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tinymem.archive.indexing.mirror, "BATCH", 20)
-    for memory in both:
-        memory.long_term.index.exact_up_to = 0
-    one, other = both
-    one.archive(talk(40))
-    one.recall("lot", 200)
-    other.recall("lot", 200)
-    one.long_term.index.follow()
-    other.archive([said(f"Barn {i} has {i} owls.") for i in range(60)])
-    other.long_term.queue.embed_pending()
-    other.long_term.index.follow()  # the first one's store lacks these 60
-    for memory in both:
-        for asked in ("lot 3 holds", "barn 33 has"):
-            assert asked in memory.recall(asked, 200).text.lower()
 
 
 def test_what_one_shortens_or_puts_back_the_other_shows_so(both: Pair) -> None:

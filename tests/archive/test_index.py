@@ -1,4 +1,4 @@
-"""The index: filled from the first step on that left, asked for what it holds, lost without harm, cleared for good."""
+"""The index: filled from the first step on that left, lost without harm, cleared for good."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from contract import exact_neighbours
 from memories import (
     LATER,
     fill,
@@ -35,11 +34,9 @@ from tinymem.archive.indexing.notes import NOTES, hold_folder, read_notes, write
 from tinymem.embedders.hashing import HashingEmbedder
 from tinymem.embedders.static import StaticEmbedder
 from tinymem.errors import ClosedError, StorageError
-from tinymem.protocols import Change, Ids, Vectors
-from tinymem.recall.search import Search
+from tinymem.protocols import Change, Vectors
 from tinymem.stores.chroma.store import ChromaStore
 from tinymem.stores.exact import ExactStore
-from tinymem.stores.filter import Filter
 
 PASSAGES = 240  # of the archives here
 
@@ -52,18 +49,12 @@ class Watched(ExactStore):
     def __init__(self) -> None:
         super().__init__()
         self.upserts: list[list[int]] = []
-        self.queries: list[int] = []
         self.fault: Callable[[], Exception] | None = None
 
     def upsert(self, ids: Any, vectors: Vectors) -> None:
         self._fail()
         super().upsert(ids, vectors)
         self.upserts.append(list(ids))
-
-    def query(self, vector: Vectors, k: int) -> tuple[Ids, Vectors]:
-        self._fail()
-        self.queries.append(k)
-        return super().query(vector, k)
 
     def clear(self) -> None:
         self._fail()
@@ -89,8 +80,8 @@ def store() -> Watched:
 
 @pytest.fixture
 def archive(tmp_path: Path, store: Watched) -> Iterator[Archive]:
-    """PASSAGES passages, all embedded and archived, none in the store, which is worth asking."""
-    archive = open_archive(tmp_path, HashingEmbedder(64), store, exact_up_to=0)
+    """PASSAGES passages, all embedded and archived, none in the store."""
+    archive = open_archive(tmp_path, HashingEmbedder(64), store)
     fill(archive, numbered_texts(sentences(PASSAGES)))
     archive.journal.set_window([1, 2, 3, 4], {})
     archive.queue.embed_pending()
@@ -100,7 +91,7 @@ def archive(tmp_path: Path, store: Watched) -> Iterator[Archive]:
 
 @pytest.fixture
 def in_chroma(tmp_path: Path) -> Iterator[Archive]:
-    """An archive whose passages are in Chroma, which is worth asking."""
+    """An archive whose passages are in Chroma."""
     archive = open_in_chroma(tmp_path)
     fill(archive, numbered_texts(TEXTS))
     archive.journal.set_window([1, 2, 3, 4], {})
@@ -112,18 +103,7 @@ def in_chroma(tmp_path: Path) -> Iterator[Archive]:
 
 
 def open_in_chroma(folder: Path) -> Archive:
-    return open_archive(folder, StaticEmbedder(), "chroma", exact_up_to=0)
-
-
-class Never(Watched):
-    """A store that is of no use, and is not touched."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.fault = lambda: AssertionError("the store is of no use here, and was used")
-
-    def count(self) -> int:
-        raise AssertionError("the store is of no use here, and was opened")
+    return open_archive(folder, StaticEmbedder(), "chroma")
 
 
 # filled
@@ -167,35 +147,6 @@ def test_the_background_gives_the_store_a_batch_at_a_time_from_the_first_step_on
         assert store.count() == archive.index.notes.passage == held
     assert not archive.index.lacks and archive.indexing.work() is None
     assert [id for ids in store.upserts for id in ids] == list(range(1, 101)), "each once"
-    archive.close()
-
-
-def test_a_store_in_memory_is_filled_from_half_of_exact_up_to_on(tmp_path: Path) -> None:
-    store = ExactStore()
-    archive = open_archive(tmp_path, HashingEmbedder(64), store, exact_up_to=200)
-    write(archive, [said(text, at) for at, text in enumerate(sentences(99), 1)], window=False)
-    archive.queue.embed_pending()
-    archive.index.follow()
-    assert store.count() == 0
-    write(archive, [said("One more.", 100)], window=False)
-    archive.queue.embed_pending()
-    archive.index.follow()
-    assert store.count() == 100
-    archive.close()
-
-
-def test_the_store_is_asked_where_more_passages_are_allowed_than_exact_search_is_for(
-    tmp_path: Path, store: Watched
-) -> None:
-    archive = open_archive(tmp_path, HashingEmbedder(64), store, exact_up_to=100)
-    fill(archive, [said(text, at, session="s" if at <= 100 else None) for at, text in enumerate(sentences(160), 1)])
-    archive.journal.set_window([1, 2, 3, 4], {})
-    archive.queue.embed_pending()
-    archive.index.follow()
-    assert numbers(archive, only=Filter(session="s"))
-    assert not store.queries
-    assert numbers(archive)
-    assert store.queries
     archive.close()
 
 
@@ -246,74 +197,6 @@ def test_after_more_changes_than_are_kept_the_index_begins_anew(
     assert len(archive.journal.changes(0)) <= 10
     archive.index.follow()
     assert sum(map(len, store.upserts)) == store.count() == PASSAGES
-
-
-# asked for what it holds, and exactly for the rest
-
-
-def test_a_store_is_asked_once_it_has_everything(archive: Archive, store: Watched) -> None:
-    catalog, nearest = archive.current(), archive.index.nearest(archive.current())
-    while archive.index.advance():
-        if archive.index.lacks:
-            assert not len(nearest(catalog.vectors[0], 9)[0]), "the search is exact"
-    for query in (*sentences(5, seed=1), *sentences(PASSAGES)[:4]):
-        (vector,) = archive.queue.embedder.embed_queries([query])
-        for k in (1, 20, 100, 1_000):
-            ids, cosines = nearest(vector, k)
-            best, expected = exact_neighbours(catalog.id.tolist(), catalog.vectors, vector, k)
-            assert len(ids) == len(set(ids.tolist())) == min(k, PASSAGES)
-            assert np.allclose(cosines, expected, atol=1e-5)
-            clear = expected > expected[-1] + 1e-4  # of those that tie for the last place, any will do
-            assert set(best[clear].tolist()) <= set(ids.tolist())
-
-
-def test_a_store_that_lacks_half_helps_nobody_and_a_recall_is_the_same_whatever_it_holds(
-    tmp_path: Path, store: Watched
-) -> None:
-    queries = sentences(6, seed=2)
-    exact = open_archive(tmp_path, StaticEmbedder(), Never(), exact_up_to=1_000_000)
-    fill(exact, numbered_texts(sentences(1_000)))
-    exact.journal.set_window([1], {})
-    exact.queue.embed_pending()
-    archive = open_archive(tmp_path, StaticEmbedder(), store, exact_up_to=0)
-    for most in (480, 280, 240):
-        for _ in range(most // 40):
-            assert archive.index.advance()
-        for query in queries:
-            one, other = Search(exact).score(query, LATER), Search(archive).score(query, LATER)
-            best, same = ([(p.number, round(p.score, 3)) for p in scored.ranked(1_000)[:50]] for scored in (one, other))
-            assert best == same
-    assert store.count() == 1_000 and len(store.queries) >= len(queries)
-    exact.close()
-    archive.close()
-
-
-@pytest.mark.slow
-def test_the_index_gives_the_same_best_passages_as_exact_search(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tinymem.archive.indexing.index, "ANSWERED", 60)  # or a question goes on without the index
-    texts, queries = sentences(2_500, seed=8, length=25), sentences(20, seed=9)
-    archive = open_archive(tmp_path, StaticEmbedder(), "chroma", exact_up_to=0)
-    fill(archive, [said(text, at, session=f"s{at // 50}") for at, text in enumerate(texts, 1)])
-    archive.journal.set_window([1, 2, 3, 4], {})
-    archive.queue.embed_pending()
-    archive.index.follow()
-    exact = open_archive(tmp_path, StaticEmbedder(), "exact", exact_up_to=1_000_000)
-    same = hits = 0
-    nearest = archive.index.nearest(archive.current())
-    for query in queries:
-        vector = archive.queue.embedder.embed_queries([query])[0]
-        best = exact_neighbours(archive.current().id.tolist(), archive.current().vectors, vector, 20)[0].tolist()
-        hits += len({*nearest(vector, 20)[0].tolist()} & {*best})
-        one, other = Search(exact).score(query, LATER), Search(archive).score(query, LATER)
-        top, top_indexed = ([p.number for p in scored.ranked(1_000)[:20]] for scored in (one, other))
-        same += len(set(top) & set(top_indexed))
-        assert top[:3] == top_indexed[:3]
-    assert hits >= 0.97 * 20 * len(queries)
-    assert same >= 0.97 * 20 * len(queries)
-    exact.close()
-    archive.close()
 
 
 # lost, taken, failing
@@ -405,7 +288,7 @@ def test_files_that_end_the_process_are_made_again(in_chroma: Archive) -> None:
 def test_another_store_is_filled_from_the_journal_and_the_one_before_it_is_cleared(in_chroma: Archive) -> None:
     folder, store = in_chroma.folder, Watched()
     in_chroma.close()
-    archive = open_archive(folder, StaticEmbedder(), store, exact_up_to=0)
+    archive = open_archive(folder, StaticEmbedder(), store)
     assert 121 in numbers(archive)
     archive.index.follow()
     assert store.count() == len(archive.current())
@@ -469,7 +352,8 @@ with HierarchicalMemory(sys.argv[1], embedder="hashing:64", max_tokens=200) as m
 
 def test_a_store_that_was_closed_is_done_without_and_a_closed_journal_is_an_error(tmp_path: Path) -> None:
     store = ExactStore()
-    archive = open_archive(tmp_path, None, store, exact_up_to=0)
+    store.in_memory = False
+    archive = open_archive(tmp_path, None, store)
     fill(archive, numbered_texts(TEXTS))
     archive.journal.set_window([1, 2, 3, 4], {})
     store.close()

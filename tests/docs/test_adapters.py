@@ -38,7 +38,6 @@ from tinymem.registry import embedder_names, store_names, summarizer_from, summa
 assert "example" in embedder_names() and "example" in store_names() and "example" in summarizer_names()
 assert "example_adapter" not in sys.modules
 with HierarchicalMemory(sys.argv[1], embedder="example:64", store="example", window_tokens=50) as memory:
-    memory.long_term.index.exact_up_to = 0  # ask the store, however little there is
     memory.add_messages([{"role": "user", "content": f"Message {n} is about nothing."} for n in range(30)])
     memory.add_messages([{"role": "user", "content": "The staging server is at 10.0.0.7."}])
     memory.long_term.queue.embed_pending()

@@ -324,7 +324,6 @@ def test_by_default_meaning_is_found_through_the_whole_way(tmp_path: Path) -> No
         memory.add_messages(filler)
         assert "allergic to chicken" in memory.context("What is the pet allergic to?").recalled.text
     with HierarchicalMemory(tmp_path, max_tokens=600) as memory:
-        memory.long_term.index.exact_up_to = 0  # as if it were much
         assert "allergic to chicken" in memory.recall("What food must the kitten not have?", 200).text
         memory.flush()
         assert count_in(memory.long_term) == memory.stats().passages == 121

@@ -96,7 +96,6 @@ for turn in range(2):
         for i in range(120):
             seen = f"host {i} listens on {8000 + i}"
             memory.add(ActionStep(f"Look at host {i}.", tool_name="look", observation=seen))
-        memory.long_term.index.exact_up_to = 0  # as if it were much: Chroma is filled and asked
         memory.long_term.queue.embed_pending()
         memory.long_term.index.follow()
         assert "8017" in memory.context("Where does host 17 listen?").recalled.text

@@ -9,18 +9,14 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from contract import unit_vectors
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from memories import LATER, START, catalog_of
-from strategies import MODERATE
 
 from tinymem.protocols import Lexical, Vectors
 from tinymem.recall import candidates
-from tinymem.recall.candidates import AROUND, EVERYTHING, NEAREST, Candidates, gather, products
+from tinymem.recall.candidates import AROUND, EVERYTHING, NEAREST, gather, products
 from tinymem.recall.query.analysis import Query
 from tinymem.recall.query.dates import Span
 from tinymem.recall.snapshot import Snapshot
-from tinymem.stores.exact import ExactStore
 
 MANY = 2_000
 VECTORS = unit_vectors(MANY, 16)
@@ -53,19 +49,13 @@ def lexical_of(ids: Sequence[int], scores: Sequence[float]) -> Lexical:
 NO_HITS = lexical_of([], [])
 
 
-def index_of(catalog: Snapshot) -> ExactStore:
-    store = ExactStore()
-    store.upsert(catalog.id.tolist(), catalog.vectors)
-    return store
-
-
 QUERY = asked(unit_vectors(1, 16, seed=5)[0])
 
 
 @pytest.mark.parametrize("size", [1, 2, EVERYTHING])
 def test_a_small_memory_is_looked_at_whole(size: int) -> None:
     catalog = catalog_of(VECTORS[:size])
-    found = gather(QUERY, catalog, hits(p1=0.5), everything(catalog), None)
+    found = gather(QUERY, catalog, hits(p1=0.5), everything(catalog))
     assert found.rows.tolist() == list(range(size))
     assert np.allclose(found.cosine, catalog.vectors @ QUERY.vectors[0], atol=1e-6)
     assert found.bm25.tolist() == [0.5] + [0] * (size - 1)
@@ -73,7 +63,7 @@ def test_a_small_memory_is_looked_at_whole(size: int) -> None:
 
 def test_of_a_large_memory_the_nearest_are_looked_at() -> None:
     catalog = catalog_of(VECTORS)
-    found = gather(QUERY, catalog, NO_HITS, everything(catalog), None)
+    found = gather(QUERY, catalog, NO_HITS, everything(catalog))
     exact = np.argsort(-(catalog.vectors @ QUERY.vectors[0]), kind="stable")
     assert set(exact[:NEAREST].tolist()) <= set(found.rows.tolist())
     beside = {row + by for row in exact[:AROUND].tolist() for by in (-1, 1)} & set(range(MANY))
@@ -84,7 +74,7 @@ def test_of_a_large_memory_the_nearest_are_looked_at() -> None:
 def test_a_filter_that_lets_little_through_compares_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     catalog = catalog_of(VECTORS)
     allowed = np.arange(MANY) % 10 == 3
-    whole = gather(QUERY, catalog, NO_HITS, allowed, lambda vector, k: index_of(catalog).query(vector, MANY))
+    cosine = catalog.vectors @ QUERY.vectors[0]
     compared: list[int] = []
 
     def counted(left: Vectors, right: Vectors) -> Vectors:
@@ -92,51 +82,42 @@ def test_a_filter_that_lets_little_through_compares_nothing_else(monkeypatch: py
         return products(left, right)
 
     monkeypatch.setattr(candidates, "products", counted)
-    found = gather(QUERY, catalog, NO_HITS, allowed, None)
+    found = gather(QUERY, catalog, NO_HITS, allowed)
     assert compared[0] == MANY // 10
-    assert found.rows.tolist() == whole.rows.tolist()
-    assert np.allclose(found.cosine[found.rows], whole.cosine[found.rows], atol=1e-6)
-    beside = found.rows[1:] - 1  # what stands beside a candidate is compared too, though it may not come back
-    assert np.allclose(found.cosine[beside], catalog.vectors[beside] @ QUERY.vectors[0], atol=1e-6)
+    assert found.rows.tolist() == np.flatnonzero(allowed & (cosine > 0)).tolist()
+    near = np.union1d(found.rows, found.rows[1:] - 1)  # what stands beside a candidate is compared too
+    assert np.allclose(found.cosine[near], cosine[near], atol=1e-6)
 
 
 def test_what_bm25_finds_is_looked_at_with_what_stands_beside_it() -> None:
     catalog = catalog_of(VECTORS)
-    without = set(gather(QUERY, catalog, NO_HITS, everything(catalog), None).rows.tolist())
+    without = set(gather(QUERY, catalog, NO_HITS, everything(catalog)).rows.tolist())
     row = next(row for row in range(5, MANY) if not {row - 1, row, row + 1} & without)
-    found = gather(QUERY, catalog, hits(**{f"p{row + 1}": 0.7}), everything(catalog), None)
+    found = gather(QUERY, catalog, hits(**{f"p{row + 1}": 0.7}), everything(catalog))
     assert set(found.rows.tolist()) == without | {row - 1, row, row + 1}
     assert found.bm25[row] == np.float32(0.7)
 
 
-@pytest.mark.parametrize("indexed", [False, True])
-def test_the_nearest_of_the_days_that_are_asked_about_come_too(indexed: bool) -> None:
+def test_the_nearest_of_the_days_that_are_asked_about_come_too() -> None:
     catalog = catalog_of(VECTORS)
-    nearest = index_of(catalog).query if indexed else None
-    without = set(gather(QUERY, catalog, NO_HITS, everything(catalog), nearest).rows.tolist())
+    without = set(gather(QUERY, catalog, NO_HITS, everything(catalog)).rows.tolist())
     query = asked(QUERY.vectors[0], spans=(seconds(100, 110), seconds(1_500, 1_503)))  # the end is not in it
-    rows = set(gather(query, catalog, NO_HITS, everything(catalog), nearest).rows.tolist())
+    rows = set(gather(query, catalog, NO_HITS, everything(catalog)).rows.tolist())
     cosine = catalog.vectors @ QUERY.vectors[0]
     then = {row for row in (*range(100, 110), *range(1_500, 1_503)) if cosine[row] > 0}
     assert then - without, "the date brings something that the vectors alone do not"
     assert rows == without | {row + by for row in then for by in (-1, 0, 1)}
 
 
-@pytest.mark.parametrize("indexed", [False, True])
-def test_of_a_long_time_that_is_asked_about_only_the_nearest_come(
-    indexed: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_a_long_time_that_is_asked_about_only_the_nearest_come() -> None:
     catalog = catalog_of(VECTORS)
-    nearest = index_of(catalog).query if indexed else None
     query = asked(QUERY.vectors[0], spans=(seconds(1_000, MANY),))
-    found = gather(query, catalog, NO_HITS, everything(catalog), nearest)
+    found = gather(query, catalog, NO_HITS, everything(catalog))
     exact = np.argsort(-(catalog.vectors @ QUERY.vectors[0]), kind="stable")
     late = exact[exact >= 1_000][:NEAREST]
     assert set(late.tolist()) <= set(found.rows.tolist())
     assert len(found.rows) <= 2 * (NEAREST + 2 * AROUND)
-    monkeypatch.setattr(candidates, "DATED", 999)
-    fewer = gather(query, catalog, NO_HITS, everything(catalog), nearest)
-    assert set(exact[:NEAREST].tolist()) <= set(fewer.rows.tolist()) <= set(found.rows.tolist())
+    assert set(exact[:NEAREST].tolist()) <= set(found.rows.tolist())
 
 
 def test_days_that_are_asked_about_bring_nothing_that_is_not_allowed() -> None:
@@ -144,23 +125,22 @@ def test_days_that_are_asked_about_bring_nothing_that_is_not_allowed() -> None:
     allowed = everything(catalog)
     allowed[100:200] = False
     query = asked(QUERY.vectors[0], spans=(seconds(150, 250),))
-    for nearest in (None, index_of(catalog).query):
-        rows = gather(query, catalog, NO_HITS, allowed, nearest).rows
-        assert allowed[rows].all()
-        assert set(rows.tolist()) >= {row for row in range(200, 250) if catalog.vectors[row] @ QUERY.vectors[0] > 0}
+    rows = gather(query, catalog, NO_HITS, allowed).rows
+    assert allowed[rows].all()
+    assert set(rows.tolist()) >= {row for row in range(200, 250) if catalog.vectors[row] @ QUERY.vectors[0] > 0}
 
 
 def test_where_no_signal_says_anything_nothing_is_looked_at() -> None:
     catalog = catalog_of(np.zeros_like(VECTORS))
-    assert gather(QUERY, catalog, NO_HITS, everything(catalog), None).rows.tolist() == []
+    assert gather(QUERY, catalog, NO_HITS, everything(catalog)).rows.tolist() == []
     away = catalog_of(np.tile(-QUERY.vectors[0], (MANY, 1)))
-    assert gather(QUERY, away, NO_HITS, everything(away), None).rows.tolist() == []
+    assert gather(QUERY, away, NO_HITS, everything(away)).rows.tolist() == []
 
 
 def test_all_passages_of_a_step_come_with_its_best_one() -> None:
     steps = [at // 4 for at in range(MANY)]
     catalog = catalog_of(VECTORS, steps)
-    rows = set(gather(QUERY, catalog, NO_HITS, everything(catalog), None).rows.tolist())
+    rows = set(gather(QUERY, catalog, NO_HITS, everything(catalog)).rows.tolist())
     best = int((catalog.vectors @ QUERY.vectors[0]).argmax())
     first = 4 * (best // 4)
     assert set(range(max(0, first - 1), min(MANY, first + 5))) <= rows
@@ -168,7 +148,7 @@ def test_all_passages_of_a_step_come_with_its_best_one() -> None:
 
 def test_of_a_step_of_thousands_of_passages_only_the_beginning_comes_along() -> None:
     catalog = catalog_of(VECTORS, [1] * MANY)
-    assert len(gather(QUERY, catalog, NO_HITS, everything(catalog), None).rows) < NEAREST + 40
+    assert len(gather(QUERY, catalog, NO_HITS, everything(catalog)).rows) < NEAREST + 40
 
 
 def test_only_what_is_allowed_comes() -> None:
@@ -176,63 +156,32 @@ def test_only_what_is_allowed_comes() -> None:
     exact = np.argsort(-(catalog.vectors @ QUERY.vectors[0]), kind="stable")
     allowed = everything(catalog)
     allowed[exact[:500]] = False
-    for nearest in (None, index_of(catalog).query):
-        found = gather(QUERY, catalog, hits(p1=1, p2=2), allowed, nearest)
-        assert allowed[found.rows].all()
-        assert set(exact[500 : 500 + NEAREST].tolist()) <= set(found.rows.tolist())
+    found = gather(QUERY, catalog, hits(p1=1, p2=2), allowed)
+    assert allowed[found.rows].all()
+    assert set(exact[500 : 500 + NEAREST].tolist()) <= set(found.rows.tolist())
     some = np.zeros_like(allowed)
     some[[3, 900]] = True
-    assert set(gather(QUERY, catalog, hits(p4=1), some, None).rows.tolist()) <= {3, 900}
-    assert gather(QUERY, catalog, hits(p4=1), np.zeros_like(allowed), None).rows.tolist() == []
+    assert set(gather(QUERY, catalog, hits(p4=1), some).rows.tolist()) <= {3, 900}
+    assert gather(QUERY, catalog, hits(p4=1), np.zeros_like(allowed)).rows.tolist() == []
 
 
-def same(one: Candidates, other: Candidates) -> None:
-    assert one.rows.tolist() == other.rows.tolist()
-    assert np.allclose(one.cosine[one.rows], other.cosine[one.rows], atol=1e-6)
-    assert np.array_equal(one.bm25, other.bm25)
-
-
-@settings(MODERATE, max_examples=25)
-@given(
-    st.integers(0, 10**6),
-    st.integers(1, 6),
-    st.lists(st.integers(1, MANY), max_size=6, unique=True),
-    st.lists(st.builds(seconds, st.integers(0, 1_000), st.integers(1_001, MANY)), max_size=2),
-)
-def test_an_index_that_misses_nothing_gives_what_exact_search_gives(
-    seed: int, size: int, found: list[int], spans: list[Span]
-) -> None:
-    catalog = catalog_of(VECTORS, [at // size for at in range(MANY)])
-    query = asked(*unit_vectors(1 + seed % 3, 16, seed=seed), spans=tuple(spans))
-    lexical = hits(**{f"p{id}": 1 / (1 + at) for at, id in enumerate(found)})
-    exact = gather(query, catalog, lexical, everything(catalog), None)
-    asked_index = gather(query, catalog, lexical, everything(catalog), index_of(catalog).query)
-    same(exact, asked_index)
-    steps = catalog.step[exact.rows]
-    rows = np.isin(catalog.step, np.concatenate([steps - 1, steps, steps + 1]))  # the features need these too
-    assert np.allclose(asked_index.cosine[rows], exact.cosine[rows], atol=1e-6)
-
-
-def test_ids_that_an_index_or_the_full_text_has_too_many_are_passed_over() -> None:
+def test_ids_that_the_full_text_has_too_many_are_passed_over() -> None:
     catalog = catalog_of(VECTORS, id=range(10, 10 + 2 * MANY, 2))
-    store = index_of(catalog)
-    store.upsert([1, 11, 99_999], np.tile(QUERY.vectors[0], (3, 1)))
     lexical = lexical_of([99_999, 12, 3, 13], [3, 2, 1, 0.5])
-    found = gather(QUERY, catalog, lexical, everything(catalog), store.query)
+    found = gather(QUERY, catalog, lexical, everything(catalog))
     assert found.bm25.sum() == 2
     assert found.bm25[1] == 2
-    assert found.cosine.max() == pytest.approx((catalog.vectors @ QUERY.vectors[0]).max(), abs=1e-5)
 
 
 def test_of_a_question_with_several_vectors_the_closest_counts() -> None:
     catalog = catalog_of(VECTORS)
-    both = gather(asked(VECTORS[5], VECTORS[700]), catalog, NO_HITS, everything(catalog), None)
+    both = gather(asked(VECTORS[5], VECTORS[700]), catalog, NO_HITS, everything(catalog))
     assert both.cosine[[5, 700]] == pytest.approx([1, 1], abs=1e-3)
 
 
 def test_ties_go_to_the_older() -> None:
     catalog = catalog_of(np.tile(QUERY.vectors[0], (MANY, 1)))
-    rows = gather(QUERY, catalog, NO_HITS, everything(catalog), None).rows
+    rows = gather(QUERY, catalog, NO_HITS, everything(catalog)).rows
     assert rows.tolist() == list(range(NEAREST))
 
 
@@ -246,18 +195,18 @@ def test_statements_in_a_run_are_compared_among_themselves() -> None:
     kind[statements] = "message"
     catalog = catalog_of(vectors, kind=kind.tolist())
     allowed = everything(catalog)
-    found = gather(QUERY, catalog, NO_HITS, allowed, None)
+    found = gather(QUERY, catalog, NO_HITS, allowed)
     closest = statements[np.argsort(-(vectors[statements] @ QUERY.vectors[0]), kind="stable")]
     assert set(closest[:10].tolist()) <= set(found.rows.tolist())
     assert np.count_nonzero(found.stated) == len(statements) and found.stated.max() == 1
     allowed[np.argmax(found.stated)] = False
-    assert gather(QUERY, catalog, NO_HITS, allowed, None).stated.argmax() != found.stated.argmax()
+    assert gather(QUERY, catalog, NO_HITS, allowed).stated.argmax() != found.stated.argmax()
 
 
 def test_nothing_is_a_statement_in_a_chat_or_for_a_stretch() -> None:
     catalog = catalog_of(VECTORS)
-    assert not gather(QUERY, catalog, NO_HITS, everything(catalog), None).stated.any()
+    assert not gather(QUERY, catalog, NO_HITS, everything(catalog)).stated.any()
     run = catalog_of(VECTORS, kind=["observation", "observation", "message", "thought"] * (MANY // 4))
-    assert gather(QUERY, run, NO_HITS, everything(run), None).stated.any()
+    assert gather(QUERY, run, NO_HITS, everything(run)).stated.any()
     stretch = replace(QUERY, is_stretch=True)
-    assert not gather(stretch, run, NO_HITS, everything(run), None).stated.any()
+    assert not gather(stretch, run, NO_HITS, everything(run)).stated.any()

@@ -62,7 +62,6 @@ from tinymem.stores import ChromaStore
 store = ChromaStore(sys.argv[1] + "-index") if sys.argv[2] == "chroma in this process" else sys.argv[2]
 memory = HierarchicalMemory(sys.argv[1], embedder="hashing:64", store=store, max_tokens=400)
 memory.add_steps([MessageStep("user", f"lot {i}") for i in range(40)])
-memory.long_term.index.exact_up_to = 0
 memory.long_term.queue.embed_pending()
 memory.long_term.index.follow()
 step = memory.short_term.steps[-1]

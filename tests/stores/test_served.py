@@ -38,7 +38,6 @@ def server(tmp_path: Path) -> Iterator[ChromaServer]:
 def opened(path: Path, store: Any) -> HierarchicalMemory:
     """A memory that asks its index, however little is in it."""
     memory = HierarchicalMemory(path / "memory", store=store, embedder="hashing", window_tokens=300)
-    memory.long_term.index.exact_up_to = 0
     return memory
 
 

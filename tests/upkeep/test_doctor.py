@@ -30,7 +30,6 @@ open_memory = partial(HierarchicalMemory, embedder="hashing:64", max_tokens=400)
 def made(folder: Path, seed: int = 0, dimensions: int = 64) -> Path:
     """A memory of PASSAGES passages, all of them in its index."""
     with open_memory(folder, embedder=f"hashing:{dimensions}") as memory:
-        memory.long_term.index.exact_up_to = 0
         memory.archive([MessageStep("user", text) for text in sentences(PASSAGES, seed=seed)])
         memory.long_term.queue.embed_pending()
         memory.long_term.index.follow()
@@ -89,7 +88,6 @@ def recalls(memory: Path) -> bool:
     """Whether a passage is found through the index, without anything being embedded but the question."""
     text = sentences(PASSAGES)[700]
     with open_memory(memory, embedder=Raises(64)) as opened:
-        opened.long_term.index.exact_up_to = 0
         found = text in opened.recall(text, 500).text
         return found and count_in(opened.long_term) == PASSAGES
 
@@ -122,7 +120,6 @@ def test_a_small_memory_needs_no_index(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_passages_and_vectors_of_nothing_are_sound(tmp_path: Path) -> None:
     with open_memory(tmp_path) as opened:
-        opened.long_term.index.exact_up_to = 0
         opened.archive([MessageStep("user", text) for text in ("", " ", "...", "x", "the the the", "x", "x")])
         opened.long_term.queue.embed_pending()
         opened.long_term.index.follow()
@@ -360,7 +357,6 @@ def test_garbage_for_notes_makes_the_index_begin_anew(memory: Path) -> None:
     for garbage in ("", "x", "[]", "{}", '{"store": 5}', '{"store": "chroma", "passage": "9"}', "\x00"):
         (index_of(memory) / "mirror.json").write_text(garbage, "utf-8")
         with open_memory(memory) as opened:
-            opened.long_term.index.exact_up_to = 0
             assert sentences(PASSAGES)[700] in opened.recall(sentences(PASSAGES)[700], 500).text, "found exactly"
     assert rebuild(memory) == PASSAGES
     assert doctor(memory).sound and recalls(memory)

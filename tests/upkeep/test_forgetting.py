@@ -66,7 +66,6 @@ FEW = ("id", "all filters", "age")  # which are tried on every run
 def test_what_is_forgotten_in_any_way_is_in_no_file_nor_is_its_vector(tmp_path: Path, way: str) -> None:
     retention = way in ("age", "number", "bytes")
     with open_memory(tmp_path, embedder="static", store="chroma", prune_strategy=keep_last_n_steps(3)) as memory:
-        memory.long_term.index.exact_up_to = 0  # the index is of use, however little there is
         memory.add_steps([secret(0), secret(1), secret(2)])
         memory.add_steps([said(text, at + 1) for at, text in enumerate(OTHERS)])
         if not retention:  # which leaves the window alone
@@ -91,7 +90,6 @@ def test_what_is_forgotten_in_any_way_is_in_no_file_nor_is_its_vector(tmp_path: 
 def with_an_index(path: Path) -> list[bytes]:
     """Make a memory whose vectors are in Chroma's files; the beginnings of those of its first step."""
     with open_memory(path, embedder="static", store="chroma") as memory:
-        memory.long_term.index.exact_up_to = 0
         memory.archive([secret(0), *(said(text, at + 1) for at, text in enumerate(OTHERS[:9]))])
         memory.long_term.queue.embed_pending()
         memory.long_term.index.follow()

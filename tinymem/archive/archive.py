@@ -1,9 +1,8 @@
 """Long-term memory: the journal, its vectors and an index, behind one class.
 
 The journal is the truth. Vectors are made once and kept in it; the vector store can be rebuilt from them without
-embedding again. The background thread fills it from the first pruned step on, and `flush` and `close` wait for that. A
-search asks it only above EXACT_UP_TO passages, and only if it has all of them: up to there, an exact search of the
-journal's own vectors is faster and better.
+embedding again. The background thread fills it from the first pruned step on, and `flush` and `close` wait for that.
+No question asks it: an exact search of the journal's own vectors is better, and fast.
 """
 
 from __future__ import annotations
@@ -13,12 +12,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
-
 from tinymem.archive.embedding import EmbeddingQueue, checked_embedder
 from tinymem.archive.folders import INDEX
-from tinymem.archive.indexing.index import EXACT_UP_TO, Index
+from tinymem.archive.indexing.index import Index
 from tinymem.archive.indexing.indexing import Indexing
 from tinymem.archive.rows import row_of, step_of
 from tinymem.archive.snapshots import SnapshotFiles, count_rewrites
@@ -26,9 +22,8 @@ from tinymem.archive.window_rows import OPEN_CALLS, read_calls
 from tinymem.errors import EmbedderMismatchError, StorageError, is_unwritable, saying, undo_on_failure
 from tinymem.messages.recognition import NATIVE
 from tinymem.messages.tokens import Prices
-from tinymem.protocols import Embedder, Ids, Journal, TokenCounter, Vectors, VectorStore
+from tinymem.protocols import Embedder, Journal, TokenCounter, VectorStore
 from tinymem.protocols.settings import EMBEDDER, UNSCRUBBED
-from tinymem.recall.candidates import Nearest
 from tinymem.recall.files.changes import Changes
 from tinymem.recall.files.notes import NoteTaker
 from tinymem.recall.passages import slices
@@ -57,9 +52,9 @@ SCRUB_FAILED = (
 class Archive:
     """A namespace's long-term memory in `folder`: a journal, a queue of what is to be embedded, and an index.
 
-    Without an `embedder`, the one that the memory remembers is used. A vector store, or the name of one, is filled and
-    asked by the index. A `journal` in a database takes the place of the one in the folder, which then holds nothing but
-    what is derived from it.
+    Without an `embedder`, the one that the memory remembers is used. A vector store, or the name of one, is filled by
+    the index. A `journal` in a database takes the place of the one in the folder, which then holds nothing but what is
+    derived from it.
     """
 
     def __init__(
@@ -70,7 +65,6 @@ class Archive:
         counter: TokenCounter,
         *,
         create: bool = True,
-        exact_up_to: int = EXACT_UP_TO,
         journal: Journal | None = None,
     ) -> None:
         embedder = checked_embedder(folder, embedder, journal)
@@ -83,7 +77,7 @@ class Archive:
         with undo_on_failure(self.journal.close):
             self.journal.maintenance.finish_scrub()  # which an earlier process could not
             self.queue = EmbeddingQueue(self.journal, embedder, folder)
-            self.index = Index(self.journal, folder / INDEX, store, exact_up_to=exact_up_to)
+            self.index = Index(self.journal, folder / INDEX, store)
             self.indexing = Indexing(self.journal, self.queue, self.index, folder, self.write_files)
             self.key = self.queue.key
             self._snapshot = Snapshot(self.queue.dimensions)
@@ -169,26 +163,13 @@ class Archive:
 
     def source(self, only: Filter, hidden: Collection[int] = ()) -> Source:
         """Return what finds candidates for a question among the steps within a filter, but for the `hidden` ones."""
-        return Source(self.journal, self.current(), only, hidden, self._neighbours)
+        return Source(self.journal, self.current(), only, hidden)
 
     def rules(self) -> list[int]:
         """Return the numbers of the steps in which people gave rules."""
         snapshot = self.current()
         rules: list[int] = snapshot.step[snapshot.rule].tolist()
         return rules
-
-    def _neighbours(self, snapshot: Snapshot, allowed: npt.NDArray[np.bool_]) -> Nearest | None:
-        """Return the search of the index; None where an exact one over the `allowed` rows is better."""
-        if np.count_nonzero(allowed) <= self.index.exact_up_to:
-            return None
-        search = self.index.nearest(snapshot)
-
-        def find_nearest(vector: Vectors, k: int) -> tuple[Ids, Vectors]:
-            found = search(vector, k)
-            self.queue.check_embedder()  # another process may have reindexed, and filled the index again
-            return found
-
-        return find_nearest
 
     @property
     def corrections(self) -> Mapping[int, int]:

@@ -30,9 +30,7 @@ SHORT = 300  # characters of a statement, at most,
 NEWEST = 2_000  # and so many of the newest are compared with a question
 FALLING = 10.0  # ranks in which their closeness falls to a third
 CHAT = 0.5  # of the passages: where more are said, the memory is of chats
-DATED = 100_000  # passages of the days in the question up to which these are searched exactly, index or not
 FEW = 0.5  # of the passages: where a filter lets through less, no others are compared with the question
-LEAST_SHARE = 0.1  # of the passages: where a filter lets through less, an index is not asked for still more of them
 SMALL = 1 << 18  # multiplications up to which OpenBLAS starts no thread
 AT_ONCE = 32  # of the vectors on the left, at most
 
@@ -40,7 +38,6 @@ LONGER = 2  # times as long as the question a request is at most
 LOOKED_AT = 256  # passages that are read at most to find requests, the best by words
 TERMS = 32  # bits for the words of a question
 
-Nearest = Callable[[Vectors, int], tuple[Ids, Vectors]]
 Opening: TypeAlias = Mapping[int, Opened]
 
 
@@ -86,7 +83,6 @@ def gather(
     catalog: Snapshot,
     lexical: Lexical,
     allowed: npt.NDArray[np.bool_],
-    nearest: Nearest | None,
 ) -> Candidates:
     """Gather candidates among the `allowed` rows.
 
@@ -95,18 +91,12 @@ def gather(
         catalog: The arrays over all passages.
         lexical: Passages by BM25.
         allowed: Rows that may come back: `(len(catalog),)`.
-        nearest: Asks an index for the closest passages (ids, cosines); without it the search over the vectors is exact.
-            An index may find other passages, but their cosines, and those of the steps around them, are the same.
     """
     total = len(catalog)
+    is_filtered = total > EVERYTHING and np.count_nonzero(allowed) < FEW * total
+    compared = allowed if is_filtered else slice(None)
     cosine = np.zeros(total, np.float32)
-    share = np.count_nonzero(allowed) / max(1, total)
-    if nearest:  # of what it finds, only that share may be used
-        cosine = _from_index(query, catalog, nearest, int(NEAREST / max(share, LEAST_SHARE)))
-    if np.count_nonzero((cosine > 0) & allowed) < NEAREST // 2:  # no index, or its best are not those that are allowed
-        compared = allowed if share < FEW and total > EVERYTHING else slice(None)
-        nearest, cosine = None, np.zeros(total, np.float32)
-        cosine[compared] = products(query.vectors, catalog.vectors[compared]).max(axis=0)
+    cosine[compared] = products(query.vectors, catalog.vectors[compared]).max(axis=0)
     bm25, terms = np.zeros(total, np.float32), np.zeros(total, np.uint32)
     is_known, places = _places(lexical.ids, catalog.id)
     bm25[places], terms[places] = lexical.scores[is_known], lexical.terms[is_known]
@@ -118,10 +108,7 @@ def gather(
     chosen: npt.NDArray[np.bool_] = np.zeros(total, np.bool_)
     signals = [(cosine, allowed), (bm25, allowed)]
     if query.spans:
-        dated = allowed & inside(catalog.time, query.spans)
-        signals.append((cosine, dated))
-        if nearest and np.count_nonzero(dated) <= DATED:  # an index knows nothing of time
-            cosine[dated] = products(query.vectors, catalog.vectors[dated]).max(axis=0)
+        signals.append((cosine, allowed & inside(catalog.time, query.spans)))
     if naming is not None:
         named, _ = naming
         if len(named) <= NAMED:
@@ -134,7 +121,7 @@ def gather(
         _mark_around(chosen, best[:AROUND], catalog.step)
     chosen |= stated > math.exp(-STATEMENTS / FALLING)
     rows = np.flatnonzero(chosen & allowed)
-    if (nearest or share < FEW) and len(rows):
+    if is_filtered and len(rows):
         near = _around(rows, catalog.step)
         cosine[near] = products(query.vectors, catalog.vectors[near]).max(axis=0)
     return Candidates(rows, cosine, bm25, terms, lexical.rarity, unseen, stated, named=naming)
@@ -162,16 +149,6 @@ def _stated(query: Query, catalog: Snapshot, allowed: npt.NDArray[np.bool_]) -> 
         closest = products(query.vectors - vectors.mean(axis=0), vectors).max(axis=0)
         stated[rows[np.argsort(-closest, kind="stable")]] = np.exp(-np.arange(len(rows)) / FALLING)
     return stated
-
-
-def _from_index(query: Query, catalog: Snapshot, nearest: Nearest, k: int) -> Vectors:
-    """Return cosines of the `k` passages that the index finds for each of the question's vectors; 0 for the rest."""
-    cosine = np.zeros(len(catalog), np.float32)
-    for vector in query.vectors:
-        ids, scores = nearest(vector, k)
-        is_known, places = _places(ids, catalog.id)
-        cosine[places] = np.maximum(cosine[places], scores[is_known])
-    return cosine
 
 
 def products(left: Vectors, right: Vectors) -> Vectors:

@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import replace
-from typing import TypeAlias
-
-import numpy as np
-import numpy.typing as npt
 
 from tinymem.protocols import Journal
-from tinymem.recall.candidates import Candidates, Nearest, gather
+from tinymem.recall.candidates import Candidates, gather
 from tinymem.recall.query.analysis import Query
 from tinymem.recall.snapshot import Snapshot
 from tinymem.stores.filter import Filter
 
 __all__ = ["Source"]
 
-Neighbours: TypeAlias = "Callable[[Snapshot, npt.NDArray[np.bool_]], Nearest | None]"
-
 
 class Source:
     """The passages of one state of a memory: its snapshot, and the journal's full text.
 
-    `allowed` marks the rows of the snapshot that may come back; `neighbours` gives an index for them, or None.
+    `allowed` marks the rows of the snapshot that may come back.
     """
 
-    def __init__(
-        self, journal: Journal, snapshot: Snapshot, only: Filter, hidden: Collection[int], neighbours: Neighbours
-    ) -> None:
-        self._journal, self.snapshot, self._only, self._neighbours = journal, snapshot, only, neighbours
+    def __init__(self, journal: Journal, snapshot: Snapshot, only: Filter, hidden: Collection[int]) -> None:
+        self._journal, self.snapshot, self._only = journal, snapshot, only
         self.allowed = snapshot.allowed(only, hidden)
 
     def explain_nothing(self) -> str | None:
@@ -44,11 +36,11 @@ class Source:
         return f"no step has the {' or the '.join(unknown)}" if unknown else ""
 
     def gather(self, query: Query) -> Candidates:
-        """Return candidates from the index where the rows are many and the index works, else from an exact search."""
+        """Return the candidates for a question: of vectors by an exact search, of words by the journal."""
         snapshot, allowed = self.snapshot, self.allowed
         among = None if allowed.all() else snapshot.id[allowed]
         lexical = self._journal.search_text(query.topic, among)
-        found = gather(query, snapshot, lexical, allowed, self._neighbours(snapshot, allowed))
+        found = gather(query, snapshot, lexical, allowed)
         if not query.names or not found.unseen:
             return found
         return replace(found, is_strange=self._journal.search_text(" ".join(query.names)).unseen > 0)

@@ -76,7 +76,7 @@ class StepIndex:
                 words.append(said.words)
         snapshot = Snapshot(self._embedder.dimensions).with_tail(rows)
         lexical = search_words(query.topic, snapshot.id, words)
-        found = gather(query, snapshot, lexical, np.ones(len(snapshot), np.bool_), None)
+        found = gather(query, snapshot, lexical, np.ones(len(snapshot), np.bool_))
         return ScoredCandidates.of(query, snapshot, found)
 
     def _entries_of(self, steps: Sequence[Step]) -> list[list[_Passage]]:

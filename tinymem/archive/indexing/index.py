@@ -1,57 +1,43 @@
-"""The index of a memory: a vector store that follows the journal, in a process of its own, and what it is asked.
+"""The index of a memory: a vector store that follows the journal, in a process of its own.
 
-Everything in the store is in the journal as well. Where it lacks something, is busy, fails, or belongs to another
-process, passages are searched exactly, and nobody waits for it but `follow`, `finish` and `forget`.
+Everything in the store is in the journal as well, and no question asks it. So nobody waits for it but `follow`,
+`finish` and `forget`.
 """
 
 from __future__ import annotations
 
-import logging
 import time
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from pathlib import Path
-
-import numpy as np
 
 from tinymem.archive.indexing import worker
 from tinymem.archive.indexing.mirror import BATCH, Mirror
 from tinymem.archive.indexing.notes import Notes, is_taken, read_notes
 from tinymem.archive.indexing.process import EndedError, can_start, process
 from tinymem.errors import ReadOnlyError, StorageError
-from tinymem.protocols import Ids, Journal, Vectors, VectorStore
-from tinymem.recall.candidates import Nearest
-from tinymem.recall.snapshot import Snapshot
+from tinymem.protocols import Journal, VectorStore
 from tinymem.registry import is_in_memory
 from tinymem.steps.progress import Progress, no_progress
 
-__all__ = ["EXACT_UP_TO", "LET_GO", "Index"]
+__all__ = ["LET_GO", "Index"]
 
-logger = logging.getLogger(__name__)
-
-EXACT_UP_TO = 100_000  # passages up to which search is exact
-ANSWERED = 0.05  # seconds that a search waits for an answer, before it is exact
 ANSWERS_WITHIN = 30.0  # seconds that a process may take to open a large index and write to it
 CLOSES_WITHIN = 10.0  # seconds that closing waits for the index
 LET_GO = 10.0  # seconds that forgetting waits for another process to let go of the index,
 FOLLOWED = 90.0  # and that flushing waits for it to go on
 LOOK = 0.05  # seconds between two looks if it has
-NOTHING = np.zeros(0, np.int64), np.zeros(0, np.float32)
 
 
 class Index:
     """The vector store of `journal`, with its files and notes in `folder`.
 
-    A store that is given by its name runs in another process, if this program can start one. Up to `exact_up_to`
-    passages nobody asks the store, and one in memory that is given by its name is never asked, since it searches
-    exactly too. Any number of threads may use an index.
+    A store that is given by its name runs in another process, if this program can start one. One in memory gets
+    nothing, since nobody could look into it. Any number of threads may use an index.
     """
 
-    def __init__(
-        self, journal: Journal, folder: Path, store: str | VectorStore, *, exact_up_to: int = EXACT_UP_TO
-    ) -> None:
-        self._journal, self._folder, self.exact_up_to = journal, folder, exact_up_to
-        self._is_named, self._in_memory = isinstance(store, str), is_in_memory(store)
-        self._is_elsewhere = self._is_named and can_start()
+    def __init__(self, journal: Journal, folder: Path, store: str | VectorStore) -> None:
+        self._journal, self._folder, self._in_memory = journal, folder, is_in_memory(store)
+        self._is_elsewhere = isinstance(store, str) and can_start()
         self._mirror = Mirror(store, folder, lambda: nullcontext(journal))
         self._user = folder.parent.absolute()
 
@@ -62,21 +48,14 @@ class Index:
 
     @property
     def lacks(self) -> bool:
-        """True if the store should have more: from the first step on that left the window, it has what the journal has.
-
-        One in memory waits until there is almost enough to ask it.
-        """
-        is_due = not self._journal.is_read_only and self._journal.any_archived()
-        return is_due and self._is_of_use() and self._mirror.lacks()
+        """True if the store should have more: once a step has left the window, it has what the journal has."""
+        is_due = not (self._in_memory or self._journal.is_read_only) and self._journal.any_archived()
+        return is_due and self._mirror.lacks()
 
     @property
     def lacks_much(self) -> bool:
         """True if it lacks a whole batch."""
         return self._journal.last_passage() - self.notes.passage >= BATCH
-
-    def _is_of_use(self) -> bool:
-        is_small = self._journal.last_passage() < self.exact_up_to // 2
-        return not (self._in_memory and (self._is_named or is_small))
 
     # -- in -----------------------------------------------------------------------------------------------------------
 
@@ -96,7 +75,7 @@ class Index:
         """
         if self._journal.is_read_only:
             raise ReadOnlyError(self._journal.location)
-        is_behind = self._is_of_use() and self._journal.last_passage() > 0
+        is_behind = not self._in_memory and self._journal.last_passage() > 0
         total, until = self._journal.counts()["passages"], time.monotonic() + FOLLOWED
         before = self.notes
         while is_behind:
@@ -123,26 +102,6 @@ class Index:
                 self.advance()
             elif not self.forget(0.0):
                 return
-
-    # -- out ----------------------------------------------------------------------------------------------------------
-
-    def nearest(self, catalog: Snapshot) -> Nearest:
-        """Return a search of the store; it finds nothing where the store is no help."""
-
-        def search(vector: Vectors, k: int) -> tuple[Ids, Vectors]:
-            notes = self.notes
-            if notes.store != self._mirror.name or notes.passage < catalog.last_id:
-                return NOTHING
-            try:
-                if not self._is_elsewhere:
-                    return self._mirror.query(vector, k) or NOTHING
-                with suppress(TimeoutError):
-                    return process.ask(ANSWERED, worker.query, self._user, self._mirror.name, vector, k) or NOTHING
-            except StorageError as error:
-                logger.info("going on without the index: %s", error)
-            return NOTHING
-
-        return search
 
     # -- away ---------------------------------------------------------------------------------------------------------
 

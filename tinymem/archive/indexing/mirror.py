@@ -16,7 +16,7 @@ from pathlib import Path
 from tinymem.archive.indexing.notes import Notes, hold_folder, is_taken, read_notes, write_notes
 from tinymem.archive.indexing.records import upsert_options, vectors_of
 from tinymem.errors import StorageError, TinymemError, safe_summary, undo_on_failure
-from tinymem.protocols import ALL_PASSAGES, EmbeddedPassage, Ids, Journal, Vectors, VectorStore
+from tinymem.protocols import ALL_PASSAGES, EmbeddedPassage, Journal, VectorStore
 from tinymem.registry import erase_store, store_from
 
 __all__ = ["BATCH", "Mirror"]
@@ -167,20 +167,6 @@ class Mirror:
         except TinymemError as error:
             message = f"the store {name} holds vectors of this memory and cannot be cleared: {error}"
             raise StorageError(message) from error
-
-    # -- out ----------------------------------------------------------------------------------------------------------
-
-    def query(self, vector: Vectors, k: int) -> tuple[Ids, Vectors] | None:
-        """Return ids and cosines of the nearest passages; None while the store is not open, or another thread uses it.
-
-        Raises what the store raises.
-        """
-        if not self._guard.acquire(blocking=False):
-            return None
-        try:
-            return None if self._store is None else self._store.query(vector, k)
-        finally:
-            self._guard.release()
 
     # -- away ---------------------------------------------------------------------------------------------------------
 

@@ -19,10 +19,10 @@ from tinymem.archive.folders import INDEX
 from tinymem.archive.indexing.mirror import Mirror
 from tinymem.archive.indexing.notes import is_taken
 from tinymem.errors import StorageError, TinymemError, safe_summary
-from tinymem.protocols import Ids, Journal, Vectors
+from tinymem.protocols import Journal
 from tinymem.stores.journals import open_journal
 
-__all__ = ["follow", "main", "query", "release"]
+__all__ = ["follow", "main", "release"]
 
 TURN = 1.0  # seconds after which others have their turn
 
@@ -37,13 +37,6 @@ def follow(folder: Path, name: str) -> bool:
             return True
     release(folder)
     return False
-
-
-def query(folder: Path, name: str, vector: Vectors, k: int) -> tuple[Ids, Vectors] | None:
-    """Return what is nearest, as `Mirror.query`, from a store that stays open for the next question."""
-    mirror = _mirror_of(folder, name)
-    mirror.open()
-    return mirror.query(vector, k)
 
 
 def release(folder: Path) -> None:
