@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tinymem import AgentMemory, ConversationMemory, HierarchicalMemory, Memories, Message, WorkingMemory
+from tinymem import AgentMemory, ConversationMemory, HierarchicalMemory, Memories, WorkingMemory
 from tinymem.errors import BudgetError, ClosedError, FormatError, InputError, StepError
 from tinymem.memory import Shares
 from tinymem.steps.types import ActionStep, MessageStep, TaskStep
@@ -58,44 +58,22 @@ MEMORY: Table = [
     (lambda m, bad: m.archive([NEW, bad]), ["text"], "must be a list of steps"),
     (lambda m, bad: m.archive([m.get(bad)]), ["look"], "in the memory already"),
     (lambda m, bad: m.add(NEW.evolve(metadata={"a": bad})), [object()], "cannot be saved"),
-    (lambda m, bad: m.add_messages(ASKED, timestamp=bad), NO_TIME, "must be .*(datetime|years)"),
     (lambda m, bad: m.add_messages([*ASKED, bad]), [{"role": "wizard"}, "x", None], "^message 1: "),
-    (lambda m, bad: m.recall("x", now=bad), NO_TIME, "must be .*(datetime|years)"),
-    (lambda m, bad: m.recall("x", since=bad), NO_TIME, "must be .*(datetime|years)"),
     (lambda m, bad: m.recall("x", since=bad), ["last week"], "2025-03-01"),
-    (lambda m, bad: m.recall("x", until=bad), NO_TIME, "must be .*(datetime|years)"),
     (lambda m, bad: m.recall("x", until="2025-03-01", as_of=bad), ["2025-03-01"], "not both"),
-    (lambda m, bad: m.recall("x", max_tokens=bad), NO_TOKENS, "max_tokens must be"),
-    (lambda m, bad: m.recall(bad), NO_TEXT, "query must be a string"),
     (lambda m, bad: m.recall("x", type=bad), ["acton"], "type must be one of action"),
-    (lambda m, bad: m.explain(bad), NO_TEXT, "query must be a string"),
-    (lambda m, bad: m.explain("x", speaker=bad), [7], "speaker must be a string"),
-    (lambda m, bad: m.explain("x", now=bad), NO_TIME, "now must be .*(datetime|years)"),
-    (lambda m, bad: m.context(bad), NO_TEXT, "query must be a string"),
-    (lambda m, bad: m.context(now=bad), NO_TIME, "must be .*(datetime|years)"),
-    (lambda m, bad: m.context(max_tokens=bad), NO_TOKENS, "max_tokens must be"),
     (lambda m, bad: m.context().to(bad), ["telegraph"], "format must be one of"),
-    (lambda m, bad: m.fit(ASKED, session=bad), [None, 7], "session must be a string"),
-    (lambda m, bad: m.fit(ASKED, session="s", max_tokens=bad), NO_TOKENS, "max_tokens must be"),
-    (lambda m, bad: m.fit(ASKED, session="s", query=bad), NO_TEXT, "query must be a string"),
-    (lambda m, bad: m.fit(ASKED, session="s", now=bad), NO_TIME, "must be .*(datetime|years)"),
-    (lambda m, bad: m.fit(ASKED, session="s", metadata=bad), [1], "metadata"),
     (lambda m, bad: m.fit([*ASKED, bad], session="s"), [{"role": "wizard"}, 7], "^message 1: "),
-    (lambda m, bad: m.history(session=bad), [5], "session must be a string"),
     (lambda m, bad: m.history(after=bad), ["nobody"], "after must be the id or the number of a step"),
-    (lambda m, bad: m.history(limit=bad), [-1, "x"], "limit must be"),
     (lambda m, bad: m.get(bad), UNKNOWN, r"no step .* in namespace 'default'"),
     (lambda m, bad: m.open(bad), ["#9", "nobody"], "no step"),
     (lambda m, bad: m.open(1, bad), [10**6, -1], "start must be"),
-    (lambda m, bad: m.open(1, max_tokens=bad), NO_TOKENS, "max_tokens must be"),
     (lambda m, bad: m.mark(bad), [999], "no step 999"),
     (lambda m, bad: m.correct(1, bad), ["  "], "say what is true"),
     (lambda m, bad: m.correct(bad, "It is 81."), [99], "no step"),
     (lambda m, bad: m.forget(bad), [*UNKNOWN, ["#1", "#9"]], r"no step .*nothing is forgotten"),
     (lambda m, bad: m.forget(bad, dry_run=True), ["#9"], r"no step .*nothing is forgotten"),
     (lambda m, bad: m.forget([bad]), [b"x", ["x"]], "ids must be ids or numbers of steps"),
-    (lambda m, bad: m.forget(session=bad), NO_TEXT, "session must be a string"),
-    (lambda m, bad: m.forget(before=bad), NO_TIME, "must be .*(datetime|years)"),
     (lambda m, bad: m.recall("x", where=bad), NO_LABELS, "where must"),
     (lambda m, bad: m.forget(where=bad), NO_LABELS, "where must"),
     (lambda m, bad: m.forget(*bad), [()], "say what to forget: ids, session, before, since"),
@@ -132,16 +110,9 @@ CONVERSATION: Table = [
     (lambda c, bad: c.add_message(bad, "x"), ["wizard", ["user"]], "role must be one of user, assistant, system"),
     (lambda c, bad: c.add_message("user", bad), [None, ["text"]], "must be a string or a list of content parts"),
     (lambda c, bad: c.add_message("user", [{"type": "text", "text": bad}]), [b"x"], "cannot be saved"),
-    (lambda c, bad: c.add_message("user", "x", session=bad), [5], "session must be a string"),
-    (lambda c, bad: c.add_message("user", "x", speaker=bad), [b"Ann"], "speaker must be a string"),
-    (lambda c, bad: c.add_message("user", "x", timestamp=bad), ["2025"], "timestamp must be a datetime"),
     (lambda c, bad: c.get(bad), ["", "nobody", "x" * 1_000_000, "\ud800", "\x00"], "^no message has the id.{,90}$"),
-    (lambda c, bad: c.get(bad), [5, None, True, b"x"], "nanoid must be a string"),
     (lambda c, bad: c.get(bad), ["task"], "is the id of a step of type task, not of a message"),
     (lambda c, bad: c.retrieve_message(bad), ["nobody"], "no message has the id 'nobody'"),
-    (lambda c, bad: c.to_messages(bad), NO_TOKENS, "max_tokens must be"),
-    (lambda c, bad: c.to_messages(session=bad), [5], "session must be a string"),
-    (lambda c, bad: c.search("x", bad), NO_TOKENS, "max_tokens must be"),
 ]
 
 
@@ -161,24 +132,14 @@ WORKING: list[tuple[Any, str]] = [
     (TaskStep("a"), "a step must be a mapping, not TaskStep"),
     ({}, "needs one of thought, action and result"),
     ({"thought": "a", "thougt": "a"}, "has no field 'thougt'"),
-    ({"thought": 3}, "thought must be a string, not int"),
-    ({"action": ["a"]}, "action must be a string, not list"),
     ({"action": {"name": "a"}}, "action has no field 'name'"),
     ({"action": {}}, "action.tool must be a string, not NoneType"),
-    ({"action": {"tool": "a", "arguments": 3}}, "action.arguments must be a mapping or JSON text, not int"),
     ({"action": {"tool": "a", "arguments": {"x": object()}}}, "cannot be saved"),
-    ({"thought": "a", "step_number": -1}, "step_number must be a whole number of 0 or more, not -1"),
     ({"thought": "a", "step_number": 1}, "step_number must be over 1, that of the step before it, not 1"),
     ({"result": 3}, "result must be an ExecutionResult, a dict of its fields or a text, not int"),
     ({"result": {3: 3}}, "ExecutionResult.result must be a mapping of names to values"),
-    (result(more=3), "ExecutionResult.more must be a mapping"),
     (result(execution_time=-1), "execution_time must be a number of 0 or more"),
-    (result(error=ValueError()), "error must be a string, not ValueError"),
-    (result(next_step=1), "next_step must be a string"),
-    (result(execution_status=0), "execution_status must be a string"),
-    (result(local_variables=["a"]), "local_variables must be a mapping"),
     (result(local_variables={1: 2}), "local_variables must be a mapping"),
-    (ActionStep("a", metadata={"execution_result": 3}), "metadata.execution_result of step"),
     (ActionStep("a", metadata={"execution_result": {"more": 3}}), "ExecutionResult.more must be a mapping"),
     (ActionStep("a", metadata={"other": {1, 2}}), "cannot be saved"),
 ]
@@ -199,10 +160,6 @@ NO_NAMES = ["", "1st", "a b", "a-b", "class", "None", "memory", "store", "recall
 NO_NOTES = [None, 3, b"text", ["text"]]
 SCRATCHPAD: Table = [
     (lambda pad, bad: pad.store(bad, 1), NO_NAMES, "name"),
-    (lambda pad, bad: pad.observe(bad), NO_NOTES, "must be a string"),
-    (lambda pad, bad: pad.fail(bad), NO_NOTES, "must be a string"),
-    (lambda pad, bad: pad.recall(bad), NO_NOTES, "must be a string"),
-    (lambda pad, bad: pad.to_context(bad), NO_TOKENS, "max_tokens"),
 ]
 
 
@@ -222,8 +179,6 @@ DUMPS: list[tuple[Any, str]] = [
     ([], "format None"),
     ({**DUMPED, "format": 2}, "format 2 .* upgrade"),
     ({**DUMPED, "variables": [1]}, "variables must be an object, not a list of length 1"),
-    ({**DUMPED, "observations": "text"}, "observations must be a list of strings, not a str of length"),
-    ({**DUMPED, "failed_approaches": [3]}, "failed_approaches must be a list of strings"),
     ({"format": 1, "variables": {}}, "observations must be a list of strings"),
 ]
 
@@ -242,7 +197,6 @@ NO_SHARES = "shares must be from 0 to 1"
 NO_NUMBER = "must be a number of tokens of 1 or more, not"
 OPTIONS: list[tuple[Callable[..., object], dict[str, Any], str, list[Any], str]] = [
     (HierarchicalMemory, {"path": "m"}, "max_tokens", NO_TOKENS, f"max_tokens {NO_NUMBER}"),
-    (HierarchicalMemory, {"path": "m"}, "window_tokens", NO_TOKENS, f"window_tokens {NO_NUMBER}"),
     (HierarchicalMemory, {"path": "m"}, "redact", ["sk-.*"], "redact must be a callable or None, not a str"),
     (HierarchicalMemory, {"path": "m"}, "embedder", ["sttic"], "did you mean 'static'"),
     (HierarchicalMemory, {"path": "m"}, "embedder", [object()], "lacks "),
@@ -251,29 +205,19 @@ OPTIONS: list[tuple[Callable[..., object], dict[str, Any], str, list[Any], str]]
     (ConversationMemory, {"path": "m"}, "memory", [1], "give memory= without them"),
     (ConversationMemory, {}, "memory", ["m"], "memory must be a HierarchicalMemory, not str"),
     (ConversationMemory, {}, "path", [-1], "path must be a folder or None, not -1; a budget is given as max_tokens="),
-    (ConversationMemory, {"path": "m"}, "max_tokens", ["9"], "max_tokens must be"),
-    (Message, {"role": "user", "content": "Hello"}, "timestamp", ["1970"], "timestamp must be"),
     (Memories, {"path": "m"}, "max_open", [0, True], "max_open must be a whole number of 1 or more, not"),
     (Memories, {"path": "m"}, "namespace", ["ann"], r"given to open\(\)"),
     (Memories, {"path": "m"}, "store", [ExactStore()], "would hold the vectors of all"),
     (Memories, {"path": "m"}, "store", ["chrma"], "did you mean 'chroma'"),
     (Memories, {"path": "m"}, "summarizer", ["nobody"], "no summarizer"),
-    (WorkingMemory, {}, "max_tokens", [0], "max_tokens"),
     (WorkingMemory, {}, "renderer", [3, "{thought}"], "renderer must be a callable, not"),
-    (WorkingMemory, {}, "counter", ["no-such-encoding"], "no-such-encoding"),
-    (WorkingMemory, {}, "system_prompt", [3], "system_prompt"),
     (WorkingMemory, {}, "task_description", [" ", 3], "task_description"),
-    (AgentMemory, {}, "on_change", ["dump"], "on_change"),
-    (AgentMemory, {}, "counter", ["no-such-encoding"], "no-such-encoding"),
     (AgentMemory, {}, "variables", [["rows"]], "variables must be a mapping of names to values, not a list"),
     (AgentMemory, {}, "variables", [{"a b": 1}], "name must be a Python identifier"),
     (AgentMemory, {}, "variables", [{"store": 1}], "the name 'store' is taken"),
-    (AgentMemory, {}, "variables", [{3: 1}], "name must be a string, not int"),
     (AgentMemory, {}, "observations", ["text", 3], "observations must be a list, not (a str of length 4|an int)"),
     (AgentMemory, {}, "failed_approaches", [[3]], "failed_approaches must be a list of strings, and an int is in it"),
-    (AgentMemory, {}, "failed_approaches", [{"a": 1}], "failed_approaches must be a list, not a dict"),
     (Shares, {}, "window", [1.2, NAN], NO_SHARES),
-    (Shares, {}, "episodes", [-0.1, "much"], NO_SHARES),
     (Shares, {"window": 0.9}, "scratchpad", [0.2], NO_SHARES),
 ]
 
