@@ -112,7 +112,7 @@ def test_json_holds_what_the_reports_hold(tinymem: Run, memory: Path) -> None:
     recalled = json.loads(tinymem("recall", "Where is staging?", "--json", "--max-tokens", "100").out)
     assert sorted(explained["items"], key=lambda item: int(item["step"])) == recalled["items"]
     assert explained["tokens"] == recalled["tokens"] <= explained["budget"] == 100
-    assert {"rank", "reason", "score", "why", "text"} <= explained["left_out"][0].keys()
+    assert {"score", "relevance", "why", "text"} <= explained["next_best"][0].keys()
 
 
 # -- on a terminal

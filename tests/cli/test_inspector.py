@@ -146,12 +146,12 @@ def test_a_step_is_opened_whole(call: Call) -> None:
     assert "no step" in call("step", 400, number=99)["error"]
 
 
-def test_a_recall_says_what_missed_and_why(call: Call, memory: HierarchicalMemory) -> None:
+def test_a_recall_says_what_is_ranked_next(call: Call, memory: HierarchicalMemory) -> None:
     found = call("recall", query="Which lot has 70 crates?", budget=120)
     explained = memory.explain("Which lot has 70 crates?", 120)
     assert [item["step"] for item in found["items"]] == [item.step.step_number for item in explained.items]
     assert found["tokens"] == explained.recalled.tokens <= 120
-    assert found["left_out"][0]["reason"] == explained.left_out[0].reason and len(found["left_out"]) == 12
+    assert found["next_best"][0]["step"] == explained.next_best[0].step.step_number and len(found["next_best"]) == 12
 
 
 def test_a_recall_may_be_of_a_part_and_says_where_nothing_is_relevant(call: Call) -> None:

@@ -104,13 +104,6 @@ def test_the_parts_of_a_context_add_up_in_order(memory: HierarchicalMemory) -> N
     assert sum(part.tokens for part in parts if part.tier == "fixed") == fixed
 
 
-def test_as_many_of_the_next_best_are_named_as_are_asked_for(memory: HierarchicalMemory) -> None:
-    explained = [memory.explain("crates", 60, next_best=count) for count in (0, 5, 12)]
-    assert [len(one.left_out) for one in explained] == [0, 5, 12]
-    assert explained[2].left_out[:5] == explained[1].left_out
-    assert explained[0].recalled == explained[1].recalled == explained[2].recalled
-
-
 def test_every_feature_of_a_score_has_a_meaning(memory: HierarchicalMemory) -> None:
     for item in memory.explain("crates", 300).items:
         assert item.why.keys() <= FEATURES.keys()

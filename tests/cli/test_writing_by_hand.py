@@ -45,7 +45,7 @@ def test_metadata_and_numbers_say_what_to_recall_and_forget(tinymem: Run) -> Non
     found = tinymem("recall", "Where is the barn key?", "--where", "farm=3").out
     assert "left" in found and "right" not in found
     explained = json.loads(tinymem("explain", "Where is the barn key?", "--where", "farm=3", "--json").out)
-    assert [item["step"] for item in [*explained["items"], *explained["left_out"]]] == [1]
+    assert [item["step"] for item in [*explained["items"], *explained["next_best"]]] == [1]
     unknown = tinymem("forget", "--id", "1", "--id", "#9", "--yes")
     assert unknown.status == 1 and "no step 9" in unknown.err
     assert tinymem("forget", "--id", "#2", "--yes").out == tinymem("forget", "--where", "farm=3", "--yes").out

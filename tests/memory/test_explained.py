@@ -1,46 +1,26 @@
-"""explain: what recall brings back, and why the next best stays away."""
+"""explain: what recall ranks, and why."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from memories import START, numbered_texts, sentences
-from ranking import KEY, TOKENS, ranked
-from strategies import MODERATE
+from memories import START, sentences
 from test_report import drawn, open_memory
 
-from tinymem import HierarchicalMemory, MessageStep, Step
+from tinymem import HierarchicalMemory, MessageStep
 from tinymem.recall import Explanation
 from tinymem.recall.fusion import QUESTION, load_weights
 from tinymem.recall.relevance import price_of
-from tinymem.recall.results import LeftOut, Recall
-from tinymem.recall.selection.diversity import SHORT
-from tinymem.recall.selection.limits import Limits
-from tinymem.recall.selection.packing import BELOW, REPEATS, TOO_LONG, pack
-
-LONG = "The staging server runs on port 8080 and is restarted by the cron job on Sundays at four in the morning."
-assert len(LONG) > SHORT
 
 
 @pytest.fixture
 def memory(tmp_path: Path) -> Iterator[HierarchicalMemory]:
     with open_memory(tmp_path / "memory", max_tokens=400) as opened:
         yield opened
-
-
-def chosen_of(steps: Sequence[Step], budget: int, left_out: int = 1_000) -> tuple[Recall, tuple[LeftOut, ...]]:
-    """What is packed of steps whose order is their ranking, and what is left out."""
-    held = {step.step_number or 0: step for step in steps}
-
-    def fetch(numbers: Sequence[int]) -> Mapping[int, Step]:
-        return {number: held[number] for number in numbers}
-
-    return pack(ranked(steps), fetch, TOKENS, budget, KEY, Limits(left_out=left_out))
 
 
 # -- what came back
@@ -55,14 +35,14 @@ def test_it_explains_exactly_what_recall_brings_back(memory: HierarchicalMemory)
     assert (explained.query, explained.budget) == (query, 120)
     assert sorted(explained.items, key=lambda item: item.step.step_number or 0) == [*explained.recalled.items]
     assert [item.score for item in explained.items] == sorted((item.score for item in explained.items), reverse=True)
-    assert len(explained.items) > 1 and len(explained.left_out) == 5
+    assert len(explained.items) > 1 and len(explained.next_best) == 5
 
 
 def test_contributions_and_a_constant_make_up_the_score(memory: HierarchicalMemory) -> None:
     memory.add_steps([MessageStep("user", text) for text in sentences(40)])
     explained = memory.explain("Which word is it?", 200)
     bias = float(load_weights(memory.stats().embedder).bias[QUESTION])
-    for item in [*explained.items, *(one.excerpt for one in explained.left_out)]:
+    for item in [*explained.items, *explained.next_best]:
         assert sum(item.why.values()) + bias == pytest.approx(item.score, abs=0.02)
         assert [*item.why.values()] == sorted(item.why.values(), key=lambda value: -abs(value))
 
@@ -88,35 +68,25 @@ def test_a_feature_that_is_the_same_in_all_passages_is_no_reason(memory: Hierarc
     assert all("day" in item.why for item in explained.items) and "day " not in str(explained)
 
 
-# -- what did not
+# -- what is ranked next
 
 
-def test_what_repeats_a_better_one_is_said_to(memory: HierarchicalMemory) -> None:
-    memory.add_steps([MessageStep("user", LONG), MessageStep("user", "Lunch is soup."), MessageStep("user", LONG)])
-    explained = memory.explain("On which port does the staging server run?", 500)
-    assert {one.reason for one in explained.left_out} == {REPEATS}
-    assert sorted([explained.items[0].step.step_number, explained.left_out[0].excerpt.step.step_number]) == [1, 3]  # type: ignore[type-var]
-    assert explained.left_out[0].repeats == explained.items[0].step.step_number
-    assert f"{REPEATS}, #{explained.left_out[0].repeats}" in str(explained)
+def test_as_many_of_the_next_best_follow_as_are_asked_for(memory: HierarchicalMemory) -> None:
+    memory.add_steps([MessageStep("user", text) for text in sentences(80)])
+    explained = [memory.explain("Which word is it?", 60, next_best=count) for count in (0, 5, 12)]
+    assert [len(one.next_best) for one in explained] == [0, 5, 12]
+    assert explained[2].next_best[:5] == explained[1].next_best and "ranked next" in str(explained[1])
+    assert explained[0].recalled == explained[1].recalled == explained[2].recalled
+    assert {item.step for item in explained[2].next_best}.isdisjoint(item.step for item in explained[2].items)
 
 
-@MODERATE
-@given(st.integers(1, 400), st.integers(0, 30), st.integers(0, 9))
-def test_every_passage_is_brought_back_or_left_out_for_a_reason(budget: int, count: int, twins: int) -> None:
-    steps = numbered_texts([*sentences(count), *([LONG] * twins)])
-    found, left = chosen_of(steps, budget)
-    numbers = [item.step.step_number for item in found.items] + [one.excerpt.step.step_number for one in left]
-    assert sorted(number or 0 for number in numbers) == [*range(1, count + twins + 1)]
-    assert [one.rank for one in left] == sorted({one.rank for one in left})
-    worst = max((item.step.step_number or 0 for item in found.items), default=0)
-    for one in left:
-        number = one.excerpt.step.step_number or 0  # which is its rank here
-        assert one.rank == number and one.reason in (REPEATS, TOO_LONG, BELOW)
-        assert one.excerpt.tokens >= TOKENS.count(one.excerpt.text)
-        if one.reason == REPEATS:
-            assert one.excerpt.text == LONG and one.repeats in numbers[: len(found.items)]
-        if one.reason != REPEATS:
-            assert (one.reason == BELOW) is (number > worst > 0)
+@pytest.mark.parametrize(
+    "more", [{"k": 1}, {"min_relevance": 0}, {"as_of": START}, {"order": "relevance"}, {"ids": True}]
+)
+def test_it_takes_what_recall_takes(memory: HierarchicalMemory, more: dict[str, Any]) -> None:
+    memory.add_steps([MessageStep("user", text, timestamp=START) for text in sentences(20)])
+    asked = " ".join(sentences(20)[3].split()[:4])
+    assert memory.explain(asked, 200, now=START, **more).recalled == memory.recall(asked, 200, now=START, **more)
 
 
 # -- around it

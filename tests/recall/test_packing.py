@@ -22,7 +22,7 @@ from tinymem.recall.render import is_block
 from tinymem.recall.results import Recall
 from tinymem.recall.selection.diversity import DIVERSITY
 from tinymem.recall.selection.limits import Limits
-from tinymem.recall.selection.packing import REPEATS, RankedPassage, pack
+from tinymem.recall.selection.packing import RankedPassage, pack
 from tinymem.steps.content import clean
 from tinymem.steps.step import Step
 from tinymem.steps.types import ActionStep
@@ -235,9 +235,8 @@ def test_what_repetitions_leave_goes_to_what_is_ranked_behind_them() -> None:
     def fetch(numbers: Sequence[int]) -> Mapping[int, Step]:
         return {number: held[number] for number in numbers}
 
-    found, left = pack(few, fetch, TOKENS, 200, KEY, Limits(left_out=99), every=all_of)
+    found, _ = pack(few, fetch, TOKENS, 200, KEY, every=all_of)
     assert [item.times for item in found.items] == [59, 30, 30, 1] and "4471" in found.text
-    assert {one.reason for one in left} == {REPEATS} and {one.repeats for one in left} == {1, 2, 3}
     assert pack(few, fetch, TOKENS, 200, KEY, every=lambda **limits: every)[0].text == found.text
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tinymem.cli.options import FilterOptions
-from tinymem.cli.shared import Target, excerpt_record, left_out_record, on_memory, print_json, say
+from tinymem.cli.shared import Target, excerpt_record, on_memory, print_json, say
 from tinymem.steps.terminal import pluralize, terminal_width
 
 __all__ = ["context", "explain", "recall"]
@@ -95,12 +95,12 @@ def explain(
     question: Annotated[list[str], typer.Argument(metavar="QUESTION", help="What to look for.")],
     max_tokens: Annotated[int, typer.Option(min=1, help="The token budget of the excerpts.")] = 1_000,
 ) -> None:
-    """Print why recall brings back what it does, and what it ranks next and leaves out.
+    """Print why recall brings back what it does, and what it ranks next.
 
     Example: tinymem explain which test was flaky --max-tokens 500
     """
     with target.open_to_search() as memory:
         found = memory.explain(" ".join(question), max_tokens, **filters.given())
     result = {"question": found.query, "tokens": found.recalled.tokens, "budget": found.budget}
-    items, left = [*map(excerpt_record, found.items)], [*map(left_out_record, found.left_out)]
-    target.answer(result | {"items": items, "left_out": left}, found)
+    items, others = [*map(excerpt_record, found.items)], [*map(excerpt_record, found.next_best)]
+    target.answer(result | {"items": items, "next_best": others}, found)

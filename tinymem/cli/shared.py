@@ -22,11 +22,11 @@ from tinymem.errors import InputError, NotAMemoryError
 
 if TYPE_CHECKING:
     from tinymem.memory.hierarchy import HierarchicalMemory
-    from tinymem.recall import Excerpt, LeftOut
+    from tinymem.recall import Excerpt
     from tinymem.steps.redaction import Redact
     from tinymem.steps.terminal import ShownText
 
-__all__ = ["Target", "confirm", "excerpt_record", "left_out_record", "listen_at", "on_memory", "print_json", "say",
+__all__ = ["Target", "confirm", "excerpt_record", "listen_at", "on_memory", "print_json", "say",
            "web_address"]  # fmt: skip
 
 MOST_NAMES = 5  # of namespaces in an error
@@ -183,11 +183,6 @@ def excerpt_record(item: Excerpt) -> dict[str, Any]:
         for name in ("part", "start", "end", "tokens", "score", "relevance", "text", "times", "mark")
     }
     return where | when | what | {"why": dict(item.why)}
-
-
-def left_out_record(left: LeftOut) -> dict[str, Any]:
-    """Return a passage that did not come back as JSON has it."""
-    return excerpt_record(left.excerpt) | {"rank": left.rank, "reason": left.reason, "repeats": left.repeats}
 
 
 def listen_at(host: str, port: int) -> socket.socket:

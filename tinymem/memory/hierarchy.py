@@ -670,21 +670,11 @@ class HierarchicalMemory(StepCollection):
         ...     [item.text for item in memory.recall("Where is the staging server?", k=1).items]
         ['The staging server is at 10.0.0.7.']
         """
-        limits = {"since": since, "until": until, "session": session, "speaker": speaker, "tool": tool, "type": type}
-        with self._lock.while_open():
-            only = self._filters.make(**limits, as_of=as_of, where=where)
-        budget = check_token_budget("max_tokens", max_tokens)
-        check_instance("ids", ids, bool)
-        if k is not None and check_non_negative_int("k", k) < 1:
-            raise InputError(f"k must be 1 or more, not {safe_repr(k)}")
-        check_choice("order", order, "time", "relevance")
-        least = None if min_relevance is None else check_number("min_relevance", min_relevance, 0, 1)
-        when = to_utc("now", now) or utc_now()
-        asked = check_str("query", query)
-        found = self._search.recall(
-            asked, budget, when, hidden=check_numbers("without", without), only=only, diversity=diversity, ids=ids,
-            k=k, min_relevance=least, as_of=None if as_of is None else only.until, order=order,
-        )  # fmt: skip
+        found = self.explain(
+            query, max_tokens, next_best=0, now=now, as_of=as_of, ids=ids, diversity=diversity, k=k,
+            min_relevance=min_relevance, without=without, order=order, since=since, until=until, session=session,
+            speaker=speaker, tool=tool, type=type, where=where,
+        ).recalled  # fmt: skip
         self._callbacks.recalled(found)
         return found
 
@@ -693,15 +683,21 @@ class HierarchicalMemory(StepCollection):
         query: str,
         max_tokens: int = 1_000,
         *,
-        as_of: Time | None = None,
-        now: Time | None = None,
         next_best: int = NEXT_BEST,
+        now: Time | None = None,
+        as_of: Time | None = None,
+        ids: bool = False,
+        diversity: float = DIVERSITY,
+        k: int | None = None,
+        min_relevance: float | None = None,
+        without: Iterable[int] = (),
+        order: Literal["time", "relevance"] = "time",
         **filters: Any,
     ) -> Explanation:
-        """Explain what `recall(query)` brings back: tokens, scores, and each feature's part in them.
+        """Explain what `recall` brings back for the same arguments: tokens, scores, and each feature's part in them.
 
-        `filters` are those of `recall`. The `next_best` passages follow, and why each is left out. Print the result;
-        rich shows it in colour. `tinymem.recall.features.FEATURES` tells of features.
+        So many of the `next_best` ranked passages follow. Print the result; rich shows it in colour.
+        `tinymem.recall.features.FEATURES` tells of features.
 
         >>> with HierarchicalMemory() as memory:
         ...     step = memory.add_message("user", "The staging server is at 10.0.0.7.")
@@ -711,9 +707,16 @@ class HierarchicalMemory(StepCollection):
         with self._lock.while_open():
             only = self._filters.make(**filters, as_of=as_of)
         budget, asked = check_token_budget("max_tokens", max_tokens), check_str("query", query)
-        when, count = to_utc("now", now) or utc_now(), check_non_negative_int("next_best", next_best)
-        moment = None if as_of is None else only.until
-        return self._search.explain(asked, budget, when, count, only, as_of=moment)
+        check_instance("ids", ids, bool)
+        if k is not None and check_non_negative_int("k", k) < 1:
+            raise InputError(f"k must be 1 or more, not {safe_repr(k)}")
+        check_choice("order", order, "time", "relevance")
+        least = None if min_relevance is None else check_number("min_relevance", min_relevance, 0, 1)
+        return self._search.explain(
+            asked, budget, to_utc("now", now) or utc_now(), hidden=check_numbers("without", without), only=only,
+            next_best=check_non_negative_int("next_best", next_best), diversity=diversity, ids=ids, k=k,
+            min_relevance=least, as_of=None if as_of is None else only.until, order=order,
+        )  # fmt: skip
 
     def get(self, id: str | int) -> Step:
         """Return one step, whole.

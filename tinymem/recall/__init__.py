@@ -1,5 +1,5 @@
 """Recall, a stage a module: passages -> candidates -> features -> fusion -> diversity -> packing -> render."""
 
-from tinymem.recall.results import Excerpt, Explanation, LeftOut, Recall
+from tinymem.recall.results import Excerpt, Explanation, Recall
 
-__all__ = ["Excerpt", "Explanation", "LeftOut", "Recall"]
+__all__ = ["Excerpt", "Explanation", "Recall"]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, overload
 
 from tinymem.protocols import TokenCounter
@@ -19,30 +18,7 @@ from tinymem.steps.types import shown_time
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["ALL_FITS", "Excerpt", "Explanation", "LeftOut", "Overflow", "Recall", "block_of", "in_order_of_time"]
-
-
-class FeatureShares(Mapping[str, float]):
-    """The share of each feature in a score, strongest first, worked out once somebody looks."""
-
-    def __init__(self, work_out: Callable[[], Mapping[str, float]]) -> None:
-        self._work_out = work_out
-
-    @cached_property
-    def _shares(self) -> Mapping[str, float]:
-        return self._work_out()
-
-    def __getitem__(self, feature: str) -> float:
-        return self._shares[feature]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._shares)
-
-    def __len__(self) -> int:
-        return len(self._shares)
-
-    def __repr__(self) -> str:
-        return repr(dict(self))
+__all__ = ["ALL_FITS", "Excerpt", "Explanation", "Overflow", "Recall", "block_of", "in_order_of_time"]
 
 
 @dataclass(frozen=True)
@@ -155,42 +131,24 @@ class Recall(Sequence[Excerpt]):
         return text if counter.count(text) <= budget else self.text
 
 
-@dataclass(frozen=True)
-class LeftOut:
-    """A passage that was considered and did not come back.
-
-    Attributes:
-        excerpt: The passage.
-        rank: Its rank among those considered, 1 for the best, by score less the price of its tokens.
-        reason: The reason.
-        repeats: The number of the step that says the same in a better passage, where that is the reason.
-    """
-
-    excerpt: Excerpt
-    rank: int
-    reason: str
-    repeats: int | None = None
-
-
 REASONS = 3  # features that are shown of a passage, the strongest
 WORDS = 48  # cells of a text that are shown,
 ASKED = 150  # and of a query
 
-_WHERE = (
+RANKED = (
     Column("step", "bold", right=True),
     Column("date", "green"),
     Column("score", "magenta", right=True),
     Column("relevance", "magenta", right=True),
     Column("tokens", "cyan", right=True),
+    Column("text", "dim", room="cut"),
+    Column("why", room="wrapped"),
 )
-_WHAT = (Column("text", "dim", room="cut"), Column("why", room="wrapped"))
-FOUND = (*_WHERE, *_WHAT)
-LEFT_OUT = (*_WHERE, Column("rank", right=True), *_WHAT)
 
 
 @dataclass(frozen=True, repr=False)
 class Explanation(ShownText):
-    """The explanation of a recall, to print: excerpts with their scores, and the next best passages.
+    """The explanation of a recall, to print: what was ranked, with scores and what speaks for it.
 
     `explanation.text(80)` has lines of 80 columns at most.
     Printed, `why` has the strongest features, of those that are not the same for all passages, and the price of the
@@ -201,8 +159,7 @@ class Explanation(ShownText):
         budget: The most tokens of the block.
         recalled: The block. Each excerpt has its score, its relevance and, in `why`, the share of each feature in it; a
             constant makes up the rest.
-        left_out: The best passages that did not come back: they do not fit what better ones left of the budget, repeat
-            a better one, have too little to do with the query, or rank below the last one that fitted.
+        next_best: The best ranked passages that did not come back.
         signals: What tells whether the memory knows anything of the question; None for a stretch of a run.
         odds: The log-odds that it does, by these signals; below 0 the answer is no.
         corrections: The numbers of the steps that are corrected, each with that of its newest correction.
@@ -211,7 +168,7 @@ class Explanation(ShownText):
     query: str
     budget: int
     recalled: Recall
-    left_out: tuple[LeftOut, ...]
+    next_best: tuple[Excerpt, ...] = ()
     signals: Signals | None = None
     odds: float = 0.0
     corrections: Mapping[int, int] = field(default_factory=dict)
@@ -235,17 +192,14 @@ class Explanation(ShownText):
                 verb = "is" if len(stale) == 1 else "are"
                 yield [(f"{', '.join(stale)} {verb} corrected by #{number}", "yellow")]
         common = self._common_features()
-        if self.items:
-            yield []
-            yield table_of(FOUND, [(*_where(item), *_what(item, common)) for item in self.items])
-        if self.left_out:
-            yield []
-            yield table_of(LEFT_OUT, [_row(passed, common) for passed in self.left_out])
+        for heading, ranked in (("", self.items), ("ranked next", self.next_best)):
+            if ranked:
+                yield [(heading, "bold")]
+                yield table_of(RANKED, [_row(item, common) for item in ranked])
 
     def _common_features(self) -> set[tuple[str, float]]:
         """Return the features that are the same in all passages, with their shares; they decide nothing."""
-        items = [*self.items, *(passed.excerpt for passed in self.left_out)]
-        whys = [item.why.items() for item in items]
+        whys = [item.why.items() for item in (*self.items, *self.next_best)]
         return set.intersection(*map(set, whys)) if len(whys) > 1 else set()
 
 
@@ -262,23 +216,14 @@ def both_ends(text: str, most: int) -> str:
     return f"{first_words(words, half)} {end.lstrip()}"
 
 
-def _row(passed: LeftOut, common: set[tuple[str, float]]) -> tuple[str, ...]:
-    reason = passed.reason if passed.repeats is None else f"{passed.reason}, #{passed.repeats}"
-    text, why = _what(passed.excerpt, common)
-    return *_where(passed.excerpt), str(passed.rank), text, f"{reason}: {why}"
-
-
-def _where(item: Excerpt) -> tuple[str, ...]:
+def _row(item: Excerpt, common: set[tuple[str, float]]) -> tuple[str, ...]:
+    """Return an excerpt as a row: where it is, its first words, and the features that weigh most."""
+    where = f"#{item.step.step_number}", shown_time(item.step, DAY)
     values = f"{item.score:+.2f}", f"{item.relevance:.2f}", f"{item.tokens:,}"
-    return f"#{item.step.step_number}", shown_time(item.step, DAY), *values
-
-
-def _what(item: Excerpt, common: set[tuple[str, float]]) -> tuple[str, str]:
-    """Return the first words, and the features that weigh most."""
     shares = [share for share in item.why.items() if share not in common]
     shown = [*shares[:REASONS], ("length", -price_of(item.end - item.start))]
     why = ", ".join(f"{name} {value:+.2f}" for name, value in shown)
-    return first_words(item.text, WORDS) + item.mark, why
+    return *where, *values, first_words(item.text, WORDS) + item.mark, why
 
 
 def in_order_of_time(items: Iterable[Excerpt]) -> list[Excerpt]:

@@ -16,7 +16,7 @@ from tinymem.recall.relevance import WORTH
 from tinymem.recall.results import ALL_FITS, Explanation, Recall
 from tinymem.recall.selection.corrections import newest_corrections, places_of, put_corrections, put_newest_first
 from tinymem.recall.selection.limits import Limits
-from tinymem.recall.selection.packing import FENCE, UNRELATED, Newest, RankedPassage, pack
+from tinymem.recall.selection.packing import FENCE, Newest, RankedPassage, pack
 from tinymem.stores.filter import Filter
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ __all__ = ["NEXT_BEST", "NOTHING", "Search"]
 
 Current: TypeAlias = Callable[[Sequence[RankedPassage]], Sequence[RankedPassage]]
 
-NEXT_BEST = 5  # passages that an explanation names by default, though they did not come back
+NEXT_BEST = 5  # passages that an explanation names by default beside those that came back
 LITTLE = FENCE + 90  # tokens that the best gets where the memory most likely knows nothing of a question
 NOTHING = "nothing relevant"
 LABELLED = 1_000  # characters of a question in which labels are looked for,
@@ -57,20 +57,7 @@ class Search:
         `limits` are those of `Limits`. Where `min_relevance` is None, what is not worth its tokens to a question is
         left out.
         """
-        return self._explained(text, budget, now, Limits(**limits), hidden, only).recalled
-
-    def explain(
-        self,
-        text: str,
-        budget: int,
-        now: datetime,
-        next_best: int = NEXT_BEST,
-        only: Filter | None = None,
-        hidden: Collection[int] = (),
-        **limits: Any,
-    ) -> Explanation:
-        """Return what `recall` gives for the same arguments, and the best of what it does not, with reasons."""
-        return self._explained(text, budget, now, Limits(left_out=next_best, **limits), hidden, only)
+        return self.explain(text, budget, now, hidden=hidden, only=only, **limits).recalled
 
     def score(self, text: str, now: datetime) -> ScoredCandidates:
         """Return the candidates for `text`, with their features and scores."""
@@ -78,21 +65,24 @@ class Search:
         query = self._past.queue.question(text, source.snapshot, now)
         return ScoredCandidates.of(query, source.snapshot, source.gather(query), self._fusion)
 
-    def _explained(
+    def explain(
         self,
         text: str,
         budget: int,
         now: datetime,
-        limits: Limits,
+        *,
         hidden: Collection[int] = (),
         only: Filter | None = None,
+        **more: Any,
     ) -> Explanation:
+        """Return what `recall` gives for the same arguments, and the `next_best` so many that were ranked behind it."""
+        limits = Limits(hidden=hidden, **more)
         past, only = self._past, only or Filter()
         past.queue.catch_up()
         source = past.source(only, hidden)
         note = source.explain_nothing()
         if note is not None or not text.strip():
-            return Explanation(text, budget, Recall("", 0, (), past.queue.trouble or note or ""), ())
+            return Explanation(text, budget, Recall("", 0, (), past.queue.trouble or note or ""))
         snapshot, allowed = source.snapshot, source.allowed
         query = past.queue.question(text, snapshot, now)
         corrections = past.corrections if limits.as_of is None else self._corrections_until(limits.as_of)
@@ -103,11 +93,11 @@ class Search:
         scored = ScoredCandidates.of(query, snapshot, found, self._fusion)
         current = partial(put_corrections, corrections=corrections, snapshot=snapshot, allowed=allowed)
         newest = partial(places_of, snapshot, allowed)
-        packed = self._packed(scored, text, budget, replace(limits, hidden=hidden), current, newest)
+        packed = self._packed(scored, text, budget, limits, current, newest)
         if past.is_current(snapshot):
             return replace(packed, corrections=corrections)
         # something was forgotten meanwhile, here or elsewhere
-        return self._explained(text, budget, now, limits, hidden, only)
+        return self.explain(text, budget, now, hidden=hidden, only=only, **more)
 
     def _corrections_until(self, moment: datetime) -> Mapping[int, int]:
         """Return the number of the newest correction of each step that was corrected up to a moment."""
@@ -136,7 +126,7 @@ class Search:
             changes = Changes(past.journal, int(then.max(initial=0)))
         with past.checking_parts():
             ranked = put_newest_first(ranked, room, past.opened, past.fetch, scored.query.now)
-            recalled, left_out = pack(
+            recalled, next_best = pack(
                 ranked, past.fetch, past.counter, room, past.key, limits, past.opened, every, text, changes, newest
             )
         if not note and not scored.query.is_stretch:
@@ -144,10 +134,10 @@ class Search:
             unknown = [name for name, words in asked if not past.has_words(words)]
             note = f"no step has {', '.join(unknown)}" if unknown else ""
         if not is_relevant:
-            note, left_out = note or NOTHING, tuple(replace(passage, reason=UNRELATED) for passage in left_out)
+            note = note or NOTHING
         elif not any(passage.is_relevant for passage in ranked):
             floor, best = WORTH if least is None else least, float(scored.relevance.max(initial=0))
             note, is_relevant = note or f"{NOTHING}: the best has a relevance of {best:.3f}, not {floor:g}", False
         overflow = recalled.overflow if is_relevant else ALL_FITS
         recalled = replace(recalled, note=note, is_relevant=is_relevant, overflow=overflow)
-        return Explanation(text, budget, recalled, left_out, scored.signals, scored.odds)
+        return Explanation(text, budget, recalled, next_best, scored.signals, scored.odds)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tinymem.archive.scratchpad_format import SCRATCHPAD
 from tinymem.cli.inspector.parts import ContextPart, context_parts
 from tinymem.cli.inspector.timeline import Timeline, version_of
-from tinymem.cli.shared import excerpt_record, left_out_record
+from tinymem.cli.shared import excerpt_record
 from tinymem.errors import InputError
 from tinymem.memory.context.window import current_task
 from tinymem.memory.inspection.lines import episode_line
@@ -35,7 +35,7 @@ T = TypeVar("T")
 LIMITS = {"session", "type", "tier", "find"}  # of a timeline
 SLICE = 500  # steps or episodes of one answer at most
 SEGMENTS = 240  # bars of the overview
-NEXT_BEST = 12  # passages that just missed
+NEXT_BEST = 12  # passages that are ranked next
 LONGEST_TEXT = 200_000  # characters of a part that are shown
 QUESTION = 240  # cells of a question that the page proposes
 
@@ -135,7 +135,7 @@ class View:
         since: str | None = None,
         until: str | None = None,
     ) -> Record:
-        """Return what comes back for a question within a budget and filters, why, and what just missed."""
+        """Return what comes back for a question within a budget and filters, why, and what is ranked next."""
         filters = _given(session=session, speaker=speaker, tool=tool, type=type, since=since, until=until)
         begin = time.perf_counter()
         found = self.memory.explain(query, budget, next_best=NEXT_BEST, **filters)
@@ -148,7 +148,7 @@ class View:
             "is_relevant": found.recalled.is_relevant,
             "milliseconds": round(milliseconds, 1),
             "items": [excerpt_record(item) | _kind(item) for item in found.items],
-            "left_out": [left_out_record(left) | _kind(left.excerpt) for left in found.left_out],
+            "next_best": [excerpt_record(item) | _kind(item) for item in found.next_best],
         }
 
     def context(self, query: str | None, budget: int) -> Record:

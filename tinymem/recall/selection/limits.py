@@ -21,7 +21,7 @@ class Limits:
         min_relevance: The least relevance of a passage; None for what is worth its tokens.
         k: The most passages; None does not limit.
         ids: Every excerpt begins with the number of its step.
-        left_out: The number of passages to name that were not chosen.
+        next_best: The number of passages to name that were not chosen.
         shown: Excerpts that stand in front of the model already; what lies in one does not come back.
         as_of: The moment whose knowledge counts: what a later step changed has no mark.
         order: Of the excerpts in the block: by "time", or by "relevance".
@@ -32,7 +32,7 @@ class Limits:
     min_relevance: float | None = None
     k: int | None = None
     ids: bool = False
-    left_out: int = 0
+    next_best: int = 0
     shown: Sequence[Excerpt] = ()
     as_of: datetime | None = None
     order: str = "time"

@@ -17,14 +17,12 @@ from tinymem.protocols import TokenCounter
 from tinymem.recall.files.changes import NOTHING, Changes, FileChange, may_touch
 from tinymem.recall.relevance import BEARS
 from tinymem.recall.render import block, format_mark, speaker_key
-from tinymem.recall.results import ALL_FITS, Excerpt, FeatureShares, LeftOut, Overflow, Recall
+from tinymem.recall.results import ALL_FITS, Excerpt, Overflow, Recall
 from tinymem.recall.selection.diversity import SHORT, Repetitions, Utterance
 from tinymem.recall.selection.limits import NO_LIMITS, Limits
 from tinymem.recall.selection.opened import Fetch, OpenedPassage, OpenedSteps, PassagePlace
 
-__all__ = [
-    "BELOW", "ENOUGH", "REPEATS", "TOO_LONG", "UNRELATED", "RankedPassage", "pack",
-]  # fmt: skip
+__all__ = ["FENCE", "Newest", "RankedPassage", "pack"]
 
 FETCHED = 24  # steps that are read from the journal at once
 MISSES = 24  # passages in a row that did not fit, after which the budget counts as full
@@ -33,8 +31,6 @@ FENCE = 28  # tokens of the fence, about: the exact number is counted later
 CHARACTERS = 4  # that a token has, about
 DENSEST = 16  # characters that a token has at most, about: longer passages are passed over without counting
 ROUNDS = 3  # times that tokens are filled which the estimates left over
-REPEATS, TOO_LONG, BELOW = "repeats a better one", "does not fit", "ranked below"  # why a passage is left out,
-UNRELATED, ENOUGH, CHANGED = "too little to do with it", "enough came back", "changed since"
 
 Every = Callable[..., "Sequence[RankedPassage]"]
 Newest = Callable[[int], Sequence[tuple[int, int, int]]]  # the places of the passages of a step that may come back
@@ -65,7 +61,7 @@ class _Chosen:
 
 
 class _Packer:
-    """The passages that are chosen for a block, and why others are not."""
+    """The passages that are chosen for a block."""
 
     def __init__(
         self,
@@ -85,7 +81,7 @@ class _Packer:
         self.order, self.hidden = limits.order, limits.hidden
         self.repetitions = Repetitions(limits.diversity, asked)
         self.chosen: dict[PassagePlace, _Chosen] = {}
-        self.passed: dict[int, str] = {}  # ranks that are not looked at again, and the reason of those left out
+        self.passed: set[int] = set()  # ranks that are not looked at again
         self.opened: dict[PassagePlace, OpenedPassage] = {}
         self.is_read = False  # whether it is known what the opened steps touched
         self.headers: set[str] = set()  # of what is chosen,
@@ -109,7 +105,7 @@ class _Packer:
             if rank in self.passed or not passage.is_relevant or passage[:4] in self.chosen:
                 continue
             if self._is_shown(passage):
-                self.passed[rank] = ""
+                self.passed.add(rank)
                 continue
             if passage.end - passage.start > DENSEST * self.room:
                 misses += 1
@@ -170,7 +166,7 @@ class _Packer:
         is_new = self.repetitions.take(opened.said, self._read_short)
         if self.repetitions.sayings is not sayings:  # what was chosen before gets its mark
             self.room -= sum(self._mark_cost(chosen.passage, chosen.shown) for chosen in self.chosen.values())
-        self.passed[rank] = "" if is_new else REPEATS
+        self.passed.add(rank)
         return is_new
 
     def _read_short(self) -> list[Utterance]:
@@ -183,7 +179,6 @@ class _Packer:
         current = self._current(passage, opened)
         cost = self._cost(*current) if current else 0
         if current is None or cost > self.room:
-            self.passed[rank] = "" if current else CHANGED
             self.repetitions.give_back(opened.said)
             return False
         passage, shown = current
@@ -266,7 +261,7 @@ class _Packer:
             tokens=chosen.tokens + self._mark_cost(passage, shown),
             score=passage.score,
             relevance=passage.relevance,
-            why=FeatureShares(passage.why),
+            why=passage.why(),
             times=times,
             varied=varied,
             newer=passage.newer,
@@ -286,34 +281,17 @@ class _Packer:
         length = sum(passage.end - passage.start for passage in left)
         return Overflow(len(left), length // CHARACTERS, max(passage.relevance for passage in left))
 
-    def left_out(self) -> Iterator[LeftOut]:
-        """Yield the passages that were not chosen, best first, with the reasons."""
-        ranks = {chosen.rank for chosen in self.chosen.values()}
-        last = max(ranks, default=len(self.ranked))
-        for rank, passage in enumerate(self.ranked):
-            opened = None if rank in ranks else self._open(rank)
-            if opened is None:
-                continue
-            shown = opened.opened.passage(*passage[1:4], self._change(passage, opened).spans)
-            tokens = opened.labelled_tokens + opened.opened.header_tokens
-            excerpt = self.excerpt(_Chosen(rank, passage, shown, tokens))
-            reason = self.passed.get(rank) or self._reason(rank, last)
-            better = self._find_better(opened.said) if reason == REPEATS else None
-            yield LeftOut(excerpt, rank + 1, reason, better)
+    def next_best(self, most: int) -> tuple[Excerpt, ...]:
+        """Return the best passages that were not chosen, as excerpts."""
+        chosen = {item.rank for item in self.chosen.values()}
+        others = ((rank, self._open(rank)) for rank in range(len(self.ranked)) if rank not in chosen)
+        found = ((rank, opened) for rank, opened in others if opened is not None)
+        return tuple(self._unchosen(rank, opened) for rank, opened in islice(found, min(most, sys.maxsize)))
 
-    def _find_better(self, said: Utterance) -> int | None:
-        """Return the number of the step whose chosen passage a text repeats."""
-        for chosen in self.chosen.values():
-            if self.repetitions.is_repeated(said, chosen.shown.said):
-                return chosen.passage.number
-        return None
-
-    def _reason(self, rank: int, last: int) -> str:
-        if not self.ranked[rank].is_relevant:
-            return UNRELATED
-        if rank > last and len(self.chosen) >= self.most:
-            return ENOUGH
-        return TOO_LONG if rank < last else BELOW
+    def _unchosen(self, rank: int, opened: OpenedPassage) -> Excerpt:
+        passage = self.ranked[rank]
+        shown = opened.opened.passage(*passage[1:4], self._change(passage, opened).spans)
+        return self.excerpt(_Chosen(rank, passage, shown, opened.labelled_tokens + opened.opened.header_tokens))
 
 
 def _by_rank(chosen: Iterable[_Chosen]) -> list[_Chosen]:
@@ -346,7 +324,7 @@ def pack(
     asked: str = "",
     changes: Changes | None = None,
     newest: Newest = lambda number: (),
-) -> tuple[Recall, tuple[LeftOut, ...]]:
+) -> tuple[Recall, tuple[Excerpt, ...]]:
     """Pack the best of `ranked` (best first) into one block of at most `budget` tokens, without repetitions.
 
     Args:
@@ -364,7 +342,7 @@ def pack(
         newest: Finds what may take the place of a passage of which nothing stands any more.
 
     Returns:
-        The block with its excerpts, and the best of the passages that were not chosen, with the reasons.
+        The block with its excerpts, and the best of the passages that were not chosen.
     """
     every = every or (lambda below=sys.maxsize: [passage for passage in ranked if passage.end - passage.start < below])
     steps = opened or OpenedSteps(counter)
@@ -379,4 +357,4 @@ def pack(
         del packer.chosen[min(packer.chosen, key=lambda place: packer.chosen[place].passage.score)]
         text, tokens = packer.render(key, limits.ids)
     recalled = Recall(text, tokens, tuple(map(packer.excerpt, packer.united())), overflow=packer.overflow())
-    return recalled, tuple(islice(packer.left_out(), min(limits.left_out, sys.maxsize)))
+    return recalled, packer.next_best(limits.next_best)

@@ -814,20 +814,6 @@ const detail = {
 
 // -- recall -----------------------------------------------------------------------------------------------------------
 
-const REASONS = {
-  "does not fit": (one, left) => `Does not fit: it costs ${many(one.tokens, "token")}, and ${left} were left.`,
-  "repeats a better one": (one) =>
-    one.repeats ? ["Says what ", better(one.repeats), " says already."] : "Says what a better excerpt says already.",
-  "ranked below": (one) => `Rank ${one.rank}: the budget was spent on better ones.`,
-  "too little to do with it": () => "Has too little to do with the question.",
-};
-
-/** A link to the excerpt of a step that came back. */
-function better(number) {
-  const show = () => $(`.excerpt:not(.missed)[data-step="${number}"]`)?.scrollIntoView(SMOOTHLY);
-  return h("button.link.number", {onclick: show, title: "Show that excerpt"}, `#${number}`);
-}
-
 const family = (feature) => (memory.features[feature]?.family ?? "other").replaceAll(" ", "-");
 
 /** The share of each feature in a score: as a bar, what speaks against first, and as figures. */
@@ -894,10 +880,11 @@ function shares(item, scale) {
   );
 }
 
-function excerpt(item, place, scale, note) {
+function excerpt(item, place, scale) {
+  const isNext = place === null;
   return h(
-    `article.excerpt${note ? ".missed" : ""}`,
-    {id: note ? null : `excerpt-${place}`, "data-step": item.step},
+    `article.excerpt${isNext ? ".next" : ""}`,
+    {id: isNext ? null : `excerpt-${place}`, "data-step": item.step},
     h(
       "header",
       {},
@@ -917,7 +904,6 @@ function excerpt(item, place, scale, note) {
         h("span", {}, many(item.tokens, "token")),
       ),
     ),
-    note && h("p.reason", {}, note),
     longText(partText(item), 700),
     shares(item, scale),
   );
@@ -1046,7 +1032,7 @@ const recall = {
         h(
           "p",
           {},
-          "Type a question as an agent would. You see each excerpt that fits the budget, the share of every feature in its score, and what just missed and why. Move the slider: what comes back follows.",
+          "Type a question as an agent would. You see each excerpt that fits the budget, the share of every feature in its score, and what is ranked next. Move the slider: what comes back follows.",
         ),
       ),
     );
@@ -1062,11 +1048,10 @@ const recall = {
   },
 
   show(found) {
-    const left = Math.max(0, found.budget - found.tokens),
-      items = found.items;
+    const items = found.items;
     const scale = Math.max(
       1,
-      ...[...items, ...found.left_out].map((one) =>
+      ...[...items, ...found.next_best].map((one) =>
         Object.values(one.why).reduce((sum, value) => sum + Math.abs(value), 0),
       ),
     );
@@ -1119,12 +1104,12 @@ const recall = {
             h("h2", {}, "Nothing comes back"),
             h("p", {}, "Nothing that fits this budget has to do with the question."),
           ),
-      found.left_out.length
+      found.next_best.length
         ? h(
             "section",
             {},
-            h("h2", {}, "Just missed"),
-            found.left_out.map((one) => excerpt(one, 0, scale, (REASONS[one.reason] ?? (() => one.reason))(one, left))),
+            h("h2", {}, "Ranked next"),
+            found.next_best.map((one) => excerpt(one, null, scale)),
           )
         : null,
     );
