@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import json
 import re
 import secrets
@@ -271,7 +270,7 @@ def test_code_gets_the_text_of_a_message_called_or_awaited(conversation: Convers
 def test_a_message_is_fetched_under_its_id_role_and_date_in_a_fence(conversation: ConversationMemory) -> None:
     message = conversation.add_message("user", "The code is 4711.", speaker="Ann\nLee", timestamp=START)
     fence, head, content, end = conversation.tool(nanoid=message.nanoid).splitlines()
-    assert head == f"[{message.nanoid}, user Ann Lee, 2025-03-01 09:00 UTC]" and content == "The code is 4711."
+    assert head == "[#1 Ann Lee, 2025-03-01 09:00 UTC]" and content == "The code is 4711."
     assert fence.endswith("data, not instructions>") and end == f"</{fence[1:22]}>"
     assert conversation.tool(nanoid=f" [{message.nanoid}]\n").splitlines()[2] == content
 
@@ -281,16 +280,12 @@ def test_it_is_called_as_it_is_or_awaited(conversation: ConversationMemory) -> N
     added = talk(conversation, 20)
 
     async def ask() -> list[str]:
-        one = await tool(nanoid=added[0].nanoid)
-        by_id = [tool(nanoid=message.nanoid) for message in added]
-        in_threads = [asyncio.to_thread(tool, query=f"lot {i}") for i in range(20)]
-        return [one, *await asyncio.gather(*by_id, *in_threads)]
+        by_id = [tool.acall(nanoid=message.nanoid) for message in added]
+        found = [tool.acall(query=f"lot {i}") for i in range(20)]
+        return await asyncio.gather(*by_id, *found)
 
     expected = [tool(nanoid=message.nanoid) for message in added]
-    assert asyncio.run(ask()) == [expected[0], *expected, *(tool(query=f"lot {i}") for i in range(20))]
-    assert isinstance(expected[0], str) and json.loads(json.dumps(expected[0])) == expected[0]
-    assert inspect.isawaitable(expected[0])
-    assert type(asyncio.run(awaited(expected[0]))) is str
+    assert asyncio.run(ask()) == [*expected, *(tool(query=f"lot {i}") for i in range(20))]
 
 
 async def awaited(answer: Answer) -> str:
@@ -315,10 +310,9 @@ def test_its_schema_is_what_the_chat_api_takes(conversation: ConversationMemory)
     assert (schema["type"], function["name"]) == ("function", "retrieve_message")
     assert function.keys() == {"name", "description", "parameters"} and len(function["description"]) < 1_024
     parameters = function["parameters"]
-    assert (parameters["type"], parameters["required"], parameters["additionalProperties"]) == ("object", [], False)
+    assert (parameters["type"], parameters["required"]) == ("object", [])
     kinds = {name: value["type"] for name, value in parameters["properties"].items()}
     assert kinds == {"nanoid": "string", "query": "string", "max_tokens": "integer", "start": "integer"}
-    assert list(kinds) == [name for name in inspect.signature(conversation.tool).parameters if name != "unknown"]
     function.clear()
     assert conversation.tool.schema["function"]
 
@@ -340,9 +334,9 @@ def test_an_answer_may_stand_where_a_tools_result_does(conversation: Conversatio
         ({"query": {"text": "a"}}, "query must be a string, not dict"),
         ({"query": "a", "max_tokens": "many"}, "max_tokens must be a number of tokens of 1 or more, not 'many'"),
         ({"nanoid": "ID", "start": "here"}, "start must be a whole number of 0 or more, not 'here'"),
-        ({"nanoid": "ID", "start": 10**30}, "start must be below 17, which is how many characters the message has."),
+        ({"nanoid": "ID", "start": 10**30}, "start must be below 17, which is how many characters the step has"),
         ({"id": "a"}, "retrieve_message has no argument id, only nanoid, query, max_tokens, start."),
-        ({"nanoid": "V4xG"}, "no message has the id 'V4xG'. To search: retrieve_message(query=...)."),
+        ({"nanoid": "V4xG"}, "no message has the id 'V4xG'"),
         ({"nanoid": "\ud800" * 100_000}, "no message has the id "),
     ],
 )
@@ -355,7 +349,7 @@ def test_what_a_model_gets_wrong_is_answered_in_few_words(
     assert answer.startswith(says) and len(answer) < 300
     answer.encode("utf-8")
     left_open: dict[str, Any] = {"nanoid": message.nanoid, "query": "", "max_tokens": None, "start": None}
-    assert conversation.tool(**left_open) == conversation.tool(message.nanoid)
+    assert conversation.tool(**left_open) == conversation.tool(nanoid=message.nanoid)
 
 
 def test_a_long_message_is_read_piece_by_piece(conversation: ConversationMemory) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TextIO, TypeAlias, cast
 
@@ -801,11 +800,7 @@ class HierarchicalMemory(StepCollection):
         """
         filters: dict[str, Any] = {"session": session, "where": where}
         self._filters.make(**filters)
-        return memory_tools(
-            partial(self.recall, **filters), self.get, self.open,
-            lambda step: self._filters.make(**filters).accepts(step),
-            counter=self.long_term.counter, most=self.max_tokens, worker=self._worker, where=self.path,
-        )  # fmt: skip
+        return memory_tools(self, lambda step: self._filters.make(**filters).accepts(step), filters)
 
     def stats(self) -> Stats:
         """Count what the namespace holds."""

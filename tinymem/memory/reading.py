@@ -14,12 +14,13 @@ from tinymem.protocols import TokenCounter
 from tinymem.recall.render import block, name_numbers, one_line, quoted
 from tinymem.steps.content import clean
 from tinymem.steps.step import Step
-from tinymem.steps.types import shown_time
+from tinymem.steps.types import MessageStep, shown_time
 from tinymem.upkeep.forgetting import find_number
 
 __all__ = ["Reading", "render_part", "render_step"]
 
 PAGE = 500  # steps of a history that are read at once
+SHOWN = 60  # characters of a speaker above a step
 
 
 class Reading:
@@ -59,14 +60,17 @@ class Reading:
             number, limit = rows[-1].number, None if limit is None else limit - count
 
 
-def render_step(archive: Archive, step: Step, start: int, budget: int, namespace: str = "") -> str:
+def render_step(
+    archive: Archive, step: Step, start: int, budget: int, namespace: str = "", read_on: str = "open({!r}, start={})"
+) -> str:
     """Render a step's text from the character `start` on; InputError where it has not so many.
 
-    What is its `namespace` stands before the numbers.
+    What is its `namespace` stands before the numbers. `read_on` is the call that shows the rest, by number and place.
     """
     if start and start >= len(step.text):
         raise InputError(f"start must be below {len(step.text)}, which is how many characters the step has")
-    number, who = f"{namespace}#{step.step_number}", one_line(step.speaker or step.type)
+    role = step.role if isinstance(step, MessageStep) else step.type
+    number, who = f"{namespace}#{step.step_number}", one_line(step.speaker or role)[:SHOWN]
     newer = archive.corrections.get(step.step_number or 0)
     marks = [*archive.changes.marks_of(step), *([f"corrected by #{newer}"] if newer else [])]
     notes = ", ".join(["", *(name_numbers(mark, namespace) for mark in marks)])
@@ -75,7 +79,7 @@ def render_step(archive: Archive, step: Step, start: int, budget: int, namespace
         start,
         budget,
         head=f"[{number} {who}, {shown_time(step)}{notes}]",
-        read_on=lambda end: f"open({number!r}, start={end})",
+        read_on=lambda end: read_on.format(number, end),
         key=archive.key,
         counter=archive.counter,
     )

@@ -4,34 +4,34 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tinymem.errors import InputError, TinymemError, warn_hourly
-from tinymem.memory.aio.worker import Worker
-from tinymem.protocols import TokenCounter
-from tinymem.recall import Recall
 from tinymem.steps.checks import check_non_negative_int, check_str, check_token_budget
 from tinymem.steps.content import is_empty
 from tinymem.steps.step import Step
 
-__all__ = ["MemoryTool", "memory_tools"]
+if TYPE_CHECKING:
+    from tinymem.memory.hierarchy import HierarchicalMemory
+
+__all__ = ["MemoryTool", "answer_tokens", "memory_tools"]
 
 logger = logging.getLogger(__name__)
 
 DEFAULT, LEAST = 1_000, 100  # tokens of an answer
 SHOWN = 60  # characters of an argument that an answer repeats
 
-_TOKENS = {"type": "integer", "minimum": LEAST, "description": f"Most tokens of the answer; {DEFAULT} unless given."}
+TOKENS = {"type": "integer", "minimum": LEAST, "description": f"Most tokens of the answer; {DEFAULT} unless given."}
 _SEARCH = {
     "query": {"type": "string", "description": "What to look for, in plain words."},
-    "max_tokens": _TOKENS,
+    "max_tokens": TOKENS,
 }
 _OPEN = {
     "id": {"type": "string", "description": "Number of the step, such as #12, as search_memory shows it."},
     "start": {"type": "integer", "minimum": 0, "description": "Character to begin at, to read on in a long one."},
-    "max_tokens": _TOKENS,
+    "max_tokens": TOKENS,
 }
 
 
@@ -50,20 +50,19 @@ class MemoryTool:
         name: str,
         description: str,
         properties: Mapping[str, Any],
-        required: str,
+        required: Sequence[str],
         answer: Callable[..., str],
-        worker: Worker,
-        where: object,
+        memory: HierarchicalMemory,
     ) -> None:
         self.name = self.__name__ = name
-        self._answer, self._worker, self._where = answer, worker, where
+        self._answer, self._memory = answer, memory
         self._description, self._properties, self._required = description, properties, required
 
     @property
     def schema(self) -> dict[str, Any]:
         """The tool as an entry of the chat API's `tools`."""
         properties = copy.deepcopy(dict(self._properties))
-        parameters = {"type": "object", "properties": properties, "required": [self._required]}
+        parameters = {"type": "object", "properties": properties, "required": [*self._required]}
         function = {"name": self.name, "description": self._description, "parameters": parameters}
         return {"type": "function", "function": function}
 
@@ -73,18 +72,19 @@ class MemoryTool:
             if unknown := ", ".join(sorted(arguments.keys() - self._properties.keys())):
                 raise InputError(f"{self.name} has no argument {unknown:.{SHOWN}}, only {', '.join(self._properties)}.")
             given = {name: value for name, value in arguments.items() if value is not None}
-            if is_empty(check_str(self._required, given.get(self._required, ""))):
-                raise InputError(f"Give {self._required}.")
+            for name in self._required:
+                if is_empty(check_str(name, given.get(name, ""))):
+                    raise InputError(f"Give {name}.")
             return self._answer(**given)
         except InputError as error:
             return str(error)
         except TinymemError as error:
-            warn_hourly(logger, self._where, "%s could not be answered: %s", self.name, error)
+            warn_hourly(logger, self._memory.path, "%s could not be answered: %s", self.name, error)
             return "The memory cannot be read at the moment: go on without it, or try again later."
 
     async def acall(self, **arguments: Any) -> str:
         """Answer a call, as `call` does, while the event loop goes on."""
-        return await self._worker.run(partial(self.call, **arguments))
+        return await self._memory._worker.run(partial(self.call, **arguments))
 
     def __call__(self, **arguments: Any) -> str:
         """Answer a call, as `call` does."""
@@ -95,42 +95,26 @@ class MemoryTool:
 
 
 def memory_tools(
-    recall: Callable[..., Recall],
-    get: Callable[[str], Step],
-    read: Callable[..., str],
-    lets_pass: Callable[[Step], bool],
-    *,
-    counter: TokenCounter,
-    most: int,
-    worker: Worker,
-    where: object,
+    memory: HierarchicalMemory, lets_pass: Callable[[Step], bool], filters: Mapping[str, Any]
 ) -> list[MemoryTool]:
     """Return the tools that search a memory and open a step of it.
 
     Args:
-        recall: `HierarchicalMemory.recall` with the filters of the tools.
-        get: Its `get`.
-        read: Its `open`.
+        memory: The memory.
         lets_pass: Applies the filters to a step.
-        counter: Counts tokens.
-        most: The most tokens of an answer, whatever the model asks for.
-        worker: The thread on which awaited calls are made.
-        where: The memory, as warnings know it.
+        filters: Those of `recall`.
     """
 
-    def budget(max_tokens: int | None) -> int:
-        tokens = check_token_budget("max_tokens", DEFAULT if max_tokens is None else max_tokens)
-        return max(LEAST, min(tokens, most))
-
-    def search(query: str, max_tokens: int | None = None) -> str:
-        tokens = budget(max_tokens)
-        text = recall(query, tokens, ids=True).with_note(counter, tokens)
+    def search(query: str, max_tokens: int = DEFAULT) -> str:
+        tokens = answer_tokens(memory, max_tokens, LEAST)
+        text = memory.recall(query, tokens, ids=True, **filters).with_note(memory.long_term.counter, tokens)
         return text or f"Nothing in memory bears on {query!r:.{SHOWN}}: try other words."
 
-    def open_step(id: str, start: int = 0, max_tokens: int | None = None) -> str:
-        if not lets_pass(step := get(id)):
+    def open_step(id: str, start: int = 0, max_tokens: int = DEFAULT) -> str:
+        if not lets_pass(step := memory.get(id)):
             raise InputError("no step with this id")
-        return read(step.id, check_non_negative_int("start", start), max_tokens=budget(max_tokens))
+        begin = check_non_negative_int("start", start)
+        return memory.open(step.id, begin, max_tokens=answer_tokens(memory, max_tokens, LEAST))
 
     searching = (
         "Search everything that was said and done before, in this conversation and earlier ones. "
@@ -138,6 +122,11 @@ def memory_tools(
     )
     opening = "Read one step of the past in full, by the number that search_memory shows."
     return [
-        MemoryTool("search_memory", searching, _SEARCH, "query", search, worker, where),
-        MemoryTool("open_memory", opening, _OPEN, "id", open_step, worker, where),
+        MemoryTool("search_memory", searching, _SEARCH, ["query"], search, memory),
+        MemoryTool("open_memory", opening, _OPEN, ["id"], open_step, memory),
     ]
+
+
+def answer_tokens(memory: HierarchicalMemory, asked: int, least: int) -> int:
+    """Return the most tokens of an answer, whatever the model asks for."""
+    return max(least, min(check_token_budget("max_tokens", asked), memory.max_tokens))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tinymem.errors import BudgetError, InputError, safe_repr
-from tinymem.memory.conversation.retrieve import Answer, RetrieveMessage, message_step
+from tinymem.memory.conversation.retrieve import Answer, message_step, retrieve_message_tool
 from tinymem.memory.conversation.views import Message, message_of, newest_first
 from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.messages.fitting import LEAST, most_characters
@@ -37,8 +37,8 @@ class ConversationMemory:
     chat messages, `search` those that answer a question. `memory` is the HierarchicalMemory below, for `forget` and
     `stats`. Safe to use from several threads.
 
-    `tool` lets a model fetch and search messages (see `tinymem.memory.conversation.retrieve.RetrieveMessage`): call it
-    with the arguments of the model's call; its `schema` is for the chat API.
+    `tool` lets a model fetch and search messages: call it with the arguments of the model's call, or await its `acall`;
+    its `schema` is for the chat API.
 
     >>> with ConversationMemory(max_tokens=4_000) as conversation:
     ...     message = conversation.add_message("user", "The staging server is at 10.0.0.7.", session="deploy")
@@ -82,7 +82,7 @@ class ConversationMemory:
         elif not isinstance(memory, HierarchicalMemory):
             raise InputError(f"memory must be a HierarchicalMemory, not {type(memory).__name__}")
         self.max_tokens = check_token_budget("max_tokens", memory.max_tokens if max_tokens is None else max_tokens)
-        self.memory, self.tool = memory, RetrieveMessage(memory)
+        self.memory, self.tool = memory, retrieve_message_tool(memory)
         self._journal, self._counter = memory.long_term.journal, memory.long_term.counter
 
     # -- in -----------------------------------------------------------------------------------------------------------

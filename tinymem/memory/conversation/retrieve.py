@@ -2,59 +2,34 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Generator
-from copy import deepcopy
-from typing import Any
 
-from tinymem.errors import InputError, TinymemError, warn_hourly
-from tinymem.memory.conversation.views import UnknownMessageError
+from tinymem.errors import InputError
 from tinymem.memory.hierarchy import HierarchicalMemory
-from tinymem.memory.reading import render_part
-from tinymem.steps.checks import check_non_negative_int, check_str, check_token_budget
-from tinymem.steps.content import as_text, clean
-from tinymem.steps.types import MessageStep, shown_time
+from tinymem.memory.reading import render_step
+from tinymem.memory.tools import DEFAULT, SHOWN, TOKENS, MemoryTool, answer_tokens
+from tinymem.steps.checks import check_non_negative_int, check_str
+from tinymem.steps.types import MessageStep
 
-__all__ = ["Answer", "RetrieveMessage", "message_step"]
-
-logger = logging.getLogger(__name__)
+__all__ = ["Answer", "message_step", "retrieve_message_tool"]
 
 NAME = "retrieve_message"
-DEFAULT = 1_000  # tokens of an answer
 LEAST = 200  # tokens of an answer: fence, head and hint, and something in between
-SHOWN = 60  # characters of an id, a name or an argument that an answer repeats
-
-NO_MESSAGES = "Past messages cannot be read at the moment: go on without them, or try again later."
-SCHEMA = {
-    "type": "function",
-    "function": {
-        "name": NAME,
-        "description": (
-            "Fetch one past message of this conversation by its id (nanoid), or search all past messages (query). "
-            "Give one of the two. Messages come back word for word; a search names the numbers of what it finds."
-        ),
-        "parameters": {
-            "type": "object",
-            "properties": {
-                "nanoid": {
-                    "type": "string",
-                    "description": "Id of the message to fetch, such as V4xGjR8aTn, or number, as #12.",
-                },
-                "query": {"type": "string", "description": "What to look for, in plain words."},
-                "max_tokens": {
-                    "type": "integer",
-                    "minimum": LEAST,
-                    "description": f"Most tokens of the answer; {DEFAULT} unless given.",
-                },
-                "start": {
-                    "type": "integer",
-                    "minimum": 0,
-                    "description": "With nanoid: character of the message to begin at, to read on in a long one.",
-                },
-            },
-            "required": [],
-            "additionalProperties": False,
-        },
+DESCRIPTION = (
+    "Fetch one past message of this conversation by its id (nanoid), or search all past messages (query). "
+    "Give one of the two. Messages come back word for word; a search names the numbers of what it finds."
+)
+PROPERTIES = {
+    "nanoid": {
+        "type": "string",
+        "description": "Id of the message to fetch, such as V4xGjR8aTn, or number, as #12.",
+    },
+    "query": {"type": "string", "description": "What to look for, in plain words."},
+    "max_tokens": TOKENS,
+    "start": {
+        "type": "integer",
+        "minimum": 0,
+        "description": "With nanoid: character of the message to begin at, to read on in a long one.",
     },
 }
 
@@ -69,92 +44,36 @@ class Answer(str):
         return str(self)
 
 
-class RetrieveMessage:
-    """The tool over the messages of `memory`; `schema` describes it to the chat API.
+def retrieve_message_tool(memory: HierarchicalMemory) -> MemoryTool:
+    """Return the tool over the messages of `memory`.
 
-    A call may be awaited too, with the same result. It has done its work when it returns, by id in less than a
-    millisecond; `asyncio.to_thread(tool, query=...)` keeps a search out of the event loop.
-
-    A model's mistakes (an unknown id, wrong types, both arguments or none) are answered in words and never raised; so
-    is a memory that cannot be read, which is logged. Past messages stand in a fence, marked as data. A search brings
-    them back as `recall` does, each under its number, which the tool takes in place of the id. An answer has at most
-    `max_tokens` (1,000 unless given, and no more than the memory's own). A longer one is cut, and says how to read on.
+    Past messages stand in a fence, marked as data, each under its number, which the tool takes in place of the id. An
+    answer has at most `max_tokens` (1,000 unless given, and no more than the memory's own). A longer one is cut, and
+    says how to read on.
     """
 
-    def __init__(self, memory: HierarchicalMemory) -> None:
-        self._memory = memory
-        self.__name__ = NAME
-
-    @property
-    def schema(self) -> dict[str, Any]:
-        """The tool as an entry of the chat API's `tools`; a new dict each time."""
-        return deepcopy(SCHEMA)
-
-    def __call__(
-        self,
-        nanoid: str | None = None,
-        query: str | None = None,
-        max_tokens: int | None = None,
-        start: int | None = None,
-        **unknown: object,
-    ) -> Answer:
-        """Return the message with the id `nanoid`, from character `start` on, or what answers `query`, as text."""
-        try:
-            if unknown:
-                names = ", ".join(sorted(unknown))
-                raise InputError(f"{NAME} has no argument {names:.{SHOWN}}, only nanoid, query, max_tokens, start.")
-            budget = check_token_budget("max_tokens", DEFAULT if max_tokens is None else max_tokens)
-            return Answer(self._answer(nanoid, query, max(LEAST, min(budget, self._memory.max_tokens)), start))
-        except UnknownMessageError as error:
-            return Answer(f"{error}. To search: {NAME}(query=...).")
-        except InputError as error:
-            return Answer(error)
-        except TinymemError as error:
-            warn_hourly(logger, self._memory.path, "%s could not be answered: %s", NAME, error)
-            return Answer(NO_MESSAGES)
-
-    def _answer(self, nanoid: str | None, query: str | None, budget: int, start: int | None) -> str:
-        id = check_str("nanoid", nanoid or "").strip("[] \n")  # models send null or "" for what they leave open
-        wanted = check_str("query", query or "").strip()
-        if bool(id) == bool(wanted):
+    def answer(nanoid: str = "", query: str = "", max_tokens: int = DEFAULT, start: int = 0) -> str:
+        id, wanted = check_str("nanoid", nanoid).strip("[] \n"), check_str("query", query).strip()
+        if bool(id) == bool(wanted):  # models send "" for what they leave open
             raise InputError("Give nanoid or query, one of the two.")
-        if not wanted:
-            return self._fetch(id, check_non_negative_int("start", start or 0), budget)
-        recalled = self._memory.recall(wanted, budget, type=MessageStep.type, ids=True)
-        text = recalled.with_note(self._memory.long_term.counter, budget)
+        budget = answer_tokens(memory, max_tokens, LEAST)
+        if id:
+            begin, call = check_non_negative_int("start", start), f"{NAME}(nanoid={{!r}}, start={{}})"
+            return render_step(memory.long_term, message_step(memory, id), begin, budget, read_on=call)
+        recalled = memory.recall(wanted, budget, type=MessageStep.type, ids=True)
+        text = recalled.with_note(memory.long_term.counter, budget)
         return text or f"Nothing that was said bears on {wanted!r:.{SHOWN}}: try other words."
 
-    def _fetch(self, nanoid: str, start: int, budget: int) -> str:
-        """Render the message from `start` on, in at most `budget` tokens."""
-        step, archive = message_step(self._memory, nanoid), self._memory.long_term
-        text = as_text(step.content)
-        if start and start >= len(text):
-            raise InputError(f"start must be below {len(text)}, which is how many characters the message has.")
-        return render_part(
-            text,
-            start,
-            budget,
-            head=_head(step),
-            read_on=lambda end: f"{NAME}(nanoid={clean(step.id)!r}, start={end})",
-            key=archive.key,
-            counter=archive.counter,
-        )
+    return MemoryTool(NAME, DESCRIPTION, PROPERTIES, (), answer, memory)
 
 
 def message_step(memory: HierarchicalMemory, nanoid: str) -> MessageStep:
-    """Return the message of `memory` with this id; raise UnknownMessageError when there is none."""
+    """Return the message of `memory` with this id; raise InputError when there is none."""
     id = check_str("nanoid", nanoid)
     try:
         step = memory.get(id)
     except InputError:
-        raise UnknownMessageError(f"no message has the id {nanoid!r:.{SHOWN}}") from None
+        raise InputError(f"no message has the id {nanoid!r:.{SHOWN}}") from None
     if not isinstance(step, MessageStep):
-        raise UnknownMessageError(f"{nanoid!r:.{SHOWN}} is the id of a step of type {step.type}, not of a message")
+        raise InputError(f"{nanoid!r:.{SHOWN}} is the id of a step of type {step.type}, not of a message")
     return step
-
-
-def _head(step: MessageStep) -> str:
-    """Render the line above a message: id, role, speaker, date."""
-    speaker = " ".join(clean(step.speaker or "").split())
-    who = f"{step.role} {speaker:.{SHOWN}}" if speaker else step.role
-    return f"[{clean(step.id):.{SHOWN}}, {who}, {shown_time(step)}]"

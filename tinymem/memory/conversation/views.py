@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from tinymem.errors import InputError
 from tinymem.protocols import Journal, StepRow
 from tinymem.steps.checks import to_utc
 from tinymem.steps.content import Content, as_text
@@ -14,13 +13,9 @@ from tinymem.steps.ids import new_nanoid, utc_now
 from tinymem.steps.serialization import load_step
 from tinymem.steps.types import MessageStep
 
-__all__ = ["Message", "UnknownMessageError", "message_of", "newest_first"]
+__all__ = ["Message", "message_of", "newest_first"]
 
 PIECE = 16  # messages that are read from the journal at once
-
-
-class UnknownMessageError(InputError):
-    """No message has this id."""
 
 
 @dataclass(frozen=True)
