@@ -248,7 +248,7 @@ def over(covers: str, id: str, number: int) -> SummaryStep:
         ([over("a z", "a", 1)], "a call ok b c"),
         ([over("a call ok b p", "b", 4)], "a call ok b c"),
         ([over("task", "new", 7)], "a call ok b c"),
-        ([over("a z", "a", 1), over("task", "new", 7)], "a|call ok b c"),
+        ([over("a z", "a", 1), over("task", "new", 7)], "a call ok b|c"),
     ],
 )
 def test_a_summary_covers_what_was_removed_whatever_it_names(after: list[Step], covers: str) -> None:

@@ -1,15 +1,14 @@
 """The outcome of a strategy: a valid window made of the steps that it returned, so that nothing is lost.
 
 A strategy may return any iterable of steps. Order is restored, a duplicate is dropped, a call and its results stay if
-one of them stays, and system prompt, current task and pinned steps are put back. A new step stands where it was
-returned, and covers what was removed (`tinymem.steps.standins`): several share it in their order. Where nothing was
-removed, it is left out.
+one of them stays, and system prompt, current task and pinned steps are put back. A new step covers all that was removed
+(`tinymem.steps.standins`), in the place of the last of it; of several, each but the first covers one step, in order.
+Where nothing was removed, it is left out.
 """
 
 from __future__ import annotations
 
 import logging
-from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 
 from tinymem.errors import InputError, describe_callable, describe_type
@@ -76,7 +75,7 @@ class _Outcome:
         self._before = before
         self._places = {step.id: place for place, step in enumerate(before)}
         self._kept: dict[int, Step] = {}  # by place
-        self._new: list[tuple[int, Step]] = []  # each with the place of the step that was returned after it
+        self._new: list[Step] = []
         self._sort_out(returned)
         self._put_back()
         shown = self._kept | self._stand_ins()
@@ -94,7 +93,7 @@ class _Outcome:
         for step in by_id.values():  # from the last to the first
             place = self._places.get(step.id)
             if place is None:
-                self._new.append((following, step))
+                self._new.append(step)
                 continue
             if place > following:
                 self._note_repair("order", f"returned step {step.id} after a step that came later")
@@ -109,7 +108,7 @@ class _Outcome:
             self._note_repair("changed", f"changed more of step {old.id} than its texts: its number and pin stay")
             step = step.evolve(step_number=old.step_number, pinned=old.pinned)
         if step is not old and _shape(step) != _shape(old):
-            self._new.append((place + 1, step))
+            self._new.append(step)
         else:
             self._kept[place] = old if step == old else _with_rank(old, step)
 
@@ -128,36 +127,23 @@ class _Outcome:
     def _stand_ins(self) -> dict[int, Step]:
         """Return the new steps by their places. Together they cover all that was removed."""
         gone = [place for place in range(len(self._before)) if place not in self._kept]
-        placed = self._place([*gone])
+        new = [step for step in self._new if self._places.get(step.id) not in self._kept]
+        if len(new) < len(self._new):
+            self._note_repair("changed", "changed more of a step that must stay than its texts: it stays as it was")
+        if len(new) > len(gone):
+            surplus = f"{len(new) - len(gone)} new steps for which nothing was taken out"
+            self._note_repair("added", f"returned {surplus}: add steps to the memory")
         removed = covered_ids([self._before[place] for place in gone])
         seen: dict[str, None] = {}
         for step in self._before:
             seen |= dict.fromkeys((*sources_of(step), step.id))
         found: dict[int, Step] = {}
-        covered = 0  # of those that are gone, by a new step before
-        for number, place in enumerate(sorted(placed), 1):
-            end = bisect_right(gone, place) if number < len(placed) else len(gone)
-            covers = covered_ids([self._before[index] for index in gone[covered:end]])
-            covered = end
-            found[place] = _stand_in(placed[place], self._before[place], covers, removed, seen)
+        first = max(0, len(gone) - len(new))
+        for step, place in zip(new, gone[first:], strict=False):
+            covered = [place] if found else gone[: first + 1]
+            covers = covered_ids([self._before[index] for index in covered])
+            found[place] = _stand_in(step, self._before[place], covers, removed, seen)
         return found
-
-    def _place(self, free: list[int]) -> dict[int, Step]:
-        """Return the new steps by their places: each at the last free one before what was returned after it."""
-        new: list[tuple[int, Step]] = []
-        for following, step in self._new:
-            if self._places.get(step.id) in self._kept:
-                self._note_repair("changed", f"changed more of step {step.id} than its texts: it stays as it was")
-            else:
-                new.append((following, step))
-        if len(new) > len(free):
-            surplus = f"{len(new) - len(free)} new steps for which nothing was taken out"
-            self._note_repair("added", f"returned {surplus}: add steps to the memory")
-        placed: dict[int, Step] = {}
-        for following, step in reversed(new[: len(free)]):
-            place = bisect_left(free, following) - 1  # the last of all, where none is before it
-            placed[free.pop(place)] = step
-        return placed
 
 
 def _stand_in(step: Step, old: Step, covers: dict[str, None], removed: dict[str, None], seen: dict[str, None]) -> Step:
