@@ -8,20 +8,18 @@ import re
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tinymem.cli.install.events import EVENTS, GEMINI_EVENTS
-from tinymem.cli.install.json_text import MARK, JsonText
-from tinymem.cli.install.json_text import Path as Place
-from tinymem.cli.install.toml_text import HEADER, OUTER, put_table, read_toml, remove_table, render_table
+from tinymem.cli.install.texts import read_json, read_toml, write_json, write_toml
 from tinymem.cli.options import HOME
 from tinymem.errors import InputError
-from tinymem.runs.values import value_in
+from tinymem.runs.values import mapping_in, mappings_in, text_in, value_in
 
-__all__ = ["Client", "Setup", "clients"]
+__all__ = ["Client", "SettingsFile", "Setup", "clients"]
 
 NAME = "tinymem"  # of the server in a client's settings
 USER = "user"  # the namespace that is read in all repositories
@@ -72,167 +70,133 @@ def _program(name: str) -> str:
     return str(beside) if beside.exists() else shutil.which(name) or name
 
 
-class Edited(NamedTuple):
-    """The text of a file as it is to be, None for no file, and what is added to it and taken out, in words."""
+class SettingsFile(NamedTuple):
+    """A file of settings: the key of the servers in it, and the events that run hooks."""
 
-    text: str | None
-    changes: list[str]
+    path: str
+    servers: str = ""
+    more: Mapping[str, Any] = {}  # of our server
+    hooks: Mapping[str, str] = {}  # a client's event, and ours
+    options: tuple[str, ...] = ()  # of the hooks
+    unit: int = 1  # a hook's time is in parts of a second
 
+    def edit(self, text: str, setup: Setup | None) -> tuple[str | None, list[str]]:
+        """Put what is ours into a text, or take it out.
 
-Change = Callable[[str | None, Setup | None], Edited]  # with no setup, what is ours is taken out
+        Args:
+            text: The text; an empty one for no file.
+            setup: What is put; with None, ours is taken out.
+
+        Returns:
+            The text as it is to be, None where nothing is left in it, and what was added or taken out, in words.
+
+        Raises:
+            InputError: It cannot be read, or has something else where ours would stand.
+        """
+        read, write = (read_toml, write_toml) if self.path.endswith(".toml") else (read_json, write_json)
+        settings: Any = read(text)
+        changes = self._change(settings, setup)
+        if not changes:
+            return text, []
+        after = write(settings, text)
+        return after if after.strip() not in ("", "{}") else None, changes
+
+    def _change(self, settings: Any, setup: Setup | None) -> list[str]:
+        if setup is None:
+            return [*_remove_server(settings, self.servers), *_remove_hooks(settings, self.hooks)]
+        changes = _put_server(settings, self.servers, self.more, setup.server) if self.servers else []
+        for event, name in self.hooks.items():
+            hook = {"type": "command", "command": setup.hook(name, *self.options), "timeout": WAIT * self.unit}
+            changes += _put_hook(settings, event, hook)
+        return changes
 
 
 class Client(NamedTuple):
-    """A client: its files, each with what changes it, and what to do then."""
+    """A client: its files of settings, and what to do then."""
 
-    files: Mapping[str, Change]
+    files: tuple[SettingsFile, ...]
     then: str
 
 
-# -- JSON -------------------------------------------------------------------------------------------------------------
+# -- editing ----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Json:
-    """Edits of a settings file in JSON: a server among those under a key, and hooks."""
-
-    servers: str = ""
-    more: Mapping[str, Any] = field(default_factory=dict)  # of the server
-    hooks: Mapping[str, str] = field(default_factory=dict)  # a client's event, and ours
-    options: tuple[str, ...] = ()  # of the hooks
-    unit: int = 1  # a hook's time is in parts of a second
-    has_comments: bool = True  # the client allows them
-
-    def __call__(self, text: str | None, setup: Setup | None) -> Edited:
-        settings = JsonText(text, self.has_comments)
-        if setup is None:
-            self._remove(settings)
-        else:
-            self._put(settings, setup)
-        return Edited(None if settings.is_removed else settings.text, settings.changes)
-
-    def _put(self, settings: JsonText, setup: Setup) -> None:
-        if self.servers:
-            self._put_server(settings, setup)
-        for event, name in self.hooks.items():
-            self._put_hook(settings, event, setup.hook(name, *self.options))
-
-    def _put_server(self, settings: JsonText, setup: Setup) -> None:
-        path, entry = (self.servers, NAME), {**self.more, **setup.server}
-        by_hand = {self.servers: {NAME: entry}}
-        _expect(settings, dict, by_hand, self.servers)
-        _expect(settings, dict, by_hand, *path)
-        found = settings.find(*path)
-        if found is None:
-            settings.put(path, entry)
-            return
-        if "command" not in found.value:
-            raise InputError(f"{self.servers}.{NAME} in it is a server of yours; take it out, or rename it, first")
-        for key, value in entry.items():
-            if key not in found.value:
-                settings.put((*path, key), value)
-            elif key in setup.server and found.value[key] != value:
-                settings.replace((*path, key), value)
-
-    def _put_hook(self, settings: JsonText, event: str, command: str) -> None:
-        hook = {"type": "command", "command": command, "timeout": WAIT * self.unit}
-        group = {"hooks": [hook]}
-        by_hand = {"hooks": {event: [group]}}
-        _expect(settings, dict, by_hand, "hooks")
-        _expect(settings, list, by_hand, "hooks", event)
-        groups, ours = settings.find("hooks", event), [*_our_hooks(settings, event)]
-        for path in ours[:0:-1]:
-            _remove_hook(settings, path)
-        if groups is None:
-            settings.put(("hooks", event), [group])
-        elif not ours:
-            settings.put(("hooks", event, len(groups.value)), group)
-        elif _value(settings, *ours[0], "command") != command:
-            settings.replace((*ours[0], "command"), command)
-
-    def _remove(self, settings: JsonText) -> None:
-        for event in [*self.hooks][::-1]:
-            for path in [*_our_hooks(settings, event)][::-1]:
-                _remove_hook(settings, path)
-        while self.servers and not settings.is_removed and settings.find(self.servers, NAME):
-            settings.remove((self.servers, NAME))
+def _put_server(settings: Any, key: str, more: Mapping[str, Any], server: dict[str, Any]) -> list[str]:
+    """Put our server among those under a key; what a user added to it stays."""
+    servers = _inner(settings, key, {})
+    is_new = NAME not in servers
+    entry = _inner(servers, NAME, {**more, **server})
+    if "command" not in entry:
+        raise InputError(f"{key}.{NAME} in it is a server of yours; take it out, or rename it, first")
+    stale = {name: value for name, value in server.items() if entry.get(name) != value}
+    entry.update(stale)
+    return [f"+ {key}.{NAME}: {json.dumps(server)}"] if stale or is_new else []
 
 
-def _expect(settings: JsonText, kind: type, by_hand: Mapping[str, Any], *path: str) -> None:
-    """Refuse settings that have something else at a path."""
-    found = settings.find(*path)
-    if found is not None and not isinstance(found.value, kind):
-        name = "an object" if kind is dict else "a list"
-        raise InputError(f"{'.'.join(path)} in it should be {name}. Write by hand: {json.dumps(by_hand)}")
+def _inner(settings: Any, key: str, default: Any) -> Any:
+    """Return what stands under a key, the default where nothing does; refuse another kind of value."""
+    found = settings.setdefault(key, default)
+    if not isinstance(found, type(default)):
+        raise InputError(f"{key} in it should be {'a list' if isinstance(default, list) else 'an object'}")
+    return found
 
 
-def _value(settings: JsonText, *path: str | int) -> Any:
-    found = settings.find(*path)
-    return found.value if found else None
+def _remove_server(settings: Any, key: str) -> list[str]:
+    if "command" not in mapping_in(settings, key, NAME):
+        return []
+    del settings[key][NAME]
+    if not settings[key]:
+        del settings[key]
+    return [f"- {key}.{NAME}"]
 
 
-def _our_hooks(settings: JsonText, event: str) -> Iterator[Place]:
-    """Find where the hooks of an event stand that run our command."""
-    groups = _value(settings, "hooks", event)
-    for place, group in enumerate(groups if isinstance(groups, list) else ()):
-        hooks = value_in(group, "hooks")
-        for inner, hook in enumerate(hooks if isinstance(hooks, list) else ()):
-            if _is_ours(hook):
-                yield "hooks", event, place, "hooks", inner
+def _put_hook(settings: Any, event: str, hook: dict[str, Any]) -> list[str]:
+    """Put our hook behind those of an event, or its command into ours that is there."""
+    groups = _inner(_inner(settings, "hooks", {}), event, [])
+    ours: list[Any] = [other for group in groups for other in mappings_in(group, "hooks") if _is_ours(other)]
+    stale = [other for other in ours if other["command"] != hook["command"]]
+    for other in stale:
+        other["command"] = hook["command"]
+    if not ours:
+        groups.append({"hooks": [hook]})
+    return [f"+ hooks.{event}: {hook['command']}"] if stale or not ours else []
 
 
-def _remove_hook(settings: JsonText, path: Place) -> None:
-    """Take a hook out, and its group where it was all in there."""
-    is_alone = len(_value(settings, *path[:-1])) == 1
-    settings.remove(path[:3] if is_alone else path)
+def _remove_hooks(settings: Any, events: Mapping[str, str]) -> list[str]:
+    """Take our hooks out, and what is empty without them."""
+    gone = []
+    for event in events:
+        for group in mappings_in(settings, "hooks", event):
+            hooks: Any = value_in(group, "hooks")
+            ours = [hook for hook in mappings_in(group, "hooks") if _is_ours(hook)]
+            for hook in ours:
+                hooks.remove(hook)
+            if ours and not hooks:
+                settings["hooks"][event].remove(group)
+            gone += [event] * len(ours)
+        if event in gone and not settings["hooks"][event]:
+            del settings["hooks"][event]
+    if gone and not settings["hooks"]:
+        del settings["hooks"]
+    return [f"- hooks.{event}" for event in gone]
 
 
-def _is_ours(hook: Any) -> bool:
+def _is_ours(hook: Mapping[str, Any]) -> bool:
     """Return True for a hook that runs our command, and nothing besides."""
-    command = value_in(hook, "command")
-    if not isinstance(command, str) or _JOINT.search(_QUOTED.sub("", command)):
+    command = text_in(hook, "command")
+    if _JOINT.search(_QUOTED.sub("", command)):
         return False
     try:
         program, *words = shlex.split(command)
     except ValueError:  # it is empty, or a quotation mark is not closed
         return False
-    name = program.replace("\\", "/").rpartition("/")[2].removesuffix(".exe")
+    name = re.split(r"[/\\]", program)[-1].removesuffix(".exe")
     event = words[:1] if name == "tinymem-hook" else words[1:2] if [name, *words[:1]] == [NAME, "hook"] else []
     return bool(event) and event[0] in EVENTS.values()
 
 
 _QUOTED = re.compile(r"""'[^']*'|"[^"]*\"""")
 _JOINT = re.compile(r"[;&|<>()`\n]")  # of commands in a shell
-
-
-# -- TOML -------------------------------------------------------------------------------------------------------------
-
-
-def _toml_server(text: str | None, setup: Setup | None) -> Edited:
-    """Put our server behind the rest of Codex's settings, or take it out."""
-    mark = MARK if text and text.startswith(MARK) else ""
-    text = text if text is None else text.removeprefix(mark)
-    table, sign, todo = HEADER, "-", "Take out by hand"
-    if setup is not None:
-        table, sign, todo = render_table(setup.server), "+", "Write by hand"
-    try:
-        after = remove_table(text or "") if setup is None else put_table(text, setup.server)
-        if _other_tables(after) != _other_tables(text):
-            raise InputError("editing it would have changed more than what is ours")
-    except InputError as error:
-        raise InputError(f"{error}. {todo}: {table}") from error
-    return Edited(after if after is None else mark + after, [f"{sign} {line}" for line in table.splitlines()])
-
-
-def _other_tables(text: str | None) -> Any:
-    """Return the settings without our table, and without what is empty then."""
-    rest = read_toml(text or "").unwrap()
-    servers = rest.get(OUTER)
-    if isinstance(servers, dict):
-        servers.pop(NAME, None)
-    if not servers:
-        rest.pop(OUTER, None)
-    return rest
 
 
 # -- clients ----------------------------------------------------------------------------------------------------------
@@ -245,24 +209,24 @@ def clients() -> dict[str, Client]:
     claude = os.environ.get("CLAUDE_CONFIG_DIR")
     return {
         "claude-code": Client(
-            {f"{claude or '~/.claude'}/settings.json": _Json(hooks=EVENTS),
-             f"{claude or '~'}/.claude.json": _Json("mcpServers", {"type": "stdio", "alwaysLoad": True})},
+            (SettingsFile(f"{claude or '~/.claude'}/settings.json", hooks=EVENTS),
+             SettingsFile(f"{claude or '~'}/.claude.json", "mcpServers", {"type": "stdio", "alwaysLoad": True})),
             "Restart Claude Code; /hooks and /mcp show them.",
         ),
         "codex": Client(
-            {f"{codex}/hooks.json": _Json(hooks=hooks, has_comments=False), f"{codex}/config.toml": _toml_server},
+            (SettingsFile(f"{codex}/hooks.json", hooks=hooks), SettingsFile(f"{codex}/config.toml", "mcp_servers")),
             "Restart Codex, and trust the hooks when it asks; /mcp shows the server.",
         ),
         "gemini": Client(
-            {"~/.gemini/settings.json": _Json("mcpServers", hooks=GEMINI_EVENTS, options=("--json",), unit=1_000)},
+            (SettingsFile("~/.gemini/settings.json", "mcpServers", {}, GEMINI_EVENTS, ("--json",), 1_000),),
             "Restart Gemini CLI, in a folder that it trusts; /mcp shows the server.",
         ),
         "cursor": Client(
-            {"~/.cursor/mcp.json": _Json("mcpServers", has_comments=False)},
+            (SettingsFile("~/.cursor/mcp.json", "mcpServers"),),
             "Restart Cursor, and turn the server on under Settings, MCP.",
         ),
         "vscode": Client(
-            {f"{_code_folder()}/mcp.json": _Json("servers", {"type": "stdio"})},
+            (SettingsFile(f"{_code_folder()}/mcp.json", "servers", {"type": "stdio"}),),
             "In VS Code, run: MCP: List Servers, tinymem, Start.",
         ),
     }  # fmt: skip

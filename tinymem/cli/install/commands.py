@@ -16,11 +16,8 @@ from tinymem.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
     from tinymem.cli.install.clients import Client, Setup
-    from tinymem.cli.install.files import Revision
 
 __all__ = ["install", "uninstall"]
-
-TRIES = 3  # where somebody else writes the same settings
 
 ClientArgument = Annotated[str, typer.Argument(metavar="CLIENT", help="claude-code, codex, gemini, cursor or vscode.")]
 DryOption = Annotated[bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")]
@@ -42,7 +39,7 @@ def install(
     """Give a coding agent a memory: its server and, where the agent has hooks, a memory that fills itself.
 
     Worktrees of a repository share a namespace, and what is in the namespace `user` is recalled in all of them. What
-    is in the agent's settings stays, byte for byte; what is added is shown.
+    is in the agent's settings stays, and lies beside them in a `.bak` as it was; what is added is shown.
 
     Example: tinymem install claude-code --dry-run
     """
@@ -64,51 +61,39 @@ def uninstall(client: ClientArgument, dry_run: DryOption = False) -> None:
 
 def _change(name: str, setup: Setup | None, dry_run: bool) -> None:
     from tinymem.cli.install.clients import clients
-    from tinymem.cli.install.files import ChangedMeanwhileError, replace_all
+    from tinymem.cli.install.files import Revision, back_up, read_file, replace_all
 
     known = clients()
     if name not in known:
         raise InputError(f"the client must be one of {', '.join(known)}, not {name!r:.80}")
-    for attempt in range(1, TRIES + 1):
-        planned = _plan(known[name], setup)
-        if not planned:
-            say(f"Nothing to change: {name} {'has it already' if setup else 'has nothing of ours'}.")
-            return
+    planned = {}
+    for file in known[name].files:
+        path = Path(file.path).expanduser()
         try:
-            replace_all([] if dry_run else list(planned))
-            break
-        except ChangedMeanwhileError:
-            if attempt == TRIES:
-                raise
-    gone = {revision.path for revision in planned if revision.after is None}
-    for link in (Path(file).expanduser() for file in known[name].files):
-        if link.is_symlink() and not link.exists() and link.resolve() in gone:
-            link.unlink()
+            before = read_file(path)
+            text, changes = file.edit((before or b"").decode("utf-8-sig"), setup)
+            after = None if text is None else text.encode()
+        except (InputError, OSError, ValueError) as error:
+            reason = f"{path} was left as it is, and so was all else: {error}\n{_by_hand(known[name], setup)}"
+            raise InputError(_without_passwords(reason)) from error
+        if changes:
+            planned[Revision(path, before, after)] = changes
+    if not planned:
+        say(f"Nothing to change: {name} {'has it already' if setup else 'has nothing of ours'}.")
+        return
+    if not dry_run:
+        replace_all([*map(back_up, filter(all, planned)), *planned])
     for revision, changes in planned.items():
         say("\n".join([str(revision.path), *(f"  {_without_passwords(change)}" for change in changes)]))
     say("\nNothing was changed (--dry-run)." if dry_run else f"\n{known[name].then}", err=True)
 
 
-def _plan(client: Client, setup: Setup | None) -> dict[Revision, list[str]]:
-    """Return the files of a client that would change, and how."""
-    from tinymem.cli.install.files import Revision, read_settings
-
-    planned = {}
-    for name, change in client.files.items():
-        path = Path(name).expanduser()
-        try:
-            path = path.resolve()  # a link into somebody's dotfiles stays one
-            before = read_settings(path)
-            if before is None and setup is None:
-                continue
-            edited = change(None if before is None else before.decode("utf-8", "surrogateescape"), setup)
-            after = None if edited.text is None else edited.text.encode("utf-8", "surrogateescape")
-        except (InputError, OSError, RuntimeError, UnicodeEncodeError) as error:
-            reason = _without_passwords(str(error))
-            raise InputError(f"{path} was left as it is, and so was all else: {reason}") from error
-        if after != before:
-            planned[Revision(path, before, after)] = edited.changes
-    return planned
+def _by_hand(client: Client, setup: Setup | None) -> str:
+    """Say what to write into a client's files, or to take out."""
+    if setup is None:
+        return "Take out by hand: the server tinymem, and the hooks that run tinymem-hook."
+    texts = [f"{file.path}:\n{file.edit('', setup)[0]}" for file in client.files]
+    return "\n".join(["Write by hand:", *texts])
 
 
 _PASSWORD = re.compile(r"(?P<before>postgres(?:ql)?://[^\s/:@]*:)\S*(?=@)|(?P<option>[?&]\w*password=)[^\s&'\"]*", re.I)
