@@ -169,8 +169,7 @@ def test_times_at_the_ends_of_the_calendar_are_times(tmp_path: Path, moment: dat
 # sizes
 
 MEGABYTES_10 = 10_000_000
-CHARACTERS = {"a letter": "q", "a digit": "0", "NUL": "\x00", "a lone surrogate": "\ud800", "a bidi control": "\u202e",
-              "an emoji": "👩", "a quote": '"', "a space": " "}  # fmt: skip
+CHARACTERS = {"a letter": "q", "NUL": "\x00", "a lone surrogate": "\ud800"}
 
 
 @pytest.mark.slow
