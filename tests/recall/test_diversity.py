@@ -13,11 +13,9 @@ from strategies import MODERATE
 from tinymem.errors import InputError
 from tinymem.recall.selection.diversity import (
     DIVERSITY,
-    ROUTINE,
     SHORT,
     Repetitions,
     Utterance,
-    UtteranceCounts,
     wording,
 )
 
@@ -26,7 +24,7 @@ LISTING = "total 24 drwxr-xr-x 5 ana staff 160 Mar 3 10:12 src -rw-r--r-- 1 ana 
 
 def taken(*said: str, diversity: float = DIVERSITY) -> list[bool]:
     repetitions = Repetitions(diversity)
-    return [repetitions.take(Utterance.of(text)) for text in said]
+    return [repetitions.take(Utterance(text)) for text in said]
 
 
 def words(*numbers: int) -> str:
@@ -56,7 +54,7 @@ def test_a_short_text_is_a_repetition_where_its_words_are_the_same() -> None:
 
 def test_the_same_short_words_of_somebody_else_are_no_repetition() -> None:
     repetitions = Repetitions()
-    assert [repetitions.take(Utterance.of("I will be there", by)) for by in ("Ann", "Ben", "Ann")] == [
+    assert [repetitions.take(Utterance("I will be there", by)) for by in ("Ann", "Ben", "Ann")] == [
         True,
         True,
         False,
@@ -68,37 +66,6 @@ def test_neither_case_nor_punctuation_around_words_makes_a_difference_and_everyt
     differ = ["ok", "okay", "ok, thanks", "ok?", "...", "\U0001f44d", "v1.2", "v12", "= 1", "!= 1", ".env", "env"]
     assert len({*map(wording, differ)}) == len(differ)
     assert taken(*differ) == [True] * len(differ)
-
-
-def said_daily(days: int) -> list[Utterance]:
-    return [Utterance.of(f"Day {day}: look at the build.", "Ann") for day in range(days)]
-
-
-def test_what_differs_in_a_number_is_the_same_from_ten_on() -> None:
-    nine, ten = Repetitions(), Repetitions()
-    days = said_daily(ROUTINE)
-    assert all(nine.take(day, lambda: days[1:]) for day in days[1:])
-    assert [ten.take(day, lambda: days) for day in days] == [True] + [False] * 9
-    assert nine.sayings and ten.sayings
-    assert (nine.sayings.times(days[3]), ten.sayings.times(days[3])) == ((1, False), (10, True))
-
-
-def test_what_has_a_number_of_the_question_is_not_lost_among_others_like_it() -> None:
-    days = said_daily(30)
-    sayings = UtteranceCounts(days, "What about day 12?")
-    assert sayings.times(days[12]) == (1, False) and sayings.of(days[12]) != sayings.of(days[11])
-    assert sayings.times(days[11]) == sayings.times(days[21]) == (29, True)
-
-
-def test_dates_are_one_number() -> None:
-    backups = [Utterance.of(f"The backup of 2025-03-{day:02} is done.") for day in range(1, 31)]
-    assert {UtteranceCounts(backups).times(backup) for backup in backups} == {(30, True)}
-
-
-@pytest.mark.parametrize("form", ["{} kg", "Pump {} runs at {} rpm.", "The door of shed {} opens with code {}."])
-def test_values_are_never_the_same_as_others(form: str) -> None:
-    values = [Utterance.of(form.format(at, 7_000 + 3 * at)) for at in range(40)]
-    assert {UtteranceCounts(values).times(value) for value in values} == {(1, False)}
 
 
 REPORT = (
@@ -116,7 +83,7 @@ def test_repetitions_are_known_in_a_text_without_spaces() -> None:
 
 def test_the_same_words_of_somebody_else_are_no_repetition_unless_they_are_many() -> None:
     repetitions = Repetitions(0)
-    ann, ben = Utterance.of(LISTING, "Ann"), Utterance.of(LISTING, "Ben")
+    ann, ben = Utterance(LISTING, "Ann"), Utterance(LISTING, "Ben")
     assert repetitions.take(ann) and repetitions.take(ben)
     strict = Repetitions(0.01)
     assert strict.take(ann) and strict.take(ben) and not strict.take(ben)

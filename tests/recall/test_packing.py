@@ -206,22 +206,12 @@ def agreeing(count: int = 120) -> list[Step]:
     ]
 
 
-def test_the_same_short_words_stand_in_the_block_once_with_their_number() -> None:
+def test_the_same_short_words_stand_in_the_block_once() -> None:
     memory = agreeing()
     recall = packed(memory, ranked(memory), 1_000)
     check(recall, ranked(memory), 1_000, TOKENS)
-    assert [(item.text, item.step.speaker, item.times) for item in recall.items] == [
-        ("OK.", "Ann", 59), ("Ok!", "Ben", 30), ("ok, thanks", "Ann", 30), ("The alarm code is 4471.", None, 1)
-    ]  # fmt: skip
-    assert "Ann: OK. (said 59 times)\nBen: Ok! (said 30 times)\nAnn: ok, thanks (said 30 times)\n" in recall.text
-
-
-@pytest.mark.parametrize("counter", [TOKENS, EstimatingCounter(), WORDS], ids=lambda counter: counter.name)
-def test_numbers_of_times_are_within_the_budget_too(counter: TokenCounter) -> None:
-    memory = [step for pair in zip(agreeing(80), chat(80), strict=True) for step in pair]
-    memory = [step.evolve(step_number=at, id=f"id-{at}") for at, step in enumerate(memory, 1)]
-    for budget in range(30, 400, 7):
-        check(packed(memory, ranked(memory), budget, counter), ranked(memory), budget, counter)
+    said_by = [(item.text, item.step.speaker) for item in recall.items]
+    assert said_by == [("OK.", "Ann"), ("Ok!", "Ben"), ("ok, thanks", "Ann"), ("The alarm code is 4471.", None)]
 
 
 def test_what_repetitions_leave_goes_to_what_is_ranked_behind_them() -> None:
@@ -229,23 +219,8 @@ def test_what_repetitions_leave_goes_to_what_is_ranked_behind_them() -> None:
     every, held = ranked(memory), {step.step_number or 0: step for step in memory}
     few = every[:20]  # all of them agree
 
-    def all_of(below: int = 1_000) -> list[RankedPassage]:
-        return [at for at in every if at.end - at.start < below]
-
     def fetch(numbers: Sequence[int]) -> Mapping[int, Step]:
         return {number: held[number] for number in numbers}
 
-    found, _ = pack(few, fetch, TOKENS, 200, KEY, every=all_of)
-    assert [item.times for item in found.items] == [59, 30, 30, 1] and "4471" in found.text
-    assert pack(few, fetch, TOKENS, 200, KEY, every=lambda **limits: every)[0].text == found.text
-
-
-def test_a_short_end_of_a_long_text_gives_its_excerpt_no_number() -> None:
-    steps = [said(f"{' '.join(sentences(60, seed))[:790]}.\n\nThat is all.", seed) for seed in (1, 2)]
-    places = [
-        RankedPassage(step.step_number or 0, 0, start, end, -float(start), dict)
-        for step in steps for start, end in ((0, len(step.text) - 12), (len(step.text) - 12, len(step.text)))
-    ]  # fmt: skip
-    recall = packed(steps, places, 2_000)
-    check(recall, places, 2_000, TOKENS)
-    assert [item.times for item in recall.items] == [1, 1] and "times" not in recall.text
+    found, _ = pack(few, fetch, TOKENS, 200, KEY, every=lambda: every)
+    assert len(found.items) == 4 and "4471" in found.text

@@ -170,18 +170,15 @@ class ScoredCandidates:
         odds = gate(self.query.embedder).odds(signals)
         return max(odds, 0.0) if self.features[:, NAMED].any() or self.relevance.max() >= LIKELY else odds
 
-    def ranked(self, budget: int | None, least: float | None = None, below: int | None = None) -> list[RankedPassage]:
+    def ranked(self, budget: int | None, least: float | None = None) -> list[RankedPassage]:
         """Rank the candidates, best first: as far as `budget` tokens may reach, or all of them.
 
         Those of less relevance than `least` are marked. Where it is None, those are that are not worth their tokens:
         none for a stretch, and nothing that has an identifier of a question.
-        With `below`, only those of fewer characters are ranked.
         """
         places = self.snapshot.places[self.rows]
         lengths = places["end"] - places["start"]
         order = np.argsort(price_of(lengths) - self.scores, kind="stable")
-        if below is not None:
-            order = order[lengths[order] < below]
         if budget is not None:
             order = order[: 64 + budget // 8]
         is_worthy = self.relevance >= (WORTH if least is None else least)

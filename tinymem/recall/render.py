@@ -59,7 +59,7 @@ _NUMBER = re.compile(r"#(?=\d+(?:[ ,)]|$))")
 _LIKE_MARK = re.compile(
     r"[\[(\uff08\uff3b\u3010](?=[^\w\n]{0,9}(?:later[^\w\n]{0,9}[\w.@/+~%-]*[#\uff03]|perhaps[^\w\n]{1,9}outdated|"
     r"(?:in[^\w\n]+part[^\w\n]+)?(?:changed|corrected)[^\w\n]{1,9}(?:by|since)[^)\]\n]{0,99}[#\uff03]|"
-    r"corrects[^\w\n]{0,9}[\w.@/+~%-]*[#\uff03]|said[^\w\n]{1,9}\d+[^\w\n]{1,9}times))",
+    r"corrects[^\w\n]{0,9}[\w.@/+~%-]*[#\uff03]))",
     re.IGNORECASE,
 )
 _CODE = r"(?!(?:else|try|finally|default|public|private)\s*:|(?:except|if|elif|while|for|class)\s+\w)"  # names nobody
@@ -214,22 +214,19 @@ def speaker_key(step: Step, part: Part) -> str:
     return f"{step.speaker} {part.kind} {tool}"
 
 
-def format_mark(times: int, varied: bool, newer: int | None = None, corrects: Sequence[int] = ()) -> str:
+def format_mark(newer: int | None = None, corrects: Sequence[int] = ()) -> str:
     """Return what stands behind a text, in the memory's own words.
 
-    That is how often it was said, `varied` if the others have other numbers, what is `newer`, the number of a later
-    step that says otherwise, as far as words tell, and the numbers of steps of the window that it `corrects`.
+    That is what is `newer`, the number of a later step that says otherwise, as far as words tell, and the numbers of
+    steps of the window that it `corrects`.
 
-    >>> format_mark(1, False), format_mark(12, False), format_mark(12, True)
-    ('', ' (said 12 times)', ' (said 12 times, with other numbers)')
-    >>> format_mark(1, False, newer=212)
+    >>> format_mark(newer=212)
     ' (perhaps outdated by #212)'
-    >>> format_mark(1, False, corrects=[12])
+    >>> format_mark(corrects=[12])
     ' (corrects #12, above)'
     """
-    said = f" (said {times} times{', with other numbers' if varied else ''})" if times > 1 else ""
-    said += "" if newer is None else f" (perhaps outdated by #{newer})"
-    return f"{said} (corrects {', '.join(f'#{number}' for number in corrects)}, above)" if corrects else said
+    mark = "" if newer is None else f" (perhaps outdated by #{newer})"
+    return f"{mark} (corrects {', '.join(f'#{number}' for number in corrects)}, above)" if corrects else mark
 
 
 def name_numbers(mark: str, namespace: str) -> str:

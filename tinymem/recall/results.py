@@ -38,8 +38,6 @@ class Excerpt:
         score: Its score in this recall; higher is closer.
         relevance: The chance that it is evidence, 0 to 1: it means the same in every memory, small or large.
         why: The share of each feature in the score.
-        times: How often it was said, of all that bears on the question; from 2 on, that stands behind it in the block.
-        varied: True if the numbers in it were others at other times.
         newer: The number of a later step that says otherwise, as far as words tell: that stands behind it in the block.
         gone: The lines that are gone: start and end of each run of them in the part, and the mark in its place. Where
             both are `start`, nothing is gone, and the mark stands before all.
@@ -55,8 +53,6 @@ class Excerpt:
     score: float
     relevance: float
     why: Mapping[str, float] = field(repr=False)
-    times: int = 1
-    varied: bool = False
     newer: int | None = None
     gone: tuple[Span, ...] = ()
     corrects: tuple[int, ...] = ()
@@ -64,7 +60,7 @@ class Excerpt:
     @property
     def mark(self) -> str:
         """The memory's own words that stand behind it."""
-        return format_mark(self.times, self.varied, self.newer, self.corrects)
+        return format_mark(self.newer, self.corrects)
 
     def __repr__(self) -> str:
         words = one_line(self.text[:REPR_LENGTH])

@@ -115,8 +115,8 @@ class Search:
         is_relevant = least is not None or scored.odds >= 0
         ranked = current(scored.ranked(budget + sum(passage.tokens for passage in limits.shown), least))
 
-        def every(below: int | None = None) -> Sequence[RankedPassage]:
-            return current(scored.ranked(None, least, below))
+        def every() -> Sequence[RankedPassage]:
+            return current(scored.ranked(None, least))
 
         room = budget if is_relevant else min(budget, LITTLE)
         changes = past.changes
@@ -127,7 +127,7 @@ class Search:
         with past.checking_parts():
             ranked = put_newest_first(ranked, room, past.opened, past.fetch, scored.query.now)
             recalled, next_best = pack(
-                ranked, past.fetch, past.counter, room, past.key, limits, past.opened, every, text, changes, newest
+                ranked, past.fetch, past.counter, room, past.key, limits, past.opened, every, changes, newest
             )
         if not note and not scored.query.is_stretch:
             asked = [*labels(text[:LABELLED]).items()][:MOST_NAMES]

@@ -21,8 +21,8 @@ from tinymem.messages.fitting import beginning
 from tinymem.messages.tokens import counter_from
 from tinymem.protocols import TokenCounter
 from tinymem.recall.query.identifiers import identifiers
-from tinymem.recall.render import format_mark, one_line, speaker_key
-from tinymem.recall.selection.diversity import Utterance, UtteranceCounts
+from tinymem.recall.render import one_line, speaker_key
+from tinymem.recall.selection.diversity import Utterance
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.checks import check_non_negative_int
 from tinymem.steps.content import clean
@@ -154,19 +154,15 @@ def _joined(lines: Mapping[int, str]) -> str:
 
 @dataclass(frozen=True)
 class _ScoredLine:
-    """A line: its step's number and speaker before it, its text, its worth, the place of its text among all.
-
-    `mark` stands behind it: how often it was said, if more than once.
-    """
+    """A line: its step's number and speaker before it, its text, its worth, the place of its text among all."""
 
     label: str
     text: str
     worth: float
     source: int
-    mark: str = ""
 
     def __str__(self) -> str:
-        return self.label + self.text + self.mark
+        return self.label + self.text
 
 
 def labelled_parts(steps: Sequence[Step]) -> list[tuple[str, Part]]:
@@ -217,7 +213,7 @@ def _who(step: Step, part: Part) -> str:
 
 
 def _lines_of(steps: Sequence[Step]) -> list[_ScoredLine]:
-    """Return the lines of a run, in order; of those that say the same the one that is worth most, with their number."""
+    """Return the lines of a run, in order; of those that say the same the one that is worth most."""
     speakers: list[str] = []
     for step in steps:
         speakers += [speaker_key(step, part) for part in _parts(step)]
@@ -225,21 +221,17 @@ def _lines_of(steps: Sequence[Step]) -> list[_ScoredLine]:
     found: list[_ScoredLine] = []
     for source, (label, part) in enumerate(labelled_parts(steps)):
         found += [_ScoredLine(label, text, worth, source) for text, worth in _texts_of(part, room)]
-    said = [Utterance.of(line.text, speakers[line.source]) for line in found]
-    of_others = (place for place, line in enumerate(found) if line.label)  # a summary's lines are counted
-    sayings = UtteranceCounts(said[place] for place in of_others)
     # Rows, progress and a log's lines differ from others in numbers only: they share a shape.
     shapes = [_DIGITS.sub("0", line.text) for line in found]
     frequency = Counter(shapes)
-    best: dict[object, int] = {}
+    best: dict[tuple[str, str], int] = {}
     for place, line in enumerate(found):
-        same = sayings.of(said[place]) if said[place].words else line.text
+        same = Utterance(line.text, speakers[line.source]).saying
         if same not in best or found[best[same]].worth < line.worth:
             best[same] = place
     rated: list[_ScoredLine] = []
     for place in sorted(best.values()):
-        worth = found[place].worth / math.sqrt(frequency[shapes[place]])
-        rated.append(replace(found[place], worth=worth, mark=format_mark(*sayings.times(said[place]))))
+        rated.append(replace(found[place], worth=found[place].worth / math.sqrt(frequency[shapes[place]])))
     most = heapq.nlargest(MOST_LINES, range(len(rated)), key=lambda place: (rated[place].worth, -place))
     return [rated[place] for place in sorted(most)]
 

@@ -13,7 +13,7 @@ from itertools import chain
 from tinymem.messages.tokens import Prices
 from tinymem.recall.fusion import ScoredCandidates
 from tinymem.recall.render import speaker_key
-from tinymem.recall.selection.diversity import SHORT, Utterance, UtteranceCounts
+from tinymem.recall.selection.diversity import SHORT, Utterance
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.step import Step
 from tinymem.window.excerpts import Slice, excerpt, long_texts, replace_texts
@@ -68,7 +68,7 @@ class _Candidate:
         """Return what it says: short ones are told apart by their speakers too."""
         start, end = self.span
         speaker = speaker_key(self.source.step, self.part) if end - start < SHORT else ""
-        return Utterance.of(self.part.text[start:end], speaker)
+        return Utterance(self.part.text[start:end], speaker)
 
 
 class Filling:
@@ -105,7 +105,7 @@ class Filling:
 
     def fill(self) -> list[Group]:
         """Open groups and add slices, the most relevant for the cost first, while they fit; return these groups."""
-        waiting = _most_relevant(self._candidates(), self._found.query.text)
+        waiting = _most_relevant(self._candidates())
         best_score = max((candidate.score for candidate in waiting), default=0.0)
         misses = 0
         while waiting and misses < MISSES:
@@ -151,14 +151,12 @@ class Filling:
         return True
 
 
-def _most_relevant(found: Sequence[_Candidate], asked: str) -> list[_Candidate]:
+def _most_relevant(found: Sequence[_Candidate]) -> list[_Candidate]:
     """Return the best passages, in their order; of those that say the same the best, or the newest of these."""
-    said = [candidate.utterance() for candidate in found]
-    sayings = UtteranceCounts(said, asked)
     known: set[object] = set()
     chosen: list[int] = []
     for place in sorted(range(len(found)), key=lambda place: (-found[place].score, -place)):
-        same = sayings.of(said[place]) if said[place].words else said[place].text
+        same = found[place].utterance().saying
         if same not in known:
             chosen.append(place)
         known.add(same)

@@ -30,7 +30,7 @@ class OpenedPassage:
     def __init__(self, opened: Opened, part: int, start: int, end: int, gone: Gone) -> None:
         self.opened, self.part, self.gone = opened, opened.parts[part], gone
         text = without_gone(self.part.text, start, end, gone)
-        self.said = Utterance.of(text, speaker_key(opened.step, self.part))
+        self.said = Utterance(text, speaker_key(opened.step, self.part))
 
     @cached_property
     def tokens(self) -> int:

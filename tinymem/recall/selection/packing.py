@@ -18,7 +18,7 @@ from tinymem.recall.files.changes import NOTHING, Changes, FileChange, may_touch
 from tinymem.recall.relevance import BEARS
 from tinymem.recall.render import block, format_mark, speaker_key
 from tinymem.recall.results import ALL_FITS, Excerpt, Overflow, Recall
-from tinymem.recall.selection.diversity import SHORT, Repetitions, Utterance
+from tinymem.recall.selection.diversity import Repetitions, Utterance
 from tinymem.recall.selection.limits import NO_LIMITS, Limits
 from tinymem.recall.selection.opened import Fetch, OpenedPassage, OpenedSteps, PassagePlace
 
@@ -32,7 +32,7 @@ CHARACTERS = 4  # that a token has, about
 DENSEST = 16  # characters that a token has at most, about: longer passages are passed over without counting
 ROUNDS = 3  # times that tokens are filled which the estimates left over
 
-Every = Callable[..., "Sequence[RankedPassage]"]
+Every = Callable[[], "Sequence[RankedPassage]"]
 Newest = Callable[[int], Sequence[tuple[int, int, int]]]  # the places of the passages of a step that may come back
 
 
@@ -70,8 +70,7 @@ class _Packer:
         counter: TokenCounter,
         steps: OpenedSteps,
         limits: Limits,
-        every: Every,
-        asked: str,
+        every: Every | None,
         changes: Changes | None,
         newest: Newest,
     ) -> None:
@@ -79,7 +78,7 @@ class _Packer:
         self.fetch, self.counter, self.steps = fetch, counter, steps
         self.most = len(ranked) if limits.k is None else limits.k
         self.order, self.hidden = limits.order, limits.hidden
-        self.repetitions = Repetitions(limits.diversity, asked)
+        self.repetitions = Repetitions(limits.diversity)
         self.chosen: dict[PassagePlace, _Chosen] = {}
         self.passed: set[int] = set()  # ranks that are not looked at again
         self.opened: dict[PassagePlace, OpenedPassage] = {}
@@ -87,18 +86,17 @@ class _Packer:
         self.headers: set[str] = set()  # of what is chosen,
         self.labelled: set[tuple[int, ...]] = set()  # and its parts
         self.room = 0
-        self.is_all = False  # whether all candidates are ranked
+        self.is_repeated = False  # whether something was passed over that repeats another
         self.spans: dict[tuple[int, ...], list[tuple[int, int]]] = {}  # that the model sees already, by step and part
         for item in limits.shown:
             part = item.step.parts()[item.part]
-            self.repetitions.take(Utterance.of(item.text, speaker_key(item.step, part)))
+            self.repetitions.take(Utterance(item.text, speaker_key(item.step, part)))
             self.spans.setdefault((item.step.step_number or 0, item.part), []).append((item.start, item.end))
 
     def fill(self, room: int) -> bool:
         """Choose passages that fit `room` tokens, best first, and return True if the block is another one now."""
         self.room = room
-        before = len(self.chosen), self.repetitions.sayings
-        misses = 0
+        before, misses = len(self.chosen), 0
         for rank, passage in enumerate(self._candidates()):
             if self.room < SMALLEST or misses >= MISSES or len(self.chosen) >= self.most:
                 break
@@ -113,18 +111,18 @@ class _Packer:
             opened = self._open(rank)
             if opened is None:
                 continue
-            if self._cost(passage, opened) + self._mark_cost(passage, opened) > self.room:
+            if self._cost(passage, opened) > self.room:
                 misses += 1
-            elif self._is_new(rank, opened) and self._choose(rank, passage, opened):
+            elif self._choose(rank, passage, opened):
                 misses = 0
-        return (len(self.chosen), self.repetitions.sayings) != before
+        return len(self.chosen) > before
 
     def _candidates(self) -> Iterator[RankedPassage]:
         """Yield the ranked passages, then all others: what repetitions leave goes to these."""
         yield from self.ranked
-        if self.repetitions.sayings and not self.is_all:
-            others = self.every()[len(self.ranked) :]
-            self.ranked, self.is_all = [*self.ranked, *others], True
+        if self.is_repeated and self.every:
+            others, self.every = self.every()[len(self.ranked) :], None
+            self.ranked = [*self.ranked, *others]
             yield from others
 
     def _is_shown(self, passage: RankedPassage) -> bool:
@@ -142,50 +140,26 @@ class _Packer:
         return self.opened.get(place)
 
     def _cost(self, passage: RankedPassage, shown: OpenedPassage) -> int:
-        """Count the tokens that a passage takes, beside what is chosen already."""
+        """Count the tokens that a passage takes with its mark, beside what is chosen already."""
         cost = shown.tokens if passage[:2] in self.labelled else shown.labelled_tokens
-        return cost if shown.opened.header in self.headers else cost + shown.opened.header_tokens
-
-    def _mark(self, passage: RankedPassage, shown: OpenedPassage) -> str:
-        """Return what stands behind a passage, as far as that is known."""
-        times, varied = self._times(shown)
-        return format_mark(times, varied, passage.newer)
-
-    def _times(self, shown: OpenedPassage) -> tuple[int, bool]:
-        """Return how often a passage was said, as far as is known, and whether with other numbers."""
-        sayings = self.repetitions.sayings
-        return sayings.times(shown.said) if sayings and shown.said.words else (1, False)
-
-    def _mark_cost(self, passage: RankedPassage, shown: OpenedPassage) -> int:
-        mark = self._mark(passage, shown)
-        return self.counter.count(mark) if mark else 0
-
-    def _is_new(self, rank: int, opened: OpenedPassage) -> bool:
-        """Return whether a passage repeats nothing that is chosen."""
-        sayings = self.repetitions.sayings
-        is_new = self.repetitions.take(opened.said, self._read_short)
-        if self.repetitions.sayings is not sayings:  # what was chosen before gets its mark
-            self.room -= sum(self._mark_cost(chosen.passage, chosen.shown) for chosen in self.chosen.values())
-        self.passed.add(rank)
-        return is_new
-
-    def _read_short(self) -> list[Utterance]:
-        """Return the short ones of all candidates."""
-        short = self.steps.passages([passage[:4] for passage in self.every(below=SHORT)], self.fetch)
-        return [passage.said for passage in short.values()]
+        cost += 0 if shown.opened.header in self.headers else shown.opened.header_tokens
+        return cost if passage.newer is None else cost + self.counter.count(format_mark(passage.newer))
 
     def _choose(self, rank: int, passage: RankedPassage, opened: OpenedPassage) -> bool:
-        """Choose a passage as far as it holds, or what is newer, and return True, if there is room for that."""
+        """Choose a passage as far as it holds, or what is newer, and return True, if it is new and there is room."""
+        self.passed.add(rank)
+        if not self.repetitions.take(opened.said):
+            self.is_repeated = True
+            return False
         current = self._current(passage, opened)
         cost = self._cost(*current) if current else 0
         if current is None or cost > self.room:
-            self.repetitions.give_back(opened.said)
             return False
         passage, shown = current
         self.chosen[passage[:4]] = _Chosen(rank, passage, shown, cost)
         self.headers.add(shown.opened.header)
         self.labelled.add(passage[:2])
-        self.room -= cost + self._mark_cost(passage, shown)
+        self.room -= cost
         return True
 
     def _current(self, passage: RankedPassage, opened: OpenedPassage) -> tuple[RankedPassage, OpenedPassage] | None:
@@ -244,26 +218,23 @@ class _Packer:
             passage, shown = chosen.passage, chosen.shown
             is_numbered = numbered or passage.number in named
             text = shown.opened.line(*passage[1:4], is_numbered, shown.gone)
-            lines.append((shown.opened.header, text + self._mark(passage, shown)))
+            lines.append((shown.opened.header, text + format_mark(passage.newer)))
         text = block(lines, key)
         return text, self.counter.count(text)
 
     def excerpt(self, chosen: _Chosen) -> Excerpt:
         """Return a passage as an excerpt."""
         passage, shown = chosen.passage, chosen.shown
-        times, varied = self._times(shown)
         return Excerpt(
             step=shown.opened.step,
             part=passage.part,
             start=passage.start,
             end=passage.end,
             text=shown.said.text,
-            tokens=chosen.tokens + self._mark_cost(passage, shown),
+            tokens=chosen.tokens,
             score=passage.score,
             relevance=passage.relevance,
             why=passage.why(),
-            times=times,
-            varied=varied,
             newer=passage.newer,
             gone=shown.gone,
         )
@@ -321,7 +292,6 @@ def pack(
     limits: Limits = NO_LIMITS,
     opened: OpenedSteps | None = None,
     every: Every | None = None,
-    asked: str = "",
     changes: Changes | None = None,
     newest: Newest = lambda number: (),
 ) -> tuple[Recall, tuple[Excerpt, ...]]:
@@ -335,18 +305,15 @@ def pack(
         key: The memory's key, for the fence.
         limits: Limits of what comes back.
         opened: Steps that were opened before, and none that was forgotten since.
-        every: Ranks all candidates, `ranked` first, or those of fewer characters than `below`. It is asked once
-            something short came up again: how often that was said, and what comes behind it.
-        asked: The question: what differs in a number of it is no repetition.
+        every: Ranks all candidates, `ranked` first: what repetitions leave of the budget goes to those behind.
         changes: What changed since in the files that passages show; nothing unless given.
         newest: Finds what may take the place of a passage of which nothing stands any more.
 
     Returns:
         The block with its excerpts, and the best of the passages that were not chosen.
     """
-    every = every or (lambda below=sys.maxsize: [passage for passage in ranked if passage.end - passage.start < below])
     steps = opened or OpenedSteps(counter)
-    packer = _Packer(ranked, fetch, counter, steps, limits, every, asked, changes, newest)
+    packer = _Packer(ranked, fetch, counter, steps, limits, every, changes, newest)
     packer.fill(budget - FENCE)
     text, tokens = packer.render(key, limits.ids)
     for _ in range(ROUNDS):
