@@ -19,11 +19,6 @@ __all__ = ["StepCollection", "Steps", "naming_arguments", "refuse_attribute"]
 
 ClassT = TypeVar("ClassT", bound=type)
 
-CHANGES = {
-    "append": "add(step)", "insert": "add(step)", "extend": "add_steps(steps)", "clear": "clear()",
-    "pop": "prune(strategy)", "remove": "prune(strategy)", "sort": "prune(strategy)", "reverse": "prune(strategy)",
-}  # fmt: skip
-
 # What other libraries call a call, or an argument, of a memory: an error says what it is called here.
 CALLS = {
     **dict.fromkeys(("search", "query", "retrieve", "similarity_search"), "recall(query)"),
@@ -48,10 +43,7 @@ _UNEXPECTED = re.compile(r"unexpected keyword argument '(\w+)'")
 
 
 class Steps(tuple[Step, ...]):
-    """The steps of a window as they were when it was asked for, equal to a list of the same steps.
-
-    What changes a list says what to call instead.
-    """
+    """The steps of a window as they were when it was asked for, equal to a list of the same steps."""
 
     __slots__ = ()
     __hash__ = tuple.__hash__
@@ -61,11 +53,6 @@ class Steps(tuple[Step, ...]):
 
     def __ne__(self, other: object) -> bool:
         return not self == other
-
-    def __getattr__(self, name: str) -> Any:
-        if name in CHANGES:
-            raise AttributeError(f"steps is a tuple and has no {name}: call memory.{CHANGES[name]}")
-        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
 
 def refuse_attribute(owner: object, name: str) -> Any:
