@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
 import reprlib
-from collections import deque
 from collections.abc import Set
 from itertools import islice
 from typing import Any
@@ -15,15 +13,14 @@ __all__ = ["hanging", "one_line", "short_repr", "type_name"]
 
 SHOWN = 100  # characters of a value's repr
 MOST_BITS = 2_000  # of an int whose digits are written: Python may refuse from 640 digits on
-CONTAINERS = (list, tuple, dict, set, frozenset, str, bytes, bytearray, int, deque)
 SORTED = 1_000  # members of a set up to which they are put in order, so that it looks the same in every process
 
 
 def short_repr(value: object, length: int = SHOWN, mark: str = "…") -> str:
     """Return `repr(value)` on one line, cut behind `length` characters. It never raises.
 
-    Of lists, tuples, dicts, sets, deques, texts, named tuples and dataclasses no more is read than is shown, however
-    much they hold. Other objects give their own repr. Members of a set are put in order.
+    Of lists, tuples, dicts, sets, deques and texts no more is read than is shown, however much they hold. Other objects
+    give their own repr. Members of a set are put in order.
 
     >>> short_repr(list(range(10**6)), 12)
     '[0, 1, 2, 3,…'
@@ -100,19 +97,6 @@ class _Repr(reprlib.Repr):
     repr_frozenset = repr_set
 
     def repr_instance(self, x: Any, level: int) -> str:
-        representation: object = type(x).__repr__
-        for base in CONTAINERS:
-            # A class of somebody's own has the repr of its base
-            if isinstance(x, base) and representation is base.__repr__:
-                found: str = getattr(self, f"repr_{base.__name__}")(x, level)
-                return found
-        names: tuple[str, ...] = ()
-        if isinstance(x, tuple) and getattr(representation, "__module__", "") == "collections":  # a named tuple
-            names = getattr(x, "_fields", ())
-        elif dataclasses.is_dataclass(x) and hasattr(representation, "__wrapped__") and not isinstance(x, type):
-            names = tuple(field.name for field in dataclasses.fields(x) if field.repr)
-        if names:
-            return f"{type_name(x)}({', '.join(f'{name}={self.repr1(getattr(x, name), level - 1)}' for name in names)})"
         try:
             text = str.__str__(repr(x))  # a subclass of str may lie about its length and its slices
         except (Exception, SystemExit) as error:
