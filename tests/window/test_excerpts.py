@@ -14,7 +14,6 @@ from tinymem.window.excerpts import (
     JOINED,
     LEAST,
     LONG,
-    cut_middle,
     cut_pieces,
     excerpt,
     long_texts,
@@ -76,15 +75,6 @@ def test_the_first_line_stays_if_it_is_short() -> None:
     assert excerpt(f"exit code 1\n{rest}", []).startswith("exit code 1\n… [")
     assert excerpt("x" * 900, []) == "… [900 characters left out] …"
     assert excerpt("", []) == "" and excerpt("short", [(0, 5)]) == "short"
-
-
-def test_head_and_tail_are_never_shorter_than_a_slice_may_be() -> None:
-    text = "\n".join(f"line {number} of the log" for number in range(200))
-    for length in (0, 300, 1200):
-        parts = shown(cut_middle(text, length))
-        assert [text.startswith(parts[0]), text.endswith(parts[1])] == [True, True]
-        assert min(map(len, parts)) >= LEAST and abs(sum(map(len, parts)) - max(length, 2 * LEAST)) <= LEAST
-    assert MARK.findall(cut_middle(cut_middle(text, 900), 300)) == [str(len(text) - 400)]
 
 
 def test_only_results_and_messages_are_long_texts() -> None:

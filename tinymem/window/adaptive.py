@@ -13,6 +13,7 @@ from tinymem.steps.checks import check_choice, check_non_negative_int, check_str
 from tinymem.steps.content import Content
 from tinymem.steps.standins import newest_request
 from tinymem.steps.step import STYLES, Message, Step, Style
+from tinymem.window.excerpts import shorten_group
 from tinymem.window.manager import MemoryManager, PruneReport
 from tinymem.window.sending import MessageRenderer, RenderedGroup, copies
 from tinymem.window.strategy import (
@@ -143,7 +144,7 @@ class AdaptiveMemoryManager(MemoryManager):
             base += self._sending.instead(sent[place], earlier[place]).tokens
         if base + cost_of(newest, costs) > self.max_tokens:
             if fixed.isdisjoint(step.id for step in newest):  # else `newest_within` says which step is too much
-                least = self._sending.instead(sent[-1], _cut(newest, LEAST, fixed)).tokens
+                least = self._sending.instead(sent[-1], shorten_group(newest, LEAST, fixed)).tokens
                 tokens_needed(kept, costs, self.max_tokens, {"newest group": least})
             # the next steps want some of the room
             newest = self._fitted(sent[-1], max(self.low_water, (base + self.max_tokens) // 2) - base, fixed)
@@ -155,11 +156,6 @@ class AdaptiveMemoryManager(MemoryManager):
             return sent.group
 
         def fits(length: int) -> bool:
-            return self._sending.instead(sent, _cut(sent.group, length, fixed)).tokens <= room
+            return self._sending.instead(sent, shorten_group(sent.group, length, fixed)).tokens <= room
 
-        return _cut(sent.group, most_characters(fits, room, LEAST), fixed)
-
-
-def _cut(group: Group, length: int, fixed: Collection[str]) -> Group:
-    """`group` with its texts cut to `length` characters; steps with these ids stay as they are."""
-    return [step if step.id in fixed else step.shortened(length) for step in group]
+        return shorten_group(sent.group, most_characters(fits, room, LEAST), fixed)

@@ -8,7 +8,7 @@ shortened again: marks are never part of a slice, and their numbers are added up
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain
 
 from tinymem.messages.fitting import most_characters
@@ -18,7 +18,7 @@ from tinymem.steps.content import Content, left_out
 from tinymem.steps.step import Step
 from tinymem.steps.types import MessageStep
 
-__all__ = ["cut_middle", "cut_pieces", "excerpt", "long_texts", "newest_cut", "replace_texts", "results_of"]
+__all__ = ["cut_pieces", "excerpt", "long_texts", "newest_cut", "replace_texts", "results_of", "shorten_group"]
 
 LEAST = 200  # characters of a slice: less says nothing without its context
 LONG = 600  # a text of up to so many characters stays whole
@@ -29,14 +29,14 @@ _MARK = re.compile(r"\n?… \[([0-9]{1,12}) characters left out\] …\n?")
 Slice = tuple[int, int]
 
 
-def long_texts(step: Step, most: int = LONG) -> list[str]:
-    """Return texts of `step` over `most` characters that may be shortened: results, messages; none of a pinned step."""
+def long_texts(step: Step) -> list[str]:
+    """Return the long texts of `step` that may be shortened: results, messages; none of a pinned step."""
     found: list[Content | None] = []
     if isinstance(step, ActionStep):
         found = results_of(step)
     elif isinstance(step, MessageStep):
         found = [step.content]
-    return [] if step.pinned else [text for text in found if isinstance(text, str) and len(text) > most]
+    return [] if step.pinned else [text for text in found if isinstance(text, str) and len(text) > LONG]
 
 
 def results_of(step: ActionStep) -> list[Content | None]:
@@ -98,33 +98,25 @@ def excerpt(text: str, slices: Iterable[Slice]) -> str:
     return short if len(short) < len(text) else text
 
 
-def cut_middle(text: str, length: int) -> str:
-    """Cut `text` to about `length` characters, two thirds from its head and one from its tail, each LEAST or more."""
-    return excerpt(text, [(0, length - length // 3), (len(text) - length // 3, len(text))])
+def shorten_group(group: Iterable[Step], length: int, fixed: Collection[str] = ()) -> list[Step]:
+    """Return a group with its texts cut to `length` characters; pinned steps, and `fixed` ones, by id, stay whole."""
+    return [step if step.pinned or step.id in fixed else step.shortened(length) for step in group]
 
 
 def newest_cut(
     groups: Sequence[list[Step]], used: int, max_tokens: int, count: Callable[[Step], int]
 ) -> tuple[list[list[Step]], int]:
-    """Return the newest group with its long texts cut to head and tail, and the tokens used with it.
+    """Return the newest group with its texts cut to head and tail, and the tokens used with it.
 
     It gets half of the tokens that are left. Where it cannot be cut so short, or there is none, no group is returned.
     """
     newest = groups[-1] if groups else []
     room = (max_tokens - used) // 2
-    longest = most_characters(lambda length: sum(map(count, _cut(newest, length))) <= room, room)
-    if not newest or longest < 0:
+    longest = most_characters(lambda length: sum(map(count, shorten_group(newest, length))) <= room, room)
+    if not newest or longest < LEAST:
         return [], used
-    cut = _cut(newest, longest)
+    cut = shorten_group(newest, longest)
     return [cut], used + sum(map(count, cut))
-
-
-def _cut(steps: Sequence[Step], length: int) -> list[Step]:
-    shorter: list[Step] = []
-    for step in steps:
-        texts = {text: cut_middle(text, length) for text in long_texts(step, LEAST)}
-        shorter.append(replace_texts(step, texts))
-    return shorter
 
 
 def _between_marks(text: str) -> list[Slice]:
