@@ -20,22 +20,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Any, TextIO
 
 from tinymem.archive.folders import open_namespace_journal, to_place
+from tinymem.archive.rows import step_of
 from tinymem.archive.scratchpad_format import SCRATCHPAD
 from tinymem.archive.window_rows import OPEN_CALLS
-from tinymem.errors import FormatError, InputError, StepError, StorageError, safe_repr
+from tinymem.errors import InputError, StorageError, safe_repr, undo_on_failure
 from tinymem.protocols import Journal, StepRow
 from tinymem.protocols.settings import EMBEDDER_NAME
-from tinymem.steps.checks import check_callable
+from tinymem.steps.checks import check_callable, to_path
 from tinymem.steps.progress import Progress, no_progress
-from tinymem.steps.serialization import load_step
-from tinymem.stores.files import FILE, open_private
+from tinymem.stores.files import open_private
 
 __all__ = ["FORMAT", "SETTINGS", "Exported", "export_journal", "export_memory", "lines_of"]
 
@@ -111,29 +111,23 @@ def export_journal(journal: Journal, file: str | Path | TextIO, progress: Progre
 
 @contextmanager
 def _opened(file: str | Path | TextIO) -> Iterator[TextIO]:
-    """Open the stream to write to; errors of a file become StorageError, those of a given stream stay as they are."""
+    """Open the stream to write to, which is given, or a new file that takes the place of another once it is whole."""
     if not isinstance(file, (str, PathLike)):
-        if not callable(getattr(file, "write", None)):
+        if not hasattr(file, "write"):
             raise InputError(f"file must be a path, or a text stream to write to, not {safe_repr(file)}")
         yield file
         return
+    target = to_path("file", file)
+    fresh = target.with_name(f"{target.name}.new")
     try:
-        target = Path(file).resolve()
-        is_file = target.is_file() or not target.exists()  # which stays as it was until all is written
-        fresh = target.with_name(f"{target.name}.new") if is_file else target
-        with ExitStack() as stack:
-            if is_file:
-                stack.callback(fresh.unlink, missing_ok=True)
+        if target.exists() and not target.is_file():  # a device has no place to take
+            raise StorageError(f"{target} cannot be written: it is no file; choose another, or give a stream")
+        with undo_on_failure(lambda: fresh.unlink(missing_ok=True)):
             with open(fresh, "w", encoding="ascii", newline="\n", opener=open_private) as stream:
                 yield stream
-            if is_file:
-                fresh.chmod(target.stat().st_mode if target.exists() else FILE)
-                fresh.replace(target)
+            fresh.replace(target)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
-        if isinstance(error, InputError):
-            raise
-        reason = getattr(error, "strerror", None) or error
-        raise StorageError(f"{file} cannot be written: {reason}; choose another, or make room") from error
+        raise StorageError(f"{target} cannot be written: {error}; choose another, or make room") from error
 
 
 def lines_of(journal: Journal) -> Iterator[dict[str, Any]]:
@@ -143,8 +137,7 @@ def lines_of(journal: Journal) -> Iterator[dict[str, Any]]:
     yield {"tinymem_export": FORMAT, **header}
     after = 0
     while rows := journal.rows(after, AT_ONCE):
-        for row in rows:
-            yield _line_of(journal, row)
+        yield from (_line_of(journal, row) for row in rows)
         after = rows[-1].number
     last = "", 0
     while messages := journal.messages.page(last, AT_ONCE):
@@ -158,10 +151,12 @@ def lines_of(journal: Journal) -> Iterator[dict[str, Any]]:
 
 
 def _line_of(journal: Journal, row: StepRow) -> dict[str, Any]:
-    try:
-        view = None if row.view is None else load_step(row.view).to_dict()
-        line = {"step": load_step(row.record).to_dict(), "tokens": row.tokens, "position": row.position}
-    except (StepError, FormatError) as error:
-        raise journal.damaged(f"step {row.number}: {error}") from error
-    flags = {"window": bool(row.window), "milestone": bool(row.milestone)}
-    return {**line, "archived": row.archived, **flags, "view": view}
+    return {
+        "step": step_of(journal, row.record).to_dict(),
+        "tokens": row.tokens,
+        "position": row.position,
+        "archived": row.archived,
+        "window": bool(row.window),
+        "milestone": bool(row.milestone),
+        "view": None if row.view is None else step_of(journal, row.view).to_dict(),
+    }

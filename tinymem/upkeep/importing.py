@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import NoneType
 from typing import Any
 
 from tinymem.archive.archive import Archive
@@ -15,10 +14,10 @@ from tinymem.archive.embedding import BATCH
 from tinymem.archive.folders import namespace_folder, open_shared_journal, to_place
 from tinymem.archive.rows import row_of
 from tinymem.archive.scratchpad_format import SCRATCHPAD, read_dump
-from tinymem.archive.window_rows import read_calls
+from tinymem.archive.window_rows import OPEN_CALLS, read_calls
 from tinymem.errors import FormatError, InputError, safe_repr, undo_on_failure
 from tinymem.messages.tokens import EstimatingCounter, count_message, counter_from
-from tinymem.protocols import Embedder, Embeds, Journal, MessageRow, SummaryRow
+from tinymem.protocols import Embedder, Embeds, Journal, MessageRow, StepRow, SummaryRow
 from tinymem.recall.files.notes import NoteTaker
 from tinymem.registry import embedder_from
 from tinymem.steps.checks import check_callable, to_path
@@ -35,7 +34,6 @@ from tinymem.upkeep.lines import byte_lines
 __all__ = ["Imported", "import_memory", "write_lines"]
 
 LONGEST = 128 * 1024 * 1024  # bytes of a line
-MOST = 1 << 53  # the largest number that every JSON reader can hold
 
 
 @dataclass(frozen=True)
@@ -77,52 +75,48 @@ def import_memory(
         FormatError: The file has a newer format.
         TinymemError: The memory cannot be opened.
     """
-    file = to_path("file", file)
-    with closing(_values(file)) as lines:  # closes the file after an error too
-        new = None if embedder is None else embedder_from(embedder)
-        advance = check_callable("progress", progress) or no_progress
-        place = to_place(path)
-        with cleanup_on_failure(place, namespace):
-            archive = _archive(place, namespace, new)
-            with undo_on_failure(archive.journal.close), archive.journal.together():
-                came = write_lines(
-                    archive.journal, lines, str(file), lambda done, total: advance(done, 2 * (total or 0))
-                )
+    new = None if embedder is None else embedder_from(embedder)
+    advance = check_callable("progress", progress) or no_progress
+    place = to_place(path)
+    with closing(_lines_of(to_path("file", file))) as lines, cleanup_on_failure(place, namespace):
+        archive = _archive(place, namespace, new)
+        journal = archive.journal
+        with undo_on_failure(journal.close), journal.together():
+            write_lines(journal, lines, str(file), lambda done, total: advance(done, 2 * (total or 0)))
     try:
-        steps, last = came.steps, max(came.last, 1)
-        count = archive.queue.embed_pending(advance=lambda step: advance(steps + steps * step // last, 2 * steps))
+        steps, last = journal.counts()["steps"], journal.next_number()
+        embedded = archive.queue.embed_pending(advance=lambda step: advance(steps + steps * step // last, 2 * steps))
         advance(2 * steps, 2 * steps)
-        return Imported(steps, came.episodes, came.scratchpad, count)
+        return Imported(steps, len(journal.summaries.all()), journal.setting(SCRATCHPAD) is not None, embedded)
     finally:
         archive.close()
 
 
-def _check_is_new(journal: Journal) -> None:
-    """Raise InputError where a journal holds something, or did so."""
-    if journal.next_number() > 1 or journal.setting(SCRATCHPAD) is not None:
-        what = f"holds {journal.counts()['steps']} steps, or did so"
-        raise InputError(f"{journal.location} is in use ({what}): choose a new namespace, or forget that one first")
-
-
-def write_lines(journal: Journal, lines: Iterator[tuple[int, Any]], source: str, progress: Progress) -> _Import:
+def write_lines(journal: Journal, lines: Iterator[tuple[int, Any]], source: str, progress: Progress) -> None:
     """Write the values of an export's lines, with their numbers, to a new journal, inside the caller's transaction.
 
     Raises:
         InputError: A line makes no sense, or the journal is in use; the line is named as one of `source`.
         FormatError: The lines have a newer format.
     """
-    _check_is_new(journal)
-    number, header = next(lines, (1, None))
+    if journal.next_number() > 1 or journal.setting(SCRATCHPAD) is not None:
+        what = f"holds {journal.counts()['steps']} steps, or did so"
+        raise InputError(f"{journal.location} is in use ({what}): choose a new namespace, or forget that one first")
+    number, line = next(lines, (1, None))
     with _place(source, number):
-        came = _Import(journal, header)
-    for number, value in lines:
+        steps, next_number = _read_header(line)
+    notes = NoteTaker()
+    for number, line in lines:
         with _place(source, number):
-            came.take(value)
+            _write_line(journal, notes, line)
         if number % BATCH == 0:
-            progress(came.steps, came.total)
-    if not came.has_ended:
-        raise InputError(f"{source}, line {number}: the file is cut off: its last line is missing")
-    return came
+            progress(min(number, steps), steps)
+    with _place(source, number):
+        if not (isinstance(line, dict) and "end" in line):
+            raise InputError("the file is cut off: its last line is missing")
+        if (found := journal.counts()["steps"]) != steps:
+            raise InputError(f"lines are missing: {found} of {steps} steps are there")
+        journal.go_on_from(next_number)
 
 
 def _archive(place: str | Path, namespace: str, embedder: Embedder | None) -> Archive:
@@ -133,19 +127,15 @@ def _archive(place: str | Path, namespace: str, embedder: Embedder | None) -> Ar
     return Archive(namespace_folder(place, namespace, create=True), embedder, ExactStore(), counter_from(None))
 
 
-def _values(file: Path) -> Generator[tuple[int, Any], None, None]:
+def _lines_of(file: Path) -> Generator[tuple[int, Any], None, None]:
     """Yield the values of the lines that are not blank, with their numbers."""
     for number, line in byte_lines(file, LONGEST):
-        if line is None or line.strip():
-            with _place(str(file), number):
-                value = _parsed(line)
+        with _place(str(file), number):
+            if line is None:
+                raise InputError(f"the line is longer than {LONGEST} bytes")
+            value = json.loads(line.decode("utf-8-sig")) if line.strip() else None
+        if value is not None:
             yield number, value
-
-
-def _parsed(line: bytes | None) -> Any:
-    if line is None:
-        raise InputError(f"the line is longer than {LONGEST} bytes")
-    return json.loads(line.decode("utf-8-sig"))
 
 
 @contextmanager
@@ -159,107 +149,66 @@ def _place(source: str, number: int) -> Iterator[None]:
         raise InputError(f"{source}, line {number}: {error}") from error
 
 
-class _Import:
-    """An export as far as it is written to a journal; `header` is the value of its first line."""
-
-    def __init__(self, journal: Journal, header: Any) -> None:
-        if not isinstance(header, Mapping) or not isinstance(version := header.get("tinymem_export"), int):
-            raise InputError("this is not the export of a memory: its first line must be an object with tinymem_export")
-        if version > FORMAT:
+def _read_header(line: Any) -> tuple[int, int]:
+    """Return the number of steps that are to come, and the number of the first step behind them."""
+    match line:
+        case {"tinymem_export": int(version)} if version > FORMAT:
             raise FormatError(f"the export has format {version}, this version reads {FORMAT}: upgrade tinymem")
-        self.total, self._next_number = _typed((header.get("steps"), header.get("next_number")), int, int)
-        self.steps = self.episodes = self.last = 0
-        self.scratchpad = self.has_ended = False
-        self._journal, self._notes = journal, NoteTaker()
+        case {"tinymem_export": int(), "steps": int(steps), "next_number": int(next_number)}:
+            return steps, next_number
+    raise InputError("this is not the export of a memory: its first line must be an object with tinymem_export")
 
-    def take(self, value: Any) -> None:
-        """Write what a line has."""
-        takes: dict[str, Callable[[Any], None]] = {
-            "messages": self._take_messages,
-            "episode": self._take_episode,
-            "settings": self._take_settings,
-            "end": self._take_end,
-        }
-        kind = next((kind for kind in ("step", *takes) if isinstance(value, Mapping) and kind in value), None)
-        if kind is None or self.has_ended:
-            raise InputError(f"a line must be an object with one of step, {', '.join(takes)}, and the last has end")
-        if kind == "step":
-            self._take_step(**value)
-        else:
-            takes[kind](value[kind])
 
-    def _take_step(
-        self,
-        step: Any,
-        tokens: Any = None,
-        position: Any = None,
-        window: Any = False,
-        milestone: Any = False,
-        archived: Any = None,
-        view: Any = None,
-    ) -> None:
-        read = _read_step(step)
-        number = read.step_number or 0
-        if number <= self.last:
-            raise InputError(f"the number {number} is not above the one before it")
-        cost, start = _typed((tokens, position), int, int)
-        row = row_of(read, cost, start, bool(window), self._notes.notes_of(read))
-        if view is not None:
-            shown = _read_step(view)
-            if not window or (shown.id, shown.step_number) != (read.id, number):
-                raise InputError("a view must be of a step in the window, and have its id and number")
-            row = replace(row, view=dump_step(shown))
-        left = None if window or archived is None else float(archived)
-        self._journal.add([replace(row, archived=left, milestone=bool(milestone))])
-        self.steps += 1
-        self.last = number
+def _write_line(journal: Journal, notes: NoteTaker, line: Any) -> None:
+    """Write what a line has."""
+    match line:
+        case {"step": record, "tokens": int(tokens), "position": int(position), "archived": left,
+              "window": bool(window), "milestone": bool(milestone),
+              "view": view} if min(tokens, position) >= 0:  # fmt: skip
+            step = _read_step(record)
+            row = row_of(step, tokens, position, window, notes.notes_of(step))
+            row = replace(row, milestone=milestone, archived=None if window else float(left))
+            journal.add([row if view is None else _with_view(row, _read_step(view))])
+        case {"messages": [*rows]}:
+            journal.messages.put([_read_message(row) for row in rows])
+        case {
+            "episode": {"first": int(first), "last": int(last), "session": str() | None as session, "text": str(text)}
+        }:
+            journal.summaries.put([SummaryRow(first, last, session and clean(session), clean(text))])
+        case {"settings": {**settings}}:
+            texts = {name: json.dumps(settings[name], separators=(",", ":")) for name in SETTINGS if name in settings}
+            read_calls(journal, texts.get(OPEN_CALLS, ""), ())
+            if SCRATCHPAD in texts:
+                read_dump(texts[SCRATCHPAD])
+            journal.keep(texts)
+        case {"end": _}:
+            pass
+        case _:
+            raise InputError(f"this is no line of an export: {safe_repr(line)}")
 
-    def _take_messages(self, rows: Sequence[Sequence[Any]]) -> None:
-        self._journal.messages.put([MessageRow(*_typed(row, str, int, int, bool)) for row in rows])
 
-    def _take_episode(self, value: Mapping[str, Any]) -> None:
-        row = SummaryRow(**value)
-        _typed((row.first, row.last, row.session or "", row.text), int, int, str, str)
-        if not row.first <= row.last <= self.last:
-            raise InputError(f"an episode of steps {row.first} to {row.last} covers steps that are missing")
-        session = None if row.session is None else clean(row.session)
-        self._journal.summaries.put([row._replace(session=session, text=clean(row.text))])
-        self.episodes += 1
+def _read_message(row: Any) -> MessageRow:
+    match row:
+        case [str(said), int(nth), int(step), bool(is_last)]:
+            return MessageRow(said, nth, step, is_last)
+    raise InputError(f"this is no message of an export: {safe_repr(row)}")
 
-    def _take_settings(self, value: Mapping[str, Any]) -> None:
-        texts = {name: json.dumps(value[name], separators=(",", ":")) for name in SETTINGS if name in value}
-        for name, text in texts.items():
-            if name == SCRATCHPAD:
-                self.scratchpad = bool(read_dump(text))
-            else:
-                read_calls(self._journal, text, ())
-        self._journal.keep(texts)
 
-    def _take_end(self, value: Mapping[str, Any]) -> None:
-        if value["steps"] != self.steps:
-            raise InputError(f"lines are missing: {self.steps} of {value['steps']!r:.20} steps are there")
-        self._journal.go_on_from(max(self._next_number, self.last + 1))
-        self.has_ended = True
+def _with_view(row: StepRow, view: Step) -> StepRow:
+    if not row.window or (view.id, view.step_number) != (row.id, row.number):
+        raise InputError("a view must be of a step in the window, and have its id and number")
+    return replace(row, view=dump_step(view))
 
 
 def _read_step(record: Any) -> Step:
-    """Return the step of a record; InputError for an overlay whose messages cannot be counted or sent."""
+    """Return the step of a record, whose messages must be ones that can be counted and sent."""
     step = Step.from_dict(record)
-    step.to_messages(style="observation")
+    if (step.step_number or 0) < 1:
+        raise InputError("the step has no number")
     for message in step.to_messages(style="tools"):
-        calls, answered = message.get("tool_calls") or [], message.get("tool_call_id")
-        has_ids = isinstance(calls, list) and all(isinstance(call, Mapping) for call in calls)
-        has_ids = has_ids and all(isinstance(call.get("id"), str) for call in calls)
-        if not has_ids or message.get("role") not in ROLES or not isinstance(answered, (str, NoneType)):
-            raise InputError(f"a message of the step cannot be sent: {safe_repr(message)}")
         check_content(message.get("content"), "content")
+        ids = [call["id"] for call in message.get("tool_calls") or ()]
+        if message["role"] not in ROLES or {*map(type, (*ids, message.get("tool_call_id") or ""))} != {str}:
+            raise InputError(f"a message of the step cannot be sent: {safe_repr(message)}")
         count_message(message, EstimatingCounter())
     return step
-
-
-def _typed(values: Sequence[Any], *types: type) -> list[Any]:
-    """Return values that are of these types, whole numbers from 0 on; InputError for others."""
-    is_small = all(0 <= value < MOST for value in values if type(value) is int)
-    if [*map(type, values)] != [*types] or not is_small:
-        raise InputError(f"{safe_repr(values)} must be {', '.join(kind.__name__ for kind in types)}, none below 0")
-    return [*values]
