@@ -91,7 +91,7 @@ def test_what_is_wrong_with_an_import_is_one_line(tinymem: Run, memory: Path) ->
     lines = Path("memory.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
     Path("memory.jsonl").write_text("".join([*lines[:4], "[]\n", *lines[5:]]), encoding="utf-8")
     done = tinymem("import", "memory.jsonl", "--namespace", "copy")
-    assert (done.status, done.out) == (2, "") and "memory.jsonl, line 5: a line must be" in done.err
+    assert (done.status, done.out) == (2, "") and "memory.jsonl, line 5: this is no line of an export" in done.err
     assert len(done.err.splitlines()) == 1 and not (memory / "copy").exists()
     Path("memory.jsonl").write_text('{"tinymem_export":3}\n', encoding="utf-8")
     done = tinymem("import", "memory.jsonl", "--namespace", "copy")

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from operator import attrgetter
-from typing import TypeAlias
 
 from tinymem.archive.archive import Archive
 from tinymem.errors import InputError
@@ -20,8 +19,6 @@ from tinymem.steps.step import Step
 from tinymem.steps.types import FILE, MessageStep, SystemPromptStep, TaskStep
 
 __all__ = ["Retention", "RetentionReport", "Retired", "retain"]
-
-Cost: TypeAlias = Callable[[Sequence[StepRow]], int]
 
 AT_ONCE = 500  # steps that are read at once
 BESIDE = 150  # tokens that take as many bytes as a step's row, vector and terms do beside its text
@@ -56,16 +53,6 @@ class Retention:
                 check_non_negative_int(name, getattr(self, name))
 
 
-@dataclass
-class Removable:
-    """A step, or a call with its results: the least `worth` goes first; `reason` is the limit that it is over."""
-
-    worth: int
-    rows: list[StepRow] = field(default_factory=list)
-    stays: bool = False
-    reason: str = ""
-
-
 @dataclass(frozen=True)
 class Retired:
     """A removed step; `reason` is the limit that it was over: `"max_age"`, `"max_steps"` or `"max_bytes"`."""
@@ -76,6 +63,22 @@ class Retired:
     session: str | None
     timestamp: datetime
     reason: str
+
+
+@dataclass
+class _Group:
+    """A step, or a call with its results: the least `worth` goes first; `reason` is the limit that it is over."""
+
+    worth: int
+    rows: list[StepRow] = field(default_factory=list)
+    stays: bool = False
+    reason: str = ""
+
+    def retired(self) -> Iterator[Retired]:
+        """Yield the steps as removed ones."""
+        for row in self.rows:
+            when = datetime.fromtimestamp(row.time, timezone.utc)
+            yield Retired(row.number, row.id, row.type, row.session, when, self.reason)
 
 
 @dataclass(frozen=True)
@@ -93,8 +96,7 @@ class RetentionReport:
     @property
     def reasons(self) -> dict[str, int]:
         """Count the removed steps, by reason."""
-        counted = Counter(step.reason for step in self.removed)
-        return {limit.name: counted[limit.name] for limit in fields(Retention) if limit.name in counted}
+        return dict(Counter(step.reason for step in self.removed))
 
 
 def retain(
@@ -105,16 +107,16 @@ def retain(
     dry_run: bool = False,
 ) -> RetentionReport:
     """Keep an archive within its limits: call `remove` with the numbers of steps over them, unless `dry_run`."""
-    before = archive.journal.maintenance.size()
-    gone: list[Retired] = []
+    journal = archive.journal
+    before, gone = journal.maintenance.size(), list[Retired]()
     while over := _over(archive, retention, now):  # bytes can only be estimated, so it may take more than once
         gone += over
         if dry_run:
             break
         remove([step.number for step in over])
-    kept = archive.journal.counts()["steps"] - (len(gone) if dry_run else 0)
-    after = archive.journal.maintenance.size()
-    return RetentionReport(tuple(sorted(gone, key=lambda step: step.number)), kept, before, after)
+    kept = journal.counts()["steps"] - (len(gone) if dry_run else 0)
+    removed = tuple(sorted(gone, key=attrgetter("number")))
+    return RetentionReport(removed, kept, before, journal.maintenance.size())
 
 
 def _over(archive: Archive, limits: Retention, now: datetime) -> list[Retired]:
@@ -127,20 +129,21 @@ def _over(archive: Archive, limits: Retention, now: datetime) -> list[Retired]:
     steps, weight = counts["steps"] - most, share * (counts["tokens"] + BESIDE * counts["steps"])
     if steps <= 0 and weight <= 0 and all(tally.first >= since for tally in journal.tally()):
         return []  # without reading all steps
-    groups = removable_groups(archive)
+    groups = _removable(archive)
     for group in groups:
-        if max(map(attrgetter("time"), group.rows)) < since:
+        if max(row.time for row in group.rows) < since:
             group.reason = "max_age"
-    excesses: list[tuple[str, float, Cost]] = [("max_steps", steps, len), ("max_bytes", weight, _weigh)]
-    for reason, excess, cost in excesses:
-        gone = sum(cost(group.rows) for group in groups if group.reason)
-        waiting = sorted((group for group in groups if not group.reason), key=attrgetter("worth"))  # the oldest first
-        for group in take_first(waiting, excess - gone, cost):
-            group.reason = reason
-    over: list[Retired] = []
-    for group in filter(attrgetter("reason"), groups):
-        over += [_retired(row, group.reason) for row in group.rows]
-    return over
+    _choose(groups, "max_steps", steps, len)
+    _choose(groups, "max_bytes", weight, _weigh)
+    return [retired for group in groups if group.reason for retired in group.retired()]
+
+
+def _choose(groups: list[_Group], reason: str, excess: float, cost: Callable[[Sequence[StepRow]], int]) -> None:
+    """Give groups a reason to go, the least worth first, until what goes costs as much as the excess."""
+    for group in sorted(groups, key=lambda group: (not group.reason, group.worth)):  # the oldest first
+        if excess > 0:
+            group.reason = group.reason or reason
+        excess -= cost(group.rows)
 
 
 def _weigh(rows: Sequence[StepRow]) -> int:
@@ -148,27 +151,18 @@ def _weigh(rows: Sequence[StepRow]) -> int:
     return sum(row.tokens + BESIDE for row in rows)
 
 
-def take_first(order: Iterable[Removable], excess: float, cost: Cost) -> Iterator[Removable]:
-    """Return as many of the first groups as `cost` the `excess`."""
-    for group in order:
-        if excess <= 0:
-            return
-        yield group
-        excess -= cost(group.rows)
-
-
-def removable_groups(archive: Archive) -> list[Removable]:
+def _removable(archive: Archive) -> list[_Group]:
     """Return the groups that are not exempt, in the order in which they were added."""
     corrected = {old for old, _ in archive.journal.corrections()}  # as the next version of a file corrects it
-    found: list[Removable] = []
-    calls: dict[str, Removable] = {}
+    found: list[_Group] = []
+    calls: dict[str, _Group] = {}
     after = 0
     while rows := archive.journal.rows(after, AT_ONCE):
         for row in rows:
             step = archive.load(row.record)
             group = calls.get(step.tool_call_id or "") if is_result(step) else None
             if group is None:
-                group = Removable(_worth(step))
+                group = _Group(_worth(step))
                 found.append(group)
             if isinstance(step, ActionStep):
                 calls.update(dict.fromkeys((call.id for call in step.tool_calls), group))
@@ -190,8 +184,3 @@ def _is_exempt(row: StepRow, step: Step, corrected: Container[int]) -> bool:
     file = step.metadata.get(FILE)
     is_newest = isinstance(file, Mapping) and "version" in file and row.number not in corrected
     return is_newest or step.pinned or bool(row.window or row.milestone)
-
-
-def _retired(row: StepRow, reason: str) -> Retired:
-    when = datetime.fromtimestamp(row.time, timezone.utc)
-    return Retired(row.number, row.id, row.type, row.session, when, reason)
