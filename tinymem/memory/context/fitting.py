@@ -80,21 +80,17 @@ class Fitting:
         It is the caller's alone until `keep` has it back, so that two threads never change the same one. One with
         messages that were not written is not given back.
         """
-        history = self._known.pop(about.session, None) or History(about.session, self._archive.counter)
-        history.conversation = conversation = conversation_from(items, format, history.conversation)
-        messages, known = conversation.messages, conversation.kept
+        history = self._known.pop(about.session, None)
+        conversation = conversation_from(items, format)
+        if history is None or history.conversation.format != conversation.format:
+            history = History(about.session, conversation, self._archive.counter)
+        messages = conversation.messages
         roles = enumerate(message["role"] for message in messages)
         first = next((index for index, role in roles if role not in PROMPTS), len(messages))
-        history.prompts = [_prompt(message, index, about) for index, message in enumerate(messages[:first])]
-        count = len(messages) - first
-        if known == history.count == count:
-            return history, 0
-        begin = history.cut(known)
-        behind = history.places[-1] + 1 if history.places else 0
-        new = [place for place in range(behind, count) if not self._is_added(messages[first + place])]
-        history.places += new
-        history.count = count
-        return history, self._read(history, begin, [first + place for place in new], about, writes)
+        prompts = [_prompt(message, index, about) for index, message in enumerate(messages[:first])]
+        begin = history.follow(conversation, prompts)
+        new = [index for index in range(begin, len(messages)) if not self._is_added(messages[index])]
+        return history, self._read(history, new, about, writes) if new else 0
 
     def keep(self, history: History) -> None:
         """Remember a history, so that what was seen is not read again."""
@@ -120,22 +116,21 @@ class Fitting:
         """Return True for what a context added: a block, or the note."""
         return message["role"] == "user" and (message == NOTE or is_own_message(message, self._archive.key))
 
-    def _read(self, history: History, begin: int, indices: Sequence[int], about: About, writes: bool) -> int:
-        """Make steps of the messages with these indices, behind the first ones; return how many were added."""
-        assert history.conversation is not None
+    def _read(self, history: History, indices: Sequence[int], about: About, writes: bool) -> int:
+        """Make steps of the messages with these indices, behind the others; return how many were added."""
         messages = [history.conversation.messages[index] for index in indices]
         steps = [as_message(step) for step in _convert(messages, indices, about)]
         kept = self._as_kept(steps, about)
-        keys = keys_of(kept, history.said)
+        keys = keys_of(kept, history.said())
         known = rows_by_key(self._archive.journal.messages, [*chain.from_iterable(keys)]) if history.dropped else {}
-        if kept and not known and is_fork(history.dropped, kept, bool(history.steps)):
+        if not known and is_fork(history.dropped, kept, bool(history.steps)):
             old = [step.id for step in history.dropped]
             kept[0] = kept[0].evolve(metadata={**kept[0].metadata, CORRECTS: old})
-        history.dropped = [] if kept else history.dropped
+        history.dropped = []
         added = self._window.archive_messages(Messages(kept, keys, is_history=True)) if writes else []
         known = rows_by_key(self._archive.journal.messages, [*chain.from_iterable(keys)])
         for step, step_keys, places in zip(steps, keys, message_places(steps, keys), strict=True):
-            history.append(step, step_keys, [begin + place for place in places], known)
+            history.append(step, step_keys, [indices[place] for place in places], known)
         return len(added)
 
 

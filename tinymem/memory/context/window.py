@@ -49,7 +49,7 @@ class RenderedWindow:
     Attributes:
         sending: Renders and counts the steps.
         steps: All steps.
-        groups: Their groups as they are sent, in order; those that are too far back to be shown may be missing.
+        groups: Their groups as they are sent, in order.
         fixed: The groups that are always shown, by the ids of their first steps.
         positions: How many tokens came before each step of the groups since the memory or the history began, by id.
         partial: The ids of steps that the groups do not show whole; what they lack may be recalled.
@@ -81,12 +81,10 @@ def window_of(
     return RenderedWindow(sending, steps, sent, fixed, positions, partial, request=asked)
 
 
-def positions_of(sent: Sequence[RenderedGroup], starts: Iterable[int] | None = None) -> dict[str, int]:
-    """Return how many tokens come before each step of these groups, by id: of these groups, or what `starts` says."""
-    if starts is None:
-        starts = accumulate((group.tokens for group in sent[:-1]), initial=0)
+def positions_of(sent: Sequence[RenderedGroup]) -> dict[str, int]:
+    """Return how many tokens of these groups come before each of their steps, by id."""
     positions: dict[str, int] = {}
-    for group, start in zip(sent, starts, strict=False):
+    for group, start in zip(sent, accumulate((group.tokens for group in sent), initial=0), strict=False):
         positions.update(dict.fromkeys(group.step_ids, start))
     return positions
 

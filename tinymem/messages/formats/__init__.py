@@ -7,14 +7,14 @@ conversation.write(entries)                              # native items, untouch
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
 from tinymem.errors import InputError, MessageError, safe_repr
 from tinymem.messages.formats.anthropic import AnthropicConversation
 from tinymem.messages.formats.anthropic_blocks import THINKING, is_server_result
-from tinymem.messages.formats.conversation import Added, Conversation, ItemConversation, Known, PromptEntry
+from tinymem.messages.formats.conversation import Added, Conversation, ItemConversation, PromptEntry
 from tinymem.messages.formats.openai import ChatConversation
 from tinymem.messages.formats.parts import listed, plain_value
 from tinymem.messages.formats.responses import ResponsesConversation, kind_of_item
@@ -30,9 +30,7 @@ FORMATS: dict[str, type[ItemConversation]] = {
 }
 
 
-def conversation_from(
-    items: Any, format: str | None = None, before: ItemConversation | None = None
-) -> ItemConversation:
+def conversation_from(items: Any, format: str | None = None) -> ItemConversation:
     """Read a conversation, as a framework holds it.
 
     Args:
@@ -41,7 +39,6 @@ def conversation_from(
             objects of the SDK.
         format: The name of the format; by default known by its shape. Messages of plain texts fit every format and are
             taken for OpenAI's chat, so name it where prompts go back to another provider.
-        before: The conversation as it came before: of what is unchanged in it, nothing is read again.
 
     Raises:
         MessageError: Something in it is not understood; the error names its index.
@@ -61,14 +58,7 @@ def conversation_from(
         format = format or AnthropicConversation.format
     elif isinstance(items, Iterable) and not isinstance(items, (str, bytes)):
         items = list(items)
-    known = None
-    if before is not None and before.format == (format or before.format):
-        known = before.known(items)
-    marks = None if format else _marks(listed(items), known)
-    kind = FORMATS[format or detected(marks or {})]
-    conversation = kind(items, known if type(before) is kind else None)
-    conversation.marks = marks
-    return conversation
+    return FORMATS[format or detected(marks_of(listed(items)))](items)
 
 
 def chat_messages(messages: Any, format: str | None = None) -> Any:
@@ -91,15 +81,6 @@ def chat_messages(messages: Any, format: str | None = None) -> Any:
                 return conversation_from(messages, guessed).messages
         return messages
     return conversation_from(messages, format).messages
-
-
-def _marks(items: Sequence[Any], known: Known | None) -> dict[str, int]:
-    """Return the marks of formats among the items; those in known ones are known."""
-    before, start, end = known or (None, 0, 0)
-    if before is None or before.marks is None:
-        return marks_of(items)
-    known_marks = {mark: place for mark, place in before.marks.items() if start <= place < end}
-    return {**marks_of(items[end:], end), **known_marks, **marks_of(items[:start])}
 
 
 def write_messages(
@@ -155,10 +136,10 @@ def detected(marks: Mapping[str, int]) -> str:
     return next((marked for marked in ("anthropic", "responses") if marked in marks), "openai")
 
 
-def marks_of(items: Iterable[Any], start: int = 0) -> dict[str, int]:
-    """Return the marks of formats in items, the first of which is at `start`, each with the place of its first."""
+def marks_of(items: Iterable[Any]) -> dict[str, int]:
+    """Return the marks of formats in items, each with the place of its first."""
     found: dict[str, int] = {}
-    for place, item in enumerate(items, start):
+    for place, item in enumerate(items):
         for mark in _marks_of_item(plain_value(item)):
             found.setdefault(mark, place)
     return found

@@ -22,7 +22,7 @@ from tinymem.messages.formats.anthropic_blocks import (
     result_of,
     shortened,
 )
-from tinymem.messages.formats.conversation import ItemConversation, ItemSource, Known, Placed
+from tinymem.messages.formats.conversation import ItemConversation, ItemSource, Placed
 from tinymem.messages.formats.parts import plain_value, said, text_part
 from tinymem.steps.step import Message
 
@@ -38,15 +38,11 @@ class AnthropicConversation(ItemConversation):
 
     format: ClassVar[str] = "anthropic"
 
-    def __init__(self, items: Any, known: Known | None = None) -> None:
+    def __init__(self, items: Any) -> None:
         given = items if isinstance(items, Mapping) else {"messages": items}
         self._request = {key: plain_value(given[key]) for key in given if key not in ("messages", "system")}
         self._system = plain_value(given.get("system"))
-        super().__init__(given.get("messages"), known)
-
-    def known(self, items: Any) -> Known:
-        """Compare this conversation with how it comes again."""
-        return super().known(items.get("messages") or () if isinstance(items, Mapping) else items)
+        super().__init__(given.get("messages"))
 
     def _natives(self, index: int) -> list[dict[str, Any]]:
         item, _, places = self._sources[index]
@@ -64,9 +60,9 @@ class AnthropicConversation(ItemConversation):
                 ItemSource(SYSTEM, SYSTEM + 1, tuple(range(len(blocks)))),
             )
 
-    def _read(self, start: int, end: int) -> Iterator[tuple[Message, ItemSource]]:
-        for index in range(start, end):
-            for message, blocks in _read(self._items[index], index):
+    def _read(self) -> Iterator[tuple[Message, ItemSource]]:
+        for index, item in enumerate(self._items):
+            for message, blocks in _read(item, index):
                 yield message, ItemSource(index, index + 1, blocks)
 
     def _written(

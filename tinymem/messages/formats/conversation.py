@@ -1,13 +1,11 @@
 """A conversation in the format of a provider: its messages as OpenAI's chat has them, and the way back.
 
-A conversation comes whole at every call of its model. What was read of it before is compared, item by item, and reading
-goes on where it differs; system prompts at the beginning, which often name the time, are always read.
+A conversation comes whole at every call of its model, and is read whole.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -19,7 +17,7 @@ from tinymem.protocols import TokenCounter
 from tinymem.steps.content import to_mutable
 from tinymem.steps.step import Message
 
-__all__ = ["Added", "Conversation", "ItemConversation", "ItemSource", "Known", "Placed", "PromptEntry"]
+__all__ = ["Added", "Conversation", "ItemConversation", "ItemSource", "Placed", "PromptEntry"]
 
 
 class PromptEntry(Protocol):
@@ -172,61 +170,30 @@ class ItemSource(NamedTuple):
     blocks: tuple[int, ...] = ()
 
 
-class Known(NamedTuple):
-    """The items `[start, end)` of a conversation that come again unchanged, behind as many prompts."""
-
-    conversation: ItemConversation
-    start: int
-    end: int
-
-
 class ItemConversation(Conversation):
     """Items of a provider, dicts or objects of its SDK.
 
     Args:
         items: The items.
-        known: What is unchanged of the conversation since it came before.
-
-    Attributes:
-        kept: How many messages were not read again.
-        marks: The marks of formats among the items, each with the place of the first; None if nobody looked for them.
     """
 
-    marks: Mapping[str, int] | None = None
+    def __init__(self, items: Any) -> None:
+        self._given = listed(items)
+        self._items = [self._copy(place) for place in range(len(self._given))]
+        read = [*self._prompts(), *self._read()]
+        self._sources = [source for _, source in read]
+        super().__init__([message for message, _ in read])
 
-    def __init__(self, items: Any, known: Known | None = None) -> None:
-        self._given = given = listed(items)
-        start, end = known[1:] if known else (0, 0)
-        unchanged = known.conversation._items[start:end] if known else []
-        self._items: list[dict[str, Any]] = [*self._copies(0, start), *unchanged, *self._copies(end, len(given))]
-        messages, sources = _kept(known, len(given)) if known else ([], [])
-        self.kept = len(messages)
-        front = [*self._prompts(), *self._read(0, start)]
-        behind = [*self._read(sources[-1].end if sources else start, len(given))]
-        self._sources = [*(source for _, source in front), *sources, *(source for _, source in behind)]
-        super().__init__([*(message for message, _ in front), *messages, *(message for message, _ in behind)])
+    def read_of(self, index: int) -> list[dict[str, Any]]:
+        """Return the items that a message was read of, as they were then."""
+        source = self._sources[index]
+        return self._items[source.start : source.end]
 
-    def known(self, items: Any) -> Known:
-        """Compare this conversation with how it comes again."""
-        items = listed(items)
-        start = self._end_of_prompts(items)
-        if start != self._end_of_prompts(self._items):
-            return Known(self, 0, 0)
-        pairs = enumerate(zip(items[start:], self._items[start:], strict=False), start)
-        end = next((place for place, (new, old) in pairs if new != old and self._plain(new) != old), None)
-        return Known(self, start, min(len(items), len(self._items)) if end is None else end)
-
-    def _end_of_prompts(self, items: Sequence[Any]) -> int:
-        plain = (self._plain(item) for item in items)
-        others = (place for place, item in enumerate(plain) if not _is_prompt(item))
-        return next(others, len(items))
-
-    def _copies(self, start: int, end: int) -> Iterator[dict[str, Any]]:
-        for index in range(start, end):
-            item = self._plain(self._given[index])
-            if not isinstance(item, dict):
-                raise MessageError(f"must be a mapping, or an object of an SDK, not {describe_type(item)}", index)
-            yield to_mutable(item)
+    def _copy(self, place: int) -> dict[str, Any]:
+        item = self._native(place)
+        if not isinstance(item, dict):
+            raise MessageError(f"must be a mapping, or an object of an SDK, not {describe_type(item)}", place)
+        return to_mutable(item)  # type: ignore[no-any-return]
 
     def _native(self, place: int) -> dict[str, Any]:
         """Return an item as it came; an object of an SDK as a dict."""
@@ -244,20 +211,5 @@ class ItemConversation(Conversation):
         return iter(())
 
     @abstractmethod
-    def _read(self, start: int, end: int) -> Iterator[tuple[Message, ItemSource]]:
-        """Yield the messages of the items `[start, end)`."""
-
-
-def _is_prompt(item: Any) -> bool:
-    return isinstance(item, dict) and item.get("role") in ("system", "developer")
-
-
-def _kept(known: Known, count: int) -> tuple[list[Message], list[ItemSource]]:
-    """Return the messages of items that are known, less an answer at their end that may go on."""
-    before, start, end = known
-    first = bisect_left(before._sources, start, key=lambda source: source.start)
-    last = bisect_right(before._sources, end, key=lambda source: source.end)
-    is_whole = end == count == len(before._items)
-    if not is_whole and last > first and before.messages[last - 1]["role"] == "assistant":
-        last -= 1
-    return before.messages[first:last], before._sources[first:last]
+    def _read(self) -> Iterator[tuple[Message, ItemSource]]:
+        """Yield the messages of the items."""

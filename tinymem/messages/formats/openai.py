@@ -23,9 +23,9 @@ class ChatConversation(ItemConversation):
     def _plain(self, item: Any) -> Any:
         return _sendable(item) if hasattr(item, "model_dump") else plain_value(item)
 
-    def _read(self, start: int, end: int) -> Iterator[tuple[Message, ItemSource]]:
-        for place in range(start, end):
-            yield _message(self._items[place], place), ItemSource(place, place + 1)
+    def _read(self) -> Iterator[tuple[Message, ItemSource]]:
+        for place, item in enumerate(self._items):
+            yield _message(item, place), ItemSource(place, place + 1)
 
     def _written(
         self, placed: Sequence[Placed], stable: int, cache_control: Mapping[str, Any] | None

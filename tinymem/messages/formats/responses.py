@@ -61,8 +61,8 @@ class ResponsesConversation(ItemConversation):
 
     format: ClassVar[str] = "responses"
 
-    def _read(self, start: int, end: int) -> Iterator[tuple[Message, ItemSource]]:
-        return _read(self._items[start:end], start)
+    def _read(self) -> Iterator[tuple[Message, ItemSource]]:
+        return _read(self._items)
 
     def _written(
         self, placed: Sequence[Placed], stable: int, cache_control: Mapping[str, Any] | None
@@ -80,10 +80,10 @@ class ResponsesConversation(ItemConversation):
         return found
 
 
-def _read(items: Sequence[dict[str, Any]], start: int) -> Iterator[tuple[Message, ItemSource]]:
-    """Yield the messages of a chat that items are, the first of which is at `start`."""
+def _read(items: Sequence[dict[str, Any]]) -> Iterator[tuple[Message, ItemSource]]:
+    """Yield the messages of a chat that items are."""
     answer: _OpenAnswer | None = None
-    for index, item in enumerate(items, start):
+    for index, item in enumerate(items):
         kind = kind_of_item(item)
         if kind in ELSEWHERE:
             raise MessageError(
@@ -103,7 +103,7 @@ def _read(items: Sequence[dict[str, Any]], start: int) -> Iterator[tuple[Message
         else:
             yield _single(item, index, kind), ItemSource(index, index + 1)
     if answer is not None:
-        yield answer.message, ItemSource(answer.start, start + len(items))
+        yield answer.message, ItemSource(answer.start, len(items))
 
 
 def _take(answer: _OpenAnswer, index: int, item: dict[str, Any], kind: str) -> None:
