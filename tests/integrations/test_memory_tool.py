@@ -1,4 +1,4 @@
-"""Claude's memory tool: it answers as the SDK's own does on a disk, and its files are steps of a memory."""
+"""Claude's memory tool: the SDK's own carries out the commands, and its files are steps of a memory."""
 
 from __future__ import annotations
 
@@ -8,18 +8,15 @@ import threading
 from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
 
 from tinymem import AsyncHierarchicalMemory, HierarchicalMemory
 from tinymem.upkeep import Retention
 
 anthropic = pytest.importorskip("anthropic", reason="anthropic is not installed (extra: test-all)")
-tools = pytest.importorskip("anthropic.tools.memory", reason="this anthropic has no memory tool on files")
+pytest.importorskip("anthropic.tools.memory", reason="this anthropic has no memory tool on files")
 
 from anthropic.lib.tools import ToolError  # noqa: E402
 
@@ -27,64 +24,12 @@ from tinymem.integrations.anthropic import AsyncTinymemMemoryTool, TinymemMemory
 
 Command = dict[str, Any]
 
-NAMES = ("a", "b.md", ".c")
-PATHS = st.lists(st.sampled_from([*NAMES, "..", "."]), max_size=3).map(lambda names: "/".join(["/memories", *names]))
-ODD = st.sampled_from(["/memories/", "/memoriesa", "/etc/passwd", "/memories//a/", "/memories/../x", "a"])
-PLACES = st.one_of(PATHS, PATHS, ODD)
-TEXTS = st.text("ab\n\ré", max_size=8)
-
-
-def commands(name: str, **arguments: Any) -> st.SearchStrategy[Command]:
-    return st.fixed_dictionaries({"command": st.just(name), **arguments})
-
-
-COMMANDS = st.one_of(
-    commands("create", path=PLACES, file_text=TEXTS),
-    commands("view", path=PLACES),
-    commands("view", path=PLACES, view_range=st.lists(st.integers(-2, 6), max_size=3)),
-    commands("str_replace", path=PLACES, old_str=TEXTS, new_str=TEXTS),
-    commands("insert", path=PLACES, insert_line=st.integers(-1, 4), insert_text=TEXTS),
-    commands("delete", path=PLACES),
-    commands("rename", old_path=PLACES, new_path=PLACES),
-)
-
 
 def answer(tool: Any, command: Command) -> str:
     try:
         return str(tool.call(command))
     except ToolError as error:
         return f"error: {error}"
-    except OSError:  # of the disk, which the SDK does not put into words
-        return "error of the disk"
-
-
-def alike(command: Command, ours: str, theirs: str) -> bool:
-    if theirs == "error of the disk":
-        return ours.startswith("error: ")
-    if theirs.startswith("Here're"):  # a folder's own size is its file system's
-        ours, theirs = (re.sub(r"(?m)^\S+\t(?=.*/$)", "", text) for text in (ours, theirs))
-        ours, theirs = (re.sub(r":\n\S+\t", ":\n", text, count=1) for text in (ours, theirs))
-    return ours == theirs
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.lists(COMMANDS, max_size=14))
-@example([
-    {"command": "create", "path": "/memories/a/b.md", "file_text": "one\ntwo\none"},
-    {"command": "str_replace", "path": "/memories/a/b.md", "old_str": "one", "new_str": "1"},
-    {"command": "rename", "old_path": "/memories/a", "new_path": "/memories/c/a"},
-    {"command": "create", "path": "/memories/a/b.md", "file_text": ""},
-    {"command": "delete", "path": "/memories/c"},
-    {"command": "rename", "old_path": "/memories/x", "new_path": "/memories/x/y"},
-    {"command": "create", "path": "/memories/a/b.md/c", "file_text": ""},
-    {"command": "view", "path": "/memories/a/b.md", "view_range": [0, 0]},
-])  # fmt: skip
-def test_every_command_is_answered_as_the_sdk_answers_it(commands: list[Command]) -> None:
-    with TemporaryDirectory() as folder, HierarchicalMemory(embedder="hashing:16", store="exact") as memory:
-        ours, theirs = TinymemMemoryTool(memory), tools.BetaLocalFilesystemMemoryTool(folder)
-        for command in [*commands, {"command": "view", "path": "/memories"}]:
-            found, expected = answer(ours, command), answer(theirs, command)
-            assert alike(command, found, expected), f"{command}: {found!r} instead of {expected!r}"
 
 
 @pytest.fixture
@@ -97,16 +42,44 @@ def write(tool: Any, path: str, text: str) -> None:
     tool.call({"command": "create", "path": path, "file_text": text})
 
 
-def test_what_a_file_says_now_is_recalled_and_what_it_said_is_history(memory: HierarchicalMemory) -> None:
+def test_what_a_file_says_now_is_recalled_under_the_name_that_it_has_now(memory: HierarchicalMemory) -> None:
     tool = TinymemMemoryTool(memory)
-    write(tool, "/memories/ann.md", "Ann likes pasta.\n")
+    write(tool, "/memories/ann.md", "Ann likes pasta.\r\n")
     tool.call({"command": "str_replace", "path": "/memories/ann.md", "old_str": "pasta", "new_str": "soup"})
-    found = memory.recall("What does Ann like?").text
-    assert "soup" in found and "pasta" not in found
-    assert [step.text for step in memory.history()] == ["Ann likes pasta.\n", "Ann likes soup.\n"]
+    tool.call({"command": "rename", "old_path": "/memories/ann.md", "new_path": "/memories/people/ann.md"})
+    assert [(step.text, step.speaker) for step in memory.history()] == [
+        ("Ann likes soup.\r\n", "/memories/people/ann.md")
+    ]
+    assert "soup" in memory.recall("What does Ann like?").text
+    shown = str(tool.call({"command": "view", "path": "/memories"}))
+    assert [line.partition("\t")[2] for line in shown.splitlines()[2:]] == [
+        "/memories/people/",
+        "/memories/people/ann.md",
+    ]
 
 
-def test_a_deleted_file_is_forgotten_with_all_its_versions(memory: HierarchicalMemory) -> None:
+@pytest.mark.parametrize("path", ["/etc/passwd", "/memories/../x", "/memories/\0", "/memories/" + "x" * 300])
+def test_no_path_leads_out_of_the_folder(memory: HierarchicalMemory, tmp_path: Path, path: str) -> None:
+    tool = TinymemMemoryTool(memory)
+    write(tool, "/memories/a", "kept")
+    hostile = tool._step(path, "stolen")
+    memory.archive([hostile])  # as a file of another's export may have it
+    for command in ({"command": "create", "path": path, "file_text": "x"}, {"command": "delete", "path": path}):
+        assert answer(tool, command).startswith("error: ")
+    assert answer(tool, {"command": "view", "path": "/memories"}).count("\n") == 2
+    assert [entry.name for entry in tmp_path.iterdir()] == ["memory"]
+
+
+def test_a_forgotten_step_is_a_file_that_is_gone(memory: HierarchicalMemory) -> None:
+    tool = TinymemMemoryTool(memory)
+    write(tool, "/memories/a", "The word is xylophone.")
+    memory.forget([step.id for step in memory.history()])
+    write(tool, "/memories/b", "")
+    assert "does not exist" in answer(tool, {"command": "view", "path": "/memories/a"})
+    assert [step.text for step in memory.history()] == [""]
+
+
+def test_a_deleted_file_is_forgotten_with_all_that_it_said(memory: HierarchicalMemory) -> None:
     tool = TinymemMemoryTool(memory)
     write(tool, "/memories/notes/secret.md", "The word is xylophone.")
     tool.call({"command": "insert", "path": "/memories/notes/secret.md", "insert_line": 0, "insert_text": "Hush:"})
@@ -175,16 +148,9 @@ def test_a_file_whose_name_is_redacted_is_read_and_written_by_the_name_it_was_gi
         assert "ann@home" not in "".join(str(step.to_dict()) for step in memory.history())
 
 
-def test_retention_forgets_old_versions_and_keeps_the_newest_of_each_file() -> None:
+def test_retention_keeps_the_files() -> None:
     with HierarchicalMemory(embedder="hashing:64", store="exact") as memory:
-        tool = TinymemMemoryTool(memory)
         for name in ("a", "b"):
-            answer(tool, {"command": "create", "path": f"/memories/{name}", "file_text": "It is 0."})
-            for at in range(3):
-                change = {"old_str": str(at), "new_str": str(at + 1)}
-                answer(tool, {"command": "str_replace", "path": f"/memories/{name}", **change})
-        for limit in (Retention(max_steps=1), Retention(max_age=timedelta(0)), Retention(max_bytes=1)):
-            memory.retain(limit, now=datetime.now(timezone.utc) + timedelta(days=1))
-            assert [step.text for step in memory.history("memories")] == ["It is 3.", "It is 3."]
-            for name in ("a", "b"):
-                assert "It is 3." in answer(tool, {"command": "view", "path": f"/memories/{name}"})
+            write(TinymemMemoryTool(memory), f"/memories/{name}", "It is 3.")
+        memory.retain(Retention(max_steps=1), now=datetime.now(timezone.utc) + timedelta(days=1))
+        assert [step.text for step in memory.history("memories")] == ["It is 3.", "It is 3."]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from operator import attrgetter
@@ -153,7 +153,6 @@ def _weigh(rows: Sequence[StepRow]) -> int:
 
 def _removable(archive: Archive) -> list[_Group]:
     """Return the groups that are not exempt, in the order in which they were added."""
-    corrected = {old for old, _ in archive.journal.corrections()}  # as the next version of a file corrects it
     found: list[_Group] = []
     calls: dict[str, _Group] = {}
     after = 0
@@ -167,7 +166,7 @@ def _removable(archive: Archive) -> list[_Group]:
             if isinstance(step, ActionStep):
                 calls.update(dict.fromkeys((call.id for call in step.tool_calls), group))
             group.rows.append(replace(row, record="", view=None))
-            group.stays |= _is_exempt(row, step, corrected)
+            group.stays |= _is_exempt(row, step)
         after = rows[-1].number
     return [group for group in found if not group.stays]
 
@@ -180,7 +179,5 @@ def _worth(step: Step) -> int:
     return 2 if isinstance(step, (TaskStep, SystemPromptStep)) or role not in (None, "assistant") else 1
 
 
-def _is_exempt(row: StepRow, step: Step, corrected: Container[int]) -> bool:
-    file = step.metadata.get(FILE)
-    is_newest = isinstance(file, Mapping) and "version" in file and row.number not in corrected
-    return is_newest or step.pinned or bool(row.window or row.milestone)
+def _is_exempt(row: StepRow, step: Step) -> bool:
+    return step.pinned or FILE in step.metadata or bool(row.window or row.milestone)

@@ -8,20 +8,27 @@
     )
 
 What Claude writes to a file is a step of the memory: `recall` finds it, `export` has it, `delete` forgets it for
-good, and every edit is a version of its own, of which only the newest one is recalled.
+good. Needs `anthropic` (pip install "tinymem-agents[anthropic]").
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+from filelock import FileLock
+
 from tinymem.errors import MissingExtraError, TinymemError
-from tinymem.integrations.anthropic.files import FileError, MemoryFiles
 from tinymem.integrations.native import AnyMemory, run_on, to_sync
+from tinymem.steps.types import FILE, MessageStep
 
 try:
     from anthropic.lib.tools import BetaAbstractMemoryTool, BetaAsyncAbstractMemoryTool, ToolError
+    from anthropic.tools.memory import BetaLocalFilesystemMemoryTool
 except ImportError as error:
     raise MissingExtraError("the memory tool", "anthropic") from error
 
@@ -31,10 +38,10 @@ SESSION = "memories"
 
 
 class TinymemMemoryTool(BetaAbstractMemoryTool):
-    """The files of Claude's memory tool, kept in a memory.
+    """The files of Claude's memory tool, kept in a memory: a step for each file.
 
-    It answers as the SDK's `BetaLocalFilesystemMemoryTool` does, word for word. Any number of threads and processes may
-    have the tool over one memory.
+    The SDK's own `BetaLocalFilesystemMemoryTool` carries out each command, in a folder that has the files for as long
+    as that takes. Any number of threads and processes may have the tool over one memory in a folder.
 
     Args:
         memory: The memory.
@@ -52,35 +59,69 @@ class TinymemMemoryTool(BetaAbstractMemoryTool):
 
     def __init__(self, memory: AnyMemory, *, session: str = SESSION, cache_control: Any = None) -> None:
         super().__init__(cache_control=cache_control)
-        self._files = MemoryFiles(to_sync(memory), session)
+        self._memory, self._session = to_sync(memory), session
 
     def view(self, command: Any) -> str:
-        """Return the lines of a file, or what is in a folder."""
-        return _said(lambda: self._files.view(command.path, command.view_range))
+        """Carry out a command."""
+        return self._use(lambda tool: tool.execute(self._redacted(command)))
 
-    def create(self, command: Any) -> str:
-        """Make a new file."""
-        return _said(lambda: self._files.create(command.path, command.file_text))
-
-    def str_replace(self, command: Any) -> str:
-        """Replace a text that a file has once."""
-        return _said(lambda: self._files.replace(command.path, command.old_str, command.new_str))
-
-    def insert(self, command: Any) -> str:
-        """Insert lines into a file."""
-        return _said(lambda: self._files.insert(command.path, command.insert_line, command.insert_text))
-
-    def delete(self, command: Any) -> str:
-        """Forget a file or a folder for good."""
-        return _said(lambda: self._files.delete(command.path))
-
-    def rename(self, command: Any) -> str:
-        """Move a file or a folder."""
-        return _said(lambda: self._files.rename(command.old_path, command.new_path))
+    create = str_replace = insert = delete = rename = view
 
     def clear_all_memory(self) -> str:
         """Forget all files for good."""
-        return _said(self._files.clear)
+        return self._use(lambda tool: tool.clear_all_memory())
+
+    def _use(self, act: Callable[[BetaLocalFilesystemMemoryTool], object]) -> str:
+        """Do something with the SDK's own tool; what goes wrong is raised as an error whose words reach the model."""
+        try:
+            with self._alone(), TemporaryDirectory() as folder:
+                tool = BetaLocalFilesystemMemoryTool(folder)
+                known = self._unpack(tool)
+                said = str(act(tool))
+                self._pack(tool.memory_root, known)
+                return said
+        except OSError as error:
+            raise ToolError(error.strerror or "The file system cannot do that.") from error
+        except (TinymemError, ValueError) as error:
+            raise ToolError(str(error)) from error
+
+    def _alone(self) -> AbstractContextManager[Any]:
+        """Keep others from the files: of two who edit one at once, neither may lose what the other wrote."""
+        path = self._memory.path
+        return FileLock(path / "files.lock", mode=0o600) if isinstance(path, Path) else nullcontext()
+
+    def _unpack(self, tool: BetaLocalFilesystemMemoryTool) -> dict[str, str]:
+        """Write the files that the memory has, by way of the tool, which lets none out of its folder."""
+        known = {}
+        for step in self._memory.history(self._session):
+            path = str(step.metadata.get(FILE))
+            if isinstance(step, MessageStep) and step.id == self._id(path):
+                with suppress(ToolError, OSError, ValueError):
+                    tool.call({"command": "create", "path": path, "file_text": step.content})
+                    known[path] = str(step.content)
+        return known
+
+    def _pack(self, root: Path, known: dict[str, str]) -> None:
+        """Archive the files that changed, and forget those that are gone."""
+        files = {f"/memories/{file.relative_to(root).as_posix()}": file for file in root.rglob("*") if file.is_file()}
+        texts = {path: file.read_bytes().decode() for path, file in files.items()}
+        changed = [self._step(path, text) for path, text in texts.items() if text != known.get(path)]
+        self._memory.archive(changed, on_conflict="replace")
+        if gone := [self._id(path) for path in known if path not in texts]:
+            self._memory.forget(gone)
+
+    def _step(self, path: str, text: str) -> MessageStep:
+        metadata = {FILE: path}
+        return MessageStep("assistant", text, id=self._id(path), session=self._session, speaker=path, metadata=metadata)
+
+    def _id(self, path: str) -> str:
+        return hashlib.sha256(f"{self._session}\0{path}".encode("utf-8", "surrogatepass")).hexdigest()[:22]
+
+    def _redacted(self, command: Any) -> Any:
+        """Return a command as the memory's redaction leaves it: files are known by the names that are kept."""
+        texts = {name: value for name, value in command if isinstance(value, str) and name != "command"}
+        redacted = {name: self._memory.apply_redaction(MessageStep("user", text)).text for name, text in texts.items()}
+        return command.model_copy(update=redacted)
 
 
 class AsyncTinymemMemoryTool(BetaAsyncAbstractMemoryTool):
@@ -91,41 +132,12 @@ class AsyncTinymemMemoryTool(BetaAsyncAbstractMemoryTool):
         self._memory = memory
         self._tool = TinymemMemoryTool(memory, session=session)
 
-    async def _run(self, answer: Callable[..., str], *given: Any) -> str:
-        return await run_on(self._memory, lambda memory: answer(*given))
-
     async def view(self, command: Any) -> str:
-        """Return the lines of a file, or what is in a folder."""
-        return await self._run(self._tool.view, command)
+        """Carry out a command."""
+        return await run_on(self._memory, lambda memory: self._tool.view(command))
 
-    async def create(self, command: Any) -> str:
-        """Make a new file."""
-        return await self._run(self._tool.create, command)
-
-    async def str_replace(self, command: Any) -> str:
-        """Replace a text that a file has once."""
-        return await self._run(self._tool.str_replace, command)
-
-    async def insert(self, command: Any) -> str:
-        """Insert lines into a file."""
-        return await self._run(self._tool.insert, command)
-
-    async def delete(self, command: Any) -> str:
-        """Forget a file or a folder for good."""
-        return await self._run(self._tool.delete, command)
-
-    async def rename(self, command: Any) -> str:
-        """Move a file or a folder."""
-        return await self._run(self._tool.rename, command)
+    create = str_replace = insert = delete = rename = view
 
     async def clear_all_memory(self) -> str:
         """Forget all files for good."""
-        return await self._run(self._tool.clear_all_memory)
-
-
-def _said(answer: Callable[[], str]) -> str:
-    """Return an answer; what goes wrong is raised as an error whose words reach the model."""
-    try:
-        return answer()
-    except (FileError, TinymemError) as error:
-        raise ToolError(str(error)) from error
+        return await run_on(self._memory, lambda memory: self._tool.clear_all_memory())
