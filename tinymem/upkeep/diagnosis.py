@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -16,12 +15,13 @@ from tinymem.archive.indexing.mirror import BATCH
 from tinymem.archive.indexing.notes import Notes, hold_folder, is_taken, read_notes
 from tinymem.archive.indexing.process import can_start, process
 from tinymem.archive.indexing.records import vectors_of
-from tinymem.archive.rows import STEPS_READ, fence_key, shown_step
+from tinymem.archive.rows import STEPS_READ, fence_key, shown_step, stored_dimensions
 from tinymem.errors import FormatError, NotAMemoryError, ReadOnlyError, StorageError, TinymemError
-from tinymem.protocols import EmbeddedPassage, Journal, StepRow, Vectors, VectorStore
+from tinymem.protocols import Journal, StepRow, Vectors, VectorStore
 from tinymem.protocols.settings import EMBEDDER
 from tinymem.recall.files.notes import renew_notes
 from tinymem.recall.passages import passages_of, slices
+from tinymem.recall.snapshot import Snapshot
 from tinymem.registry import DEFAULT_STORE, check_store_spec, is_in_memory, store_from
 from tinymem.steps.checks import check_callable, check_str
 from tinymem.steps.progress import Progress, no_progress
@@ -169,11 +169,11 @@ def rebuild(
 def _renew_words(journal: Journal) -> None:
     """Make the full-text index again if it is damaged, and remove all passages if they do not fit the steps."""
     with journal.snapshot():
-        _, unread, odd = _compare_steps(journal, _count_dimensions(journal))
+        unread, fits = _examine_steps(journal)
         fault = journal.maintenance.check_terms().fault
     if unread:
         raise journal.damaged(f"step {unread[0]} cannot be read")
-    if odd:
+    if not fits:
         journal.maintenance.clear_passages()
     elif fault:
         journal.maintenance.renew_terms(_texts(journal))
@@ -205,11 +205,11 @@ def _examine(place: str | Path, namespace: str, counts: dict[str, int]) -> Itera
 
 
 def _look(journal: Journal, counts: dict[str, int]) -> Iterator[Finding]:
-    sizes = _count_dimensions(journal)
-    steps, unread, odd = _compare_steps(journal, sizes)
+    unread, fits = _examine_steps(journal)
     terms, fault = journal.maintenance.check_terms()
-    usual = max(sizes, key=lambda size: sizes[size], default=0)
-    counts.update(steps=steps, passages=sum(sizes.values()), terms=terms, dimensions=usual)
+    found = journal.counts()
+    size = stored_dimensions(journal) or 0
+    counts.update(steps=found["steps"], passages=found["passages"], terms=terms, dimensions=size)
     faults = journal.maintenance.check_files()
     if journal.setting(EMBEDDER) is None:  # "": none could be reached yet
         faults.append("it is empty, or does not say which embedder its vectors are of")
@@ -219,39 +219,30 @@ def _look(journal: Journal, counts: dict[str, int]) -> Iterator[Finding]:
         yield Finding(f"the journal is damaged: {'; '.join(faults)}", RESTORE)
     if fault:
         yield Finding(f"the full-text index is damaged: {fault}", REBUILD)
-    if odd:
-        yield Finding(f"passages or vectors do not fit the steps: {odd}", REBUILD)
+    if not fits:
+        yield Finding("passages or vectors do not fit the steps", REBUILD)
 
 
-def _compare_steps(journal: Journal, sizes: Mapping[int, int]) -> tuple[int, list[int], int]:
-    """Return how many steps there are, which cannot be read, and how many passages and vectors do not fit them."""
-    steps, unread = 0, list[int]()
-    embedded = sum(sizes.values())
-    odd = embedded - max(sizes.values(), default=0) + abs(journal.passages_until(ALL) - embedded)
+def _examine_steps(journal: Journal) -> tuple[list[int], bool]:
+    """Return which steps cannot be read, and whether passages and vectors fit the others."""
+    unread, fits = list[int](), _can_be_asked(journal)
     for row in _rows(journal):
-        steps += 1
         try:
-            odd += not _is_cut(journal, row)
+            fits &= _is_cut(journal, row)
         except FormatError:
             unread.append(row.number)
-    return steps, unread, odd
+    return unread, fits
 
 
-def _count_dimensions(journal: Journal) -> Counter[int]:
-    """Count the embedded passages of steps by the dimensions of their vectors."""
-    sizes: Counter[int] = Counter()
-    after = 0
-    while rows := journal.passages(after):
-        sizes.update(map(_dimensions, rows))
-        after = rows[-1].id
-    return sizes
-
-
-def _dimensions(row: EmbeddedPassage) -> int:
-    """Return the dimensions of a passage's vector; 0 where it cannot be read, or its identifiers cannot."""
-    vector, codes = row.vector, row.identifiers
-    is_whole = isinstance(vector, bytes) and isinstance(codes, bytes) and len(vector) % 2 == len(codes) % 4 == 0
-    return len(vector) // 2 if is_whole and np.isfinite(np.frombuffer(vector, "<f2")).all() else 0
+def _can_be_asked(journal: Journal) -> bool:
+    """Return whether a question can read all embedded passages."""
+    snapshot = Snapshot(stored_dimensions(journal) or 0)
+    try:
+        while rows := journal.passages(snapshot.last_id):
+            snapshot = snapshot.with_tail(rows)
+    except (ValueError, TypeError, OverflowError):
+        return False
+    return len(snapshot) == journal.passages_until(ALL) and bool(np.isfinite(snapshot.vectors).all())
 
 
 def _rows(journal: Journal) -> Iterator[StepRow]:
