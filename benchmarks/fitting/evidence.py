@@ -22,7 +22,6 @@ import numpy.typing as npt
 from benchmarks.harness.data import Haystack, Query, Question, read_haystacks, sha256
 from benchmarks.harness.methods import NO_UNIT, Setup, Tinymem
 from benchmarks.harness.scoring import SLICE, WHOLE
-from tinymem import Step
 from tinymem.protocols import Ids, Vectors
 from tinymem.recall import Recall
 from tinymem.recall.features import NAMES
@@ -146,7 +145,6 @@ class Candidates(Tinymem):
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
         self.archive = self._memory.long_term
-        self._steps: dict[int, Step] = {}
         self.places: list[tuple[int, int]] = []  # of each row of the catalog: the place of its unit or -1, and its day
 
     def ask(self, query: Query, haystack: Haystack) -> Asked:
@@ -178,14 +176,7 @@ class Candidates(Tinymem):
 
     def packed(self, scored: ScoredCandidates, budget: int, diversity: float = DIVERSITY) -> Recall:
         """Simulate recall's choice among the candidates."""
-        return pack(
-            scored.ranked(budget, 0), self.fetch, self.archive.counter, budget, self.archive.key, Limits(diversity, 0)
-        )[0]
-
-    def fetch(self, numbers: Sequence[int]) -> dict[int, Step]:
-        """Steps, each read once: many rankings of the same candidates are packed."""
-        self._steps.update(self.archive.fetch([number for number in numbers if number not in self._steps]))
-        return {number: self._steps[number] for number in numbers}
+        return pack(scored.ranked(budget, 0), self.archive.opened, budget, self.archive.key, Limits(diversity, 0))[0]
 
     def _place(self, numbers: Ids, parts: Ids) -> None:
         steps = self.archive.fetch(np.unique(numbers).tolist())

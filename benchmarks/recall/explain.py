@@ -159,7 +159,7 @@ class Inside:
     def slice(self, at: Place) -> str:
         """A passage's text."""
         number, part, start, end = at
-        return self.method.fetch([number])[number].parts()[part].text[start:end]
+        return self.method.archive.fetch([number])[number].parts()[part].text[start:end]
 
     def line(self, at: Place) -> str:
         """A passage: where it is, rank, score, tokens, its fate and the features that weigh most."""

@@ -97,10 +97,7 @@ def reference(query: Query, found: Candidates, catalog: Snapshot) -> list[dict[s
 
     cosine, bm25 = (np.maximum(signal / max(1e-6, *signal.tolist()), -1) for signal in (found.cosine, found.bm25))
     ordered = sorted(found.cosine[rows].tolist())
-    tenth, rest = divmod((len(ordered) - 1) / 10, 1)
-    near = 0.0
-    if len(rows) >= FEW and not query.is_stretch:
-        near = (1 - rest) * ordered[int(tenth)] + rest * ordered[int(tenth) + 1]
+    near = 0.0 if query.is_stretch or len(rows) < FEW else ordered[len(ordered) // 10]
     top = max(found.cosine.tolist())
     least = -1.0 if query.is_stretch else 0.0
     close = {row: max(least, (float(found.cosine[row]) - near) / max(1e-6, max(top, 1e-6) - near)) for row in rows}

@@ -22,6 +22,7 @@ from tinymem.recall.render import is_block
 from tinymem.recall.results import Recall
 from tinymem.recall.selection.diversity import DIVERSITY
 from tinymem.recall.selection.limits import Limits
+from tinymem.recall.selection.opened import OpenedSteps
 from tinymem.recall.selection.packing import RankedPassage, pack
 from tinymem.steps.content import clean
 from tinymem.steps.step import Step
@@ -42,7 +43,7 @@ def packed(
     def fetch(numbers: Sequence[int]) -> Mapping[int, Step]:
         return {number: held[number] for number in numbers if number in held}
 
-    return pack(passages, fetch, counter, budget, KEY, Limits(diversity))[0]
+    return pack(passages, OpenedSteps(counter, fetch), budget, KEY, Limits(diversity))[0]
 
 
 @st.composite
@@ -222,5 +223,5 @@ def test_what_repetitions_leave_goes_to_what_is_ranked_behind_them() -> None:
     def fetch(numbers: Sequence[int]) -> Mapping[int, Step]:
         return {number: held[number] for number in numbers}
 
-    found, _ = pack(few, fetch, TOKENS, 200, KEY, every=lambda: every)
+    found, _ = pack(few, OpenedSteps(TOKENS, fetch), 200, KEY, every=lambda: every)
     assert len(found.items) == 4 and "4471" in found.text

@@ -71,7 +71,7 @@ class Archive:
         self.folder, self.counter = folder, counter
         self.prices = Prices(counter, "auto", {NATIVE})  # of steps as they are sent
         self.journal = journal or open_journal(folder, create)
-        self.opened, self.changes = OpenedSteps(counter), Changes(self.journal)
+        self.opened, self.changes = OpenedSteps(counter, self.fetch), Changes(self.journal)
         self._corrections: Mapping[int, int] | None = None  # until they are asked for
         self.files = SnapshotFiles(folder, self.journal)
         with undo_on_failure(self.journal.close):

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
-from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +14,7 @@ from tinymem.recall.query.analysis import Query
 from tinymem.recall.query.dates import inside
 from tinymem.recall.query.identifiers import Codes
 from tinymem.recall.query.requests import asks_alike, asks_for_another, only_asks
-from tinymem.recall.selection.opened import Opened
+from tinymem.recall.selection.opened import OpenedSteps
 from tinymem.recall.snapshot import ACT, SAID, Snapshot
 from tinymem.stores.bm25 import highest
 
@@ -37,8 +36,6 @@ AT_ONCE = 32  # of the vectors on the left, at most
 LONGER = 2  # times as long as the question a request is at most
 LOOKED_AT = 256  # passages that are read at most to find requests, the best by words
 TERMS = 32  # bits for the words of a question
-
-Opening: TypeAlias = Mapping[int, Opened]
 
 
 @dataclass(frozen=True)
@@ -199,17 +196,16 @@ def _extent(rows: Ids, steps: Ids) -> tuple[Ids, Ids]:
 
 
 def find_requests(
-    question: str, found: Candidates, catalog: Snapshot, hidden: Collection[int], open_steps: Callable[..., Opening]
+    question: str, found: Candidates, catalog: Snapshot, hidden: Collection[int], steps: OpenedSteps
 ) -> Ids:
     """Return the rows of texts that ask alike: of the same, of something else, or among the steps `hidden` of anything.
 
     What somebody asked and somebody answered stays: without the one nobody knows what the other is about. What is asked
-    stands in a prompt already, and is hidden like the rest of that. Texts of steps are read by `open_steps`, from their
-    numbers.
+    stands in a prompt already, and is hidden like the rest of that.
     """
     rows = _find_short(found, catalog, max(LONGER * len(question), SHORT), hidden)
     behind = np.minimum(np.searchsorted(catalog.step, catalog.step[rows], "right"), len(catalog) - 1)
-    opened = open_steps({*catalog.step[rows].tolist(), *catalog.step[behind].tolist()})
+    opened = steps.of({*catalog.step[rows].tolist(), *catalog.step[behind].tolist()})
 
     def asks(row: int, how: Callable[..., bool], *more: bool) -> bool:
         step, (part, start, end, *_) = opened.get(int(catalog.step[row])), catalog.places[row].tolist()

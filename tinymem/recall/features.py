@@ -120,7 +120,9 @@ def features(query: Query, found: Candidates, snapshot: Snapshot) -> Vectors:
     if not len(rows):
         return np.empty((0, len(NAMES)), np.float32)
     tops = [max(float(signal.max(initial=0.0)), 1e-6) for signal in (found.cosine, found.bm25)]
-    floor = 0.0 if query.is_stretch or len(rows) < FEW else _cosine_of_far(found.cosine[rows])
+    far, floor = int(FAR * len(rows)), 0.0
+    if not query.is_stretch and len(rows) >= FEW:
+        floor = float(np.partition(found.cosine[rows], far)[far])
     cosine = np.maximum((found.cosine[rows] - floor) / max(tops[0] - floor, 1e-6), -1 if query.is_stretch else 0)
     bm25 = found.bm25[rows] / tops[1]
     base = cosine + bm25
@@ -158,14 +160,6 @@ def features(query: Query, found: Candidates, snapshot: Snapshot) -> Vectors:
         size * best,
     ]
     return np.stack(columns, axis=1).astype(np.float32)
-
-
-def _cosine_of_far(cosines: Vectors) -> float:
-    """Return the cosine below which FAR of them are: `np.quantile`, which takes three times as long."""
-    place = FAR * (len(cosines) - 1)
-    below = int(place)
-    low, high = np.partition(cosines, (below, below + 1))[below : below + 2].tolist()
-    return float(low + (high - low) * (place - below))
 
 
 def _coverage(found: Candidates, sessions: Ids) -> Vectors:

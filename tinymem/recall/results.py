@@ -12,7 +12,7 @@ from tinymem.recall.relevance import Signals, price_of
 from tinymem.recall.render import DAY, block, format_mark, header, line, name_numbers
 from tinymem.steps.display import one_line
 from tinymem.steps.step import REPR_LENGTH, Step
-from tinymem.steps.terminal import Column, Line, ShownText, first_words, pluralize, safe, table_of
+from tinymem.steps.terminal import Column, Line, ShownText, first_words, pluralize, table_of
 from tinymem.steps.types import shown_time
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ class Explanation(ShownText):
 
     def blocks(self) -> Iterator[Line | Table]:
         """Yield the lines and tables of the explanation."""
-        yield [(both_ends(self.query, ASKED) or "(nothing asked)", "bold")]
+        yield [(first_words(self.query, ASKED) or "(nothing asked)", "bold")]
         yield [(f"{pluralize(len(self.items), 'excerpt')}, {self.recalled.tokens:,} of {self.budget:,} tokens", "")]
         if self.recalled.note:
             yield [(self.recalled.note, "yellow")]
@@ -197,19 +197,6 @@ class Explanation(ShownText):
         """Return the features that are the same in all passages, with their shares; they decide nothing."""
         whys = [item.why.items() for item in (*self.items, *self.next_best)]
         return set.intersection(*map(set, whys)) if len(whys) > 1 else set()
-
-
-def both_ends(text: str, most: int) -> str:
-    """Return the words of a text in at most `most` cells: how it begins and ends where there are more.
-
-    >>> both_ends("What is this about? What is asked now?", 24)
-    'What is th… asked now?'
-    """
-    words, half = safe(" ".join(text.split())), most // 2 - 1
-    if first_words(words, most) == words:
-        return words
-    end = words[-half:] if words.isascii() else words[-half // 2 :]
-    return f"{first_words(words, half)} {end.lstrip()}"
 
 
 def _row(item: Excerpt, common: set[tuple[str, float]]) -> tuple[str, ...]:

@@ -88,8 +88,7 @@ class Search:
         corrections = past.corrections if limits.as_of is None else self._corrections_until(limits.as_of)
         found = source.gather(query)
         if not query.is_stretch and limits.min_relevance != 0:  # who wants everything gets requests, too
-            open_steps = partial(past.opened.of, fetch=past.fetch)
-            found = found.without(find_requests(query.text, found, snapshot, hidden, open_steps))
+            found = found.without(find_requests(query.text, found, snapshot, hidden, past.opened))
         scored = ScoredCandidates.of(query, snapshot, found, self._fusion)
         current = partial(put_corrections, corrections=corrections, snapshot=snapshot, allowed=allowed)
         newest = partial(places_of, snapshot, allowed)
@@ -125,10 +124,8 @@ class Search:
             then = snapshot.step[snapshot.time <= limits.as_of.timestamp()]
             changes = Changes(past.journal, int(then.max(initial=0)))
         with past.checking_parts():
-            ranked = put_newest_first(ranked, room, past.opened, past.fetch, scored.query.now)
-            recalled, next_best = pack(
-                ranked, past.fetch, past.counter, room, past.key, limits, past.opened, every, changes, newest
-            )
+            ranked = put_newest_first(ranked, room, past.opened, scored.query.now)
+            recalled, next_best = pack(ranked, past.opened, room, past.key, limits, every, changes, newest)
         if not note and not scored.query.is_stretch:
             asked = [*labels(text[:LABELLED]).items()][:MOST_NAMES]
             unknown = [name for name, words in asked if not past.has_words(words)]

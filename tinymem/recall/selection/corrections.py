@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tinymem.recall.relevance import price_of
-from tinymem.recall.selection.opened import Fetch, OpenedSteps, PassagePlace
+from tinymem.recall.selection.opened import OpenedSteps, PassagePlace
 from tinymem.recall.selection.packing import RankedPassage
 from tinymem.recall.selection.supersession import newest_statements
 from tinymem.recall.snapshot import Snapshot
@@ -73,7 +73,7 @@ def put_corrections(
 
 
 def put_newest_first(
-    ranked: Sequence[RankedPassage], budget: int, opened: OpenedSteps, fetch: Fetch, now: datetime
+    ranked: Sequence[RankedPassage], budget: int, steps: OpenedSteps, now: datetime
 ) -> Sequence[RankedPassage]:
     """Put statements before those that they supersede, as far as words tell, and note their numbers with these.
 
@@ -81,9 +81,9 @@ def put_newest_first(
     behind.
     """
     nearest = _related(_nearest(ranked, budget))
-    if not newest_statements(opened.statements(nearest, fetch), now):
+    if not newest_statements(steps.statements(nearest), now):
         return ranked  # as most times
-    places = opened.statements(_related(ranked), fetch)  # where one thing changed, so may others have
+    places = steps.statements(_related(ranked))  # where one thing changed, so may others have
     newest = newest_statements(places, now)
     costs = {passage[:4]: float(price_of(passage.end - passage.start)) - passage.score for passage in ranked}
     for older, newer in newest.items():

@@ -46,7 +46,7 @@ class Utterance:
 
     @property
     def saying(self) -> tuple[str, str]:
-        """What is the same wherever it is said again: who says it, and its `wording` if it is short."""
+        """Who says it, and the `wording` of a short text, which is the same wherever it is said again."""
         return self.by, wording(self.text) if len(self.text) < SHORT else self.text
 
     @cached_property

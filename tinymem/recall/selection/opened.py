@@ -93,8 +93,8 @@ class Opened:
 class OpenedSteps:
     """Steps that were opened, kept for the next recall, which opens many of them again: some REMEMBERED characters."""
 
-    def __init__(self, counter: TokenCounter) -> None:
-        self._counter = counter
+    def __init__(self, counter: TokenCounter, fetch: Fetch) -> None:
+        self.counter, self._fetch = counter, fetch
         self.clear()
 
     def clear(self) -> None:
@@ -102,28 +102,29 @@ class OpenedSteps:
         self._steps: dict[int, Opened] = {}
         self._length = 0
 
-    def of(self, numbers: Iterable[int], fetch: Fetch) -> dict[int, Opened]:
+    def of(self, numbers: Iterable[int]) -> dict[int, Opened]:
         """Return these steps; those that are not here are fetched. Steps that are gone are left out."""
         found = {number: self._steps.get(number) for number in numbers}
         missing = sorted(number for number, opened in found.items() if opened is None)
         if missing and self._length > REMEMBERED:
             self.clear()
-        for number, step in fetch(missing).items() if missing else ():
-            found[number] = opened = Opened(step, self._counter)
+        for number, step in self._fetch(missing).items() if missing else ():
+            found[number] = opened = Opened(step, self.counter)
             length = sum(len(part.text) for part in opened.parts)
             if length < LONG:
                 self._steps[number] = opened
                 self._length += length
         return {number: opened for number, opened in found.items() if opened is not None}
 
-    def passages(self, places: Collection[PassagePlace], fetch: Fetch) -> dict[PassagePlace, OpenedPassage]:
+    def passages(self, places: Iterable[PassagePlace]) -> dict[PassagePlace, OpenedPassage]:
         """Return the passages at these places, but for those of steps that are gone."""
-        steps = self.of({place[0] for place in places}, fetch)
+        places = [*places]
+        steps = self.of(place[0] for place in places)
         return {place: steps[place[0]].passage(*place[1:]) for place in places if place[0] in steps}
 
-    def statements(self, places: Collection[PassagePlace], fetch: Fetch) -> dict[Statement, PassagePlace]:
+    def statements(self, places: Collection[PassagePlace]) -> dict[Statement, PassagePlace]:
         """Return the statements at these places; others are of longer texts, or state nothing in words."""
-        steps = self.of({place[0] for place in places}, fetch)
+        steps = self.of(place[0] for place in places)
         found = {}
         for number, part, start, end in places:
             statement = steps[number].statement(part) if number in steps and end <= LONGEST else None

@@ -13,14 +13,13 @@ from itertools import chain, islice
 from operator import attrgetter
 from typing import NamedTuple
 
-from tinymem.protocols import TokenCounter
 from tinymem.recall.files.changes import NOTHING, Changes, FileChange, may_touch
 from tinymem.recall.relevance import BEARS
 from tinymem.recall.render import block, format_mark, speaker_key
 from tinymem.recall.results import ALL_FITS, Excerpt, Overflow, Recall
 from tinymem.recall.selection.diversity import Repetitions, Utterance
 from tinymem.recall.selection.limits import NO_LIMITS, Limits
-from tinymem.recall.selection.opened import Fetch, OpenedPassage, OpenedSteps, PassagePlace
+from tinymem.recall.selection.opened import OpenedPassage, OpenedSteps, PassagePlace
 
 __all__ = ["FENCE", "Newest", "RankedPassage", "pack"]
 
@@ -66,8 +65,6 @@ class _Packer:
     def __init__(
         self,
         ranked: Sequence[RankedPassage],
-        fetch: Fetch,
-        counter: TokenCounter,
         steps: OpenedSteps,
         limits: Limits,
         every: Every | None,
@@ -75,7 +72,7 @@ class _Packer:
         newest: Newest,
     ) -> None:
         self.ranked, self.every, self.newest, self.changes = ranked, every, newest, changes
-        self.fetch, self.counter, self.steps = fetch, counter, steps
+        self.steps, self.counter = steps, steps.counter
         self.most = len(ranked) if limits.k is None else limits.k
         self.order, self.hidden = limits.order, limits.hidden
         self.repetitions = Repetitions(limits.diversity)
@@ -135,7 +132,7 @@ class _Packer:
         place = self.ranked[rank][:4]
         if place not in self.opened:
             places = [passage[:4] for passage in self.ranked[rank : rank + FETCHED]]
-            self.opened |= self.steps.passages(places, self.fetch)
+            self.opened |= self.steps.passages(places)
             self.is_read = False
         return self.opened.get(place)
 
@@ -191,7 +188,7 @@ class _Packer:
     ) -> tuple[RankedPassage, OpenedPassage] | None:
         """Return the passage of a step that shares most words with another one; None if there is none to choose."""
         places = [(number, *place) for place in self.newest(number)]
-        others = self.steps.passages([place for place in places if place not in self.chosen], self.fetch)
+        others = self.steps.passages(place for place in places if place not in self.chosen)
         words = {*opened.said.text.split()}
         shared = {place: len(words.intersection(other.said.text.split())) for place, other in others.items()}
         if not shared:
@@ -285,12 +282,10 @@ def _unite(before: _Chosen, after: _Chosen) -> _Chosen:
 
 def pack(
     ranked: Sequence[RankedPassage],
-    fetch: Fetch,
-    counter: TokenCounter,
+    steps: OpenedSteps,
     budget: int,
     key: bytes,
     limits: Limits = NO_LIMITS,
-    opened: OpenedSteps | None = None,
     every: Every | None = None,
     changes: Changes | None = None,
     newest: Newest = lambda number: (),
@@ -299,12 +294,10 @@ def pack(
 
     Args:
         ranked: Passages, best first.
-        fetch: Reads steps by their numbers.
-        counter: Counts the tokens of the block.
+        steps: Opens the steps of passages.
         budget: The most tokens of the block.
         key: The memory's key, for the fence.
         limits: Limits of what comes back.
-        opened: Steps that were opened before, and none that was forgotten since.
         every: Ranks all candidates, `ranked` first: what repetitions leave of the budget goes to those behind.
         changes: What changed since in the files that passages show; nothing unless given.
         newest: Finds what may take the place of a passage of which nothing stands any more.
@@ -312,8 +305,7 @@ def pack(
     Returns:
         The block with its excerpts, and the best of the passages that were not chosen.
     """
-    steps = opened or OpenedSteps(counter)
-    packer = _Packer(ranked, fetch, counter, steps, limits, every, changes, newest)
+    packer = _Packer(ranked, steps, limits, every, changes, newest)
     packer.fill(budget - FENCE)
     text, tokens = packer.render(key, limits.ids)
     for _ in range(ROUNDS):
