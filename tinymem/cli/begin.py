@@ -50,16 +50,19 @@ def demo(
 
     Example: tinymem demo
     """
-    from tinymem.cli.demo import run_demo, show
+    from tinymem.cli.demo import run_demo
 
     report = run_demo(path, embedder)
     if as_json:
         print_json(dataclasses.asdict(report) | {"answered": report.answered})
     else:
-        from rich.console import Console
-
-        show(report, Console(), path)
-    raise typer.Exit(0 if report.passed else 1)
+        say(report.text())
+        say(
+            "Try it on your own run: tinymem ingest FILE"
+            if path is None
+            else f'Ask it yourself: tinymem recall "..." --path {path}'
+        )
+    raise typer.Exit(0 if report.answered == len(report.asked) else 1)
 
 
 @on_memory()
