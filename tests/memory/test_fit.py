@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import MODERATE, chats
 
-from tinymem import HierarchicalMemory, MessageStep
+from tinymem import HierarchicalMemory, MessageStep, count_tokens
 from tinymem.errors import BudgetError, MessageError
 from tinymem.messages import problems
 from tinymem.messages.conversion import messages_from_steps
@@ -348,13 +348,16 @@ def test_a_result_longer_than_the_budget_is_shortened_and_stays_with_its_call(na
         assert [(entry.input, entry.shortened) for entry in context.entries[-2:]] == [(1, False), (2, True)]
 
 
-def test_arguments_longer_than_the_budget_are_shortened_and_stay_an_object() -> None:
+@pytest.mark.parametrize("format", FORMATS)
+def test_arguments_longer_than_the_budget_are_shortened_and_stay_an_object(format: str) -> None:
     history = [*lines("Write it."), call("c", "write", path="a.txt", text="word " * 5_000), result("c", "written")]
     with open_memory(max_tokens=600) as memory:
-        context = memory.fit(history, session="s")
-        arguments = json.loads(context.messages[-2]["tool_calls"][0]["function"]["arguments"])
+        context = memory.fit(write_messages(history, format), session="s", format=format)
+        sent = conversation_from(context.to(), format).messages
+        arguments = json.loads(sent[-2]["tool_calls"][0]["function"]["arguments"])
         assert arguments["path"] == "a.txt" and "characters left out" in arguments["text"]
         assert [(entry.input, entry.shortened) for entry in context.entries[-2:]] == [(1, True), (2, False)]
+        assert sent[-1]["tool_call_id"] == "c" and count_tokens(sent) <= 600
 
 
 def test_what_does_not_fit_at_all_is_an_error_with_numbers_and_still_archived() -> None:

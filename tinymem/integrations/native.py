@@ -20,7 +20,7 @@ from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.memory.tools import MemoryTool
 from tinymem.messages.formats import Conversation
 from tinymem.messages.formats.conversation import Placed
-from tinymem.messages.formats.parts import text_part, texts_of, with_notes, with_texts
+from tinymem.messages.formats.parts import rewritten, text_part, texts_of
 from tinymem.messages.sendable import name_and_arguments, raw_calls
 from tinymem.recall.results import Excerpt, Recall
 from tinymem.steps.content import as_text, to_json
@@ -213,17 +213,12 @@ def shorten_content(
     if not isinstance(content, (list, tuple)):
         return as_text(message.get("content"))
     parts = [text_part(part) if isinstance(part, str) else part for part in content]
-    texts = texts_of(message.get("content"))
-    return [part for part in with_texts(with_notes(parts, read, texts, text_part), _text_of, texts, _replaced) if part]
 
+    def parts_of(part: Message) -> list[Message]:
+        is_text = isinstance(part.get("text"), str) and part.get("type") in ("text", None)
+        return [part] if is_text else [each for each in read(part) if "text" not in each]
 
-def _text_of(part: Any) -> str | None:
-    text = part.get("text") if isinstance(part, Mapping) and part.get("type") in ("text", None) else None
-    return text if isinstance(text, str) else None
-
-
-def _replaced(part: Message, text: str) -> Message:
-    return {**part, "text": text} if _text_of(part) is not None else part
+    return rewritten(parts, parts_of, texts_of(message.get("content")), text_part)
 
 
 def find_session(given: str | None, found: object, how: str) -> str:

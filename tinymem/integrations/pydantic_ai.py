@@ -30,7 +30,7 @@ from tinymem.integrations.native import (
     run_on,
 )
 from tinymem.messages.formats.conversation import Conversation, Placed
-from tinymem.messages.formats.parts import mark, said, strings, text_part, texts_of, with_texts
+from tinymem.messages.formats.parts import mark, rewritten, said, strings, text_part, texts_of
 from tinymem.steps.content import as_text
 from tinymem.steps.step import Message
 
@@ -233,19 +233,18 @@ def _shortened(part: Any, message: Message) -> Any:
     texts = texts_of(message.get("content"))
     if isinstance(part, ModelResponse):
         made = {id: args for id, _, args in read_calls(message)}
-        parts = with_texts(part.parts, _text_of, texts, _with_text)
-        return replace(part, parts=[_with_arguments(each, made) for each in parts if each is not None])
+        parts: list[Any] = rewritten(part.parts, _said_in, texts, TextPart)
+        return replace(part, parts=[_with_arguments(each, made) for each in parts])
     text = as_text(message.get("content"))
     if isinstance(part, ToolReturnPart) and part.files:
         return replace(part, content=[text, *part.files])
     if isinstance(part, UserPromptPart) and not isinstance(part.content, str):
-        new: Any = with_texts(part.content, _user_text, texts, lambda _, text: text)  # type: ignore[arg-type, return-value]
-        return replace(part, content=[text for text in new if text is not None])
+        return replace(part, content=rewritten(part.content, _user_parts, texts, str))
     return replace(part, content=text) if hasattr(part, "content") else part
 
 
-def _with_text(part: Any, text: str) -> Any:
-    return replace(part, content=text) if isinstance(part, TextPart) else part
+def _said_in(part: Any) -> list[Message]:
+    return [text_part(text) for text in (_text_of(part),) if text]
 
 
 def _with_arguments(part: Any, made: Mapping[str, Any]) -> Any:

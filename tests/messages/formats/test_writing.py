@@ -208,7 +208,7 @@ def test_reasoning_stays_with_what_follows_it() -> None:
     entries[3] = Added({**conversation.messages[3], "content": "A…"}, 3, True)
     sent = conversation.write(entries)
     assert sent[1] == items()[1] and sent[3:5] == items()[3:5]
-    assert sent[2]["content"] == [{"type": "output_text", "text": "I…", "annotations": []}]
+    assert sent[2] == {"role": "assistant", "content": "I…"}
     assert sent[5] == {**items()[5], "output": "A…"}
 
 
@@ -237,7 +237,7 @@ def test_shell_and_approvals_are_calls_with_results() -> None:
 # -- any --------------------------------------------------------------------------------------------------------------
 
 
-def test_a_shortened_chat_message_keeps_its_other_keys() -> None:
+def test_a_shortened_chat_message_keeps_its_files_and_other_keys() -> None:
     parts: list[dict[str, Any]] = [
         {"type": "text", "text": "long", "cache_control": MARK},
         {"type": "image_url", "image_url": {"url": "u"}},
@@ -250,7 +250,7 @@ def test_a_shortened_chat_message_keeps_its_other_keys() -> None:
     assert "cache_control" not in json.dumps(conversation.messages)
     entries = [Added(shortened(message, "l…"), at, True) for at, message in enumerate(conversation.messages)]
     sent = conversation.write(entries)
-    assert sent[0]["content"] == [{**parts[0], "text": "l…"}, parts[1]]
+    assert sent[0]["content"] == [{"type": "text", "text": "l…"}, parts[1]]
     assert sent[1] == {**given[1], "content": "l…"}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -12,12 +13,11 @@ from tinymem.messages.formats.parts import (
     data_of,
     decoded_text,
     mark,
+    rewritten,
     said,
     strings,
     text_part,
     texts_of,
-    with_notes,
-    with_texts,
 )
 from tinymem.messages.sendable import name_and_arguments, raw_calls
 from tinymem.steps.content import as_text, encodable, to_json
@@ -123,32 +123,20 @@ def result_of(block: Block, index: int) -> Message:
 
 
 def shortened(blocks: Sequence[Block], message: Message) -> list[Block]:
-    """Return copies of `blocks` with the texts of `message`; thinking, calls and images as they are."""
-    texts = texts_of(message.get("content"))
-    if [block["type"] for block in blocks] == ["tool_result"]:
-        content = blocks[0].get("content")
-        new: Any = _with_texts(content, texts) if isinstance(content, list) else as_text(message.get("content"))
+    """Return `blocks` as the message says them now; tools that Anthropic ran become text."""
+    content = message.get("content")
+    if blocks and blocks[0]["type"] == "tool_result":
+        before = blocks[0].get("content")
+        new = _rewritten(before, content) if isinstance(before, list) else as_text(content)
         return [{**blocks[0], "content": new}]
-    return _with_texts(blocks, texts)
+    said = [block for block in blocks if block["type"] != "tool_use"]
+    return [*_rewritten(said, content), *map(_tool_use, raw_calls(message))]
 
 
-def _with_texts(blocks: Sequence[Block], texts: Sequence[str]) -> list[Block]:
-    def parts(block: Block) -> list[Message]:
-        return [] if block["type"] == "tool_use" else parts_of(block, None)
-
-    def text_of(block: Block) -> str | None:
-        return next((part["text"] for part in parts(block) if part["type"] == "text"), None)
-
-    noted = with_notes(blocks, parts, texts, text_part)
-    return [block for block in with_texts(noted, text_of, texts, _replaced) if block is not None]
-
-
-def _replaced(block: Block, text: str) -> Block:
-    """Return a block with another text; a tool that Anthropic ran keeps its own, which belongs to its result."""
-    if block["type"] in _SERVER_CALLS or is_server_result(block["type"]):
-        return block
-    kept = {"cache_control": block["cache_control"]} if block.get("cache_control") else {}
-    return {**text_part(text), **kept}
+def _rewritten(blocks: Sequence[Block], content: Any) -> list[Block]:
+    hosted = [block["type"] in _SERVER_CALLS or is_server_result(block["type"]) for block in blocks]
+    plain = [parts_of(block, None) if is_hosted else [block] for block, is_hosted in zip(blocks, hosted, strict=True)]
+    return rewritten(chain.from_iterable(plain), partial(parts_of, index=None), texts_of(content), text_part)
 
 
 # -- made of messages -------------------------------------------------------------------------------------------------

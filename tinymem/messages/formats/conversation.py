@@ -79,8 +79,8 @@ class Conversation(ABC):
         """Write a prompt in the format of this conversation.
 
         An item goes back as it came, thinking, signatures, ids and unknown keys included, if all its messages are among
-        `entries` and none was shortened. Of one that was shortened, or of which a part is missing, a copy goes back; so
-        it does of one with a lone surrogate, which no request can hold.
+        `entries` and none was shortened. Of one that was shortened, what says something else is written anew, with its
+        calls; of one of which a part is missing, or that has a lone surrogate, a copy goes back.
 
         Args:
             entries: The messages of the prompt, in order: objects with `message`, `input` and `shortened`.
@@ -142,8 +142,11 @@ class Conversation(ABC):
             if message["role"] == "assistant":
                 is_native = input is not None
                 native = raw_calls(message if input is None else self.messages[input])
-                pairs = zip(raw_calls(message), native, strict=False)
-                ids.update((str(sent.get("id")), str(call["id"])) for sent, call in pairs if call.get("id"))
+                calls = []
+                for sent, call in zip(raw_calls(message), native, strict=False):
+                    calls.append({**sent, "id": call.get("id") or sent.get("id")})
+                    ids[str(sent.get("id"))] = calls[-1]["id"]
+                message |= {"tool_calls": calls} if calls else {}
             elif message["role"] == "tool":
                 message["tool_call_id"] = ids.get(message.get("tool_call_id", ""), message.get("tool_call_id"))
             yield Placed(place, message, input, entry.shortened)

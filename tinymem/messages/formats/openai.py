@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from tinymem.errors import MessageError, describe_type
 from tinymem.messages.formats.conversation import ItemConversation, ItemSource, Placed
-from tinymem.messages.formats.parts import plain_value, said, strings, text_part, texts_of, with_notes, with_texts
+from tinymem.messages.formats.parts import plain_value, rewritten, said, strings, text_part, texts_of
 from tinymem.steps.content import to_json
 from tinymem.steps.step import Message
 from tinymem.steps.types import ROLES
@@ -36,7 +36,10 @@ class ChatConversation(ItemConversation):
         if entry.input is None:
             return entry.message
         item = self._native(entry.input)
-        return {**item, "content": _shortened(item.get("content"), entry.message)} if entry.shortened else item
+        if not entry.shortened:
+            return item
+        now = {"content": _shortened(item.get("content"), entry.message), "tool_calls": entry.message.get("tool_calls")}
+        return {**item, **{key: value for key, value in now.items() if key in item}}
 
 
 def _sendable(item: Any) -> Any:
@@ -80,18 +83,8 @@ def _part(part: Any) -> Message:
 
 
 def _shortened(content: Any, message: Message) -> Any:
-    """Return `content` with the texts of `message`."""
+    """Return the content of `message`, with the files that `content` has."""
+    now = message.get("content")
     if not isinstance(content, list):
-        return message.get("content")
-
-    def text_of(part: Any) -> str | None:
-        found = _part(part).get("text")
-        return found if isinstance(found, str) else None
-
-    def replaced(part: Any, text: str) -> Message:
-        keys = part if isinstance(part, Mapping) and part.get("type") == "text" else {}
-        return {**keys, **text_part(text)}
-
-    texts = texts_of(message.get("content"))
-    noted = with_notes(content, lambda part: [_part(part)], texts, text_part)
-    return [part for part in with_texts(noted, text_of, texts, replaced) if part]
+        return now
+    return rewritten(content, lambda part: [_part(part)], texts_of(now), text_part)

@@ -9,9 +9,10 @@ import base64
 import binascii
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
 from math import ceil
 from operator import is_
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from tinymem.errors import MessageError, describe_type
 from tinymem.messages.media import note_of
@@ -21,9 +22,10 @@ from tinymem.steps.step import Message
 
 __all__ = [
     "Data", "data_of", "decoded_text", "encodable_value", "is_moved", "items_of", "listed", "mark", "native_tokens",
-    "plain_value", "said", "strings", "text_part", "texts_of", "with_notes", "with_texts",
+    "plain_value", "rewritten", "said", "strings", "text_part", "texts_of",
 ]  # fmt: skip
 
+T = TypeVar("T")
 _MOVED = re.compile(r"What call .* returned:|In the message of the \w+:", re.DOTALL)  # what `repair` puts before them
 _UNSAID = {"type", "id", "tool_use_id", "call_id", "cache_control", "signature", "data", "status", "file_id"}
 
@@ -93,44 +95,26 @@ def texts_of(content: Any) -> list[str]:
     return [text for text in found if text.strip()]
 
 
-def with_texts(
-    natives: Sequence[Message],
-    text_of: Callable[[Message], str | None],
-    texts: Sequence[str],
-    replaced: Callable[[Message, str], Message],
-) -> list[Message | None]:
-    """Put `texts` in place of those of `natives`, each in its own place where there are as many.
+def rewritten(
+    natives: Iterable[T], parts_of: Callable[[T], Sequence[Message]], texts: Sequence[str], made: Callable[[str], T]
+) -> list[T]:
+    """Return natives of a message that was shortened: what says the same stays, and other texts are made anew.
 
-    Otherwise the first that can be replaced gets all of them, and the others become None. `replaced` returns what
-    cannot be replaced as it is.
+    Args:
+        natives: The items, or parts of content, that the message was read of.
+        parts_of: Returns the parts of the message that a native is.
+        texts: The texts of the message now, each in its place; among them notes that stand for files.
+        made: Makes a native of a text.
     """
-    old = [text_of(native) or "" for native in natives]
-    places = [place for place, text in enumerate(old) if text.strip()]
-    if len(places) == len(texts):
-        new: dict[int, str | None] = dict(zip(places, texts, strict=True))
-    else:
-        free = [place for place in places if replaced(natives[place], "") is not natives[place]]
-        new = {**dict.fromkeys(free), **dict.fromkeys(free[:1], "\n".join(texts))}
-    found: list[Message | None] = []
-    for place, native in enumerate(natives):
-        text = new.get(place, old[place])
-        found.append(native if text == old[place] else (replaced(native, text) if text else None))
-    return found
-
-
-def with_notes(
-    natives: Sequence[Message],
-    parts_of: Callable[[Message], Sequence[Message]],
-    texts: Sequence[str],
-    made: Callable[[str], Message],
-) -> list[Message]:
-    """Put notes that are among `texts` in place of the images, files and audio that they stand for."""
-    found: list[Message] = []
+    left = iter(texts)
+    found: list[T] = []
     for native in natives:
         parts = parts_of(native)
-        noted = [note for note in map(note_of, parts) if note and note in texts]
-        found.append(made("\n".join([*texts_of(parts), *noted])) if noted else native)
-    return found
+        before = texts_of(parts)
+        notes = [note for note in map(note_of, parts) if note in texts]
+        now = [*islice(left, len(before) + len(notes))]
+        found += [native] if now == before else map(made, now)
+    return [*found, *map(made, left)]
 
 
 def strings(value: Any) -> Iterable[str]:

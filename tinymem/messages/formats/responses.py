@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from tinymem.errors import MessageError, describe_type, safe_repr
 from tinymem.messages.formats.conversation import ItemConversation, ItemSource, Placed
-from tinymem.messages.formats.parts import mark, said, strings, text_part, texts_of, with_notes, with_texts
+from tinymem.messages.formats.parts import mark, rewritten, said, strings, text_part, texts_of
 from tinymem.messages.sendable import name_and_arguments, raw_calls
 from tinymem.steps.content import as_text, to_json
 from tinymem.steps.step import Message
@@ -131,33 +131,35 @@ def _single(item: dict[str, Any], index: int, kind: str) -> Message:
 
 
 def _shortened(items: Sequence[dict[str, Any]], message: Message) -> list[dict[str, Any]]:
-    """Return copies of `items` with the texts of `message`; reasoning and calls as they are."""
-    natives: list[tuple[int, dict[str, Any]]] = []
-    for index, item in enumerate(items):
-        key = _text_key(item)
-        value = item.get(key) if key else None
-        parts = value if isinstance(value, list) else [text_part(value)] if isinstance(value, str) else []
-        natives += [(index, part) for part in (parts if key else [item])]
-    texts = texts_of(message.get("content"))
-    noted = with_notes([part for _, part in natives], chat_parts, texts, input_text)
-    new = with_texts(noted, part_text, texts, replaced_part)
-    found = []
-    for index, item in enumerate(items):
-        key = _text_key(item)
-        parts = [part for (place, _), part in zip(natives, new, strict=True) if place == index and part]
-        if key and parts:
-            found.append({**item, key: parts[0]["text"] if isinstance(item.get(key), str) else parts})
-        elif not key or kind_of_item(item) in OUTPUTS:
-            found.append(item)
-    return found
+    """Return `items` as the message says them now; reasoning, and calls of no function, stay as they are."""
+    content = message.get("content")
+    if message["role"] == "assistant":
+        calls = [item for item in items if kind_of_item(item) in CALLS]
+        others = [item for item in items if item not in calls]
+        new = [
+            _call_item(call) if item["type"] in ("function_call", "custom_tool_call") else item
+            for item, call in zip(calls, raw_calls(message), strict=True)
+        ]
+        return [*rewritten(others, _said_in, texts_of(content), _answer), *new]
+    key = "output" if message["role"] == "tool" else "content"
+    before = items[0].get(key)
+    if isinstance(before, list):
+        return [{**items[0], key: rewritten(before, _said_in, texts_of(content), input_text)}]
+    return [{**items[0], key: as_text(content)}] if isinstance(before, str) else [*items]
 
 
-def _text_key(item: dict[str, Any]) -> str | None:
-    """Return the key of what is said in an item; None where nothing in it is to be shortened."""
-    kind = kind_of_item(item)
+def _said_in(native: dict[str, Any]) -> list[Message]:
+    """Return the parts of a chat's message that an item of an answer, or a part of content, is."""
+    kind = kind_of_item(native)
+    if kind in HOSTED:
+        return [text_part(hosted_text(native, kind))]
     if kind.startswith("message:"):
-        return "content"
-    return "output" if kind in OUTPUTS and isinstance(item.get("output"), (str, list)) else None
+        return message_content(native, 0)
+    return [] if kind in SILENT or kind in ("refusal", "unknown") else [_part(native, 0)]
+
+
+def _answer(text: str) -> dict[str, Any]:
+    return {"role": "assistant", "content": text}
 
 
 def kind_of_item(item: Mapping[str, Any]) -> str:
@@ -236,34 +238,6 @@ def _joined(value: Any) -> str:
 def hosted_text(item: Mapping[str, Any], kind: str) -> str:
     """Return what a tool that OpenAI ran was asked, and answered, as text."""
     return f"{kind}: {to_json({key: value for key, value in item.items() if key not in _FRAME and value is not None})}"
-
-
-# -- shorten ----------------------------------------------------------------------------------------------------------
-
-
-def part_text(part: Mapping[str, Any]) -> str | None:
-    """Return the text of a part as `_part` reads it, or of a tool that OpenAI ran."""
-    kind = part.get("type")
-    if kind in HOSTED:
-        return hosted_text(part, str(kind))
-    if kind in _TEXTS:
-        return part.get("text")
-    if kind in _MEDIA:
-        found = _part(dict(part), 0)
-        return found.get("text")
-    return None
-
-
-def chat_parts(part: Message) -> list[Message]:
-    """Return a part of content, or a whole item, as parts of a chat's message."""
-    return [_part(part, 0)] if part.get("type") in _MEDIA else []
-
-
-def replaced_part(part: Message, text: str) -> Message:
-    """Return `part` with another text; a tool that OpenAI ran and a file as they are."""
-    if part.get("type") not in _TEXTS:
-        return part
-    return {**part, "text": text, **({"annotations": []} if part.get("annotations") else {})}
 
 
 # -- made of messages -------------------------------------------------------------------------------------------------
