@@ -48,7 +48,7 @@ def asked(memory: HierarchicalMemory, tool: str, **arguments: Any) -> str:
 
 def answered(server: Any, tool: str, **arguments: Any) -> str:
     result: Any = run(lambda: server.call_tool(tool, arguments))
-    (content,) = result if isinstance(result, list) else result.content
+    (content,) = result.content
     return str(content.text)
 
 

@@ -189,7 +189,6 @@ def status(url: str, method: str = "POST", **headers: str) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not hasattr(mcp, "Client"), reason="version 1 of the SDK knows no 2026-07-28")
 @pytest.mark.parametrize(
     "mode", ["auto", *(pytest.param(one, marks=pytest.mark.slow) for one in ("2026-07-28", "legacy"))]
 )

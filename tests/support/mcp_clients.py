@@ -1,4 +1,4 @@
-"""The official client, and a server of ours in a process of its own, on versions 1 and 2 of the SDK."""
+"""The official client, and a server of ours in a process of its own."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import anyio
+import httpx2
 from commands import command_environment
 from mcp import ClientSession, StdioServerParameters, stdio_client
-from mcp.client import streamable_http
+from mcp.client.streamable_http import streamable_http_client
 
 T = TypeVar("T")
 TOKEN = "secret-of-a-test"
@@ -40,9 +41,8 @@ async def over_stdio(path: Path, *more: str) -> AsyncIterator[ClientSession]:
 @asynccontextmanager
 async def http_transport(url: str, token: str = TOKEN) -> AsyncIterator[Any]:
     """A transport to a server that listens."""
-    library: Any = vars(streamable_http).get("httpx2") or vars(streamable_http)["httpx"]
-    async with library.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=600) as http:
-        yield streamable_http.streamable_http_client(url, http_client=http)
+    async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=600) as http:
+        yield streamable_http_client(url, http_client=http)
 
 
 @asynccontextmanager

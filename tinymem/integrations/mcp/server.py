@@ -1,7 +1,4 @@
-"""The server: tools, a resource and a prompt over one namespace of a memory.
-
-The parts of the official SDK that it needs have other names in version 1 than in version 2: they are found here.
-"""
+"""The server: tools, a resource and a prompt over one namespace of a memory, by version 2 of the official SDK."""
 
 from __future__ import annotations
 
@@ -9,7 +6,6 @@ import functools
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
@@ -18,6 +14,14 @@ from pydantic import ValidationError
 from tinymem import __version__
 from tinymem.errors import MissingExtraError, TinymemError, safe_summary, safe_traceback
 from tinymem.integrations.mcp.tools import LazyMemory, MemoryTools
+
+try:
+    from mcp.server.mcpserver import MCPServer
+    from mcp.server.mcpserver.exceptions import ResourceError, ToolError
+    from mcp.shared.exceptions import MCPError
+    from mcp.types import ToolAnnotations
+except ImportError as error:
+    raise MissingExtraError("the MCP server", "mcp") from error
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -46,26 +50,7 @@ CHECKS = ("title", "minLength", "maxLength", "maxItems")  # in the schemas of ar
 INTERNAL = -32603  # the protocol's code of an error in the server
 
 
-def _found(*places: str) -> Any:
-    """Return the first of these attributes, given as `module:name`, that the installed version has."""
-    for place in places:
-        module, _, name = place.partition(":")
-        try:
-            return getattr(import_module(module), name)
-        except ModuleNotFoundError as error:
-            if not (error.name or "").startswith("mcp"):
-                raise
-    raise MissingExtraError("the MCP server", "mcp")
-
-
-Server = _found("mcp.server.mcpserver:MCPServer", "mcp.server.fastmcp:FastMCP")
-_EXCEPTIONS = "mcp.server.mcpserver.exceptions", "mcp.server.fastmcp.exceptions"
-ToolError: type[Exception] = _found(*(f"{place}:ToolError" for place in _EXCEPTIONS))
-ResourceError: type[Exception] = _found(*(f"{place}:ResourceError" for place in _EXCEPTIONS))
-IS_FIRST = Server.__name__ == "FastMCP"
-
-
-class _Answering(Server):  # type: ignore[misc, valid-type]
+class _Answering(MCPServer[Any]):
     """A server that takes arguments as they are meant, and says in a line what is wrong with those of a call."""
 
     async def call_tool(self, name: str, arguments: dict[str, Any], *given: Any, **more: Any) -> Any:
@@ -79,12 +64,8 @@ class _Answering(Server):  # type: ignore[misc, valid-type]
 
     async def list_tools(self, *given: Any, **more: Any) -> Any:
         """List the tools without what their calls are checked by: a model has no use for it, and pays for it."""
-        return [_brief(tool) for tool in await super().list_tools(*given, **more)]
-
-
-def _brief(tool: Any) -> Any:
-    field = "inputSchema" if IS_FIRST else "input_schema"
-    return tool.model_copy(update={field: _without_checks(getattr(tool, field))})
+        listed = await super().list_tools(*given, **more)
+        return [tool.model_copy(update={"input_schema": _without_checks(tool.input_schema)}) for tool in listed]
 
 
 def _without_checks(schema: Any) -> Any:
@@ -115,44 +96,29 @@ def _quiet() -> Iterator[None]:
         root.removeHandler(handler)
 
 
-def new_server(instructions: str) -> Any:
+def new_server(instructions: str) -> MCPServer[Any]:
     """Make a server without tools, of the name and version of this package."""
     with _quiet():
-        if not IS_FIRST:
-            return _Answering("tinymem", instructions=instructions, version=__version__, log_level="WARNING")
-        server = _Answering("tinymem", instructions=instructions, log_level="WARNING")
-    server._mcp_server.version = __version__  # FastMCP takes none, and would say the SDK's
-    return server
+        return _Answering("tinymem", instructions=instructions, version=__version__, log_level="WARNING")
 
 
-def tool_hints(**hints: bool) -> Any:
-    """Return hints about a tool, as `readOnlyHint`."""
-    return import_module("mcp.types").ToolAnnotations.model_validate(hints)
-
-
-def prompt_error(text: str) -> Exception:
+def prompt_error(text: str) -> MCPError:
     """Return an error whose text reaches the client that asked for a prompt."""
-    if IS_FIRST:
-        return ValueError(text)
-    error: Exception = import_module("mcp.shared.exceptions").MCPError(INTERNAL, text)
-    return error
+    return MCPError(INTERNAL, text)
 
 
-def web_app(server: Any, hosts: list[str], origins: list[str]) -> Any:
+def web_app(server: MCPServer[Any], hosts: list[str], origins: list[str]) -> Any:
     """Return the ASGI app of a server; it refuses requests with another Host or Origin than these."""
-    security = import_module("mcp.server.transport_security").TransportSecuritySettings(
+    from mcp.server.transport_security import TransportSecuritySettings
+
+    security = TransportSecuritySettings(
         enable_dns_rebinding_protection=True, allowed_hosts=hosts, allowed_origins=origins
     )
-    options = {"transport_security": security, "stateless_http": True, "json_response": True}
-    if not IS_FIRST:
-        return server.streamable_http_app(**options)
-    for name, value in options.items():
-        setattr(server.settings, name, value)
-    return server.streamable_http_app()
+    return server.streamable_http_app(transport_security=security, stateless_http=True, json_response=True)
 
 
-def memory_server(memory: HierarchicalMemory | LazyMemory, beside: Sequence[LazyMemory] = ()) -> Any:
-    """Make a server of the official SDK over a memory: `MCPServer` in version 2, `FastMCP` in version 1.
+def memory_server(memory: HierarchicalMemory | LazyMemory, beside: Sequence[LazyMemory] = ()) -> MCPServer[Any]:
+    """Make a server of the official SDK over a memory.
 
     Args:
         memory: The memory, which stays yours to close; or one that is opened when a client first needs it.
@@ -166,7 +132,7 @@ def memory_server(memory: HierarchicalMemory | LazyMemory, beside: Sequence[Lazy
     server = new_server(INSTRUCTIONS)
     for name, hints in HINTS.items():
         tool = answering(getattr(tools, name), ToolError)
-        server.add_tool(tool, annotations=tool_hints(**hints), structured_output=False, meta=SHOWN)
+        server.add_tool(tool, annotations=ToolAnnotations.model_validate(hints), structured_output=False, meta=SHOWN)
     server.resource("memory://{namespace}/{id}", mime_type="text/plain")(answering(tools.step, ResourceError))
     server.prompt()(answering(tools.with_memory, prompt_error))
     return server
