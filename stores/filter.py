@@ -6,8 +6,7 @@
 from __future__ import annotations
 
 import operator
-import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from tinymem.recall.snapshot import Snapshot
     from tinymem.steps.step import Step
 
-__all__ = ["POSTGRES", "SQLITE", "Beginning", "Condition", "Engine", "Filter", "folders_of", "tool_name"]
+__all__ = ["POSTGRES", "SQLITE", "Beginning", "Condition", "Engine", "Filter", "tool_name"]
 
 LONGEST_TOOL = 200  # characters of a tool's name that stand with a passage
 HIGHEST = "\U0010ffff"  # the character behind all others
@@ -35,18 +34,6 @@ class Beginning(str):
 
     A type of its own, since any text may be a session's name.
     """
-
-
-def folders_of(paths: Iterable[str]) -> list[str]:
-    """Return these paths with those of all folders around them, "" for all files.
-
-    >>> folders_of(["/a/b.py"])
-    ['', '/a', '/a/b.py']
-    """
-    found = {""}
-    for path in paths:
-        found.update(path[: match.start()] for match in re.finditer("/|$", path))
-    return sorted(found)
 
 
 def tool_name(name: str) -> str:

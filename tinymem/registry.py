@@ -11,6 +11,9 @@ with an entry point, a callable that takes what stands behind the colon::
 
     [project.entry-points."tinymem.summarizers"]
     mine = "my_package:MySummarizer.from_name"    # from_name(argument: str) -> Summarizer
+
+    [project.entry-points."tinymem.changes"]
+    mine = "my_package:MyTracker.from_name"       # from_name(argument: str) -> ChangeTracker
 """
 
 from __future__ import annotations
@@ -22,13 +25,15 @@ from typing import Any, TypeVar, cast
 
 from tinymem.embedders.objects import ObjectEmbedder
 from tinymem.errors import InputError
-from tinymem.protocols import Embedder, Embeds, Summarizer, Summarizes, VectorStore
+from tinymem.protocols import ChangeTracker, Embedder, Embeds, Summarizer, Summarizes, VectorStore
 from tinymem.steps.checks import to_path
 from tinymem.summarizers.writing import FunctionSummarizer
 
 __all__ = [
     "DEFAULT_EMBEDDER",
     "DEFAULT_STORE",
+    "DEFAULT_TRACKER",
+    "NO_TRACKER",
     "check_store_spec",
     "embedder_from",
     "embedder_names",
@@ -39,13 +44,17 @@ __all__ = [
     "summarizer_from",
     "summarizer_names",
     "to_shared_store",
+    "tracker_from",
+    "tracker_names",
 ]  # fmt: skip
 
-DEFAULT_EMBEDDER, DEFAULT_STORE = "static", "chroma"  # of a new memory
+DEFAULT_EMBEDDER, DEFAULT_STORE, DEFAULT_TRACKER = "static", "chroma", "coding"  # of a new memory
+NO_TRACKER = "none"  # of a memory whose steps take nothing back
 SHARED_STORE = "exact"  # of a memory in a database: hosts do not see each other's files
 EMBEDDERS = "tinymem.embedders"
 STORES = "tinymem.stores"
 SUMMARIZERS = "tinymem.summarizers"
+CHANGES = "tinymem.changes"
 
 # The shipped ones work in a fresh clone, with nothing installed, and cannot be replaced by somebody's entry point.
 _SHIPPED = {
@@ -64,6 +73,7 @@ _SHIPPED = {
         "extractive": "tinymem.summarizers.extractive:ExtractiveSummarizer.from_name",
         "openai": "tinymem.summarizers.chat:ChatSummarizer.from_name",
     },
+    CHANGES: {"coding": "tinymem.coding.tracker:CodingTracker.from_name"},
 }
 
 _T = TypeVar("_T")
@@ -159,6 +169,18 @@ def summarizer_from(spec: str | Summarizer | Summarizes) -> Summarizer:
     return _checked(load(argument), Summarizer, f"{spec!r}, the summarizer")  # type: ignore[type-abstract]
 
 
+def tracker_from(spec: str | ChangeTracker) -> ChangeTracker:
+    """Return what keeps track of changes by its name, as `"coding"`, or `spec` itself if it is that.
+
+    Raises:
+        InputError: No adapter has that name, or the object lacks a method of `tinymem.protocols.ChangeTracker`.
+    """
+    if not isinstance(spec, str):
+        return _checked(spec, ChangeTracker, "changes")  # type: ignore[type-abstract]
+    load, argument = _resolve(CHANGES, "tracker of changes", spec)
+    return _checked(load(argument), ChangeTracker, f"{spec!r}, the tracker")  # type: ignore[type-abstract]
+
+
 def embedder_names() -> list[str]:
     """Names of the embedders at hand, shipped and installed."""
     return sorted(_entries(EMBEDDERS))
@@ -172,6 +194,11 @@ def store_names() -> list[str]:
 def summarizer_names() -> list[str]:
     """Names of the summarizers at hand, shipped and installed."""
     return sorted(_entries(SUMMARIZERS))
+
+
+def tracker_names() -> list[str]:
+    """Names of what keeps track of changes at hand, shipped and installed."""
+    return sorted(_entries(CHANGES))
 
 
 def _shipped(group: str) -> dict[str, EntryPoint]:

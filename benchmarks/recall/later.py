@@ -18,10 +18,10 @@ from typing import NamedTuple
 from benchmarks.harness.data import Haystack, read_haystacks
 from benchmarks.harness.documents import command_line
 from benchmarks.harness.methods import as_message
+from tinymem.coding.acts import FileNote
+from tinymem.coding.commands import FAILURES, RUN, mark_of_pass
+from tinymem.coding.notes import NoteTaker
 from tinymem.messages.conversion import steps_from_messages
-from tinymem.protocols import FileNote
-from tinymem.recall.files.commands import FAILURES, RUN, mark_of_pass
-from tinymem.recall.files.notes import NoteTaker
 from tinymem.steps.step import Step
 
 __all__ = ["failures", "main"]

@@ -23,7 +23,7 @@ from tinymem.stores.postgres.tables import PostgresMessages, PostgresSummaries
 
 __all__ = ["TABLES", "PostgresJournal"]
 
-TABLES = ("steps", "labels", "messages", "files", "passages", "terms", "stems", "summaries", "vectors",
+TABLES = ("steps", "labels", "messages", "notes", "passages", "terms", "stems", "summaries", "vectors",
           "settings", "writers")  # fmt: skip
 
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
@@ -87,7 +87,7 @@ class PostgresJournal(PostgresSteps, PostgresPassages):
             gone = sorted(chain.from_iterable(ids.values()))
             self.fulltext.remove(gone)
             self.write(_GONE, self.id, self.id, numbers)
-            for table, column in (("passages", "step"), ("steps", "number"), ("labels", "step"), ("files", "step")):
+            for table, column in (("passages", "step"), ("steps", "number"), ("labels", "step"), ("notes", "step")):
                 self.write(
                     f"DELETE FROM {table} WHERE namespace = %s AND {column} = ANY(%s::bigint[])", self.id, numbers
                 )

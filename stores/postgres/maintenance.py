@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tinymem.protocols import FileNote, TermCheck
+from tinymem.protocols import TermCheck
 from tinymem.protocols.settings import MADE, REWRITES
 from tinymem.stores.postgres.database import PostgresDatabase
 from tinymem.stores.postgres.fulltext import PostgresFullText
-from tinymem.stores.postgres.steps import PUT_FILE
 
 __all__ = ["PostgresMaintenance"]
 
@@ -81,9 +80,9 @@ class PostgresMaintenance:
                 self._fulltext.add([passage])
 
     def clear_passages(self) -> None:
-        """Remove all passages, with their words and vectors, so that they are made of the steps again."""
+        """Remove all passages, with their words, vectors and notes, so that they are made of the steps again."""
         with self._db.together():
-            self._clear("terms", "stems", "vectors", "passages")
+            self._clear("terms", "stems", "vectors", "passages", "notes")
             self._db.keep({MADE: "1"})
             self._db.count_up(REWRITES)
 
@@ -93,10 +92,3 @@ class PostgresMaintenance:
             self._db.write(f"DELETE FROM {table} WHERE namespace = %s", self._db.id)
         head = self._db.head
         head.more_passages, head.more_words = -head.passages, -head.words
-
-    def renew_file_notes(self, notes: Iterable[FileNote]) -> None:
-        """Put these notes in the place of all."""
-        with self._db.together():
-            self._db.write("DELETE FROM files WHERE namespace = %s", self._db.id)
-            for note in notes:
-                self._db.write(PUT_FILE, self._db.id, *note)

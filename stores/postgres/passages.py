@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tinymem.protocols import EmbeddedPassage, Ids, Lexical, PassageRow, Place, Vectors
+from tinymem.protocols import EmbeddedPassage, Ids, Lexical, PassageRow, Place, StepNote, Vectors
 from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME, MADE
 from tinymem.stores.postgres.database import PostgresDatabase
 from tinymem.stores.postgres.fulltext import PostgresFullText
@@ -24,6 +24,7 @@ _GET = (
     "JOIN steps s ON s.namespace = p.namespace AND s.number = p.step {joined} "
     "WHERE p.namespace = %(ns)s AND p.id > {after} {condition} ORDER BY p.id LIMIT %(most)s"
 )
+_PUT_NOTE = Planned("INSERT INTO notes VALUES (%s, %s, %s, %s, %s)")
 _ITS = "v.namespace = p.namespace AND v.passage = p.id AND v.embedder = "
 _EMBEDDED = _GET.format(vector="v.vector", joined=f"JOIN vectors v ON {_ITS}{USED}", after="%(after)s", condition="")
 _WAITING = _GET.format(vector="''::bytea", joined="", after=f"greatest(%(after)s, {LAST})", condition="")
@@ -63,7 +64,9 @@ class PostgresPassages(PostgresDatabase):
             with self.lock:
                 self.fulltext.close()
 
-    def put_passages(self, steps: Sequence[int], passages: Sequence[tuple[int, PassageRow]]) -> bool:
+    def put_passages(
+        self, steps: Sequence[int], passages: Sequence[tuple[int, PassageRow]], notes: Sequence[StepNote] = ()
+    ) -> bool:
         """Store the passages of these steps, each with its step's number; False if another process was first."""
         with self._transaction():
             if self.made() > steps[0] or self.read_number(_HELD, (self.id, list(steps))) != len(steps):
@@ -74,6 +77,8 @@ class PostgresPassages(PostgresDatabase):
                 self.write(_PUT, self.id, *place, p.identifiers, p.tools)
             self.head.next_passage += len(passages)
             self.fulltext.add((id, p.text) for id, (_, p) in enumerate(passages, first))
+            for note in notes:
+                self.write(_PUT_NOTE, self.id, *note)
             self.keep({MADE: str(steps[-1] + 1)})
             return True
 

@@ -1,4 +1,4 @@
-"""The records of a journal's steps: the steps themselves, the window, and what they did to files."""
+"""The records of a journal's steps: the steps themselves, the window, and notes of them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 
 from tinymem.errors import InputError
-from tinymem.protocols import FileNote, StepOutline, StepRow, Tally
+from tinymem.protocols import StepNote, StepOutline, StepRow, Tally
 from tinymem.protocols.settings import REWRITES
 from tinymem.stores.filter import POSTGRES, Filter
 from tinymem.stores.postgres.database import PostgresDatabase
@@ -14,22 +14,14 @@ from tinymem.stores.postgres.server.errors import guarded
 from tinymem.stores.postgres.server.head import LAST
 from tinymem.stores.postgres.server.values import Planned
 
-__all__ = ["PUT_FILE", "PostgresSteps"]
+__all__ = ["PostgresSteps"]
 
 _COLUMNS = "number, id, type, session, speaker, time, tokens, position, record, in_window, view, milestone, archived"
 _OUTLINE = "number, id, type, session, tokens, in_window"
 _END = 1 << 62  # above every number
 _ADD = Planned(f"INSERT INTO steps (namespace, {_COLUMNS}) VALUES (%s{', %s' * 13})")
 _LABEL = Planned("INSERT INTO labels (namespace, name, value, step) VALUES (%s, %s, %s, %s)")
-PUT_FILE = Planned("INSERT INTO files VALUES (%s, %s, %s, %s, %s, %s, %s, %s)")
-_FILE = "step, place, call, path, kind, lines, gone"
-_FILES = Planned(f"""
-WITH touched AS (SELECT DISTINCT path FROM files WHERE namespace = %(ns)s AND step = ANY(%(numbers)s::bigint[]))
-SELECT {_FILE} FROM files WHERE namespace = %(ns)s AND path IN (
-    SELECT path FROM touched UNION SELECT '' FROM touched
-    UNION SELECT left(path, at - 1) FROM touched CROSS JOIN generate_series(1, 1000) at WHERE substr(path, at, 1) = '/'
-) ORDER BY step, place
-""")
+_NOTES = "SELECT step, place, key, data FROM notes WHERE namespace = %s AND {} ORDER BY step, place"
 _WINDOW = Planned(f"SELECT {_COLUMNS} FROM steps WHERE namespace = %s AND in_window ORDER BY number")
 _RECORDS = Planned("SELECT number, record FROM steps WHERE namespace = %s AND number = ANY(%s::bigint[])")
 _MADE = "coalesce((SELECT value::bigint FROM settings WHERE namespace = %(ns)s AND key = 'made'), 1)"
@@ -53,7 +45,7 @@ _COUNTS = (
 
 
 class PostgresSteps(PostgresDatabase):
-    """The tables `steps`, `labels`, `messages`, `files` and `summaries`."""
+    """The tables `steps`, `labels`, `messages`, `notes` and `summaries`."""
 
     def add(self, rows: Sequence[StepRow]) -> None:
         """Write steps, all or none; InputError for an id that exists, or a number below that of a cut step.
@@ -69,8 +61,6 @@ class PostgresSteps(PostgresDatabase):
                 self.write(_ADD, self.id, *place, r.record, bool(r.window), r.view, bool(r.milestone), r.archived)
                 for label in r.labels:
                     self.write(_LABEL, self.id, *label, r.number)
-                for note in r.files:
-                    self.write(PUT_FILE, self.id, *note)
                 if r.number >= head.last:
                     head.last, head.end = r.number, r.position + r.tokens
                 head.next_number = max(head.next_number, r.number + 1)
@@ -209,13 +199,13 @@ class PostgresSteps(PostgresDatabase):
                 self.write(still, view, self.id, number)
             return [number for number in dict.fromkeys(order) if number in taken]
 
-    # -- files ---------------------------------------------------------------------------------------------------------
+    # -- notes ---------------------------------------------------------------------------------------------------------
 
-    def file_notes(self, numbers: Sequence[int]) -> list[FileNote]:
-        """Return what was done to the files that these steps touch, and to the folders they are in, in order."""
-        return [FileNote(*row) for row in self.read(_FILES, {"ns": self.id, "numbers": [*numbers]})]
+    def notes_of(self, steps: Sequence[int]) -> list[StepNote]:
+        """Return the notes of these steps, in order."""
+        rows = self.read(_NOTES.format("step = ANY(%s::bigint[])"), (self.id, [*steps]))
+        return [*map(StepNote._make, rows)]
 
-    def file_notes_after(self, number: int) -> list[FileNote]:
-        """Return what the steps behind a number did to files, in order."""
-        where = "FROM files WHERE namespace = %s AND step > %s ORDER BY step, place"
-        return [FileNote(*row) for row in self.read(f"SELECT {_FILE} {where}", (self.id, number))]
+    def notes_with(self, keys: Iterable[str]) -> list[StepNote]:
+        """Return the notes with these keys, of all steps, in order."""
+        return [*map(StepNote._make, self.read(_NOTES.format("key = ANY(%s)"), (self.id, [*keys])))]

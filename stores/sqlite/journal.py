@@ -68,7 +68,7 @@ class SqliteJournal(SqliteSteps, SqlitePassages):
                 db.execute("DELETE FROM passages WHERE step = ?", (number,))
                 db.execute("DELETE FROM steps WHERE number = ?", (number,))
                 db.execute("DELETE FROM labels WHERE step = ?", (number,))
-                db.execute("DELETE FROM files WHERE step = ?", (number,))
+                db.execute("DELETE FROM notes WHERE step = ?", (number,))
                 db.execute("DELETE FROM summaries WHERE first <= ?1 AND last >= ?1", (number,))
             if replaced:
                 self._note_changes(chain.from_iterable(ids.values()))

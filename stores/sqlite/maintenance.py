@@ -7,11 +7,10 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from tinymem.errors import StorageError
-from tinymem.protocols import FileNote, TermCheck
+from tinymem.protocols import TermCheck
 from tinymem.protocols.settings import MADE, REWRITES, UNSCRUBBED
 from tinymem.stores.sqlite.database import SqliteDatabase, guarded
 from tinymem.stores.sqlite.lengths import Lengths
-from tinymem.stores.sqlite.steps import PUT_FILE
 
 __all__ = ["SqliteMaintenance"]
 
@@ -107,17 +106,12 @@ class SqliteMaintenance:
                 self._db.fulltext.add([passage])
 
     def clear_passages(self) -> None:
-        """Remove all passages, with their words and vectors, so that they are made of the steps again."""
+        """Remove all passages, with their words, vectors and notes, so that they are made of the steps again."""
         with self._db.transaction() as db:
             self._db.fulltext.clear()
             db.execute("DELETE FROM passages")
             db.execute("DELETE FROM vectors")
+            db.execute("DELETE FROM notes")
             self._db.keep({MADE: "1"})
             self._db.count_up(REWRITES)
             self._db.outdate_indexes()
-
-    def renew_file_notes(self, notes: Iterable[FileNote]) -> None:
-        """Put these notes in the place of all."""
-        with self._db.transaction(derived=True) as db:
-            db.execute("DELETE FROM files")
-            db.executemany(PUT_FILE, notes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tinymem.protocols import EmbeddedPassage, Ids, Lexical, PassageRow, Place, Vectors
+from tinymem.protocols import EmbeddedPassage, Ids, Lexical, PassageRow, Place, StepNote, Vectors
 from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME, MADE
 from tinymem.stores.sqlite.database import LAST, USED, SqliteDatabase
 
@@ -37,7 +37,9 @@ class SqlitePassages(SqliteDatabase):
     has one have none.
     """
 
-    def put_passages(self, steps: Sequence[int], passages: Sequence[tuple[int, PassageRow]]) -> bool:
+    def put_passages(
+        self, steps: Sequence[int], passages: Sequence[tuple[int, PassageRow]], notes: Sequence[StepNote] = ()
+    ) -> bool:
         """Store the passages of these steps, each with its step's number; False if another process was first."""
         with self.transaction(derived=True) as db:
             if self._made() > steps[0] or not all(self.read(_HAS_STEP, (number,)) for number in steps):
@@ -47,6 +49,7 @@ class SqlitePassages(SqliteDatabase):
                 row = (number, p.part, p.start, p.end, p.kind, p.asks, p.identifiers, p.tools)
                 texts.append((db.execute(_PUT, row).lastrowid or 0, p.text))
             self.fulltext.add(texts)
+            db.executemany("INSERT INTO notes VALUES (?, ?, ?, ?)", notes)
             db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (MADE, str(steps[-1] + 1)))
             return True
 

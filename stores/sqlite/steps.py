@@ -1,4 +1,4 @@
-"""The records of a journal's steps: the steps themselves, the window, and what they did to files."""
+"""The records of a journal's steps: the steps themselves, the window, and notes of them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 
 from tinymem.errors import FormatError, InputError
-from tinymem.protocols import FileNote, StepOutline, StepRow, Tally
+from tinymem.protocols import StepNote, StepOutline, StepRow, Tally
 from tinymem.protocols.settings import REWRITES
-from tinymem.stores.filter import SQLITE, Filter, folders_of
+from tinymem.stores.filter import SQLITE, Filter
 from tinymem.stores.sqlite.database import LAST, SqliteDatabase
 
-__all__ = ["PUT_FILE", "SqliteSteps"]
+__all__ = ["SqliteSteps"]
 
 _COLUMNS = "number, id, type, session, speaker, time, tokens, position, record, window, view, milestone, archived"
 _END = 1 << 62  # above every number
@@ -27,12 +27,11 @@ _COUNTS = (
     "SELECT count(*), sum(window), sum(number >= first), sum(tokens), sum(tokens * window), "
     f"(SELECT count(*) FROM passages WHERE id <= {LAST}) FROM steps, (SELECT {_WAITING} AS first)"
 )
-PUT_FILE = "INSERT INTO files VALUES (?, ?, ?, ?, ?, ?, ?)"
-_FILE = (int, int, int, str, int, bytes, bytes)
+_NOTE = (int, int, str, bytes)
 
 
 class SqliteSteps(SqliteDatabase):
-    """The tables `steps`, `labels` and `files`."""
+    """The tables `steps`, `labels` and `notes`."""
 
     def add(self, rows: Sequence[StepRow]) -> None:
         """Write steps, all or none; InputError for an id that exists, or a number below that of a cut step."""
@@ -46,7 +45,6 @@ class SqliteSteps(SqliteDatabase):
                     place = (r.number, r.id, r.type, r.session, r.speaker, r.time, r.tokens, r.position)
                     db.execute(sql, (*place, r.record, r.window, r.view, r.milestone, r.archived))
                     db.executemany("INSERT INTO labels VALUES (?, ?, ?)", ((*label, r.number) for label in r.labels))
-                    db.executemany(PUT_FILE, r.files)
         except FormatError as error:
             if isinstance(error.__cause__, sqlite3.IntegrityError):
                 ids = ", ".join(row.id for row in rows[:3])
@@ -170,19 +168,12 @@ class SqliteSteps(SqliteDatabase):
             db.executemany(still, ((view, number) for number, view in (changed or {}).items()))
             return taken
 
-    # -- files ---------------------------------------------------------------------------------------------------------
+    # -- notes ---------------------------------------------------------------------------------------------------------
 
-    def file_notes(self, numbers: Sequence[int]) -> list[FileNote]:
-        """Return what was done to the files that these steps touch, and to the folders they are in, in order."""
-        paths = [
-            path for (path,) in self.read_each("SELECT DISTINCT path FROM files WHERE step IN ({})", numbers, (str,))
-        ]
-        if not paths:
-            return []
-        rows = self.read_each("SELECT * FROM files WHERE path IN ({})", folders_of(paths), _FILE)
-        return sorted(map(FileNote._make, rows))
+    def notes_of(self, steps: Sequence[int]) -> list[StepNote]:
+        """Return the notes of these steps, in order."""
+        return sorted(map(StepNote._make, self.read_each("SELECT * FROM notes WHERE step IN ({})", steps, _NOTE)))
 
-    def file_notes_after(self, number: int) -> list[FileNote]:
-        """Return what the steps behind a number did to files, in order."""
-        rows = self.read("SELECT * FROM files WHERE step > ? ORDER BY step, place", (number,), _FILE)
-        return [*map(FileNote._make, rows)]
+    def notes_with(self, keys: Iterable[str]) -> list[StepNote]:
+        """Return the notes with these keys, of all steps, in order."""
+        return sorted(map(StepNote._make, self.read_each("SELECT * FROM notes WHERE key IN ({})", [*keys], _NOTE)))

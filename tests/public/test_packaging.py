@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import tinymem
-from tinymem.registry import embedder_names, store_names, summarizer_names
+from tinymem.registry import embedder_names, store_names, summarizer_names, tracker_names
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -103,7 +103,12 @@ def test_commands_lead_to_something_that_can_be_called() -> None:
         assert callable(EntryPoint(name, value, "scripts").load()), name
 
 
-NAMES = {"tinymem.embedders": embedder_names, "tinymem.stores": store_names, "tinymem.summarizers": summarizer_names}
+NAMES = {
+    "tinymem.changes": tracker_names,
+    "tinymem.embedders": embedder_names,
+    "tinymem.stores": store_names,
+    "tinymem.summarizers": summarizer_names,
+}
 
 
 @pytest.mark.parametrize("group", NAMES)

@@ -16,7 +16,7 @@ from contract.samples import HOSTILE
 from journal_rows import embed, row
 
 from tinymem.errors import ClosedError, FormatError, InputError
-from tinymem.protocols import FileNote, Journal, MessageRow, PassageRow, SummaryRow
+from tinymem.protocols import Journal, MessageRow, PassageRow, StepNote, SummaryRow
 from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME, REWRITES
 from tinymem.stores import journals
 from tinymem.stores.filter import Beginning, Filter
@@ -388,29 +388,23 @@ def test_a_folder_has_one_journal(tmp_path: Path) -> None:
         assert other.setting("key") == "value"
 
 
-def test_keeps_what_was_done_to_files(open_journal: OpenJournal) -> None:
-    """Notes of a file come with those of its folders and of all files, in order, and go with their steps."""
+def test_keeps_notes_of_steps(open_journal: OpenJournal) -> None:
+    """Notes come by their steps and their keys, in order, and go with their steps, or with all passages."""
 
-    def note(step: int, path: str, place: int = 0) -> FileNote:
-        return FileNote(step, place, 0, path, step, b"\x00\xff\x01\x02", bytes([step]) * 4)
+    def note(step: int, key: str, place: int = 0) -> StepNote:
+        return StepNote(step, place, key, bytes([step, 0, 255]))
 
-    notes = [
-        note(1, "/w/a.py"),
-        note(1, "/w/b.py", 1),
-        note(2, ""),
-        note(3, "/w"),
-        note(3, "/v", 1),
-        note(4, "/w/a.py"),
-    ]
-    with closing(open_journal("files")) as journal, closing(open_journal("other")) as other:
-        for number in range(1, 6):
-            journal.add([row(number, files=[one for one in notes if one.step == number])])
-        other.add([row(1, files=[note(1, "/w/a.py")])])
-        assert journal.file_notes([5]) == journal.file_notes([]) == []
-        assert journal.file_notes([4]) == [notes[at] for at in (0, 2, 3, 5)]
-        assert journal.file_notes([1]) == [notes[at] for at in (0, 1, 2, 3, 5)]
-        assert journal.delete({1: [], 3: []})
-        assert journal.file_notes([4]) == [notes[2], notes[5]]
-        journal.maintenance.renew_file_notes([note(5, "/w/c.py")])
-        assert (journal.file_notes([4]), journal.file_notes([5])) == ([], [note(5, "/w/c.py")])
-        assert len(other.file_notes([1])) == 1
+    notes = [note(1, "a"), note(1, "b", 1), note(2, "", 0), note(3, "a")]
+    with closing(open_journal("notes")) as journal, closing(open_journal("other")) as other:
+        for place in (journal, other):
+            for number in range(1, 4):
+                place.add([row(number)])
+        assert journal.put_passages([1, 2, 3], [], notes) and other.put_passages([1, 2, 3], [], [note(1, "a")])
+        assert not journal.put_passages([1], [], notes)  # somebody was first
+        assert journal.notes_of([]) == journal.notes_with([]) == journal.notes_with(["c"]) == []
+        assert journal.notes_of([3, 1]) == [notes[at] for at in (0, 1, 3)]
+        assert journal.notes_with(["a", ""]) == [notes[at] for at in (0, 2, 3)]
+        assert journal.delete({1: []})
+        assert journal.notes_with(["a", "b"]) == notes[3:] and other.notes_with(["a"]) == [note(1, "a")]
+        journal.maintenance.clear_passages()
+        assert not journal.notes_of([2, 3]) and other.notes_of([1])

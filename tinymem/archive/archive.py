@@ -18,20 +18,17 @@ from tinymem.archive.indexing.index import Index
 from tinymem.archive.indexing.indexing import Indexing
 from tinymem.archive.rows import row_of, step_of
 from tinymem.archive.snapshots import SnapshotFiles, count_rewrites
-from tinymem.archive.window_rows import OPEN_CALLS, read_calls
+from tinymem.archive.tracking import Tracking
 from tinymem.errors import EmbedderMismatchError, StorageError, is_unwritable, saying, undo_on_failure
 from tinymem.messages.recognition import NATIVE
 from tinymem.messages.tokens import Prices
-from tinymem.protocols import Embedder, Journal, TokenCounter, VectorStore
+from tinymem.protocols import ChangeTracker, Embedder, Journal, TokenCounter, VectorStore
 from tinymem.protocols.settings import EMBEDDER, UNSCRUBBED
-from tinymem.recall.files.changes import Changes
-from tinymem.recall.files.notes import NoteTaker
 from tinymem.recall.passages import slices
 from tinymem.recall.selection.corrections import newest_corrections
 from tinymem.recall.selection.opened import OpenedSteps
 from tinymem.recall.snapshot import Snapshot
 from tinymem.recall.sources import Source
-from tinymem.steps.actions import ActionStep, ToolCall
 from tinymem.steps.progress import Progress, no_progress
 from tinymem.steps.step import Step
 from tinymem.steps.types import corrected_ids
@@ -54,7 +51,7 @@ class Archive:
 
     Without an `embedder`, the one that the memory remembers is used. A vector store, or the name of one, is filled by
     the index. A `journal` in a database takes the place of the one in the folder, which then holds nothing but what is
-    derived from it.
+    derived from it. `changes` is a tracker, or its name.
     """
 
     def __init__(
@@ -66,17 +63,19 @@ class Archive:
         *,
         create: bool = True,
         journal: Journal | None = None,
+        changes: str | ChangeTracker | None = None,
     ) -> None:
         embedder = checked_embedder(folder, embedder, journal)
         self.folder, self.counter = folder, counter
         self.prices = Prices(counter, "auto", {NATIVE})  # of steps as they are sent
         self.journal = journal or open_journal(folder, create)
-        self.opened, self.changes = OpenedSteps(counter, self.fetch), Changes(self.journal)
+        self.opened = OpenedSteps(counter, self.fetch)
         self._corrections: Mapping[int, int] | None = None  # until they are asked for
         self.files = SnapshotFiles(folder, self.journal)
         with undo_on_failure(self.journal.close):
             self.journal.maintenance.finish_scrub()  # which an earlier process could not
-            self.queue = EmbeddingQueue(self.journal, embedder, folder)
+            self.tracking = Tracking(self.journal, changes)
+            self.queue = EmbeddingQueue(self.journal, embedder, folder, self.tracking)
             self.index = Index(self.journal, folder / INDEX, store)
             self.indexing = Indexing(self.journal, self.queue, self.index, folder, self.write_files)
             self.key = self.queue.key
@@ -99,23 +98,15 @@ class Archive:
             The position of each step, by its id: the tokens of all steps before it.
         """
         positions: dict[str, int] = {}
-        rows, taker = [], NoteTaker(self._find_call)
-        end = self.journal.end()
+        rows, end = [], self.journal.end()
         for step, cost in zip(steps, tokens, strict=True):
             positions[step.id] = end
-            rows.append(row_of(step, cost, end, window, taker.notes_of(step)))
+            rows.append(row_of(step, cost, end, window))
             end += cost
         self.journal.add(rows)
         self.note_corrections(steps)
         self.indexing.note_call(sum(tokens))
         return positions
-
-    def _find_call(self, id: str) -> ToolCall | None:
-        """Return the open call with an id; None if there is none."""
-        number = read_calls(self.journal, self.journal.setting(OPEN_CALLS) or "{}", ()).get(id, 0)
-        step = self.fetch([number]).get(number)
-        calls = step.tool_calls if isinstance(step, ActionStep) else ()
-        return next((call for call in calls if call.id == id), None)
 
     def set_milestones(self, numbers: Sequence[int], milestone: bool) -> None:
         """Mark these steps as milestones, or remove the mark."""
@@ -203,7 +194,6 @@ class Archive:
     def _begin_again(self, rewrites: int) -> None:
         """Begin with the files of another state of the journal, if there are any, and drop what was read before."""
         self.opened.clear()
-        self.changes = Changes(self.journal)
         self._corrections = None
         found, dimensions = None, self.queue.dimensions
         if self.queue.is_known and not self.queue.is_failing:
@@ -275,7 +265,6 @@ class Archive:
             if instead is not None:
                 instead()
         self.opened.clear()
-        self.changes = Changes(self.journal)
         with saying("the steps are deleted, but what was made of them may still be here"):
             self.files.erase()
         if instead is None:

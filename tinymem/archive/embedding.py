@@ -18,6 +18,7 @@ from pathlib import Path
 
 from tinymem.archive.remembered import remembered_embedder, remembered_name
 from tinymem.archive.rows import FENCE_KEY, KEY_BYTES, STEPS_READ, fence_key, step_of, stored_dimensions, texts_of
+from tinymem.archive.tracking import Tracking
 from tinymem.embedders.resting import Backoff
 from tinymem.errors import (
     EmbedderError,
@@ -36,6 +37,7 @@ from tinymem.recall.passages import passages_of
 from tinymem.recall.query.analysis import Query, analyse, embed_texts
 from tinymem.recall.snapshot import Snapshot
 from tinymem.registry import DEFAULT_EMBEDDER
+from tinymem.steps.step import Step
 from tinymem.steps.terminal import pluralize
 from tinymem.stores.journals import has_journal
 
@@ -76,10 +78,11 @@ class EmbeddingQueue:
         journal: The journal, in which a new memory gets its first settings.
         embedder: The embedder; None for the one that the memory remembers.
         folder: The memory's folder, which warnings name.
+        tracking: What takes notes of steps.
     """
 
-    def __init__(self, journal: Journal, embedder: Embedder | None, folder: Path) -> None:
-        self._journal, self._folder = journal, folder
+    def __init__(self, journal: Journal, embedder: Embedder | None, folder: Path, tracking: Tracking) -> None:
+        self._journal, self._folder, self._tracking = journal, folder, tracking
         self.lock = threading.RLock()  # of who embeds
         self._is_unwritable = False  # what is embedded cannot be written
         self._is_remembered = embedder is None
@@ -161,18 +164,20 @@ class EmbeddingQueue:
             return self._embed_pending(advance, once)
 
     def cut_new(self) -> None:
-        """Make the passages of new steps, and index their words."""
+        """Make the passages of new steps, index their words, and take notes of what they changed."""
         while rows := self._journal.uncut(STEPS_READ):
+            steps: list[Step] = []
             numbers: list[int] = []
             passages: list[tuple[int, PassageRow]] = []
             while rows:
                 for row in rows:
                     numbers.append(row.number)
                     step = step_of(self._journal, row.record)
+                    steps.append(step)
                     passages += [(row.number, passage) for passage in passages_of(step, self.key)]
                 is_last = len(rows) < STEPS_READ or len(passages) >= BATCH
                 rows = [] if is_last else self._journal.rows(numbers[-1], STEPS_READ)
-            self._journal.put_passages(numbers, passages)
+            self._journal.put_passages(numbers, passages, self._tracking.notes_of(steps))
 
     def _embed_pending(self, advance: Callable[[int], object], once: bool) -> int:
         self._verify_fingerprint()

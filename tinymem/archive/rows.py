@@ -8,7 +8,7 @@ from itertools import groupby
 from operator import attrgetter
 
 from tinymem.errors import FormatError, StepError, describe_type
-from tinymem.protocols import EmbeddedPassage, FileNote, Journal, StepRow
+from tinymem.protocols import EmbeddedPassage, Journal, StepRow
 from tinymem.recall.passages import slices
 from tinymem.steps.content import clean
 from tinymem.steps.ids import utc_now
@@ -25,13 +25,13 @@ KEY_BYTES = 16
 STEPS_READ = 16  # steps that are read at once, since each may be large
 
 
-def row_of(step: Step, tokens: int, position: int, window: bool, files: Sequence[FileNote] = ()) -> StepRow:
+def row_of(step: Step, tokens: int, position: int, window: bool) -> StepRow:
     """Return the row of a numbered step; its `position` is the number of tokens before it."""
     assert step.step_number is not None
     session, speaker = (None if name is None else clean(name) for name in (step.session, step.speaker))
     place = (step.step_number, step.id, step.type, session, speaker, step.timestamp.timestamp(), tokens, position)
     left = None if window else utc_now().timestamp()
-    return StepRow(*place, dump_step(step), window, None, is_milestone(step), left, labels_of(step), files)
+    return StepRow(*place, dump_step(step), window, None, is_milestone(step), left, labels_of(step))
 
 
 def step_of(journal: Journal, record: str) -> Step:

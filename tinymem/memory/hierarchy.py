@@ -27,7 +27,7 @@ from tinymem.memory.tools import MemoryTool, memory_tools
 from tinymem.memory.upkeep import Upkeep
 from tinymem.messages.formats import chat_messages
 from tinymem.messages.tokens import count_tokens, counter_from
-from tinymem.protocols import Embedder, Embeds, Summarizer, Summarizes, TokenCounter, VectorStore
+from tinymem.protocols import ChangeTracker, Embedder, Embeds, Summarizer, Summarizes, TokenCounter, VectorStore
 from tinymem.recall import Explanation, Recall
 from tinymem.recall.render import is_own_message
 from tinymem.recall.search import NEXT_BEST, Search
@@ -97,6 +97,9 @@ class HierarchicalMemory(StepCollection):
             it when none is given; a new one with "static".
         store: A vector store or its name.
         counter: A TokenCounter, or the name of a tiktoken encoding or of a model (`"gpt-4o"`).
+        changes: What keeps track of what later steps took back of earlier ones: "coding" for files and commands of
+            coding agents, which a new memory has unless another is given, a `ChangeTracker` or its name, or "none". A
+            memory remembers it.
         summarizer: A summarizer or its name; a model is asked only where `shares` give episodes some.
         shares: How much of a context each part gets.
         callbacks: Functions that hear of steps that were added, left the window, were archived or came back.
@@ -134,6 +137,7 @@ class HierarchicalMemory(StepCollection):
         embedder: str | Embedder | Embeds | None = None,
         store: str | VectorStore = "chroma",
         counter: TokenCounter | str | None = None,
+        changes: str | ChangeTracker | None = None,
         summarizer: str | Summarizer | Summarizes = "extractive",
         shares: Shares = Shares(),  # noqa: B008 (it is frozen)
         callbacks: Callbacks = Callbacks(),  # noqa: B008 (it is frozen)
@@ -162,18 +166,17 @@ class HierarchicalMemory(StepCollection):
         self.namespace, self._worker = namespace, Worker()
         self._store_name = store if isinstance(store, str) else store.name
         with open_place(self, path, namespace, create) as place:
-            self.path = place.path
-            self._place = place
-            archive = Archive(place.folder, embedder, store, counter, create=create, journal=place.journal)
+            self.path, self._place = place.path, place
+            folder, journal = place.folder, place.journal
+            archive = Archive(folder, embedder, store, counter, create=create, journal=journal, changes=changes)
             with undo_on_failure(archive.journal.close):
                 check_name(archive.journal, namespace)
-                usual = default_strategy(self.window_tokens, archive.prices, place.folder)
-                strategy = with_fallback(prune_strategy, usual, place.folder)
-                callbacks = replace(callbacks, where=place.logged)
+                usual = default_strategy(self.window_tokens, archive.prices, folder)
+                strategy = with_fallback(prune_strategy, usual, folder)
+                self._callbacks = callbacks = replace(callbacks, where=place.logged)
                 self.short_term = DurableWindow(archive, strategy, callbacks, redact)
                 self.medium_term = Episodes(archive, summarizer, is_shown=shares.episodes > 0)
                 self.long_term = archive
-                self._callbacks = callbacks
                 self._make_parts(redact, keys, cache, retention)
                 if text is not None:
                     self.short_term.begin_with(SystemPromptStep(text))

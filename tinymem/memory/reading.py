@@ -72,7 +72,7 @@ def render_step(
     role = step.role if isinstance(step, MessageStep) else step.type
     number, who = f"{namespace}#{step.step_number}", one_line(step.speaker or role)[:SHOWN]
     newer = archive.corrections.get(step.step_number or 0)
-    marks = [*archive.changes.marks_of(step), *([f"corrected by #{newer}"] if newer else [])]
+    marks = [*archive.tracking.marks_of(step), *([f"corrected by #{newer}"] if newer else [])]
     notes = ", ".join(["", *(name_numbers(mark, namespace) for mark in marks)])
     return render_part(
         step.text,

@@ -1,4 +1,4 @@
-"""The protocols of what a user may bring (embedder, vector store, token counter, summarizer, journal) and their data.
+"""The protocols of what a user may bring (embedder, vector store, token counter, summarizer, tracker) and their data.
 
 These are structural types (`typing.Protocol`): any object with these methods will do, nothing needs to be inherited.
 Arrays are numpy; every shape is in the docstring. Scores are similarities: higher is closer, always.
@@ -20,7 +20,6 @@ from tinymem.protocols.rows import (
     ALL_PASSAGES,
     Change,
     EmbeddedPassage,
-    FileNote,
     Lexical,
     MessageRow,
     PassageRow,
@@ -31,14 +30,25 @@ from tinymem.protocols.rows import (
     Tally,
     TermCheck,
 )
+from tinymem.protocols.tracking import (
+    NOTHING,
+    Changes,
+    ChangeTracker,
+    NoteSource,
+    PassageChange,
+    Span,
+    StepNote,
+)
 
 __all__ = [
     "ALL_PASSAGES",
+    "NOTHING",
     "Change",
+    "ChangeTracker",
+    "Changes",
     "EmbeddedPassage",
     "Embedder",
     "Embeds",
-    "FileNote",
     "Ids",
     "Journal",
     "Lexical",
@@ -46,8 +56,12 @@ __all__ = [
     "MessageRow",
     "MessageRows",
     "Metadata",
+    "NoteSource",
+    "PassageChange",
     "PassageRow",
     "Place",
+    "Span",
+    "StepNote",
     "StepOutline",
     "StepRow",
     "Summarizer",

@@ -11,7 +11,6 @@ from tinymem.protocols.adapters import Ids, Vectors
 from tinymem.protocols.rows import (
     Change,
     EmbeddedPassage,
-    FileNote,
     Lexical,
     MessageRow,
     PassageRow,
@@ -22,6 +21,7 @@ from tinymem.protocols.rows import (
     Tally,
     TermCheck,
 )
+from tinymem.protocols.tracking import StepNote
 
 if TYPE_CHECKING:
     from tinymem.stores.filter import Filter
@@ -166,8 +166,10 @@ class Journal(Protocol):
     def uncut(self, limit: int) -> list[StepRow]:
         """Return up to `limit` steps that no passages were made of yet, in order."""
 
-    def put_passages(self, steps: Sequence[int], passages: Sequence[tuple[int, PassageRow]]) -> bool:
-        """Keep the passages (number of the step, passage) of the first uncut steps, and their words.
+    def put_passages(
+        self, steps: Sequence[int], passages: Sequence[tuple[int, PassageRow]], notes: Sequence[StepNote] = ()
+    ) -> bool:
+        """Keep the passages (number of the step, passage) of the first uncut steps, their words, and notes of these.
 
         False, and nothing is kept, if somebody else was first, or one of the steps is gone. What a step has stays.
         """
@@ -224,13 +226,13 @@ class Journal(Protocol):
         With `among`, ids in ascending order, no others are found.
         """
 
-    # -- files, see tinymem.recall.files -------------------------------------------------------------------------------
+    # -- notes, see tinymem.protocols.tracking ------------------------------------------------------------------------
 
-    def file_notes(self, numbers: Sequence[int]) -> list[FileNote]:
-        """Return what was done to the files that these steps touch, and to the folders they are in, in order."""
+    def notes_of(self, steps: Sequence[int]) -> list[StepNote]:
+        """Return the notes of these steps, in order."""
 
-    def file_notes_after(self, number: int) -> list[FileNote]:
-        """Return what the steps behind a number did to files, in order."""
+    def notes_with(self, keys: Iterable[str]) -> list[StepNote]:
+        """Return the notes with these keys, of all steps, in order."""
 
     # -- forgetting ---------------------------------------------------------------------------------------------------
 
@@ -298,7 +300,4 @@ class Maintenance(Protocol):
         """Make the full-text index again, of the ids of all passages with their texts."""
 
     def clear_passages(self) -> None:
-        """Remove all passages, with their words and vectors, so that they are made of the steps again."""
-
-    def renew_file_notes(self, notes: Iterable[FileNote]) -> None:
-        """Put these notes of what steps did to files in the place of all."""
+        """Remove all passages, with their words, vectors and notes, so that they are made of the steps again."""

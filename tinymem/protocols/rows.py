@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from tinymem.protocols.adapters import Ids, Vectors
 
-__all__ = ["ALL_PASSAGES", "Change", "EmbeddedPassage", "FileNote", "Lexical", "MessageRow", "PassageRow",
+__all__ = ["ALL_PASSAGES", "Change", "EmbeddedPassage", "Lexical", "MessageRow", "PassageRow",
            "Place", "StepOutline", "StepRow", "SummaryRow", "Tally", "TermCheck"]  # fmt: skip
 
 
@@ -32,7 +32,7 @@ class StepRow:
     `tokens` is what it costs when sent, `position` what all steps before it cost, since the memory began. `view`
     is the JSON of the shortened step that the window shows instead, if a strategy shortened it. A `milestone` ranks a
     little higher. `archived` is the time when it left the window, None while it is in it. `labels` are names and values
-    (JSON) of its metadata, `files` what it did to files; they are written, and not read back.
+    (JSON) of its metadata; they are written, and not read back.
     """
 
     number: int
@@ -49,23 +49,6 @@ class StepRow:
     milestone: bool = False
     archived: float | None = None
     labels: Sequence[tuple[str, str]] = field(default=(), compare=False)
-    files: Sequence[FileNote] = field(default=(), compare=False)
-
-
-class FileNote(NamedTuple):
-    """A note of what a step did to a file: `kind`, hashes of lines in it and of lines that are gone, 4 bytes each.
-
-    `place` counts the notes of a step, `call` is the place of the call that did it; see `tinymem.recall.files`. A note
-    of how a command ended has the hash of its end for a path and, where it passed, its text for lines.
-    """
-
-    step: int
-    place: int
-    call: int
-    path: str
-    kind: int
-    lines: bytes
-    gone: bytes
 
 
 class MessageRow(NamedTuple):

@@ -6,8 +6,9 @@ own, such as `scratchpad`.
 
 from __future__ import annotations
 
-__all__ = ["EMBEDDER", "EMBEDDER_NAME", "MADE", "REWRITES", "UNSCRUBBED"]
+__all__ = ["CHANGES", "EMBEDDER", "EMBEDDER_NAME", "MADE", "REWRITES", "UNSCRUBBED"]
 
+CHANGES = "changes"  # the name of what keeps track of changes, "none" for nothing
 MADE = "made"  # the number of the first step that no passages were made of yet
 EMBEDDER = "embedder"  # the fingerprint of the embedder whose vectors are in use
 EMBEDDER_NAME = "embedder_name"  # the name by which that embedder is opened again

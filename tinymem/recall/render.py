@@ -14,7 +14,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tinymem.messages.characters import visible
-from tinymem.recall.files.changes import Span
+from tinymem.protocols import Span
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.content import clean
 from tinymem.steps.step import Part, Step

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, overload
 
-from tinymem.protocols import TokenCounter
-from tinymem.recall.files.changes import Span
+from tinymem.protocols import Span, TokenCounter
 from tinymem.recall.relevance import Signals, price_of
 from tinymem.recall.render import DAY, block, format_mark, header, line, name_numbers
 from tinymem.steps.display import one_line

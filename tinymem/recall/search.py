@@ -9,7 +9,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tinymem.recall.candidates import find_requests
-from tinymem.recall.files.changes import Changes
 from tinymem.recall.fusion import Fusion, ScoredCandidates
 from tinymem.recall.query.identifiers import labels
 from tinymem.recall.relevance import WORTH
@@ -118,11 +117,10 @@ class Search:
             return current(scored.ranked(None, least))
 
         room = budget if is_relevant else min(budget, LITTLE)
-        changes = past.changes
-        changes.follow(snapshot.last_step)
+        last = snapshot.last_step
         if limits.as_of is not None:
-            then = snapshot.step[snapshot.time <= limits.as_of.timestamp()]
-            changes = Changes(past.journal, int(then.max(initial=0)))
+            last = int(snapshot.step[snapshot.time <= limits.as_of.timestamp()].max(initial=0))
+        changes = past.tracking.changes(last)
         with past.checking_parts():
             ranked = put_newest_first(ranked, room, past.opened, scored.query.now)
             recalled, next_best = pack(ranked, past.opened, room, past.key, limits, every, changes, newest)

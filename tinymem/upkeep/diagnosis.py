@@ -19,7 +19,6 @@ from tinymem.archive.rows import STEPS_READ, fence_key, shown_step, stored_dimen
 from tinymem.errors import FormatError, NotAMemoryError, ReadOnlyError, StorageError, TinymemError
 from tinymem.protocols import Journal, StepRow, Vectors, VectorStore
 from tinymem.protocols.settings import EMBEDDER
-from tinymem.recall.files.notes import renew_notes
 from tinymem.recall.passages import passages_of, slices
 from tinymem.recall.snapshot import Snapshot
 from tinymem.registry import DEFAULT_STORE, check_store_spec, is_in_memory, store_from
@@ -157,7 +156,6 @@ def rebuild(
         if journal.is_read_only:
             raise ReadOnlyError(journal.location)
         _renew_words(journal)
-        renew_notes(journal)
         if isinstance(place, str) or not journal.any_archived() or is_in_memory(store):
             return 0
         index = Index(journal, folder / INDEX, store)

@@ -18,7 +18,6 @@ from tinymem.archive.window_rows import OPEN_CALLS, read_calls
 from tinymem.errors import FormatError, InputError, safe_repr, undo_on_failure
 from tinymem.messages.tokens import EstimatingCounter, count_message, counter_from
 from tinymem.protocols import Embedder, Embeds, Journal, MessageRow, StepRow, SummaryRow
-from tinymem.recall.files.notes import NoteTaker
 from tinymem.registry import embedder_from
 from tinymem.steps.checks import check_callable, to_path
 from tinymem.steps.content import check_content, clean
@@ -105,10 +104,9 @@ def write_lines(journal: Journal, lines: Iterator[tuple[int, Any]], source: str,
     number, line = next(lines, (1, None))
     with _place(source, number):
         steps, next_number = _read_header(line)
-    notes = NoteTaker()
     for number, line in lines:
         with _place(source, number):
-            _write_line(journal, notes, line)
+            _write_line(journal, line)
         if number % BATCH == 0:
             progress(min(number, steps), steps)
     with _place(source, number):
@@ -159,14 +157,14 @@ def _read_header(line: Any) -> tuple[int, int]:
     raise InputError("this is not the export of a memory: its first line must be an object with tinymem_export")
 
 
-def _write_line(journal: Journal, notes: NoteTaker, line: Any) -> None:
+def _write_line(journal: Journal, line: Any) -> None:
     """Write what a line has."""
     match line:
         case {"step": record, "tokens": int(tokens), "position": int(position), "archived": left,
               "window": bool(window), "milestone": bool(milestone),
               "view": view} if min(tokens, position) >= 0:  # fmt: skip
             step = _read_step(record)
-            row = row_of(step, tokens, position, window, notes.notes_of(step))
+            row = row_of(step, tokens, position, window)
             row = replace(row, milestone=milestone, archived=None if window else float(left))
             journal.add([row if view is None else _with_view(row, _read_step(view))])
         case {"messages": [*rows]}:

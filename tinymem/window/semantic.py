@@ -17,7 +17,6 @@ from tinymem.steps.checks import check_non_negative_int
 from tinymem.steps.standins import newest_of, newest_request
 from tinymem.steps.step import Step, Style
 from tinymem.steps.types import TaskStep
-from tinymem.window.changes import WindowChanges
 from tinymem.window.excerpts import newest_cut
 from tinymem.window.filling import Filling
 from tinymem.window.step_index import StepIndex
@@ -57,8 +56,7 @@ def semantic_pruning(
     As long as the whole is within `max_tokens` nothing changes. When it is over, critical steps stay, with the newest
     request, and the newest `keep_recent` groups: the very last whatever it costs, shortened if it is too long, the
     others while they take at most half of what is left. The rest, up to `low_water` tokens, goes to passages that are
-    most relevant to `query` for their tokens, scored as `recall` scores them. A line of a file that a later step of the
-    window took away is left out of them, or a mark stands in its place.
+    most relevant to `query` for their tokens, scored as `recall` scores them.
 
     The same steps give the same window. One strategy may serve several windows and threads.
 
@@ -112,9 +110,6 @@ class SemanticPruning:
     tasks: Tasks
     shorten: bool
 
-    def __post_init__(self) -> None:
-        self.changes = WindowChanges(self.price.count)
-
     def __call__(self, steps: Sequence[Step]) -> list[Step]:
         """Return the new window; see `semantic_pruning`."""
         costs = self.price(steps)
@@ -132,8 +127,7 @@ class SemanticPruning:
         text = asked if isinstance(asked, str) else asked(steps)
         if candidates and used < self.target and text.strip():
             found = self.index.score([*chain.from_iterable(candidates)], text)
-            filled = Filling(candidates, found, self.price, costs, self.target - used, self.shorten).fill()
-            kept += self.changes.apply(steps, filled) if self.shorten else filled
+            kept += Filling(candidates, found, self.price, costs, self.target - used, self.shorten).fill()
         return in_order(steps, [*kept, *recent])
 
 

@@ -16,7 +16,7 @@ from memories import sentences
 from postgres_server import PostgresServer, binaries
 
 from tinymem.errors import FormatError, InputError, NotAMemoryError, StorageError
-from tinymem.protocols import FileNote
+from tinymem.protocols import StepNote
 from tinymem.stores.journals import (
     erase_shared,
     schema,
@@ -101,7 +101,8 @@ def test_a_namespace_is_removed_with_everything_in_it(fresh: str, open_journal: 
     one, other = open_journal("one", url=fresh), open_journal("other", url=fresh)
     for journal in (one, other):
         put(journal, ["kumquat marmalade", "pears"])
-        journal.add([row(3, files=[FileNote(3, 0, 0, "/w/a.py", 0, b"1234", b"")])])
+        journal.add([row(3)])
+        assert journal.put_passages([3], [], [StepNote(3, 0, "/w/a.py", b"1234")])
     erase_shared(fresh, one.name)
     with psycopg.connect(fresh) as db:
         tables = [name for (name,) in db.execute(TABLES).fetchall() if name not in ("format", "access", "namespaces")]

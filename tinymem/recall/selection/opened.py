@@ -6,8 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TypeAlias
 
-from tinymem.protocols import TokenCounter
-from tinymem.recall.files.changes import Span
+from tinymem.protocols import Span, TokenCounter
 from tinymem.recall.render import RESULTS, header, label, line, quoted, speaker_key, without_gone
 from tinymem.recall.selection.diversity import Utterance
 from tinymem.recall.selection.supersession import LONGEST, Statement

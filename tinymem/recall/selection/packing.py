@@ -13,7 +13,7 @@ from itertools import chain, islice
 from operator import attrgetter
 from typing import NamedTuple
 
-from tinymem.recall.files.changes import NOTHING, Changes, FileChange, may_touch
+from tinymem.protocols import NOTHING, Changes, PassageChange
 from tinymem.recall.relevance import BEARS
 from tinymem.recall.render import block, format_mark, speaker_key
 from tinymem.recall.results import ALL_FITS, Excerpt, Overflow, Recall
@@ -174,9 +174,9 @@ class _Packer:
             passage, opened = newer
         return passage, opened.opened.passage(*passage[1:4], self._change(passage, opened).spans)
 
-    def _change(self, passage: RankedPassage, opened: OpenedPassage) -> FileChange:
+    def _change(self, passage: RankedPassage, opened: OpenedPassage) -> PassageChange:
         """Return what changed since of what a passage shows."""
-        if self.changes is None or not may_touch(opened.opened.step):
+        if self.changes is None:
             return NOTHING
         if not self.is_read:  # of all at once
             self.changes.read(other.opened.step for other in self.opened.values())
@@ -299,7 +299,7 @@ def pack(
         key: The memory's key, for the fence.
         limits: Limits of what comes back.
         every: Ranks all candidates, `ranked` first: what repetitions leave of the budget goes to those behind.
-        changes: What changed since in the files that passages show; nothing unless given.
+        changes: What changed since of what passages show; nothing unless given.
         newest: Finds what may take the place of a passage of which nothing stands any more.
 
     Returns:

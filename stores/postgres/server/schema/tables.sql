@@ -69,18 +69,15 @@ CREATE TABLE messages (                          -- known by what they say and h
     PRIMARY KEY (namespace, said, nth)
 );
 
-CREATE TABLE files (                             -- what steps did to files, so that lines which are gone are marked
+CREATE TABLE notes (                             -- of what steps did to things, as files: see tinymem.protocols.tracking
     namespace bigint NOT NULL,
     step bigint NOT NULL,
     place bigint NOT NULL,
-    call bigint NOT NULL,
-    path text NOT NULL,
-    kind bigint NOT NULL,
-    lines bytea NOT NULL,
-    gone bytea NOT NULL,
+    key text COLLATE "C" NOT NULL,
+    data bytea NOT NULL,
     PRIMARY KEY (namespace, step, place)
 );
-CREATE INDEX files_by_path ON files (namespace, path);
+CREATE INDEX notes_by_key ON notes (namespace, key);
 
 CREATE TABLE passages (
     namespace bigint NOT NULL,
@@ -141,8 +138,7 @@ ALTER TABLE steps ALTER COLUMN record SET STATISTICS 0, ALTER COLUMN view SET ST
 ALTER TABLE settings ALTER COLUMN value SET STATISTICS 0;
 ALTER TABLE labels ALTER COLUMN name SET STATISTICS 0, ALTER COLUMN value SET STATISTICS 0;
 ALTER TABLE messages ALTER COLUMN said SET STATISTICS 0;
-ALTER TABLE files ALTER COLUMN path SET STATISTICS 0, ALTER COLUMN lines SET STATISTICS 0,
-    ALTER COLUMN gone SET STATISTICS 0;
+ALTER TABLE notes ALTER COLUMN key SET STATISTICS 0, ALTER COLUMN data SET STATISTICS 0;
 ALTER TABLE passages ALTER COLUMN identifiers SET STATISTICS 0, ALTER COLUMN tools SET STATISTICS 0;
 ALTER TABLE vectors ALTER COLUMN vector SET STATISTICS 0;
 ALTER TABLE summaries ALTER COLUMN session SET STATISTICS 0, ALTER COLUMN text SET STATISTICS 0;
@@ -243,7 +239,7 @@ $$;
 DO $$
 DECLARE held text;
 BEGIN
-    FOREACH held IN ARRAY ARRAY['writers', 'settings', 'steps', 'labels', 'messages', 'files', 'passages', 'vectors', 'terms',
+    FOREACH held IN ARRAY ARRAY['writers', 'settings', 'steps', 'labels', 'messages', 'notes', 'passages', 'vectors', 'terms',
                                 'stems', 'summaries'] LOOP
         EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', held);
         EXECUTE format('CREATE POLICY by_namespace ON %I '

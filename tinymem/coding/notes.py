@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 
-from tinymem.protocols import FileNote, Journal
-from tinymem.recall.files.acts import in_scope, scope_of, told_elsewhere
-from tinymem.recall.files.commands import FAILURES, path_of_run
-from tinymem.recall.files.lines import pack_codes
-from tinymem.recall.files.tools import acts_of, run_of_call, server_of
+from tinymem.coding.acts import FileNote, in_scope, scope_of, told_elsewhere
+from tinymem.coding.commands import FAILURES, path_of_run
+from tinymem.coding.lines import pack_codes
+from tinymem.coding.tools import acts_of, run_of_call, server_of
 from tinymem.steps.actions import ActionStep, ToolCall
 from tinymem.steps.content import clean
-from tinymem.steps.serialization import load_step
 from tinymem.steps.step import Step
 from tinymem.steps.types import MessageStep
 
-__all__ = ["NoteTaker", "renew_notes"]
+__all__ = ["NoteTaker"]
 
 LONGEST_PATH = 1_000  # characters
-READ_BATCH = 100  # steps
 FindCall = Callable[[str], ToolCall | None]
 
 
@@ -60,16 +57,3 @@ class NoteTaker:
             return ()
         call = self._open.pop(step.tool_call_id, None) or self._find(step.tool_call_id)
         return () if call is None else (replace(call, observation=step.content or "", error=None),)
-
-
-def renew_notes(journal: Journal) -> None:
-    """Take the notes of all steps of a journal again."""
-    journal.maintenance.renew_file_notes(_all_notes(journal))
-
-
-def _all_notes(journal: Journal) -> Iterator[FileNote]:
-    taker, after = NoteTaker(), 0
-    while rows := journal.rows(after, READ_BATCH):
-        for row in rows:
-            yield from taker.notes_of(load_step(row.record))
-        after = rows[-1].number

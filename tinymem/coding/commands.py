@@ -12,8 +12,8 @@ from hashlib import blake2b
 from itertools import takewhile
 from typing import NamedTuple
 
-from tinymem.protocols import FileNote
-from tinymem.recall.files.shell import LONGEST, OPEN, PROGRAM_VERSION, commands_of
+from tinymem.coding.acts import FileNote
+from tinymem.coding.shell import LONGEST, OPEN, PROGRAM_VERSION, commands_of
 from tinymem.steps.content import clean
 
 __all__ = ["FAILED", "FAILED_IN_WORDS", "FAILURES", "PASSED", "QUIET", "RUN", "CommandRun", "exit_code", "mark_of_pass",

@@ -7,12 +7,10 @@ from collections import Counter
 from collections.abc import Iterable, Set
 from itertools import chain
 
-from tinymem.protocols import FileNote
-from tinymem.recall.files.acts import EDITED, READ, RESET, SEEN, WROTE
-from tinymem.recall.files.lines import unpack_codes
-from tinymem.stores.filter import folders_of
+from tinymem.coding.acts import EDITED, READ, RESET, SEEN, WROTE, FileNote, folders_of
+from tinymem.coding.lines import unpack_codes
 
-__all__ = ["Version", "notes_by_path", "version_of"]
+__all__ = ["Version", "version_of"]
 
 ALIKE = 0.3  # share of its lines that a file keeps between two reads, or somebody else has rewritten it
 
@@ -78,14 +76,6 @@ class Version:
 
 def _are_alike(lines: Set[int], others: Set[int]) -> bool:
     return bool(others) and len(lines & others) >= ALIKE * min(len(lines), len(others))
-
-
-def notes_by_path(notes: Iterable[FileNote]) -> dict[str, list[FileNote]]:
-    """Return notes by the paths of their files."""
-    found: dict[str, list[FileNote]] = {}
-    for note in notes:
-        found.setdefault(note.path, []).append(note)
-    return found
 
 
 def version_of(path: str, notes: dict[str, list[FileNote]]) -> Version:

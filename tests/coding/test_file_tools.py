@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tinymem.recall.files.acts import EDITED, READ, RESET, SEEN, WROTE, Act
-from tinymem.recall.files.lines import code_lines
-from tinymem.recall.files.tools import FILE_TOOLS, FileTool, acts_of
+from tinymem.coding.acts import EDITED, READ, RESET, SEEN, WROTE, Act
+from tinymem.coding.lines import code_lines
+from tinymem.coding.tools import FILE_TOOLS, FileTool, acts_of
 from tinymem.steps.actions import ToolCall
 
 OLD, NEW, KEPT = "limit = 100  # rows", "limit = 500  # rows", "import collections"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tinymem.recall.files.lines import code_lines
+from tinymem.coding.lines import code_lines
 
 PIECES = ["\n", " ", "\t", "\r", "\x85", "\u2003", "+", "-", "12", "L7", "→", ":", "src/a.py", "return the value", "é"]
 

@@ -7,8 +7,8 @@ import shlex
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from tinymem.recall.files.acts import SEEN, Act, acts_of_patch, full_path, read, reset
-from tinymem.recall.files.lines import code_lines
+from tinymem.coding.acts import SEEN, Act, acts_of_patch, full_path, read, reset
+from tinymem.coding.lines import code_lines
 
 __all__ = ["LONGEST", "OPEN", "PROGRAM_VERSION", "Command", "acts_of_command", "acts_of_search", "commands_of"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tinymem import HierarchicalMemory, MemoryManager, semantic_pruning
+from tinymem import HierarchicalMemory
 from tinymem.cli.inspector.view import View
 from tinymem.runs.hooks.answers import Answers, Asked
 from tinymem.steps.types import ActionStep, FinalAnswerStep, MessageStep, ToolCall
@@ -78,18 +78,3 @@ def test_a_line_that_is_gone_has_a_mark_or_is_not_shown(memory: HierarchicalMemo
     shown = WAYS[way](memory)
     assert "quarantine" in shown
     assert "= 90" not in shown or "changed by #3" in shown
-
-
-@pytest.mark.parametrize("more", [0, 40])
-def test_a_window_that_is_pruned_by_relevance_shows_a_line_that_is_gone_with_a_mark_or_not_at_all(more: int) -> None:
-    jam = [MessageStep("user", f"Shelf {n} has {n * 7} jars of jam, and a lid for each of them.") for n in range(60)]
-    padding = [f"SHELF_{n} = {n}  # jars of jam in the shelf" for n in range(more)]  # so that the text is shortened
-    lines = [*LINES, *padding]
-    memory = MemoryManager(prune_strategy=semantic_pruning("hashing:64", max_tokens=500, query=ASKED, keep_recent=1))
-    memory.add_steps([act("Read", "\n".join(f"{n}\t{line}" for n, line in enumerate(lines, 1)))])
-    assert OLD in memory.steps[0].text
-    memory.add_steps([act("Edit", "ok", old_string=OLD, new_string=NEW), *jam])
-    memory.prune()
-    shown = memory.steps[0].text
-    assert LINES[0] in shown and OLD not in shown and "[changed by #1]" in shown
-    assert memory.tokens <= 500

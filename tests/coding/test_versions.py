@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tinymem.recall.files.acts import PREFIX, SCOPE
-from tinymem.recall.files.lines import code_lines
-from tinymem.recall.files.notes import NoteTaker
-from tinymem.recall.files.versions import Version
+from tinymem.coding.acts import PREFIX, SCOPE
+from tinymem.coding.lines import code_lines
+from tinymem.coding.notes import NoteTaker
+from tinymem.coding.versions import Version
 from tinymem.steps.actions import ActionStep, ToolCall
 from tinymem.steps.types import MessageStep
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tinymem.protocols import FileNote
-from tinymem.recall.files.commands import FAILED, FAILED_IN_WORDS, PASSED, QUIET, mark_of_pass, run_of
-from tinymem.recall.files.notes import NoteTaker
-from tinymem.recall.files.tools import FILE_TOOLS, run_of_call
+from tinymem.coding.acts import FileNote
+from tinymem.coding.commands import FAILED, FAILED_IN_WORDS, PASSED, QUIET, mark_of_pass, run_of
+from tinymem.coding.notes import NoteTaker
+from tinymem.coding.tools import FILE_TOOLS, run_of_call
 from tinymem.steps.actions import ActionStep, ToolCall
 
 PYTEST = "pytest tests"

@@ -5,15 +5,18 @@ from __future__ import annotations
 import posixpath
 import re
 from collections import Counter
+from collections.abc import Iterable
 from hashlib import blake2b
+from struct import Struct
 from typing import NamedTuple
 
-from tinymem.recall.files.lines import code_lines, shown_codes
+from tinymem.coding.lines import code_lines, shown_codes
+from tinymem.protocols import StepNote
 from tinymem.steps.content import clean
 
 __all__ = [
-    "EDITED", "PREFIX", "READ", "RESET", "SCOPE", "SEEN", "WROTE", "Act", "acts_of_patch", "edit", "full_path",
-    "in_scope", "read", "reset", "scope_of", "told_elsewhere", "write",
+    "EDITED", "PREFIX", "READ", "RESET", "SCOPE", "SEEN", "WROTE", "Act", "FileNote", "acts_of_patch", "edit",
+    "folders_of", "full_path", "in_scope", "read", "reset", "scope_of", "told_elsewhere", "write",
 ]  # fmt: skip
 
 SCOPE = "in://"  # how the path of a file in its session begins, and no other
@@ -22,6 +25,7 @@ PREFIX = len(SCOPE) + 2 * HASH + 1  # characters before a path there
 MANY = 8  # copies of a line that go at once, where an edit was made in all places
 # Some lines were shown, all were shown, some were changed, it was made of these, something made it nobody knows what
 SEEN, READ, EDITED, WROTE, RESET = range(5)
+_HEAD = Struct("<III")  # of packed notes: call, kind, bytes of lines
 _DRIVE = re.compile(r"([A-Za-z]):(?=/)")
 _PATCHED = re.compile(r"(?m)^(?:\*\*\* (Add|Update|Delete) File: |(?:--- \S.*\n)?(\+\+\+) (?:b/)?)(.+?)(?:\t.*)?$")
 _MOVED = re.compile(r"(?m)^\*\*\* Move to: (.+)$")
@@ -37,6 +41,45 @@ class Act(NamedTuple):
     kind: int
     lines: tuple[int, ...] = ()
     gone: tuple[int, ...] = ()
+
+
+class FileNote(NamedTuple):
+    """A note of what the call at a place of a step did to a file: hashes of lines in it and of lines that are gone.
+
+    A note of how a command ended has the hash of its end for a path and, where it passed, its text for lines.
+    """
+
+    step: int
+    place: int
+    call: int
+    path: str
+    kind: int
+    lines: bytes
+    gone: bytes
+
+    @classmethod
+    def of(cls, note: StepNote) -> FileNote:
+        """Return the note that was packed."""
+        call, kind, length = _HEAD.unpack_from(note.data)
+        end = _HEAD.size + length
+        return cls(note.step, note.place, call, note.key, kind, note.data[_HEAD.size : end], note.data[end:])
+
+    def packed(self) -> StepNote:
+        """Return the note as a journal keeps it."""
+        head = _HEAD.pack(self.call, self.kind, len(self.lines))
+        return StepNote(self.step, self.place, self.path, head + self.lines + self.gone)
+
+
+def folders_of(paths: Iterable[str]) -> list[str]:
+    """Return these paths with those of all folders around them, "" for all files.
+
+    >>> folders_of(["/a/b.py"])
+    ['', '/a', '/a/b.py']
+    """
+    found = {""}
+    for path in paths:
+        found.update(path[: match.start()] for match in re.finditer("/|$", path))
+    return sorted(found)
 
 
 def scope_of(session: str | None, server: str = "") -> str:

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from tinymem.recall.files.acts import READ, SEEN, Act, acts_of_patch, edit, full_path, read, reset, write
-from tinymem.recall.files.commands import CommandRun, run_of
-from tinymem.recall.files.lines import READER, text_of_result
-from tinymem.recall.files.shell import acts_of_command, acts_of_search
+from tinymem.coding.acts import READ, SEEN, Act, acts_of_patch, edit, full_path, read, reset, write
+from tinymem.coding.commands import CommandRun, run_of
+from tinymem.coding.lines import READER, text_of_result
+from tinymem.coding.shell import acts_of_command, acts_of_search
 from tinymem.steps.actions import ToolCall
 from tinymem.steps.content import as_text
 

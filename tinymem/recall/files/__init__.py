@@ -1,1 +1,0 @@
-"""Files and commands, as calls of an agent left them: lines that stand there no more, failures that passed later."""
