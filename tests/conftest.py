@@ -93,8 +93,8 @@ def minilm() -> Path:
 @pytest.fixture(autouse=True)
 def leave_index(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let memories be closed without waiting for Chroma to start, but in tests that are marked `fills_index`."""
-    if request.node.get_closest_marker("fills_index") is None:
-        monkeypatch.setattr("tinymem.archive.indexing.index.CLOSES_WITHIN", 0.0)
+    within = 0.0 if request.node.get_closest_marker("fills_index") is None else 600.0
+    monkeypatch.setattr("tinymem.archive.indexing.index.CLOSES_WITHIN", within)
 
 
 @pytest.fixture

@@ -29,7 +29,6 @@ import numpy as np
 from benchmarks.harness.documents import command_line
 from benchmarks.harness.summary import circumstances, write_summary
 from tinymem import ActionStep, HierarchicalMemory, MessageStep, Retention, Step, ToolCall, keep_last_n_steps
-from tinymem.archive.indexing.process import process
 
 __all__ = ["main"]
 
@@ -168,7 +167,6 @@ def one_way(base: Path, name: str, ids: list[str], needles: Needles) -> dict[str
     if not memory.closed:
         memory.flush()  # the index is filled anew
     memory.close()
-    process.end()
     after = search(path, needles)
     left = sorted(while_open.names | after.names)
     shutil.rmtree(path)

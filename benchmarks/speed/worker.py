@@ -25,7 +25,7 @@ import numpy as np
 
 from benchmarks.speed.steps import questions, steps_from
 from tinymem import HierarchicalMemory, Step
-from tinymem.archive.indexing.records import metadata_of, vectors_of
+from tinymem.archive.indexing.mirror import metadata_of, vectors_of
 
 __all__ = ["EFFORTS", "Effort", "percentiles"]
 

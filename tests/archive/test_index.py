@@ -113,7 +113,7 @@ def test_a_memory_from_which_no_step_left_has_nothing_of_chroma_on_disk_nor_in_t
     program = """
 import sys
 from tinymem import HierarchicalMemory
-from tinymem.archive.indexing.process import process
+from tinymem.archive.indexing.child import Child
 for _ in range(2):
     with HierarchicalMemory(sys.argv[1], max_tokens=20_000) as memory:
         messages = [{"role": "user", "content": f"Lot {at} holds plums."} for at in range(60)]
@@ -123,7 +123,7 @@ for _ in range(2):
         assert memory.recall("lot 7")
         memory.flush()
         assert memory.stats().unindexed_passages == 0
-assert "chromadb" not in sys.modules and not process.is_running
+assert "chromadb" not in sys.modules and Child.newest is None
 """
     running = python(program, tmp_path / "memory")
     running.communicate(timeout=600)
@@ -133,8 +133,9 @@ assert "chromadb" not in sys.modules and not process.is_running
 
 
 def test_the_background_gives_the_store_a_batch_at_a_time_from_the_first_step_on_that_left(
-    tmp_path: Path, store: Watched
+    tmp_path: Path, store: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(tinymem.archive.indexing.index, "TURN", 0.0)
     archive = open_archive(tmp_path, HashingEmbedder(64), store)
     archive.indexing.in_background = True
     fill(archive, numbered_texts(sentences(100)))
@@ -143,7 +144,7 @@ def test_the_background_gives_the_store_a_batch_at_a_time_from_the_first_step_on
     assert archive.indexing.work() is None and not store.upserts
     archive.journal.set_window([1, 2, 3, 4], {})
     for held in (40, 80, 100):
-        assert archive.index.lacks and archive.indexing.work() == 0.0
+        assert archive.index.lacks and archive.indexing.work() == (1.0 if held < 100 else None)
         assert store.count() == archive.index.notes.passage == held
     assert not archive.index.lacks and archive.indexing.work() is None
     assert [id for ids in store.upserts for id in ids] == list(range(1, 101)), "each once"
@@ -177,10 +178,9 @@ def test_what_is_forgotten_while_a_batch_is_read_is_not_taken_for_followed(
     archive.set_milestones([5], True)
     archive.index.advance()
     archive.set_milestones([5], False)
-    archive.index._mirror.advance()
-    monkeypatch.setattr(archive.index._mirror, "_is_to_begin_anew", lambda notes: False)  # as it was a moment ago
+    monkeypatch.setattr(archive.index._mirror, "_fits", lambda notes: True)  # as it was a moment ago
     monkeypatch.setattr(archive.journal, "changes", forget)
-    assert archive.index._mirror.advance() and 9 in store.ids()
+    assert archive.index.advance() and 9 in store.ids()
     monkeypatch.undo()
     archive.index.follow()
     assert 9 not in store.ids() and store.count() == PASSAGES - 1
@@ -206,6 +206,7 @@ def test_after_more_changes_than_are_kept_the_index_begins_anew(
 def test_a_crash_between_the_store_and_its_notes_loses_and_doubles_nothing(
     archive: Archive, store: Watched, monkeypatch: pytest.MonkeyPatch, moved: int
 ) -> None:
+    monkeypatch.setattr(tinymem.archive.indexing.index, "TURN", 0.0)
     for _ in range(moved // 40):
         archive.index.advance()
     with monkeypatch.context() as patch:
@@ -306,6 +307,7 @@ def test_an_index_that_another_one_has_is_done_without(tmp_path: Path, monkeypat
         with pytest.raises(StorageError, match="another process"):
             archive.index.follow()
         forget(archive, [1])  # which the index has never seen
+    monkeypatch.undo()
     archive.index.follow()
     with index_of(archive) as held:
         assert held.count() == len(archive.current())

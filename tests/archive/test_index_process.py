@@ -9,21 +9,20 @@ import sqlite3
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
-from threading import Thread
 from threading import enumerate as enumerate_threads
-from types import FrameType
 
 import pytest
 from memories import count_in, python
 
 from tinymem import HierarchicalMemory, MessageStep
+from tinymem.archive.indexing import child as module
 from tinymem.archive.indexing import index
-from tinymem.archive.indexing import process as module
+from tinymem.archive.indexing.child import Child
+from tinymem.archive.indexing.mirror import Mirror, vectors_of
 from tinymem.archive.indexing.notes import read_notes
-from tinymem.archive.indexing.process import Process, process
-from tinymem.archive.indexing.records import vectors_of
 from tinymem.errors import StorageError
 from tinymem.stores.chroma.store import ChromaStore
 
@@ -46,9 +45,17 @@ def memory(tmp_path: Path) -> Iterator[HierarchicalMemory]:
         yield opened
 
 
-def pid() -> int:
-    assert process._child is not None
-    return process._child.pid
+def stopped(memory: HierarchicalMemory) -> int:
+    """Have a memory's index filled by a process that hangs; its number."""
+    memory.add_steps(lots(60, 60))
+    memory.long_term.queue.embed_pending()
+    with memory.long_term.index._guard:  # the background looks at it too
+        memory.long_term.index.let_go()
+        assert memory.long_term.index.advance()
+        child = memory.long_term.index._child
+        assert child is not None
+        os.kill(child._process.pid, signal.SIGSTOP)
+        return child._process.pid
 
 
 def is_gone(pid: int) -> bool:
@@ -76,7 +83,8 @@ def test_the_program_that_archives_does_not_import_chromadb(tmp_path: Path) -> N
 
 
 def flush(memory: HierarchicalMemory) -> None:
-    memory.add_steps(lots(60, 60))
+    with pytest.raises(StorageError, match="gets nothing"):
+        memory.flush()
     memory.flush()
     assert count_in(memory.long_term) == memory.long_term.journal.last_passage() == 120
 
@@ -90,66 +98,71 @@ def forget_first(memory: HierarchicalMemory) -> None:
     assert vector.tobytes() not in b"".join(file.read_bytes() for file in place.rglob("*.*"))
 
 
-@pytest.mark.parametrize("call", [flush, forget_first])
+@pytest.mark.parametrize("call", [flush, forget_first, HierarchicalMemory.close])
 def test_a_process_that_hangs_is_killed_and_the_memory_goes_on(
-    call: Callable[[HierarchicalMemory], None],
-    memory: HierarchicalMemory,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    call: Callable[[HierarchicalMemory], None], memory: HierarchicalMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stopped = pid()
-    os.kill(stopped, signal.SIGSTOP)
-    monkeypatch.setattr(process, "_kills", 0)
-    monkeypatch.setattr(index, "ANSWERS_WITHIN", 2.0)
-    monkeypatch.setattr(module, "ENDS_WITHIN", 0.3)
+    hanging = stopped(memory)
+    monkeypatch.setattr(index, "FOLLOWED", 20.0)
+    monkeypatch.setattr(index, "CLOSES_WITHIN", 0.3)
+    monkeypatch.setattr(Child.end, "__defaults__", (0.3,))
     call(memory)
-    assert is_gone(stopped)
-    assert call is not flush or any(
-        record.levelname == "WARNING" and "was killed" in record.message for record in caplog.records
-    )
+    assert is_gone(hanging)
 
 
-def read_for_long(user: Path, journal: Path, begun: Path) -> None:
+def test_one_that_gets_nothing_done_ends_by_itself(memory: HierarchicalMemory, tmp_path: Path) -> None:
+    waiting = Child(wait_for_ever, tmp_path, "chroma")
+    assert not waiting.runs(600)
+    with pytest.raises(StorageError, match="has ended"):
+        waiting.answer()
+
+
+def wait_for_ever(folder: str, name: str) -> None:
+    module.STUCK = 0.2
+
+    def never_ends(*_: object) -> None:
+        time.sleep(600)
+
+    Mirror.follow = never_ends  # type: ignore[assignment, method-assign]
+    module.follow(folder, name)
+
+
+def read_for_long(folder: str, journal: str) -> None:
     with closing(sqlite3.connect(journal)) as db:
         db.execute("BEGIN")
         db.execute("SELECT count(*) FROM steps").fetchone()
-        begun.touch()
+        (Path(folder) / "begun").touch()
         time.sleep(600)
 
 
 def test_forgetting_waits_for_no_process_of_its_own_that_reads_the_journal(
     memory: HierarchicalMemory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "RELEASES_WITHIN", 0.3)
-    monkeypatch.setattr(module, "ENDS_WITHIN", 0.3)
-    journal, begun = memory.long_term.folder / "journal.db", tmp_path / "begun"
-
-    def ask() -> None:
-        with suppress(StorageError):
-            process.ask(600, read_for_long, tmp_path, journal, begun)
-
-    asking = Thread(target=ask)
-    asking.start()
+    monkeypatch.setattr(Child.end, "__defaults__", (0.3,))
+    journal = memory.long_term.folder / "journal.db"
+    reader = memory.long_term.index._child = Child(read_for_long, tmp_path, str(journal))
     for _ in range(15_000):
-        if begun.exists():
+        if (tmp_path / "begun").exists():
             break
         time.sleep(0.02)
-    reader = pid()
     assert memory.forget(memory.get(1).id) == 1
-    assert is_gone(reader) and b"plum0" not in journal.read_bytes()
-    asking.join()
+    assert not reader.runs() and b"plum0" not in journal.read_bytes()
 
 
-def test_closing_a_memory_ends_a_process_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(index, "ANSWERS_WITHIN", 0.3)
-    monkeypatch.setattr(module, "ENDS_WITHIN", 0.3)
-    process.end()  # of other tests
-    with HierarchicalMemory(tmp_path / "memory", embedder="hashing:128", max_tokens=200) as memory:
-        memory.add_steps(lots(60))
-        process.ask(600, name_of, tmp_path / "memory" / "default")
-        stopped = pid()
-        os.kill(stopped, signal.SIGSTOP)
-    assert is_gone(stopped) and not process.is_running
+def test_neither_closing_nor_forgetting_cares_for_the_index_of_another_memory(
+    memory: HierarchicalMemory, tmp_path: Path
+) -> None:
+    hanging = stopped(memory)
+    with ThreadPoolExecutor(1) as pool:
+        flushing = pool.submit(memory.flush)
+        with HierarchicalMemory(tmp_path / "other", embedder="hashing:128", max_tokens=200) as other:
+            other.add_steps(lots(60))
+            other.forget(other.get(1).id)
+        with closing(ChromaStore(tmp_path / "other" / "default" / "index")) as store:
+            assert store.count() == 59
+        os.kill(hanging, signal.SIGCONT)
+        flushing.result(600)
+    assert count_in(memory.long_term) == 120
 
 
 def test_what_is_replaced_leaves_no_vector_in_a_closed_memory(memory: HierarchicalMemory) -> None:
@@ -162,26 +175,27 @@ def test_what_is_replaced_leaves_no_vector_in_a_closed_memory(memory: Hierarchic
     assert vector.tobytes() not in b"".join(file.read_bytes() for file in place.rglob("*.*"))
 
 
-def name_of(user: Path) -> str:
-    return user.name
-
-
 def state_of(folder: Path) -> dict[Path, int]:
     return {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
 
 
+def children() -> list[str]:
+    """The processes that this one has started, and that still run."""
+    tasks = Path("/proc/self/task").iterdir()
+    return [pid for task in tasks for pid in (task / "children").read_text(encoding="utf-8").split()]
+
+
 def test_a_closed_memory_has_all_its_passages_in_chroma_and_nothing_goes_on(tmp_path: Path) -> None:
-    process.end()  # of other tests
+    others = children()
     with HierarchicalMemory(tmp_path / "memory", embedder="hashing:64", max_tokens=200) as memory:
         memory.add_steps(lots(200))
     before = state_of(tmp_path)
-    assert not process.is_running and "tinymem" not in [thread.name for thread in enumerate_threads()]
+    assert children() == others and "tinymem" not in [thread.name for thread in enumerate_threads()]
     with closing(ChromaStore(tmp_path / "memory" / "default" / "index")) as store:
         assert store.count() == 200
     assert [path for path, time in before.items() if state_of(tmp_path)[path] != time and path.suffix == ".db"] == []
 
 
-@pytest.mark.slow
 def test_what_a_killed_program_left_is_done_when_the_memory_is_opened_again(tmp_path: Path) -> None:
     program = (
         "import os, sys; from tinymem import HierarchicalMemory, MessageStep\n"
@@ -191,29 +205,12 @@ def test_what_a_killed_program_left_is_done_when_the_memory_is_opened_again(tmp_
         "memory.long_term.index.advance(), os.kill(os.getpid(), 9)"
     )
     python(program, tmp_path / "memory").communicate(timeout=600)
-    with HierarchicalMemory(tmp_path / "memory"):
-        pass
+    with HierarchicalMemory(tmp_path / "memory") as memory:
+        memory.flush()
     notes = read_notes(tmp_path / "memory" / "default" / "index")
     assert notes is not None and notes.passage == 1_200
 
 
-@pytest.mark.slow
-def test_an_interrupt_during_a_call_leaves_no_answer_for_the_next_one(memory: HierarchicalMemory) -> None:
-    def interrupt(frame: FrameType, event: str, called: object) -> None:
-        if event == "call" and frame.f_code.co_name == "recv":
-            sys.setprofile(None)
-            raise KeyboardInterrupt
-
-    memory.add_steps(lots(60, 60))
-    memory.long_term.queue.embed_pending()
-    sys.setprofile(interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        memory.long_term.index.follow()
-    memory.long_term.index.follow()
-    assert count_in(memory.long_term) == 120
-
-
-@pytest.mark.slow
 def test_a_forked_child_has_an_index_too(memory: HierarchicalMemory, tmp_path: Path) -> None:
     forking = multiprocessing.get_context("fork")
     answers = forking.Queue()
@@ -234,12 +231,11 @@ def test_a_forked_child_has_an_index_too(memory: HierarchicalMemory, tmp_path: P
     assert memory.stats().indexed_passages == 70
 
 
-@pytest.mark.slow
 def test_a_python_that_cannot_start_processes_fills_the_index_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "executable", "")
-    monkeypatch.setattr(Process, "_started", lambda self: pytest.fail("no process can be started"))
+    monkeypatch.setattr(Child, "__init__", lambda *_: pytest.fail("no process can be started"))
     with HierarchicalMemory(tmp_path / "memory", embedder="hashing:64", max_tokens=200) as memory:
         memory.add_steps(lots(60))
         memory.flush()

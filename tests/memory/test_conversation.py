@@ -20,7 +20,7 @@ from memories import sqlite
 from strategies import MODERATE, contents
 
 from tinymem import ConversationMemory, HierarchicalMemory, Message, count_tokens
-from tinymem.archive.indexing.background import background
+from tinymem.archive.indexing import background
 from tinymem.errors import BudgetError, InputError
 from tinymem.memory.conversation.retrieve import Answer
 from tinymem.messages import problems
@@ -60,13 +60,12 @@ def steps_of_sqlite(conversation: ConversationMemory, ask: Callable[[], object])
         return 0
 
     db = sqlite(conversation.memory.long_term.journal).connection
-    background.pause()
-    db.set_progress_handler(tick, 1)
-    try:
-        ask()
-    finally:
-        db.set_progress_handler(None, 1)
-        background.go_on()
+    with background.working:
+        db.set_progress_handler(tick, 1)
+        try:
+            ask()
+        finally:
+            db.set_progress_handler(None, 1)
     return count
 
 

@@ -13,7 +13,6 @@ from commands import Run
 from commands import tinymem as tinymem  # the fixture
 
 from tinymem import HierarchicalMemory, MessageStep
-from tinymem.archive.indexing.process import process
 from tinymem.errors import ReadOnlyError, StorageError
 from tinymem.upkeep.diagnosis import doctor, rebuild
 
@@ -33,14 +32,12 @@ def closed(folder: Path) -> HierarchicalMemory:
     memory = fill(folder)
     memory.flush()
     memory.close()
-    process.end()  # which may go on for a moment
     return memory
 
 
 def in_use(folder: Path) -> HierarchicalMemory:
     memory = fill(folder)
     memory.flush()
-    process.end()
     return memory
 
 

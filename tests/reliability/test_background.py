@@ -17,8 +17,8 @@ import tinymem.archive.embedding
 import tinymem.archive.indexing.indexing
 from tinymem import ActionStep, FinalAnswerStep, HierarchicalMemory, Memories, MessageStep, Step
 from tinymem.archive.episodes import MOST
+from tinymem.archive.indexing.child import Child
 from tinymem.archive.indexing.notes import hold_folder
-from tinymem.archive.indexing.process import process
 from tinymem.embedders.hashing import HashingEmbedder
 from tinymem.errors import EmbedderError, StorageError
 from tinymem.memory import Shares
@@ -173,13 +173,12 @@ def test_a_program_whose_folder_is_removed_ends_without_a_word(tmp_path: Path) -
 
 @pytest.mark.slow
 @pytest.mark.fills_index
-def test_one_process_fills_the_indexes_of_many_namespaces_and_ends_with_the_last_of_them(tmp_path: Path) -> None:
-    process.end()  # of other tests
+def test_the_indexes_of_many_namespaces_are_filled_and_no_process_is_left(tmp_path: Path) -> None:
     with Memories(tmp_path, embedder="hashing:64", max_tokens=400, max_open=40) as memories:
-        for at in range(12):
+        for at in range(4):
             with memories.open(f"user{at}") as memory:
                 memory.add_steps(lots(30))
-    assert not process.is_running
+    assert Child.newest is not None and not Child.newest.runs()
     for folder in tmp_path.glob("user*"):
         assert collection_in(folder / "index").count() == 30
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tinymem.archive.indexing.process import process
+from tinymem.archive.indexing.child import Child
 from tinymem.errors import StorageError
 from tinymem.protocols import Vectors
 from tinymem.stores.chroma.files import check
@@ -33,8 +33,9 @@ def vectors(count: int, seed: int = 0) -> Vectors:
     return np.random.default_rng(seed).normal(size=(count, 256)).astype(np.float32)
 
 
-def fill(folder: Path, seed: int) -> None:
+def fill(folder: str, name: str) -> None:
     """Fill a store, clear it and fill it again, as the process of the index does."""
+    seed = int(name)
     with closing(ChromaStore(folder)) as store:
         store.upsert(range(140), vectors(140, seed))
         store.clear()
@@ -45,7 +46,8 @@ def fill(folder: Path, seed: int) -> None:
 def test_nothing_that_the_process_of_chroma_had_in_memory_gets_into_new_files(tmp_path: Path) -> None:
     """Without `MALLOC_PERTURB_`, most of these rounds leave something behind."""
     for seed in range(6):
-        process.ask(600, fill, tmp_path / f"{seed}", seed)
+        filling = Child(fill, tmp_path / f"{seed}", f"{seed}")
+        assert not filling.runs(600) and filling.answer() is None
         found = unused(tmp_path / f"{seed}")
         assert len(found) > 100_000 and len(found.translate(None, FILLERS)) < 64
 

@@ -827,8 +827,7 @@ class HierarchicalMemory(StepCollection):
             StorageError: The index cannot be written, or another process that has it open does not write it.
         """
         self._lock.check_open()  # without the lock, since embedding takes time
-        self.long_term.queue.embed_pending(advance=lambda step: self.long_term.indexing.hurry())
-        self.long_term.indexing.hurry()
+        self.long_term.queue.embed_pending()
         self.medium_term.catch_up()
         self.long_term.indexing.flush(check_callable("progress", progress) or no_progress)
 

@@ -10,11 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from tinymem.archive.folders import INDEX, namespace_folder, open_namespace_journal, to_place
+from tinymem.archive.indexing.child import Child, can_start
 from tinymem.archive.indexing.index import LET_GO, Index
-from tinymem.archive.indexing.mirror import BATCH
-from tinymem.archive.indexing.notes import Notes, hold_folder, is_taken, read_notes
-from tinymem.archive.indexing.process import can_start, process
-from tinymem.archive.indexing.records import vectors_of
+from tinymem.archive.indexing.mirror import BATCH, vectors_of
+from tinymem.archive.indexing.notes import Notes, TakenError, hold_folder, read_notes
 from tinymem.archive.rows import STEPS_READ, fence_key, shown_step, stored_dimensions
 from tinymem.errors import FormatError, NotAMemoryError, ReadOnlyError, StorageError, TinymemError
 from tinymem.protocols import Journal, StepRow, Vectors, VectorStore
@@ -271,28 +270,28 @@ def _is_cut(journal: Journal, row: StepRow) -> bool:
 def _examine_index(folder: Path, store: str, timeout: float) -> list[Finding]:
     """Return what another process finds about the index, or that this process failed."""
     if not can_start():
-        return compare(folder, store)
-    process.end()  # it may have the index open
-    try:
-        return [*process.ask(timeout, compare, folder, store)]
-    except TimeoutError:
+        return [Finding(*each) for each in compare(str(folder), store)]
+    child = Child(compare, folder, store)
+    if child.runs(timeout):
+        child.end(within=0.0)
         return [Finding(f"the index did not answer within {timeout:g} seconds", REBUILD)]
+    try:
+        return [Finding(*each) for each in child.answer()]
     except StorageError as error:  # as where the process has crashed
         return [Finding(f"reading the index failed: {error}", REBUILD)]
-    finally:
-        process.end()
 
 
-def compare(folder: Path, name: str) -> list[Finding]:
-    """Compare the store with this name, in the folder of a namespace, with a sound journal there."""
-    index = folder / INDEX
+def compare(folder: str, name: str) -> list[tuple[str, str]]:
+    """Compare the store with this name, in the folder of a namespace, with a sound journal there; the findings."""
+    index = Path(folder) / INDEX
     try:
-        with hold_folder(index, LET_GO), closing(open_journal(folder, create=False, read_only=True)) as journal:
+        with hold_folder(index, LET_GO), closing(open_journal(Path(folder), create=False, read_only=True)) as journal:
             notes = read_notes(index) or Notes(name)
             with closing(store_from(name, index)) as store:
-                return [*_differences(journal, store, notes)]
+                return [(found.problem, found.advice) for found in _differences(journal, store, notes)]
     except TinymemError as error:
-        return [Finding(f"the index cannot be read: {error}", AGAIN if is_taken(error) else REBUILD)]
+        advice = AGAIN if isinstance(error, TakenError) else REBUILD
+        return [(f"the index cannot be read: {error}", advice)]
 
 
 def _differences(journal: Journal, store: VectorStore, notes: Notes) -> Iterator[Finding]:

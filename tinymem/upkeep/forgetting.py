@@ -10,7 +10,6 @@ from pathlib import Path
 
 from tinymem.archive.archive import Archive
 from tinymem.archive.folders import MARKER, check_name, folder_name, namespace_folder, to_place
-from tinymem.archive.indexing.process import process
 from tinymem.errors import InputError, NotAMemoryError, StorageError, TinymemError, describe_type, safe_repr
 from tinymem.messages.recognition import hash_of, name_hash
 from tinymem.steps.checks import check_str
@@ -107,7 +106,6 @@ def forget_namespace(path: str | Path, namespace: str) -> None:
         return
     folder = namespace_folder(place, namespace, create=False)
     _check_owner(folder, namespace)
-    process.release(folder.absolute())  # it may be filling the index
     check_unused(folder)
     try:
         for child in {*folder.iterdir()} - journal_files(folder):

@@ -16,7 +16,6 @@ from wire import Wire
 
 from tinymem import ActionStep, HierarchicalMemory, Memories, MessageStep, TaskStep
 from tinymem.archive.folders import namespaces
-from tinymem.archive.indexing.background import background
 from tinymem.errors import EmbedderMismatchError, InputError, NotAMemoryError, StorageError
 from tinymem.stores.chroma.store import ChromaStore
 from tinymem.upkeep import doctor, export_memory, import_memory, rebuild, reindex
@@ -89,7 +88,7 @@ def open_memory(postgres: PostgresServer, tmp_path: Path, monkeypatch: pytest.Mo
 def alone(memory: HierarchicalMemory) -> HierarchicalMemory:
     """Return a memory that nothing but its caller's thread works for: what the background asks is counted as well."""
     memory.long_term.indexing.in_background = False
-    background.dismiss(memory.long_term.indexing)
+    memory.long_term.indexing._background.end()
     return memory
 
 

@@ -6,17 +6,17 @@ Flushing and closing do it too. Who adds steps embeds a batch where these come f
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from math import inf
 from pathlib import Path
 
 from tinymem.archive.embedding import EmbeddingQueue
-from tinymem.archive.indexing.background import background
+from tinymem.archive.indexing.background import Background
 from tinymem.archive.indexing.index import Index
-from tinymem.archive.indexing.notes import is_taken
-from tinymem.errors import StorageError, safe_summary, warn_hourly
+from tinymem.archive.indexing.notes import TakenError
+from tinymem.errors import ClosedError, StorageError, safe_summary, warn_hourly
 from tinymem.protocols import Journal
 from tinymem.protocols.settings import UNSCRUBBED
 from tinymem.steps.progress import Progress, no_progress
@@ -37,7 +37,7 @@ SCRUB_REST = 20  # times as long as writing the journal's file again took, it is
 class Indexing:
     """The work that keeps the vectors, the summaries and the index of an archive up to date.
 
-    While it is `in_background`, the background thread does what waits; so does closing.
+    While it is `in_background`, a thread does what waits; so does closing.
 
     Args:
         journal: What is to be indexed.
@@ -57,6 +57,7 @@ class Indexing:
         self._new_tokens = 0  # of steps that this process has written and, as far as it knows, nobody has embedded
         self._pause = HELD
         self._called_at = self._scrub_at = 0.0
+        self._background = Background(self.work)
 
     def begin(self, summarise: Callable[[], object]) -> None:
         """Leave what waits, and will wait, to the background; `summarise` makes the summaries of what was archived.
@@ -80,13 +81,7 @@ class Indexing:
         """Have the background embed what waits, soon if it is much, else when nobody calls."""
         self.note_call()
         if self.in_background:
-            background.wake(self, QUIET if self._embeds_soon else IDLE)
-
-    def hurry(self) -> None:
-        """Have the background do now what waits, since somebody waits for that."""
-        self._called_at = -inf
-        if self.in_background:
-            background.wake(self)
+            self._background.wake(QUIET if self._embeds_soon else IDLE)
 
     @property
     def _embeds_soon(self) -> bool:
@@ -113,28 +108,37 @@ class Indexing:
         return is_done
 
     def work(self) -> float | None:
-        """Embed a batch, have the index follow, write the files of a snapshot, or scrub the journal.
-
-        Returns:
-            The seconds until there may be more to do; None for nothing.
-        """
-        if not self.in_background:
+        """Do a piece of what waits; the seconds until there may be more to do, None for nothing."""
+        try:
+            return self._work() if self.in_background else None
+        except ClosedError:
             return None
+        except Exception as error:
+            if isinstance(error, TakenError):  # another process works for the same memory
+                return self._pause
+            self._pause = min(2 * self._pause, LONGEST_HELD)
+            if threading.main_thread().is_alive() and self._has_files():  # without its files nobody misses the index
+                message = "the background goes on without the index, and tries again: %s"
+                warn_hourly(logger, self.folder, message, safe_summary(error))
+            return self._pause
+
+    def _work(self) -> float | None:
+        """Embed a batch, have the index follow, write the files of a snapshot, or scrub the journal."""
         if time.monotonic() - self._called_at < QUIET:
             return QUIET
         is_done = self._digest()
         is_idle = time.monotonic() - self._called_at >= IDLE
-        if self._index.lacks and (is_idle or self._index.lacks_much):
-            is_done |= self._index.advance()
+        if self._index.lacks and not self._index.rests and (is_idle or self._index.lacks_much):
+            self._index.advance()
         self._write_files()
+        self._pause = HELD
         if is_done:
-            self._pause = HELD
             return 0.0
         if self._journal.any_archived() and self._journal.waiting_tokens():
             return QUIET if self._embeds_soon else IDLE
         if self._journal.setting(UNSCRUBBED):
             return self._scrub()
-        return LOOK if self._index.lacks else self._index.rest()
+        return LOOK if self._index.lacks else None
 
     def _scrub(self) -> float:
         """Leave nothing in the journal's file of what was replaced, if nobody calls; the seconds until then."""
@@ -152,21 +156,15 @@ class Indexing:
         if self.in_background and self._new_tokens >= MOST_NEW * WAITING and self._journal.any_archived():
             self._queue.catch_up(MOST_NEW * WAITING, once=True)
             self._new_tokens = self._journal.waiting_tokens()
-            background.wake(self)
+            self._background.wake()
 
-    def has_files(self) -> bool:
+    def _has_files(self) -> bool:
         """Return whether the memory's files are where they were: its folder may be gone, or have come back empty."""
         try:
             self._journal.version()
         except StorageError:
             return False
         return self.folder.exists()
-
-    def fail(self, error: Exception) -> float:
-        """Return the seconds until a store that fails is tried again."""
-        if not is_taken(error):
-            self._pause = min(2 * self._pause, LONGEST_HELD)
-        return self._pause
 
     def flush(self, progress: Progress = no_progress) -> None:
         """Wait until all that is embedded now is in the index. Raises what the store raises."""
@@ -177,7 +175,7 @@ class Indexing:
     def finish(self) -> None:
         """Leave the background, embed what waits, and have the index follow; where that fails, it does so next time."""
         was_in_background, self.in_background = self.in_background, False
-        background.dismiss(self)
+        self._background.end()
         self._queue.catch_up()
         self._journal.maintenance.finish_scrub()
         if not was_in_background:
@@ -187,5 +185,5 @@ class Indexing:
         try:
             self._index.finish()
         except Exception as error:
-            if not is_taken(error):
+            if not isinstance(error, TakenError):
                 warn_hourly(logger, self.folder, "closing with an index that is behind: %s", safe_summary(error))

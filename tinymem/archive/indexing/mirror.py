@@ -7,19 +7,20 @@ journal, the store begins anew.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack, closing, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import replace
+from inspect import signature
 from pathlib import Path
 
-from tinymem.archive.indexing.notes import Notes, hold_folder, is_taken, read_notes, write_notes
-from tinymem.archive.indexing.records import upsert_options, vectors_of
-from tinymem.errors import StorageError, TinymemError, safe_summary, undo_on_failure
-from tinymem.protocols import ALL_PASSAGES, EmbeddedPassage, Journal, VectorStore
+import numpy as np
+
+from tinymem.archive.indexing.notes import Notes, hold_folder, read_notes, write_notes
+from tinymem.errors import StorageError, TinymemError, safe_summary
+from tinymem.protocols import ALL_PASSAGES, EmbeddedPassage, Journal, Metadata, Vectors, VectorStore
 from tinymem.registry import erase_store, store_from
 
-__all__ = ["BATCH", "Mirror"]
+__all__ = ["BATCH", "Mirror", "metadata_of", "vectors_of"]
 
 BATCH = 1_000  # vectors that are written to the store at once
 
@@ -27,18 +28,14 @@ BATCH = 1_000  # vectors that are written to the store at once
 class Mirror:
     """The store of a journal, with its notes, and its files if it has any, in `folder`; `reading` opens the journal.
 
-    A store that is given by its name is closed by `close`, an object by `end`. Any number of threads may use a mirror.
+    A store that is given by its name is open while it follows.
     """
 
     def __init__(
         self, store: str | VectorStore, folder: Path, reading: Callable[[], AbstractContextManager[Journal]]
     ) -> None:
-        self._spec, self._folder, self._reading = store, folder, reading
+        self._store, self._folder, self._reading = store, folder, reading
         self.name = store if isinstance(store, str) else store.name
-        self._guard = threading.RLock()  # of who uses the store
-        self._store: VectorStore | None = None
-        self._notes: Notes | None = None  # while this mirror has the folder
-        self._lock = ExitStack()  # of the folder
 
     def lacks(self) -> bool:
         """Return whether the store has not all that the journal has, in whatever process."""
@@ -51,89 +48,41 @@ class Mirror:
     def is_outdated(self) -> bool:
         """Return whether a store may hold vectors of what was forgotten or replaced."""
         notes = read_notes(self._folder)
-        return notes is not None and bool(notes.store) and (notes.has_gone or self._is_to_begin_anew(notes))
-
-    def _is_to_begin_anew(self, notes: Notes) -> bool:
+        if notes is None or not notes.store:
+            return False
         with self._reading() as journal:
-            return any(change.passage == ALL_PASSAGES for change in journal.changes(notes.change))
+            changed = {change.passage for change in journal.changes(notes.change) if change.passage <= notes.passage}
+            return notes.has_gone or len(_rows_of(journal, changed)) < len(changed)  # no passage has ALL_PASSAGES
 
     # -- in -----------------------------------------------------------------------------------------------------------
 
-    def advance(self) -> bool:
-        """Give the store a batch of what it lacks; False if it lacked nothing. Raises what the store raises."""
-        with self._guard:
-            try:
-                return self._follow(*self.open())
-            except Exception as error:
-                if not is_taken(error):
-                    self._fail(safe_summary(error))
-                raise
+    def follow(self, is_over: Callable[[], bool]) -> None:
+        """Give the store what it lacks, batch by batch, until it has all, something is forgotten, or `is_over()`.
 
-    def _follow(self, store: VectorStore, notes: Notes) -> bool:
-        again: list[EmbeddedPassage] = []
-        with self._reading() as journal:
-            changes = journal.changes(notes.change)[:BATCH]
-            if changes and changes[0].passage == ALL_PASSAGES:
-                return True  # just now, so that it begins anew with the next batch
-            changed = {change.passage for change in changes if change.passage <= notes.passage}
-            for id in sorted(changed):
-                again += [row for row in journal.passages(id - 1, 1) if row.id == id]
-            fresh = journal.passages(notes.passage, BATCH)
-        if gone := changed.difference(row.id for row in again):
-            store.delete(sorted(gone))
-            notes = replace(notes, has_gone=True)
-        for rows in filter(None, (again, fresh)):
-            store.upsert([row.id for row in rows], vectors_of(rows), **upsert_options(store, rows))
-        if fresh:
-            notes = replace(notes, passage=fresh[-1].id, time=fresh[-1].time)
-        if changes:
-            notes = replace(notes, change=changes[-1].number)
-        self._note(replace(notes, fault="", is_opening=False))
-        return bool(changes or fresh)
-
-    def _note(self, notes: Notes) -> Notes:
-        if notes != self._notes:
+        Raises:
+            TakenError: Another one has the folder.
+            Exception: The store raised it, and it is noted.
+        """
+        with hold_folder(self._folder), self._noting_faults():
+            notes = replace(self._begin(), is_opening=True)
             write_notes(self._folder, notes)
-            self._notes = notes
-        return notes
+            with self._opened(notes) as store:
+                notes = self._check(store, notes)
+                while (followed := self._follow_batch(store, notes)) != notes:
+                    notes = followed
+                    write_notes(self._folder, notes)
+                    if is_over():
+                        return
 
-    def _fail(self, fault: str) -> None:
-        """Let go of the store, and note why it cannot be written."""
-        with suppress(TinymemError):
-            self.close()
-            with hold_folder(self._folder):
-                notes = read_notes(self._folder) or Notes("")
-                write_notes(self._folder, replace(notes, fault=fault, is_opening=False))
-
-    # -- opening ------------------------------------------------------------------------------------------------------
-
-    def open(self) -> tuple[VectorStore, Notes]:
-        """Return the store and its notes, which fit it and the journal; it begins anew where they did not."""
-        if self._store is not None and self._notes is not None:
-            is_noted = read_notes(self._folder) == self._notes  # or somebody has deleted the files
-            if is_noted and not self._is_to_begin_anew(self._notes):
-                return self._store, self._notes
-        self.close()
-        with undo_on_failure(self.close):
-            self._lock.enter_context(hold_folder(self._folder))
-            notes = self._note(replace(self._begin(), is_opening=True))
-            store = self._opened_store(notes)
-            with self._reading() as journal:
-                due = journal.passages_until(notes.passage)
-            count = store.count()
-            if count < due or (count and not due):  # its files are gone, or they are not those of the notes
-                store.clear()
-                notes = self._note(replace(notes, passage=0))
-        return store, notes
-
-    def _opened_store(self, notes: Notes) -> VectorStore:
+    @contextmanager
+    def _noting_faults(self) -> Iterator[None]:
         try:
-            self._store = self._store or store_from(self._spec, self._folder)
-        except Exception:
-            if not notes.passage:  # it has nothing that anybody could want to be cleared
-                write_notes(self._folder, None)
+            yield
+        except Exception as error:
+            with suppress(StorageError):  # the first error says more
+                notes = read_notes(self._folder) or Notes("")
+                write_notes(self._folder, replace(notes, fault=safe_summary(error), is_opening=False))
             raise
-        return self._store
 
     def _begin(self) -> Notes:
         """Return the notes to go on from, after what is to go has been cleared."""
@@ -153,20 +102,50 @@ class Mirror:
         is_there = bool(rows) and (rows[0].id, rows[0].time) == (notes.passage, notes.time)
         return (is_there or not notes.passage) and all(change.passage != ALL_PASSAGES for change in changes)
 
-    def _clear(self, name: str) -> None:
-        """Remove all vectors from the store with this name: by deleting its files, or else by opening it."""
+    @contextmanager
+    def _opened(self, notes: Notes) -> Iterator[VectorStore]:
         try:
-            if name == self.name and not isinstance(self._spec, str):
-                self._store = self._spec
-                self._store.clear()
-                return
-            self._close_store()
-            if not erase_store(name, self._folder):
-                with closing(store_from(name, self._folder)) as store:
-                    store.clear()
-        except TinymemError as error:
-            message = f"the store {name} holds vectors of this memory and cannot be cleared: {error}"
-            raise StorageError(message) from error
+            store = store_from(self._store, self._folder)
+        except Exception:
+            if not notes.passage:  # it has nothing that anybody could want to be cleared
+                write_notes(self._folder, None)
+            raise
+        try:
+            yield store
+        finally:
+            if isinstance(self._store, str):
+                store.close()
+
+    def _check(self, store: VectorStore, notes: Notes) -> Notes:
+        """Return the notes, after the store was cleared if its files are gone, or are not those of the notes."""
+        with self._reading() as journal:
+            due = journal.passages_until(notes.passage)
+        count = store.count()
+        if count >= due and (due or not count):
+            return notes
+        store.clear()
+        return replace(notes, passage=0)
+
+    def _follow_batch(self, store: VectorStore, notes: Notes) -> Notes:
+        """Give the store a batch of what it lacks, and return what is to be noted; at an end the same notes."""
+        with self._reading() as journal:
+            changes = journal.changes(notes.change)[:BATCH]
+            if changes and changes[0].passage == ALL_PASSAGES:
+                return notes  # whoever follows next begins anew
+            changed = {change.passage for change in changes if change.passage <= notes.passage}
+            again = _rows_of(journal, changed)
+            fresh = journal.passages(notes.passage, BATCH)
+        if gone := changed.difference(row.id for row in again):
+            store.delete(sorted(gone))
+            notes = replace(notes, has_gone=True)
+        for rows in filter(None, (again, fresh)):
+            beside = {"metadata": [*map(metadata_of, rows)]} if "metadata" in signature(store.upsert).parameters else {}
+            store.upsert([row.id for row in rows], vectors_of(rows), **beside)
+        if fresh:
+            notes = replace(notes, passage=fresh[-1].id, time=fresh[-1].time)
+        if changes:
+            notes = replace(notes, change=changes[-1].number)
+        return replace(notes, fault="", is_opening=False)
 
     # -- away ---------------------------------------------------------------------------------------------------------
 
@@ -174,36 +153,48 @@ class Mirror:
         """Remove all vectors from the store, and from the one that the memory had before.
 
         Raises:
-            StorageError: Another process does not let go of the folder `within` so many seconds (`is_taken`), or a
-                store cannot be cleared.
+            TakenError: Another process does not let go of the folder `within` so many seconds.
+            StorageError: A store cannot be cleared.
         """
-        with self._guard:
-            self.close()
-            try:
-                self._lock.enter_context(hold_folder(self._folder, within))
-                notes = read_notes(self._folder)
-                if notes is not None and notes.store not in ("", self.name):
-                    self._clear(notes.store)
-                self._clear(self.name)
-                write_notes(self._folder, None)
-            finally:
-                self.close()
+        with hold_folder(self._folder, within):
+            notes = read_notes(self._folder)
+            for name in {self.name, notes.store if notes else ""} - {""}:
+                self._clear(name)
+            write_notes(self._folder, None)
 
-    def close(self) -> None:
-        """Let go of the folder, and close a store that was given by its name."""
-        with self._guard:
-            if isinstance(self._spec, str):
-                self._close_store()
-            self._lock.close()
-            self._notes = None
+    def _clear(self, name: str) -> None:
+        """Remove all vectors from the store with this name: by deleting its files, or else by opening it."""
+        try:
+            if name == self.name and not isinstance(self._store, str):
+                self._store.clear()
+            elif not erase_store(name, self._folder):
+                with closing(store_from(name, self._folder)) as store:
+                    store.clear()
+        except TinymemError as error:
+            message = f"the store {name} holds vectors of this memory and cannot be cleared: {error}"
+            raise StorageError(message) from error
 
-    def end(self) -> None:
-        """Close the store, whoever opened it."""
-        with self._guard:
-            self.close()
-            self._close_store()
 
-    def _close_store(self) -> None:
-        store, self._store = self._store, None
-        if store is not None:
-            store.close()
+def _rows_of(journal: Journal, ids: Iterable[int]) -> list[EmbeddedPassage]:
+    """Return the passages with these ids that are there."""
+    behind = {id: journal.passages(id - 1, 1) for id in sorted(ids)}
+    return [rows[0] for id, rows in behind.items() if rows and rows[0].id == id]
+
+
+def vectors_of(rows: Sequence[EmbeddedPassage]) -> Vectors:
+    """The vectors of passages as the journal gives them: `(len(rows), dimensions)` float32."""
+    return np.frombuffer(b"".join(row.vector for row in rows), "<f2").reshape(len(rows), -1).astype(np.float32)
+
+
+def metadata_of(row: EmbeddedPassage) -> Metadata:
+    """The metadata of a passage; what its step has not got is left out."""
+    found: dict[str, str | int | float | None] = {
+        "step": row.step,
+        "type": row.type,
+        "time": row.time,
+        "milestone": bool(row.milestone),
+        "session": row.session,
+        "speaker": row.speaker,
+        "tool": ", ".join(row.tools.splitlines()) or None,
+    }
+    return {name: value for name, value in found.items() if value is not None}

@@ -14,9 +14,13 @@ from filelock import FileLock, Timeout
 from tinymem.errors import StorageError
 from tinymem.stores.files import FILE, make_private_file, make_private_folder
 
-__all__ = ["Notes", "hold_folder", "is_taken", "read_notes", "write_notes"]
+__all__ = ["Notes", "TakenError", "hold_folder", "read_notes", "write_notes"]
 
 NOTES, LOCK = "mirror.json", "mirror.lock"
+
+
+class TakenError(StorageError):
+    """Another process, or another memory of this one, has the index."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +73,8 @@ def hold_folder(folder: Path, within: float = 0.0) -> Iterator[None]:
     """Keep other processes, and other memories of this one, from the index in a folder; wait for it so many seconds.
 
     Raises:
-        StorageError: Another one has it (`is_taken`), or the folder cannot be made.
+        TakenError: Another one has it.
+        StorageError: The folder cannot be made.
     """
     lock = FileLock(folder / LOCK, timeout=within, mode=FILE, thread_local=False)
     with _writing(folder):
@@ -82,16 +87,11 @@ def hold_folder(folder: Path, within: float = 0.0) -> Iterator[None]:
         lock.release()
 
 
-def is_taken(error: Exception) -> bool:
-    """Tell if `error` is that another process, or another memory of this one, has an index."""
-    return isinstance(error.__cause__, Timeout)
-
-
 @contextmanager
 def _writing(folder: Path) -> Iterator[None]:
     try:
         yield
     except Timeout as error:
-        raise StorageError(f"another process, or another memory of this one, has the index in {folder}") from error
+        raise TakenError(f"another process, or another memory of this one, has the index in {folder}") from error
     except OSError as error:
         raise StorageError(f"the index in {folder} cannot be written: {error.strerror or error}") from error
