@@ -1,7 +1,7 @@
 """The vector stores that ship with tinymem.
 
 from tinymem.stores import ChromaStore  # the default: approximate, on disk or on a server
-from tinymem.stores import ExactStore   # exact, in memory, with numpy
+from tinymem.stores import ExactStore   # none: recall is exact anyway
 """
 
 from __future__ import annotations

@@ -21,7 +21,6 @@ from tinymem.errors import ClosedError, FormatError, InputError, StorageError, T
 from tinymem.protocols import Ids, Metadata, Vectors
 from tinymem.stores.chroma.files import DATABASE, FORMAT, MARK, check, wipe
 from tinymem.stores.chroma.server import collection_of, connect, disconnect
-from tinymem.stores.exact import check_rows
 from tinymem.stores.files import NewFiles, lock_folder, make_private_folder
 from tinymem.stores.locks import leave_to_parent
 
@@ -105,7 +104,8 @@ class ChromaStore:
         """
         collection = self._get_collection()
         rows = np.asarray(vectors, dtype=np.float32)
-        check_rows(ids, rows)
+        if rows.ndim != 2 or len(rows) != len(ids):
+            raise InputError(f"{len(ids)} ids need vectors of shape ({len(ids)}, dimensions), not {rows.shape}")
         _check_finite(rows)
         last = {str(int(key)): number for number, key in enumerate(ids)}
         keys, chosen = list(last), list(last.values())

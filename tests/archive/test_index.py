@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from dict_store import DictStore
 from memories import (
     LATER,
     fill,
@@ -36,15 +37,12 @@ from tinymem.embedders.static import StaticEmbedder
 from tinymem.errors import ClosedError, StorageError
 from tinymem.protocols import Change, Vectors
 from tinymem.stores.chroma.store import ChromaStore
-from tinymem.stores.exact import ExactStore
 
 PASSAGES = 240  # of the archives here
 
 
-class Watched(ExactStore):
+class Watched(DictStore):
     """A store that remembers what it was asked for, and fails when it is told to."""
-
-    in_memory = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -159,7 +157,7 @@ def test_what_is_replaced_or_marked_is_followed_one_by_one(archive: Archive, sto
     archive.queue.embed_pending()
     archive.index.follow()
     assert store.upserts == [[5], [PASSAGES + 1]]
-    assert sorted(store.ids()) == [id for id in range(1, PASSAGES + 2) if id != 7]
+    assert sorted(store.held) == [id for id in range(1, PASSAGES + 2) if id != 7]
     assert not archive.index.lacks
 
 
@@ -180,10 +178,10 @@ def test_what_is_forgotten_while_a_batch_is_read_is_not_taken_for_followed(
     archive.set_milestones([5], False)
     monkeypatch.setattr(archive.index._mirror, "_fits", lambda notes: True)  # as it was a moment ago
     monkeypatch.setattr(archive.journal, "changes", forget)
-    assert archive.index.advance() and 9 in store.ids()
+    assert archive.index.advance() and 9 in store.held
     monkeypatch.undo()
     archive.index.follow()
-    assert 9 not in store.ids() and store.count() == PASSAGES - 1
+    assert 9 not in store.held and store.count() == PASSAGES - 1
 
 
 def test_after_more_changes_than_are_kept_the_index_begins_anew(
@@ -221,7 +219,7 @@ def test_a_crash_between_the_store_and_its_notes_loses_and_doubles_nothing(
     assert (store.count(), archive.index.notes.passage) == (moved + 40, moved)
     assert "ZeroDivisionError" in archive.index.notes.fault
     archive.index.follow()
-    assert sorted(store.ids()) == archive.current().id.tolist()
+    assert sorted(store.held) == archive.current().id.tolist()
     assert archive.index.notes.fault == ""
 
 
@@ -353,8 +351,7 @@ with HierarchicalMemory(sys.argv[1], embedder="hashing:64", max_tokens=200) as m
 
 
 def test_a_store_that_was_closed_is_done_without_and_a_closed_journal_is_an_error(tmp_path: Path) -> None:
-    store = ExactStore()
-    store.in_memory = False
+    store = DictStore()
     archive = open_archive(tmp_path, None, store)
     fill(archive, numbered_texts(TEXTS))
     archive.journal.set_window([1, 2, 3, 4], {})

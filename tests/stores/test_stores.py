@@ -14,15 +14,13 @@ import numpy as np
 import pytest
 from chromadb.config import Settings
 from commands import child_environment
-from contract import STORE_CHECKS, check_persistence, exact_neighbours, unit_vectors
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from contract import STORE_CHECKS, check_persistence, unit_vectors
 from servers import ChromaServer
 
 from tinymem.errors import ClosedError, FormatError, InputError, StorageError
 from tinymem.protocols import VectorStore
 from tinymem.registry import store_from
-from tinymem.stores import ChromaStore, ExactStore
+from tinymem.stores import ChromaStore
 
 OpenStore = Callable[[], VectorStore]
 PLAIN = Settings(anonymized_telemetry=False)
@@ -35,7 +33,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield started.url
 
 
-KINDS = ["exact", "chroma", "chroma on disk", "chroma server"]
+KINDS = ["chroma", "chroma on disk", "chroma server"]
 
 
 @pytest.fixture(params=KINDS)
@@ -45,7 +43,7 @@ def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> OpenStore:
     if request.param == "chroma server":
         url = request.getfixturevalue("server")
         return lambda: ChromaStore.from_name(url, tmp_path)
-    return ExactStore if request.param == "exact" else lambda: ChromaStore(tmp_path / "chroma")
+    return lambda: ChromaStore(tmp_path / "chroma")
 
 
 @pytest.fixture
@@ -106,38 +104,6 @@ def test_a_closed_store_says_that_it_is_closed(open_store: OpenStore) -> None:
     for call in (store.count, store.clear, lambda: store.query(unit_vectors(1)[0], 1), lambda: store.delete([1])):
         with pytest.raises(ClosedError):
             call()
-
-
-# exact
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.lists(st.tuples(st.sampled_from("udc"), st.lists(st.integers(0, 30), max_size=12)), max_size=12))
-def test_exact_holds_what_a_dictionary_would(operations: list[tuple[str, list[int]]]) -> None:
-    store, held = ExactStore(), dict[int, Any]()
-    fresh = iter(unit_vectors(200, 4))
-    for kind, ids in operations:
-        if kind == "u":
-            new = {key: next(fresh) for key in ids}
-            held.update(new)
-            store.upsert(list(new), np.array(list(new.values()), dtype=np.float32).reshape(len(new), 4))
-        elif kind == "d":
-            store.delete(ids)
-            held = {key: vector for key, vector in held.items() if key not in ids}
-        else:
-            store.clear()
-            held = {}
-    assert store.count() == len(held)
-    if held:
-        query = unit_vectors(1, 4, seed=9)[0]
-        expected = exact_neighbours(list(held), np.stack(list(held.values())), query, 7)[0]
-        assert store.query(query, 7)[0].tolist() == expected.tolist()
-
-
-def test_exact_gives_cosines_of_vectors_of_any_length() -> None:
-    store = ExactStore()
-    store.upsert([1, 2], np.array([[3, 0], [0, 1e-3]], dtype=np.float32))
-    assert store.query(np.array([0, 50], dtype=np.float32), 2)[1].tolist() == [1, 0]
 
 
 # chroma

@@ -245,8 +245,6 @@ class Bad(ExactStore):
         if self.argument == "hang":
             time.sleep(600)
         raise OSError("the bus is on fire")
-
-    ids = count
 """
 
 

@@ -76,11 +76,10 @@ class VectorStore(Protocol):
 
     Some things are optional. A store whose `upsert` has a parameter `metadata` gets a mapping for each vector there:
     step, type, time (seconds since 1970) and milestone, and session, speaker and tool where there are any. A store
-    whose vectors no other process sees, since they are in memory only, has an attribute `in_memory = True`, and so has
-    its class. A method `ids()`, `(n,)` int64, gives the ids that it
-    holds, in any order, to `tinymem doctor`. The class that has `from_name` may have a static method
-    `erase(argument, path)`, which deletes files, maybe damaged ones, without reading them, and tells if the store has
-    files there. A store is cleared whenever something is forgotten, and then filled again in the background.
+    with an attribute `in_memory = True` gets nothing, since nobody could look into it. The class that has `from_name`
+    may have a static method `erase(argument, path)`, which deletes files, maybe damaged ones, without reading them, and
+    tells if the store has files there. A store is cleared whenever something is forgotten, and then filled again in the
+    background.
     """
 
     @property

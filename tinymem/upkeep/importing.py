@@ -25,7 +25,6 @@ from tinymem.steps.progress import Progress, no_progress
 from tinymem.steps.serialization import dump_step
 from tinymem.steps.step import Step
 from tinymem.steps.types import ROLES
-from tinymem.stores.exact import ExactStore
 from tinymem.upkeep.exporting import FORMAT, SETTINGS
 from tinymem.upkeep.forgetting import cleanup_on_failure
 from tinymem.upkeep.lines import byte_lines
@@ -121,8 +120,8 @@ def _archive(place: str | Path, namespace: str, embedder: Embedder | None) -> Ar
     """Make the archive of a new namespace; no store is opened here."""
     if isinstance(place, str):
         with open_shared_journal(place, namespace, create=True) as (folder, journal):
-            return Archive(folder, embedder, ExactStore(), counter_from(None), journal=journal)
-    return Archive(namespace_folder(place, namespace, create=True), embedder, ExactStore(), counter_from(None))
+            return Archive(folder, embedder, "exact", counter_from(None), journal=journal)
+    return Archive(namespace_folder(place, namespace, create=True), embedder, "exact", counter_from(None))
 
 
 def _lines_of(file: Path) -> Generator[tuple[int, Any], None, None]:
