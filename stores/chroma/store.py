@@ -19,7 +19,7 @@ import numpy as np
 
 from tinymem.errors import ClosedError, FormatError, InputError, StorageError, TinymemError
 from tinymem.protocols import Ids, Metadata, Vectors
-from tinymem.stores.chroma.files import DATABASE, FORMAT, MARK, check, wipe
+from tinymem.stores.chroma.files import DATABASE, FORMAT, MARK, wipe
 from tinymem.stores.chroma.server import collection_of, connect, disconnect
 from tinymem.stores.files import NewFiles, lock_folder, make_private_folder
 from tinymem.stores.locks import leave_to_parent
@@ -209,7 +209,6 @@ class ChromaStore:
             place = f"{self._folder} (if its files are damaged, delete it: the index is rebuilt from the journal)"
         with _translate_errors(f"open {place}"):
             if not self._server:
-                check(self._folder)
                 self._client = _embedded_client(self._folder)
             self._collection = _collection(self._get_client(), self._title)
         self._make_private()
