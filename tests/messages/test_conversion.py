@@ -165,10 +165,13 @@ def test_repair_moves_late_results_behind_their_calls_in_the_order_of_the_calls(
     ("messages", "problem"),
     [
         ([answers("1")], "message 0: a tool result that answers no open call"),
-        ([asks("1"), says("user", "x"), answers("1")], "message 1: calls 1 before it have no result"),
-        ([asks("1")], "the end: calls 1 have no result"),
+        ([asks("1"), says("user", "x"), answers("1")], "message 1: it stands between a call and its result"),
+        ([asks("1")], "message 0: a call without a result"),
         ([says("user", " ")], "message 0: nothing in it"),
-        ([{"role": "assistant", "content": "x", "tool_calls": []}], "message 0: tool_calls is empty"),
+        (
+            [{"role": "assistant", "content": "x", "tool_calls": []}],
+            "message 0: tool_calls in a form that the API refuses",
+        ),
         (
             [{"role": "user", "content": "x", "annotations": []}],
             "message 0: annotations in a form that the API refuses",

@@ -18,6 +18,7 @@ __all__ = ["CallIds", "problems", "repair", "valid"]
 
 NO_RESULT = "[no result was recorded]"
 LONGEST_ID = 40  # characters of a call's id: OpenAI refuses more
+_PLACE = "\0place"  # a key under which messages carry their place through the repair
 
 
 class CallIds:
@@ -163,37 +164,30 @@ def _result(result: Mapping[str, Any] | None, id: str, extra_keys: Collection[st
 
 
 def problems(messages: Sequence[Mapping[str, Any]], *, extra_keys: Collection[str] = ()) -> list[str]:
-    """List the faults for which the chat APIs would refuse this sequence; empty when it is valid."""
+    """List the faults for which the chat APIs would refuse this sequence, as `repair` mends them; empty when valid."""
+    given = _mappings(messages)
+    numbered = [{**message, _PLACE: place} for place, message in enumerate(given)]
+    sent = valid(numbered, CallIds().take, (*check_strings("extra_keys", extra_keys), _PLACE))
     found: list[str] = []
-    waiting: list[str] = []
-    ids = CallIds()
-    extra_keys = check_strings("extra_keys", extra_keys)
-    for i, message in enumerate(_mappings(messages)):
-        if message["role"] == "tool":
-            if message.get("tool_call_id") in waiting:
-                waiting.remove(message["tool_call_id"])
-            else:
-                found.append(f"message {i}: a tool result that answers no open call")
-        else:
-            if waiting:
-                found.append(f"message {i}: calls {', '.join(waiting)} before it have no result")
-            waiting = [str(call.get("id") or "") for call in raw_calls(message)]
-            if any(ids.take(id) != id for id in waiting):
-                found.append(f"message {i}: the id of a call is used before, or too long, or none")
-        found += [f"message {i}: {what}" for what in _faults(message, bool(waiting), extra_keys)]
-    return found + ([f"the end: calls {', '.join(waiting)} have no result"] if waiting else [])
+    last, left = -1, {*range(len(given))}
+    for message in sent:
+        place = message.pop(_PLACE, None)
+        if place is None:
+            what = "a call without a result" if message["role"] == "tool" else "files that only a user may send"
+            found.append(f"message {last}: {what}")
+            continue
+        if place < last:
+            found.append(f"message {place}: it stands between a call and its result")
+        if wrong := _changed(given[place], message):
+            found.append(f"message {place}: {', '.join(wrong)} in a form that the API refuses")
+        left.discard(place)
+        last = max(last, place)
+    for place in sorted(left):
+        what = "nothing in it" if given[place]["role"] != "tool" else "a tool result that answers no open call"
+        found.append(f"message {place}: {what}")
+    return found
 
 
-def _faults(message: Mapping[str, Any], has_calls: bool, extra_keys: Collection[str]) -> list[str]:
-    """List the faults of a message by itself."""
-    if message.get("tool_calls") is not None and not message["tool_calls"]:
-        return ["tool_calls is empty"]
-    if message["role"] == "function":
-        return ["a function's result, which newer models refuse"]
-    formed, moved = sendable(message, extra_keys)
-    has_calls = has_calls and message["role"] == "assistant"
-    if message["role"] != "tool" and not has_calls and is_empty(formed.get("content")) and not moved:
-        return ["nothing in it"]
-    every = {**message, **formed}
-    wrong = [key for key in every if key not in message or key not in formed or formed[key] != message[key]]
-    return [f"{', '.join(wrong)} in a form that the API refuses"] if wrong else []
+def _changed(given: Mapping[str, Any], sent: Mapping[str, Any]) -> list[str]:
+    """Return the keys that are not the same."""
+    return [key for key in {**given, **sent} if key not in given or key not in sent or given[key] != sent[key]]
