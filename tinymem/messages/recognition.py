@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from operator import itemgetter
 from typing import Any, NamedTuple, Protocol
@@ -141,35 +141,26 @@ def arrivals(
 ) -> list[Arrival]:
     """Return the steps that are to be added, in the order of their messages, less those whose keys are known.
 
-    Of a call that is known, the results that are new become messages of their own; a call that is new comes without the
-    results that are known.
+    Of an action that is known in part, the messages that are new become steps of their own.
     """
     found: list[tuple[int, Arrival]] = []
     for step, step_keys, places in zip(steps, keys, message_places(steps, keys), strict=True):
         new = [index for index, key in enumerate(step_keys) if key not in known]
-        if not new:
-            continue
-        has_call = new[0] == 0
-        pieces = [new] if has_call else [[index] for index in new]
-        parts = [step] if len(new) == len(step_keys) else _parts(step, new, has_call)
-        for part, piece in zip(parts, pieces, strict=True):
-            part_keys = [step_keys[index] for index in piece]
-            found.append((places[piece[0]], Arrival(part.evolve(id=part_keys[-1].id), part_keys)))
+        whole = len(new) == len(step_keys)
+        for part, indices in [(step, new)] if whole else _parts(step, new):
+            part_keys = [step_keys[index] for index in indices]
+            found.append((places[indices[0]], Arrival(part.evolve(id=part_keys[-1].id), part_keys)))
     return [arrival for _, arrival in sorted(found, key=itemgetter(0))]
 
 
-def _parts(step: Step, indices: Sequence[int], has_call: bool) -> list[Step]:
-    """Make steps of some messages of an action: its call with these results, or a message of each result."""
-    assert isinstance(step, ActionStep)
+def _parts(step: Step, indices: Sequence[int]) -> Iterator[tuple[Step, Sequence[int]]]:
+    """Yield a step for each of these messages of an action: its call, or a result."""
     messages = step.to_messages()
-    results = [] if has_call else [step.results[index - 1].id for index in indices]
-    parts = steps_from_messages(
-        [messages[index] for index in indices],
-        session=step.session,
-        timestamp=step.timestamp,
-        pending=pending_calls([step], results),
-    )
-    return [part.evolve(metadata=step.metadata) for part in parts]
+    results = step.results if isinstance(step, ActionStep) else ()
+    for index in indices:
+        pending = pending_calls([step], [results[index - 1].id]) if index else ()
+        alone = steps_from_messages([messages[index]], session=step.session, timestamp=step.timestamp, pending=pending)
+        yield alone[0].evolve(metadata=step.metadata), [index]
 
 
 class MessageTable:
