@@ -65,7 +65,7 @@ def _media_of(part: Mapping[str, Any]) -> _Media | None:
 
 
 def media_tokens(part: Mapping[str, Any], count: Callable[[str], int], format: str | None = None) -> int | None:
-    """Count the tokens of a part of content that is an image, a file or audio; None if it is none of them.
+    """Count the tokens of a part of content that is an image, a file or audio; None for text, in a document too.
 
     >>> image = {"type": "image_url", "image_url": {"url": "https://example.com/a.png", "detail": "high"}}
     >>> media_tokens(image, len), media_tokens({"type": "text", "text": "Hi."}, len)
@@ -85,18 +85,11 @@ def media_tokens(part: Mapping[str, Any], count: Callable[[str], int], format: s
         return _image_tokens(body, keys.get("detail"), format == "anthropic" or isinstance(part.get("source"), Mapping))
     if sort == "audio":
         return ceil(len(body) * 3 / 4 / AUDIO_BYTES)
-    names = sum(count(keys[key]) for key in ("title", "context") if isinstance(keys.get(key), str))
-    content = body if keys["type"] == "text" else keys.get("content")
-    if isinstance(content, str):
-        return names + count(content)
-    if isinstance(content, (list, tuple)):
-        found = (
-            (media_tokens(block, count), str(block.get("text", ""))) for block in content if isinstance(block, Mapping)
-        )
-        return names + sum(count(text) if tokens is None else tokens for tokens, text in found)
+    if keys["type"] in ("text", "content"):
+        return None  # what it says stands in it
     if sort == "text" or kind in ("application/json", "application/xml"):
-        return names + count(_bytes(body).decode("utf-8", "replace"))
-    return names + PER_PAGE * max(1, round(len(body) * 3 / 4 / BYTES_A_PAGE), _pages(body))
+        return count(_bytes(body).decode("utf-8", "replace"))
+    return PER_PAGE * max(1, round(len(body) * 3 / 4 / BYTES_A_PAGE), _pages(body))
 
 
 @functools.lru_cache(maxsize=8)
