@@ -7,7 +7,7 @@ message goes back as it came, also beside others of its role, which the API comb
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain, pairwise
 from typing import Any, ClassVar
 
@@ -46,7 +46,7 @@ class AnthropicConversation(ItemConversation):
 
     def _natives(self, index: int) -> list[dict[str, Any]]:
         item, _, places = self._sources[index]
-        blocks = blocks_of(self._system if item == SYSTEM else self._native(item)["content"], None)
+        blocks = blocks_of(self._system if item == SYSTEM else self._items[item]["content"], None)
         return [blocks[place] for place in places]
 
     def _plain(self, item: Any) -> Any:
@@ -69,19 +69,14 @@ class AnthropicConversation(ItemConversation):
         self, placed: Sequence[Placed], stable: int, cache_control: Mapping[str, Any] | None
     ) -> dict[str, Any]:
         pieces = [self._piece(entry) for entry in placed]
+        if cache_control is not None:
+            used = breakpoints([self._request, [piece.blocks for piece in pieces]])
+            pieces = pieces if used >= MOST_BREAKPOINTS else with_mark(pieces, stable, cache_control)
         above = [piece for piece in pieces if piece.role == "system" and piece.item in (SYSTEM, None)]
         turns = turns_of([piece for piece in pieces if piece not in above])
-        items: dict[int | None, dict[str, Any]] = {
-            piece.item: self._native(piece.item) for piece in pieces if piece.item is not None and piece.item != SYSTEM
-        }
-        messages = [*chain.from_iterable(written(turn, items) for turn in turns)]
-        system = SentContent(self._system_of(above), blocks_in(above))
-        if cache_control is not None:
-            first = blocks_in(piece for piece in pieces if piece.place < stable)
-            used = breakpoints([self._request, system.content, [sent.content for sent in messages]])
-            system, *messages = cached([system, *messages], first, cache_control, used)
-        request = {**self._request, **({} if system.content is None else {"system": system.content})}
-        return {**request, "messages": [sent.message for sent in messages]}
+        system = self._system_of(above)
+        request = {**self._request, **({} if system is None else {"system": system})}
+        return {**request, "messages": [*chain.from_iterable(written(turn, self._items) for turn in turns)]}
 
     def _piece(self, entry: Placed) -> EntryBlocks:
         role = str(entry.message["role"])
@@ -96,7 +91,7 @@ class AnthropicConversation(ItemConversation):
 
     def _system_of(self, pieces: Sequence[EntryBlocks]) -> Any:
         """Return the system prompt: as it came, if nothing was added to it."""
-        if len(pieces) == 1 and pieces[0].item == SYSTEM:
+        if len(pieces) == 1 and pieces[0].places:
             return self._system
         blocks = blocks_in(pieces)
         return blocks[0]["text"] if len(blocks) == 1 and blocks[0].keys() == {"type", "text"} else blocks or None
@@ -133,7 +128,7 @@ def _read(item: dict[str, Any], index: int) -> Iterator[tuple[Message, tuple[int
 
 @dataclass(frozen=True)
 class EntryBlocks:
-    """The blocks of the entry at a place: those at `places` of an `item`, unless they were made for it."""
+    """The blocks of the entry at a place: those at `places` of an `item`, unless something in them was changed."""
 
     place: int
     role: str
@@ -175,78 +170,48 @@ def _goes_on(before: EntryBlocks, piece: EntryBlocks) -> bool:
     return before.item is not None and piece.item is not None and piece.item - before.item in (0, 1)
 
 
-@dataclass(frozen=True)
-class SentContent:
-    """Content as it is sent, its blocks, and the keys of its message."""
-
-    content: Any
-    blocks: Sequence[Block]
-    keys: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def message(self) -> dict[str, Any]:
-        """The whole message: the same object as came, if nothing in it was changed."""
-        same = self.keys if isinstance(self.keys, dict) and self.keys.get("content") is self.content else None
-        return {**self.keys, "content": self.content} if same is None else same
-
-
-def written(turn: RoleTurn, items: Mapping[int | None, dict[str, Any]]) -> Iterable[SentContent]:
+def written(turn: RoleTurn, items: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the messages of a turn: those that came, if it is made of them; else one."""
-    numbers = list(dict.fromkeys(piece.item for piece in turn.pieces))
+    numbers = [*dict.fromkeys(piece.item for piece in turn.pieces)]
+    own = [items[number] for number in numbers if number is not None]
     if _is_whole(turn, numbers, items):
-        whole = [number for number in numbers if number is not None]
-        return [SentContent(items[number]["content"], _blocks_of_item(turn, number), items[number]) for number in whole]
+        return own
     blocks = [block for block in blocks_in(turn.pieces) if not _is_blank(block)]
     if turn.role == "user":
         blocks.sort(key=lambda block: block.get("type") != "tool_result")
-    keys = items[numbers[0]] if len(numbers) == 1 and numbers[0] is not None else {}
-    return [SentContent(blocks, blocks, {**keys, "role": turn.role})] if blocks else []
+    keys = own[0] if own and len(numbers) == 1 else {}
+    return [{**keys, "role": turn.role, "content": blocks}] if blocks else []
 
 
-def _blocks_of_item(turn: RoleTurn, item: int) -> list[Block]:
-    """Return the blocks of an item in the order in which they came."""
-    by_place: dict[int, Block] = {}
-    for piece in turn.pieces:
-        if piece.item == item:
-            by_place.update(zip(piece.places, piece.blocks, strict=True))
-    return [by_place[place] for place in sorted(by_place)]
-
-
-def _is_whole(turn: RoleTurn, numbers: Sequence[int | None], items: Mapping[int | None, dict[str, Any]]) -> bool:
+def _is_whole(turn: RoleTurn, numbers: Sequence[int | None], items: Sequence[dict[str, Any]]) -> bool:
     """Return True if a turn is exactly some items one behind the other."""
     if None in numbers or any(b != a + 1 for a, b in pairwise(numbers) if a is not None):
         return False
-    places: dict[int | None, list[int]] = {number: [] for number in numbers}
-    for piece in turn.pieces:
-        places[piece.item] += piece.places
-
-    def length(item: int | None) -> int:
-        content = None if item is None else items[item]["content"]
-        return 1 if isinstance(content, str) else len(content or ())
-
-    return all(sorted(found) == list(range(length(number))) for number, found in places.items())
+    count = sum(len(piece.places) for piece in turn.pieces)
+    return count == sum(len(blocks_of(items[number]["content"], None)) for number in numbers if number is not None)
 
 
 def _is_blank(block: Block) -> bool:
     return block.get("type") == "text" and not str(block.get("text")).strip()
 
 
-def cached(
-    sent: Sequence[SentContent], stable: Sequence[Block], mark: Mapping[str, Any], used: int
-) -> list[SentContent]:
-    """Put the `mark` of a cache on the last of the `stable` blocks, unless `used` is as many as there may be."""
-    cacheable = (block for block in reversed(stable) if block.get("type") not in THINKING and not _is_blank(block))
-    last = next(cacheable, None)
-    if last is None or last.get("cache_control") or used >= MOST_BREAKPOINTS:
-        return list(sent)
-    marked = {**last, "cache_control": dict(mark)}
-    found: list[SentContent] = []
-    for message in sent:
-        if any(block is last for block in message.blocks):
-            blocks = [marked if block is last else block for block in message.blocks]
-            message = SentContent(blocks, message.blocks, message.keys)
-        found.append(message)
+def with_mark(pieces: list[EntryBlocks], stable: int, mark: Mapping[str, Any]) -> list[EntryBlocks]:
+    """Put the `mark` of a cache on the last block of the `stable` entries that may have one."""
+    found = [*pieces]
+    for number, piece in reversed([*enumerate(pieces)]):
+        blocks = [*piece.blocks]
+        places = [place for place, block in enumerate(blocks) if _may_be_marked(block)]
+        if piece.place < stable and places:
+            last = places[-1]
+            if not blocks[last].get("cache_control"):
+                blocks[last] = {**blocks[last], "cache_control": dict(mark)}
+                found[number] = replace(piece, blocks=blocks, places=())
+            break
     return found
+
+
+def _may_be_marked(block: Block) -> bool:
+    return block.get("type") not in THINKING and not _is_blank(block)
 
 
 def breakpoints(value: Any) -> int:

@@ -9,12 +9,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol
 
-from tinymem.errors import InputError, MessageError, describe_type
-from tinymem.messages.formats.parts import encodable_value, is_moved, listed, native_tokens, plain_value
+from tinymem.errors import InputError
+from tinymem.messages.formats.parts import encodable_value, is_moved, items_of, native_tokens, plain_value
 from tinymem.messages.sendable import raw_calls
 from tinymem.messages.tokens import counter_from
 from tinymem.protocols import TokenCounter
-from tinymem.steps.content import to_mutable
 from tinymem.steps.step import Message
 
 __all__ = ["Added", "Conversation", "ItemConversation", "ItemSource", "Placed", "PromptEntry"]
@@ -181,30 +180,18 @@ class ItemConversation(Conversation):
     """
 
     def __init__(self, items: Any) -> None:
-        self._given = listed(items)
-        self._items = [self._copy(place) for place in range(len(self._given))]
+        self._items = items_of(items, self._plain)
         read = [*self._prompts(), *self._read()]
         self._sources = [source for _, source in read]
         super().__init__([message for message, _ in read])
 
     def read_of(self, index: int) -> list[dict[str, Any]]:
-        """Return the items that a message was read of, as they were then."""
+        """Return the items that a message was read of."""
         source = self._sources[index]
         return self._items[source.start : source.end]
 
-    def _copy(self, place: int) -> dict[str, Any]:
-        item = self._native(place)
-        if not isinstance(item, dict):
-            raise MessageError(f"must be a mapping, or an object of an SDK, not {describe_type(item)}", place)
-        return to_mutable(item)  # type: ignore[no-any-return]
-
-    def _native(self, place: int) -> dict[str, Any]:
-        """Return an item as it came; an object of an SDK as a dict."""
-        return self._plain(self._given[place])  # type: ignore[no-any-return]
-
     def _natives(self, index: int) -> list[dict[str, Any]]:
-        source = self._sources[index]
-        return [self._native(place) for place in range(source.start, source.end)]
+        return self.read_of(index)
 
     def _plain(self, item: Any) -> Any:
         return plain_value(item)

@@ -35,7 +35,7 @@ class ChatConversation(ItemConversation):
     def _item(self, entry: Placed) -> dict[str, Any]:
         if entry.input is None:
             return entry.message
-        item = self._native(entry.input)
+        (item,) = self.read_of(entry.input)
         if not entry.shortened:
             return item
         now = {"content": _shortened(item.get("content"), entry.message), "tool_calls": entry.message.get("tool_calls")}

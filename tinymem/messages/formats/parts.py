@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from math import ceil
-from operator import is_
 from typing import Any, NamedTuple, TypeVar
 
 from tinymem.errors import MessageError, describe_type
@@ -154,36 +153,30 @@ MOST_LEVELS = 200  # of lists and mappings inside each other
 
 
 def plain_value(value: Any, levels: int = MOST_LEVELS) -> Any:
-    """Return `value` with each object of an SDK in it as a dict of the fields that were set.
-
-    What holds no such object comes back as it is, not as a copy.
+    """Copy `value`, with each object of an SDK in it as a dict of the fields that were set.
 
     Raises:
         MessageError: It is over `levels` levels deep, or inside itself.
 
-    >>> part = {"type": "text", "text": "Hello."}
-    >>> plain_value([part])[0] is part
-    True
+    >>> plain_value(({"type": "text", "text": "Hello."},))
+    [{'type': 'text', 'text': 'Hello.'}]
     """
-    kind = type(value)
-    if kind in _ATOMS:
+    if type(value) in _ATOMS:
         return value
     if not levels:
         raise MessageError(f"a message with a value of over {MOST_LEVELS} levels of lists and mappings cannot be held")
-    if kind is dict or kind is list:
-        inside = value.values() if kind is dict else value
-        if all(type(inner) in _ATOMS or plain_value(inner, levels - 1) is inner for inner in inside):
-            return value
+    if isinstance(value, Mapping):
+        return {key: plain_value(inner, levels - 1) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain_value(inner, levels - 1) for inner in value]
     if hasattr(value, "model_dump"):
         left_out = getattr(value, "__api_exclude__", None)  # what the SDK parsed out of it
         return value.model_dump(exclude_unset=True, mode="json", by_alias=True, exclude=left_out)
-    if isinstance(value, Mapping):
-        return {key: plain_value(inner, levels - 1) for key, inner in value.items()}
-    return [plain_value(inner, levels - 1) for inner in value] if isinstance(value, (list, tuple)) else value
+    return value
 
 
 def encodable_value(value: Any) -> Any:
-    r"""Return `value` with texts that UTF-8 can hold, in dicts and lists; itself where it has them already.
+    r"""Copy `value` with texts that UTF-8 can hold, in dicts and lists.
 
     >>> encodable_value([{"text": "broken \ud83d"}])
     [{'text': 'broken �'}]
@@ -191,13 +184,8 @@ def encodable_value(value: Any) -> Any:
     if isinstance(value, str):
         return encodable(value)
     if type(value) is dict:
-        keys, inside = [*map(encodable_value, value)], [*map(encodable_value, value.values())]
-        is_same = all(map(is_, keys, value)) and all(map(is_, inside, value.values()))
-        return value if is_same else dict(zip(keys, inside, strict=True))
-    if type(value) is list:
-        inside = [*map(encodable_value, value)]
-        return value if all(map(is_, inside, value)) else inside
-    return value
+        return {encodable_value(key): encodable_value(inner) for key, inner in value.items()}
+    return [*map(encodable_value, value)] if type(value) is list else value
 
 
 def listed(items: Any) -> list[Any]:
@@ -207,13 +195,13 @@ def listed(items: Any) -> list[Any]:
     return list(items)
 
 
-def items_of(items: Any) -> list[dict[str, Any]]:
-    """Return the items of a history as dicts.
+def items_of(items: Any, plain: Callable[[Any], Any] = plain_value) -> list[dict[str, Any]]:
+    """Return the items of a history as dicts, each as `plain` gives it.
 
     Raises:
         MessageError: It is no list, or one of them is no mapping.
     """
-    found = [plain_value(item) for item in listed(items)]
+    found = [plain(item) for item in listed(items)]
     for index, item in enumerate(found):
         if not isinstance(item, dict):
             raise MessageError(f"must be a mapping, or an object of an SDK, not {describe_type(item)}", index)
