@@ -226,12 +226,18 @@ def test_shell_and_approvals_are_calls_with_results() -> None:
         {"type": "local_shell_call_output", "id": "call_1", "output": "a.txt"},
         {"type": "mcp_approval_request", "id": "mcpr_1", "name": "send", "arguments": "{}", "server_label": "mail"},
         {"type": "mcp_approval_response", "approval_request_id": "mcpr_1", "approve": False, "reason": "not now"},
+        {"type": "shell_call", "call_id": "call_2", "action": {"commands": ["ls"]}, "status": "completed"},
+        {"type": "shell_call_output", "call_id": "call_2", "output": [
+            {"stdout": "b.txt\n" * 300, "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}]},
     ]  # fmt: skip
     conversation = conversation_from(given)
-    assert [m["role"] for m in conversation.messages] == ["assistant", "tool"] * 2
+    assert [m["role"] for m in conversation.messages] == ["assistant", "tool"] * 3
     assert '"ls"' in conversation.messages[0]["tool_calls"][0]["function"]["arguments"]
-    assert [m["content"] for m in conversation.messages[1::2]] == ["a.txt", "denied not now"]
+    assert [m["content"] for m in conversation.messages[1:4:2]] == ["a.txt", "denied not now"]
     assert conversation.write(entries_of(conversation)) == given
+    entries = [*entries_of(conversation)[:-1], Added(shortened(conversation.messages[-1], "b…"), 5, True)]
+    outcome = given[-1]["output"][0]["outcome"]
+    assert conversation.write(entries)[-1]["output"] == [{"stdout": "b…", "stderr": "", "outcome": outcome}]
 
 
 # -- any --------------------------------------------------------------------------------------------------------------

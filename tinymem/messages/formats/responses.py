@@ -143,6 +143,8 @@ def _shortened(items: Sequence[dict[str, Any]], message: Message) -> list[dict[s
         return [*rewritten(others, _said_in, texts_of(content), _answer), *new]
     key = "output" if message["role"] == "tool" else "content"
     before = items[0].get(key)
+    if before and kind_of_item(items[0]) == "shell_call_output":
+        return [{**items[0], key: [{**before[-1], "stdout": as_text(content), "stderr": ""}]}]
     if isinstance(before, list):
         return [{**items[0], key: rewritten(before, _said_in, texts_of(content), input_text)}]
     return [{**items[0], key: as_text(content)}] if isinstance(before, str) else [*items]
