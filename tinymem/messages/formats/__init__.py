@@ -21,8 +21,7 @@ from tinymem.messages.formats.responses import ResponsesConversation, kind_of_it
 from tinymem.messages.validity import repair
 
 __all__ = [
-    "FORMATS", "Conversation", "PromptEntry", "chat_messages", "conversation_from", "detected", "marks_of",
-    "write_messages",
+    "FORMATS", "Conversation", "PromptEntry", "chat_messages", "conversation_from", "detected", "write_messages",
 ]  # fmt: skip
 
 FORMATS: dict[str, type[ItemConversation]] = {
@@ -58,7 +57,7 @@ def conversation_from(items: Any, format: str | None = None) -> ItemConversation
         format = format or AnthropicConversation.format
     elif isinstance(items, Iterable) and not isinstance(items, (str, bytes)):
         items = list(items)
-    return FORMATS[format or detected(marks_of(listed(items)))](items)
+    return FORMATS[format or detected(listed(items))](items)
 
 
 def chat_messages(messages: Any, format: str | None = None) -> Any:
@@ -76,7 +75,7 @@ def chat_messages(messages: Any, format: str | None = None) -> Any:
         if not isinstance(messages, Iterable) or isinstance(messages, (str, bytes)):
             return messages  # who takes them says what is wrong
         messages = list(messages)
-        if (guessed := detected(marks_of(messages))) != ChatConversation.format:
+        if (guessed := detected(messages)) != ChatConversation.format:
             with suppress(MessageError):
                 return conversation_from(messages, guessed).messages
         return messages
@@ -117,15 +116,19 @@ _CALLS = {"tool_use", "tool_result"}  # lost in a chat, so a guess is not enough
 _RESPONSES = {"input_text", "output_text", "input_file", "input_image"}
 
 
-def detected(marks: Mapping[str, int]) -> str:
-    """Return the name of the format that marks speak for; OpenAI's chat where none speaks for another.
+def detected(items: Iterable[Any]) -> str:
+    """Return the name of the format that items speak for; OpenAI's chat where none speaks for another.
 
     Raises:
         MessageError: There are marks of several formats.
 
-    >>> detected(marks_of([{"type": "function_call", "call_id": "call_1", "name": "read", "arguments": "{}"}]))
+    >>> detected([{"type": "function_call", "call_id": "call_1", "name": "read", "arguments": "{}"}])
     'responses'
     """
+    marks: dict[str, int] = {}  # each with the place of the first item that has it
+    for place, item in enumerate(items):
+        for mark in _marks_of_item(plain_value(item)):
+            marks.setdefault(mark, place)
     if "item" in marks:
         return "responses"
     if "chat" in marks:
@@ -134,15 +137,6 @@ def detected(marks: Mapping[str, int]) -> str:
             raise MessageError(calls, marks["call"])
         return "openai"
     return next((marked for marked in ("anthropic", "responses") if marked in marks), "openai")
-
-
-def marks_of(items: Iterable[Any]) -> dict[str, int]:
-    """Return the marks of formats in items, each with the place of its first."""
-    found: dict[str, int] = {}
-    for place, item in enumerate(items):
-        for mark in _marks_of_item(plain_value(item)):
-            found.setdefault(mark, place)
-    return found
 
 
 def _marks_of_item(item: Any) -> Iterator[str]:
