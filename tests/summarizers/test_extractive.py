@@ -191,25 +191,25 @@ def test_a_line_that_only_tells_what_others_told_is_left_out() -> None:
 def test_a_line_says_which_step_it_is_of_and_who_said_it() -> None:
     run: list[Step] = [
         MessageStep("user", "Port 8443 it is.", speaker="Ann\nB."),
-        MessageStep("assistant", "Noted: 8443."),
+        MessageStep("assistant", "Noted: 8442."),
         ActionStep("Try 8444.", [ToolCall("probe", {"port": 8445}, observation="8446 open", error="8447 refused")]),
-        ActionStep(code="print(8448)", observation="8448 printed"),
+        ActionStep(code="print(8448)", observation="8451 printed"),
         TaskStep("Find 8449."),
         FinalAnswerStep("It is 8450."),
     ]
     assert summary([step.evolve(step_number=at) for at, step in enumerate(run, 3)], 500).split("\n") == [
         "#3 Ann B.: Port 8443 it is.",
-        "#4 assistant: Noted: 8443.",
+        "#4 assistant: Noted: 8442.",
         "#5 thought: Try 8444.",
         '#5 call: probe({"port": 8445})',
         "#5 probe: 8446 open",
         "#5 probe error: 8447 refused",
         "#6 code: print(8448)",
-        "#6 output: 8448 printed",
+        "#6 output: 8451 printed",
         "#7 task: Find 8449.",
         "#8 final answer: It is 8450.",
     ]
-    assert summary(run[1:2], 50) == "assistant: Noted: 8443."  # not in a memory yet: no number
+    assert summary(run[1:2], 50) == "assistant: Noted: 8442."  # not in a memory yet: no number
 
 
 def test_code_in_a_call_is_shown_as_it_was_written() -> None:

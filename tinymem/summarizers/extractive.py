@@ -11,7 +11,7 @@ import heapq
 import math
 import re
 from bisect import bisect_left
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -57,6 +57,7 @@ DECISIONS = ("decid", "decision", "agreed", "chose", "instead of", "will use", "
 
 NAME, NUMBER, WORD = 2.0, 1.5, 1.0  # how much an identifier, a term with a digit and another word weigh
 EXPONENT = 0.65  # of the cost that a gain is divided by
+NEW = 0.6  # of the weight of its terms: so much a line must add
 PER_LINE = 2.0  # tokens of a line break, and what the estimate of four characters a token misses
 CHARACTERS = 12  # a token, at most: so much is chosen before tokens are counted
 SLACK = 2_000  # characters beyond that
@@ -75,17 +76,11 @@ _TERM = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W\u3040-\u30ff\u3400-\u9fff
 class ExtractiveSummarizer:
     r"""A summarizer by extraction: lines of the steps, in order, each behind its step's number and its speaker.
 
-    Weighted coverage of terms, with a reward for diversity: Lin and Bilmes, A Class of Submodular Functions for
-    Document Summarization (ACL 2011). A choice S of lines is worth
-
-        F(S) = sum over terms t of weight(t) * max over lines of S that hold t of worth(line)
-             + sum over texts of sqrt(worth of the lines of S from that text, each alone)
-
-    so that a line adds little when its terms are there already, or much of its text is. A term weighs more
-    the rarer it is in the run (inverse line frequency), and as an identifier or a number; a line is worth more in a
-    task, an answer, an error or a person's words than in a listing, and less when it differs from others only in its
-    numbers. Lines are taken greedily by gain over a power of their cost (Lin and Bilmes 2010), in an order that does
-    not depend on the budget: with more of it come more lines, and none goes.
+    Lines are taken by their worth for their cost. A line is worth the more the more telling its terms are: a term
+    weighs more the rarer it is in the run (inverse line frequency), and as an identifier or a number; a line counts
+    more in a task, an answer, an error or a person's words than in a listing, and less when it differs from others only
+    in its numbers. A line is left out whose terms stand in better lines for the most part. The order does not depend on
+    the budget: with more of it come more lines, and none goes.
 
     The same steps give the same summary. Of very long runs 400,000 characters are read. Any number of threads may use
     one.
@@ -294,39 +289,25 @@ def _terms(text: str) -> dict[str, float]:
 
 
 def _rank(lines: Sequence[_ScoredLine], characters: int) -> list[int]:
-    """Rank lines, best first, until they are more than `characters` long; lines that add nothing are left out."""
+    """Rank lines by their worth for their cost, until they are more than `characters` long.
+
+    A line is left out whose terms, by weight, stand in better lines for the most part.
+    """
     weights = [_terms(line.text) for line in lines]
     frequency = Counter(chain.from_iterable(weights))
     for terms in weights:
         for term in terms:
             terms[term] *= math.log1p(len(lines) / frequency[term])
-    alone = [line.worth * sum(terms.values()) for line, terms in zip(lines, weights, strict=True)]
-    covered: dict[str, float] = {}  # the worth with which each term is in the summary
-    spent: defaultdict[int, float] = defaultdict(float)  # by text: the worth of its chosen lines, each alone
-
-    def value(place: int) -> float:
-        """Return the gain of a line over its cost; it never grows, since F is submodular."""
-        line = lines[place]
-        terms = weights[place].items()
-        gain = sum(weight * max(0.0, line.worth - covered.get(term, 0.0)) for term, weight in terms)
-        if gain:
-            gain += math.sqrt(spent[line.source] + alone[place]) - math.sqrt(spent[line.source])
-        return gain / math.pow(len(str(line)) / 4 + PER_LINE, EXPONENT)
-
-    heap = [(-value(place), place) for place in range(len(lines))]
-    heapq.heapify(heap)
+    values: list[float] = []
+    for line, terms in zip(lines, weights, strict=True):
+        values.append(line.worth * sum(terms.values()) / math.pow(len(str(line)) / 4 + PER_LINE, EXPONENT))
+    told: set[str] = set()
     chosen: list[int] = []
-    while heap and heap[0][0] < 0 and characters > 0:
-        known, place = heap[0]
-        now = -value(place)
-        if now > known:  # others were chosen since
-            heapq.heapreplace(heap, (now, place))
-            continue
-        heapq.heappop(heap)
-        line = lines[place]
-        chosen.append(place)
-        characters -= len(str(line))
-        spent[line.source] += alone[place]
-        for term in weights[place]:
-            covered[term] = max(covered.get(term, 0.0), line.worth)
+    for place in sorted(range(len(lines)), key=lambda place: (-values[place], place)):
+        terms = weights[place]
+        new = sum(weight for term, weight in terms.items() if term not in told)
+        if characters > 0 and new > NEW * sum(terms.values()):
+            chosen.append(place)
+            characters -= len(str(lines[place]))
+            told.update(terms)
     return chosen
