@@ -178,8 +178,8 @@ DUMPS: list[tuple[Any, str]] = [
     ("[" * 100_000, "not the dump of a scratchpad"),
     ([], "format None"),
     ({**DUMPED, "format": 2}, "format 2 .* upgrade"),
-    ({**DUMPED, "variables": [1]}, "variables must be an object, not a list of length 1"),
-    ({"format": 1, "variables": {}}, "observations must be a list of strings"),
+    ({**DUMPED, "variables": [1]}, "an object and two lists: variables, observations"),
+    ({"format": 1, "variables": {}}, "an object and two lists"),
 ]
 
 
@@ -270,5 +270,5 @@ def test_closed_memories_say_so_and_close_twice(memory: HierarchicalMemory, conv
         with pytest.raises(ClosedError, match="closed"):
             call()
     assert (task.steps, task.task_id) == ((added,), task_id)
-    assert conversation.tool(nanoid="old").startswith("Past messages cannot be read")
+    assert conversation.tool(nanoid="old").startswith("The memory cannot be read")
     assert search.call(query="x") == read.call(id="#1") and search.call(query="x").startswith("The memory cannot be")

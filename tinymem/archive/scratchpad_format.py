@@ -1,12 +1,11 @@
-"""The JSON of an AgentMemory; an error on reading names the place that is wrong."""
+"""The JSON of an AgentMemory."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from tinymem.errors import FormatError, InputError, describe_type, safe_repr
+from tinymem.errors import FormatError, InputError, safe_repr
 from tinymem.steps.checks import check_str
 from tinymem.steps.display import short_repr, type_name
 from tinymem.steps.redaction import Redact, redact_json
@@ -55,7 +54,7 @@ def _plain(value: object) -> Any:
 
 
 def read_dump(text: str) -> Saved:
-    """Read a text of `write_dump`; a FormatError names the place that is wrong."""
+    """Read a text of `write_dump`; FormatError for any other."""
     check_str("text", text)
     try:
         record = json.loads(text)
@@ -64,14 +63,7 @@ def read_dump(text: str) -> Saved:
     if not isinstance(record, dict) or record.get("format") != FORMAT:
         version = record.get("format") if isinstance(record, dict) else None
         raise FormatError(f"format {safe_repr(version)} is not one that this version reads ({FORMAT}): upgrade tinymem")
-    variables = record.get("variables")
-    if not isinstance(variables, dict):
-        raise FormatError(f"variables must be an object, not {describe_type(variables)}")
-    return Saved(variables, _texts(record, "observations"), _texts(record, "failed_approaches"))
-
-
-def _texts(record: Mapping[str, Any], field: str) -> list[str]:
-    value = record.get(field)
-    if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
-        raise FormatError(f"{field} must be a list of strings, not {describe_type(value)}")
-    return value
+    state = Saved(*(record.get(field) for field in Saved._fields))
+    if [type(part) for part in state] != [dict, list, list]:
+        raise FormatError(f"a scratchpad has an object and two lists: {', '.join(Saved._fields)}")
+    return state

@@ -9,12 +9,11 @@ import unicodedata
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tinymem.archive.scratchpad_format import SCRATCHPAD, Saved, as_text, read_dump, write_dump
 from tinymem.errors import InputError, StorageError, describe_type, safe_repr, safe_traceback, warn_hourly
-from tinymem.messages.fitting import most_characters
+from tinymem.messages.fitting import LEAST, most_characters
 from tinymem.messages.tokens import counter_from
 from tinymem.protocols import TokenCounter
 from tinymem.steps.checks import check_callable, check_str, check_strings, check_token_budget
@@ -152,8 +151,8 @@ class AgentMemory:
         Values are shown by the first 100 characters of their repr, other texts whole.
 
         Args:
-            max_tokens: The budget; None: no bound. Single texts are shortened to half of it; then each section shows as
-                many of its newest texts as fit, and how many are left out.
+            max_tokens: The budget; None: no bound. Texts are shortened until the newest of each section take half of
+                it; then each section shows as many of its newest texts as fit, and how many are left out.
 
         Raises:
             InputError: `max_tokens` is no number of 1 or more.
@@ -278,36 +277,31 @@ def _check_variable(name: str) -> str:
 
 
 def _pack(sections: Sequence[Sequence[str]], room: int | None, counter: TokenCounter) -> str:
-    """Render values, observations and failed approaches in at most `room` tokens (None: whole); "" if nothing fits."""
+    """Render values, observations and failed approaches in at most `room` tokens (None: whole); "" if nothing fits.
+
+    Texts are cut so far that the newest of each section take half of the room, or all where that is little.
+    """
     longest = max(map(len, sections))
     whole = _render(sections, longest)
     if room is None or counter.count(whole) <= room:
         return whole
-    cut = partial(_shorten, room=room // 2, counter=counter)
-    short = [[*map(cut, texts)] for texts in sections]
+    aim = room // 2 if counter.count(_render(sections, 1, LEAST)) <= room // 2 else room
+    length = most_characters(lambda length: counter.count(_render(sections, 1, length)) <= aim, room, 0, close=1)
     counts = range(1, longest + 1)
-    return _render(short, bisect_left(counts, True, key=lambda count: counter.count(_render(short, count)) > room))
+    most = bisect_left(counts, True, key=lambda count: counter.count(_render(sections, count, length)) > room)
+    return _render(sections, most, length)
 
 
-def _render(sections: Sequence[Sequence[str]], most: int) -> str:
-    """Render up to `most` of the newest texts of each section; "" where there is none.
+def _render(sections: Sequence[Sequence[str]], most: int, length: int | None = None) -> str:
+    """Render up to `most` of the newest texts of each section, cut to `length` characters; "" where there is none.
 
     The first line of each text is marked and the others are indented, so that none looks like a heading.
     """
     shown: list[str] = []
     for title, texts in zip(TITLES, sections, strict=True):
         older = max(0, len(texts) - most)
-        items = [f"- {hanging(text)}" for text in texts[older:]]
+        items = [f"- {hanging(text if length is None else shorten(text, length))}" for text in texts[older:]]
         note = [f"({older} older left out)"] if older else []
         if items:
             shown.append("\n".join([f"### {title}", *note, *items]))
     return "\n\n".join(["## Working Memory", *shown]) if shown else ""
-
-
-def _shorten(text: str, room: int, counter: TokenCounter) -> str:
-    """Cut a text to head and tail if it has more than `room` tokens."""
-    item = f"- {hanging(text)}"
-    if 4 * len(item) <= room or counter.count(item) <= room:  # no character has more than four tokens
-        return text
-    cut = most_characters(lambda length: counter.count(f"- {hanging(shorten(text, length))}") <= room, room, close=1)
-    return shorten(text, cut) if cut >= 0 else "…"
