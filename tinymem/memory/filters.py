@@ -8,7 +8,7 @@ from typing import Any
 from tinymem.archive.rows import LONGEST_LABEL, label_of
 from tinymem.errors import InputError, safe_repr
 from tinymem.protocols import Journal
-from tinymem.steps.checks import check_choice, check_str, to_utc
+from tinymem.steps.checks import Time, check_choice, check_str, to_utc
 from tinymem.steps.content import clean
 from tinymem.steps.redaction import Redact, redact_json
 from tinymem.steps.types import STEP_TYPES
@@ -34,7 +34,7 @@ class Filters:
         text = self._redact(text) if self._redact else text
         return Beginning(text) if isinstance(value, Beginning) else text
 
-    def make(self, *, where: Mapping[str, Any] | None = None, **limits: Any) -> Filter:
+    def make(self, *, where: Mapping[str, Any] | None = None, as_of: Time | None = None, **limits: Any) -> Filter:
         """Make a Filter of metadata, `where`, and its other fields; `sessions` is another name of `session`.
 
         A moment `as_of` which something is asked is the last one, as `until`.
@@ -42,21 +42,15 @@ class Filters:
         Raises:
             InputError: A filter cannot be applied.
         """
-        given: dict[str, Any] = {}
-        if limits.get("as_of") is not None and limits.get("until") is not None:
-            raise InputError("give until or as_of, not both")
-        for name, value in limits.items():
-            if value is None:
-                continue
-            if name in ("since", "until", "before"):
-                given[name] = value
-            elif name == "as_of":
-                given["until"] = to_utc(name, value)
-            else:
-                field = "session" if name == "sessions" else name
-                given[field] = value if name == "type" else self.name(name, value)
-                if name == "type":
-                    check_choice(name, value, *STEP_TYPES)
+        given = {name: value for name, value in limits.items() if value is not None}
+        if as_of is not None:
+            if "until" in given:
+                raise InputError("give until or as_of, not both")
+            given["until"] = to_utc("as_of", as_of)
+        if "type" in given:
+            check_choice("type", given["type"], *STEP_TYPES)
+        for name in [name for name in ("session", "sessions", "speaker", "tool") if name in given]:
+            given["session" if name == "sessions" else name] = self.name(name, given.pop(name))
         if where is not None and (labels := tuple(self._labels(where))):
             given |= {"labels": labels, "numbers": tuple(self._journal.matching(Filter(labels=labels)))}
         return Filter(**given)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, TextIO, TypeAlias, cast
+from typing import Any, Literal, TextIO, cast
 
 from tinymem.archive.archive import Archive
 from tinymem.archive.callbacks import Callbacks
@@ -24,7 +24,7 @@ from tinymem.memory.opening import open_place
 from tinymem.memory.reading import Reading, render_step
 from tinymem.memory.scratchpad import AgentMemory, KeptScratchpad
 from tinymem.memory.tools import MemoryTool, memory_tools
-from tinymem.memory.upkeep import Upkeep
+from tinymem.memory.upkeep import Conflict, Upkeep
 from tinymem.messages.formats import chat_messages
 from tinymem.messages.tokens import count_tokens, counter_from
 from tinymem.protocols import ChangeTracker, Embedder, Embeds, Summarizer, Summarizes, TokenCounter, VectorStore
@@ -66,8 +66,6 @@ from tinymem.window.manager import OnConflict
 from tinymem.window.strategy import Pruner, PruneReport, check_strategy
 
 __all__ = ["Conflict", "HierarchicalMemory"]
-
-Conflict: TypeAlias = Literal["error", "skip", "replace"]
 
 
 @naming_arguments
@@ -238,19 +236,13 @@ class HierarchicalMemory(StepCollection):
         ...     [step.text for step in memory.steps]
         ['The port is 8443.']
         """
-        check_choice("on_conflict", on_conflict, "error", "skip", "replace")
-        if on_conflict != "error":
-            return self._add_resolving(steps, on_conflict)
-        with self._lock.while_open():
-            added = self.short_term.add_steps(steps)  # checked, written to the journal, and in the window
-            self._upkeep.settle(len(added))
-        self._upkeep.finish()
-        return added
+        return self._add(steps, on_conflict, shown=True)
 
-    def _add_resolving(self, steps: Sequence[Step], on_conflict: Conflict, shown: bool = True) -> list[Step]:
-        """Add steps of which some may be there; only to the archive unless they are to be `shown` in the window."""
+    def _add(self, steps: Sequence[Step], on_conflict: Conflict, shown: bool) -> list[Step]:
+        """Add steps; only to the archive unless they are to be `shown` in the window."""
+        check_choice("on_conflict", on_conflict, "error", "skip", "replace")
         with self._lock.while_open():
-            added, is_replaced = self._upkeep.add_resolving(steps, on_conflict == "replace", shown)
+            added, is_replaced = self._upkeep.add(steps, on_conflict, shown)
             self._upkeep.settle(len(added))
         if is_replaced:
             self.long_term.indexing.wake()
@@ -339,15 +331,7 @@ class HierarchicalMemory(StepCollection):
             InputError: One of them is no step, or in the memory already.
             MessageError: A tool's result comes without its call.
         """
-        given = check_steps("steps", steps)
-        check_choice("on_conflict", on_conflict, "error", "skip", "replace")
-        if on_conflict != "error":
-            return self._add_resolving(given, on_conflict, shown=False)
-        with self._lock.while_open():
-            added = self.short_term.archive(given)
-            self._upkeep.settle(len(added))
-        self._upkeep.finish()
-        return added
+        return self._add(check_steps("steps", steps), on_conflict, shown=False)
 
     def archive_messages(
         self,

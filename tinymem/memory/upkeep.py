@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
+from typing import Literal, TypeAlias
 
 from tinymem.archive.archive import Archive
 from tinymem.archive.durable_window import DurableWindow
@@ -16,7 +17,9 @@ from tinymem.steps.progress import Progress
 from tinymem.steps.step import Step
 from tinymem.upkeep.retention import Retention, RetentionReport, retain
 
-__all__ = ["Upkeep"]
+__all__ = ["Conflict", "Upkeep"]
+
+Conflict: TypeAlias = Literal["error", "skip", "replace"]
 
 logger = logging.getLogger(__name__)
 
@@ -32,24 +35,27 @@ class Upkeep:
         self._until_look = 0  # steps that may be added until the retention is looked at
         self._is_purged = True  # false while the index may have vectors of steps that went by the retention
 
-    def add_resolving(self, steps: Sequence[Step], replaces: bool, shown: bool) -> tuple[list[Step], bool]:
-        """Add steps of which some may be in the memory: those are left out, or with `replaces` forgotten.
+    def add(self, steps: Sequence[Step], on_conflict: Conflict, shown: bool) -> tuple[list[Step], bool]:
+        """Add steps, checked and written to the journal; those that are not to be `shown` go to the archive alone.
 
-        The forgotten ones go in the transaction that adds the others, which prunes nothing; the index has their vectors
-        until the archive's `purge`. Steps that are not to be `shown` go to the archive alone.
+        Of those that are in the memory already "error" refuses all, "skip" leaves them out, and "replace" forgets the
+        old ones in the transaction that adds the others, which prunes nothing; the index has their vectors until the
+        archive's `purge`.
 
         Returns:
             The steps that were added, and True where others were forgotten for them.
         """
-        given, journal = list(check_iterable("steps", steps)), self._archive.journal
         add = self._window.add_steps if shown else self._window.archive
+        if on_conflict == "error":
+            return add(steps), False
+        given, journal = list(check_iterable("steps", steps)), self._archive.journal
         add_replacements = self._window.add_replacements if shown else self._window.archive
         ids = [step.id for step in given if isinstance(step, Step)]
         added: list[Step] = []
         while True:
             known = journal.numbers(ids)
             try:
-                if known and replaces:
+                if known and on_conflict == "replace":
                     self.remove([*known.values()], lambda: added.extend(add_replacements(given)))
                     return added, True
                 return add([step for step in given if not isinstance(step, Step) or step.id not in known]), False
