@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tinymem import AgentMemory, ConversationMemory, HierarchicalMemory, Memories, WorkingMemory
-from tinymem.errors import BudgetError, ClosedError, FormatError, InputError, StepError
+from tinymem.errors import BudgetError, ClosedError, FormatError, InputError
 from tinymem.memory import Shares
 from tinymem.steps.types import ActionStep, MessageStep, TaskStep
 from tinymem.stores import ExactStore
@@ -150,7 +150,7 @@ def test_a_task_refuses_a_step_and_names_the_field(step: Any, words: str) -> Non
     memory = WorkingMemory(task_description="Count.")
     memory.add({"thought": "Begin."})
     before = memory.steps
-    with pytest.raises(StepError, match=words):
+    with pytest.raises(InputError, match=words):
         memory.add(step)
     assert memory.steps == before
 

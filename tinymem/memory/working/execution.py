@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tinymem.errors import InputError, StepError, describe_type, safe_repr
+from tinymem.errors import InputError, describe_type, safe_repr
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.checks import check_non_negative_int, check_number, check_str
 from tinymem.steps.content import as_text
@@ -21,17 +20,6 @@ ITERATION = "iteration"
 STEP_FIELDS = ("step_number", "thought", "action", "result")
 RESULT_SHOWN = 100_000  # characters of the repr of a result
 MOST_KEPT = 10_000  # characters of the repr of a local variable whose value is kept
-
-
-@contextmanager
-def _errors_of_steps() -> Iterator[None]:
-    """Raise errors of arguments as errors of the step that they belong to."""
-    try:
-        yield
-    except StepError:
-        raise
-    except InputError as error:
-        raise StepError(str(error)) from error
 
 
 @dataclass(frozen=True)
@@ -48,7 +36,7 @@ class ExecutionResult:
     {'n': 12, 'run': '<built-in function print>'}
 
     Raises:
-        StepError: A field has a value of another kind; the error names it.
+        InputError: A field has a value of another kind; the error names it.
     """
 
     execution_status: str = "success"
@@ -60,7 +48,6 @@ class ExecutionResult:
     local_variables: Mapping[str, Any] = field(default_factory=dict)
     more: Mapping[str, Any] = field(default_factory=dict)
 
-    @_errors_of_steps()
     def __post_init__(self) -> None:
         check_str("ExecutionResult.execution_status", self.execution_status)
         check_str("ExecutionResult.task_status", self.task_status)
@@ -82,7 +69,7 @@ class ExecutionResult:
     def from_dict(cls, record: Mapping[str, Any]) -> ExecutionResult:
         """Read a dict of fields; None leaves a field at its default, and other names are kept under `more`.
 
-        Raises StepError, with the name of the field that is wrong.
+        Raises InputError, with the name of the field that is wrong.
         """
         _check_names("result", record)
         given = {name: value for name, value in record.items() if name in _DEFAULTS and value is not None}
@@ -105,17 +92,16 @@ def execution_result(step: ActionStep) -> ExecutionResult:
     'error'
 
     Raises:
-        StepError: What the step keeps is malformed.
+        InputError: What the step keeps is malformed.
     """
     if not isinstance(step, ActionStep):
         raise InputError(f"step must be an ActionStep, not {describe_type(step)}")
     kept = step.metadata.get(RECORD, {"execution_status": "error"} if step.error is not None else {})
     if not isinstance(kept, Mapping):
-        raise StepError(f"metadata.{RECORD} of step {step.id} must be a mapping, not {describe_type(kept)}")
+        raise InputError(f"metadata.{RECORD} of step {step.id} must be a mapping, not {describe_type(kept)}")
     return ExecutionResult.from_dict({**_outcome_of(step), **kept})
 
 
-@_errors_of_steps()
 def as_action(step: ActionStep | Mapping[str, Any]) -> tuple[ActionStep, int | None]:
     """Make an ActionStep of what `WorkingMemory.add` takes; return the step number of a dict, too."""
     if isinstance(step, ActionStep):
@@ -123,7 +109,7 @@ def as_action(step: ActionStep | Mapping[str, Any]) -> tuple[ActionStep, int | N
         return step, None
     given = _check_fields("a step", step, STEP_FIELDS)
     if all(given.get(name) is None for name in ("thought", "action", "result")):
-        raise StepError("a step needs one of thought, action and result, and this has none")
+        raise InputError("a step needs one of thought, action and result, and this has none")
     number = given.get("step_number")
     if number is not None:
         check_non_negative_int("step_number", number)
@@ -151,7 +137,7 @@ def _action(action: object, result: ExecutionResult | None) -> dict[str, Any]:
     call = _check_fields("action", action, ("tool", "arguments"))
     arguments = call.get("arguments", {})
     if not isinstance(arguments, (str, Mapping)):
-        raise StepError(f"action.arguments must be a mapping or JSON text, not {type(arguments).__name__}")
+        raise InputError(f"action.arguments must be a mapping or JSON text, not {type(arguments).__name__}")
     if came and came["observation"] is came["error"] is None:
         came["observation"] = ""  # or the call would count as unanswered
     tool: Any = call.get("tool")
@@ -171,15 +157,15 @@ def _result_of(value: object) -> ExecutionResult | None:
         return ExecutionResult(result=value)
     if isinstance(value, Mapping):
         return ExecutionResult.from_dict(value)
-    raise StepError(f"result must be an ExecutionResult, a dict of its fields or a text, not {type(value).__name__}")
+    raise InputError(f"result must be an ExecutionResult, a dict of its fields or a text, not {type(value).__name__}")
 
 
 def _check_fields(name: str, given: object, allowed: tuple[str, ...]) -> Mapping[str, Any]:
     if not isinstance(given, Mapping):
-        raise StepError(f"{name} must be a mapping, not {type(given).__name__}")
+        raise InputError(f"{name} must be a mapping, not {type(given).__name__}")
     for key in given:
         if key not in allowed:
-            raise StepError(f"{name} has no field {safe_repr(key)}; its fields are {', '.join(allowed)}")
+            raise InputError(f"{name} has no field {safe_repr(key)}; its fields are {', '.join(allowed)}")
     return given
 
 
@@ -188,9 +174,9 @@ def _check_text(name: str, value: Any) -> str | None:
 
 
 def _check_names(name: str, values: Any) -> Mapping[str, Any]:
-    """Raise StepError unless `values` maps names to values."""
+    """Raise InputError unless `values` maps names to values."""
     if not isinstance(values, Mapping) or not all(isinstance(key, str) for key in values):
-        raise StepError(f"ExecutionResult.{name} must be a mapping of names to values, not {describe_type(values)}")
+        raise InputError(f"ExecutionResult.{name} must be a mapping of names to values, not {describe_type(values)}")
     return values
 
 

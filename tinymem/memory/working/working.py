@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from tinymem.errors import BudgetError, InputError, StepError, safe_repr
+from tinymem.errors import BudgetError, InputError, safe_repr
 from tinymem.memory.working.execution import ITERATION, as_action, iteration_of
 from tinymem.memory.working.rendering import Renderer, renderer_from
 from tinymem.messages.fitting import longest
@@ -198,14 +198,14 @@ class WorkingMemory:
                 one more than the last, from 1. `execution_result(step)` gives the result back.
 
         Raises:
-            StepError: A field is malformed; the error names it. The step is not added then, nor when the memory fails.
+            InputError: A field is malformed; the error names it. The step is not added then, nor when the memory fails.
         """
         action, given = as_action(step)
         with self._lock:
             last = (iteration_of(self._steps[-1]) or 0) if self._steps else 0
             number = last + 1 if given is None else given
             if self._steps and number <= last:
-                raise StepError(f"step_number must be over {last}, that of the step before it, not {number}")
+                raise InputError(f"step_number must be over {last}, that of the step before it, not {number}")
             session = self._session or new_id()
             added = self._journaled(action.evolve(session=session, metadata={**action.metadata, ITERATION: number}))
             if self._session is None:
