@@ -12,8 +12,7 @@ from contract import unit_vectors
 from memories import LATER, START, catalog_of
 
 from tinymem.protocols import Lexical, Vectors
-from tinymem.recall import candidates
-from tinymem.recall.candidates import AROUND, EVERYTHING, NEAREST, gather, products
+from tinymem.recall.candidates import AROUND, EVERYTHING, NEAREST, gather
 from tinymem.recall.query.analysis import Query
 from tinymem.recall.query.dates import Span
 from tinymem.recall.snapshot import Snapshot
@@ -69,24 +68,6 @@ def test_of_a_large_memory_the_nearest_are_looked_at() -> None:
     beside = {row + by for row in exact[:AROUND].tolist() for by in (-1, 1)} & set(range(MANY))
     assert set(found.rows.tolist()) == set(exact[:NEAREST].tolist()) | beside
     assert (np.diff(found.rows) > 0).all()
-
-
-def test_a_filter_that_lets_little_through_compares_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    catalog = catalog_of(VECTORS)
-    allowed = np.arange(MANY) % 10 == 3
-    cosine = catalog.vectors @ QUERY.vectors[0]
-    compared: list[int] = []
-
-    def counted(left: Vectors, right: Vectors) -> Vectors:
-        compared.append(len(right))
-        return products(left, right)
-
-    monkeypatch.setattr(candidates, "products", counted)
-    found = gather(QUERY, catalog, NO_HITS, allowed)
-    assert compared[0] == MANY // 10
-    assert found.rows.tolist() == np.flatnonzero(allowed & (cosine > 0)).tolist()
-    near = np.union1d(found.rows, found.rows[1:] - 1)  # what stands beside a candidate is compared too
-    assert np.allclose(found.cosine[near], cosine[near], atol=1e-6)
 
 
 def test_what_bm25_finds_is_looked_at_with_what_stands_beside_it() -> None:

@@ -95,12 +95,12 @@ def reference(query: Query, found: Candidates, catalog: Snapshot) -> list[dict[s
     def best(signal: Any, step: int | None) -> float:
         return 0.0 if step is None else max(float(signal[row]) for row in rows_of[step])
 
-    cosine, bm25 = (np.maximum(signal / max(1e-6, *signal.tolist()), -1) for signal in (found.cosine, found.bm25))
+    tops = [max(1e-6, *signal.tolist()) for signal in (found.cosine, found.bm25)]
+    cosine, bm25 = np.maximum(found.cosine / tops[0], -1), found.bm25 / tops[1]
     ordered = sorted(found.cosine[rows].tolist())
     near = 0.0 if query.is_stretch or len(rows) < FEW else ordered[len(ordered) // 10]
-    top = max(found.cosine.tolist())
     least = -1.0 if query.is_stretch else 0.0
-    close = {row: max(least, (float(found.cosine[row]) - near) / max(1e-6, max(top, 1e-6) - near)) for row in rows}
+    close = {row: max(least, (float(found.cosine[row]) - near) / max(1e-6, tops[0] - near)) for row in rows}
     base = {row: close[row] + float(bm25[row]) for row in rows}
     words = set(query.text.lower().replace("?", "").split())
     named = {code for name, code in catalog.speakers.items() if name.lower() in words}

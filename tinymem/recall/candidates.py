@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -13,12 +12,10 @@ from tinymem.protocols import Ids, Lexical, Vectors
 from tinymem.recall.query.analysis import Query
 from tinymem.recall.query.dates import inside
 from tinymem.recall.query.identifiers import Codes
-from tinymem.recall.query.requests import asks_alike, asks_for_another, only_asks
-from tinymem.recall.selection.opened import OpenedSteps
-from tinymem.recall.snapshot import ACT, SAID, Snapshot
+from tinymem.recall.snapshot import SAID, Snapshot
 from tinymem.stores.bm25 import highest
 
-__all__ = ["Candidates", "find_requests", "gather", "products"]
+__all__ = ["Candidates", "gather", "products"]
 
 EVERYTHING = 600  # passages up to which all of a memory are candidates
 NEAREST = 240  # passages by each of the two signals
@@ -27,15 +24,11 @@ NAMED = 500  # passages that hold an identifier of the question, up to which all
 STATEMENTS = 30  # of the statements that are closest to a question among themselves
 SHORT = 300  # characters of a statement, at most,
 NEWEST = 2_000  # and so many of the newest are compared with a question
+FEW = 0.5  # of the passages: where a filter lets through less, the others have no closeness
 FALLING = 10.0  # ranks in which their closeness falls to a third
 CHAT = 0.5  # of the passages: where more are said, the memory is of chats
-FEW = 0.5  # of the passages: where a filter lets through less, no others are compared with the question
 SMALL = 1 << 18  # multiplications up to which OpenBLAS starts no thread
 AT_ONCE = 32  # of the vectors on the left, at most
-
-LONGER = 2  # times as long as the question a request is at most
-LOOKED_AT = 256  # passages that are read at most to find requests, the best by words
-TERMS = 32  # bits for the words of a question
 
 
 @dataclass(frozen=True)
@@ -65,15 +58,6 @@ class Candidates:
     is_strange: bool = False
     named: tuple[Ids, Codes] | None = None
 
-    def without(self, rows: Ids) -> Candidates:
-        """Return the others, as if these passages had nothing of the question."""
-        if not len(rows):
-            return self
-        signals = {name: getattr(self, name).copy() for name in ("cosine", "bm25", "terms")}
-        for signal in signals.values():
-            signal[rows] = 0
-        return replace(self, rows=np.setdiff1d(self.rows, rows), **signals)
-
 
 def gather(
     query: Query,
@@ -90,10 +74,9 @@ def gather(
         allowed: Rows that may come back: `(len(catalog),)`.
     """
     total = len(catalog)
-    is_filtered = total > EVERYTHING and np.count_nonzero(allowed) < FEW * total
-    compared = allowed if is_filtered else slice(None)
-    cosine = np.zeros(total, np.float32)
-    cosine[compared] = products(query.vectors, catalog.vectors[compared]).max(axis=0)
+    cosine = products(query.vectors, catalog.vectors).max(axis=0)
+    if np.count_nonzero(allowed) < FEW * total:
+        cosine[~allowed] = 0  # what a filter leaves out is no measure of what is close
     bm25, terms = np.zeros(total, np.float32), np.zeros(total, np.uint32)
     is_known, places = _places(lexical.ids, catalog.id)
     bm25[places], terms[places] = lexical.scores[is_known], lexical.terms[is_known]
@@ -118,9 +101,6 @@ def gather(
         _mark_around(chosen, best[:AROUND], catalog.step)
     chosen |= stated > math.exp(-STATEMENTS / FALLING)
     rows = np.flatnonzero(chosen & allowed)
-    if is_filtered and len(rows):
-        near = _around(rows, catalog.step)
-        cosine[near] = products(query.vectors, catalog.vectors[near]).max(axis=0)
     return Candidates(rows, cosine, bm25, terms, lexical.rarity, unseen, stated, named=naming)
 
 
@@ -172,72 +152,8 @@ def _places(ids: Ids, known: Ids) -> tuple[npt.NDArray[np.bool_], Ids]:
 
 def _mark_around(chosen: npt.NDArray[np.bool_], rows: Ids, steps: Ids) -> None:
     """Mark the passages of the steps of `rows`, and of the step before and after each."""
-    first, end = _extent(rows, steps)
+    wanted = np.unique(steps[rows])
+    first, end = np.searchsorted(steps, wanted, "left"), np.searchsorted(steps, wanted, "right")
     spans = np.maximum(first - 1, 0), np.minimum(end, first + 30) + 1
     for low, high in zip(*(span.tolist() for span in spans), strict=True):
         chosen[low:high] = True
-
-
-def _around(rows: Ids, steps: Ids) -> Ids:
-    """Return all passages of the steps of `rows`, and of the step before and after each."""
-    first, end = _extent(rows, steps)
-    lows = np.searchsorted(steps, steps[np.maximum(first - 1, 0)], "left")
-    highs = np.searchsorted(steps, steps[np.minimum(end, len(steps) - 1)], "right")
-    near = np.zeros(len(steps), np.bool_)
-    for low, high in zip(lows.tolist(), highs.tolist(), strict=True):
-        near[low:high] = True
-    return np.flatnonzero(near)
-
-
-def _extent(rows: Ids, steps: Ids) -> tuple[Ids, Ids]:
-    """Return the first row and the end of each step of `rows`."""
-    wanted = np.unique(steps[rows])
-    return np.searchsorted(steps, wanted, "left"), np.searchsorted(steps, wanted, "right")
-
-
-def find_requests(
-    question: str, found: Candidates, catalog: Snapshot, hidden: Collection[int], steps: OpenedSteps
-) -> Ids:
-    """Return the rows of texts that ask alike: of the same, of something else, or among the steps `hidden` of anything.
-
-    What somebody asked and somebody answered stays: without the one nobody knows what the other is about. What is asked
-    stands in a prompt already, and is hidden like the rest of that.
-    """
-    rows = _find_short(found, catalog, max(LONGER * len(question), SHORT), hidden)
-    behind = np.minimum(np.searchsorted(catalog.step, catalog.step[rows], "right"), len(catalog) - 1)
-    opened = steps.of({*catalog.step[rows].tolist(), *catalog.step[behind].tolist()})
-
-    def asks(row: int, how: Callable[..., bool], *more: bool) -> bool:
-        step, (part, start, end, *_) = opened.get(int(catalog.step[row])), catalog.places[row].tolist()
-        return step is not None and how(step.said(part, start, end).text, question, *more)
-
-    def asks_only(row: int) -> bool:
-        return asks(row, only_asks, bool(catalog.kind[row] == ACT or catalog.reply[row]))
-
-    is_next = (behind > rows) & (catalog.session[behind] == catalog.session[rows])
-    is_talk = is_next & (catalog.kind[rows] == SAID) & (catalog.kind[behind] == SAID)
-    may_be_answered = is_talk & (catalog.asks[rows] | ~catalog.reply[rows])  # not a denial
-    requests: list[int] = []
-    for row, after, is_asked in zip(rows.tolist(), behind.tolist(), may_be_answered.tolist(), strict=True):
-        is_hidden = int(catalog.step[row]) in hidden
-        # what people state may contradict the question
-        may_ask = is_hidden or catalog.kind[row] == ACT or catalog.asks[row]
-        is_alike = may_ask and asks(row, asks_alike if is_hidden else asks_for_another)
-        if is_alike or (asks_only(row) and (not is_asked or asks_only(after))):
-            requests.append(row)
-    return np.array(requests, np.int64)
-
-
-def _find_short(found: Candidates, catalog: Snapshot, length: int, hidden: Collection[int]) -> Ids:
-    """Return the rows of short texts in words: those with most words of the question, best first, and all `hidden`."""
-    terms = np.unpackbits(found.terms[found.rows].view(np.uint8)).reshape(-1, TERMS).sum(axis=1)
-    rows = found.rows[terms * 2 >= max(len(found.rarity), 1)]
-    if hidden:
-        newest = np.array(sorted(hidden)[-LOOKED_AT:], np.int64)
-        begins, ends = (np.searchsorted(catalog.step, steps).tolist() for steps in (newest, newest + 1))
-        spans = zip(begins, ends, strict=True)
-        rows = np.union1d(rows, np.concatenate([np.arange(*span) for span in spans])[-LOOKED_AT:])
-    places = catalog.places[rows]
-    is_said = (places["kind"] == SAID) | (places["kind"] == ACT)
-    short: Ids = rows[is_said & (places["end"] - places["start"] <= length)]
-    return short[highest(found.bm25[short], LOOKED_AT)]

@@ -119,7 +119,7 @@ def features(query: Query, found: Candidates, snapshot: Snapshot) -> Vectors:
     rows = found.rows
     if not len(rows):
         return np.empty((0, len(NAMES)), np.float32)
-    tops = [max(float(signal.max(initial=0.0)), 1e-6) for signal in (found.cosine, found.bm25)]
+    tops = [max(float(signal.max()), 1e-6) for signal in (found.cosine, found.bm25)]
     far, floor = int(FAR * len(rows)), 0.0
     if not query.is_stretch and len(rows) >= FEW:
         floor = float(np.partition(found.cosine[rows], far)[far])

@@ -8,7 +8,6 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from tinymem.recall.candidates import find_requests
 from tinymem.recall.fusion import Fusion, ScoredCandidates
 from tinymem.recall.query.identifiers import labels
 from tinymem.recall.relevance import WORTH
@@ -86,8 +85,6 @@ class Search:
         query = past.queue.question(text, snapshot, now)
         corrections = past.corrections if limits.as_of is None else self._corrections_until(limits.as_of)
         found = source.gather(query)
-        if not query.is_stretch and limits.min_relevance != 0:  # who wants everything gets requests, too
-            found = found.without(find_requests(query.text, found, snapshot, hidden, past.opened))
         scored = ScoredCandidates.of(query, snapshot, found, self._fusion)
         current = partial(put_corrections, corrections=corrections, snapshot=snapshot, allowed=allowed)
         newest = partial(places_of, snapshot, allowed)
