@@ -119,7 +119,7 @@ class Search:
             last = int(snapshot.step[snapshot.time <= limits.as_of.timestamp()].max(initial=0))
         changes = past.tracking.changes(last)
         with past.checking_parts():
-            ranked = put_newest_first(ranked, room, past.opened, scored.query.now)
+            ranked = put_newest_first(ranked, past.opened, scored.query.now)
             recalled, next_best = pack(ranked, past.opened, room, past.key, limits, every, changes, newest)
         if not note and not scored.query.is_stretch:
             asked = [*labels(text[:LABELLED]).items()][:MOST_NAMES]

@@ -16,8 +16,6 @@ from tinymem.recall.snapshot import Snapshot
 
 __all__ = ["newest_corrections", "places_of", "put_corrections", "put_newest_first"]
 
-AHEAD = 8  # passages behind those that fit the budget, among which newer statements are looked for
-LABEL = 4  # tokens of a label, about
 LOSS = 2.0  # log-odds that a statement loses where a newer one says it otherwise
 
 
@@ -72,39 +70,22 @@ def put_corrections(
     return [*found.values()]
 
 
-def put_newest_first(
-    ranked: Sequence[RankedPassage], budget: int, steps: OpenedSteps, now: datetime
-) -> Sequence[RankedPassage]:
+def put_newest_first(ranked: Sequence[RankedPassage], steps: OpenedSteps, now: datetime) -> Sequence[RankedPassage]:
     """Put statements before those that they supersede, as far as words tell, and note their numbers with these.
 
     What is dated later than `now` supersedes nothing. What was said in another session where nobody is named only comes
     behind.
     """
-    nearest = _related(_nearest(ranked, budget))
-    if not newest_statements(steps.statements(nearest), now):
-        return ranked  # as most times
-    places = steps.statements(_related(ranked))  # where one thing changed, so may others have
+    places = steps.statements([passage[:4] for passage in ranked if passage.is_relevant])
     newest = newest_statements(places, now)
     costs = {passage[:4]: float(price_of(passage.end - passage.start)) - passage.score for passage in ranked}
+    numbers: dict[PassagePlace, int] = {}
     for older, newer in newest.items():
-        costs[places[newer]] = min(costs[places[newer]], costs[places[older]])
-    sure = {older: newer for older, newer in newest.items() if older.source == newer.source}
-    for older in sure:
-        costs[places[older]] += LOSS
-    numbers = {places[older]: places[newer][0] for older, newer in sure.items()}
+        old, new = places[older], places[newer]
+        costs[new] = min(costs[new], costs[old])
+        if older.source == newer.source:
+            numbers[old] = new[0]
+    for old in numbers:
+        costs[old] += LOSS
     marked = [passage._replace(newer=numbers.get(passage[:4])) for passage in ranked]
-    return sorted(marked, key=lambda passage: (costs[passage[:4]], passage.newer is not None))
-
-
-def _nearest(ranked: Sequence[RankedPassage], budget: int) -> Sequence[RankedPassage]:
-    """Return those that fit `budget` tokens, about, and the next AHEAD."""
-    for rank, passage in enumerate(ranked):
-        if budget < 0:
-            return ranked[: rank + AHEAD]
-        budget -= (passage.end - passage.start) // 4 + LABEL
-    return ranked
-
-
-def _related(ranked: Iterable[RankedPassage]) -> list[PassagePlace]:
-    """Return the places of the passages that may come back."""
-    return [passage[:4] for passage in ranked if passage.is_relevant]
+    return sorted(marked, key=lambda passage: (costs[passage[:4]], passage.newer is not None)) if newest else ranked

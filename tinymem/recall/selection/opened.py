@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TypeAlias
 
@@ -121,12 +121,9 @@ class OpenedSteps:
         steps = self.of(place[0] for place in places)
         return {place: steps[place[0]].passage(*place[1:]) for place in places if place[0] in steps}
 
-    def statements(self, places: Collection[PassagePlace]) -> dict[Statement, PassagePlace]:
+    def statements(self, places: Iterable[PassagePlace]) -> dict[Statement, PassagePlace]:
         """Return the statements at these places; others are of longer texts, or state nothing in words."""
-        steps = self.of(place[0] for place in places)
-        found = {}
-        for number, part, start, end in places:
-            statement = steps[number].statement(part) if number in steps and end <= LONGEST else None
-            if statement is not None:
-                found[statement] = number, part, start, end
-        return found
+        short = [place for place in places if place[3] <= LONGEST]
+        steps = self.of(place[0] for place in short)
+        stated = {place: steps[place[0]].statement(place[1]) for place in short if place[0] in steps}
+        return {statement: place for place, statement in stated.items() if statement is not None}
