@@ -70,12 +70,7 @@ class Room:
 
 def _codes(table: Mapping[str, int], names: Sequence[str | None]) -> Ids:
     """Return the integers of names, of which few differ; -1 for None."""
-    return _each({name: -1 if name is None else table[name] for name in dict.fromkeys(names)}, names)
-
-
-def _each(values: Mapping[Any, int], keys: Sequence[Any]) -> Ids:
-    """Return the values of `keys`."""
-    return np.fromiter(map(values.__getitem__, keys), np.int64, len(keys))
+    return np.array([-1 if name is None else table[name] for name in names], np.int64)
 
 
 def _named(codes: Mapping[str, int], names: Iterable[str | None]) -> Mapping[str, int]:
@@ -166,11 +161,7 @@ class Snapshot:
     def allowed(self, only: Filter, hidden: Collection[int] = ()) -> npt.NDArray[np.bool_]:
         """Mark the rows that may be recalled: `(len(self),)`; those of `hidden` steps (numbers) may not."""
         allowed = only.mask(self)
-        numbers = np.array(sorted(hidden), np.int64)
-        firsts, ends = (np.searchsorted(self.step, numbers, side) for side in ("left", "right"))
-        for first, end in zip(firsts.tolist(), ends.tolist(), strict=True):
-            allowed[first:end] = False
-        return allowed
+        return allowed & ~np.isin(self.step, [*hidden]) if hidden else allowed
 
     def with_tail(self, rows: Sequence[Any], room: int = 0) -> Snapshot:
         """Return a snapshot with passages, as `Journal.passages` returns them, behind those that are here.
@@ -209,14 +200,13 @@ class Snapshot:
         return longer
 
     def _places_of(self, new: Any) -> npt.NDArray[np.void]:
-        kinds = dict.fromkeys(new.kind)
-        places = np.zeros(len(new.id), PLACE)
+        kinds, places = np.array(new.kind, object), np.zeros(len(new.id), PLACE)
         for name in ("part", "start", "end", "asks", "milestone"):
             places[name] = getattr(new, name)
-        places["kind"] = _each({kind: KINDS.get(kind, SAID) for kind in kinds}, new.kind)
-        places["reply"] = _each({kind: kind in ("reply", "final_answer") for kind in kinds}, new.kind)
-        places["announces"] = _each({kind: kind == "announcement" for kind in kinds}, new.kind)
-        places["rule"] = _each({kind: kind == "rule" for kind in kinds}, new.kind)
+        places["kind"] = [KINDS.get(kind, SAID) for kind in new.kind]
+        places["reply"] = (kinds == "reply") | (kinds == "final_answer")
+        places["announces"] = kinds == "announcement"
+        places["rule"] = kinds == "rule"
         places["speaker"] = _codes(self.speakers, new.speaker)
         places["type"] = _codes(self.types, new.type)
         places["tools"] = _codes(self.toolsets, new.tools)
