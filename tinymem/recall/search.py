@@ -19,6 +19,7 @@ from tinymem.stores.filter import Filter
 
 if TYPE_CHECKING:
     from tinymem.archive.archive import Archive
+    from tinymem.recall.sources import Source
 
 __all__ = ["NEXT_BEST", "NOTHING", "Search"]
 
@@ -57,9 +58,9 @@ class Search:
         """
         return self.explain(text, budget, now, hidden=hidden, only=only, **limits).recalled
 
-    def score(self, text: str, now: datetime) -> ScoredCandidates:
-        """Return the candidates for `text`, with their features and scores."""
-        source = self._past.source(Filter())
+    def score(self, text: str, now: datetime, source: Source | None = None) -> ScoredCandidates:
+        """Return the candidates for `text` of a source, or of the whole memory, with their features and scores."""
+        source = source or self._past.source(Filter())
         query = self._past.queue.question(text, source.snapshot, now)
         return ScoredCandidates.of(query, source.snapshot, source.gather(query), self._fusion)
 
@@ -82,10 +83,8 @@ class Search:
         if note is not None or not text.strip():
             return Explanation(text, budget, Recall("", 0, (), past.queue.trouble or note or ""))
         snapshot, allowed = source.snapshot, source.allowed
-        query = past.queue.question(text, snapshot, now)
         corrections = past.corrections if limits.as_of is None else self._corrections_until(limits.as_of)
-        found = source.gather(query)
-        scored = ScoredCandidates.of(query, snapshot, found, self._fusion)
+        scored = self.score(text, now, source)
         current = partial(put_corrections, corrections=corrections, snapshot=snapshot, allowed=allowed)
         newest = partial(places_of, snapshot, allowed)
         packed = self._packed(scored, text, budget, limits, current, newest)
