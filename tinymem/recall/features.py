@@ -134,32 +134,32 @@ def features(query: Query, found: Candidates, snapshot: Snapshot) -> Vectors:
     cosines, bm25s = np.maximum(cosines / tops[0], -1), bm25s / tops[1]
     calls, size, best = _texts(whole, rows, firsts, found.bm25)
     best /= tops[1]
-    columns = [
-        cosine,
-        bm25,
-        np.zeros(len(rows)) if query.is_stretch else _coverage(found, whole.sessions),
-        bm25s[0],
-        cosines[1],
-        bm25s[1],
-        np.where((before >= 0) & whole.places["asks"][before], bm25s[0], 0),
-        _is_speaker_named(query, snapshot.speakers, here),
-        here["reply"] & ((before < 0) | (whole.places["kind"][before] == SAID)),
-        here["announces"],
-        -np.log1p(snapshot.last_step - snapshot.step[rows]),
-        here["milestone"],
-        closeness(times, query.spans),
-        _mean_of_best(base, (times // DAY).astype(np.int64)),
-        found.stated[rows],
-        here["rule"] & (found.stated[rows] > 0),
-        *_identifier_features(query, snapshot, rows),
-        _is_call_named(query, snapshot, whole, firsts, here),
-        _rarity_of_named(query, found, snapshot, firsts, here),
-        calls,
-        size,
-        best,
-        size * best,
-    ]
-    return np.stack(columns, axis=1).astype(np.float32)
+    columns = {
+        "cosine": cosine,
+        "bm25": bm25,
+        "coverage": np.zeros(len(rows)) if query.is_stretch else _coverage(found, whole.sessions),
+        "before_bm25": bm25s[0],
+        "after_cosine": cosines[1],
+        "after_bm25": bm25s[1],
+        "answers": np.where((before >= 0) & whole.places["asks"][before], bm25s[0], 0),
+        "speaker": _is_speaker_named(query, snapshot.speakers, here),
+        "reply": here["reply"] & ((before < 0) | (whole.places["kind"][before] == SAID)),
+        "announces": here["announces"],
+        "recent": -np.log1p(snapshot.last_step - snapshot.step[rows]),
+        "milestone": here["milestone"],
+        "dated": closeness(times, query.spans),
+        "day": _mean_of_best(base, (times // DAY).astype(np.int64)),
+        "stated": found.stated[rows],
+        "rule": here["rule"] & (found.stated[rows] > 0),
+        **_identifier_features(query, snapshot, rows),
+        "call_named": _is_call_named(query, snapshot, whole, firsts, here),
+        "named": _rarity_of_named(query, found, snapshot, firsts, here),
+        "call": calls,
+        "size": size,
+        "text_bm25": best,
+        "size_bm25": size * best,
+    }
+    return np.stack([columns[name] for name in NAMES], axis=1).astype(np.float32)
 
 
 def _coverage(found: Candidates, sessions: Ids) -> Vectors:
@@ -198,23 +198,21 @@ def _texts(whole: _Rows, rows: Ids, firsts: Ids, bm25: Vectors) -> tuple[npt.NDA
     return is_act & ~((part[place] == 0) & is_followed), sizes, best
 
 
-def _identifier_features(query: Query, snapshot: Snapshot, rows: Ids) -> Iterator[Vectors]:
-    """Yield introduces, typed_share and paths; all are 0 where the query is a question.
+def _identifier_features(query: Query, snapshot: Snapshot, rows: Ids) -> dict[str, Vectors]:
+    """Return introduces, typed_share and paths; all are 0 where the query is a question.
 
     An agent copies most of what it types from earlier steps; the identifiers of the stretch itself it can still see.
     Numbers do not count: a log is full of them.
     """
     if not query.is_stretch:
-        yield from np.zeros((3, len(rows)), np.float32)
-        return
+        return dict.fromkeys(("introduces", "typed_share", "paths"), np.zeros(len(rows), np.float32))
     codes, lengths = snapshot.identifiers_of(rows)
     of_row, kinds = np.repeat(np.arange(len(rows)), lengths), classes(codes)
     hidden = ~np.isin(codes, query.identifiers) & (kinds != NUMBER)
     introduced = hidden & snapshot.seen.introduced(codes, rows[of_row])
     marked = (introduced, hidden & snapshot.seen.typed(codes), hidden, kinds == PATH)
     first, again, every, paths = (np.bincount(of_row[which], minlength=len(rows)) for which in marked)
-    for values in (np.log1p(first), again / np.maximum(every, 1), np.log1p(paths)):
-        yield values.astype(np.float32)
+    return {"introduces": np.log1p(first), "typed_share": again / np.maximum(every, 1), "paths": np.log1p(paths)}
 
 
 def _is_call_named(
