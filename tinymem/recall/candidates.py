@@ -29,6 +29,7 @@ FALLING = 10.0  # ranks in which their closeness falls to a third
 CHAT = 0.5  # of the passages: where more are said, the memory is of chats
 SMALL = 1 << 18  # multiplications up to which OpenBLAS starts no thread
 AT_ONCE = 32  # of the vectors on the left, at most
+NONE: Ids = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -81,27 +82,33 @@ def gather(
     is_known, places = _places(lexical.ids, catalog.id)
     bm25[places], terms[places] = lexical.scores[is_known], lexical.terms[is_known]
     stated = _stated(query, catalog, allowed)
-    unseen = lexical.unseen if terms[allowed].any() else 1.0
     naming = catalog.rows_with(query.named) if len(query.named) else None
-    if total <= EVERYTHING:
-        return Candidates(np.flatnonzero(allowed), cosine, bm25, terms, lexical.rarity, unseen, stated, named=naming)
-    chosen: npt.NDArray[np.bool_] = np.zeros(total, np.bool_)
+    chosen = allowed
+    if total > EVERYTHING:
+        named = naming[0] if naming is not None and len(naming[0]) <= NAMED else NONE
+        chosen = allowed & _best(query, catalog, allowed, named, cosine, bm25)
+        chosen |= stated > math.exp(-STATEMENTS / FALLING)
+    unseen = lexical.unseen if terms[allowed].any() else 1.0
+    rows = np.flatnonzero(chosen)
+    return Candidates(rows, cosine, bm25, terms, lexical.rarity, unseen, stated, named=naming)
+
+
+def _best(
+    query: Query, catalog: Snapshot, allowed: npt.NDArray[np.bool_], named: Ids, cosine: Vectors, bm25: Vectors
+) -> npt.NDArray[np.bool_]:
+    """Mark those `named`, the best by each signal, and the neighbours of the best of these."""
+    chosen: npt.NDArray[np.bool_] = np.zeros(len(catalog), np.bool_)
+    chosen[named] = True
+    _mark_around(chosen, named, catalog.step)
     signals = [(cosine, allowed), (bm25, allowed)]
     if query.spans:
         signals.append((cosine, allowed & inside(catalog.time, query.spans)))
-    if naming is not None:
-        named, _ = naming
-        if len(named) <= NAMED:
-            chosen[named] = True
-            _mark_around(chosen, named, catalog.step)
     for signal, among in signals:
         usable = np.flatnonzero(among & (signal > 0))
         best = usable[highest(signal[usable], NEAREST)]
         chosen[best] = True
         _mark_around(chosen, best[:AROUND], catalog.step)
-    chosen |= stated > math.exp(-STATEMENTS / FALLING)
-    rows = np.flatnonzero(chosen & allowed)
-    return Candidates(rows, cosine, bm25, terms, lexical.rarity, unseen, stated, named=naming)
+    return chosen
 
 
 def _stated(query: Query, catalog: Snapshot, allowed: npt.NDArray[np.bool_]) -> Vectors:
