@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import threading
-import time
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from adapter_contract import SYSTEM, AdapterContract, Agent, Read, Script, open_memory
@@ -142,34 +141,9 @@ def test_only_the_fields_that_are_named_are_searched(memory: HierarchicalMemory)
     assert texts == ["bicycles\nwombat", "wallaby"]
 
 
-def test_an_item_whose_time_is_over_is_gone(store: TinymemStore) -> None:
-    store.put(USERS, "soon", {"text": "pasta"}, ttl=0)
-    store.put(USERS, "later", {"text": "pasta"}, ttl=60)
-    assert store.get(USERS, "soon") is None and keys(store.search(USERS)) == ["later"]
-    assert keys(store.search(USERS, query="pasta")) == ["later"]
-    assert to_sync(store.memory).stats().steps == 2
-    assert (store.sweep_ttl(), store.sweep_ttl()) == (1, 0)
-    assert to_sync(store.memory).stats().steps == 1
-
-
-def test_what_is_over_leaves_the_memory_by_itself(memory: HierarchicalMemory) -> None:
-    store = TinymemStore(memory, {"sweep_interval_minutes": cast(int, 0.0002)})
-    store.put(USERS, "soon", {"text": "pasta with pesto"}, ttl=0)
-    store.put(USERS, "later", {"text": "pizza with olives"}, ttl=60)
-    while memory.stats().steps > 1:
-        time.sleep(0.01)
-    assert [item.text for item in memory.recall("pasta", min_relevance=0).items] == ["text: pizza with olives"]
-    assert store.stop_ttl_sweeper(10)
-
-
-def test_a_sweeper_is_started_stopped_and_cancelled(memory: HierarchicalMemory) -> None:
-    assert TinymemStore(memory).start_ttl_sweeper().done()
-    store = TinymemStore(memory, {"default_ttl": 60})
-    ended = store.start_ttl_sweeper(1)
-    assert not ended.done()
-    assert store.stop_ttl_sweeper(10) and ended.done()
-    assert store.start_ttl_sweeper(1).cancel()
-    assert store.stop_ttl_sweeper(10)
+def test_a_time_to_live_is_refused(store: TinymemStore) -> None:
+    with pytest.raises(NotImplementedError, match="TTL"):
+        store.put(USERS, "soon", {"text": "pasta"}, ttl=60)
 
 
 @pytest.mark.parametrize("wanted", [{"age": {"$near": 3}}, {"user": {"age": {"$near": 3}}}])
@@ -183,22 +157,6 @@ def test_a_key_that_would_be_sql_elsewhere_is_a_mistake(store: TinymemStore) -> 
     assert keys(store.search(USERS, filter={"first name": "Ann"})) == ["a"]
     with pytest.raises(ValueError, match="Invalid filter key"):
         store.search(USERS, filter={"access') = 'public' OR '1'='1": "x"})
-
-
-def test_a_read_lets_the_time_begin_again_unless_it_is_said_not_to(memory: HierarchicalMemory) -> None:
-    def until(store: TinymemStore) -> float:
-        (step,) = memory.history()
-        return float(step.metadata["langgraph"]["until"])
-
-    store = TinymemStore(memory, {"default_ttl": 60})
-    store.put(USERS, "a", {"n": 1})
-    begun = until(store)
-    assert store.get(USERS, "a", refresh_ttl=False) and until(store) == begun
-    item = store.get(USERS, "a")
-    assert item is not None and until(store) > begun and item.updated_at == item.created_at
-    still = TinymemStore(memory, {"default_ttl": 60, "refresh_on_read": False})
-    begun = until(store)
-    assert still.get(USERS, "a") and still.search(USERS) and until(store) == begun
 
 
 def test_no_reader_sees_a_hole_while_an_item_is_put_again(store: TinymemStore) -> None:

@@ -6,7 +6,7 @@ from what ours have. The README beside this file has the commands.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from importlib.util import find_spec
 from typing import Any
@@ -42,15 +42,15 @@ def _replace_stores() -> None:
 
     from tinymem.integrations.langgraph import TinymemStore
 
-    def opened(kind: Any, path: str, index: Any, ttl: Any) -> Any:
+    def opened(kind: Any, path: str, index: Any) -> Any:
         memory = memory_at(path, Embeds(index["embed"]) if index else "hashing:64")
-        return kind(memory, ttl, fields=index.get("text_fields") if index else None)
+        return kind(memory, fields=index.get("text_fields") if index else None)
 
     class Store(TinymemStore):
         @classmethod
         @contextmanager
-        def from_conn_string(cls, path: str, *, index: Any = None, ttl: Any = None) -> Iterator[Any]:
-            store = opened(cls, path, index, ttl)
+        def from_conn_string(cls, path: str, *, index: Any = None) -> Iterator[Any]:
+            store = opened(cls, path, index)
             with store.memory:
                 yield store
 
@@ -60,22 +60,13 @@ def _replace_stores() -> None:
     class AsyncStore(TinymemStore):
         @classmethod
         @asynccontextmanager
-        async def from_conn_string(cls, path: str, *, index: Any = None, ttl: Any = None) -> AsyncIterator[Any]:
-            store = opened(cls, path, index, ttl)
+        async def from_conn_string(cls, path: str, *, index: Any = None) -> AsyncIterator[Any]:
+            store = opened(cls, path, index)
             with store.memory:
                 yield store
 
         async def setup(self) -> None:
             """A memory needs none."""
-
-        def sweep_ttl(self) -> Coroutine[Any, Any, int]:  # type: ignore[override]
-            return self.asweep_ttl()
-
-        async def start_ttl_sweeper(self, minutes: int | None = None) -> Any:  # type: ignore[override]
-            return super().start_ttl_sweeper(minutes)
-
-        async def stop_ttl_sweeper(self, timeout: float | None = None) -> bool:  # type: ignore[override]
-            return super().stop_ttl_sweeper(timeout)
 
     for module in (sqlite, aio):
         vars(module).update(AsyncSqliteStore=AsyncStore)

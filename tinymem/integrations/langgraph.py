@@ -14,16 +14,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
-from datetime import datetime, timedelta
-from operator import ge, gt, le, lt
-from typing import Any, NamedTuple
+from datetime import datetime
+from operator import attrgetter, ge, gt, le, lt
+from typing import Any
 from urllib.parse import quote
 
-from tinymem.errors import ClosedError, InputError, MissingExtraError, TinymemError
+from tinymem.errors import InputError, MissingExtraError
 from tinymem.integrations.native import AnyMemory, rank_excerpts, run_on, to_sync
 from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.recall.results import Excerpt
@@ -44,7 +41,6 @@ try:
         Result,
         SearchItem,
         SearchOp,
-        TTLConfig,
         validate_op_namespace,
     )
     from langgraph.store.base.embed import get_text_at_path, tokenize_path
@@ -55,10 +51,7 @@ __all__ = ["TinymemStore"]
 
 ROOT = "store/"  # of the sessions
 MARK = "langgraph"  # in the metadata of a step: its item
-SWEPT_EVERY = 5  # minutes, unless the configuration says otherwise, as in LangGraph's own stores
 TOKENS, MOST_TOKENS = 100, 1_000_000  # for each item that is searched for, and of a search
-
-logger = logging.getLogger(__name__)
 
 Namespace = tuple[str, ...]
 
@@ -66,85 +59,24 @@ Namespace = tuple[str, ...]
 class TinymemStore(BaseStore):
     """A store of LangGraph over a memory.
 
-    Reads of a batch come before its writes. Items whose time is over are not returned, and `sweep_ttl` removes them, so
-    that `memory.recall` does not find them either. With `sweep_interval_minutes` that happens in the background, from
-    the first operation on, until `stop_ttl_sweeper` is called or the memory is closed.
+    Reads of a batch come before its writes. Items stay until they are deleted: times to live are not kept.
 
     Args:
         memory: The memory.
-        ttl: `default_ttl` in minutes, `refresh_on_read` and `sweep_interval_minutes`; items stay unless given, or put
-            with a `ttl`.
         fields: The fields of a value that are searched, as `["title", "notes[*].text"]`; all of it unless given.
     """
 
-    supports_ttl = True
-
-    def __init__(self, memory: AnyMemory, ttl: TTLConfig | None = None, *, fields: Sequence[str] | None = None) -> None:
+    def __init__(self, memory: AnyMemory, *, fields: Sequence[str] | None = None) -> None:
         super().__init__()
-        self.memory, self.ttl_config, self.fields = memory, ttl, fields
-        self._sweeper: threading.Thread | None = None
-        self._stopping = threading.Event()
-        self._sweeps_itself = bool(ttl and ttl.get("sweep_interval_minutes"))
+        self.memory, self.fields = memory, fields
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Do several operations."""
-        self._begin_to_sweep()
         return _batch(to_sync(self.memory), list(ops), self.fields)
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         """Do several operations, while the event loop goes on."""
-        self._begin_to_sweep()
         return await run_on(self.memory, _batch, list(ops), self.fields)
-
-    def sweep_ttl(self) -> int:
-        """Remove the items whose time is over, and return how many there were."""
-        return _sweep_over(to_sync(self.memory))
-
-    async def asweep_ttl(self) -> int:
-        """Remove the items whose time is over, while the event loop goes on."""
-        return await run_on(self.memory, _sweep_over)
-
-    def start_ttl_sweeper(self, sweep_interval_minutes: int | None = None) -> Future[None]:
-        """Sweep in the background, every so many minutes (`sweep_interval_minutes` of the configuration, or 5).
-
-        Returns:
-            A future that is done when the sweeping ends; cancelling it ends it. Without a configuration of `ttl` it is
-            done already.
-        """
-        future: Future[None] = Future()
-        future.add_done_callback(lambda done: self._stopping.set() if done.cancelled() else None)
-        if not self.ttl_config:
-            future.set_result(None)
-        elif self._sweeper is None or not self._sweeper.is_alive():
-            minutes = float(sweep_interval_minutes or self.ttl_config.get("sweep_interval_minutes") or SWEPT_EVERY)
-            self._stopping.clear()
-            self._sweeper = threading.Thread(target=self._sweep, args=(60 * minutes, future), daemon=True)
-            self._sweeper.start()
-        return future
-
-    def stop_ttl_sweeper(self, timeout: float | None = None) -> bool:
-        """End the sweeping; True unless it has not ended after `timeout` seconds."""
-        self._stopping.set()
-        self._sweeps_itself = False
-        if self._sweeper is not None:
-            self._sweeper.join(timeout)
-        return self._sweeper is None or not self._sweeper.is_alive()
-
-    def _begin_to_sweep(self) -> None:
-        if self._sweeps_itself:
-            self._sweeps_itself = False
-            self.start_ttl_sweeper()
-
-    def _sweep(self, seconds: float, future: Future[None]) -> None:
-        while not self._stopping.wait(seconds):
-            try:
-                _sweep_over(to_sync(self.memory))
-            except ClosedError:
-                break
-            except TinymemError as error:
-                logger.warning("items whose time is over stay until the next sweep: %s", error)
-        if not future.done():
-            future.set_result(None)
 
 
 def _batch(memory: HierarchicalMemory, ops: Sequence[Op], fields: Sequence[str] | None) -> list[Result]:
@@ -175,17 +107,11 @@ def _session(namespace: Namespace) -> str:
 
 def _step(memory: HierarchicalMemory, id: str, op: PutOp, fields: Sequence[str] | None) -> Step:
     before, now = _find(memory, id), utc_now()
-    created = before.step.metadata[MARK]["created"] if before else now.isoformat()
+    created = (before.created_at if before else now).isoformat()
     about = {"namespace": list(op.namespace), "key": op.key, "value": op.value}
     about |= {"updated": now.isoformat(), "created": created}
-    if op.ttl is not None:
-        about |= {"ttl": op.ttl, "until": _end_of(op.ttl)}
     text = "" if op.index is False else _text(op.value or {}, op.index or fields)
     return MessageStep("user", text, id=id, session=_session(op.namespace), metadata={MARK: about})
-
-
-def _end_of(ttl: float) -> float:
-    return (utc_now() + timedelta(minutes=ttl)).timestamp()
 
 
 def _text(value: Mapping[str, Any], fields: Sequence[str] | None) -> str:
@@ -197,55 +123,32 @@ def _text(value: Mapping[str, Any], fields: Sequence[str] | None) -> str:
     return "\n".join("\n".join(get_text_at_path(dict(value), path)) for path in paths)
 
 
-def _sweep_over(memory: HierarchicalMemory) -> int:
-    """Forget the items whose time is over."""
-    over = [stored.step.id for stored in _stored_in(memory, ()) if stored.is_over]
-    return memory.forget(over) if over else 0
-
-
 # -- out --------------------------------------------------------------------------------------------------------------
 
 
-class _Stored(NamedTuple):
-    """An item, and the step that it is kept in."""
-
-    item: SearchItem
-    step: Step
-
-    @property
-    def is_over(self) -> bool:
-        until = self.step.metadata[MARK].get("until")
-        return until is not None and until <= utc_now().timestamp()
-
-
-def _stored(step: Step, score: float | None = None) -> _Stored | None:
+def _item(step: Step, score: float | None = None) -> SearchItem | None:
     """Return the item of a step; None for a step that is none of a store."""
     if MARK not in step.metadata:
         return None
     about = step.to_dict()["metadata"][MARK]
     created, updated = map(datetime.fromisoformat, (about["created"], about["updated"]))
-    return _Stored(SearchItem(tuple(about["namespace"]), about["key"], about["value"], created, updated, score), step)
+    return SearchItem(tuple(about["namespace"]), about["key"], about["value"], created, updated, score)
 
 
-def _find(memory: HierarchicalMemory, id: str) -> _Stored | None:
-    """Return the item with this id; None where there is none, or its time is over."""
+def _find(memory: HierarchicalMemory, id: str) -> Item | None:
+    """Return the item with this id; None where there is none."""
     try:
-        stored = _stored(memory.get(id))
+        return _item(memory.get(id))
     except InputError:
         return None
-    return None if stored is None or stored.is_over else stored
 
 
-def _stored_in(memory: HierarchicalMemory, prefix: Namespace) -> Iterator[_Stored]:
-    return filter(None, map(_stored, memory.history(Beginning(_session(prefix)), newest=True)))
+def _items_in(memory: HierarchicalMemory, prefix: Namespace) -> Iterator[SearchItem]:
+    return filter(None, map(_item, memory.history(Beginning(_session(prefix)), newest=True)))
 
 
 def _get(memory: HierarchicalMemory, op: GetOp) -> Item | None:
-    stored = _find(memory, _id(op.namespace, op.key))
-    if stored is None:
-        return None
-    _refresh(memory, [stored] if op.refresh_ttl else ())
-    return stored.item
+    return _find(memory, _id(op.namespace, op.key))
 
 
 def _search(memory: HierarchicalMemory, op: SearchOp) -> list[SearchItem]:
@@ -254,14 +157,12 @@ def _search(memory: HierarchicalMemory, op: SearchOp) -> list[SearchItem]:
     if op.query:
         found = _ranked(memory, op, end)
     else:
-        fitting = [stored for stored in _stored_in(memory, op.namespace_prefix) if _fits(stored, op)]
-        found = sorted(fitting, key=lambda stored: stored.item.updated_at, reverse=True)
-    page = found[op.offset : end]
-    _refresh(memory, page if op.refresh_ttl else ())
-    return [stored.item for stored in page]
+        fitting = [item for item in _items_in(memory, op.namespace_prefix) if _fits(item, op)]
+        found = sorted(fitting, key=attrgetter("updated_at"), reverse=True)
+    return found[op.offset : end]
 
 
-def _ranked(memory: HierarchicalMemory, op: SearchOp, count: int) -> list[_Stored]:
+def _ranked(memory: HierarchicalMemory, op: SearchOp, count: int) -> list[SearchItem]:
     """Return the `count` items that bear most on the query, the best first, or all if there are fewer."""
     session = Beginning(_session(op.namespace_prefix))
     tokens, seen = max(TOKENS * count, 1_000), -1
@@ -270,26 +171,15 @@ def _ranked(memory: HierarchicalMemory, op: SearchOp, count: int) -> list[_Store
         best: dict[str, Excerpt] = {}
         for excerpt in rank_excerpts(recalled):
             best.setdefault(excerpt.step.id, excerpt)
-        stored = filter(None, [_stored(excerpt.step, excerpt.relevance) for excerpt in best.values()])
-        found = [item for item in stored if _fits(item, op)]
+        items = filter(None, [_item(excerpt.step, excerpt.relevance) for excerpt in best.values()])
+        found = [item for item in items if _fits(item, op)]
         if len(found) >= count or len(best) == seen or tokens >= MOST_TOKENS:
-            return sorted(found, key=lambda stored: -(stored.item.score or 0))
+            return sorted(found, key=lambda item: -(item.score or 0))
         tokens, seen = tokens * 4, len(best)
 
 
-def _refresh(memory: HierarchicalMemory, items: Iterable[_Stored]) -> None:
-    """Let the time of items begin again, of those that have one."""
-    steps = []
-    for _, step in items:
-        metadata = step.to_dict()["metadata"]
-        if "ttl" in metadata[MARK]:
-            metadata[MARK]["until"] = _end_of(metadata[MARK]["ttl"])
-            steps.append(step.evolve(metadata=metadata, step_number=None))
-    memory.archive(steps, on_conflict="replace")
-
-
 def _list_namespaces(memory: HierarchicalMemory, op: ListNamespacesOp) -> list[Namespace]:
-    found = {stored.item.namespace for stored in _stored_in(memory, ()) if not stored.is_over}
+    found = {item.namespace for item in _items_in(memory, ())}
     for condition in op.match_conditions or ():
         found = {name for name in found if _matches(name, condition)}
     return sorted({name[: op.max_depth] for name in found})[op.offset : op.offset + op.limit]
@@ -308,9 +198,8 @@ def _is_label(wanted: str, label: str) -> bool:
 # -- filters ----------------------------------------------------------------------------------------------------------
 
 
-def _fits(stored: _Stored, op: SearchOp) -> bool:
-    wanted = (op.filter or {}).items()
-    return not stored.is_over and all(_passes(_field(stored.item.value, path), value) for path, value in wanted)
+def _fits(item: SearchItem, op: SearchOp) -> bool:
+    return all(_passes(_field(item.value, path), wanted) for path, wanted in (op.filter or {}).items())
 
 
 def _check_filter(wanted: Any) -> None:
