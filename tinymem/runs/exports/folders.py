@@ -1,7 +1,7 @@
 """Exports that are more than one file of JSON: zip archives and folders of ChatGPT, Claude.ai and Slack.
 
-An archive is not trusted: how many files it has, and how many bytes they may become in all, is limited, and no link is
-followed that leads out of it.
+An archive is not trusted: how many bytes its files of JSON may become in all is limited, and no link is followed that
+leads out of it.
 """
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ import re
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from itertools import chain, groupby
 from pathlib import Path, PurePosixPath
-from stat import S_ISLNK
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
 
 from tinymem.errors import InputError
 from tinymem.runs.exports import ExportedChat, conversations_of
@@ -32,53 +31,30 @@ from tinymem.runs.values import mappings_in
 __all__ = ["conversations_in", "files_below", "holds_export", "is_export", "unread"]
 
 SQLITE = b"SQLite format 3\0"  # the first bytes of a database
-LARGEST = 1 << 30  # bytes of all files of an export
-ALWAYS, RATIO = 16 << 20, 40  # bytes that an archive may become in all, or so many times its own if that is more
-MOST = 100_000  # files
+LARGEST = 1 << 30  # bytes of JSON that an archive may become in all
 NAMED = 40  # files that are not read and named each
 DAMAGE = (zipfile.BadZipFile, NotImplementedError, RuntimeError, zlib.error, lzma.LZMAError, EOFError, OSError,
           ValueError, IndexError, OverflowError)  # fmt: skip
 ABOUT = ("users.json", "channels.json", "groups.json", "dms.json", "mpims.json")  # Slack's lists of names
 HIDDEN = re.compile(r"(^|/)(\.|__MACOSX)")  # in the name of a file
 BEGINNING = re.compile(r"(^|/)(users|conversations[^/]*)\.json\Z")  # of an export
-Opener = Callable[[], Any]  # of a stream of bytes
 
 
-class _Files:
-    """The files of an export by their paths in it.
+class _Files(NamedTuple):
+    """The files of an export: its path, the folder that they are in, and their names there."""
 
-    Attributes:
-        path: That of the export.
-        openers: What opens each file.
-        links: Names of links that are not followed.
-        left: The bytes that may yet be read; less than none after too many.
-    """
-
-    def __init__(self, path: Path, openers: Mapping[str, Opener], links: Sequence[str], most: int) -> None:
-        names = [name for name in openers if not HIDDEN.search(name)]
-        if len(names) > MOST:
-            raise InputError(f"{path} has {len(names):,} files, more than {MOST:,}: give the export's own folder")
-        begins = [PurePosixPath(name).parent for name in names if BEGINNING.search(name)]
-        root = min(begins, key=lambda folder: (len(folder.parts), str(folder)), default=PurePosixPath())
-        above = f"{root}/" if root.parts else ""  # some archives have a folder around the export
-        self.path, self.links, self.left, self._most = path, links, most, most
-        self.openers = {name.removeprefix(above): openers[name] for name in names if name.startswith(above)}
+    path: Path
+    folder: Path
+    names: Collection[str]
+    links: Collection[str]
+    others: Collection[str] = ()  # that stay in the archive
 
     def read(self, name: str) -> Any:
         """Return the value of a file of JSON."""
         try:
-            with self.openers[name]() as stream:
-                data = stream.read(self.left + 1)
-        except DAMAGE as error:
-            raise InputError(f"{self.path}, {name} cannot be read: {error}") from error
-        self.left -= len(data)
-        if self.left < 0:
-            advice = "unpack it, and give the folder, or fewer files at once"
-            raise InputError(f"{self.path}, up to {name}: becomes more than {self._most:,} bytes: {advice}")
-        try:
-            return json.loads(data)
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"{self.path}, {name}: not valid JSON: {error}") from error
+            return json.loads((self.folder / name).read_bytes())
+        except (OSError, ValueError, RecursionError) as error:
+            raise InputError(f"{self.path}, {name} cannot be read as JSON: {error}") from error
 
 
 def is_export(path: Path) -> bool:
@@ -115,18 +91,37 @@ def conversations_in(path: Path) -> Iterator[ExportedChat]:
 def _files_of(path: Path) -> Iterator[_Files]:
     """Give the files of a folder or an archive, below the folder that the export is in."""
     if path.is_dir():
-        names, links = files_below(path)
-        yield _Files(path, {name: partial((path / name).open, "rb") for name in names}, links, LARGEST)
+        yield _found(path, path)
         return
-    try:
-        archive = zipfile.ZipFile(path)
-    except DAMAGE as error:
-        raise InputError(f"{path} cannot be read: {error}") from error
-    with archive:
-        infos = {info.filename: info for info in archive.infolist() if not info.is_dir()}
-        links = [name for name, info in infos.items() if S_ISLNK(info.external_attr >> 16)]
-        openers = {name: partial(archive.open, infos[name]) for name in infos.keys() - {*links}}
-        yield _Files(path, openers, links, min(max(ALWAYS, RATIO * path.stat().st_size), LARGEST))
+    with TemporaryDirectory() as folder:
+        try:
+            with zipfile.ZipFile(path) as archive:
+                others = _unpack(archive, folder)
+        except DAMAGE as error:
+            raise InputError(f"{path} cannot be read: {error}") from error
+        yield _found(path, Path(folder))._replace(others=others)
+
+
+def _unpack(archive: zipfile.ZipFile, folder: str) -> list[str]:
+    """Unpack the files of JSON, less those that are damaged; return the names of the other files."""
+    files = [info for info in archive.infolist() if not info.is_dir()]
+    wanted = [info for info in files if info.filename.endswith(".json") and not HIDDEN.search(info.filename)]
+    if sum(info.file_size for info in wanted) > LARGEST:
+        raise InputError(f"it becomes more than {LARGEST:,} bytes: unpack it, and give the folder")
+    for info in wanted:
+        with suppress(*DAMAGE):
+            archive.extract(info, folder)
+    return [info.filename for info in files if info not in wanted]
+
+
+def _found(path: Path, folder: Path) -> _Files:
+    """Return the files of an export, which may have a folder around it."""
+    names, links = files_below(folder)
+    begins = [PurePosixPath(name).parent for name in names if BEGINNING.search(name) and not HIDDEN.search(name)]
+    root = min(begins, key=lambda above: (len(above.parts), str(above)), default=PurePosixPath())
+    inside = [PurePosixPath(name) for name in names if not HIDDEN.search(name)]
+    below = [str(name.relative_to(root)) for name in inside if name.is_relative_to(root)]
+    return _Files(path, folder / root, below, links)
 
 
 def files_below(path: Path) -> tuple[list[str], list[str]]:
@@ -148,12 +143,11 @@ def holds_export(names: Collection[str]) -> bool:
 
 
 def unread(names: Iterable[str], links: Iterable[str]) -> Counter[str]:
-    """Count files that are not read: by their names, or those in a folder together."""
-    seen = [name for name in names if not HIDDEN.search(name)]
-    count = Counter(name if "/" not in name else f"{name.partition('/')[0]}/" for name in seen)
-    named = Counter({f"file that was not read ({name[:80]})": count[name] for name in sorted(count)[:NAMED]})
-    outward = Counter(f"link that was not followed ({name[:80]})" for name in sorted(links)[:NAMED])
-    return named + outward + Counter({"file that was not read": count.total() - named.total()})
+    """Count files that are not read, the first ones by their names."""
+    left = sorted(name for name in names if not HIDDEN.search(name))
+    count = Counter(f"file that was not read ({name[:80]})" for name in left[:NAMED])
+    count.update(f"link that was not followed ({name[:80]})" for name in sorted(links)[:NAMED])
+    return count + Counter({"file that was not read": len(left[NAMED:])})
 
 
 # -- ChatGPT, Claude.ai and Slack -------------------------------------------------------------------------------------
@@ -161,14 +155,14 @@ def unread(names: Iterable[str], links: Iterable[str]) -> Counter[str]:
 
 def _read(files: _Files) -> Iterator[ExportedChat]:
     """Read an export; files that are not read are counted with its first conversation."""
-    if not holds_export(files.openers):
+    if not holds_export(files.names):
         wanted = "conversations.json (ChatGPT, Claude.ai), or users.json and a folder for each channel (Slack)"
         raise InputError(f"{files.path} is no export that is known: it should have {wanted}")
-    if chats := sorted(filter(_is_chats, files.openers)):
+    if chats := sorted(filter(_is_chats, files.names)):
         found, known = _of_chats(files, chats), {*chats, "memories.json", "projects.json"}
     else:
-        found, known = _of_slack(files), {*ABOUT, *_days(files.openers)}
-    left = unread(files.openers.keys() - known, files.links)
+        found, known = _of_slack(files), {*ABOUT, *_days(files.names)}
+    left = unread({*files.names, *files.others} - known, files.links)
     for conversation in found:
         conversation.skipped.update(left)
         left = Counter()
@@ -182,7 +176,7 @@ def _is_chats(name: str) -> bool:
 
 
 def _of_chats(files: _Files, names: list[str]) -> Iterator[ExportedChat]:
-    program = CLAUDE if "projects.json" in files.openers else CHATGPT
+    program = CLAUDE if "projects.json" in files.names else CHATGPT
     for name in names:
         value = files.read(name)
         found = iter(()) if value == [] else conversations_of(value, PurePosixPath(name).stem)
@@ -191,9 +185,9 @@ def _of_chats(files: _Files, names: list[str]) -> Iterator[ExportedChat]:
         for conversation in found:
             program = CLAUDE if conversation.session.startswith(CLAUDE) else program
             yield conversation
-    if "projects.json" in files.openers:
+    if "projects.json" in files.names:
         yield from read_projects(files.read("projects.json"))
-    if "memories.json" in files.openers:
+    if "memories.json" in files.names:
         yield read_memories(files.read("memories.json"), program)
 
 
@@ -203,10 +197,10 @@ def _days(names: Iterable[str]) -> list[str]:
 
 def _of_slack(files: _Files) -> Iterator[ExportedChat]:
     """Read the channels; a day that is damaged costs that day."""
-    about = {name: files.read(name) for name in ABOUT if name in files.openers}
+    about = {name: files.read(name) for name in ABOUT if name in files.names}
     listed = chain.from_iterable(mappings_in(about, name) for name in ABOUT[1:])
     names, left = Names(about["users.json"], [*listed]), Counter[str]()
-    for channel, days in groupby(_days(files.openers), key=lambda day: day.partition("/")[0]):
+    for channel, days in groupby(_days(files.names), key=lambda day: day.partition("/")[0]):
         entries: list[Any] = []
         for day in days:
             try:
@@ -216,8 +210,6 @@ def _of_slack(files: _Files) -> Iterator[ExportedChat]:
                 entries += said
                 left += Counter({"entry without a message": len(values) - len(said)})
             except InputError:
-                if files.left < 0:
-                    raise
                 left[f"file that is damaged ({day[:80]})"] += 1
         conversation = read_channel(entries, names, f"slack/{channel[:200]}")
         conversation.skipped.update(left)
