@@ -251,7 +251,8 @@ def test_a_memory_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
 def test_a_step_is_a_resource_of_its_namespace(memory: HierarchicalMemory) -> None:
     asked(memory, "remember", text="The staging server is at 10.0.0.7.")
     server = memory_server(memory)
-    (content,) = run(lambda: server.read_resource("memory://default/1"))
+    contents: Any = run(lambda: server.read_resource("memory://default/1"))
+    (content,) = contents
     assert FENCE.fullmatch(content.content) and "10.0.0.7" in content.content
     for other, said in (("memory://other/1", "namespace 'default' only"), ("memory://default/7", "no step 7")):
         with pytest.raises(Exception, match=said):
@@ -261,7 +262,8 @@ def test_a_step_is_a_resource_of_its_namespace(memory: HierarchicalMemory) -> No
 def test_the_prompt_brings_what_bears_on_the_task(memory: HierarchicalMemory) -> None:
     asked(memory, "remember", text="The staging server is at 10.0.0.7.")
     server = memory_server(memory)
-    (message,) = run(lambda: server.get_prompt("with_memory", {"task": "Deploy to staging"})).messages
+    prompt: Any = run(lambda: server.get_prompt("with_memory", {"task": "Deploy to staging"}))
+    (message,) = prompt.messages
     assert "10.0.0.7" in message.content.text and message.content.text.endswith("\n\nDeploy to staging")
     with pytest.raises(Exception, match="at most 10,000"):
         run(lambda: server.get_prompt("with_memory", {"task": "x" * 10_001}))

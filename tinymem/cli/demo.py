@@ -70,15 +70,15 @@ class Report:
 
     def text(self) -> str:
         """Return the report as lines of text."""
-        window, tokens = sum(one.in_window for one in self.asked), fmean(map(attrgetter("tokens"), self.asked))
-        asked = [f"\n{number}. {one.text()}" for number, one in enumerate(self.asked, 1)]
+        window, tokens = (map(attrgetter(name), self.asked) for name in ("in_window", "tokens"))
+        asked = [f"\n{number}. {question.text()}" for number, question in enumerate(self.asked, 1)]
         return "\n".join([
             "The recorded run of an agent that built a small service with bash:",
             f"{self.steps} steps, {self.tokens:,} tokens. The window has {self.window_tokens:,} tokens of them,",
             f"and {self.archived} steps are in the archive.",
             *asked,
-            f"\n{self.answered} of {len(self.asked)} answers came back; the window alone held {window}.",
-            f"On average {tokens:.0f} of {BUDGET} tokens each.",
+            f"\n{self.answered} of {len(self.asked)} answers came back; the window alone held {sum(window)}.",
+            f"On average {fmean(tokens):.0f} of {BUDGET} tokens each.",
         ])  # fmt: skip
 
 

@@ -10,6 +10,7 @@ import shutil
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -153,7 +154,7 @@ def _remove_server(settings: Any, key: str) -> list[str]:
 def _put_hook(settings: Any, event: str, hook: dict[str, Any]) -> list[str]:
     """Put our hook behind those of an event, or its command into ours that is there."""
     groups = _inner(_inner(settings, "hooks", {}), event, [])
-    ours: list[Any] = [other for group in groups for other in mappings_in(group, "hooks") if _is_ours(other)]
+    ours = [*chain.from_iterable(map(_ours_in, groups))]
     stale = [other for other in ours if other["command"] != hook["command"]]
     for other in stale:
         other["command"] = hook["command"]
@@ -168,7 +169,7 @@ def _remove_hooks(settings: Any, events: Mapping[str, str]) -> list[str]:
     for event in events:
         for group in mappings_in(settings, "hooks", event):
             hooks: Any = value_in(group, "hooks")
-            ours = [hook for hook in mappings_in(group, "hooks") if _is_ours(hook)]
+            ours = _ours_in(group)
             for hook in ours:
                 hooks.remove(hook)
             if ours and not hooks:
@@ -179,6 +180,11 @@ def _remove_hooks(settings: Any, events: Mapping[str, str]) -> list[str]:
     if gone and not settings["hooks"]:
         del settings["hooks"]
     return [f"- hooks.{event}" for event in gone]
+
+
+def _ours_in(group: Any) -> list[Any]:
+    """Return the hooks of a group that run our command."""
+    return [hook for hook in mappings_in(group, "hooks") if _is_ours(hook)]
 
 
 def _is_ours(hook: Mapping[str, Any]) -> bool:

@@ -50,6 +50,10 @@ class Question(NamedTuple):
     text: str
     needles: Sequence[str]
 
+    def share_in(self, text: str) -> float:
+        """Return the share of the needles that a text has."""
+        return fmean(needle in text for needle in self.needles)
+
 
 @dataclass(frozen=True)
 class Bench:
@@ -110,7 +114,7 @@ class _Methods:
         ranked = (self._words.search(text).ids, np.argsort(-cosines, kind="stable"), range(len(self._passages))[::-1])
         back = [self._memory.recall(text, budget, now=self._now, min_relevance=0).text]
         back += [self._packed(places, budget) for places in ranked]
-        return [fmean(needle in found for needle in question.needles) for found in back]
+        return [question.share_in(found) for found in back]
 
     def _packed(self, places: Iterable[int], budget: int) -> str:
         """Return the best passages that fit."""
@@ -167,7 +171,8 @@ def bench(
             found.append(shares)
             progress(len(found), len(counted))
     means = dict(zip(METHODS, np.mean(found, axis=0).T.tolist(), strict=True))
-    return Bench(len(chosen), len(counted), sum(len(one.needles) for one in counted), tuple(budgets), means)
+    needles = sum(len(question.needles) for question in counted)
+    return Bench(len(chosen), len(counted), needles, tuple(budgets), means)
 
 
 def _asked(
