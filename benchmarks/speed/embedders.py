@@ -8,7 +8,7 @@ the same for all: batches of 256 passages, as a memory embeds them, cut as it cu
 words. A GPU is used where a model finds one; `openai:NAME` needs a key, and is charged.
 
 The figures go to benchmarks/results/embedders.json by default, and from there, with those of recall,
-`python -m benchmarks.speed.embedders_table --write` puts them into docs/embedders.md.
+`python -m benchmarks.speed.embedders_table --write` puts them into benchmarks/tables/speed.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The tables of docs/embedders.md: what each embedder costs, and what a memory recalls with it.
+"""The tables of benchmarks/tables/speed.md: what each embedder costs, and what a memory recalls with it.
 
 python -m benchmarks.speed.embedders_table                     print the tables
 python -m benchmarks.speed.embedders_table --write | --check   put them into the page, or exit with 1 if it holds others
@@ -95,7 +95,7 @@ def main(given: Sequence[str] | None = None) -> None:
     add = parser.add_argument
     add("--costs", type=Path, default=RESULTS / "embedders.json", help="what benchmarks.speed.embedders wrote")
     add("--results", type=Path, default=RESULTS, help="the folder with the summaries of recall")
-    add("--page", type=Path, default=HERE.parent / "docs" / "embedders.md", help="the document that holds the tables")
+    add("--page", type=Path, default=HERE / "tables" / "speed.md", help="the document that holds the tables")
     args = parser.parse_args(given)
     try:
         rows = entries(read_summary(path) for path in sorted(args.results.glob("*.summary.json")))

@@ -1,4 +1,4 @@
-"""Two hosts that share one memory in a database, and one of them is killed: the transcript in docs/scaling.md.
+"""Two hosts share a memory in a database, and one is killed: the transcript in benchmarks/tables/reliability.md.
 
     python -m benchmarks.stores.hosts --url URL              print it
     python -m benchmarks.stores.hosts --url URL --write      put it into the page
@@ -23,9 +23,9 @@ from benchmarks.speed.run import environment
 from tinymem import HierarchicalMemory, MessageStep
 from tinymem.upkeep.forgetting import forget_namespace
 
-__all__ = ["END", "PAGE", "START", "main", "transcript"]
+__all__ = ["main", "transcript"]
 
-PAGE = Path(__file__).parents[2] / "docs" / "scaling.md"
+PAGE = Path(__file__).parents[1] / "tables" / "reliability.md"
 START, END = "<!-- hosts: python -m benchmarks.stores.hosts --url URL --write -->", "<!-- end of hosts -->"
 STAGING, KEY, BUDGET = (
     "The staging server is at 10.0.0.7.",

@@ -7,16 +7,17 @@ python -m benchmarks.stores.table --write | --check     put them into the page, 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from benchmarks.harness.documents import deliver, parser_of
 from benchmarks.harness.summary import read_summary
-from benchmarks.stores.hosts import PAGE
 from benchmarks.stores.run import RESULTS
 
 __all__ = ["main", "tables"]
 
 PROGRAM = "benchmarks.stores.table"
+PAGE = Path(__file__).parents[2] / "docs" / "scaling.md"
 START, END = "<!-- postgres: python -m benchmarks.stores.table --write -->", "<!-- end of postgres -->"
 
 

@@ -93,6 +93,11 @@ def test_figures_of_embedders_are_those_of_the_benchmark() -> None:
     }
     minilm, static = (f"{found[name]:.2f}" for name in ("minilm", "static"))
     assert f"MiniLM finds {minilm} of LoCoMo's evidence in 1,024 tokens, `static` {static}" in text
+    cheap, _, dear = json.loads((RESULTS / "embedders.json").read_text("utf-8"))["embedders"]
+    recalled = [recall_of(RESULTS / f"locomo-dev.tinymem-{name}.summary.json", "1024") for name in ("static", "minilm")]
+    assert f"| {cheap['passages_per_second']:,.0f} | {dear['passages_per_second']:,.0f} |" in text
+    assert f"| {cheap['resident_mib']['used']:.0f} | {dear['resident_mib']['used']:.0f} |" in text
+    assert f"| {recalled[0]:.3f} | {recalled[1]:.3f} |" in text
 
 
 def test_figures_of_strategies_are_those_of_the_benchmark() -> None:
