@@ -59,7 +59,6 @@ __all__ = [
     "safe_repr",
     "safe_summary",
     "safe_traceback",
-    "saying",
     "undo_on_failure",
     "warn_hourly",
 ]
@@ -193,15 +192,6 @@ def undo_on_failure(undo: Callable[[], object]) -> Iterator[None]:
     except BaseException:
         undo()
         raise
-
-
-@contextmanager
-def saying(done: str) -> Iterator[None]:
-    """Raise a StorageError of the block again, behind what is done by now, and what is not."""
-    try:
-        yield
-    except StorageError as error:
-        raise StorageError(f"{done}: {error}") from error
 
 
 def safe_summary(error: BaseException) -> str:

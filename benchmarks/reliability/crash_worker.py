@@ -17,7 +17,7 @@ from tinymem import ActionStep, HierarchicalMemory, MessageStep, Step
 from tinymem.embedders.hashing import HashingEmbedder
 from tinymem.errors import EmbedderMismatchError
 from tinymem.protocols import Journal
-from tinymem.protocols.settings import MADE
+from tinymem.protocols.settings import EMBEDDER, MADE
 
 __all__ = ["EMBEDDERS", "TOKENS", "Ledger", "Worker", "embedded_until", "opened", "read_ledger", "word"]
 
@@ -126,5 +126,5 @@ def read_ledger(file: Path) -> Ledger:
 
 def embedded_until(journal: Journal) -> int:
     """Return the number of the first step that is not embedded whole."""
-    waiting = journal.without_vector(1)
+    waiting = journal.passages(journal.last_passage(), 1, lacking=journal.setting(EMBEDDER) or "")
     return waiting[0].step if waiting else int(journal.setting(MADE) or 1)

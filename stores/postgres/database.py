@@ -65,9 +65,6 @@ class PostgresDatabase:
         self.is_writing = False
         self._queue: list[Statement] = []  # writes that are sent with the next read, or the commit
         self._head: Head | None = None
-        self._news: str | None = None  # the statement with which this transaction has read what others had written
-        self._ahead: Statement | None = None  # the same for the next one, which reads it as it begins
-        self._read_ahead: tuple[Statement, list[Any]] | None = None
         leave_to_parent(self)
         try:
             self._find(create)
@@ -158,9 +155,7 @@ class PostgresDatabase:
         for is_last in (False, True):
             self._connection = self._pool.take()
             try:
-                ahead = self._ahead
-                self._head, rows = self._with_head("BEGIN", LOCK_HEAD, *([ahead] if ahead else ()))
-                self._read_ahead = (ahead, rows[0].fetchall()) if ahead else None
+                self._head, _ = self._with_head("BEGIN", LOCK_HEAD)
                 return
             except psycopg.OperationalError as error:
                 was_lost = is_lost(self._connection, error)
@@ -196,7 +191,6 @@ class PostgresDatabase:
         self._tried += 1
         counts = {"ns": self.id, "writer": self._writer, "writes": self._tried, "number": head.next_number,
                   "passage": head.next_passage, "passages": head.more_passages, "words": head.more_words}  # fmt: skip
-        self._ahead = (self._news, (self.id,)) if self._news else None
         ending = [*self._queue, (_WRITTEN, counts), ("COMMIT", ())]
         self._queue = []
         try:
@@ -236,7 +230,7 @@ class PostgresDatabase:
     def _end(self) -> None:
         """Give back the connection; what was not committed is rolled back."""
         connection, self._connection, self._head, self._begin_with = self._connection, None, None, None
-        self.is_writing, self._queue, self._news, self._read_ahead = False, [], None, None
+        self.is_writing, self._queue = False, []
         if connection is not None:
             try:
                 if not is_lost(connection) and connection.info.transaction_status != TransactionStatus.IDLE:

@@ -52,7 +52,7 @@ class PostgresJournal(PostgresSteps, PostgresPassages):
         super().__init__(url, name, create, timeout)
         self.messages: MessageRows = PostgresMessages(self)
         self.summaries: SummaryRows = PostgresSummaries(self)
-        self.maintenance: Maintenance = PostgresMaintenance(self, self.fulltext)
+        self.maintenance: Maintenance = PostgresMaintenance(self)
 
     @contextmanager
     def reading(self) -> Iterator[PostgresJournal]:

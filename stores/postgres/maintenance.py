@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tinymem.protocols import TermCheck
-from tinymem.protocols.settings import MADE, REWRITES
-from tinymem.stores.postgres.database import PostgresDatabase
-from tinymem.stores.postgres.fulltext import PostgresFullText
+from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME, MADE, REWRITES
+from tinymem.stores.postgres.passages import PostgresPassages
 
 __all__ = ["PostgresMaintenance"]
 
@@ -35,8 +34,8 @@ WHERE a.passages IS DISTINCT FROM b.passages
 class PostgresMaintenance:
     """The maintenance of a namespace: `tinymem.protocols.Maintenance` documents the methods."""
 
-    def __init__(self, database: PostgresDatabase, fulltext: PostgresFullText) -> None:
-        self._db, self._fulltext = database, fulltext
+    def __init__(self, database: PostgresPassages) -> None:
+        self._db = database
 
     def scrub(self) -> None:
         """Do nothing: what was removed is gone from every query, and the server's files are not ours to write again."""
@@ -48,6 +47,24 @@ class PostgresMaintenance:
     def size(self) -> int:
         """Return the bytes of the rows of this namespace, without those of indexes."""
         return self._db.read_number(_SIZE, {"ns": self._db.id})
+
+    def go_on_from(self, number: int) -> None:
+        """Reserve all numbers below `number`, so that no new step gets one of them."""
+        with self._db.together():
+            if number > self._db.head.next_number:
+                self._db.head.next_number, self._db.head.is_dirty = number, True
+
+    def switch(self, embedder: str, name: str) -> bool:
+        """Use the vectors of `embedder`, and delete all others; return False if a passage has none yet."""
+        with self._db.together():
+            settings = {EMBEDDER_NAME: name}
+            if embedder != self._db.embedder():
+                if self._db.passages(0, 1, lacking=embedder):
+                    return False
+                settings[EMBEDDER] = embedder
+            self._db.write("DELETE FROM vectors WHERE namespace = %s AND embedder != %s", self._db.id, embedder)
+            self._db.keep(settings)
+            return True
 
     # -- checks for the doctor -----------------------------------------------------------------------------------------
 
@@ -77,7 +94,7 @@ class PostgresMaintenance:
         with self._db.together():
             self._clear("terms", "stems")
             for passage in texts:
-                self._fulltext.add([passage])
+                self._db.fulltext.add([passage])
 
     def clear_passages(self) -> None:
         """Remove all passages, with their words, vectors and notes, so that they are made of the steps again."""

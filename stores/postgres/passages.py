@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tinymem.protocols import EmbeddedPassage, Ids, Lexical, PassageRow, Place, StepNote, Vectors
-from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME, MADE
+from tinymem.protocols import EmbeddedPassage, Ids, Lexical, PassageRow, StepNote, Vectors
+from tinymem.protocols.settings import MADE
 from tinymem.stores.postgres.database import PostgresDatabase
 from tinymem.stores.postgres.fulltext import PostgresFullText
 from tinymem.stores.postgres.server.errors import guarded
@@ -13,6 +13,8 @@ from tinymem.stores.postgres.server.head import LAST, USED
 from tinymem.stores.postgres.server.values import Planned
 
 __all__ = ["PostgresPassages"]
+
+EVERY = 1 << 62  # more than there are
 
 _PUT = Planned(
     "INSERT INTO passages (namespace, id, step, part, start, finish, kind, asks, identifiers, tools) "
@@ -27,13 +29,13 @@ _GET = (
 _PUT_NOTE = Planned("INSERT INTO notes VALUES (%s, %s, %s, %s, %s)")
 _ITS = "v.namespace = p.namespace AND v.passage = p.id AND v.embedder = "
 _EMBEDDED = _GET.format(vector="v.vector", joined=f"JOIN vectors v ON {_ITS}{USED}", after="%(after)s", condition="")
-_WAITING = _GET.format(vector="''::bytea", joined="", after=f"greatest(%(after)s, {LAST})", condition="")
 _LACKING = _GET.format(
     vector="''::bytea",
     joined="",
     after="%(after)s",
     condition=f"AND NOT EXISTS (SELECT 1 FROM vectors v WHERE {_ITS}%(embedder)s)",
 )
+_OF = _GET.format(vector="''::bytea", joined="", after="%(after)s", condition="AND p.step = %(step)s")
 _LAST = Planned(f"SELECT {LAST}")
 _UNTIL = f"SELECT count(*) FROM passages WHERE namespace = %(ns)s AND id <= least(%(last)s, {LAST})"
 _HELD = "SELECT count(*) FROM steps WHERE namespace = %s AND number = ANY(%s::bigint[])"
@@ -82,8 +84,14 @@ class PostgresPassages(PostgresDatabase):
             self.keep({MADE: str(steps[-1] + 1)})
             return True
 
-    def passages(self, after: int = 0, limit: int = 2_000) -> list[EmbeddedPassage]:
-        """Return up to `limit` embedded passages with ids above `after`, in order."""
+    def passages(
+        self, after: int = 0, limit: int = 2_000, *, lacking: str | None = None, step: int | None = None
+    ) -> list[EmbeddedPassage]:
+        """Return up to `limit` passages with ids above `after`, in order: embedded ones, lacking ones, or a step's."""
+        if lacking is not None:
+            return self._passages(_LACKING, after, limit, embedder=lacking)
+        if step is not None:
+            return self._passages(_OF, after, EVERY, step=step)
         if self._newest and self._newest == (self._seen_version(), after):
             return []
         rows = self._passages(_EMBEDDED, after, limit)
@@ -92,14 +100,9 @@ class PostgresPassages(PostgresDatabase):
             self._newest = version, rows[-1].id
         return rows
 
-    def _passages(self, sql: str, after: int, limit: int, **more: str) -> list[EmbeddedPassage]:
+    def _passages(self, sql: str, after: int, limit: int, **more: str | int) -> list[EmbeddedPassage]:
         rows = self.read(sql, {"ns": self.id, "after": after, "most": limit, **more})
         return list(map(EmbeddedPassage._make, rows))
-
-    def places(self, number: int) -> list[Place]:
-        """Return the places of a step's passages, in order."""
-        sql = "SELECT id, step, part, start, finish FROM passages WHERE namespace = %s AND step = %s ORDER BY id"
-        return list(map(Place._make, self.read(sql, (self.id, number))))
 
     def last_passage(self) -> int:
         """Return the id of the newest embedded passage; 0 if there is none."""
@@ -122,12 +125,6 @@ class PostgresPassages(PostgresDatabase):
 
     # -- vectors -------------------------------------------------------------------------------------------------------
 
-    def without_vector(self, limit: int, after: int = 0, embedder: str | None = None) -> list[EmbeddedPassage]:
-        """Return up to `limit` passages above `after` without a vector of `embedder`, in order; else of that in use."""
-        if embedder is None:
-            return self._passages(_WAITING, after, limit)
-        return self._passages(_LACKING, after, limit, embedder=embedder)
-
     def put_vectors(self, ids: Sequence[int], vectors: Vectors, embedder: str, in_use: str) -> bool:
         """Store vectors of `embedder`, except of passages that were removed; False if that `in_use` is another one."""
         halves = vectors.astype("<f2")
@@ -136,18 +133,6 @@ class PostgresPassages(PostgresDatabase):
                 return False
             for id, half in zip(ids, halves, strict=True):
                 self.write(_PUT_VECTOR, ns=self.id, id=id, embedder=embedder, vector=half.tobytes())
-            return True
-
-    def switch(self, embedder: str, name: str) -> bool:
-        """Use the vectors of `embedder`, and delete all others; return False if a passage has none yet."""
-        with self._transaction():
-            settings = {EMBEDDER_NAME: name}
-            if embedder != self.embedder():
-                if self.without_vector(1, embedder=embedder):
-                    return False
-                settings[EMBEDDER] = embedder
-            self.write("DELETE FROM vectors WHERE namespace = %s AND embedder != %s", self.id, embedder)
-            self.keep(settings)
             return True
 
     # -- full-text search ----------------------------------------------------------------------------------------------

@@ -6,23 +6,21 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 
 from tinymem.errors import InputError
-from tinymem.protocols import StepNote, StepOutline, StepRow, Tally
+from tinymem.protocols import StepNote, StepRow
 from tinymem.protocols.settings import REWRITES
 from tinymem.stores.filter import POSTGRES, Filter
 from tinymem.stores.postgres.database import PostgresDatabase
-from tinymem.stores.postgres.server.errors import guarded
 from tinymem.stores.postgres.server.head import LAST
 from tinymem.stores.postgres.server.values import Planned
 
 __all__ = ["PostgresSteps"]
 
 _COLUMNS = "number, id, type, session, speaker, time, tokens, position, record, in_window, view, milestone, archived"
-_OUTLINE = "number, id, type, session, tokens, in_window"
+_OUTLINE = _COLUMNS.replace("record", "''").replace("view", "NULL::text")
 _END = 1 << 62  # above every number
 _ADD = Planned(f"INSERT INTO steps (namespace, {_COLUMNS}) VALUES (%s{', %s' * 13})")
 _LABEL = Planned("INSERT INTO labels (namespace, name, value, step) VALUES (%s, %s, %s, %s)")
 _NOTES = "SELECT step, place, key, data FROM notes WHERE namespace = %s AND {} ORDER BY step, place"
-_WINDOW = Planned(f"SELECT {_COLUMNS} FROM steps WHERE namespace = %s AND in_window ORDER BY number")
 _RECORDS = Planned("SELECT number, record FROM steps WHERE namespace = %s AND number = ANY(%s::bigint[])")
 _MADE = "coalesce((SELECT value::bigint FROM settings WHERE namespace = %(ns)s AND key = 'made'), 1)"
 # Passages are embedded in the order of their ids, and made in that of their steps.
@@ -33,9 +31,6 @@ _WAITING = Planned(f"""
 SELECT (SELECT position + tokens FROM steps WHERE namespace = %(ns)s ORDER BY number DESC LIMIT 1)
     - (SELECT position FROM steps WHERE namespace = %(ns)s AND number >= {_FIRST_WAITING} ORDER BY number LIMIT 1)
 """)
-_UNCUT = Planned(
-    f"SELECT {_COLUMNS} FROM steps WHERE namespace = %(ns)s AND number >= {_MADE} ORDER BY number LIMIT %(most)s"
-)
 _COUNTS = (
     "SELECT count(*), count(*) FILTER (WHERE in_window), count(*) FILTER (WHERE number >= first), "
     "sum(tokens)::bigint, (sum(tokens) FILTER (WHERE in_window))::bigint, "
@@ -71,12 +66,6 @@ class PostgresSteps(PostgresDatabase):
             return head.next_number
         return self.read_number("SELECT next_number FROM namespaces WHERE id = %s", (self.id,))
 
-    def go_on_from(self, number: int) -> None:
-        """Reserve all numbers below `number`, so that no new step gets one of them."""
-        with self._transaction():
-            if number > self.head.next_number:
-                self.head.next_number, self.head.is_dirty = number, True
-
     def end(self) -> int:
         """Return the tokens of all steps since the memory began."""
         if head := self.known_head():
@@ -87,26 +76,24 @@ class PostgresSteps(PostgresDatabase):
     def rows(
         self,
         after: int = 0,
-        limit: int = 1000,
+        limit: int = _END,
         *,
         before: int = _END,
         type: str | None = None,
         session: str | None = None,
+        window: bool | None = None,
         newest: bool = False,
+        texts: bool = True,
     ) -> list[StepRow]:
         """Return up to `limit` steps with numbers above `after` and below `before`, in order, or the newest first."""
         only = Filter(type=type, session=session).condition(POSTGRES)
-        where = f"namespace = %(ns)s AND number > %(after)s AND number < %(before)s{only.sql}"
+        shown = "" if window is None else f" AND in_window = {window}"
+        where = f"namespace = %(ns)s AND number > %(after)s AND number < %(before)s{only.sql}{shown}"
         order = f"number {'DESC' if newest else 'ASC'} LIMIT %(most)s"
         values = {"ns": self.id, "after": after, "before": before, "most": limit, **only.values}
-        return [
-            StepRow(*row) for row in self.read(f"SELECT {_COLUMNS} FROM steps s WHERE {where} ORDER BY {order}", values)
-        ]
-
-    def outline(self, after: int = 0, until: int = _END) -> list[StepOutline]:
-        """Return the steps with numbers above `after` and up to `until`, in order, without their texts."""
-        sql = f"SELECT {_OUTLINE} FROM steps WHERE namespace = %s AND number > %s AND number <= %s ORDER BY number"
-        return [StepOutline(*row) for row in self.read(sql, (self.id, after, until))]
+        columns = _COLUMNS if texts else _OUTLINE
+        rows = self.read(f"SELECT {columns} FROM steps s WHERE {where} ORDER BY {order}", values)
+        return [StepRow(*row) for row in rows]
 
     def steps(self, numbers: Sequence[int]) -> dict[int, str]:
         """Return the JSON of these steps, by number; missing steps are left out."""
@@ -131,14 +118,6 @@ class PostgresSteps(PostgresDatabase):
         sql = f"SELECT s.number, l.step FROM {join} WHERE l.namespace = %s AND l.name = 'corrects'"
         return [(old, new) for old, new in self.read(sql, (self.id,))]
 
-    def tally(self) -> list[Tally]:
-        """Count the steps by session and type, in the order of their first steps."""
-        sql = (
-            "SELECT session, type, count(*), sum(tokens)::bigint, min(time), max(time) FROM steps WHERE namespace = %s "
-            "GROUP BY session, type ORDER BY min(number)"
-        )
-        return [Tally(*row) for row in self.read(sql, (self.id,))]
-
     def counts(self) -> dict[str, int]:
         """Count steps, passages and tokens."""
         values = [int(value or 0) for value in self.read(_COUNTS, {"ns": self.id})[0]]
@@ -149,10 +128,6 @@ class PostgresSteps(PostgresDatabase):
         """Return the tokens of the steps that wait to be embedded."""
         return self.read_number(_WAITING, {"ns": self.id})
 
-    def uncut(self, limit: int) -> list[StepRow]:
-        """Return up to `limit` steps that no passages were made of yet, in order."""
-        return [StepRow(*row) for row in self.read(_UNCUT, {"ns": self.id, "most": limit})]
-
     def set_milestones(self, numbers: Iterable[int], milestone: bool) -> None:
         """Mark these steps as milestones, or remove the mark."""
         with self._transaction():
@@ -161,21 +136,6 @@ class PostgresSteps(PostgresDatabase):
             self.count_up(REWRITES)
 
     # -- the window ---------------------------------------------------------------------------------------------------
-
-    def window(self) -> list[StepRow]:
-        """Return the steps of the window, in order."""
-        with self.lock, guarded(self.location):
-            statement, ahead = (_WINDOW, (self.id,)), self._read_ahead
-            is_known = ahead and ahead[0] == statement and not self._is_dirty
-            rows = ahead[1] if ahead and is_known else self.read(*statement)
-            found = [StepRow(*row) for row in rows]
-            if self.is_writing:
-                self._news = _WINDOW
-            return found
-
-    def any_archived(self) -> bool:
-        """Return whether any step has left the window."""
-        return bool(self.read("SELECT 1 FROM steps WHERE namespace = %s AND NOT in_window LIMIT 1", (self.id,)))
 
     def set_window(
         self, removed: Iterable[int], views: Mapping[int, str | None], changed: Mapping[int, str | None] | None = None

@@ -120,7 +120,7 @@ class SqliteDatabase:
     """
 
     def __init__(self, path: Path, create: bool = True, timeout: float = 30, read_only: bool = False) -> None:
-        self.path = path
+        self.path, self.location = path, str(path)
         self.lock = ProcessLock(f"the memory at {path}")
         self.is_read_only = read_only or is_read_only(path)
         self._unchanging: FileState | None = None  # the state of files that are read as if nobody wrote them
@@ -144,11 +144,6 @@ class SqliteDatabase:
         except BaseException:
             self.close()
             raise
-
-    @property
-    def location(self) -> str:
-        """The path of the file."""
-        return str(self.path)
 
     def damaged(self, reason: object) -> FormatError:
         """Return the error for a damaged file, with advice."""
@@ -304,7 +299,7 @@ class SqliteDatabase:
         except ValueError as error:
             raise self.damaged(f"{safe_repr(kept)} is not the number of a step") from error
 
-    def _embedder(self) -> str:
+    def embedder(self) -> str:
         """Return the fingerprint of the embedder in use; "" while it is not known."""
         return self.setting(EMBEDDER) or ""
 

@@ -8,9 +8,10 @@ from contextlib import suppress
 
 from tinymem.errors import StorageError
 from tinymem.protocols import TermCheck
-from tinymem.protocols.settings import MADE, REWRITES, UNSCRUBBED
-from tinymem.stores.sqlite.database import SqliteDatabase, guarded
+from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME, MADE, REWRITES, UNSCRUBBED
+from tinymem.stores.sqlite.database import guarded
 from tinymem.stores.sqlite.lengths import Lengths
+from tinymem.stores.sqlite.passages import SqlitePassages
 
 __all__ = ["SqliteMaintenance"]
 
@@ -23,7 +24,7 @@ FAULTS = 3  # faults of the file that are named
 class SqliteMaintenance:
     """The maintenance of a journal's file: `tinymem.protocols.Maintenance` documents the methods."""
 
-    def __init__(self, database: SqliteDatabase) -> None:
+    def __init__(self, database: SqlitePassages) -> None:
         self._db = database
 
     def scrub(self) -> None:
@@ -61,6 +62,26 @@ class SqliteMaintenance:
             self._db.read_number(f"PRAGMA {name}") for name in ("page_count", "freelist_count", "page_size")
         )
         return (pages - free) * each
+
+    def go_on_from(self, number: int) -> None:
+        """Reserve all numbers below `number`, so that no new step gets one of them."""
+        with self._db.transaction() as db:
+            if not db.execute("SELECT 1 FROM sqlite_sequence WHERE name = 'steps'").fetchone():
+                db.execute("INSERT INTO sqlite_sequence VALUES ('steps', 0)")
+            db.execute("UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE name = 'steps'", (number - 1,))
+
+    def switch(self, embedder: str, name: str) -> bool:
+        """Use the vectors of `embedder`, and delete all others; return False if a passage has none yet."""
+        with self._db.transaction() as db:
+            settings = {EMBEDDER_NAME: name}
+            if embedder != self._db.embedder():
+                if self._db.passages(0, 1, lacking=embedder):
+                    return False
+                settings[EMBEDDER] = embedder
+                self._db.outdate_indexes()
+            db.execute("DELETE FROM vectors WHERE embedder != ?", (embedder,))
+            self._db.keep(settings)
+            return True
 
     # -- checks for the doctor: anything that is read here may be damaged ----------------------------------------------
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tinymem.protocols import EmbeddedPassage, Ids, Lexical, PassageRow, Place, StepNote, Vectors
-from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME, MADE
+from tinymem.protocols import EmbeddedPassage, Ids, Lexical, PassageRow, StepNote, Vectors
+from tinymem.protocols.settings import MADE
 from tinymem.stores.sqlite.database import LAST, USED, SqliteDatabase
 
 __all__ = ["SqlitePassages"]
@@ -15,18 +15,23 @@ _HAS_STEP = "SELECT 1 FROM steps WHERE number = ?"  # the step itself may be lar
 _GET = (
     "SELECT p.id, p.step, p.part, p.start, p.end, p.kind, p.asks, {vector}, s.type, s.session, s.speaker, "
     "s.time, p.identifiers, p.tools, s.milestone FROM passages p JOIN steps s ON s.number = p.step {joined} "
-    "WHERE p.id > {after} {condition} ORDER BY p.id LIMIT ?2"
+    "WHERE p.id > {after} {condition} ORDER BY p.id {limit}"
 )
 _EMBEDDED = _GET.format(
-    vector="v.vector", joined=f"JOIN vectors v ON v.passage = p.id AND v.embedder = {USED}", after="?1", condition=""
+    vector="v.vector",
+    joined=f"JOIN vectors v ON v.passage = p.id AND v.embedder = {USED}",
+    after="?1",
+    condition="",
+    limit="LIMIT ?2",
 )
-_WAITING = _GET.format(vector="x''", joined="", after=f"max(?1, {LAST})", condition="")
 _LACKING = _GET.format(
     vector="x''",
     joined="",
     after="?1",
     condition="AND NOT EXISTS (SELECT 1 FROM vectors v WHERE v.passage = p.id AND v.embedder = ?3)",
+    limit="LIMIT ?2",
 )
+_OF = _GET.format(vector="x''", joined="", after="?1", condition="AND p.step = ?2", limit="")
 _PUT_VECTOR = "INSERT OR IGNORE INTO vectors SELECT ?1, ?2, ?3 WHERE EXISTS (SELECT 1 FROM passages WHERE id = ?2)"
 
 
@@ -53,14 +58,17 @@ class SqlitePassages(SqliteDatabase):
             db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (MADE, str(steps[-1] + 1)))
             return True
 
-    def passages(self, after: int = 0, limit: int = 2_000) -> list[EmbeddedPassage]:
-        """Return up to `limit` embedded passages with ids above `after`, in order."""
-        return list(map(EmbeddedPassage._make, self.read_along(_EMBEDDED, (after, limit))))
-
-    def places(self, number: int) -> list[Place]:
-        """Return the places of a step's passages, in order."""
-        sql = "SELECT id, step, part, start, end FROM passages WHERE step = ? ORDER BY id"
-        return list(map(Place._make, self.read(sql, (number,), (int,) * 5)))
+    def passages(
+        self, after: int = 0, limit: int = 2_000, *, lacking: str | None = None, step: int | None = None
+    ) -> list[EmbeddedPassage]:
+        """Return up to `limit` passages with ids above `after`, in order: embedded ones, lacking ones, or a step's."""
+        if lacking is not None:
+            rows = self.read_along(_LACKING, (after, limit, lacking))
+        elif step is not None:
+            rows = self.read_along(_OF, (after, step))
+        else:
+            rows = self.read_along(_EMBEDDED, (after, limit))
+        return list(map(EmbeddedPassage._make, rows))
 
     def last_passage(self) -> int:
         """Return the id of the newest embedded passage; 0 if there is none."""
@@ -72,35 +80,14 @@ class SqlitePassages(SqliteDatabase):
 
     # -- vectors ----------------------------------------------------------------------------------------------------
 
-    def without_vector(self, limit: int, after: int = 0, embedder: str | None = None) -> list[EmbeddedPassage]:
-        """Return up to `limit` passages above `after` without a vector of `embedder`, in order; else of that in use."""
-        if embedder is None:
-            rows = self.read_along(_WAITING, (after, limit))
-        else:
-            rows = self.read_along(_LACKING, (after, limit, embedder))
-        return list(map(EmbeddedPassage._make, rows))
-
     def put_vectors(self, ids: Sequence[int], vectors: Vectors, embedder: str, in_use: str) -> bool:
         """Store vectors of `embedder`, except of passages that were removed; False if that `in_use` is another one."""
         halves = vectors.astype("<f2")
         rows = [(embedder, int(id), half.tobytes()) for id, half in zip(ids, halves, strict=True)]
         with self.transaction(derived=True) as db:
-            if self._embedder() != in_use:
+            if self.embedder() != in_use:
                 return False
             db.executemany(_PUT_VECTOR, rows)
-            return True
-
-    def switch(self, embedder: str, name: str) -> bool:
-        """Use the vectors of `embedder`, and delete all others; return False if a passage has none yet."""
-        with self.transaction() as db:
-            settings = {EMBEDDER_NAME: name}
-            if embedder != self._embedder():
-                if self.without_vector(1, embedder=embedder):
-                    return False
-                settings[EMBEDDER] = embedder
-                self.outdate_indexes()
-            db.execute("DELETE FROM vectors WHERE embedder != ?", (embedder,))
-            self.keep(settings)
             return True
 
     # -- full-text search -------------------------------------------------------------------------------------------

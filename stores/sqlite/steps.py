@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 
 from tinymem.errors import FormatError, InputError
-from tinymem.protocols import StepNote, StepOutline, StepRow, Tally
+from tinymem.protocols import StepNote, StepRow
 from tinymem.protocols.settings import REWRITES
 from tinymem.stores.filter import SQLITE, Filter
 from tinymem.stores.sqlite.database import LAST, SqliteDatabase
@@ -15,11 +15,11 @@ from tinymem.stores.sqlite.database import LAST, SqliteDatabase
 __all__ = ["SqliteSteps"]
 
 _COLUMNS = "number, id, type, session, speaker, time, tokens, position, record, window, view, milestone, archived"
+_OUTLINE = _COLUMNS.replace("record", "''").replace("view", "NULL")
 _END = 1 << 62  # above every number
 _NAME = (str, type(None))
 _TIME = (int, float, type(None))
 _STEP = (int, str, str, _NAME, _NAME, (int, float), int, int, str, int, _NAME, int, _TIME)  # the types of its columns
-_OUTLINE = (int, str, str, _NAME, int, int)
 # Passages are embedded in the order of their ids, and made in that of their steps.
 _WAITING = f"coalesce((SELECT step FROM passages WHERE id > {LAST} ORDER BY id LIMIT 1), ?)"
 _FIRST_WAITING = f"SELECT position FROM steps WHERE number >= {_WAITING} ORDER BY number LIMIT 1"
@@ -55,13 +55,6 @@ class SqliteSteps(SqliteDatabase):
         """Return the number of the next step, which was never used before."""
         return self.read_number("SELECT seq FROM sqlite_sequence WHERE name = 'steps'") + 1
 
-    def go_on_from(self, number: int) -> None:
-        """Reserve all numbers below `number`, so that no new step gets one of them."""
-        with self.transaction() as db:
-            if not db.execute("SELECT 1 FROM sqlite_sequence WHERE name = 'steps'").fetchone():
-                db.execute("INSERT INTO sqlite_sequence VALUES ('steps', 0)")
-            db.execute("UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE name = 'steps'", (number - 1,))
-
     def end(self) -> int:
         """Return the tokens of all steps since the memory began."""
         return self.read_number("SELECT position + tokens FROM steps ORDER BY number DESC LIMIT 1")
@@ -69,25 +62,23 @@ class SqliteSteps(SqliteDatabase):
     def rows(
         self,
         after: int = 0,
-        limit: int = 1000,
+        limit: int = _END,
         *,
         before: int = _END,
         type: str | None = None,
         session: str | None = None,
+        window: bool | None = None,
         newest: bool = False,
+        texts: bool = True,
     ) -> list[StepRow]:
         """Return up to `limit` steps with numbers above `after` and below `before`, in order, or the newest first."""
         only = Filter(type=type, session=session).condition(SQLITE)
-        where = f"number > ? AND number < ?{only.sql} ORDER BY number {'DESC' if newest else 'ASC'} LIMIT ?"
+        shown = "" if window is None else f" AND window = {int(window)}"
+        where = f"number > ? AND number < ?{only.sql}{shown} ORDER BY number {'DESC' if newest else 'ASC'} LIMIT ?"
         values = (after, before, *only.values.values(), limit)
-        rows = self.read_along(f"SELECT {_COLUMNS} FROM steps s WHERE {where}", values, _STEP, newest)
+        columns = _COLUMNS if texts else _OUTLINE
+        rows = self.read_along(f"SELECT {columns} FROM steps s WHERE {where}", values, _STEP, newest)
         return [StepRow(*row) for row in rows]
-
-    def outline(self, after: int = 0, until: int = _END) -> list[StepOutline]:
-        """Return the steps with numbers above `after` and up to `until`, in order, without their texts."""
-        columns = ", ".join(StepOutline._fields)
-        sql = f"SELECT {columns} FROM steps WHERE number > ? AND number <= ? ORDER BY number"
-        return [StepOutline(*row) for row in self.read(sql, (after, until), _OUTLINE)]
 
     def steps(self, numbers: Sequence[int]) -> dict[int, str]:
         """Return the JSON of these steps, by number; missing steps are left out."""
@@ -110,14 +101,6 @@ class SqliteSteps(SqliteDatabase):
         sql = f"SELECT s.number, l.step FROM {join} WHERE l.name = 'corrects'"
         return [(old, new) for old, new in self.read(sql, (), (int, int))]
 
-    def tally(self) -> list[Tally]:
-        """Count the steps by session and type, in the order of their first steps."""
-        sql = (
-            "SELECT session, type, count(*), sum(tokens), min(time), max(time) FROM steps "
-            "GROUP BY session, type ORDER BY min(number)"
-        )
-        return [Tally(*row) for row in self.read(sql)]
-
     def counts(self) -> dict[str, int]:
         """Count steps, passages and tokens."""
         values = [int(value or 0) for value in self.read(_COUNTS, (self._made(),))[0]]
@@ -129,10 +112,6 @@ class SqliteSteps(SqliteDatabase):
         first = self.read(_FIRST_WAITING, (self._made(),))
         return self.end() - int(first[0][0]) if first else 0
 
-    def uncut(self, limit: int) -> list[StepRow]:
-        """Return up to `limit` steps that no passages were made of yet, in order."""
-        return self.rows(self._made() - 1, limit)
-
     def set_milestones(self, numbers: Iterable[int], milestone: bool) -> None:
         """Mark these steps as milestones, or remove the mark."""
         with self.transaction() as db:
@@ -142,15 +121,6 @@ class SqliteSteps(SqliteDatabase):
             self.count_up(REWRITES)
 
     # -- the window -------------------------------------------------------------------------------------------------
-
-    def window(self) -> list[StepRow]:
-        """Return the steps of the window, in order."""
-        sql = f"SELECT {_COLUMNS} FROM steps WHERE window = 1 ORDER BY number"
-        return [StepRow(*row) for row in self.read(sql, kinds=_STEP)]
-
-    def any_archived(self) -> bool:
-        """Return whether any step has left the window; this is fast, since the oldest leave first."""
-        return bool(self.read("SELECT 1 FROM steps WHERE window = 0 LIMIT 1"))
 
     def set_window(
         self, removed: Iterable[int], views: Mapping[int, str | None], changed: Mapping[int, str | None] | None = None

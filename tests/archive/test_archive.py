@@ -32,6 +32,7 @@ import tinymem.archive.indexing.indexing
 import tinymem.recall.passages
 from tinymem.archive.archive import Archive
 from tinymem.archive.embedding import BATCH
+from tinymem.archive.rows import uncut
 from tinymem.embedders.hashing import HashingEmbedder
 from tinymem.embedders.static import StaticEmbedder
 from tinymem.errors import EmbedderError, FormatError
@@ -199,7 +200,7 @@ def test_steps_without_passages_do_not_stop_the_others(tmp_path: Path) -> None:
     assert archive.queue.embed_pending() == 1
     fill(archive, [said("the kumquat again"), said("")])
     assert numbers(archive, "kumquat") == [5, 47]
-    assert archive.journal.uncut(9) == []
+    assert uncut(archive.journal, 9) == []
     assert embedder.documents == Counter(["the kumquat", "the kumquat again"])
     archive.close()
 
@@ -217,7 +218,7 @@ def test_passages_are_those_of_the_steps_in_order_in_whatever_batches(
         steps += fill(archive, given[start:end])
         archive.queue.embed_pending()
         assert passages_of(archive) == expected_of(steps)
-        assert (archive.journal.uncut(9), archive.journal.waiting_tokens()) == ([], 0)
+        assert (uncut(archive.journal, 9), archive.journal.waiting_tokens()) == ([], 0)
     archive.close()
 
 
@@ -307,7 +308,7 @@ def test_a_huge_step_that_is_half_embedded_is_forgotten_whole(tmp_path: Path) ->
     embedder.batches = 2
     with pytest.raises(EmbedderError):
         archive.queue.embed_pending()
-    assert archive.journal.counts()["passages"] == 2 * BATCH < len(archive.journal.places(2))
+    assert archive.journal.counts()["passages"] == 2 * BATCH < len(archive.journal.passages(step=2))
     embedder.batches = 99
     forget(archive, [2])
     assert not any(texts_in(tmp_path, b"zyxqvortex", b"zyxqv").values())
@@ -455,7 +456,7 @@ def test_what_another_archive_forgets_while_it_is_embedded_stays_away(tmp_path: 
     archive.queue.embed_pending()
     assert passages_of(archive) == expected_of([steps[0], steps[2]])
     assert not any(texts_in(tmp_path, b"zyxqvortex", b"quokka", b"wobbul").values())
-    assert (archive.journal.uncut(9), archive.journal.waiting_tokens()) == ([], 0)
+    assert (uncut(archive.journal, 9), archive.journal.waiting_tokens()) == ([], 0)
     assert numbers(archive, "the third")
     archive.close()
     other.close()

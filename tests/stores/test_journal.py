@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from memories import Entry, add, entry, put, said, texts_in
 from strategies import MODERATE
 
+from tinymem.archive.rows import uncut
 from tinymem.errors import FormatError, StorageError, TinymemError
 from tinymem.steps.serialization import load_step
 from tinymem.stores.sqlite.journal import SqliteJournal
@@ -68,7 +69,7 @@ def test_add_is_synchronous_and_logged_ahead(journal: SqliteJournal) -> None:
 def test_where_a_step_is_put_into_the_window_and_out_of_it_the_view_wins(journal: SqliteJournal) -> None:
     filled(journal, "one", "two")
     journal.set_window([2], {2: "{}"})
-    assert [row.view for row in journal.window()] == [None, "{}"]
+    assert [row.view for row in journal.rows(window=True)] == [None, "{}"]
     assert load_step(journal.rows()[1].record).text == "two", "the record stays whole behind its view"
     journal.set_window([2], {})
     assert [row.view for row in journal.rows()] == [None, None]
@@ -125,7 +126,7 @@ def test_the_journal_holds_what_a_dictionary_would(
                 journal.set_window([], dict.fromkeys(some))
                 outside -= set(some)
             assert [row.number for row in journal.rows()] == sorted(held)
-            assert [row.number for row in journal.window()] == sorted(set(held) - outside)
+            assert [row.number for row in journal.rows(window=True)] == sorted(set(held) - outside)
             assert journal.next_number() == used + 1
             embedded = {n for n in held if n <= made}
             assert journal.counts()["passages"] == sum(len(held[n][1]) for n in embedded)
@@ -206,7 +207,7 @@ def test_another_kind_of_file_is_a_format_error_and_stays_as_it_is(tmp_path: Pat
 def test_a_damaged_number_of_what_is_cut_is_a_format_error(journal: SqliteJournal, kept: str) -> None:
     waiting(journal, "one")
     journal.keep({"made": kept})
-    for use in (lambda: journal.uncut(9), journal.waiting_tokens, journal.counts, lambda: filled(journal, "two")):
+    for use in (lambda: uncut(journal, 9), journal.waiting_tokens, journal.counts, lambda: filled(journal, "two")):
         with pytest.raises(FormatError, match=r"journal\.db is damaged"):
             use()
     assert len(journal.rows()) == 1

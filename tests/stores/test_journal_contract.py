@@ -15,6 +15,7 @@ from contract import unit_vectors
 from contract.samples import HOSTILE
 from journal_rows import embed, row
 
+from tinymem.archive.rows import uncut
 from tinymem.errors import ClosedError, FormatError, InputError
 from tinymem.protocols import Journal, MessageRow, PassageRow, StepNote, SummaryRow
 from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME, REWRITES
@@ -57,7 +58,7 @@ def cut(journal: Journal, numbers: Sequence[int]) -> bool:
 def test_keeps_steps(open_journal: OpenJournal) -> None:
     """Steps come back as they went in, in order, by number and by id, after opening again too."""
     with closing(open_journal("keeps")) as journal:
-        assert (journal.rows(), journal.end(), journal.next_number(), journal.uncut(9)) == ([], 0, 1, [])
+        assert (journal.rows(), journal.end(), journal.next_number(), uncut(journal, 9)) == ([], 0, 1, [])
         rows = [row(1, session="a", speaker="Ana"), row(2, milestone=True), row(4, window=False)]
         journal.add(rows[:2])
         journal.add(rows[2:])
@@ -105,8 +106,8 @@ def test_gives_no_number_twice(open_journal: OpenJournal) -> None:
         journal.delete({2: [SENTENCES[2]]})
     with closing(open_journal("numbers")) as journal:
         assert journal.next_number() == 3
-        journal.go_on_from(10)
-        journal.go_on_from(5)
+        journal.maintenance.go_on_from(10)
+        journal.maintenance.go_on_from(5)
         assert journal.next_number() == 10
         journal.add([row(10)])
         put(journal, [10])
@@ -120,14 +121,12 @@ def test_finds_steps(open_journal: OpenJournal) -> None:
         journal.add([row(n, type=kind, session="ab"[n % 2]) for n, kind in enumerate(kinds, 1)])
         assert [row.number for row in journal.rows(0, 2, before=5, type="message", newest=True)] == [4, 2]
         assert [row.number for row in journal.rows(session="a", newest=True)] == [4, 2]
-        assert [row.number for row in journal.outline(1, 3)] == [2, 3]
+        assert [(row.number, row.record) for row in journal.rows(1, before=4, texts=False)] == [(2, ""), (3, "")]
         assert journal.matching(Filter()) == [1, 2, 3, 4, 5]
         assert journal.matching(Filter(type="message", session="a")) == [2, 4]
         assert journal.matching(Filter(since=_at(102), until=_at(104))) == [2, 3, 4]
         assert journal.matching(Filter(before=_at(102))) == [1]
         assert [row.number for row in journal.rows(2, 9, session="b")] == [3, 5]
-        tallied = [(kind.session, kind.type, kind.steps, kind.first, kind.last) for kind in journal.tally()]
-        assert tallied[1:] == [("a", "message", 2, 102, 104), ("b", "task", 1, 103, 103), ("b", "message", 1, 105, 105)]
 
 
 def test_finds_labels_and_beginnings(open_journal: OpenJournal) -> None:
@@ -166,13 +165,13 @@ def test_keeps_the_window(open_journal: OpenJournal) -> None:
     """Steps leave the window once, are shown shortened, and come back."""
     with closing(open_journal("window")) as journal:
         journal.add([row(n) for n in range(1, 5)])
-        assert not journal.any_archived(), "all steps are in the window"
+        assert journal.rows(window=False) == [], "all steps are in the window"
         assert journal.set_window([1, 2], {}, {3: "short", 2: "gone"}) == [1, 2]
         assert journal.set_window([2], {}) == []
-        assert [(row.number, row.view) for row in journal.window()] == [(3, "short"), (4, None)]
+        assert [(row.number, row.view) for row in journal.rows(window=True)] == [(3, "short"), (4, None)]
         journal.set_window([], {1: "back"})
-        assert [(row.number, row.view) for row in journal.window()][:2] == [(1, "back"), (3, "short")]
-        assert journal.any_archived(), "step 2 has left the window"
+        assert [(row.number, row.view) for row in journal.rows(window=True)][:2] == [(1, "back"), (3, "short")]
+        assert [row.number for row in journal.rows(window=False)] == [2]
         assert journal.setting(REWRITES) is None
         journal.set_milestones([2, 4], True)
         assert [row.number for row in journal.rows() if row.milestone] == [2, 4]
@@ -277,24 +276,24 @@ def test_makes_passages(open_journal: OpenJournal) -> None:
         journal.keep({EMBEDDER: "e"})
         assert journal.waiting_tokens() == 14
         assert journal.counts()["waiting_steps"] == 2
-        assert [step.number for step in journal.uncut(1)] == [1] and journal.uncut(9) == journal.rows()
+        assert [step.number for step in uncut(journal, 1)] == [1] and uncut(journal, 9) == journal.rows()
         assert not cut(journal, [1, 3]), "passages of a step that is not there are not kept"
         assert cut(journal, [1]) and not cut(journal, [1]) and cut(journal, [2]), "a step is cut once"
-        assert (journal.uncut(9), journal.passages(), journal.counts()["passages"]) == ([], [], 0)
-        one, two = journal.without_vector(9)
-        assert (journal.without_vector(1), journal.without_vector(9, one.id)) == ([one], [two])
+        assert (uncut(journal, 9), journal.passages(), journal.counts()["passages"]) == ([], [], 0)
+        one, two = journal.passages(lacking="e")
+        assert (journal.passages(0, 1, lacking="e"), journal.passages(one.id, lacking="e")) == ([one], [two])
         assert (one.step, one.part, one.start, one.end, one.kind, two.milestone) == (1, 0, 0, 30, "message", True)
         assert (one.vector, journal.waiting_tokens()) == (b"", 14)
         vectors = unit_vectors(3)
         assert not journal.put_vectors([one.id], vectors[:1], "other", "other"), "another embedder is in use"
         assert journal.put_vectors([one.id], vectors[:1], "e", "e")
-        assert (journal.without_vector(9), journal.waiting_tokens()) == ([two], 7)
+        assert (journal.passages(lacking="e"), journal.waiting_tokens()) == ([two], 7)
         assert journal.put_vectors([one.id, two.id, two.id + 99], vectors[[2, 1, 0]], "e", "e")
         halves = vectors.astype("<f2")
         assert [row.vector for row in journal.passages()] == [halves[0].tobytes(), halves[1].tobytes()], "made once"
-        assert (journal.without_vector(9), journal.waiting_tokens()) == ([], 0)
+        assert (journal.passages(lacking="e"), journal.waiting_tokens()) == ([], 0)
         assert [row.id for row in journal.passages(one.id, 1)] == [two.id]
-        assert [tuple(place) for place in journal.places(2)] == [(two.id, 2, 0, 0, len(SENTENCES[2]))]
+        assert [passage[:5] for passage in journal.passages(step=2)] == [(two.id, 2, 0, 0, len(SENTENCES[2]))]
         assert (journal.last_passage(), journal.passages_until(one.id), journal.passages_until(99)) == (two.id, 1, 2)
         counts = {"steps": 2, "window_steps": 2, "waiting_steps": 0, "tokens": 14, "window_tokens": 14, "passages": 2}
         assert journal.counts() == counts
@@ -312,7 +311,7 @@ def test_finds_words(open_journal: OpenJournal) -> None:
         assert ids.tolist() == [one]
         assert (str(ids.dtype), str(scores.dtype)) == ("int64", "float32")
         assert cut(journal, [3])
-        three = journal.without_vector(1)[0].id
+        three = journal.passages(lacking=journal.setting(EMBEDDER) or "")[0].id
         ids, scores, *_ = journal.search_text("windows")
         assert ids.tolist() == [two, three]
         assert (np.diff(scores) <= 0).all() and (scores > 0).all(), f"the best score comes first, not {scores}"
@@ -346,21 +345,21 @@ def test_reindexes(open_journal: OpenJournal) -> None:
         journal.keep({EMBEDDER: "old"})
         journal.add([row(1), row(2)])
         put(journal, [1, 2])
-        one, two = (passage.id for passage in journal.without_vector(9, embedder="new"))
+        one, two = (passage.id for passage in journal.passages(lacking="new"))
         old, vectors = [passage.vector for passage in journal.passages()], -unit_vectors(2)
         assert journal.put_vectors([one], vectors[:1], "new", "old")
-        assert [passage.id for passage in journal.without_vector(9, embedder="new")] == [two]
-        assert journal.without_vector(9, two, "new") == journal.without_vector(9) == []
-        assert not journal.switch("new", "name"), "a passage has no new vector yet"
+        assert [passage.id for passage in journal.passages(lacking="new")] == [two]
+        assert journal.passages(two, lacking="new") == []
+        assert not journal.maintenance.switch("new", "name"), "a passage has no new vector yet"
         assert [passage.vector for passage in journal.passages()] == old
         assert journal.put_vectors([two], vectors[1:], "new", "old")
-        assert journal.switch("new", "name"), "all passages have new vectors"
+        assert journal.maintenance.switch("new", "name"), "all passages have new vectors"
         assert [passage.vector for passage in journal.passages()] == [half.tobytes() for half in vectors.astype("<f2")]
         assert [journal.setting(key) for key in (EMBEDDER, EMBEDDER_NAME)] == ["new", "name"]
         assert not journal.put_vectors([one], vectors[:1], "third", "old"), "it was reindexed meanwhile"
         assert journal.put_vectors([one], vectors[:1], "third", "new")
-        assert journal.switch("new", "other name"), "what was begun is given up"
-        assert len(journal.without_vector(9, embedder="third")) == 2
+        assert journal.maintenance.switch("new", "other name"), "what was begun is given up"
+        assert len(journal.passages(lacking="third")) == 2
         assert journal.setting(EMBEDDER_NAME) == "other name"
 
 
@@ -370,10 +369,10 @@ def test_checks_itself_and_makes_words_and_passages_again(open_journal: OpenJour
         put(journal, [1, 2])
         upkeep = journal.maintenance
         assert (upkeep.check_files(), upkeep.check_terms()) == ([], (2, None))
-        upkeep.renew_terms([(journal.places(2)[0].id, "kumquats")])
+        upkeep.renew_terms([(journal.passages(step=2)[0].id, "kumquats")])
         assert upkeep.check_terms().fault and len(journal.search_text("kumquats").ids) == 1
         upkeep.clear_passages()
-        assert (upkeep.check_terms(), journal.passages(), len(journal.uncut(9))) == ((0, None), [], 2)
+        assert (upkeep.check_terms(), journal.passages(), len(uncut(journal, 9))) == ((0, None), [], 2)
         put(journal, [1, 2])
         assert upkeep.check_terms() == (2, None) and len(journal.passages()) == 2
         assert isinstance(journal.damaged("a test"), FormatError), "damage is a FormatError"

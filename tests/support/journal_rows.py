@@ -39,6 +39,6 @@ def put(journal: Journal, texts: Sequence[str]) -> None:
 
 def embed(journal: Journal, vectors: Vectors) -> None:
     """Give the first passages without a vector these ones."""
-    ids = [passage.id for passage in journal.without_vector(len(vectors))]
     embedder = journal.setting(EMBEDDER) or ""
+    ids = [passage.id for passage in journal.passages(0, len(vectors), lacking=embedder)]
     assert journal.put_vectors(ids, vectors, embedder, embedder)

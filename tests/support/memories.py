@@ -18,6 +18,7 @@ from journal_rows import embed
 
 from tinymem.archive.archive import Archive
 from tinymem.archive.indexing.notes import hold_folder
+from tinymem.archive.rows import uncut
 from tinymem.embedders.hashing import HashingEmbedder
 from tinymem.messages.tokens import default_counter
 from tinymem.protocols import Embedder, Journal, PassageRow, StepRow, Vectors, VectorStore
@@ -71,7 +72,7 @@ def add(journal: Journal, entries: Sequence[Entry]) -> None:
 
 def catch_up(journal: Journal) -> None:
     """Give the journal the passages of all its steps, whoever else does the same."""
-    while rows := journal.uncut(1_000):
+    while rows := uncut(journal, 1_000):
         put(journal, [entry(load_step(row.record)) for row in rows])
 
 

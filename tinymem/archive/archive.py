@@ -19,7 +19,7 @@ from tinymem.archive.indexing.indexing import Indexing
 from tinymem.archive.rows import row_of, step_of
 from tinymem.archive.snapshots import SnapshotFiles, count_rewrites
 from tinymem.archive.tracking import Tracking
-from tinymem.errors import EmbedderMismatchError, StorageError, is_unwritable, saying, undo_on_failure
+from tinymem.errors import EmbedderMismatchError, StorageError, is_unwritable, undo_on_failure
 from tinymem.messages.recognition import NATIVE
 from tinymem.messages.tokens import Prices
 from tinymem.protocols import ChangeTracker, Embedder, Journal, TokenCounter, VectorStore
@@ -35,7 +35,7 @@ from tinymem.steps.types import corrected_ids
 from tinymem.stores.filter import Filter
 from tinymem.stores.journals import open_journal
 
-__all__ = ["Archive"]
+__all__ = ["Archive", "saying"]
 
 logger = logging.getLogger(__name__)
 
@@ -115,7 +115,7 @@ class Archive:
 
     def _texts(self, number: int) -> list[str]:
         """The texts of the passages that a step was cut into."""
-        places = self.journal.places(number)
+        places = self.journal.passages(step=number)
         if places and (step := self.fetch([number]).get(number)):
             with self.checking_parts():
                 return slices(step, ((place.part, place.start, place.end) for place in places))
@@ -220,7 +220,7 @@ class Archive:
         before, longer = self._waiting
         if before is not snapshot:
             longer = snapshot
-        while rows := self.journal.without_vector(ROWS, longer.last_id):
+        while rows := self.journal.passages(longer.last_id, ROWS, lacking=self.journal.setting(EMBEDDER) or ""):
             longer = longer.with_tail([row._replace(vector=nothing) for row in rows])
         self._waiting = snapshot, longer
         return longer
@@ -297,3 +297,12 @@ class Archive:
         finally:
             self.index.close()
             self.journal.close()
+
+
+@contextmanager
+def saying(done: str) -> Iterator[None]:
+    """Raise a StorageError of the block again, behind what is done by now, and what is not."""
+    try:
+        yield
+    except StorageError as error:
+        raise StorageError(f"{done}: {error}") from error

@@ -109,7 +109,7 @@ class DurableWindow(StepCollection):
             known = {(step.step_number, self._views.get(id)): step for id, step in self._window.shown.items()}
         self._version = -1  # until all of it is read
         with self._journal.snapshot():
-            rows = self._journal.window()  # first: a server gives them with the state at once
+            rows = self._journal.rows(window=True)
             version, following = self._journal.version(), self._journal.next_number()
             self._calls = self._journal.setting(OPEN_CALLS) or ""
         steps = {row.id: known.get((row.number, row.view)) or shown_step(self._journal, row) for row in rows}
@@ -320,7 +320,7 @@ class DurableWindow(StepCollection):
         self._see(change, views)
         self._calls = calls
         if change.back:
-            self.positions.update((row.id, row.position) for row in self._journal.window())
+            self.positions.update((row.id, row.position) for row in self._journal.rows(window=True, texts=False))
         self.needs_indexing = self.needs_indexing or bool(left)
         self._news.append((change, left))
 

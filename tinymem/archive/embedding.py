@@ -17,7 +17,16 @@ from datetime import datetime
 from pathlib import Path
 
 from tinymem.archive.remembered import remembered_embedder, remembered_name
-from tinymem.archive.rows import FENCE_KEY, KEY_BYTES, STEPS_READ, fence_key, step_of, stored_dimensions, texts_of
+from tinymem.archive.rows import (
+    FENCE_KEY,
+    KEY_BYTES,
+    STEPS_READ,
+    fence_key,
+    step_of,
+    stored_dimensions,
+    texts_of,
+    uncut,
+)
 from tinymem.archive.tracking import Tracking
 from tinymem.embedders.resting import Backoff
 from tinymem.errors import (
@@ -31,7 +40,7 @@ from tinymem.errors import (
     safe_summary,
     warn_hourly,
 )
-from tinymem.protocols import Embedder, Journal, PassageRow, Vectors
+from tinymem.protocols import EmbeddedPassage, Embedder, Journal, PassageRow, Vectors
 from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME
 from tinymem.recall.passages import passages_of
 from tinymem.recall.query.analysis import Query, analyse, embed_texts
@@ -165,7 +174,7 @@ class EmbeddingQueue:
 
     def cut_new(self) -> None:
         """Make the passages of new steps, index their words, and take notes of what they changed."""
-        while rows := self._journal.uncut(STEPS_READ):
+        while rows := uncut(self._journal, STEPS_READ):
             steps: list[Step] = []
             numbers: list[int] = []
             passages: list[tuple[int, PassageRow]] = []
@@ -182,7 +191,7 @@ class EmbeddingQueue:
     def _embed_pending(self, advance: Callable[[int], object], once: bool) -> int:
         self._verify_fingerprint()
         done = 0
-        while rows := self._journal.without_vector(BATCH if once else READ):
+        while rows := self._waiting(BATCH if once else READ):
             texts = texts_of(self._journal, rows)
             for first in range(0, len(rows), BATCH):
                 batch = rows[first : first + BATCH]
@@ -193,6 +202,10 @@ class EmbeddingQueue:
             if once:
                 break
         return done
+
+    def _waiting(self, limit: int) -> list[EmbeddedPassage]:
+        """Return up to `limit` passages that wait for a vector, in order: those behind the last one that has one."""
+        return self._journal.passages(self._journal.last_passage(), limit, lacking=self._fingerprint)
 
     def _embed_batch(self, texts: Mapping[int, str]) -> int:
         """Embed the passages with these texts, given by their ids; return how many they are."""

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from tinymem.archive.archive import Archive
 from tinymem.errors import ClosedError, TinymemError, safe_summary, warn_hourly
 from tinymem.messages.fitting import fitted
-from tinymem.protocols import StepOutline, Summarizer, SummaryRow
+from tinymem.protocols import StepRow, Summarizer, SummaryRow
 from tinymem.protocols.settings import REWRITES
 from tinymem.recall.render import quoted, without_echoes
 from tinymem.steps.content import clean
@@ -91,9 +91,8 @@ class Episodes:
         covers = [row.id for row in self._archived(episode)]
         return SummaryStep(episode.summary, covers, session=episode.session)
 
-    def _archived(self, episode: Episode) -> list[StepOutline]:
-        rows = self._archive.journal.outline(episode.first - 1, episode.last)
-        return [row for row in rows if not row.window]
+    def _archived(self, episode: Episode) -> list[StepRow]:
+        return self._archive.journal.rows(episode.first - 1, before=episode.last + 1, window=False, texts=False)
 
     # -- summarising --------------------------------------------------------------------------------------------------
 
@@ -119,16 +118,16 @@ class Episodes:
             if all(self._summarize(run, rewrites) for run in runs):  # else the next call goes on
                 self._settled = rewrites, max((row.last for row in journal.summaries.all()), default=0)
 
-    def _closed_runs(self, after: int) -> list[list[StepOutline]]:
+    def _closed_runs(self, after: int) -> list[list[StepRow]]:
         """Return the closed runs of archived steps behind this one that are in no episode yet.
 
         A run is closed once a step behind it is archived, so that it is the same whenever this is asked.
         """
         covered = self._archive.journal.summaries.all()
-        runs: list[list[StepOutline]] = []
-        run: list[StepOutline] = []
+        runs: list[list[StepRow]] = []
+        run: list[StepRow] = []
         has_ended = False
-        for row in self._archive.journal.outline(after):
+        for row in self._archive.journal.rows(after, texts=False):
             before = bisect_right(covered, row.number, key=_first)
             is_covered = before > 0 and row.number <= covered[before - 1].last
             has_ended = bool(run) and (has_ended or is_covered or _begins_episode(row, run))
@@ -141,7 +140,7 @@ class Episodes:
             runs.append(run)
         return runs
 
-    def _summarize(self, run: Sequence[StepOutline], rewrites: str | None) -> bool:
+    def _summarize(self, run: Sequence[StepRow], rewrites: str | None) -> bool:
         """Store the summary of a run; return False if another process was first, or has forgotten steps since."""
         journal = self._archive.journal
         steps = list(self._archive.fetch([row.number for row in run]).values())
@@ -177,7 +176,7 @@ class Episodes:
         return shown
 
 
-def _begins_episode(row: StepOutline, run: Sequence[StepOutline]) -> bool:
+def _begins_episode(row: StepRow, run: Sequence[StepRow]) -> bool:
     """Return whether a step begins a new episode after the `run` before it."""
     last = run[-1]
     more = 1 if row.window else row.tokens  # a step that is still in the window may not become part of it

@@ -9,6 +9,7 @@ from operator import attrgetter
 
 from tinymem.errors import FormatError, StepError, describe_type
 from tinymem.protocols import EmbeddedPassage, Journal, StepRow
+from tinymem.protocols.settings import MADE
 from tinymem.recall.passages import slices
 from tinymem.steps.content import clean
 from tinymem.steps.ids import utc_now
@@ -16,8 +17,21 @@ from tinymem.steps.serialization import dump_step, load_step
 from tinymem.steps.step import Step
 from tinymem.steps.types import CORRECTS, corrected_ids, is_milestone
 
-__all__ = ["FENCE_KEY", "LONGEST_LABEL", "STEPS_READ", "fence_key", "label_of", "labels_of", "row_of", "shown_step",
-           "step_of", "stored_dimensions", "texts_of"]  # fmt: skip
+__all__ = [
+    "FENCE_KEY",
+    "LONGEST_LABEL",
+    "STEPS_READ",
+    "fence_key",
+    "has_archived",
+    "label_of",
+    "labels_of",
+    "row_of",
+    "shown_step",
+    "step_of",
+    "stored_dimensions",
+    "texts_of",
+    "uncut",
+]
 
 FENCE_KEY = "fence_key"  # the key, in hexadecimal digits, that fences are derived with
 LONGEST_LABEL = 1_000  # characters of a text in metadata that can be asked for
@@ -87,6 +101,20 @@ def label_of(value: object) -> str | None:
     if not isinstance(value, (str, int, float)) or (isinstance(value, str) and len(value) > LONGEST_LABEL):
         return None
     return clean(json.dumps(value, ensure_ascii=False))
+
+
+def uncut(journal: Journal, limit: int) -> list[StepRow]:
+    """Return up to `limit` steps that no passages were made of yet, in order; FormatError if the journal is damaged."""
+    made = journal.setting(MADE) or "1"
+    try:
+        return journal.rows(int(made) - 1, limit)
+    except ValueError as error:
+        raise journal.damaged(f"{describe_type(made)} is not the number of a step") from error
+
+
+def has_archived(journal: Journal) -> bool:
+    """Return whether a step has left the window; this is fast, since the oldest leave first."""
+    return bool(journal.rows(limit=1, window=False, texts=False))
 
 
 def stored_dimensions(journal: Journal) -> int | None:

@@ -8,9 +8,9 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Literal, TypeAlias
 
-from tinymem.archive.archive import Archive
+from tinymem.archive.archive import Archive, saying
 from tinymem.archive.durable_window import DurableWindow
-from tinymem.errors import InputError, StorageError, TinymemError, saying, warn_hourly
+from tinymem.errors import InputError, StorageError, TinymemError, warn_hourly
 from tinymem.steps.checks import check_iterable
 from tinymem.steps.ids import utc_now
 from tinymem.steps.progress import Progress

@@ -14,11 +14,8 @@ from tinymem.protocols.rows import (
     Lexical,
     MessageRow,
     PassageRow,
-    Place,
-    StepOutline,
     StepRow,
     SummaryRow,
-    Tally,
     TermCheck,
 )
 from tinymem.protocols.tracking import StepNote
@@ -42,19 +39,13 @@ class Journal(Protocol):
     ClosedError after `close`.
     """
 
+    location: str  # the place of the journal, for messages: a path, or an address without a password
+    is_read_only: bool  # whether this user may only read it: what would write raises ReadOnlyError
     messages: MessageRows
     summaries: SummaryRows
     maintenance: Maintenance
 
     # -- transactions -------------------------------------------------------------------------------------------------
-
-    @property
-    def location(self) -> str:
-        """The place of the journal, for messages: a path, or an address without a password."""
-
-    @property
-    def is_read_only(self) -> bool:
-        """True if this user may only read it. What would write raises ReadOnlyError."""
 
     def together(self) -> AbstractContextManager[None]:
         """Make all writes inside one transaction, while nobody else writes; inside another, be part of that one."""
@@ -93,29 +84,26 @@ class Journal(Protocol):
     def next_number(self) -> int:
         """Return the number that the next step gets, from 1 on; never one that was used before."""
 
-    def go_on_from(self, number: int) -> None:
-        """Give no step that is still to come a number below `number`."""
-
     def end(self) -> int:
         """Return the tokens of all steps since the memory began: the position of the next one."""
 
     def rows(
         self,
         after: int = 0,
-        limit: int = 1000,
+        limit: int = 1 << 62,
         *,
         before: int = 1 << 62,
         type: str | None = None,
         session: str | None = None,
+        window: bool | None = None,
         newest: bool = False,
+        texts: bool = True,
     ) -> list[StepRow]:
         """Return up to `limit` steps with numbers above `after` and below `before`, in order, or the `newest` first.
 
-        If a type or a session is given, only those of it are returned.
+        If a type or a session is given, only those of it are returned; with `window`, those that are in it, or are not.
+        Without `texts` records and views are empty.
         """
-
-    def outline(self, after: int = 0, until: int = 1 << 62) -> list[StepOutline]:
-        """Return the steps with numbers above `after` and up to `until`, in order, without their texts."""
 
     def steps(self, numbers: Sequence[int]) -> dict[int, str]:
         """Return the JSON of these steps, by number; those that are not there are left out."""
@@ -132,9 +120,6 @@ class Journal(Protocol):
         These are named by their ids in the labels `"corrects"`.
         """
 
-    def tally(self) -> list[Tally]:
-        """Count the steps by session and type, in the order in which these begin."""
-
     def counts(self) -> dict[str, int]:
         """Count `steps`, `window_steps`, `waiting_steps`, `passages`, `tokens` and `window_tokens`.
 
@@ -145,12 +130,6 @@ class Journal(Protocol):
         """Make these steps milestones, or none. Counts as a rewrite."""
 
     # -- the window ---------------------------------------------------------------------------------------------------
-
-    def window(self) -> list[StepRow]:
-        """Return the steps of the window, in order."""
-
-    def any_archived(self) -> bool:
-        """Tell if a step has left the window."""
 
     def set_window(
         self, removed: Iterable[int], views: Mapping[int, str | None], changed: Mapping[int, str | None] | None = None
@@ -163,9 +142,6 @@ class Journal(Protocol):
 
     # -- passages, their terms and vectors ----------------------------------------------------------------------------
 
-    def uncut(self, limit: int) -> list[StepRow]:
-        """Return up to `limit` steps that no passages were made of yet, in order."""
-
     def put_passages(
         self, steps: Sequence[int], passages: Sequence[tuple[int, PassageRow]], notes: Sequence[StepNote] = ()
     ) -> bool:
@@ -174,14 +150,15 @@ class Journal(Protocol):
         False, and nothing is kept, if somebody else was first, or one of the steps is gone. What a step has stays.
         """
 
-    def passages(self, after: int = 0, limit: int = 2_000) -> list[EmbeddedPassage]:
+    def passages(
+        self, after: int = 0, limit: int = 2_000, *, lacking: str | None = None, step: int | None = None
+    ) -> list[EmbeddedPassage]:
         """Return up to `limit` embedded passages with ids above `after`, in order. Ids grow, and are not given again.
 
-        The embedder is the one in use. Passages are embedded in order: those behind the last one wait for it.
+        The embedder is the one in use. Passages are embedded in order: those behind the last one wait for it. Instead,
+        those are returned that are `lacking` a vector of the embedder with this fingerprint, or all of a `step`; their
+        vectors are empty.
         """
-
-    def places(self, number: int) -> list[Place]:
-        """Return the places of a step's passages, in order."""
 
     def last_passage(self) -> int:
         """Return the id of the newest embedded passage; 0 if there is none."""
@@ -199,23 +176,10 @@ class Journal(Protocol):
     def waiting_tokens(self) -> int:
         """Return the tokens of the steps from the first one on that is not embedded whole."""
 
-    def without_vector(self, limit: int, after: int = 0, embedder: str | None = None) -> list[EmbeddedPassage]:
-        """Return up to `limit` passages with ids above `after` that lack a vector, in order; their vectors are empty.
-
-        `embedder` is the fingerprint of the one whose vectors they lack: the one in use, unless another is given.
-        """
-
     def put_vectors(self, ids: Sequence[int], vectors: Vectors, embedder: str, in_use: str) -> bool:
         """Keep vectors `(n, dimensions)` of `embedder`, in half precision, but none of passages that are gone.
 
         Those that are there stay. False, and nothing is kept, if the embedder in use is not that one (a fingerprint).
-        """
-
-    def switch(self, embedder: str, name: str) -> bool:
-        """Use the vectors of `embedder`, known by `name`, from now on, and delete all others.
-
-        False, and nothing changes, if it is another one than before and some passage has no vector of it. What stores
-        hold is stale then.
         """
 
     # -- full-text search ---------------------------------------------------------------------------------------------
@@ -289,6 +253,16 @@ class Maintenance(Protocol):
 
     def size(self) -> int:
         """Return the bytes that are in use."""
+
+    def go_on_from(self, number: int) -> None:
+        """Give no step that is still to come a number below `number`."""
+
+    def switch(self, embedder: str, name: str) -> bool:
+        """Use the vectors of `embedder`, known by `name`, from now on, and delete all others.
+
+        False, and nothing changes, if it is another one than before and some passage has no vector of it. What stores
+        hold is stale then.
+        """
 
     def check_files(self) -> list[str]:
         """Return what the engine's own check finds wrong with the files."""

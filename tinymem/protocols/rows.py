@@ -12,7 +12,7 @@ import numpy.typing as npt
 from tinymem.protocols.adapters import Ids, Vectors
 
 __all__ = ["ALL_PASSAGES", "Change", "EmbeddedPassage", "Lexical", "MessageRow", "PassageRow",
-           "Place", "StepOutline", "StepRow", "SummaryRow", "Tally", "TermCheck"]  # fmt: skip
+           "StepRow", "SummaryRow", "TermCheck"]  # fmt: skip
 
 
 ALL_PASSAGES = 0  # in place of a passage that has changed: something was forgotten, or all vectors are others
@@ -65,28 +65,6 @@ class MessageRow(NamedTuple):
     nth: int
     step: int
     is_last: bool
-
-
-class StepOutline(NamedTuple):
-    """A step without its text."""
-
-    number: int
-    id: str
-    type: str
-    session: str | None
-    tokens: int
-    window: bool
-
-
-class Tally(NamedTuple):
-    """The steps of one session and type: how many there are, their tokens, the times of the first and the last."""
-
-    session: str | None
-    type: str
-    steps: int
-    tokens: int
-    first: float
-    last: float
 
 
 class SummaryRow(NamedTuple):
@@ -159,16 +137,6 @@ class Lexical(NamedTuple):
     terms: npt.NDArray[np.uint32]
     rarity: Vectors
     unseen: float
-
-
-class Place(NamedTuple):
-    """The place of a passage, `id`: a slice `[start, end)` of a part of a step."""
-
-    id: int
-    step: int
-    part: int
-    start: int
-    end: int
 
 
 class TermCheck(NamedTuple):

@@ -14,7 +14,7 @@ from tinymem.archive.indexing.child import Child, can_start
 from tinymem.archive.indexing.index import LET_GO, Index
 from tinymem.archive.indexing.mirror import BATCH, vectors_of
 from tinymem.archive.indexing.notes import Notes, TakenError, hold_folder, read_notes
-from tinymem.archive.rows import STEPS_READ, fence_key, shown_step, stored_dimensions
+from tinymem.archive.rows import STEPS_READ, fence_key, has_archived, shown_step, stored_dimensions, uncut
 from tinymem.errors import FormatError, NotAMemoryError, ReadOnlyError, StorageError, TinymemError
 from tinymem.protocols import Journal, StepRow, Vectors, VectorStore
 from tinymem.protocols.settings import EMBEDDER
@@ -155,7 +155,7 @@ def rebuild(
         if journal.is_read_only:
             raise ReadOnlyError(journal.location)
         _renew_words(journal)
-        if isinstance(place, str) or not journal.any_archived() or is_in_memory(store):
+        if isinstance(place, str) or not has_archived(journal) or is_in_memory(store):
             return 0
         index = Index(journal, folder / INDEX, store)
         index.renew(advance)
@@ -179,7 +179,7 @@ def _renew_words(journal: Journal) -> None:
 def _texts(journal: Journal) -> Iterator[tuple[int, str]]:
     """Yield the ids of all passages, with their texts."""
     for row in _rows(journal):
-        places = journal.places(row.number)
+        places = journal.passages(step=row.number)
         texts = slices(_step(journal, row), ((place.part, place.start, place.end) for place in places))
         yield from zip((place.id for place in places), texts, strict=True)
 
@@ -193,7 +193,7 @@ def _examine(place: str | Path, namespace: str, counts: dict[str, int]) -> Itera
         folder, journal = open_namespace_journal(place, namespace)
         with closing(journal), journal.snapshot():
             yield from _look(journal, counts)
-            if isinstance(place, Path) and journal.any_archived() and not journal.is_read_only:  # stores write
+            if isinstance(place, Path) and has_archived(journal) and not journal.is_read_only:  # stores write
                 counts["in_index"] = journal.passages_until((read_notes(folder / INDEX) or Notes("")).passage)
     except NotAMemoryError:
         raise
@@ -256,9 +256,9 @@ def _step(journal: Journal, row: StepRow) -> Step:
 
 def _is_cut(journal: Journal, row: StepRow) -> bool:
     """Return whether a step has passages, all in its text, or is to have none yet; FormatError if it is damaged."""
-    step, places = _step(journal, row), journal.places(row.number)
+    step, places = _step(journal, row), journal.passages(step=row.number)
     if not places:
-        waiting = journal.uncut(1)
+        waiting = uncut(journal, 1)
         return bool(waiting and waiting[0].number <= row.number) or not passages_of(step, fence_key(journal))
     ends = dict(enumerate(len(part.text) for part in step.parts()))
     return all(0 <= place.start <= place.end <= ends.get(place.part, -1) for place in places)

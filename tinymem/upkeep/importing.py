@@ -113,7 +113,7 @@ def write_lines(journal: Journal, lines: Iterator[tuple[int, Any]], source: str,
             raise InputError("the file is cut off: its last line is missing")
         if (found := journal.counts()["steps"]) != steps:
             raise InputError(f"lines are missing: {found} of {steps} steps are there")
-        journal.go_on_from(next_number)
+        journal.maintenance.go_on_from(next_number)
 
 
 def _archive(place: str | Path, namespace: str, embedder: Embedder | None) -> Archive:

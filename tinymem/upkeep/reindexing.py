@@ -6,12 +6,12 @@ import logging
 from dataclasses import dataclass
 from pathlib import Path
 
-from tinymem.archive.archive import Archive
+from tinymem.archive.archive import Archive, saying
 from tinymem.archive.embedding import BATCH
 from tinymem.archive.folders import open_namespace_journal, to_place
 from tinymem.archive.rows import texts_of
 from tinymem.archive.snapshots import SnapshotFiles
-from tinymem.errors import StorageError, saying
+from tinymem.errors import StorageError
 from tinymem.messages.tokens import counter_from
 from tinymem.protocols import Embedder, Embeds, Journal, VectorStore
 from tinymem.protocols.settings import EMBEDDER
@@ -89,7 +89,7 @@ def reindex(
         if before != new.fingerprint:
             done = _embed(journal, new, before, advance)
         else:
-            journal.switch(before, new.name)  # as after a move to another server, or half of a reindexing
+            journal.maintenance.switch(before, new.name)  # as after a move to another server, or half of a reindexing
         with saying("it is reindexed, but old vectors stay in the memory's files until it is opened again"):
             journal.maintenance.scrub()
         if before != new.fingerprint:
@@ -105,9 +105,9 @@ def _embed(journal: Journal, embedder: Embedder, before: str, progress: Progress
     fingerprint = embedder.fingerprint
     count = 0
     total = journal.counts()["passages"]
-    while not journal.switch(fingerprint, embedder.name):
+    while not journal.maintenance.switch(fingerprint, embedder.name):
         last = 0
-        while passages := journal.without_vector(BATCH, last, fingerprint):
+        while passages := journal.passages(last, BATCH, lacking=fingerprint):
             if not last:
                 progress(journal.passages_until(passages[0].id - 1), total)
             texts = texts_of(journal, passages)

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
+from itertools import chain
 from operator import attrgetter
 
 from tinymem.archive.archive import Archive
@@ -17,9 +18,11 @@ from tinymem.steps.actions import ActionStep
 from tinymem.steps.checks import check_non_negative_int
 from tinymem.steps.step import Step
 from tinymem.steps.types import FILE, MessageStep, SystemPromptStep, TaskStep
+from tinymem.stores.filter import Filter
 
 __all__ = ["Retention", "RetentionReport", "Retired", "retain"]
 
+BEGINNING = datetime.min.replace(tzinfo=timezone.utc)
 AT_ONCE = 500  # steps that are read at once
 BESIDE = 150  # tokens that take as many bytes as a step's row, vector and terms do beside its text
 
@@ -123,19 +126,20 @@ def _over(archive: Archive, limits: Retention, now: datetime) -> list[Retired]:
     """Return the steps that are over the limits, each for the first limit that it is over."""
     journal = archive.journal
     counts, size = journal.counts(), journal.maintenance.size()
-    since = -math.inf if limits.max_age is None else now.timestamp() - limits.max_age.total_seconds()
+    since = None if limits.max_age is None else now - min(limits.max_age, now - BEGINNING)
     most = math.inf if limits.max_steps is None else limits.max_steps
     share = 0.0 if limits.max_bytes is None else 1 - limits.max_bytes / max(size, 1)
     steps, weight = counts["steps"] - most, share * (counts["tokens"] + BESIDE * counts["steps"])
-    if steps <= 0 and weight <= 0 and all(tally.first >= since for tally in journal.tally()):
+    is_old = since is not None and bool(journal.matching(Filter(before=since)))
+    if steps <= 0 and weight <= 0 and not is_old:
         return []  # without reading all steps
     groups = _removable(archive)
     for group in groups:
-        if max(row.time for row in group.rows) < since:
+        if since is not None and max(row.time for row in group.rows) < since.timestamp():
             group.reason = "max_age"
     _choose(groups, "max_steps", steps, len)
     _choose(groups, "max_bytes", weight, _weigh)
-    return [retired for group in groups if group.reason for retired in group.retired()]
+    return [*chain.from_iterable(group.retired() for group in groups if group.reason)]
 
 
 def _choose(groups: list[_Group], reason: str, excess: float, cost: Callable[[Sequence[StepRow]], int]) -> None:

@@ -23,7 +23,7 @@ psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed (extra
 OpenJournal = Callable[..., Any]
 
 
-def test_a_writer_among_others_reads_ahead_what_they_have_written(open_journal: OpenJournal, trips: list[int]) -> None:
+def test_a_writer_among_others_reads_what_they_have_written(open_journal: OpenJournal, trips: list[int]) -> None:
     journal, other = open_journal(), open_journal()
     seen = list[list[str]]()
 
@@ -33,16 +33,16 @@ def test_a_writer_among_others_reads_ahead_what_they_have_written(open_journal: 
         trips.clear()
         with journal.together():
             number = journal.next_number()
-            seen.append([one.id for one in journal.window() if one.number > own])
+            seen.append([one.id for one in journal.rows(window=True) if one.number > own])
             journal.add([row(number, f"own-{number}", position=journal.end())])
             if again:
-                seen.append([one.id for one in journal.window() if one.number > own])
+                seen.append([one.id for one in journal.rows(window=True) if one.number > own])
         taken.append(len(trips))
 
     taken = list[int]()
     add()
     add()
-    assert (taken, seen) == ([3, 2], [["other-0"], ["other-2"]])
+    assert (taken, seen) == ([3, 3], [["other-0"], ["other-2"]])
     add(again=True)
     assert seen[2:] == [["other-4"], ["other-4", "own-6"]]
 

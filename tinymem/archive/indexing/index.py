@@ -14,6 +14,7 @@ from pathlib import Path
 from tinymem.archive.indexing.child import Child, EndedError, can_start, follow
 from tinymem.archive.indexing.mirror import BATCH, Mirror
 from tinymem.archive.indexing.notes import Notes, TakenError, hold_folder, read_notes
+from tinymem.archive.rows import has_archived
 from tinymem.errors import ReadOnlyError, StorageError
 from tinymem.protocols import Journal, VectorStore
 from tinymem.registry import is_in_memory
@@ -56,7 +57,7 @@ class Index:
         """True if the store should have more: once a step has left the window, it has what the journal has."""
         if self._child is not None:
             return True  # until somebody has heard its answer
-        is_due = not (self._in_memory or self._journal.is_read_only) and self._journal.any_archived()
+        is_due = not (self._in_memory or self._journal.is_read_only) and has_archived(self._journal)
         return is_due and self._mirror.lacks()
 
     @property

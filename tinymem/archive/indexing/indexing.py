@@ -16,6 +16,7 @@ from tinymem.archive.embedding import EmbeddingQueue
 from tinymem.archive.indexing.background import Background
 from tinymem.archive.indexing.index import Index
 from tinymem.archive.indexing.notes import TakenError
+from tinymem.archive.rows import has_archived
 from tinymem.errors import ClosedError, StorageError, safe_summary, warn_hourly
 from tinymem.protocols import Journal
 from tinymem.protocols.settings import UNSCRUBBED
@@ -69,7 +70,7 @@ class Indexing:
             return
         with suppress(StorageError):  # or the background does it
             self._index.forget(0.0)  # what an earlier process could not
-        if self._journal.any_archived():
+        if has_archived(self._journal):
             self.wake()
 
     def note_call(self, tokens: int = 0) -> None:
@@ -94,7 +95,7 @@ class Indexing:
             False if there was nothing to embed.
         """
         is_idle = time.monotonic() - self._called_at >= IDLE
-        if not self._queue.is_known or not self._journal.any_archived() or not self._queue.lock.acquire(blocking=False):
+        if not self._queue.is_known or not has_archived(self._journal) or not self._queue.lock.acquire(blocking=False):
             return False  # a caller embeds already
         try:
             before = self._journal.last_passage()
@@ -134,7 +135,7 @@ class Indexing:
         self._pause = HELD
         if is_done:
             return 0.0
-        if self._journal.any_archived() and self._journal.waiting_tokens():
+        if has_archived(self._journal) and self._journal.waiting_tokens():
             return QUIET if self._embeds_soon else IDLE
         if self._journal.setting(UNSCRUBBED):
             return self._scrub()
@@ -153,7 +154,7 @@ class Indexing:
 
     def keep_pace(self) -> None:
         """Embed a batch where steps come faster than the background can embed them."""
-        if self.in_background and self._new_tokens >= MOST_NEW * WAITING and self._journal.any_archived():
+        if self.in_background and self._new_tokens >= MOST_NEW * WAITING and has_archived(self._journal):
             self._queue.catch_up(MOST_NEW * WAITING, once=True)
             self._new_tokens = self._journal.waiting_tokens()
             self._background.wake()
@@ -169,7 +170,7 @@ class Indexing:
     def flush(self, progress: Progress = no_progress) -> None:
         """Wait until all that is embedded now is in the index. Raises what the store raises."""
         self._new_tokens = self._journal.waiting_tokens()
-        if self._journal.any_archived():
+        if has_archived(self._journal):
             self._index.follow(progress)
 
     def finish(self) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tinymem.memory.context.window import fixed_steps
 from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.memory.inspection.lines import StepLine, row_line
-from tinymem.protocols import StepOutline, StepRow
+from tinymem.protocols import StepRow
 from tinymem.steps.checks import check_choice, check_non_negative_int, check_str
 from tinymem.steps.serialization import load_step
 from tinymem.steps.step import Step
@@ -71,7 +71,7 @@ class Timeline:
         numbers: Iterable[int] = self._journal.matching(Filter(session=session or None, type=type or None))
         if tier:
             check_choice("tier", tier, *TIERS[1:])
-            window = {row.number for row in self._journal.window()}
+            window = {row.number for row in self._journal.rows(window=True, texts=False)}
             numbers = (number for number in numbers if (number in window) == (tier == "window"))
         self._numbers = array("q", numbers)
         if find:
@@ -108,7 +108,7 @@ class Timeline:
         if not self._numbers or check_non_negative_int("most", most) < 1:
             return ()
         wanted, size = set(self._numbers), -(-len(self._numbers) // most)
-        rows = self._journal.outline(self._numbers[0] - 1, self._numbers[-1])
+        rows = self._journal.rows(self._numbers[0] - 1, before=self._numbers[-1] + 1, texts=False)
         steps = [row for row in rows if row.number in wanted]
         return tuple(_segment(steps[start : start + size]) for start in range(0, len(steps), size))
 
@@ -134,7 +134,7 @@ def version_of(memory: HierarchicalMemory) -> tuple[int, int]:
     return memory.long_term.journal.version(), memory.long_term.journal.next_number()
 
 
-def _segment(steps: Sequence[StepOutline]) -> Segment:
+def _segment(steps: Sequence[StepRow]) -> Segment:
     tokens: Counter[str | None] = Counter()
     for step in steps:
         tokens[step.session] += step.tokens

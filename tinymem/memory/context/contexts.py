@@ -11,6 +11,7 @@ from functools import partial
 from tinymem.archive.archive import Archive
 from tinymem.archive.durable_window import DurableWindow
 from tinymem.archive.episodes import Episodes
+from tinymem.archive.rows import has_archived
 from tinymem.errors import BudgetError
 from tinymem.memory.context.assembly import Blocks
 from tinymem.memory.context.context import Block, Context, Shares
@@ -73,7 +74,7 @@ class Contexts:
             self._window.catch_up()
             steps, has_others = session_steps(self._window.steps, self._archive, session)
             positions, shortened = {**self._window.positions}, {*self._window.shortened}
-            whole = 0 if has_others or self._archive.journal.any_archived() else 1
+            whole = 0 if has_others or has_archived(self._archive.journal) else 1
         questions = Questions.of(steps) if query is None else Questions(query, "")
         recall = Recaller(self._search, self._archive, questions, when)
         sending = self._sending[style]

@@ -21,6 +21,7 @@ from tinymem.steps.ids import new_nanoid, utc_now
 from tinymem.steps.step import Message as ChatMessage
 from tinymem.steps.step import join_contents
 from tinymem.steps.types import MessageStep
+from tinymem.stores.filter import Filter
 
 __all__ = ["ConversationManager", "ConversationMemory", "Message"]
 
@@ -251,7 +252,7 @@ class ConversationMemory:
         return self.memory.recall(query, max_tokens, type=MessageStep.type, **options)
 
     def __len__(self) -> int:
-        return sum(tally.steps for tally in self._journal.tally() if tally.type == MessageStep.type)
+        return len(self._journal.matching(Filter(type=MessageStep.type)))
 
     def __iter__(self) -> Iterator[Message]:
         return iter(self.messages)

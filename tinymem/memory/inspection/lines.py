@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from tinymem.protocols import StepRow, Tally
+from tinymem.protocols import StepRow
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.ids import moment
 from tinymem.steps.step import Step
@@ -126,26 +126,23 @@ def _who(step: Step) -> str:
     return step.speaker or (step.role if isinstance(step, MessageStep) else "")
 
 
-def session_lines(rows: Iterable[Tally]) -> tuple[SessionLine, ...]:
-    """Sum up the sessions, in the order in which they began."""
-    by_session: dict[str | None, list[Tally]] = {}
-    for row in rows:
-        by_session.setdefault(row.session, []).append(row)
-    return tuple(_session_line(session, tallies) for session, tallies in by_session.items())
+def session_lines(steps: Iterable[tuple[str | None, str, int, float]]) -> tuple[SessionLine, ...]:
+    """Sum up the sessions, in the order in which they began; of each step its session, type, tokens and time."""
+    by_session: dict[str | None, list[tuple[str, int, float]]] = {}
+    for session, type, tokens, time in steps:
+        by_session.setdefault(session, []).append((type, tokens, time))
+    return tuple(_session_line(session, found) for session, found in by_session.items())
 
 
-def _session_line(session: str | None, rows: Sequence[Tally]) -> SessionLine:
-    types: Counter[str] = Counter()
-    for row in rows:
-        types[row.type] += row.steps
-    first, last = min(row.first for row in rows), max(row.last for row in rows)
-    tokens = sum(row.tokens for row in rows)
-    return SessionLine(session, moment(first), moment(last), types.total(), tokens, dict(types.most_common()))
+def _session_line(session: str | None, steps: Sequence[tuple[str, int, float]]) -> SessionLine:
+    types, tokens, times = zip(*steps, strict=True)
+    counted = dict(Counter(types).most_common())
+    return SessionLine(session, moment(min(times)), moment(max(times)), len(steps), sum(tokens), counted)
 
 
 def episode_line(memory: HierarchicalMemory, episode: Episode) -> EpisodeLine:
     """Return an episode in short."""
-    rows = memory.long_term.journal.outline(episode.first - 1, episode.last)
-    tokens = [row.tokens for row in rows if not row.window]
+    rows = memory.long_term.journal.rows(episode.first - 1, before=episode.last + 1, window=False, texts=False)
+    tokens = [row.tokens for row in rows]
     words = first_words(episode.summary, WORDS)
     return EpisodeLine(episode.first, episode.last, episode.session, len(tokens), sum(tokens), words)

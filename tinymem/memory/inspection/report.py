@@ -24,7 +24,6 @@ from tinymem.memory.inspection.lines import (
     step_line,
     window_tiers,
 )
-from tinymem.protocols import Tally
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.checks import check_non_negative_int
 from tinymem.steps.content import as_text
@@ -258,20 +257,18 @@ def _report_of_window(window: MemoryManager, steps: int) -> MemoryReport:
     tokens = {step.id: counted.get(step.id, 0) for step in shown}  # one that another thread adds now counts 0
     fixed = {step.id for step in fixed_steps(shown)}
     newest = shown[max(0, len(shown) - steps) :]
-    times = [step.timestamp.timestamp() for step in shown]
-    tallies = [Tally(s.session, s.type, 1, tokens[s.id], time, time) for s, time in zip(shown, times, strict=True)]
     return MemoryReport(
         type(window).__name__,
         window.tokens,
         window_tiers(fixed, tokens),
         tuple(step_line(step, "fixed" if step.id in fixed else "window", tokens[step.id], False) for step in newest),
-        session_lines(tallies),
+        session_lines((s.session, s.type, tokens[s.id], s.timestamp.timestamp()) for s in shown),
     )
 
 
 def _report_of_journal(memory: HierarchicalMemory, steps: int) -> MemoryReport:
     stats, journal, episodes = memory.stats(), memory.long_term.journal, memory.medium_term.known()
-    tokens = {row.id: row.tokens for row in journal.window()}
+    tokens = {row.id: row.tokens for row in journal.rows(window=True, texts=False)}
     fixed = {step.id for step in fixed_steps(memory.short_term.steps)} & tokens.keys()
     archived = Tier("archive", stats.steps - len(tokens), stats.tokens - sum(tokens.values()))
     return MemoryReport(
@@ -282,7 +279,7 @@ def _report_of_journal(memory: HierarchicalMemory, steps: int) -> MemoryReport:
             row_line(row, load_step(row.record), row.id in fixed)
             for row in journal.rows(limit=steps, newest=True)[::-1]
         ),
-        session_lines(journal.tally()),
+        session_lines((r.session, r.type, r.tokens, r.time) for r in journal.rows(texts=False)),
         tuple(episode_line(memory, episode) for episode in episodes[-EPISODES:]),
         len(episodes),
         str(memory.path),
