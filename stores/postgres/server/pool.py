@@ -12,12 +12,11 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
-from weakref import WeakKeyDictionary, WeakSet
 
 import psycopg
 from psycopg.pq import TransactionStatus
 
-from tinymem.errors import StorageError
+from tinymem.errors import StorageError, undo_on_failure
 from tinymem.stores.locks import leave_to_parent
 from tinymem.stores.postgres.server.errors import address, is_lost, unreachable
 from tinymem.stores.postgres.server.schema import prepare
@@ -53,19 +52,13 @@ LOCAL = (
 )
 
 
-class _Turnstile:
-    """The place of a connection in use: it is free again as soon as nobody has it, be it lost by an interrupt."""
-
-
 class Pool:
     """Up to SIZE connections to the database at `url`; a caller that needs one waits up to `timeout` seconds."""
 
     def __init__(self, url: str, timeout: float) -> None:
         self.address, self._url, self._timeout = address(url), url, timeout
-        self._places: WeakSet[_Turnstile] = WeakSet()
-        self._used: WeakKeyDictionary[Connection, _Turnstile] = WeakKeyDictionary()
+        self._places = threading.BoundedSemaphore(SIZE)
         self._lock = threading.Lock()
-        self._given = threading.Condition(self._lock)
         self._idle: list[Connection] = []
         self.users = 0
         self.opening: Sequence[Statement] = ()  # what is sent behind every BEGIN
@@ -73,40 +66,27 @@ class Pool:
 
     def take(self) -> Connection:
         """Return a connection for the caller alone; StorageError if there is none, or the server lets nobody in."""
-        place, until = _Turnstile(), time.monotonic() + self._timeout
-        with self._lock:
-            while len([*self._places]) >= SIZE:  # their number counts those that are gone, if that was interrupted
-                if time.monotonic() > until:
-                    raise StorageError(
-                        f"{self.address}: all {SIZE} connections of this process are in use for {self._timeout:g} "
-                        "seconds; use fewer threads, or keep transactions short"
-                    )
-                self._given.wait(PAUSE)
-            self._places.add(place)
-            connection = self._idle.pop() if self._idle else None
-        try:
-            connection = connection or self._connected()
-            self._used[connection] = place
-        except BaseException:  # whose traceback keeps the place while somebody keeps the error
-            self._places.discard(place)
-            raise
-        return connection
+        if not self._places.acquire(timeout=self._timeout):
+            raise StorageError(
+                f"{self.address}: all {SIZE} connections of this process are in use for {self._timeout:g} seconds; use "
+                "fewer threads, or keep transactions short"
+            )
+        with undo_on_failure(self._places.release):
+            with self._lock:
+                connection = self._idle.pop() if self._idle else None
+            return connection or self._connected()
 
     def give(self, connection: Connection) -> None:
         """Take a connection back; one that broke is dropped with all others, which are older."""
-        is_idle = False
         if is_lost(connection):
             connection.close()
             self.drop_idle()
         elif connection.info.transaction_status != TransactionStatus.IDLE:
             connection.close()  # what was begun on it is rolled back
         else:
-            is_idle = True
-        with self._lock:
-            self._used.pop(connection, None)
-            if is_idle:
+            with self._lock:
                 self._idle.append(connection)
-            self._given.notify()
+        self._places.release()
 
     def ask(self, connection: Connection, sql: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[Any]:
         """Return the rows of a statement that is a transaction of its own, in one round trip."""
