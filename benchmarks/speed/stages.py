@@ -39,7 +39,7 @@ STAGES = {
     "analyse the question": ["archive.embedding:analyse"],
     "full-text search": ["stores.sqlite.passages:SqlitePassages.search_text"],
     "candidates": ["recall.sources:Source.gather"],
-    "nearest vectors": ["recall.candidates:products", "recall.candidates:_from_index"],
+    "nearest vectors": ["recall.candidates:products"],
     "features": ["recall.fusion:features"],
     "rank": ["recall.fusion:ScoredCandidates.ranked"],
     "read steps": ["archive.archive:Archive.fetch"],
