@@ -220,7 +220,7 @@ def test_tools_that_openai_runs_say_what_they_were_asked() -> None:
 
 
 def test_shell_and_approvals_are_calls_with_results() -> None:
-    given = [
+    given: list[dict[str, Any]] = [
         {"type": "local_shell_call", "id": "lsh_1", "call_id": "call_1", "status": "completed",
          "action": {"type": "exec", "command": ["ls"], "env": {}}},
         {"type": "local_shell_call_output", "id": "call_1", "output": "a.txt"},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -89,7 +89,8 @@ class History:
 
     def said(self) -> Counter[str]:
         """Return how often each hash of a message stands in the steps."""
-        return Counter(key.said for read in self._read.values() for key in read.keys)
+        keys = chain.from_iterable(read.keys for read in self._read.values())
+        return Counter(key.said for key in keys)
 
     def append(
         self,

@@ -173,13 +173,13 @@ def _goes_on(before: EntryBlocks, piece: EntryBlocks) -> bool:
 def written(turn: RoleTurn, items: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the messages of a turn: those that came, if it is made of them; else one."""
     numbers = [*dict.fromkeys(piece.item for piece in turn.pieces)]
-    own = [items[number] for number in numbers if number is not None]
+    given = [items[number] for number in numbers if number is not None]
     if _is_whole(turn, numbers, items):
-        return own
+        return given
     blocks = [block for block in blocks_in(turn.pieces) if not _is_blank(block)]
     if turn.role == "user":
         blocks.sort(key=lambda block: block.get("type") != "tool_result")
-    keys = own[0] if own and len(numbers) == 1 else {}
+    keys = given[0] if given and len(numbers) == 1 else {}
     return [{**keys, "role": turn.role, "content": blocks}] if blocks else []
 
 
