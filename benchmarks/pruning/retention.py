@@ -33,11 +33,13 @@ from benchmarks.recall.run import budgets, progress
 from tinymem import HierarchicalMemory, Step, TinymemError, count_tokens
 from tinymem.messages import groups, messages_from_steps
 from tinymem.messages import steps_from_messages as run_steps
-from tinymem.upkeep.retention import Cost, Removable, removable_groups, take_first
+from tinymem.protocols import StepRow
+from tinymem.upkeep.retention import Removable, removable_groups
 
 __all__ = ["BENCHMARK", "WAYS", "main", "measure"]
 
 BENCHMARK = "retention"
+Cost = Callable[[Sequence[StepRow]], int]
 RESULTS = Path(__file__).parents[1] / "results" / "retention.summary.json"
 WINDOW = 2_000  # newest tokens of a run: nothing in them is evidence
 WEIGHTS = """
@@ -174,13 +176,27 @@ def keep_shares(one: Case, shares: Sequence[int], embedder: str, tallies: dict[t
         memory.long_term.queue.embed_pending()
         some = removable_groups(memory.long_term)
         weights = weigh_steps(Path(folder, "default", "journal.db"))
-        costs: dict[str, Cost] = {"steps": len, "bytes": lambda rows: sum(weights[row.number] for row in rows)}
+        costs: dict[str, Cost] = {
+            "steps": len,
+            "bytes": lambda rows: sum(weights[row.number] for row in rows),
+        }
         for (kind, cost), (way, order) in product(costs.items(), WAYS.items()):
             total = sum(cost(group.rows) for group in some)
             for going, share in product(order(some, kind), shares):
                 excess = total * (100 - share) / 100
                 gone = {row.id for group in take_first(going, excess, cost) for row in group.rows}
                 note(tallies[kind, way, share], one, gone)
+
+
+def take_first(
+    order: Sequence[Removable], excess: float, cost: Callable[[Sequence[StepRow]], int]
+) -> Iterator[Removable]:
+    """Yield as many of the first groups as cost the excess."""
+    for group in order:
+        if excess <= 0:
+            return
+        yield group
+        excess -= cost(group.rows)
 
 
 def weigh_steps(journal: Path) -> dict[int, int]:

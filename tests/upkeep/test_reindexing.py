@@ -279,7 +279,7 @@ def test_a_catalog_that_grows_during_the_change_never_mixes_vectors(folder: Path
                 until(lambda: setting(folder, "embedder") != memory.long_term.queue.embedder.fingerprint)
             return rows
 
-        journal.passages = interrupted  # type: ignore[method-assign]
+        journal.passages = interrupted  # type: ignore[assignment, method-assign]
         assert finds(memory), "by the vectors from before the change"
         changes[0].result(timeout=600)
         with pytest.raises(EmbedderMismatchError):

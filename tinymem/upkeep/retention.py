@@ -69,7 +69,7 @@ class Retired:
 
 
 @dataclass
-class _Group:
+class Removable:
     """A step, or a call with its results: the least `worth` goes first; `reason` is the limit that it is over."""
 
     worth: int
@@ -99,7 +99,7 @@ class RetentionReport:
     @property
     def reasons(self) -> dict[str, int]:
         """Count the removed steps, by reason."""
-        return dict(Counter(step.reason for step in self.removed))
+        return dict(sorted(Counter(step.reason for step in self.removed).items()))
 
 
 def retain(
@@ -133,7 +133,7 @@ def _over(archive: Archive, limits: Retention, now: datetime) -> list[Retired]:
     is_old = since is not None and bool(journal.matching(Filter(before=since)))
     if steps <= 0 and weight <= 0 and not is_old:
         return []  # without reading all steps
-    groups = _removable(archive)
+    groups = removable_groups(archive)
     for group in groups:
         if since is not None and max(row.time for row in group.rows) < since.timestamp():
             group.reason = "max_age"
@@ -142,7 +142,7 @@ def _over(archive: Archive, limits: Retention, now: datetime) -> list[Retired]:
     return [*chain.from_iterable(group.retired() for group in groups if group.reason)]
 
 
-def _choose(groups: list[_Group], reason: str, excess: float, cost: Callable[[Sequence[StepRow]], int]) -> None:
+def _choose(groups: list[Removable], reason: str, excess: float, cost: Callable[[Sequence[StepRow]], int]) -> None:
     """Give groups a reason to go, the least worth first, until what goes costs as much as the excess."""
     for group in sorted(groups, key=lambda group: (not group.reason, group.worth)):  # the oldest first
         if excess > 0:
@@ -155,17 +155,17 @@ def _weigh(rows: Sequence[StepRow]) -> int:
     return sum(row.tokens + BESIDE for row in rows)
 
 
-def _removable(archive: Archive) -> list[_Group]:
+def removable_groups(archive: Archive) -> list[Removable]:
     """Return the groups that are not exempt, in the order in which they were added."""
-    found: list[_Group] = []
-    calls: dict[str, _Group] = {}
+    found: list[Removable] = []
+    calls: dict[str, Removable] = {}
     after = 0
     while rows := archive.journal.rows(after, AT_ONCE):
         for row in rows:
             step = archive.load(row.record)
             group = calls.get(step.tool_call_id or "") if is_result(step) else None
             if group is None:
-                group = _Group(_worth(step))
+                group = Removable(_worth(step))
                 found.append(group)
             if isinstance(step, ActionStep):
                 calls.update(dict.fromkeys((call.id for call in step.tool_calls), group))
