@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tinymem.protocols import Embedder
+from tinymem.protocols import Embedder, PassageRow
 from tinymem.recall.candidates import gather
 from tinymem.recall.fusion import ScoredCandidates
 from tinymem.recall.passages import passages_of
@@ -53,7 +53,9 @@ class StepIndex:
 
         The numbers of the steps in the snapshot are their places in `steps`.
         """
-        passages = [(number, row) for number, step in enumerate(steps) for row in self._cut(step)]
+        passages: list[tuple[int, PassageRow]] = []
+        for number, step in enumerate(steps):
+            passages += [(number, row) for row in self._cut(step)]
         with self._lock:
             texts = self._texts_of([*dict.fromkeys(row.text for _, row in passages)])
         query = analyse(text, self._embedder, EPOCH)
