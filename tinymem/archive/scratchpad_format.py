@@ -63,7 +63,7 @@ def read_dump(text: str) -> Saved:
     if not isinstance(record, dict) or record.get("format") != FORMAT:
         version = record.get("format") if isinstance(record, dict) else None
         raise FormatError(f"format {safe_repr(version)} is not one that this version reads ({FORMAT}): upgrade tinymem")
-    state = Saved(*(record.get(field) for field in Saved._fields))
-    if [type(part) for part in state] != [dict, list, list]:
+    parts = [record.get(field) for field in Saved._fields]
+    if [type(part) for part in parts] != [dict, list, list]:
         raise FormatError(f"a scratchpad has an object and two lists: {', '.join(Saved._fields)}")
-    return state
+    return Saved._make(parts)
