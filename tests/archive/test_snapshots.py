@@ -93,7 +93,7 @@ def passages_read(archive: Archive) -> list[EmbeddedPassage]:
         found.extend(rows := read(sqlite(archive.journal), after, limit))
         return rows
 
-    archive.journal.passages = reading  # type: ignore[method-assign]
+    archive.journal.passages = reading  # type: ignore[assignment, method-assign]
     return found
 
 

@@ -246,7 +246,7 @@ ANY = {("AgentMemory.store", "value"), ("AgentMemory.recall", "default")}
 # What is no text of a step, and is quoted: settings, and names of places.
 QUOTED = {
     "embedder", "store", "summarizer", "spec", "style", "path", "file", "namespace", "nanoid", "timeout", "retention",
-    "max_age", "max_open", "window", "episodes", "scratchpad",
+    "max_age", "max_open", "window", "episodes", "scratchpad", "changes",
 }  # fmt: skip
 
 # How else an error may say which argument it is about.

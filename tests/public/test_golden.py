@@ -124,8 +124,8 @@ def _asked(memory: HierarchicalMemory, questions: Sequence[str]) -> Records:
             found = memory.recall(question, max_tokens=budget, min_relevance=0, now=NOW)
             yield f"recall {question!r}, {budget} tokens", recalled(found)
         explained = memory.explain(question, max_tokens=300, now=NOW, next_best=3)
-        left_out = [[*place_of(other.excerpt), other.reason] for other in explained.left_out]
-        yield f"explain {question!r}", {"odds": round(explained.odds, 2), "items": left_out}
+        others = [place_of(other) for other in explained.next_best]
+        yield f"explain {question!r}", {"odds": round(explained.odds, 2), "items": others}
     first = questions[0]
     until = BEGIN + timedelta(days=9)
     limits = {"k": 2, "ids": True, "diversity": 0.0, "tool": "Bash", "until": until, "speaker": "Ana", "type": "action"}

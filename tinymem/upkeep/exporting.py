@@ -118,10 +118,10 @@ def _opened(file: str | Path | TextIO) -> Iterator[TextIO]:
         yield file
         return
     target = to_path("file", file)
-    fresh = target.with_name(f"{target.name}.new")
     try:
         if target.exists() and not target.is_file():  # a device has no place to take
             raise StorageError(f"{target} cannot be written: it is no file; choose another, or give a stream")
+        fresh = target.with_name(f"{target.name}.new")
         with undo_on_failure(lambda: fresh.unlink(missing_ok=True)):
             with open(fresh, "w", encoding="ascii", newline="\n", opener=open_private) as stream:
                 yield stream

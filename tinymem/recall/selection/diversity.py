@@ -46,7 +46,7 @@ class Utterance:
 
     @property
     def saying(self) -> tuple[str, str]:
-        """Who says it, and the `wording` of a short text, which is the same wherever it is said again."""
+        """The speaker, and the `wording` of a short text: the same wherever it is said again."""
         return self.by, wording(self.text) if len(self.text) < SHORT else self.text
 
     @cached_property
