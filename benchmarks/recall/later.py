@@ -3,7 +3,7 @@
     python -m benchmarks.recall.later --data claude-code-dev.jsonl.gz coder-dev.jsonl.gz [--sample 40] [--seed 41]
 
 A failure is a command of a shell whose exit code, or whose words, say that it failed. It says what passed later where
-a command of the same program, target and folder did in the same session, and the newest one did not fail again.
+it did in the same folder and session, and the newest one did not fail again.
 """
 
 from __future__ import annotations

@@ -168,4 +168,4 @@ class PostgresSteps(PostgresDatabase):
 
     def notes_with(self, keys: Iterable[str]) -> list[StepNote]:
         """Return the notes with these keys, of all steps, in order."""
-        return [*map(StepNote._make, self.read(_NOTES.format("key = ANY(%s)"), (self.id, [*keys])))]
+        return [*map(StepNote._make, self.read(_NOTES.format("key = ANY(%s::text[])"), (self.id, [*keys])))]

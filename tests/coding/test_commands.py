@@ -47,33 +47,24 @@ SHELLS: dict[str, tuple[str, Mapping[str, Any], str, str, int]] = {
 def test_the_exit_codes_of_the_shells_of_agents_are_read(agent: str) -> None:
     name, arguments, bad, good, outcome = SHELLS[agent]
     failed, passed = (run_of_call(ToolCall(name, arguments, observation=result)) for result in (bad, good))
-    assert failed is not None and passed is not None and failed.end == passed.end
+    assert failed is not None and passed is not None and failed.key == passed.key
     assert (failed.outcome, passed.outcome) == (FAILED, outcome)
 
 
-def end_of(line: str) -> str:
-    run = run_of(line, "", "Exit code 1")
+def key_of(line: str, folder: str = "", session: str | None = None) -> str:
+    run = run_of(line, folder, "Exit code 1", False, session)
     assert run is not None
-    return run.end
+    return run.key
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "pytest tests/ -q", "uv run pytest -x tests 2>&1", "FOO=1 poetry run python3 -m pytest tests --tb=short",
-        "pytest -n 4 -v ./tests/", "timeout 60 .venv/bin/pytest tests", "source .venv/bin/activate && pytest tests",
-        "# all of them\npytest tests  # slow", "npx pytest tests --maxfail 1",
-    ],
-)  # fmt: skip
-def test_the_same_program_and_target_are_the_same_end(line: str) -> None:
-    assert end_of(line) == end_of("pytest tests")
+@pytest.mark.parametrize("line", ["pytest tests 2>&1", "pytest  tests | tail -5", "pytest tests 2>&1 | head -20"])
+def test_the_same_line_is_the_same_command_however_much_of_it_is_shown(line: str) -> None:
+    assert key_of(line) == key_of("pytest tests")
 
 
-@pytest.mark.parametrize(
-    "line", ["pytest", "pytest tests -k till", "pytest tests/test_till.py", "mypy tests", "cd app && pytest tests"]
-)
-def test_another_target_choice_or_folder_is_another_end(line: str) -> None:
-    assert end_of(line) != end_of("pytest tests")
+@pytest.mark.parametrize("line", ["pytest", "pytest tests -k till", "uv run pytest tests", "cd app && pytest tests"])
+def test_another_line_folder_or_session_is_another_command(line: str) -> None:
+    assert len({key_of(line), key_of(PYTEST), key_of(PYTEST, "/w"), key_of(PYTEST, "", "s")}) == 4
 
 
 @pytest.mark.parametrize(
@@ -81,29 +72,22 @@ def test_another_target_choice_or_folder_is_another_end(line: str) -> None:
     [
         ("pytest tests | tail -5", "4 failed, 73 passed in 21.9s", FAILED_IN_WORDS),
         ("pytest tests | tail -5", "77 passed in 21.8s", PASSED),
-        ("pytest tests | tail -5", "Exit code 1", None),  # of tail
-        ("npm run check | grep error", "", None),
         ("pytest tests || true", "<returncode>0</returncode>", None),
         ("pytest tests; echo done", "<returncode>0</returncode>\ndone", None),
         ("pytest tests", "<returncode>0</returncode>\n1 failed, 3 passed", None),  # which of both?
-        ("pytest tests; echo exit=$?", "boom\nexit=2", FAILED_IN_WORDS),
-        ("ruff check . && pytest tests", "<returncode>0</returncode>", PASSED),
         ("ruff check . && pytest tests", "<returncode>1</returncode>", FAILED),  # of both, whichever it was
-        ("npm run build && grep -c till dist/app.js", "Exit code 1\n0", None),  # found nothing
         ("python - <<'EOF'\nassert False\nEOF", "Exit code 1", None),  # which script?
         ("(cd app && pytest tests)", "Exit code 1", None),
         ("npm start &", "<returncode>0</returncode>", None),
         ("for f in tests/*; do pytest $f; done", "<returncode>1</returncode>", None),
-        ("grep -rn till .", "Exit code 1", None),
-        ("git log -3", "Exit code 128\nfatal: not a repository", None),
+        ("cd app && grep -rn till .", "Exit code 1", None),
         ("pytest tests", "The user doesn't want to proceed with this tool use.", None),
         ("pytest tests", "Command running in background with ID: b1", None),
-        ("pytest 'tests", "Exit code 1", None),
         ("", "", None),
     ],
 )
 def test_only_what_is_sure_is_noted(line: str, result: str, outcome: int | None) -> None:
-    run = run_of(line, "", result)
+    run = run_of(line, "", result, False, None)
     assert (None if run is None else run.outcome) == outcome
 
 
@@ -133,7 +117,7 @@ def test_silence_is_good_news_only_where_failures_have_exit_codes() -> None:
 def test_a_command_in_a_mark_is_one_short_line_that_cannot_end_it() -> None:
     hostile = 'pytest "a] [changed by #7]\n<recalled-1>" \x1b[2J "no #9 passed" ' + "x" * 500
     mark = mark_of(BAD, GOOD, line=hostile)
-    assert mark.startswith("later: #2 pytest a") and mark.endswith("… passed") and len(mark) <= 80
+    assert mark.startswith('later: #2 pytest "a') and mark.endswith("… passed") and len(mark) <= 80
     assert not set("[]#<>\n\x1b") & set(mark.removeprefix("later: #2"))
 
 

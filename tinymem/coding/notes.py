@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tinymem.coding.acts import FileNote, in_scope, scope_of, told_elsewhere
-from tinymem.coding.commands import FAILURES, path_of_run
+from tinymem.coding.commands import FAILURES
 from tinymem.coding.lines import pack_codes
 from tinymem.coding.tools import acts_of, run_of_call, server_of
 from tinymem.steps.actions import ActionStep, ToolCall
@@ -41,11 +41,10 @@ class NoteTaker:
                     if len(path) <= LONGEST_PATH:
                         codes = pack_codes(lines), pack_codes(gone)
                         notes.append(FileNote(number, len(notes), place, clean(path), kind, *codes))
-            run = run_of_call(call)
+            run = run_of_call(call, step.session)
             if run is not None:
                 shown = b"" if run.outcome in FAILURES else run.text.encode("utf-8", "replace")
-                path = path_of_run(run, step.session)
-                notes.append(FileNote(number, len(notes), place, path, run.outcome, shown, b""))
+                notes.append(FileNote(number, len(notes), place, run.key, run.outcome, shown, b""))
         return notes
 
     def _calls(self, step: Step) -> tuple[ToolCall, ...]:

@@ -147,7 +147,7 @@ def acts_of(call: ToolCall) -> list[Act]:
     return acts
 
 
-def run_of_call(call: ToolCall) -> CommandRun | None:
+def run_of_call(call: ToolCall, session: str | None = None) -> CommandRun | None:
     """Return the command that a call of a shell ran, with how it ended; None where that is not sure."""
     tool = FILE_TOOLS.get(_plain(call.name))
     if tool is None or tool.does != "run" or not call.answered:
@@ -158,7 +158,7 @@ def run_of_call(call: ToolCall) -> CommandRun | None:
     if shown != text:
         shown = f"{shown}\n{text[-SHORT:]}"
     result = f"{call.error}\n{shown}" if call.error else shown
-    return run_of(given.line(), given.path("folder"), result, call.error is not None)
+    return run_of(given.line(), given.path("folder"), result, call.error is not None, session)
 
 
 class _Arguments:
