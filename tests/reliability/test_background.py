@@ -18,6 +18,7 @@ import tinymem.archive.indexing.indexing
 from tinymem import ActionStep, FinalAnswerStep, HierarchicalMemory, Memories, MessageStep, Step
 from tinymem.archive.episodes import MOST
 from tinymem.archive.indexing.child import Child
+from tinymem.archive.indexing.indexing import Indexing
 from tinymem.archive.indexing.notes import hold_folder
 from tinymem.embedders.hashing import HashingEmbedder
 from tinymem.errors import EmbedderError, StorageError
@@ -84,18 +85,16 @@ def test_what_was_archived_is_in_chroma_with_metadata_to_filter_by(tmp_path: Pat
 
 def test_the_background_indexes_what_nobody_flushes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tinymem.archive.indexing.indexing, "IDLE", 0.01)
-    is_done = threading.Event()
+    work, is_done = Indexing.work, threading.Event()
+
+    def watched(indexing: Indexing) -> float | None:
+        delay = work(indexing)
+        if memory.long_term.journal.counts()["waiting_steps"] == 0 and not memory.long_term.index.lacks:
+            is_done.set()
+        return delay
+
+    monkeypatch.setattr(Indexing, "work", watched)
     with open_memory(tmp_path) as memory:
-        archive = memory.long_term
-        work = archive.indexing.work
-
-        def watched() -> float | None:
-            delay = work()
-            if archive.journal.counts()["waiting_steps"] == 0 and not archive.index.lacks:
-                is_done.set()
-            return delay
-
-        monkeypatch.setattr(archive.indexing, "work", watched)
         memory.add_steps(lots(120))
         assert is_done.wait(600)
         stats = memory.stats()
