@@ -20,7 +20,7 @@ from benchmarks.harness.documents import command_line
 from benchmarks.harness.methods import as_message
 from tinymem.coding.acts import FileNote
 from tinymem.coding.commands import FAILURES, RUN, mark_of_pass
-from tinymem.coding.notes import NoteTaker
+from tinymem.coding.tracker import CodingTracker
 from tinymem.messages.conversion import steps_from_messages
 from tinymem.steps.step import Step
 
@@ -43,14 +43,13 @@ def failures(haystack: Haystack) -> Iterator[Failure]:
     for session, units in groupby(haystack.units, key=lambda unit: unit.session):
         said += steps_from_messages([as_message(unit) for unit in units], session=session)
     steps = [step.evolve(step_number=number) for number, step in enumerate(said, 1)]
-    taker, notes = NoteTaker(), defaultdict[str, list[FileNote]](list)
-    for step in steps:
-        for note in taker.notes_of(step):
-            notes[note.path].append(note)
-    for path, runs in notes.items():
-        failed = {note.step for note in runs if note.kind in FAILURES} if path.startswith(RUN) else ()
-        for number in failed:
-            mark = mark_of_pass(runs, number)
+    runs = defaultdict[str, list[FileNote]](list)
+    for note in CodingTracker().notes_of(steps, list):
+        if note.key.startswith(RUN):
+            runs[note.key].append(FileNote.of(note))
+    for notes in runs.values():
+        for number in {note.step for note in notes if note.act.kind in FAILURES}:
+            mark = mark_of_pass(notes, number)
             passed = int(mark.removeprefix("later: #").split(" ")[0]) if mark else 0
             yield Failure(steps[number - 1], mark, steps[passed - 1] if passed else None)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
@@ -62,14 +61,6 @@ def test_a_line_that_an_edit_took_away_is_left_out_and_a_mark_says_by_which_step
     found = memory.recall(ASKED, 300)
     assert shown(memory) in found.text and found.tokens == counter_from(None).count(found.text) <= 300
     assert {mark for item in found for _, _, mark in item.gone} == {"changed by #2"}
-
-
-def test_lines_in_a_result_of_json_are_lines_too(tmp_path: Path) -> None:
-    result = json.dumps({"path": FILE, "content": "\n".join(LINES)})
-    with open_memory(tmp_path) as memory:
-        memory.archive([act("read_file", result), edit(OLD, NEW)])
-        said = shown(memory)
-        assert OLD.split('"')[1] not in said and "[changed by #2]" in said and LINES[2] in said
 
 
 def test_a_step_that_is_opened_is_shown_as_it_was_with_a_note(memory: HierarchicalMemory) -> None:
@@ -256,25 +247,6 @@ def test_what_says_nothing_of_a_file_changes_nothing(tmp_path: Path, case: str) 
         memory.archive([done_in(*DONE[case]) for _ in range(2)])
         found = memory.recall(ASKED, 400, session="shop", min_relevance=0)
         assert [item.text + item.mark for item in found if OLD in item.text] == ["\n".join(LINES)]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "is_marked"),
-    [
-        ({"old_string": OLD, "new_string": NEW}, True),
-        ({"content": "\n".join([LINES[0], NEW, *LINES[2:]])}, True),
-        ({"old_string": "another line here", "new_string": NEW}, False),
-    ],
-)
-def test_what_another_session_did_to_the_same_full_path_is_a_guess_that_drops_nothing(
-    tmp_path: Path, arguments: dict[str, str], is_marked: bool
-) -> None:
-    with open_memory(tmp_path) as memory:
-        memory.archive([read(*LINES).evolve(session="monday")])
-        tool = "Write" if "content" in arguments else "Edit"
-        memory.archive([done_in("tuesday", tool, {"file_path": FILE, **arguments}, "ok")])
-        (item,) = (item for item in memory.recall(ASKED, 300, session="monday", min_relevance=0) if OLD in item.text)
-        assert item.text.count("\n") == 3 and item.mark == " (perhaps outdated by #2)" * is_marked
 
 
 def test_what_is_gone_leaves_a_mark_where_its_newer_version_may_not_be_shown(tmp_path: Path) -> None:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tinymem.coding.acts import FileNote
-from tinymem.coding.commands import FAILED, FAILED_IN_WORDS, PASSED, QUIET, mark_of_pass, run_of
-from tinymem.coding.notes import NoteTaker
-from tinymem.coding.tools import FILE_TOOLS, run_of_call
+from tinymem.coding.acts import Act, FileNote
+from tinymem.coding.commands import FAILED, FAILED_IN_WORDS, PASSED, QUIET, RUN, mark_of_pass, run_of
+from tinymem.coding.tools import acts_of_call
+from tinymem.coding.tracker import CodingTracker
 from tinymem.steps.actions import ActionStep, ToolCall
 
 PYTEST = "pytest tests"
@@ -43,18 +43,23 @@ SHELLS: dict[str, tuple[str, Mapping[str, Any], str, str, int]] = {
 }  # fmt: skip
 
 
+def run_of_call(name: str, arguments: Mapping[str, Any], result: str) -> Act | None:
+    acts = acts_of_call(ToolCall(name, arguments, observation=result))
+    return next((act for act in acts if act.path.startswith(RUN)), None)
+
+
 @pytest.mark.parametrize("agent", SHELLS)
 def test_the_exit_codes_of_the_shells_of_agents_are_read(agent: str) -> None:
     name, arguments, bad, good, outcome = SHELLS[agent]
-    failed, passed = (run_of_call(ToolCall(name, arguments, observation=result)) for result in (bad, good))
-    assert failed is not None and passed is not None and failed.key == passed.key
-    assert (failed.outcome, passed.outcome) == (FAILED, outcome)
+    failed, passed = (run_of_call(name, arguments, result) for result in (bad, good))
+    assert failed is not None and passed is not None and failed.path == passed.path
+    assert (failed.kind, passed.kind) == (FAILED, outcome)
 
 
 def key_of(line: str, folder: str = "", session: str | None = None) -> str:
     run = run_of(line, folder, "Exit code 1", False, session)
     assert run is not None
-    return run.key
+    return run.path
 
 
 @pytest.mark.parametrize("line", ["pytest tests 2>&1", "pytest  tests | tail -5", "pytest tests 2>&1 | head -20"])
@@ -88,16 +93,17 @@ def test_another_line_folder_or_session_is_another_command(line: str) -> None:
 )
 def test_only_what_is_sure_is_noted(line: str, result: str, outcome: int | None) -> None:
     run = run_of(line, "", result, False, None)
-    assert (None if run is None else run.outcome) == outcome
+    assert (None if run is None else run.kind) == outcome
 
 
 def mark_of(*results: str, line: str = PYTEST, sessions: str = "") -> str:
-    taker, notes = NoteTaker(), list[FileNote]()
+    steps = []
     for number, result in enumerate(results, 1):
         session = sessions[number - 1 : number] or None
         call = ToolCall("Bash", {"command": line}, observation=result)
-        notes += taker.notes_of(ActionStep("", [call], step_number=number, session=session))
-    return mark_of_pass([note for note in notes if note.path == notes[0].path], 1)
+        steps.append(ActionStep("", [call], step_number=number, session=session))
+    notes = [FileNote.of(note) for note in CodingTracker().notes_of(steps, list) if note.key.startswith(RUN)]
+    return mark_of_pass([note for note in notes if note.act.path == notes[0].act.path], 1)
 
 
 BAD, GOOD = "Exit code 1\n1 failed", "3 passed"
@@ -122,5 +128,5 @@ def test_a_command_in_a_mark_is_one_short_line_that_cannot_end_it() -> None:
 
 
 def test_tools_are_shells_by_name() -> None:
-    assert run_of_call(ToolCall("Read", {"command": PYTEST}, observation=BAD)) is None
-    assert FILE_TOOLS["bash"].does == "run" and run_of_call(ToolCall("Bash", {"command": PYTEST})) is None
+    assert run_of_call("Read", {"command": PYTEST}, BAD) is None and run_of_call("Bash", {"command": PYTEST}, BAD)
+    assert len(acts_of_call(ToolCall("Bash", {"command": PYTEST}))) == 0

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from tinymem.coding.acts import EDITED, READ, RESET, SEEN, WROTE, Act
+from tinymem.coding.acts import EDITED, READ, RESET, SCOPE, SEEN, WROTE, Act
 from tinymem.coding.lines import code_lines
-from tinymem.coding.tools import FILE_TOOLS, FileTool, acts_of
+from tinymem.coding.tools import ARGUMENTS, FILE_TOOLS, acts_of_call
 from tinymem.steps.actions import ToolCall
 
 OLD, NEW, KEPT = "limit = 100  # rows", "limit = 500  # rows", "import collections"
 NUMBERED = f"     1\t{KEPT}\n     2\t{OLD}\n"
 PATCH = f"*** Begin Patch\n*** Update File: /w/app.py\n@@\n {KEPT}\n-{OLD}\n+{NEW}\n*** End Patch"
 DIFF = f"--- a/app.py\n+++ b/app.py\n@@ -1,2 +1,2 @@\n {KEPT}\n-{OLD}\n+{NEW}\n"
+
+
+def acts_of(call: ToolCall) -> list[Act]:
+    """What a call did to files, by their paths."""
+    found = [act for act in acts_of_call(call) if act.path.startswith(SCOPE)]
+    return [act._replace(path=act.path[len(SCOPE) + 17 :]) for act in found]
 
 
 def codes(*lines: str) -> tuple[int, ...]:
@@ -53,22 +59,10 @@ CALLS: dict[str, tuple[str, Mapping[str, Any] | str, str, list[Act]]] = {
     "apply_patch": ("apply_patch", {"input": PATCH}, "Success. Updated the following files:\nM app.py", EDIT),
     "apply_patch as text": ("apply_patch", PATCH, "Success.", EDIT),
     "apply_patch in a shell": ("shell", {"command": ["apply_patch", PATCH]}, '{"output":"Success."}', EDIT),
-    "shell": (
-        "shell", {"command": ["bash", "-lc", "cat app.py"], "workdir": "/w"}, f'{{"output":"{KEPT}\\n{OLD}"}}',
-        act("/w/app.py", READ, BOTH),
-    ),
     "exec_command": (
         "exec_command", {"cmd": "rg -n limit app.py", "workdir": "/w"}, f"2:{OLD}", act("/w/app.py", SEEN, codes(OLD)),
     ),
-    # servers that give JSON
-    "blocks": (
-        "read_file", {"path": "/w/app.py"}, json.dumps([{"type": "text", "text": f"{KEPT}\n{OLD}"}]),
-        act("/w/app.py", READ, BOTH),
-    ),
     "an error": ("write_file", {"path": "/a", "content": OLD}, json.dumps({"error": "disk full"}), act("/a", SEEN)),
-    "edits as text": (
-        "edit_file", {"path": "/w/app.py", "edits": json.dumps([{"oldText": OLD, "newText": NEW}])}, "ok", EDIT,
-    ),
     # Gemini CLI
     "read_file": ("read_file", {"absolute_path": "/w/app.py"}, f"{KEPT}\n{OLD}", act("/w/app.py", READ, BOTH)),
     "replace": ("replace", {"file_path": "/w/app.py", "old_string": OLD, "new_string": NEW}, "Successfully", EDIT),
@@ -92,10 +86,6 @@ CALLS: dict[str, tuple[str, Mapping[str, Any] | str, str, list[Act]]] = {
     "MCP head": ("fs.read_text_file", {"path": "/w/app.py", "head": 1}, KEPT, act("/w/app.py", SEEN, codes(KEPT))),
     "MCP edit": (
         "mcp__fs__edit_file", {"path": "/w/app.py", "edits": [{"oldText": OLD, "newText": NEW}]}, "```diff", EDIT,
-    ),
-    "MCP move": (
-        "mcp__fs__move_file", {"source": "/w/app.py", "destination": "/w/b.py"}, "moved",
-        [Act("/w/app.py", RESET), Act("/w/b.py", RESET)],
     ),
     # mini-swe-agent, and plain commands
     "cat": ("bash", {"command": "cd /w && cat app.py"}, f"{KEPT}\n{OLD}", act("/w/app.py", READ, BOTH)),
@@ -158,15 +148,9 @@ def test_a_line_of_which_a_copy_was_added_is_not_gone() -> None:
     assert found.gone == () and found.lines == codes(OLD)
 
 
-@pytest.fixture
-def own_tool() -> Iterator[None]:
-    FILE_TOOLS["fetchnote"] = FileTool("read", path="note")
-    yield
-    del FILE_TOOLS["fetchnote"]
-
-
-@pytest.mark.usefixtures("own_tool")
-def test_a_tool_with_a_name_of_its_own_is_added_to_the_table() -> None:
+def test_a_tool_with_names_of_its_own_is_added_to_the_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(FILE_TOOLS, "fetchnote", "read")
+    monkeypatch.setitem(ARGUMENTS, "path", "note")
     assert acts_of(ToolCall("fetch_note", {"note": "/w/app.py"}, "c", OLD)) == act("/w/app.py", READ, codes(OLD))
 
 

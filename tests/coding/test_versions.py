@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tinymem.coding.acts import PREFIX, SCOPE
+from tinymem.coding.acts import SCOPE, FileNote
 from tinymem.coding.lines import code_lines
-from tinymem.coding.notes import NoteTaker
+from tinymem.coding.tracker import CodingTracker
 from tinymem.coding.versions import Version
 from tinymem.steps.actions import ActionStep, ToolCall
 from tinymem.steps.types import MessageStep
@@ -55,9 +55,8 @@ class FileModel:
         return {line for line in self.shown for code in code_lines(line) if version.gone_since(code) is None}
 
     def version(self) -> Version:
-        taker = NoteTaker()
-        notes = [note for step in self.steps for note in taker.notes_of(step)]
-        return Version(note for note in notes if note.path.startswith(SCOPE))
+        notes = map(FileNote.of, CodingTracker().notes_of(self.steps, list))
+        return Version(note for note in notes if note.act.path.startswith(SCOPE))
 
 
 @settings(max_examples=150)
@@ -112,11 +111,8 @@ def test_what_was_set_back_is_not_sure() -> None:
 
 
 def test_a_result_that_comes_in_a_step_of_its_own_belongs_to_its_call() -> None:
-    taker = NoteTaker()
     made = ActionStep("", [ToolCall("Read", {"file_path": "/w/a.py"}, "c1")], step_number=1)
     came = MessageStep("tool", f"{WORDS[0]}\n{WORDS[1]}", "c1", step_number=2)
-    notes = [note for step in (made, came) for note in taker.notes_of(step) if note.path.startswith(SCOPE)]
-    assert [(note.step, note.path[PREFIX:], len(note.lines)) for note in notes] == [
-        (1, "/w/a.py", 0),
-        (2, "/w/a.py", 8),
-    ]
+    for steps, before in (([made, came], []), ([came], [made])):  # together, or found before
+        note = FileNote.of(CodingTracker().notes_of(steps, lambda before=before: before)[-1])  # type: ignore[misc]
+        assert (note.step, note.act.path[len(SCOPE) + 17 :], len(note.act.lines)) == (2, "/w/a.py", 2)

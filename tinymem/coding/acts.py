@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from hashlib import blake2b
-from struct import Struct
+from struct import pack, unpack
 from typing import NamedTuple
 
 from tinymem.coding.lines import code_lines, shown_codes
@@ -15,26 +15,24 @@ from tinymem.protocols import StepNote
 from tinymem.steps.content import clean
 
 __all__ = [
-    "EDITED", "PREFIX", "READ", "RESET", "SCOPE", "SEEN", "WROTE", "Act", "FileNote", "acts_of_patch", "edit",
-    "folders_of", "full_path", "in_scope", "read", "reset", "scope_of", "told_elsewhere", "write",
+    "EDITED", "LONGEST_PATH", "READ", "RESET", "SCOPE", "SEEN", "WROTE", "Act", "FileNote", "acts_of_patch", "edit",
+    "folders_of", "full_path", "has_suffix", "in_scope", "read", "reset", "scope_of", "write",
 ]  # fmt: skip
 
 SCOPE = "in://"  # how the path of a file in its session begins, and no other
+LONGEST_PATH = 1_000  # characters of a path that is noted
 HASH = 8  # bytes of the hash of a session
-PREFIX = len(SCOPE) + 2 * HASH + 1  # characters before a path there
-MANY = 8  # copies of a line that go at once, where an edit was made in all places
 # Some lines were shown, all were shown, some were changed, it was made of these, something made it nobody knows what
 SEEN, READ, EDITED, WROTE, RESET = range(5)
-_HEAD = Struct("<III")  # of packed notes: call, kind, bytes of lines
 _DRIVE = re.compile(r"([A-Za-z]):(?=/)")
 _PATCHED = re.compile(r"(?m)^(?:\*\*\* (Add|Update|Delete) File: |(?:--- \S.*\n)?(\+\+\+) (?:b/)?)(.+?)(?:\t.*)?$")
-_MOVED = re.compile(r"(?m)^\*\*\* Move to: (.+)$")
 
 
 class Act(NamedTuple):
     """An act of a call on the file at `path`: "" stands for all files, a folder for all in it.
 
     `lines` are codes of lines that stand in it afterwards, all of them for READ and WROTE; `gone`, of those that went.
+    The run of a command has a hash of it for a path, how it ended for a kind, and the bytes of its text for lines.
     """
 
     path: str
@@ -42,32 +40,24 @@ class Act(NamedTuple):
     lines: tuple[int, ...] = ()
     gone: tuple[int, ...] = ()
 
+    def packed(self, call: int) -> bytes:
+        """Return what a note says of it and of the place of its call: numbers of four bytes."""
+        numbers = call, self.kind, len(self.lines), *self.lines, *self.gone
+        return pack(f"<{len(numbers)}I", *numbers)
+
 
 class FileNote(NamedTuple):
-    """A note of what the call at a place of a step did to a file: hashes of lines in it and of lines that are gone.
-
-    A note of how a command ended has the hash of its end for a path and, where it passed, its text for lines.
-    """
+    """A note of an act: the step and the place of the call that did it."""
 
     step: int
-    place: int
     call: int
-    path: str
-    kind: int
-    lines: bytes
-    gone: bytes
+    act: Act
 
     @classmethod
     def of(cls, note: StepNote) -> FileNote:
-        """Return the note that was packed."""
-        call, kind, length = _HEAD.unpack_from(note.data)
-        end = _HEAD.size + length
-        return cls(note.step, note.place, call, note.key, kind, note.data[_HEAD.size : end], note.data[end:])
-
-    def packed(self) -> StepNote:
-        """Return the note as a journal keeps it."""
-        head = _HEAD.pack(self.call, self.kind, len(self.lines))
-        return StepNote(self.step, self.place, self.path, head + self.lines + self.gone)
+        """Return the note that a journal kept."""
+        call, kind, count, *codes = unpack(f"<{len(note.data) // 4}I", note.data)
+        return cls(note.step, call, Act(note.key, kind, (*codes[:count],), (*codes[count:],)))
 
 
 def folders_of(paths: Iterable[str]) -> list[str]:
@@ -82,25 +72,19 @@ def folders_of(paths: Iterable[str]) -> list[str]:
     return sorted(found)
 
 
-def scope_of(session: str | None, server: str = "") -> str:
-    """Return what stands before the paths of a session and a server: what others do says nothing of their files."""
-    name = f"{clean(session or '')}\0{server}"
-    return SCOPE + blake2b(name.encode("utf-8", "replace"), digest_size=HASH).hexdigest()
+def has_suffix(path: str) -> bool:
+    """Return whether a path is that of a file, as far as its name tells."""
+    return "." in path.rsplit("/", 1)[-1].strip(".")
+
+
+def scope_of(session: str | None) -> str:
+    """Return what stands before the paths of a session: what others do says nothing of their files."""
+    return SCOPE + blake2b(clean(session or "").encode("utf-8", "replace"), digest_size=HASH).hexdigest()
 
 
 def in_scope(act: Act, scope: str) -> Act:
     """Return an act with the path that its file has among those of all sessions."""
-    return act._replace(path=f"{scope}/{act.path}" if act.path else scope)
-
-
-def told_elsewhere(act: Act) -> Act:
-    """Return what an act tells of the file that has its path in another session, which may be the same one.
-
-    That is what it took away or put there itself; all else only names the file.
-    """
-    if act.kind == WROTE and act.lines:
-        return act._replace(kind=READ)
-    return act if act.kind == EDITED else Act(act.path, SEEN)
+    return act._replace(path=clean(f"{scope}/{act.path}" if act.path else scope))
 
 
 def read(path: str, text: str, is_whole: bool) -> Act:
@@ -118,13 +102,12 @@ def reset(path: str) -> Act:
     return Act(path, RESET)
 
 
-def edit(path: str, old: str, new: str, all_places: bool = False) -> Act:
-    """Return the act of putting `new` in the place of `old`, or in `all_places` of it."""
+def edit(path: str, old: str, new: str) -> Act:
+    """Return the act of putting `new` in the place of `old`."""
     before, after = Counter(code_lines(old)), Counter(code_lines(new))
-    come = [*(after - before).elements()]
-    gone = [*(before - after).elements()]
-    fewer = [code for code in {*gone} if code in after]  # copies than before
-    return Act(path, EDITED, (*come, *fewer), (*gone, *fewer) * (MANY if all_places else 1))
+    gone = before - after
+    fewer = [code for code in gone if code in after]  # copies than before
+    return Act(path, EDITED, (*(after - before).elements(), *fewer), (*gone.elements(), *fewer))
 
 
 def acts_of_patch(patch: str, folder: str = "") -> list[Act]:
@@ -134,11 +117,8 @@ def acts_of_patch(patch: str, folder: str = "") -> list[Act]:
     ends = [*(match.start() for match in files[1:]), len(patch)]
     for match, end in zip(files, ends, strict=True):
         path, hunks = full_path(match[3], folder), patch[match.end() : end]
-        moved = _MOVED.search(hunks)
         if match[1] in ("Add", "Delete"):
             acts.append(write(path, _lines_with("+", hunks)))
-        elif moved is not None:
-            acts += [reset(path), reset(full_path(moved[1], folder))]
         else:
             acts.append(edit(path, _lines_with("- ", hunks), _lines_with("+ ", hunks)))
     return acts

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from tinymem.coding.acts import PREFIX, READ, SCOPE, FileNote, folders_of
+from tinymem.coding.acts import READ, SCOPE, FileNote, folders_of
 from tinymem.coding.commands import mark_of_pass
-from tinymem.coding.lines import is_json, lines_in_json, lines_in_text
-from tinymem.coding.tracker import has_calls
+from tinymem.coding.lines import lines_in_json, lines_in_text
 from tinymem.coding.versions import Version, version_of
 from tinymem.protocols import NOTHING, NoteSource, PassageChange, Span
 from tinymem.steps.actions import ActionStep
@@ -29,82 +28,55 @@ class FileChanges:
         self._touched: dict[int, list[tuple[int, str]]] = {}  # by step: calls and the paths that they touch
         self._notes: dict[str, list[FileNote]] = {}
         self._versions: dict[str, Version] = {}
-        self._shared: dict[str, Version | None] = {}  # as acts of other sessions may have left them
 
     def read(self, steps: Iterable[Step]) -> None:
         """Read what is to be known of steps, of all of them at once."""
-        unread = {step.step_number or 0 for step in steps if has_calls(step)} - self._touched.keys()
+        unread = {step.step_number or 0 for step in steps} - self._touched.keys()
         if not unread:
             return
         self._touched |= {number: [] for number in unread}
         paths = set[str]()
         for note in map(FileNote.of, self._source.notes_of([*unread])):
-            self._touched[note.step].append((note.call, note.path))
-            paths.add(note.path)
+            self._touched[note.step].append((note.call, note.act.path))
+            paths.add(note.act.path)
         new = {*folders_of(paths)} - self._notes.keys() if paths else set()
         self._notes |= {path: [] for path in new}
         for note in map(FileNote.of, self._source.notes_with(new)):
             if note.step <= self._last:
-                self._notes[note.path].append(note)
+                self._notes[note.act.path].append(note)
 
     def since(self, step: Step, parts: Sequence[Part], place: int, start: int, end: int) -> PassageChange:
         """Return what changed since of `[start, end)` in the part at a `place` of the `parts` of a step."""
         if parts[place].kind not in SHOWING:
             return NOTHING
         self.read([step])
-        return self._find(step, parts, place, start, end) if self._touched.get(step.step_number or 0) else NOTHING
-
-    def _find(self, step: Step, parts: Sequence[Part], place: int, start: int, end: int) -> PassageChange:
-        change = self._find_gone(step, parts, place, start, end)
-        if parts[place].kind == "call":
-            return change
         number, call = step.step_number or 0, _call_of(step, parts, place)
-        for its_call, path in self._touched[number]:
-            later = mark_of_pass(self._notes.get(path, ()), number) if its_call == call else ""
-            if later:
-                return change._replace(spans=((start, start, later), *change.spans))
-        return change
-
-    def _find_gone(self, step: Step, parts: Sequence[Part], place: int, start: int, end: int) -> PassageChange:
-        number, part, call = step.step_number or 0, parts[place], _call_of(step, parts, place)
+        paths = {path for its_call, path in self._touched.get(number, ()) if its_call == call}
+        if not paths:
+            return NOTHING
+        versions = [self._version(path) for path in paths if path.startswith(SCOPE)]
+        part, text = parts[place], parts[place].text
         is_call = part.kind == "call"  # it shows what it took away itself, too
-        paths = {path for its_call, path in self._touched[number] if its_call == call and path.startswith(SCOPE)}
-        versions = [*map(self._version, paths)]
-        shared = [*filter(None, map(self._version_in_all, paths))]
         spans: list[Span] = []
-        newest = gone = said = newer = 0
-        lines = lines_in_json if is_call or is_json(part.text) else lines_in_text
-        for line in lines(part.text, start, end) if versions else ():
-            first, last = max(line.start, start), min(line.end, end)
-            if part.text[first:last].isspace():  # the indent of a line that the next passage has
+        newest = gone = said = 0
+        for begin, stop, code in (lines_in_json if is_call else lines_in_text)(text, start, end) if versions else ():
+            first, last = max(begin, start), min(stop, end)
+            if text[first:last].isspace():  # the indent of a line that the next passage has
                 continue
             said += last - first
-            note, guess = _gone_since(line.code, versions), _gone_since(line.code, shared)
+            note = _gone_since(code, versions)
             if note is not None and note.step + is_call > number:
                 gone += last - first
                 newest = max(newest, note.step)
                 spans.append((first, last, _mark_of(note)))
-            elif guess is not None and guess.step > number:
-                newer = max(newer, guess.step)
-        return PassageChange((*_joined(spans, part.text),), newest, said - gone < LEAST * said, newer)
+        passed = [] if is_call else [mark_of_pass(self._notes[path], number) for path in paths]
+        later = [(start, start, mark) for mark in passed if mark][:1]
+        return PassageChange((*later, *_joined(spans, text)), newest, said - gone < LEAST * said)
 
     def _version(self, path: str) -> Version:
         if path not in self._versions:
             self._versions[path] = version_of(path, self._notes)
         return self._versions[path]
-
-    def _version_in_all(self, path: str) -> Version | None:
-        """Return the version of a file with what other sessions did to their one of the same full path; None for none.
-
-        It may be the same file.
-        """
-        if path not in self._shared:
-            notes = {name: self._notes.get(name, []) for name in folders_of([path])}
-            steps = {note.step for note in notes[path]}
-            theirs = [note for note in self._notes.get(path[PREFIX:], ()) if note.step not in steps]
-            notes[path] = notes[path] + theirs
-            self._shared[path] = version_of(path, notes) if theirs else None
-        return self._shared[path]
 
 
 def _gone_since(code: int, versions: Iterable[Version]) -> FileNote | None:
@@ -114,13 +86,10 @@ def _gone_since(code: int, versions: Iterable[Version]) -> FileNote | None:
 
 
 def _joined(spans: Iterable[Span], text: str) -> list[Span]:
-    """Return the spans of a text, in order, those with nothing between them as one: it has the mark of the last.
-
-    An empty one says what passed later, and stays.
-    """
+    """Return the spans of a text, in order, those with nothing between them as one: it has the mark of the last."""
     found: list[Span] = []
     for first, last, mark in spans:
-        if found and found[-1][0] < found[-1][1] and _NOTHING.fullmatch(text, found[-1][1], first):
+        if found and _NOTHING.fullmatch(text, found[-1][1], first):
             first, _, _ = found.pop()
         found.append((first, last, mark))
     return found
@@ -128,7 +97,7 @@ def _joined(spans: Iterable[Span], text: str) -> list[Span]:
 
 def _mark_of(note: FileNote) -> str:
     """Return what stands in the place of lines that are gone since a note."""
-    return f"changed since, see #{note.step}" if note.kind == READ else f"changed by #{note.step}"
+    return f"changed since, see #{note.step}" if note.act.kind == READ else f"changed by #{note.step}"
 
 
 def _call_of(step: Step, parts: Sequence[Part], place: int) -> int:

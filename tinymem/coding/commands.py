@@ -8,17 +8,16 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from hashlib import blake2b
-from typing import NamedTuple
 
-from tinymem.coding.acts import FileNote
+from tinymem.coding.acts import Act, FileNote
 from tinymem.steps.content import clean
 
-__all__ = ["FAILED", "FAILED_IN_WORDS", "FAILURES", "PASSED", "QUIET", "RUN", "CommandRun", "mark_of_pass", "run_of"]
+__all__ = ["FAILED", "FAILED_IN_WORDS", "FAILURES", "PASSED", "QUIET", "RUN", "mark_of_pass", "run_of"]
 
 # How a run ended: its exit code says that it failed, or its words alone do; either says that it passed; or nothing is
 # said, which is good news where a shell gives the exit code of what fails
 FAILED, FAILED_IN_WORDS, PASSED, QUIET = range(16, 20)
-FAILURES = (FAILED, FAILED_IN_WORDS)
+FAILURES = {FAILED, FAILED_IN_WORDS}
 RUN = "run://"  # how the path of a note of a run begins, and no other
 MOST_SHOWN = 60  # characters of a command
 LONGEST = 2_000  # characters of one that is compared
@@ -70,16 +69,8 @@ _FOLDER = re.compile(r"\Acd [^&]+ && ")
 _UNSAFE = re.compile(r"[^\w ./@:=+,%~*'\"&-]+")
 
 
-class CommandRun(NamedTuple):
-    """A run of a command: what is the same for the same one in its session, how it ended, and itself in a line."""
-
-    key: str
-    outcome: int
-    text: str
-
-
-def run_of(line: str, folder: str, result: str, is_error: bool, session: str | None) -> CommandRun | None:
-    """Return the run of a shell's line; None where it is not sure how it ended."""
+def run_of(line: str, folder: str, result: str, is_error: bool, session: str | None) -> Act | None:
+    """Return the run of a shell's line, as an act; None where it is not sure how it ended."""
     same = " ".join(_SHOWS_LESS.sub("", line[:LONGEST]).split())
     outcome = None if _UNSURE.search(same) else _outcome(f"{result[:HEAD]}\n{result[HEAD:][-TAIL:]}", is_error)
     if outcome is None or _OTHERS.issuperset(_PROGRAMS.findall(same)):
@@ -87,7 +78,8 @@ def run_of(line: str, folder: str, result: str, is_error: bool, session: str | N
     said = "\0".join([session or "", folder, same])
     key = RUN + blake2b(said.encode("utf-8", "replace"), digest_size=HASH).hexdigest()
     shown = " ".join(_UNSAFE.sub("…", clean(_FOLDER.sub("", same))).split())
-    return CommandRun(key, outcome, shown if len(shown) <= MOST_SHOWN else f"{shown[: MOST_SHOWN - 1].rstrip()}…")
+    shown = shown if len(shown) <= MOST_SHOWN else f"{shown[: MOST_SHOWN - 1].rstrip()}…"
+    return Act(key, outcome, (*shown.encode("utf-8", "replace"),))
 
 
 def _outcome(said: str, is_error: bool) -> int | None:
@@ -109,9 +101,9 @@ def mark_of_pass(notes: Sequence[FileNote], step: int) -> str:
 
     There is none where the newest run failed again.
     """
-    is_failure = any(note.step == step and note.kind in FAILURES for note in notes)
-    if not is_failure or notes[-1].kind in FAILURES:
+    kinds = [note.act.kind for note in notes if note.step == step]
+    if FAILURES.isdisjoint(kinds) or notes[-1].act.kind in FAILURES:
         return ""
-    passing = (PASSED, QUIET) if any(note.kind == FAILED for note in notes) else (PASSED,)
-    passed = [note for note in notes if note.step > step and note.kind in passing]
-    return f"later: #{passed[0].step} {passed[0].lines.decode('utf-8', 'replace')} passed" if passed else ""
+    passing = (PASSED, QUIET) if any(note.act.kind == FAILED for note in notes) else (PASSED,)
+    first = next((note for note in notes if note.step > step and note.act.kind in passing), None)
+    return f"later: #{first.step} {bytes(first.act.lines).decode('utf-8', 'replace')} passed" if first else ""

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
+from tinymem.coding.acts import LONGEST_PATH
+from tinymem.coding.changes import FileChanges
+from tinymem.coding.tools import acts_of_call
 from tinymem.protocols import Changes, NoteSource, StepNote
 from tinymem.steps.actions import ActionStep, ToolCall
 from tinymem.steps.step import Step
 from tinymem.steps.types import MessageStep
 
-__all__ = ["CodingTracker", "has_calls"]
-
-
-def has_calls(step: Step) -> bool:
-    """Return whether a step calls tools, or is a result of one."""
-    if isinstance(step, ActionStep):
-        return bool(step.tool_calls)
-    return isinstance(step, MessageStep) and bool(step.tool_call_id)
+__all__ = ["CodingTracker"]
 
 
 class CodingTracker:
@@ -32,19 +28,32 @@ class CodingTracker:
 
     def notes_of(self, steps: Sequence[Step], before: Callable[[], Sequence[Step]]) -> list[StepNote]:
         """Return the notes of numbered steps, which are in order; `before` gives some steps before the first."""
-        if not any(map(has_calls, steps)):
-            return []
-        from tinymem.coding.notes import NoteTaker  # only where there are calls
-
-        def find(id: str) -> ToolCall | None:
-            acted = [step.tool_calls for step in before() if isinstance(step, ActionStep)]
-            return next((call for call in chain.from_iterable(reversed(acted)) if call.id == id), None)
-
-        taker = NoteTaker(find)
-        return [note.packed() for note in chain.from_iterable(map(taker.notes_of, steps))]
+        known, notes = _calls_in(steps), list[StepNote]()
+        for step in steps:
+            if isinstance(step, MessageStep) and step.tool_call_id and step.tool_call_id not in known:
+                known = {**_calls_in(before()), **known}
+            acts = []
+            for place, call in enumerate(_calls(step, known)):
+                acts += [(place, act) for act in acts_of_call(call, step.session) if len(act.path) <= LONGEST_PATH]
+            for number, (place, act) in enumerate(acts):
+                notes.append(StepNote(step.step_number or 0, number, act.path, act.packed(place)))
+        return notes
 
     def changes(self, notes: NoteSource, last: int) -> Changes:
         """Return the changes that the steps up to the `last` made."""
-        from tinymem.coding.changes import FileChanges
-
         return FileChanges(notes, last)
+
+
+def _calls_in(steps: Iterable[Step]) -> dict[str, ToolCall]:
+    found: dict[str, ToolCall] = {}
+    for step in steps:
+        found |= {call.id: call for call in step.tool_calls} if isinstance(step, ActionStep) else {}
+    return found
+
+
+def _calls(step: Step, known: dict[str, ToolCall]) -> Sequence[ToolCall]:
+    """Return the calls of a step; of a result that came later, the call that it answers."""
+    if isinstance(step, ActionStep):
+        return step.tool_calls
+    call = known.get(step.tool_call_id or "") if isinstance(step, MessageStep) else None
+    return [] if call is None else [replace(call, observation=step.text, error=None)]

@@ -33,14 +33,12 @@ class StepNote(NamedTuple):
 class PassageChange(NamedTuple):
     """Changes of a passage: the `spans` that are gone, and the number of the newest step that took some away.
 
-    `is_all` where so little is left that it says nothing. `newer` is the number of a later step which perhaps took
-    something away, that is not sure; 0 for none.
+    `is_all` where so little is left that it says nothing.
     """
 
     spans: tuple[Span, ...] = ()
     step: int = 0
     is_all: bool = False
-    newer: int = 0
 
 
 NOTHING = PassageChange()

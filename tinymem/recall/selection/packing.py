@@ -164,7 +164,6 @@ class _Packer:
         for _ in range(ROUNDS):
             change = self._change(passage, opened)
             if not change.is_all:
-                passage = passage._replace(newer=change.newer or passage.newer)
                 return passage, opened.opened.passage(*passage[1:4], change.spans) if change.spans else opened
             newer = self._alike(passage, opened, change.step)
             if newer is None and change.step not in self.hidden and not self.newest(change.step):
