@@ -11,6 +11,7 @@ from hashlib import blake2b
 
 from tinymem.coding.acts import Act, FileNote
 from tinymem.steps.content import clean
+from tinymem.steps.terminal import first_words
 
 __all__ = ["FAILED", "FAILED_IN_WORDS", "FAILURES", "PASSED", "QUIET", "RUN", "mark_of_pass", "run_of"]
 
@@ -77,8 +78,7 @@ def run_of(line: str, folder: str, result: str, is_error: bool, session: str | N
         return None
     said = "\0".join([session or "", folder, same])
     key = RUN + blake2b(said.encode("utf-8", "replace"), digest_size=HASH).hexdigest()
-    shown = " ".join(_UNSAFE.sub("…", clean(_FOLDER.sub("", same))).split())
-    shown = shown if len(shown) <= MOST_SHOWN else f"{shown[: MOST_SHOWN - 1].rstrip()}…"
+    shown = first_words(_UNSAFE.sub("…", clean(_FOLDER.sub("", same))), MOST_SHOWN)
     return Act(key, outcome, (*shown.encode("utf-8", "replace"),))
 
 

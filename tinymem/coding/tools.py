@@ -190,8 +190,7 @@ def _arguments(text: str) -> dict[str, Any]:
 
 def _is_cut(text: str) -> bool:
     """Return whether a result says that it is not all, or its numbered lines are not those from 1 on."""
-    is_json = text[:1] in ("{", "[") and "\n" not in text
-    if is_json or _CUT.search(f"{text[:EDGE]} {text[-EDGE:]}".lower()):
+    if _CUT.search(f"{text[:EDGE]} {text[-EDGE:]}".lower()):
         return True
     numbers = [*map(int, _NUMBERED.findall(text))]
     return 2 * len(numbers) > text.count("\n") and (numbers[0], numbers[-1]) != (1, len(numbers))

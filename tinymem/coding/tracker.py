@@ -32,11 +32,10 @@ class CodingTracker:
         for step in steps:
             if isinstance(step, MessageStep) and step.tool_call_id and step.tool_call_id not in known:
                 known = {**_calls_in(before()), **known}
-            acts = []
             for place, call in enumerate(_calls(step, known)):
-                acts += [(place, act) for act in acts_of_call(call, step.session) if len(act.path) <= LONGEST_PATH]
-            for number, (place, act) in enumerate(acts):
-                notes.append(StepNote(step.step_number or 0, number, act.path, act.packed(place)))
+                for act in acts_of_call(call, step.session):
+                    if len(act.path) <= LONGEST_PATH:
+                        notes.append(StepNote(step.step_number or 0, len(notes), act.path, act.packed(place)))
         return notes
 
     def changes(self, notes: NoteSource, last: int) -> Changes:

@@ -48,13 +48,12 @@ class Version:
         return code in self._last or code in self._gone
 
     def gone_since(self, code: int) -> FileNote | None:
-        """Return the note since which a line is gone; None where it stands, or may stand."""
+        """Return the note since which a line that it knows is gone; None where it stands, or may stand."""
         last, gone = self._last.get(code, -1), self._gone.get(code, -1)
         if gone > last and gone >= self._sure:
             return self._notes[gone]
         next_whole = bisect_left(self._whole, max(last + 1, self._sure))
-        is_missing = self.knows(code) and next_whole < len(self._whole)
-        return self._notes[self._whole[next_whole]] if is_missing else None
+        return self._notes[self._whole[next_whole]] if next_whole < len(self._whole) else None
 
 
 def version_of(path: str, notes: dict[str, list[FileNote]]) -> Version:

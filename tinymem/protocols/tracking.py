@@ -21,7 +21,7 @@ Span: TypeAlias = tuple[int, int, str]
 class StepNote(NamedTuple):
     """A note of what a step did to something, as a file: `key` finds the notes of the same, `data` is the adapter's.
 
-    `place` counts the notes of a step.
+    `place` orders the notes of a step.
     """
 
     step: int

@@ -143,35 +143,27 @@ class _Packer:
         return cost if passage.newer is None else cost + self.counter.count(format_mark(passage.newer))
 
     def _choose(self, rank: int, passage: RankedPassage, opened: OpenedPassage) -> bool:
-        """Choose a passage as far as it holds, or what is newer, and return True, if it is new and there is room."""
+        """Choose a passage as far as it holds, and return True, if it is new and there is room."""
         self.passed.add(rank)
         if not self.repetitions.take(opened.said):
             self.is_repeated = True
             return False
-        current = self._current(passage, opened)
-        cost = self._cost(*current) if current else 0
-        if current is None or cost > self.room:
+        shown = self._current(passage, opened)
+        cost = self._cost(passage, shown) if shown else 0
+        if shown is None or cost > self.room:
             return False
-        passage, shown = current
         self.chosen[passage[:4]] = _Chosen(rank, passage, shown, cost)
         self.headers.add(shown.opened.header)
         self.labelled.add(passage[:2])
         self.room -= cost
         return True
 
-    def _current(self, passage: RankedPassage, opened: OpenedPassage) -> tuple[RankedPassage, OpenedPassage] | None:
-        """Return a passage without its lines that are gone; where all are, the one that took its place, or None."""
-        for _ in range(ROUNDS):
-            change = self._change(passage, opened)
-            if not change.is_all:
-                return passage, opened.opened.passage(*passage[1:4], change.spans) if change.spans else opened
-            newer = self._alike(passage, opened, change.step)
-            if newer is None and change.step not in self.hidden and not self.newest(change.step):
-                break  # what took its place is not shown: the mark is
-            if newer is None or self._is_shown(newer[0]):
-                return None
-            passage, opened = newer
-        return passage, opened.opened.passage(*passage[1:4], self._change(passage, opened).spans)
+    def _current(self, passage: RankedPassage, opened: OpenedPassage) -> OpenedPassage | None:
+        """Return a passage without its lines that are gone; None where all are, and what took them may be shown."""
+        change = self._change(passage, opened)
+        if change.is_all and (change.step in self.hidden or self.newest(change.step)):
+            return None
+        return opened.opened.passage(*passage[1:4], change.spans) if change.spans else opened
 
     def _change(self, passage: RankedPassage, opened: OpenedPassage) -> PassageChange:
         """Return what changed since of what a passage shows."""
@@ -181,19 +173,6 @@ class _Packer:
             self.changes.read(other.opened.step for other in self.opened.values())
             self.is_read = True
         return self.changes.since(opened.opened.step, opened.opened.parts, *passage[1:4])
-
-    def _alike(
-        self, passage: RankedPassage, opened: OpenedPassage, number: int
-    ) -> tuple[RankedPassage, OpenedPassage] | None:
-        """Return the passage of a step that shares most words with another one; None if there is none to choose."""
-        places = [(number, *place) for place in self.newest(number)]
-        others = self.steps.passages(place for place in places if place not in self.chosen)
-        words = {*opened.said.text.split()}
-        shared = {place: len(words.intersection(other.said.text.split())) for place, other in others.items()}
-        if not shared:
-            return None
-        place = max(shared, key=shared.__getitem__)
-        return passage._replace(number=number, part=place[1], start=place[2], end=place[3]), others[place]
 
     def united(self) -> list[_Chosen]:
         """Return what is chosen in its order, slices that adjoin in the same part as one."""
@@ -299,7 +278,7 @@ def pack(
         limits: Limits of what comes back.
         every: Ranks all candidates, `ranked` first: what repetitions leave of the budget goes to those behind.
         changes: What changed since of what passages show; nothing unless given.
-        newest: Finds what may take the place of a passage of which nothing stands any more.
+        newest: Finds the passages of a step that may be shown, as of one that took all of another away.
 
     Returns:
         The block with its excerpts, and the best of the passages that were not chosen.
