@@ -7,7 +7,6 @@ identifier or line stands in what comes back within the budget.
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -31,7 +30,7 @@ from tinymem.steps.checks import check_token_budget
 from tinymem.steps.progress import Progress, no_progress
 from tinymem.steps.step import Message, Step
 from tinymem.steps.terminal import pluralize
-from tinymem.stores.sqlite.fulltext import SqliteFullText
+from tinymem.stores.journals import open_full_text
 
 __all__ = ["BUDGETS", "Bench", "bench"]
 
@@ -86,8 +85,7 @@ class _Methods:
 
     def __init__(self, embedder: str) -> None:
         self._memory = HierarchicalMemory(embedder=embedder, store="exact")
-        self._db = sqlite3.connect(":memory:")
-        self._words = SqliteFullText(self._db)
+        self._words, self._close_words = open_full_text()
         self._embedder, self._counter = embedder_from(embedder), default_counter()
         self._passages: list[str] = []
         self._vectors = np.empty((0, self._embedder.dimensions), np.float32)
@@ -95,7 +93,7 @@ class _Methods:
     def close(self) -> None:
         """Close the memory."""
         self._memory.close()
-        self._db.close()
+        self._close_words()
 
     def add(self, steps: Sequence[Step]) -> None:
         """Take in the next steps."""
