@@ -1,4 +1,4 @@
-"""Requests that were made before do not hide what answers them."""
+"""Requests that were made before: they answer nothing, and do not hide what does."""
 
 from __future__ import annotations
 
@@ -7,6 +7,28 @@ from collections.abc import Iterator
 import pytest
 
 from tinymem import ActionStep, HierarchicalMemory, MessageStep
+from tinymem.recall.query.requests import asks_alike, asks_for_another, only_asks
+
+MODULES = ("alder", "birch", "cedar", "hazel", "maple", "rowan", "spruce", "willow", "aspen", "beech", "larch")
+ASKED = "I need the ticket of the failed build of module alder."
+
+
+def build_of(module: str, at: int, thought: str) -> ActionStep:
+    lines = [f"[{line}] CC obj/{module}_{line * at}.o {line * 7 + at} ms" for line in range(12)]
+    lines[5] = f"build of module {module} failed: ticket BLD-{9_000 + at}"
+    return ActionStep(thought, tool_name="make", tool_args={"target": at}, observation="\n".join(lines))
+
+
+def test_earlier_requests_in_the_same_words_do_not_hide_the_answer() -> None:
+    asked = [f"I need the ticket of the failed build of module {module}." for module in MODULES[1:]]
+    steps = [build_of(module, at, "The next module.") for at, module in enumerate(MODULES)]
+    steps += [build_of(f"pine{at}", 20 + at, thought) for at, thought in enumerate(asked)]
+    with HierarchicalMemory(store="exact") as memory:
+        memory.add_steps(steps)
+        found = sorted(memory.recall(ASKED, max_tokens=500), key=lambda item: -item.score)
+    assert "BLD-9000" in f"{found[0].text} {found[1].text}"
+    assert not any(thought in item.text for item in found for thought in asked)
+
 
 SERVICES = ["ledger", "cart", "search", "mail", "auth", "billing", "catalog", "shipping", "stock", "report"]
 OWNERS = ["Nora", "Olga", "Pavel", "Quinn", "Rosa", "Sven", "Tomas", "Uma", "Vera", "Walt"]
@@ -35,7 +57,7 @@ def manifests() -> Iterator[HierarchicalMemory]:
 
 @pytest.mark.parametrize("thought", THOUGHTS)
 @pytest.mark.parametrize("role", ["", "assistant"])
-def test_an_agents_own_question_does_not_hide_its_answer(
+def test_an_agents_own_question_is_no_rival_of_its_answer(
     manifests: HierarchicalMemory, thought: str, role: str
 ) -> None:
     found, asked = 0, "Who owns {}?"
@@ -43,6 +65,7 @@ def test_an_agents_own_question_does_not_hide_its_answer(
         said = thought.format(service)
         manifests.archive([MessageStep(role, said) if role else ActionStep(said, tool_name="date", observation="ok")])
         recalled = manifests.recall(asked.format(service), max_tokens=1_000)
+        assert said not in recalled.text
         found += owner in recalled.text and "owner: " in str(manifests.tools()[0].call(query=asked.format(service)))
     assert found == len(SERVICES)
 
@@ -68,3 +91,52 @@ def test_what_somebody_asked_and_somebody_answered_comes_back() -> None:
         memory.archive([MessageStep("user", f"Shelf {n} has {n * 7} jars of jam, I think.") for n in range(300)])
         text = memory.recall(asked, 300).text
     assert asked in text and answer in text
+
+
+def test_a_denial_is_no_knowledge_whatever_is_said_behind_it() -> None:
+    asked = "When is the Larkspur migration?"
+    turns = [MessageStep("user", asked), MessageStep("assistant", "I don't have any context about that migration.")]
+    with HierarchicalMemory(store="exact") as memory:
+        memory.archive([*turns, MessageStep("user", "Fine, let us count the jars.")])
+        memory.archive([MessageStep("user", f"Shelf {n} has {n * 7} jars of jam, I think.") for n in range(300)])
+        assert "migration" not in memory.recall(asked, 300).text
+
+
+@pytest.mark.parametrize(
+    ("text", "by_agent", "only"),
+    [
+        ("Let me look up the owner of ledger.", True, True),
+        ("There is no information about ledger in my notes.", True, True),
+        ("Sorry, I'm not aware of who owns ledger. If you share the manifest, I can look.", True, True),
+        ("I was unable to find anything about ledger.", True, True),
+        ("I don't have any context about ledger. Its owner is Nora.", True, False),
+        ("I have to tell the owner of ledger, Nora Roe.", True, False),
+        ("Did you know that Nora owns ledger?", True, False),
+        ("The ledger has no owner.", True, False),
+        ("I couldn't find a cart on the ledger page, so Nora owns it.", True, False),
+        ("I don't own ledger.", True, False),
+        ("I want to visit the owner of ledger.", False, False),
+    ],
+)
+def test_only_what_tells_nothing_is_a_request(text: str, by_agent: bool, only: bool) -> None:
+    assert only_asks(text, "Who owns ledger?", by_agent) is only
+
+
+@pytest.mark.parametrize(
+    ("text", "is_alike", "is_for_another"),
+    [
+        ("I need the ticket of the failed build of module birch!", True, True),
+        (ASKED, True, False),
+        (ASKED.replace("alder", "7"), True, True),
+        ("The ticket of the failed build of module alder is BLD-17.", False, False),
+        ("I built module alder, and it failed for want of memory.", False, False),
+    ],
+)
+def test_a_request_is_known_by_its_form(text: str, is_alike: bool, is_for_another: bool) -> None:
+    assert asks_alike(text, ASKED) is is_alike
+    assert asks_for_another(text, ASKED) is is_for_another
+
+
+def test_a_short_question_is_known_by_nothing_and_a_number_is_no_other_thing() -> None:
+    assert not asks_alike("Which port?", "Which port now?")
+    assert not asks_for_another("Step 12: build the next target.", "Step 13: build the next target.")

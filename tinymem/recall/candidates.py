@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -12,10 +13,12 @@ from tinymem.protocols import Ids, Lexical, Vectors
 from tinymem.recall.query.analysis import Query
 from tinymem.recall.query.dates import inside
 from tinymem.recall.query.identifiers import Codes
-from tinymem.recall.snapshot import SAID, Snapshot
+from tinymem.recall.query.requests import asks_alike, asks_for_another, only_asks
+from tinymem.recall.selection.opened import OpenedSteps
+from tinymem.recall.snapshot import ACT, SAID, Snapshot
 from tinymem.stores.bm25 import highest
 
-__all__ = ["Candidates", "gather", "products"]
+__all__ = ["Candidates", "find_requests", "gather", "products"]
 
 EVERYTHING = 600  # passages up to which all of a memory are candidates
 NEAREST = 240  # passages by each of the two signals
@@ -25,6 +28,9 @@ STATEMENTS = 30  # of the statements that are closest to a question among themse
 SHORT = 300  # characters of a statement, at most,
 NEWEST = 2_000  # and so many of the newest are compared with a question
 FEW = 0.5  # of the passages: where a filter lets through less, the others have no closeness
+LONGER = 2  # times as long as the question a request is at most
+LOOKED_AT = 256  # passages that are read at most to find requests, the best by words
+TERMS = 32  # bits for the words of a question
 FALLING = 10.0  # ranks in which their closeness falls to a third
 CHAT = 0.5  # of the passages: where more are said, the memory is of chats
 SMALL = 1 << 18  # multiplications up to which OpenBLAS starts no thread
@@ -58,6 +64,15 @@ class Candidates:
     stated: Vectors
     is_strange: bool = False
     named: tuple[Ids, Codes] | None = None
+
+    def without(self, rows: Ids) -> Candidates:
+        """Return the others, as if these passages had nothing of the question."""
+        if not len(rows):
+            return self
+        signals = {name: getattr(self, name).copy() for name in ("cosine", "bm25", "terms")}
+        for signal in signals.values():
+            signal[rows] = 0
+        return replace(self, rows=np.setdiff1d(self.rows, rows), **signals)
 
 
 def gather(
@@ -164,3 +179,51 @@ def _mark_around(chosen: npt.NDArray[np.bool_], rows: Ids, steps: Ids) -> None:
     spans = np.maximum(first - 1, 0), np.minimum(end, first + 30) + 1
     for low, high in zip(*(span.tolist() for span in spans), strict=True):
         chosen[low:high] = True
+
+
+def find_requests(
+    question: str, found: Candidates, catalog: Snapshot, hidden: Collection[int], steps: OpenedSteps
+) -> Ids:
+    """Return the rows of texts that ask alike: of the same, of something else, or among the steps `hidden` of anything.
+
+    What somebody asked and somebody answered stays: without the one nobody knows what the other is about. What is asked
+    stands in a prompt already, and is hidden like the rest of that.
+    """
+    rows = _find_short(found, catalog, max(LONGER * len(question), SHORT), hidden)
+    behind = np.minimum(np.searchsorted(catalog.step, catalog.step[rows], "right"), len(catalog) - 1)
+    opened = steps.of({*catalog.step[rows].tolist(), *catalog.step[behind].tolist()})
+
+    def asks(row: int, how: Callable[..., bool], *more: bool) -> bool:
+        step, (part, start, end, *_) = opened.get(int(catalog.step[row])), catalog.places[row].tolist()
+        return step is not None and how(step.said(part, start, end).text, question, *more)
+
+    def asks_only(row: int) -> bool:
+        return asks(row, only_asks, bool(catalog.kind[row] == ACT or catalog.reply[row]))
+
+    is_next = (behind > rows) & (catalog.session[behind] == catalog.session[rows])
+    is_talk = is_next & (catalog.kind[rows] == SAID) & (catalog.kind[behind] == SAID)
+    may_be_answered = is_talk & (catalog.asks[rows] | ~catalog.reply[rows])  # not a denial
+    requests: list[int] = []
+    for row, after, is_asked in zip(rows.tolist(), behind.tolist(), may_be_answered.tolist(), strict=True):
+        is_hidden = int(catalog.step[row]) in hidden
+        # what people state may contradict the question
+        may_ask = is_hidden or catalog.kind[row] == ACT or catalog.asks[row]
+        is_alike = may_ask and asks(row, asks_alike if is_hidden else asks_for_another)
+        if is_alike or (asks_only(row) and (not is_asked or asks_only(after))):
+            requests.append(row)
+    return np.array(requests, np.int64)
+
+
+def _find_short(found: Candidates, catalog: Snapshot, length: int, hidden: Collection[int]) -> Ids:
+    """Return the rows of short texts in words: those with most words of the question, best first, and all `hidden`."""
+    terms = np.unpackbits(found.terms[found.rows].view(np.uint8)).reshape(-1, TERMS).sum(axis=1)
+    rows = found.rows[terms * 2 >= max(len(found.rarity), 1)]
+    if hidden:
+        newest = np.array(sorted(hidden)[-LOOKED_AT:], np.int64)
+        begins, ends = (np.searchsorted(catalog.step, steps).tolist() for steps in (newest, newest + 1))
+        spans = zip(begins, ends, strict=True)
+        rows = np.union1d(rows, np.concatenate([np.arange(*span) for span in spans])[-LOOKED_AT:])
+    places = catalog.places[rows]
+    is_said = (places["kind"] == SAID) | (places["kind"] == ACT)
+    short: Ids = rows[is_said & (places["end"] - places["start"] <= length)]
+    return short[highest(found.bm25[short], LOOKED_AT)]

@@ -8,6 +8,7 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from tinymem.recall.candidates import find_requests
 from tinymem.recall.fusion import Fusion, ScoredCandidates
 from tinymem.recall.query.identifiers import labels
 from tinymem.recall.relevance import WORTH
@@ -58,11 +59,19 @@ class Search:
         """
         return self.explain(text, budget, now, hidden=hidden, only=only, **limits).recalled
 
-    def score(self, text: str, now: datetime, source: Source | None = None) -> ScoredCandidates:
-        """Return the candidates for `text` of a source, or of the whole memory, with their features and scores."""
+    def score(
+        self, text: str, now: datetime, source: Source | None = None, hidden: Collection[int] | None = None
+    ) -> ScoredCandidates:
+        """Return the candidates for `text` of a source, or of the whole memory, with their features and scores.
+
+        With the steps that are `hidden`, requests that ask the same as a question count as nothing.
+        """
         source = source or self._past.source(Filter())
         query = self._past.queue.question(text, source.snapshot, now)
-        return ScoredCandidates.of(query, source.snapshot, source.gather(query), self._fusion)
+        found = source.gather(query)
+        if hidden is not None and not query.is_stretch:
+            found = found.without(find_requests(query.text, found, source.snapshot, hidden, self._past.opened))
+        return ScoredCandidates.of(query, source.snapshot, found, self._fusion)
 
     def explain(
         self,
@@ -84,7 +93,8 @@ class Search:
             return Explanation(text, budget, Recall("", 0, (), past.queue.trouble or note or ""))
         snapshot, allowed = source.snapshot, source.allowed
         corrections = past.corrections if limits.as_of is None else self._corrections_until(limits.as_of)
-        scored = self.score(text, now, source)
+        wants_all = limits.min_relevance == 0  # requests, too
+        scored = self.score(text, now, source, None if wants_all else hidden)
         current = partial(put_corrections, corrections=corrections, snapshot=snapshot, allowed=allowed)
         newest = partial(places_of, snapshot, allowed)
         packed = self._packed(scored, text, budget, limits, current, newest)

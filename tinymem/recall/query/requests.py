@@ -1,0 +1,143 @@
+"""Requests: what was asked before in the words of the question is no answer to it.
+
+An agent in a loop, or a person beside it, asks again and again in the same words, of another thing each time or of the
+same. Such a request is closer to the question than its answer is, and lifts the results that stand beside it. Nor is it
+an answer where an agent said that its memory has nothing of that.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from tinymem.stores.words import STOP_WORDS
+
+__all__ = ["LEAST_WORDS", "asks_alike", "asks_for_another", "only_asks", "request_words"]
+
+LEAST_WORDS = 5  # of a question that can be known by its form
+ALIKE = 0.6  # share of the words of both that a request has in common with the question
+SHARED = 0.5  # of the words of a sentence that only says what somebody wants to know, those of the question at least
+STEM = 3  # letters that words of one stem begin with, at least, and
+ENDING = 2  # letters behind them of the shorter word, at most
+_WORD = re.compile(r"\w+")
+_NAME = re.compile(r"(?<=[^\W_]\W)[A-Z]\w+|(?<=\W)\d[\w.:]*")  # or a number, but for a sentence's first word
+_SENTENCE_END = re.compile(r"(?<=[.!?？。…:])[\"')\]]*\s+|(?<=[？。])|\n+")
+_LEAD = r"^\W*(?:(?:ok(?:ay)?|so|and|but|now|next|first|then|well|hm+|sorry|unfortunately|again|also)\b\W*)*"
+# Words of a sentence that says what somebody wants to know, beside what that is about
+_TELLING = frozenset(
+    """
+    answer ask asked asking asks check checking dear determine figure find finding get give good great hello help hey hi
+    know learn let look looking lookup memory morning must need needed needing notes okay ok please question quick
+    recall remember remind report say search searching see should show still tell telling thanks thank thing thx trying
+    user want wanted wants wonder wondering would write
+    """.split()  # noqa: SIM905 (a list of strings reads worse)
+)
+_INTENT = re.compile(
+    _LEAD + r"(?:(?:i|we)\b[^.!?]*?\b(?:tell|know|ask(?:ed)?|find|look|check|see|search|figure|learn|report|confirm|"
+    r"determine|wonder(?:ing)?|remember|recall|answer|get|need(?:s|ed)?|say|write)\b|please\b|tell me\b|remind me\b|"
+    r"(?:thanks?|thx|hello|hey|hi|good morning)\b)",
+    re.IGNORECASE,
+)
+_OWN_INTENT = re.compile(
+    _LEAD + r"(?:let me|let['’]s|let us|look(?:ing)? (?:up|for)|search(?:ing)?|check(?:ing)?|find(?:ing)?(?: out)?|"
+    r"need(?:ed)?|the user (?:asks?|asked|wants?|needs?)|(?:the )?question)\b",
+    re.IGNORECASE,
+)
+_OPEN = re.compile(_LEAD + r"(?:who|whom|whose|what|when|where|which|why|how)\b", re.IGNORECASE)
+_KNOWN = r"(?:context|info(?:rmation)?|knowledge|memor(?:y|ies)|notes?|records? (?:of|on|about))"
+_DENIAL = re.compile(  # that an agent's memory has something
+    rf"{_LEAD}(?:(?:it (?:seems|looks|appears)(?: like| that)*|as far as i (?:can (?:see|tell)|know))\W*)?(?:"
+    rf"(?:i|we)['’]?\w*\b[^.!?]*\b(?:\w+n['’]t|not|cannot|unable to|never)\b[^.!?]*?\b(?:know|aware|sure|recall|"
+    rf"remember|anything (?:about|on|regarding|for|related)|{_KNOWN})\b"
+    rf"|(?:i|we)['’]?\w*\b[^.!?]*\b(?:no|nothing|zero)\b[^.!?]*?\b(?:idea|clue|about|{_KNOWN})\b"
+    r"|(?:there\b[^.!?]*\b)?(?:no|nothing|none)\b[^.!?]*\b(?:in|from) (?:(?:my|our|the|this|past|earlier|long-term) )*"
+    r"(?:memory|memories|notes|context|history|knowledge|archive)\b"
+    rf"|(?:there (?:is|are|was|were)(?:n['’]t any)? )?no {_KNOWN}\b"
+    r"|(?:(?:my|our|the) )?(?:memory|notes|context|history|archive)\b[^.!?]*\b(?:no|nothing|not|\w+n['’]t|empty)\b)",
+    re.IGNORECASE,
+)
+_OFFER = re.compile(_LEAD + r"(?:if you|could you|can you|would you|let me know|feel free|i can|happy to)\b", re.I)
+
+
+def asks_alike(text: str, question: str) -> bool:
+    """Return True if a text begins as the question does and has most of its words: its answer seldom does.
+
+    >>> question = "I need the ticket of module alder, please."
+    >>> asks_alike("I need the ticket of module birch, please.", question)
+    True
+    >>> asks_alike("The ticket of module alder is T-17.", question)
+    False
+    """
+    said, asked = request_words(text), request_words(question)
+    both = {*said} & {*asked}
+    return len(asked) >= LEAST_WORDS and said[:1] == asked[:1] and len(both) >= ALIKE * len({*said, *asked})
+
+
+def asks_for_another(text: str, question: str) -> bool:
+    """Return True if a text asks alike, of something else; a number that differs is no other thing."""
+    missing = {*request_words(question)} - {*request_words(text)}
+    return any(word.isalpha() for word in missing) and asks_alike(text, question)
+
+
+def only_asks(text: str, question: str, by_agent: bool) -> bool:
+    """Return True if all that a text does is to ask as the question does, or to deny that anything is known of it.
+
+    Each of its sentences says what somebody wants to know, or is a question; one of yes or no, which may tell what it
+    asks, has no other words than the question. What an agent says that it needs is a request, too, and it alone
+    denies: of a person both are facts. Bare keywords ask nothing, and find a question as they find anything.
+
+    >>> only_asks("I have to tell the owner of ledger. Who owns ledger?", "Who owns ledger?", by_agent=False)
+    True
+    >>> only_asks("Who owns ledger? Nora does.", "Who owns ledger?", by_agent=False)
+    False
+    >>> only_asks("I couldn't find anything about ledger in memory.", "Who owns ledger?", by_agent=True)
+    True
+    """
+    asked = [*_content(question)]
+    if not asked or not (_is_question(question) or _OPEN.match(question) or _INTENT.match(question)):
+        return False
+    sentences = [sentence for sentence in _SENTENCE_END.split(text) if _WORD.search(sentence)]
+    is_denial = by_agent and any(map(_DENIAL.match, sentences))
+    for sentence in sentences:
+        if is_denial and (_DENIAL.match(sentence) or _OFFER.match(sentence)):
+            continue
+        if not _asks(sentence, asked, by_agent):
+            return False
+    return bool(sentences)
+
+
+def _asks(sentence: str, asked: Sequence[str], by_agent: bool) -> bool:
+    """Return whether a sentence asks about as much as a question, and tells nothing, as a name that this has not."""
+    is_question = _is_question(sentence)
+    is_intent = _INTENT.match(sentence) or (by_agent and _OWN_INTENT.match(sentence))
+    if not is_question and not is_intent:
+        return False
+    found = [*_content(sentence)]
+    shared = sum(_is_alike(word, asked) for word in found)
+    if is_question and (shared == len(found) or _OPEN.match(sentence)):
+        return shared >= SHARED * len(found)
+    names = (word for word in _NAME.findall(sentence) if not _is_alike(word.lower(), asked))
+    return bool(is_intent or by_agent) and shared >= SHARED * len(found) and not any(names)
+
+
+def _is_question(text: str) -> bool:
+    return text.rstrip("\"')] ").endswith(("?", "？"))
+
+
+def request_words(text: str) -> list[str]:
+    """Return the words of a text, in order."""
+    return _WORD.findall(text.lower())
+
+
+def _content(text: str) -> Iterable[str]:
+    """Return the words of a text that say what it is about."""
+    return (word for word in request_words(text) if word not in STOP_WORDS and word not in _TELLING)
+
+
+def _is_alike(word: str, others: Iterable[str]) -> bool:
+    """Return whether a word has the stem of one of the others, as "owner" and "owns" have."""
+    for other in others:
+        stem = max(STEM, min(len(word), len(other)) - ENDING)
+        if word == other or (word[:stem] == other[:stem] and not (word + other).isdecimal()):
+            return True
+    return False
