@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tinymem.errors import StorageError
+from tinymem.errors import TakenError
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
@@ -68,7 +68,7 @@ def lock_folder(folder: Path, wait: float = 0.0) -> BaseFileLock:
     try:
         lock.acquire()
     except Timeout as error:
-        raise StorageError(
+        raise TakenError(
             f"another process, or another store in this one, has the index in {folder} open, and two at once corrupt "
             "it: close the other, or start a server (chroma run) and use 'chroma:http://localhost:8000'"
         ) from error

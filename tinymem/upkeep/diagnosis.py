@@ -158,8 +158,10 @@ def rebuild(
         if isinstance(place, str) or not has_archived(journal) or is_in_memory(store):
             return 0
         index = Index(journal, folder / INDEX, store)
-        index.renew(advance)
-        index.close()
+        try:
+            index.renew(advance)
+        finally:
+            index.close()
         return journal.passages_until(index.notes.passage)
 
 

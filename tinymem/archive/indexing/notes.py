@@ -11,16 +11,12 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from tinymem.errors import StorageError
+from tinymem.errors import StorageError, TakenError
 from tinymem.stores.files import FILE, make_private_file, make_private_folder
 
 __all__ = ["Notes", "TakenError", "hold_folder", "read_notes", "write_notes"]
 
 NOTES, LOCK = "mirror.json", "mirror.lock"
-
-
-class TakenError(StorageError):
-    """Another process, or another memory of this one, has the index."""
 
 
 @dataclass(frozen=True)
