@@ -9,7 +9,7 @@ from tinymem.errors import FormatError
 
 __all__ = ["FORMAT", "check_format", "make_tables", "version_of"]
 
-FORMAT = 8
+FORMAT = 9
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS steps (

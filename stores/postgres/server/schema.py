@@ -13,7 +13,7 @@ from tinymem.stores.postgres.server.errors import guarded
 
 __all__ = ["FORMAT", "prepare", "script"]
 
-FORMAT = 12
+FORMAT = 13
 TABLES = Path(__file__).parent / "schema" / "tables.sql"
 LOCK = 7_210_963_377_402  # of the database, while tables are made
 HAS_FORMAT = "SELECT 1 FROM pg_catalog.pg_tables WHERE schemaname = 'tinymem' AND tablename = 'format'"
