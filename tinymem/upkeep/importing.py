@@ -107,7 +107,7 @@ def write_lines(journal: Journal, lines: Iterator[tuple[int, Any]], source: str,
         with _place(source, number):
             _write_line(journal, line)
         if number % BATCH == 0:
-            progress(min(number, steps), steps)
+            progress(min(number - 1, steps), steps)  # the first line is no step
     with _place(source, number):
         if not (isinstance(line, dict) and "end" in line):
             raise InputError("the file is cut off: its last line is missing")
