@@ -193,8 +193,9 @@ def test_a_memory_remembers_what_keeps_track_of_its_changes(tmp_path: Path) -> N
                 assert ("changed by" in memory.recall(ASKED, 300).text) == (kept == "coding")
         with pytest.raises(InputError, match=f"was made with changes='{kept}', not '{other}'"):
             open_memory(path, changes=other)
-    with pytest.raises(InputError, match="did you mean 'coding'"):
-        open_memory(tmp_path / "misspelt", changes="codng")
+    for wrong, said in (("codng", "did you mean 'coding'"), ("coding:fast", "takes no argument, but 'fast' was given")):
+        with pytest.raises(InputError, match=said):
+            open_memory(tmp_path / "wrong", changes=wrong)
 
 
 def test_what_held_at_a_moment_comes_back_without_marks_of_later(tmp_path: Path) -> None:

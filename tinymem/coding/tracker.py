@@ -8,6 +8,7 @@ from dataclasses import replace
 from tinymem.coding.acts import LONGEST_PATH
 from tinymem.coding.changes import FileChanges
 from tinymem.coding.tools import acts_of_call
+from tinymem.errors import InputError
 from tinymem.protocols import Changes, NoteSource, StepNote
 from tinymem.steps.actions import ActionStep, ToolCall
 from tinymem.steps.step import Step
@@ -23,7 +24,9 @@ class CodingTracker:
 
     @classmethod
     def from_name(cls, argument: str) -> CodingTracker:
-        """Return it; it takes no argument."""
+        """Return it; raise InputError for an argument, which it does not take."""
+        if argument:
+            raise InputError(f'the tracker "coding" takes no argument, but {argument!r} was given')
         return cls()
 
     def notes_of(self, steps: Sequence[Step], before: Callable[[], Sequence[Step]]) -> list[StepNote]:

@@ -13,9 +13,9 @@ from tinymem.archive.folders import INDEX, namespace_folder, open_namespace_jour
 from tinymem.archive.indexing.child import Child, can_start
 from tinymem.archive.indexing.index import LET_GO, Index
 from tinymem.archive.indexing.mirror import BATCH, vectors_of
-from tinymem.archive.indexing.notes import Notes, TakenError, hold_folder, read_notes
+from tinymem.archive.indexing.notes import Notes, hold_folder, read_notes
 from tinymem.archive.rows import STEPS_READ, fence_key, has_archived, shown_step, stored_dimensions, uncut
-from tinymem.errors import FormatError, NotAMemoryError, ReadOnlyError, StorageError, TinymemError
+from tinymem.errors import FormatError, NotAMemoryError, ReadOnlyError, StorageError, TakenError, TinymemError
 from tinymem.protocols import Journal, StepRow, Vectors, VectorStore
 from tinymem.protocols.settings import EMBEDDER
 from tinymem.recall.passages import passages_of, slices

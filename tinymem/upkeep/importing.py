@@ -170,7 +170,7 @@ def _write_line(journal: Journal, line: Any) -> None:
             journal.messages.put([_read_message(row) for row in rows])
         case {
             "episode": {"first": int(first), "last": int(last), "session": str() | None as session, "text": str(text)}
-        }:
+        } if 0 < first <= last:
             journal.summaries.put([SummaryRow(first, last, session and clean(session), clean(text))])
         case {"settings": {**settings}}:
             texts = {name: json.dumps(settings[name], separators=(",", ":")) for name in SETTINGS if name in settings}
@@ -205,7 +205,7 @@ def _read_step(record: Any) -> Step:
     for message in step.to_messages(style="tools"):
         check_content(message.get("content"), "content")
         ids = [call["id"] for call in message.get("tool_calls") or ()]
-        if message["role"] not in ROLES or {*map(type, (*ids, message.get("tool_call_id") or ""))} != {str}:
+        if message.get("role") not in ROLES or {*map(type, (*ids, message.get("tool_call_id") or ""))} != {str}:
             raise InputError(f"a message of the step cannot be sent: {safe_repr(message)}")
         count_message(message, EstimatingCounter())
     return step

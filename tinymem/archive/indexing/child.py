@@ -23,8 +23,7 @@ from typing import Any, ClassVar
 
 from tinymem.archive.folders import INDEX
 from tinymem.archive.indexing.mirror import Mirror
-from tinymem.archive.indexing.notes import TakenError
-from tinymem.errors import StorageError, TinymemError, safe_summary
+from tinymem.errors import StorageError, TakenError, TinymemError, safe_summary
 from tinymem.protocols import Journal
 from tinymem.stores.journals import open_journal
 

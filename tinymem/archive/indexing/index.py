@@ -13,9 +13,9 @@ from pathlib import Path
 
 from tinymem.archive.indexing.child import Child, EndedError, can_start, follow
 from tinymem.archive.indexing.mirror import BATCH, Mirror
-from tinymem.archive.indexing.notes import Notes, TakenError, hold_folder, read_notes
+from tinymem.archive.indexing.notes import Notes, hold_folder, read_notes
 from tinymem.archive.rows import has_archived
-from tinymem.errors import ReadOnlyError, StorageError
+from tinymem.errors import ReadOnlyError, StorageError, TakenError
 from tinymem.protocols import Journal, VectorStore
 from tinymem.registry import is_in_memory
 from tinymem.steps.progress import Progress, no_progress

@@ -15,9 +15,8 @@ from pathlib import Path
 from tinymem.archive.embedding import EmbeddingQueue
 from tinymem.archive.indexing.background import Background
 from tinymem.archive.indexing.index import Index
-from tinymem.archive.indexing.notes import TakenError
 from tinymem.archive.rows import has_archived
-from tinymem.errors import ClosedError, StorageError, safe_summary, warn_hourly
+from tinymem.errors import ClosedError, StorageError, TakenError, safe_summary, warn_hourly
 from tinymem.protocols import Journal
 from tinymem.protocols.settings import UNSCRUBBED
 from tinymem.steps.progress import Progress, no_progress

@@ -14,7 +14,7 @@ from filelock import FileLock, Timeout
 from tinymem.errors import StorageError, TakenError
 from tinymem.stores.files import FILE, make_private_file, make_private_folder
 
-__all__ = ["Notes", "TakenError", "hold_folder", "read_notes", "write_notes"]
+__all__ = ["Notes", "hold_folder", "read_notes", "write_notes"]
 
 NOTES, LOCK = "mirror.json", "mirror.lock"
 
