@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from tinymem.recall.relevance import BEARS
 from tinymem.runs import PRICES
 from tinymem.runs.replays.billing import PrefixCache
 from tinymem.runs.replays.policies import pieces_of
+from tinymem.steps.actions import ToolCall
 from tinymem.steps.step import Message
 from tinymem.steps.types import ActionStep, MessageStep, Step, SummaryStep, SystemPromptStep, TaskStep
 
@@ -32,7 +34,9 @@ def work(count: int, length: int = 6) -> list[Step]:
     steps: list[Step] = [TaskStep("Watch the fields.")]
     for at in range(count):
         found = f"Field {at}: the {FRUIT[at * 5 % 8]} of row {at * 7} is ripe. " * (1 + at % length)
-        steps.append(ActionStep(f"Look {at}.", tool_name="look", tool_args={"at": f"field {at}"}, observation=found))
+        id = f"call_{sha256(str(at).encode()).hexdigest()[:22]}"  # as many tokens in every run
+        call = ToolCall("look", {"at": f"field {at}"}, id=id, observation=found)
+        steps.append(ActionStep(f"Look {at}.", [call]))
     return steps
 
 
