@@ -29,14 +29,14 @@ _MARK = re.compile(r"\n?… \[([0-9]{1,12}) characters left out\] …\n?")
 Slice = tuple[int, int]
 
 
-def long_texts(step: Step) -> list[str]:
-    """Return the long texts of `step` that may be shortened: results, messages; none of a pinned step."""
+def long_texts(step: Step, most: int = LONG) -> list[str]:
+    """Return texts of `step` over `most` characters that may be shortened: results, messages; none of a pinned step."""
     found: list[Content | None] = []
     if isinstance(step, ActionStep):
         found = results_of(step)
     elif isinstance(step, MessageStep):
         found = [step.content]
-    return [] if step.pinned else [text for text in found if isinstance(text, str) and len(text) > LONG]
+    return [] if step.pinned else [text for text in found if isinstance(text, str) and len(text) > most]
 
 
 def results_of(step: ActionStep) -> list[Content | None]:
@@ -106,17 +106,28 @@ def shorten_group(group: Iterable[Step], length: int, fixed: Collection[str] = (
 def newest_cut(
     groups: Sequence[list[Step]], used: int, max_tokens: int, count: Callable[[Step], int]
 ) -> tuple[list[list[Step]], int]:
-    """Return the newest group with its texts cut to head and tail, and the tokens used with it.
+    """Return the newest group with its long texts cut to head and tail, and the tokens used with it.
 
     It gets half of the tokens that are left. Where it cannot be cut so short, or there is none, no group is returned.
     """
     newest = groups[-1] if groups else []
     room = (max_tokens - used) // 2
-    longest = most_characters(lambda length: sum(map(count, shorten_group(newest, length))) <= room, room)
-    if not newest or longest < LEAST:
+    longest = most_characters(lambda length: sum(map(count, _cut(newest, length))) <= room, room)
+    if not newest or longest < 0:
         return [], used
-    cut = shorten_group(newest, longest)
+    cut = _cut(newest, longest)
     return [cut], used + sum(map(count, cut))
+
+
+def _cut(steps: Sequence[Step], length: int) -> list[Step]:
+    """Cut long texts to about `length` characters: two thirds are the head, one the tail, each LEAST or more."""
+    shorter: list[Step] = []
+    for step in steps:
+        texts = {}
+        for text in long_texts(step, LEAST):
+            texts[text] = excerpt(text, [(0, length - length // 3), (len(text) - length // 3, len(text))])
+        shorter.append(replace_texts(step, texts))
+    return shorter
 
 
 def _between_marks(text: str) -> list[Slice]:
