@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain
 
 from tinymem.archive.rows import step_of
 from tinymem.errors import InputError
@@ -51,7 +50,7 @@ class Tracking:
         changes, parts = self.changes(self._journal.next_number()), step.parts()
         if changes is None:
             return []
+        changes.expect([step])
         found = [changes.since(step, parts, place, 0, len(part.text)) for place, part in enumerate(parts)]
-        spans = chain.from_iterable(change.spans for change in found)
-        marks = dict.fromkeys(mark for _, _, mark in spans)
+        marks = dict.fromkeys(mark for change in found for _, _, mark in change.spans)
         return [mark for mark in marks if not mark.endswith(f"#{step.step_number}")]  # what it took away itself

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from functools import cache, partial
 
 from tinymem.coding.acts import READ, SCOPE, FileNote, folders_of
 from tinymem.coding.commands import mark_of_pass
@@ -25,21 +26,22 @@ class FileChanges:
 
     def __init__(self, notes: NoteSource, last: int) -> None:
         self._source, self._last = notes, last
+        self._expected: set[int] = set()
         self._touched: dict[int, list[tuple[int, str]]] = {}  # by step: calls and the paths that they touch
         self._notes: dict[str, list[FileNote]] = {}
-        self._versions: dict[str, Version] = {}
+        self._version = cache(partial(version_of, notes=self._notes))
 
-    def read(self, steps: Iterable[Step]) -> None:
-        """Read what is to be known of steps, of all of them at once."""
-        unread = {step.step_number or 0 for step in steps} - self._touched.keys()
-        if not unread:
-            return
+    def expect(self, steps: Iterable[Step]) -> None:
+        """Take note of steps that may be asked of: what is known of them is read at once, when one of them is."""
+        self._expected.update(step.step_number or 0 for step in steps)
+
+    def _read(self, unread: Collection[int]) -> None:
         self._touched |= {number: [] for number in unread}
-        paths = set[str]()
-        for note in map(FileNote.of, self._source.notes_of([*unread])):
+        notes = [*map(FileNote.of, self._source.notes_of([*unread]))]
+        for note in notes:
             self._touched[note.step].append((note.call, note.act.path))
-            paths.add(note.act.path)
-        new = {*folders_of(paths)} - self._notes.keys() if paths else set()
+        paths = {note.act.path for note in notes}
+        new = paths and {*folders_of(paths)} - self._notes.keys()
         self._notes |= {path: [] for path in new}
         for note in map(FileNote.of, self._source.notes_with(new)):
             if note.step <= self._last:
@@ -49,7 +51,8 @@ class FileChanges:
         """Return what changed since of `[start, end)` in the part at a `place` of the `parts` of a step."""
         if parts[place].kind not in SHOWING:
             return NOTHING
-        self.read([step])
+        if unread := self._expected - self._touched.keys():
+            self._read(unread)
         number, call = step.step_number or 0, _call_of(step, parts, place)
         paths = {path for its_call, path in self._touched.get(number, ()) if its_call == call}
         if not paths:
@@ -72,11 +75,6 @@ class FileChanges:
         passed = [] if is_call else [mark_of_pass(self._notes[path], number) for path in paths]
         later = [(start, start, mark) for mark in passed if mark][:1]
         return PassageChange((*later, *_joined(spans, text)), newest, said - gone < LEAST * said)
-
-    def _version(self, path: str) -> Version:
-        if path not in self._versions:
-            self._versions[path] = version_of(path, self._notes)
-        return self._versions[path]
 
 
 def _gone_since(code: int, versions: Iterable[Version]) -> FileNote | None:

@@ -59,12 +59,12 @@ class NoteSource(Protocol):
 class Changes(Protocol):
     """The changes up to a step, for one question."""
 
-    def read(self, steps: Iterable[Step]) -> None:
-        """Read what is to be known of steps, of all of them at once."""
+    def expect(self, steps: Iterable[Step]) -> None:
+        """Take note of steps that may be asked of: what is known of them is read at once, when one of them is."""
         ...
 
     def since(self, step: Step, parts: Sequence[Part], place: int, start: int, end: int) -> PassageChange:
-        """Return what changed since of `[start, end)` in the part at a `place` of the `parts` of a step."""
+        """Return what changed since of `[start, end)` in the part at a `place` of the `parts` of an expected step."""
         ...
 
 

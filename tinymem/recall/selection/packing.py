@@ -79,7 +79,6 @@ class _Packer:
         self.chosen: dict[PassagePlace, _Chosen] = {}
         self.passed: set[int] = set()  # ranks that are not looked at again
         self.opened: dict[PassagePlace, OpenedPassage] = {}
-        self.is_read = False  # whether it is known what the opened steps touched
         self.headers: set[str] = set()  # of what is chosen,
         self.labelled: set[tuple[int, ...]] = set()  # and its parts
         self.room = 0
@@ -132,8 +131,10 @@ class _Packer:
         place = self.ranked[rank][:4]
         if place not in self.opened:
             places = [passage[:4] for passage in self.ranked[rank : rank + FETCHED]]
-            self.opened |= self.steps.passages(places)
-            self.is_read = False
+            found = self.steps.passages(places)
+            self.opened |= found
+            if self.changes is not None:
+                self.changes.expect(passage.opened.step for passage in found.values())
         return self.opened.get(place)
 
     def _cost(self, passage: RankedPassage, shown: OpenedPassage) -> int:
@@ -169,9 +170,6 @@ class _Packer:
         """Return what changed since of what a passage shows."""
         if self.changes is None:
             return NOTHING
-        if not self.is_read:  # of all at once
-            self.changes.read(other.opened.step for other in self.opened.values())
-            self.is_read = True
         return self.changes.since(opened.opened.step, opened.opened.parts, *passage[1:4])
 
     def united(self) -> list[_Chosen]:
