@@ -295,7 +295,7 @@ WRONG: dict[str, tuple[int, Callable[[Any], Any], str]] = {
     "no text": (5, lambda e: e["episode"].update(text=None), "line 6: this is no line of an export"),
     "scratchpad": (6, lambda s: s["settings"].update(scratchpad={}), "line 7: format None is not one"),
     "calls": (6, lambda s: s["settings"].update(open_calls={"a": "b"}), "line 7: .* not a list of open calls"),
-    "a step less": (0, lambda h: h.update(steps=5), "line 8: lines are missing: 4 of 5 steps"),
+    "a step less": (7, lambda e: e["end"].update(steps=5), "line 8: the file is cut off"),
 }  # fmt: skip
 
 
@@ -312,10 +312,10 @@ def test_what_is_wrong_is_named_with_its_line_and_nothing_is_left(tmp_path: Path
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        (b"", "line 1: this is not the export of a memory"),
-        (b"\n\n", "line 1: this is not the export"),
+        (b"", "line 1: the file is cut off"),
+        (b"\n\n", "line 1: Expecting value"),
         (b"{", "line 1: Expecting property name"),
-        (b"\xff\xfe", "line 1: 'utf-8' codec can't decode"),
+        (b"\xff", "line 1: 'utf-8' codec can't decode"),
         (b"[" * 200_000, "line 1: maximum recursion"),
         (b'{"tinymem_export":' + b"9" * 5_000 + b"}", "line 1"),
         (b'{"tinymem_export":NaN}', "line 1: this is not the export"),

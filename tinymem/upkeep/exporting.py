@@ -37,7 +37,7 @@ from tinymem.steps.checks import check_callable, to_path
 from tinymem.steps.progress import Progress, no_progress
 from tinymem.stores.files import open_private
 
-__all__ = ["FORMAT", "SETTINGS", "Exported", "export_journal", "export_memory", "lines_of"]
+__all__ = ["FORMAT", "SETTINGS", "Exported", "export_journal", "export_memory", "lines_of", "rows_of"]
 
 FORMAT = 2
 AT_ONCE = 64  # steps that are read at once
@@ -102,7 +102,7 @@ def export_journal(journal: Journal, file: str | Path | TextIO, progress: Progre
     with journal.reading() as reader, _opened(file) as stream:
         steps, episodes = reader.counts()["steps"], len(reader.summaries.all())
         for done, line in enumerate(lines_of(reader)):
-            stream.write(json.dumps(line, separators=(",", ":")) + "\n")
+            stream.write(line)
             if done % AT_ONCE == 0:
                 advance(min(done, steps), steps)
         advance(steps, steps)
@@ -132,15 +132,17 @@ def _opened(file: str | Path | TextIO) -> Iterator[TextIO]:
         raise StorageError(f"{target} cannot be written: {error}; choose another, or make room") from error
 
 
-def lines_of(journal: Journal) -> Iterator[dict[str, Any]]:
-    """Yield the values of all lines, in order; FormatError for a step that is damaged."""
+def lines_of(journal: Journal) -> Iterator[str]:
+    """Yield all lines, in order; FormatError for a step that is damaged."""
+    for value in _values_of(journal):
+        yield json.dumps(value, separators=(",", ":")) + "\n"
+
+
+def _values_of(journal: Journal) -> Iterator[dict[str, Any]]:
     steps = journal.counts()["steps"]
     header = {"embedder": journal.setting(EMBEDDER_NAME), "next_number": journal.next_number(), "steps": steps}
     yield {"tinymem_export": FORMAT, **header}
-    after = 0
-    while rows := journal.rows(after, AT_ONCE):
-        yield from (_line_of(journal, row) for row in rows)
-        after = rows[-1].number
+    yield from (_line_of(journal, row) for row in rows_of(journal))
     last = "", 0
     while messages := journal.messages.page(last, AT_ONCE):
         yield {"messages": messages}
@@ -150,6 +152,14 @@ def lines_of(journal: Journal) -> Iterator[dict[str, Any]]:
     settings = {name: journal.setting(name) for name in SETTINGS}
     yield {"settings": {name: json.loads(text) for name, text in settings.items() if text}}
     yield {"end": {"steps": steps}}
+
+
+def rows_of(journal: Journal) -> Iterator[StepRow]:
+    """Yield all steps, of which only some are held at once."""
+    after = 0
+    while rows := journal.rows(after, AT_ONCE):
+        yield from rows
+        after = rows[-1].number
 
 
 def _line_of(journal: Journal, row: StepRow) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any
 
 from tinymem.archive.archive import Archive
 from tinymem.archive.embedding import BATCH
-from tinymem.archive.folders import namespace_folder, open_shared_journal, to_place
+from tinymem.archive.folders import open_namespace_journal, to_place
 from tinymem.archive.rows import row_of
 from tinymem.archive.scratchpad_format import SCRATCHPAD, read_dump
 from tinymem.archive.window_rows import OPEN_CALLS, read_calls
@@ -76,11 +76,12 @@ def import_memory(
     new = None if embedder is None else embedder_from(embedder)
     advance = check_callable("progress", progress) or no_progress
     place = to_place(path)
-    with closing(_lines_of(to_path("file", file))) as lines, cleanup_on_failure(place, namespace):
-        archive = _archive(place, namespace, new)
-        journal = archive.journal
-        with undo_on_failure(journal.close), journal.together():
-            write_lines(journal, lines, str(file), lambda done, total: advance(done, 2 * (total or 0)))
+    with closing(byte_lines(to_path("file", file), LONGEST)) as lines, cleanup_on_failure(place, namespace):
+        folder, journal = open_namespace_journal(place, namespace, create=True)
+        with undo_on_failure(journal.close):
+            archive = Archive(folder, new, "exact", counter_from(None), journal=journal)
+            with journal.together():
+                write_lines(journal, lines, str(file), lambda done, total: advance(done, 2 * (total or 0)))
     try:
         steps, last = journal.counts()["steps"], journal.next_number()
         embedded = archive.queue.embed_pending(advance=lambda step: advance(steps + steps * step // last, 2 * steps))
@@ -90,8 +91,10 @@ def import_memory(
         archive.close()
 
 
-def write_lines(journal: Journal, lines: Iterator[tuple[int, Any]], source: str, progress: Progress) -> None:
-    """Write the values of an export's lines, with their numbers, to a new journal, inside the caller's transaction.
+def write_lines(
+    journal: Journal, lines: Iterable[tuple[int, str | bytes | None]], source: str, progress: Progress
+) -> None:
+    """Write an export's lines, with their numbers, to a new journal, inside the caller's transaction.
 
     Raises:
         InputError: A line makes no sense, or the journal is in use; the line is named as one of `source`.
@@ -100,39 +103,21 @@ def write_lines(journal: Journal, lines: Iterator[tuple[int, Any]], source: str,
     if journal.next_number() > 1 or journal.setting(SCRATCHPAD) is not None:
         what = f"holds {journal.counts()['steps']} steps, or did so"
         raise InputError(f"{journal.location} is in use ({what}): choose a new namespace, or forget that one first")
-    number, line = next(lines, (1, None))
-    with _place(source, number):
-        steps, next_number = _read_header(line)
-    for number, line in lines:
+    number, line, steps = 1, None, 0
+    for number, text in lines:
         with _place(source, number):
-            _write_line(journal, line)
+            if text is None:
+                raise InputError(f"the line is longer than {LONGEST} bytes")
+            line = json.loads(text)
+            if number == 1:
+                steps = _begin(journal, line)
+            else:
+                _write_line(journal, line)
         if number % BATCH == 0:
             progress(min(number - 1, steps), steps)  # the first line is no step
     with _place(source, number):
-        if not (isinstance(line, dict) and "end" in line):
-            raise InputError("the file is cut off: its last line is missing")
-        if (found := journal.counts()["steps"]) != steps:
-            raise InputError(f"lines are missing: {found} of {steps} steps are there")
-        journal.maintenance.go_on_from(next_number)
-
-
-def _archive(place: str | Path, namespace: str, embedder: Embedder | None) -> Archive:
-    """Make the archive of a new namespace; no store is opened here."""
-    if isinstance(place, str):
-        with open_shared_journal(place, namespace, create=True) as (folder, journal):
-            return Archive(folder, embedder, "exact", counter_from(None), journal=journal)
-    return Archive(namespace_folder(place, namespace, create=True), embedder, "exact", counter_from(None))
-
-
-def _lines_of(file: Path) -> Generator[tuple[int, Any], None, None]:
-    """Yield the values of the lines that are not blank, with their numbers."""
-    for number, line in byte_lines(file, LONGEST):
-        with _place(str(file), number):
-            if line is None:
-                raise InputError(f"the line is longer than {LONGEST} bytes")
-            value = json.loads(line.decode("utf-8-sig")) if line.strip() else None
-        if value is not None:
-            yield number, value
+        if line != {"end": {"steps": journal.counts()["steps"]}}:
+            raise InputError("the file is cut off: its last line, or some steps, are missing")
 
 
 @contextmanager
@@ -146,13 +131,14 @@ def _place(source: str, number: int) -> Iterator[None]:
         raise InputError(f"{source}, line {number}: {error}") from error
 
 
-def _read_header(line: Any) -> tuple[int, int]:
-    """Return the number of steps that are to come, and the number of the first step behind them."""
+def _begin(journal: Journal, line: Any) -> int:
+    """Reserve the numbers of the steps that are to come, and return how many these are."""
     match line:
         case {"tinymem_export": int(version)} if version > FORMAT:
             raise FormatError(f"the export has format {version}, this version reads {FORMAT}: upgrade tinymem")
         case {"tinymem_export": int(), "steps": int(steps), "next_number": int(next_number)}:
-            return steps, next_number
+            journal.maintenance.go_on_from(next_number)
+            return steps
     raise InputError("this is not the export of a memory: its first line must be an object with tinymem_export")
 
 
@@ -166,8 +152,8 @@ def _write_line(journal: Journal, line: Any) -> None:
             row = row_of(step, tokens, position, window)
             row = replace(row, milestone=milestone, archived=None if window else float(left))
             journal.add([row if view is None else _with_view(row, _read_step(view))])
-        case {"messages": [*rows]}:
-            journal.messages.put([_read_message(row) for row in rows])
+        case {"messages": [*rows]} if all([*map(type, row)] == [str, int, int, bool] for row in rows):
+            journal.messages.put([MessageRow(*row) for row in rows])
         case {
             "episode": {"first": int(first), "last": int(last), "session": str() | None as session, "text": str(text)}
         } if 0 < first <= last:
@@ -182,13 +168,6 @@ def _write_line(journal: Journal, line: Any) -> None:
             pass
         case _:
             raise InputError(f"this is no line of an export: {safe_repr(line)}")
-
-
-def _read_message(row: Any) -> MessageRow:
-    match row:
-        case [str(said), int(nth), int(step), bool(is_last)]:
-            return MessageRow(said, nth, step, is_last)
-    raise InputError(f"this is no message of an export: {safe_repr(row)}")
 
 
 def _with_view(row: StepRow, view: Step) -> StepRow:
