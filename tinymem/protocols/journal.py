@@ -270,8 +270,5 @@ class Maintenance(Protocol):
     def check_terms(self) -> TermCheck:
         """Compare the full-text index with the passages."""
 
-    def renew_terms(self, texts: Iterable[tuple[int, str]]) -> None:
-        """Make the full-text index again, of the ids of all passages with their texts."""
-
     def clear_passages(self) -> None:
         """Remove all passages, with their words, vectors and notes, so that they are made of the steps again."""

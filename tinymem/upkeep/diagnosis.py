@@ -9,22 +9,22 @@ from pathlib import Path
 
 import numpy as np
 
-from tinymem.archive.folders import INDEX, namespace_folder, open_namespace_journal, to_place
+from tinymem.archive.folders import INDEX, open_namespace_journal, to_place
 from tinymem.archive.indexing.child import Child, can_start
 from tinymem.archive.indexing.index import LET_GO, Index
 from tinymem.archive.indexing.mirror import BATCH, vectors_of
 from tinymem.archive.indexing.notes import Notes, hold_folder, read_notes
-from tinymem.archive.rows import STEPS_READ, fence_key, has_archived, shown_step, stored_dimensions, uncut
+from tinymem.archive.rows import fence_key, has_archived, shown_step, stored_dimensions, uncut
 from tinymem.errors import FormatError, NotAMemoryError, ReadOnlyError, StorageError, TakenError, TinymemError
-from tinymem.protocols import Journal, StepRow, Vectors, VectorStore
+from tinymem.protocols import Journal, Vectors, VectorStore
 from tinymem.protocols.settings import EMBEDDER
-from tinymem.recall.passages import passages_of, slices
+from tinymem.recall.passages import passages_of
 from tinymem.recall.snapshot import Snapshot
 from tinymem.registry import DEFAULT_STORE, check_store_spec, is_in_memory, store_from
 from tinymem.steps.checks import check_callable, check_str
 from tinymem.steps.progress import Progress, no_progress
-from tinymem.steps.step import Step
 from tinymem.stores.journals import RECOVERY, open_journal
+from tinymem.upkeep.exporting import rows_of
 
 __all__ = ["Diagnosis", "Finding", "doctor", "rebuild"]
 
@@ -107,10 +107,19 @@ def doctor(
     (True, 1)
     """
     check_store_spec(check_str("store", store))
-    place, counts = to_place(path), dict[str, int]()
-    findings = [*_examine(place, namespace, counts)]
-    if not findings and isinstance(place, Path) and "in_index" in counts and not is_in_memory(store):
-        findings = _examine_index(namespace_folder(place, namespace, create=False), store, timeout)
+    place, counts, findings = to_place(path), dict[str, int](), list[Finding]()
+    try:
+        folder, journal = open_namespace_journal(place, namespace)
+        with closing(journal), journal.snapshot():
+            findings += _examine(journal, counts)
+            if isinstance(place, Path) and has_archived(journal) and not journal.is_read_only:  # stores write
+                counts["in_index"] = journal.passages_until((read_notes(folder / INDEX) or Notes("")).passage)
+    except NotAMemoryError:
+        raise
+    except StorageError as error:
+        findings.append(Finding(str(error), RESTORE if isinstance(error, FormatError) else AGAIN))
+    if not findings and "in_index" in counts and not is_in_memory(store):
+        findings += _examine_index(folder, store, timeout)
     return Diagnosis(tuple(findings), counts)
 
 
@@ -120,7 +129,8 @@ def rebuild(
     """Make again what is derived from a memory's steps: where it is damaged, and the index of vectors in any case.
 
     The old index is deleted unread, and filled from the vectors in the journal. Nothing is embedded, and no step is
-    changed. Passages or vectors that do not fit the steps go, all of them, and are made when the memory is next opened.
+    changed. Where passages, their words or vectors do not fit the steps, all of them go, and are made when the memory
+    is next opened.
     A memory from which no step has left the window has no index, and gets none; nor does one in a database. A store in
     memory has nothing to rebuild.
 
@@ -154,56 +164,25 @@ def rebuild(
     with closing(journal):
         if journal.is_read_only:
             raise ReadOnlyError(journal.location)
-        _renew_words(journal)
+        with journal.snapshot():
+            unread, fits = _examine_steps(journal)
+            fault = journal.maintenance.check_terms().fault
+        if unread:
+            raise journal.damaged(f"step {unread[0]} cannot be read")
+        if fault or not fits:
+            journal.maintenance.clear_passages()
         if isinstance(place, str) or not has_archived(journal) or is_in_memory(store):
             return 0
-        index = Index(journal, folder / INDEX, store)
-        try:
+        with closing(Index(journal, folder / INDEX, store)) as index:
             index.renew(advance)
-        finally:
-            index.close()
         return journal.passages_until(index.notes.passage)
-
-
-def _renew_words(journal: Journal) -> None:
-    """Make the full-text index again if it is damaged, and remove all passages if they do not fit the steps."""
-    with journal.snapshot():
-        unread, fits = _examine_steps(journal)
-        fault = journal.maintenance.check_terms().fault
-    if unread:
-        raise journal.damaged(f"step {unread[0]} cannot be read")
-    if not fits:
-        journal.maintenance.clear_passages()
-    elif fault:
-        journal.maintenance.renew_terms(_texts(journal))
-
-
-def _texts(journal: Journal) -> Iterator[tuple[int, str]]:
-    """Yield the ids of all passages, with their texts."""
-    for row in _rows(journal):
-        places = journal.passages(step=row.number)
-        texts = slices(_step(journal, row), ((place.part, place.start, place.end) for place in places))
-        yield from zip((place.id for place in places), texts, strict=True)
 
 
 # -- the journal ------------------------------------------------------------------------------------------------------
 
 
-def _examine(place: str | Path, namespace: str, counts: dict[str, int]) -> Iterator[Finding]:
+def _examine(journal: Journal, counts: dict[str, int]) -> Iterator[Finding]:
     """Yield what is wrong in a journal, and count what it has."""
-    try:
-        folder, journal = open_namespace_journal(place, namespace)
-        with closing(journal), journal.snapshot():
-            yield from _look(journal, counts)
-            if isinstance(place, Path) and has_archived(journal) and not journal.is_read_only:  # stores write
-                counts["in_index"] = journal.passages_until((read_notes(folder / INDEX) or Notes("")).passage)
-    except NotAMemoryError:
-        raise
-    except StorageError as error:
-        yield Finding(str(error), RESTORE if isinstance(error, FormatError) else AGAIN)
-
-
-def _look(journal: Journal, counts: dict[str, int]) -> Iterator[Finding]:
     unread, fits = _examine_steps(journal)
     terms, fault = journal.maintenance.check_terms()
     found = journal.counts()
@@ -225,11 +204,17 @@ def _look(journal: Journal, counts: dict[str, int]) -> Iterator[Finding]:
 def _examine_steps(journal: Journal) -> tuple[list[int], bool]:
     """Return which steps cannot be read, and whether passages and vectors fit the others."""
     unread, fits = list[int](), _can_be_asked(journal)
-    for row in _rows(journal):
+    key, waiting = fence_key(journal), [row.number for row in uncut(journal, 1)] or [ALL]
+    for row in rows_of(journal):
         try:
-            fits &= _is_cut(journal, row)
+            step = shown_step(journal, replace(row, view=None))
         except FormatError:
             unread.append(row.number)
+            continue
+        places = journal.passages(step=row.number)
+        ends = dict(enumerate(len(part.text) for part in step.parts()))
+        fits &= bool(places) or row.number >= waiting[0] or not passages_of(step, key)
+        fits &= all(0 <= place.start <= place.end <= ends.get(place.part, -1) for place in places)
     return unread, fits
 
 
@@ -242,28 +227,6 @@ def _can_be_asked(journal: Journal) -> bool:
     except (ValueError, TypeError, OverflowError):
         return False
     return len(snapshot) == journal.passages_until(ALL) and bool(np.isfinite(snapshot.vectors).all())
-
-
-def _rows(journal: Journal) -> Iterator[StepRow]:
-    """Yield all steps."""
-    after = 0
-    while rows := journal.rows(after, STEPS_READ):
-        yield from rows
-        after = rows[-1].number
-
-
-def _step(journal: Journal, row: StepRow) -> Step:
-    return shown_step(journal, replace(row, view=None))
-
-
-def _is_cut(journal: Journal, row: StepRow) -> bool:
-    """Return whether a step has passages, all in its text, or is to have none yet; FormatError if it is damaged."""
-    step, places = _step(journal, row), journal.passages(step=row.number)
-    if not places:
-        waiting = uncut(journal, 1)
-        return bool(waiting and waiting[0].number <= row.number) or not passages_of(step, fence_key(journal))
-    ends = dict(enumerate(len(part.text) for part in step.parts()))
-    return all(0 <= place.start <= place.end <= ends.get(place.part, -1) for place in places)
 
 
 # -- the index, in another process, since a damaged one can end the one that reads it ---------------------------------
@@ -287,28 +250,29 @@ def compare(folder: str, name: str) -> list[tuple[str, str]]:
     """Compare the store with this name, in the folder of a namespace, with a sound journal there; the findings."""
     index = Path(folder) / INDEX
     try:
-        with hold_folder(index, LET_GO), closing(open_journal(Path(folder), create=False, read_only=True)) as journal:
-            notes = read_notes(index) or Notes(name)
-            with closing(store_from(name, index)) as store:
-                return [(found.problem, found.advice) for found in _differences(journal, store, notes)]
+        with (
+            hold_folder(index, LET_GO),
+            closing(open_journal(Path(folder), create=False, read_only=True)) as journal,
+            closing(store_from(name, index)) as store,
+        ):
+            return [*_differences(journal, store, read_notes(index) or Notes(name))]
     except TinymemError as error:
         advice = AGAIN if isinstance(error, TakenError) else REBUILD
         return [(f"the index cannot be read: {error}", advice)]
 
 
-def _differences(journal: Journal, store: VectorStore, notes: Notes) -> Iterator[Finding]:
+def _differences(journal: Journal, store: VectorStore, notes: Notes) -> Iterator[tuple[str, str]]:
     """Yield in what a store differs from the journal: in numbers, and in vectors by asking for some of them."""
     total, due, count = journal.passages_until(ALL), journal.passages_until(notes.passage), store.count()
     if total - due > BATCH:
         why = f", which could not be written: {notes.fault}" if notes.fault else ""
-        yield Finding(f"{total - due} passages are not in the index yet{why}", FLUSH)
+        yield f"{total - due} passages are not in the index yet{why}", FLUSH
     if not due <= count <= total:
-        yield Finding(f"the index has {count} vectors, and should have {due}", REBUILD)
+        yield f"the index has {count} vectors, and should have {due}", REBUILD
     rows = [row for row in journal.passages(0, SAMPLE) if row.id <= notes.passage]
-    asked = filter(np.any, vectors_of(rows)) if rows else ()
-    lost = sum(not _is_found(store, vector) for vector in asked)
+    lost = sum(not _is_found(store, vector) for vector in vectors_of(rows) if vector.any()) if rows else 0
     if lost > MOST_LOST:
-        yield Finding(f"for {lost} of {len(rows)} passages the index has not the vectors of the journal", REBUILD)
+        yield f"for {lost} of {len(rows)} passages the index has not the vectors of the journal", REBUILD
 
 
 def _is_found(store: VectorStore, vector: Vectors) -> bool:
