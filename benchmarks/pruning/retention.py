@@ -34,7 +34,7 @@ from tinymem import HierarchicalMemory, Step, TinymemError, count_tokens
 from tinymem.messages import groups, messages_from_steps
 from tinymem.messages import steps_from_messages as run_steps
 from tinymem.protocols import StepRow
-from tinymem.upkeep.retention import Removable, removable_groups
+from tinymem.upkeep.retention import removable_steps
 
 __all__ = ["BENCHMARK", "WAYS", "main", "measure"]
 
@@ -50,9 +50,7 @@ SELECT number, length(record) + ifnull(length(view), 0) + ifnull(derived, 0) FRO
 """
 SEEDS = 10  # of the random orders that the figures are means of
 
-Order: TypeAlias = Callable[
-    [Sequence[Removable], str], Iterator[list[Removable]]
-]  # groups by age, kind of limit -> orders
+Order: TypeAlias = Callable[[Sequence[StepRow]], Iterator[list[StepRow]]]  # steps as tinymem removes them -> orders
 
 
 @dataclass(frozen=True)
@@ -78,31 +76,31 @@ class Tally:
         return {"evidence": round(mean(self.evidence), 4), **needles}
 
 
-def oldest(some: Sequence[Removable], kind: str) -> Iterator[list[Removable]]:
-    """Remove the oldest groups first."""
-    yield [*some]
+def oldest(some: Sequence[StepRow]) -> Iterator[list[StepRow]]:
+    """Remove the oldest steps first."""
+    yield sorted(some, key=attrgetter("number"))
 
 
-def at_random(some: Sequence[Removable], kind: str) -> Iterator[list[Removable]]:
-    """Remove groups in random order, once for each seed."""
+def at_random(some: Sequence[StepRow]) -> Iterator[list[StepRow]]:
+    """Remove steps in random order, once for each seed."""
     for seed in range(SEEDS):
         yield random.Random(seed).sample(some, len(some))
 
 
-def shortest(some: Sequence[Removable], kind: str) -> Iterator[list[Removable]]:
-    """Remove the groups with the fewest tokens first, whoever says them."""
-    yield sorted(some, key=lambda group: sum(row.tokens for row in group.rows))
+def shortest(some: Sequence[StepRow]) -> Iterator[list[StepRow]]:
+    """Remove the steps with the fewest tokens first, whoever says them."""
+    yield sorted(some, key=attrgetter("tokens"))
 
 
-def longest(some: Sequence[Removable], kind: str) -> Iterator[list[Removable]]:
-    """Remove the groups with the most tokens first."""
-    (order,) = shortest(some, kind)
+def longest(some: Sequence[StepRow]) -> Iterator[list[StepRow]]:
+    """Remove the steps with the most tokens first."""
+    (order,) = shortest(some)
     yield order[::-1]
 
 
-def as_tinymem(some: Sequence[Removable], kind: str) -> Iterator[list[Removable]]:
+def as_tinymem(some: Sequence[StepRow]) -> Iterator[list[StepRow]]:
     """Remove what tools gave first, then the model's words, then a person's."""
-    yield sorted(some, key=attrgetter("worth"))
+    yield [*some]
 
 
 WAYS: dict[str, Order] = {
@@ -174,29 +172,25 @@ def keep_shares(one: Case, shares: Sequence[int], embedder: str, tallies: dict[t
     ):
         memory.archive(one.steps)
         memory.long_term.queue.embed_pending()
-        some = removable_groups(memory.long_term)
+        some = removable_steps(memory.long_term)
         weights = weigh_steps(Path(folder, "default", "journal.db"))
         costs: dict[str, Cost] = {
             "steps": len,
             "bytes": lambda rows: sum(weights[row.number] for row in rows),
         }
         for (kind, cost), (way, order) in product(costs.items(), WAYS.items()):
-            total = sum(cost(group.rows) for group in some)
-            for going, share in product(order(some, kind), shares):
-                excess = total * (100 - share) / 100
-                gone = {row.id for group in take_first(going, excess, cost) for row in group.rows}
+            for going, share in product(order(some), shares):
+                gone = {row.id for row in take_first(going, cost(some) * (100 - share) / 100, cost)}
                 note(tallies[kind, way, share], one, gone)
 
 
-def take_first(
-    order: Sequence[Removable], excess: float, cost: Callable[[Sequence[StepRow]], int]
-) -> Iterator[Removable]:
-    """Yield as many of the first groups as cost the excess."""
-    for group in order:
+def take_first(order: Sequence[StepRow], excess: float, cost: Callable[[Sequence[StepRow]], int]) -> Iterator[StepRow]:
+    """Yield as many of the first steps as cost the excess."""
+    for row in order:
         if excess <= 0:
             return
-        yield group
-        excess -= cost(group.rows)
+        yield row
+        excess -= cost([row])
 
 
 def weigh_steps(journal: Path) -> dict[int, int]:

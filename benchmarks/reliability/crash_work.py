@@ -121,7 +121,7 @@ def _retain(worker: Worker) -> None:
     """A retention takes what is over its limits."""
     worker.add(worker.steps(12), worker.memory.archive)
     limits = Retention(max_age=timedelta(hours=9), max_steps=40)
-    ids = [one.id for one in worker.memory.retain(limits, dry_run=True).removed]
+    ids = [*worker.memory.retain(limits, dry_run=True).removed]
     worker.tell("forgetting", ids)
     worker.memory.retain(limits)
     worker.tell("forgotten", ids)

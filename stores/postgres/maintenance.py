@@ -89,13 +89,6 @@ class PostgresMaintenance:
             fault = f"it counts {head.passages} passages of {head.words} words, and has {sums[0]} of {sums[1]}"
         return TermCheck(sums[0], fault)
 
-    def renew_terms(self, texts: Iterable[tuple[int, str]]) -> None:
-        """Make the full-text index again, of the ids of all passages with their texts."""
-        with self._db.together():
-            self._clear("terms", "stems")
-            for passage in texts:
-                self._db.fulltext.add([passage])
-
     def clear_passages(self) -> None:
         """Remove all passages, with their words, vectors and notes, so that they are made of the steps again."""
         with self._db.together():

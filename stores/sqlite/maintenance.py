@@ -123,13 +123,6 @@ class SqliteMaintenance:
             return f"it lacks {lacking} passages, {counts}"
         return None
 
-    def renew_terms(self, texts: Iterable[tuple[int, str]]) -> None:
-        """Make the full-text index again, of the ids of all passages with their texts."""
-        with self._db.transaction(derived=True):
-            self._db.fulltext.clear()
-            for passage in texts:
-                self._db.fulltext.add([passage])
-
     def clear_passages(self) -> None:
         """Remove all passages, with their words, vectors and notes, so that they are made of the steps again."""
         with self._db.transaction() as db:

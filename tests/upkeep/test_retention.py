@@ -25,10 +25,8 @@ from tinymem import (
     Step,
     ToolCall,
     keep_last_n_steps,
-    no_pruning,
 )
 from tinymem.errors import InputError
-from tinymem.messages import groups
 from tinymem.upkeep import RetentionReport
 
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
@@ -45,7 +43,7 @@ def held(memory: HierarchicalMemory) -> list[str]:
 
 
 def gone(report: RetentionReport) -> list[tuple[str, str]]:
-    return [(one.id, one.reason) for one in report.removed]
+    return [*report.removed.items()]
 
 
 # limits
@@ -58,10 +56,8 @@ def test_what_is_older_than_max_age_goes(tmp_path: Path) -> None:
         assert gone(report) == [(f"day-{day}", "max_age") for day in range(6)]
         assert held(memory) == [f"day-{day}" for day in range(6, 10)]
         assert (report.kept, report.reasons) == (4, {"max_age": 6})
-        first = report.removed[0]
-        assert (first.number, first.type, first.session, first.timestamp) == (1, "message", None, START)
         assert gone(memory.retain(Retention(max_age=4 * DAY), now=START + 10 * DAY)) == []
-        assert memory.retain(Retention(max_age=timedelta.max)).removed == ()
+        assert memory.retain(Retention(max_age=timedelta.max)).removed == {}
 
 
 def test_over_max_bytes_steps_go_until_the_file_is_small_enough(tmp_path: Path) -> None:
@@ -75,7 +71,7 @@ def test_over_max_bytes_steps_go_until_the_file_is_small_enough(tmp_path: Path) 
         assert report.bytes_before > most >= report.bytes_after == memory.long_term.journal.maintenance.size()
         assert report.bytes_after > most * 0.8, "and not many more"
         assert len(report.removed) == 120 - report.kept
-        assert {one.reason for one in report.removed} == {"max_bytes"}
+        assert report.reasons == {"max_bytes": len(report.removed)}
         sqlite(memory.long_term.journal).read("PRAGMA wal_checkpoint(TRUNCATE)")
         assert sqlite(memory.long_term.journal).path.stat().st_size <= most
         assert memory.retain(Retention(max_bytes=0)).kept == 0
@@ -87,7 +83,7 @@ def test_limits_add_up_and_each_step_goes_for_one_of_them(tmp_path: Path) -> Non
         report = memory.retain(Retention(max_age=7 * DAY, max_steps=5), now=START + 10 * DAY)
         assert report.reasons == {"max_age": 3, "max_steps": 2}
         assert held(memory) == [f"day-{day}" for day in range(5, 10)]
-        assert memory.retain(Retention()).removed == ()
+        assert memory.retain(Retention()).removed == {}
 
 
 def test_what_tools_gave_goes_first_then_the_models_words_then_a_persons(tmp_path: Path) -> None:
@@ -103,7 +99,7 @@ def test_what_tools_gave_goes_first_then_the_models_words_then_a_persons(tmp_pat
         order = ["call", "answer", "long", "short"]
         for most in range(5):
             report = memory.retain(Retention(max_steps=most), dry_run=True)
-            assert {one.id for one in report.removed} == {*order[: 4 - most]}
+            assert {*report.removed} == {*order[: 4 - most]}
         sizes = [memory.long_term.journal.maintenance.size() * part // 10 for part in (9, 6)]
         by_bytes = [gone(memory.retain(Retention(max_bytes=most), dry_run=True)) for most in sizes]
         assert by_bytes == [[("call", "max_bytes")], [("answer", "max_bytes"), ("call", "max_bytes")]]
@@ -130,62 +126,34 @@ def test_the_window_pinned_steps_and_milestones_stay(tmp_path: Path) -> None:
             memory.retain(limits)
             left = held(memory)
             assert left == ["pinned", "noted", "answer", "marked", "unmarked", "day-8", "day-9"]
-            assert memory.retain(limits).removed == ()
-
-
-def test_a_call_goes_with_its_results_or_stays_with_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tinymem.upkeep.retention.AT_ONCE", 2)  # so that groups are cut
-    old: dict[str, Any] = {"timestamp": START}
-    with open_memory(tmp_path, prune_strategy=no_pruning()) as memory:
-        memory.archive(
-            [
-                ActionStep("a", [ToolCall("f", {}, "1"), ToolCall("f", {}, "2")], id="a", **old),
-                said("meanwhile", id="b", **old),
-                MessageStep("tool", "x", "1", id="c", **old),
-                said("more", id="d", **old),
-                MessageStep("tool", "y", "2", id="e", timestamp=START + 5 * DAY),
-                said("after", id="f", **old),
-                ActionStep("open", [ToolCall("f", {}, "3")], id="g", **old),
-                said("end", id="h", **old),
-            ]
-        )
-        report = memory.retain(Retention(max_age=DAY), now=START + 3 * DAY)
-        assert [one.id for one in report.removed] == ["b", "d", "f", "g", "h"], "whatever stands between them"
-        assert memory.retain(Retention(max_steps=2)).kept == 0
+            assert memory.retain(limits).removed == {}
 
 
 @settings(MODERATE, max_examples=30)
 @given(st.data())
-def test_only_whole_groups_go_and_of_those_what_tools_gave_and_the_oldest(
+def test_of_what_is_not_exempt_goes_what_tools_gave_and_the_oldest(
     tmp_path_factory: pytest.TempPathFactory, data: Any
 ) -> None:
-    folder = tmp_path_factory.mktemp("memory")
+    def rank(step: Step) -> int:
+        return ["tool", "assistant", "user"].index(getattr(step, "role", "tool"))
+
     steps: list[Step] = []
     for at in range(data.draw(st.integers(1, 12))):
-        calls = data.draw(st.integers(0, 2))
         pinned = data.draw(st.booleans() if at % 3 == 0 else st.just(False))
-        if calls:
-            steps.append(ActionStep("Act.", [ToolCall("f", {}, f"{at}-{n}") for n in range(calls)], pinned=pinned))
-            steps += [MessageStep("tool", "Done.", f"{at}-{n}") for n in range(calls) if data.draw(st.booleans())]
+        role = data.draw(st.sampled_from(["call", "user", "assistant"]))
+        if role == "call":
+            steps += [
+                ActionStep("Act.", [ToolCall("f", {}, f"{at}")], pinned=pinned),
+                MessageStep("tool", "Done.", f"{at}"),
+            ]
         else:
-            role = data.draw(st.sampled_from(["user", "assistant"]))
             steps.append(MessageStep(role, data.draw(st.sampled_from(["Hm.", "Gate B42.", "No."])), pinned=pinned))
     most = data.draw(st.integers(0, len(steps)))
-    whole = groups(steps)
-    with pytest.MonkeyPatch.context() as patched, open_memory(folder) as memory:
-        patched.setattr("tinymem.upkeep.retention.AT_ONCE", data.draw(st.integers(1, 5)))
+    with open_memory(tmp_path_factory.mktemp("memory")) as memory:
         memory.archive(steps)
-
-        def rank(group: list[Step]) -> int:
-            return ["", "assistant", "user"].index(getattr(group[0], "role", ""))
-
-        gone, excess = set[str](), len(steps) - most
-        for group in sorted(whole, key=rank):
-            if excess > 0 and not any(step.pinned for step in group):
-                gone |= {step.id for step in group}
-                excess -= len(group)
-        expected = [step.id for step in steps if step.id in gone]
-        assert [one.id for one in memory.retain(Retention(max_steps=most)).removed] == expected
+        order = sorted((step for step in steps if not step.pinned), key=rank)
+        gone = {step.id for step in order[: len(steps) - most]}
+        assert {*memory.retain(Retention(max_steps=most)).removed} == gone
         assert held(memory) == [step.id for step in steps if step.id not in gone]
 
 

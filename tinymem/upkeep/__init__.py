@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tinymem.upkeep.importing import Imported, import_memory
     from tinymem.upkeep.migration import Migrated, migrate
     from tinymem.upkeep.reindexing import Reindexed, reindex
-    from tinymem.upkeep.retention import Retention, RetentionReport, Retired
+    from tinymem.upkeep.retention import Retention, RetentionReport
 else:
     __getattr__, __dir__ = lazy_names(__name__, {
         "diagnosis": "Diagnosis Finding doctor rebuild",
@@ -20,10 +20,10 @@ else:
         "importing": "Imported import_memory",
         "migration": "Migrated migrate",
         "reindexing": "Reindexed reindex",
-        "retention": "Retention RetentionReport Retired",
+        "retention": "Retention RetentionReport",
     })  # fmt: skip
 
 __all__ = [
-    "Diagnosis", "Exported", "Finding", "Imported", "Migrated", "Reindexed", "Retention", "RetentionReport", "Retired",
+    "Diagnosis", "Exported", "Finding", "Imported", "Migrated", "Reindexed", "Retention", "RetentionReport",
     "doctor", "export_memory", "import_memory", "migrate", "rebuild", "reindex",
 ]  # fmt: skip
