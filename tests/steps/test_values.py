@@ -65,17 +65,9 @@ def looped() -> list[Any]:
     return value
 
 
-class Number(int):
-    pass
-
-
-class Named(str):
-    pass
-
-
 @pytest.mark.parametrize(
     "value",
-    [object(), Number(3), Named("a"), {Named("a"): 1}, {1: 2}, {1}, b"a", date(2025, 3, 1), math.nan, -math.inf, 1j,
+    [object(), {1: 2}, {1}, b"a", date(2025, 3, 1), math.nan, -math.inf, 1j,
      10**9_000, sum, [1, {"2": object()}], looped(), deep(101)],
     ids=lambda value: type(value).__name__,
 )  # fmt: skip
@@ -85,7 +77,7 @@ def test_what_json_does_not_hold_is_refused(value: Any) -> None:
 
 
 def test_what_grows_without_end_when_written_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tinymem.steps.values, "MOST_ITEMS", 10_000)
-    with pytest.raises(InputError, match="over 10000 items"):
+    monkeypatch.setattr(tinymem.steps.values, "MOST_PIECES", 30_000)
+    with pytest.raises(InputError, match="cannot be saved"):
         to_plain(doubled(40))
     assert to_plain(doubled(12)) == doubled(12)

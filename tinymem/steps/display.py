@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Set
 from itertools import islice
 from typing import Any
 
@@ -12,15 +11,13 @@ from tinymem.steps.content import clean
 __all__ = ["hanging", "one_line", "short_repr", "type_name"]
 
 SHOWN = 100  # characters of a value's repr
-MOST_BITS = 2_000  # of an int whose digits are written: Python may refuse from 640 digits on
-SORTED = 1_000  # members of a set up to which they are put in order, so that it looks the same in every process
 
 
 def short_repr(value: object, length: int = SHOWN, mark: str = "…") -> str:
     """Return `repr(value)` on one line, cut behind `length` characters. It never raises.
 
     Of lists, tuples, dicts, sets, deques and texts no more is read than is shown, however much they hold. Other objects
-    give their own repr. Members of a set are put in order.
+    give their own repr. Members of a set are put in order, where they have one.
 
     >>> short_repr(list(range(10**6)), 12)
     '[0, 1, 2, 3,…'
@@ -62,7 +59,7 @@ class _Repr(reprlib.Repr):
     def __init__(self, length: int) -> None:
         super().__init__()
         self._length, self._left = length, length + 1
-        self.maxlevel = self.maxlist = self.maxtuple = self.maxdeque = length + 1
+        self.maxlevel = self.maxlist = self.maxtuple = self.maxdeque = self.maxset = self.maxfrozenset = length + 1
 
     def repr1(self, x: Any, level: int) -> str:
         if self._left <= 0:
@@ -78,31 +75,18 @@ class _Repr(reprlib.Repr):
 
     repr_bytes = repr_bytearray = repr_str
 
-    def repr_int(self, x: int, level: int) -> str:
-        return repr(x) if x.bit_length() <= MOST_BITS else f"<int of {x.bit_length()} bits>"
-
     def repr_dict(self, x: dict[Any, Any], level: int) -> str:
         pairs = islice(x.items(), self._length + 1)
         return f"{{{', '.join(f'{self.repr1(k, level - 1)}: {self.repr1(v, level - 1)}' for k, v in pairs)}}}"
-
-    def repr_set(self, x: Set[Any], level: int) -> str:
-        members = islice(x, None if len(x) <= SORTED else self._length + 1)
-        ranked = sorted(
-            (type_name(member), member if type(member) in (int, float, str) else 0, short_repr(member, self._length))
-            for member in members
-        )
-        shown = f"{{{', '.join(text for *_, text in ranked)}}}" if ranked else ""
-        return shown if shown and type(x) is set else f"{type_name(x)}({shown})"
-
-    repr_frozenset = repr_set
 
     def repr_instance(self, x: Any, level: int) -> str:
         try:
             text = str.__str__(repr(x))  # a subclass of str may lie about its length and its slices
         except (Exception, SystemExit) as error:
             return _no_repr(x, error)
-        most = 10 * self._length  # of which the line breaks and what stands around them are left out
-        return one_line(text) if len(text) <= most else f"{one_line(text[:most])}…"
+        return one_line(text[: 10 * self._length])  # of which line breaks and what stands around them are left out
+
+    repr_int = repr_instance  # Python may refuse to write its digits
 
 
 def _no_repr(value: object, error: BaseException) -> str:

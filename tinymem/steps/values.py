@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
+import json
+from itertools import islice
 from typing import Any
 
 from tinymem.errors import InputError
-from tinymem.steps.display import MOST_BITS, type_name
+from tinymem.steps.content import freeze, to_mutable
+from tinymem.steps.display import type_name
 
 __all__ = ["to_plain"]
 
-MOST_DEPTH = 100  # containers inside each other
-MOST_ITEMS = 1_000_000  # in one value
+MOST_PIECES = 4_000_000  # of the JSON of one value: an item has one to four
+_JSON = json.JSONEncoder(allow_nan=False, ensure_ascii=False)
 
 
 def to_plain(value: Any) -> Any:
@@ -22,35 +23,14 @@ def to_plain(value: Any) -> Any:
     {'size': [2, 3]}
 
     Raises:
-        InputError: JSON does not hold it: it is of another type, nan, infinite or an int of over 2,000 bits, has a key
-            that is no text, is inside itself, over 100 levels deep, or of over a million items.
+        InputError: JSON does not hold it: it is of another type, nan, infinite or an int of thousands of digits, has a
+            key that is no text, is inside itself, over 100 levels deep, or of over a million items.
     """
-    return _copy(value, MOST_DEPTH, iter(range(MOST_ITEMS)))
-
-
-def _copy(value: Any, levels: int, items_left: Iterator[int]) -> Any:
-    if next(items_left, None) is None:
-        raise InputError(f"a value of over {MOST_ITEMS} items cannot be saved")
-    if _is_atom(value):
-        return value
-    kind = type(value)
-    if not issubclass(kind, (dict, list, tuple)):
-        raise InputError(f"a value of type {type_name(value)} cannot be saved")
-    if not levels:
-        raise InputError(f"a {type_name(value)} inside itself, or {MOST_DEPTH} levels deep, cannot be saved")
-    if issubclass(kind, dict):
-        pairs = list(dict.items(value))  # a copy: another thread may change it
-        if not all(type(key) is str for key, _ in pairs):
-            raise InputError(f"a {type_name(value)} with a key that is no text cannot be saved")
-        return {key: _copy(item, levels - 1, items_left) for key, item in pairs}
-    items = list.__iter__(value) if issubclass(kind, list) else tuple.__iter__(value)
-    return [_copy(item, levels - 1, items_left) for item in items]
-
-
-def _is_atom(value: Any) -> bool:
-    """Return whether JSON has a number, text or word for `value`."""
-    if type(value) is int:
-        return value.bit_length() <= MOST_BITS
-    if type(value) is float:
-        return math.isfinite(value)
-    return value is None or type(value) in (bool, str)
+    try:
+        # What is longer is cut, and so no JSON any more: a small list of itself may be endless when it is written.
+        plain = to_mutable(freeze(json.loads("".join(islice(_JSON.iterencode(value), MOST_PIECES)))))
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(f"a value of type {type_name(value)} cannot be saved: {error}") from error
+    if plain != to_mutable(value):
+        raise InputError(f"a {type_name(value)} with a key that is no text cannot be saved")
+    return plain
