@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
 from tinymem.errors import StepError
@@ -31,6 +31,7 @@ Content: TypeAlias = str | Sequence[Mapping[str, Any]]
 
 _ELLIPSIS = "\n… [{} characters left out] …\n"
 MOST_DEPTH = 100  # containers inside each other: whatever can be held can be written, and read again
+MOST_CONTAINERS = 1_000_000  # in one value: what holds itself twice would grow without end
 # Control characters that are no white space; deleting or escaping would move offsets, so each becomes U+FFFD.
 _CONTROLS = dict.fromkeys([*range(0x00, 0x09), 0x0B, 0x0C, *range(0x0E, 0x20), *range(0x7F, 0xA0)], "\ufffd")
 _UNSAFE = str.maketrans({**_CONTROLS, **dict.fromkeys(range(0xD800, 0xE000), "\ufffd")})
@@ -86,29 +87,25 @@ def freeze(value: Any) -> Any:
     """Copy a JSON-like value into an immutable one, all the way down; a frozen value comes back as it is.
 
     Raises:
-        StepError: The value has over MOST_DEPTH levels, or is inside itself.
+        StepError: The value has over MOST_DEPTH levels, MOST_CONTAINERS lists and mappings, or is inside itself.
     """
     kind = type(value)
-    return value if kind in _ATOMS or kind is FrozenDict or kind is FrozenList else _freeze(value, MOST_DEPTH, {})
+    if kind is FrozenDict or kind is FrozenList:
+        return value
+    return _freeze(value, MOST_DEPTH, iter(range(MOST_CONTAINERS)))
 
 
-def _freeze(value: Any, levels: int, known: dict[int, tuple[int, Any]]) -> Any:
-    """Freeze `value`; `known` are the containers frozen already, by id, so that each is copied once."""
+def _freeze(value: Any, levels: int, containers_left: Iterator[int]) -> Any:
     if type(value) in _ATOMS:
         return value
-    if not isinstance(value, (dict, list, tuple, Mapping)):
+    if not isinstance(value, (list, tuple, Mapping)):
         return copy.deepcopy(value)
-    if not levels:
+    if not levels or next(containers_left, None) is None:
         raise StepError(f"a value of over {MOST_DEPTH} levels of lists and mappings, or inside itself, cannot be held")
-    least, found = known.get(id(value), (MOST_DEPTH + 1, None))
-    if levels < least:  # not seen yet, or with more levels left than now
-        if isinstance(value, (list, tuple)):
-            items = [_freeze(item, levels - 1, known) for item in value]
-            found = tuple(items) if isinstance(value, tuple) else FrozenList(items)
-        else:
-            found = FrozenDict((key, _freeze(item, levels - 1, known)) for key, item in value.items())
-        known[id(value)] = levels, found
-    return found
+    if isinstance(value, Mapping):
+        return FrozenDict((key, _freeze(item, levels - 1, containers_left)) for key, item in value.items())
+    items = [_freeze(item, levels - 1, containers_left) for item in value]
+    return tuple(items) if isinstance(value, tuple) else FrozenList(items)
 
 
 def to_mutable(value: Any) -> Any:
