@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from types import NoneType
-from typing import Any, ClassVar, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 from tinymem.errors import StepError, describe_type, safe_repr
 from tinymem.steps.content import (
@@ -30,9 +30,7 @@ from tinymem.steps.step import (
     CAME,
     Message,
     Part,
-    Recorded,
     Step,
-    StepT,
     Style,
     TextChange,
     add_label,
@@ -40,6 +38,9 @@ from tinymem.steps.step import (
     check_texts,
     join_contents,
 )  # fmt: skip
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 __all__ = ["ActionStep", "Signal", "ToolCall"]
 
@@ -49,7 +50,7 @@ ROOM = 200  # characters of names and numbers that shortened arguments may have 
 
 
 @dataclass(frozen=True)
-class ToolCall(Recorded):
+class ToolCall:
     """One call of a tool and its result.
 
     Attributes:
@@ -100,7 +101,7 @@ class ToolCall(Recorded):
 
 
 @dataclass(frozen=True)
-class Signal(Recorded):
+class Signal:
     """Something an agent wants noticed about a step, as in `Signal("uncertain", "two configs disagree")`."""
 
     type: str
@@ -332,14 +333,12 @@ class ActionStep(Step):
                 said = join_contents(said, add_label("Observation", observation))
         return [] if said is None else [{"role": "user", "content": to_mutable(said)}]
 
-    def _map_observation(self: StepT, change: TextChange) -> StepT:
-        assert isinstance(self, ActionStep)
-        return self.evolve(**self._mapped(lambda content: map_text(content, change), lambda error: error))
+    def _map_observation(self, change: TextChange) -> Self:
+        return self.map_observations(lambda content: map_text(content, change), lambda error: error)
 
-    def _map_text(self: StepT, change: TextChange) -> StepT:
-        assert isinstance(self, ActionStep)
-        return self.evolve(
-            **self._mapped(lambda content: map_text(content, change)),
+    def _map_text(self, change: TextChange) -> Self:
+        changed = self.map_observations(lambda content: map_text(content, change))
+        return changed.evolve(
             thought=map_text(self.thought, change),
             code=None if self.code is None else change(self.code),
             raw_llm_response=None if self.raw_llm_response is None else change(self.raw_llm_response),
@@ -356,11 +355,9 @@ class ActionStep(Step):
             layer["set"] = {key: value for key, value in layer.get("set", {}).items() if key != "tool_calls"}
         return self.evolve(tool_calls=calls, overlay=layers)
 
-    def map_observations(self, change: Change, change_error: Change | None = None) -> ActionStep:
+    def map_observations(self, change: Change, change_error: Change | None = None) -> Self:
         """Make a copy with `change` (None stays None) applied to every observation, and to errors if no other is."""
-        return self.evolve(**self._mapped(change, change_error))
 
-    def _mapped(self, change: Change, change_error: Change | None = None) -> dict[str, Any]:
         def changed(error: str | None) -> str | None:
             return None if error is None else as_text((change_error or change)(error))
 
@@ -368,7 +365,7 @@ class ActionStep(Step):
             dataclasses.replace(call, observation=change(call.observation), error=changed(call.error))
             for call in self.tool_calls
         )
-        return {"tool_calls": calls, "output": change(self.output), "failure": changed(self.failure)}
+        return self.evolve(tool_calls=calls, output=change(self.output), failure=changed(self.failure))
 
 
 def _with_shorter_arguments(call: ToolCall, most: int) -> ToolCall:

@@ -17,13 +17,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from types import NoneType
-from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, TypeVar, get_args
 
 from tinymem.errors import FormatError, InputError, StepError, describe_type, safe_repr
 from tinymem.steps.checks import Time, check_iterable, check_non_negative_int, to_utc
 from tinymem.steps.content import NOTHING, Content, as_parts, freeze, is_empty, shorten, to_mutable
 from tinymem.steps.display import one_line
 from tinymem.steps.ids import new_id, utc_now
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 __all__ = [
     "CAME",
@@ -32,7 +35,6 @@ __all__ = [
     "STYLES",
     "Message",
     "Part",
-    "Recorded",
     "Step",
     "Style",
     "TextChange",
@@ -55,11 +57,6 @@ FORMAT = 1  # of a step's record
 _DEFAULTS = {"metadata": {}, "pinned": False, "is_final": False, "style": "tools"}
 REPR_LENGTH = 60  # characters of a text that a step's repr shows
 LONGEST_NAME = 1_000  # characters of an id, a session, a speaker: each passage of the step repeats them
-
-
-@dataclass(frozen=True)
-class Recorded:
-    """A part of a step that is saved as a mapping of its fields, less those that are None."""
 
 
 @dataclass(frozen=True)
@@ -217,7 +214,7 @@ class Step:
         """Do the same as `truncate`."""
         return self.truncate(max_length)
 
-    def _map_observation(self: StepT, change: TextChange) -> StepT:
+    def _map_observation(self, change: TextChange) -> Self:
         return self
 
     def shortened(self: StepT, max_length: int) -> StepT:
@@ -229,7 +226,7 @@ class Step:
         lines = [f"\n{note}"]
         return self._map_text(lambda text: text + lines.pop() if lines and text.strip() else text)
 
-    def _map_text(self: StepT, change: TextChange) -> StepT:
+    def _map_text(self, change: TextChange) -> Self:
         raise NotImplementedError
 
     def to_dict(self) -> dict[str, Any]:
@@ -292,14 +289,10 @@ def _plain(value: Any) -> Any:
     """Return the JSON values of a field."""
     if isinstance(value, datetime):
         return value.isoformat()
-    if isinstance(value, Recorded):
+    if dataclasses.is_dataclass(value):
         values = [(f.name, getattr(value, f.name)) for f in dataclasses.fields(value)]
-        return {name: _plain(field) for name, field in values if field is not None}
-    if isinstance(value, Mapping):
-        return {str(k): _plain(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(v) for v in value]
-    return value
+        return {name: to_mutable(field) for name, field in values if field is not None}
+    return [*map(_plain, value)] if isinstance(value, tuple) else to_mutable(value)
 
 
 def _read_time(value: str) -> datetime:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from types import NoneType
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tinymem.errors import StepError, describe_type
 from tinymem.steps.actions import ActionStep, Signal, ToolCall
 from tinymem.steps.content import Content, as_text, check_content, freeze, map_text, to_json, to_mutable
-from tinymem.steps.step import STEP_TYPES, Message, Part, Step, StepT, Style, TextChange, add_label, check_texts
+from tinymem.steps.step import STEP_TYPES, Message, Part, Step, Style, TextChange, add_label, check_texts
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 __all__ = [
     "STEP_TYPES", "ActionStep", "FinalAnswerStep", "Message", "MessageStep", "Part", "PlanningStep", "ScratchpadStep",
@@ -56,8 +59,7 @@ class _ContentStep(Step):
             return []
         return [{"role": self.role, "content": to_mutable(self._said)}]
 
-    def _map_text(self: StepT, change: TextChange) -> StepT:
-        assert isinstance(self, _ContentStep)
+    def _map_text(self, change: TextChange) -> Self:
         return self.evolve(**{self.content_field: map_text(self._said, change)})
 
 
@@ -196,12 +198,10 @@ class MessageStep(Step):
             message["tool_call_id"] = self.tool_call_id
         return [message]
 
-    def _map_text(self: StepT, change: TextChange) -> StepT:
-        assert isinstance(self, MessageStep)
+    def _map_text(self, change: TextChange) -> Self:
         return self.evolve(content=map_text(self.content, change))
 
-    def _map_observation(self: StepT, change: TextChange) -> StepT:
-        assert isinstance(self, MessageStep)
+    def _map_observation(self, change: TextChange) -> Self:
         return self._map_text(change) if self.role in ("tool", "function") else self
 
 
