@@ -19,9 +19,9 @@ from tinymem.steps.content import (
     check_content,
     freeze,
     is_empty,
+    map_strings,
     map_text,
     shorten,
-    shorten_inside,
     to_json,
     to_mutable,
 )
@@ -79,10 +79,8 @@ class ToolCall:
             given = type(self.arguments).__name__
             raise StepError(f"arguments of {self.name} must be a mapping or JSON text, not {given}")
         check_texts(self, "error")
-        if not isinstance(self.arguments, str):
-            object.__setattr__(self, "arguments", freeze(self.arguments))
-        if not isinstance(self.observation, (str, NoneType)):
-            object.__setattr__(self, "observation", check_content(self.observation, f"observation of {self.name}"))
+        observation = check_content(self.observation, f"observation of {self.name}")
+        vars(self).update(arguments=freeze(self.arguments), observation=observation)
 
     @property
     def answered(self) -> bool:
@@ -223,10 +221,8 @@ class ActionStep(Step):
             raise StepError(f"is_final must be a bool, not {safe_repr(self.is_final)}")
         if self.style not in ("tools", "observation"):
             raise StepError(f'style must be "tools" or "observation", not {safe_repr(self.style)}')
-        for name, content in (("thought", self.thought), ("output", self.output)):
-            if content is not None and not isinstance(content, str):
-                where = "observation" if name == "output" else name
-                vars(self)[name] = check_content(content, f"ActionStep.{where}")
+        thought = check_content(self.thought, "ActionStep.thought")
+        self._set(thought=thought, output=check_content(self.output, "ActionStep.observation"))
 
     @classmethod
     def _from_fields(cls, fields: dict[str, Any]) -> Step:
@@ -377,8 +373,8 @@ def _with_shorter_arguments(call: ToolCall, most: int) -> ToolCall:
         read = json.loads(text) if isinstance(call.arguments, str) else to_mutable(call.arguments)
     except (ValueError, RecursionError):
         read = None
-    shorter: Any = shorten_inside(read, most) if isinstance(read, dict) else {"input": shorten(text, most)}
-    if len(to_json(shorter)) > 2 * most + ROOM:
+    shorter = map_strings(read, lambda inside: shorten(inside, most))
+    if not isinstance(shorter, dict) or len(to_json(shorter)) > 2 * most + ROOM:
         shorter = {"input": shorten(text, most)}
     return dataclasses.replace(call, arguments=to_json(shorter) if isinstance(call.arguments, str) else shorter)
 

@@ -76,14 +76,11 @@ def to_utc(name: str, value: Time | None, error: type[InputError] = InputError) 
 
 def _read_iso(name: str, text: str, error: type[InputError]) -> date:
     try:
-        return date.fromisoformat(text)
+        return (date if len(text) == len("2025-03-01") else datetime).fromisoformat(text.replace("Z", "+00:00"))
     except ValueError:
-        try:
-            return datetime.fromisoformat(text[:-1] + "+00:00" if text.endswith("Z") else text)
-        except ValueError:
-            raise error(
-                f"{name} must be a datetime, or text as 2025-03-01 or 2025-03-01T12:00, not {describe_type(text)}"
-            ) from None
+        raise error(
+            f"{name} must be a datetime, or text as 2025-03-01 or 2025-03-01T12:00, not {describe_type(text)}"
+        ) from None
 
 
 def to_path(name: str, value: str | PathLike[str]) -> Path:

@@ -21,8 +21,9 @@ __all__ = [
     "freeze",
     "is_empty",
     "left_out",
+    "map_strings",
     "map_text",
-    "shorten", "shorten_inside",
+    "shorten",
     "to_json",
     "to_mutable",
 ]  # fmt: skip
@@ -225,10 +226,10 @@ def to_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(", ", ": "), default=str)
 
 
-def shorten_inside(value: Any, most: int) -> Any:
-    """Shorten the texts inside of a JSON value, each to `most` characters."""
+def map_strings(value: Any, change: Callable[[str], str]) -> Any:
+    """Apply `change` to the texts in a JSON value, wherever they are, and to its keys."""
     if isinstance(value, str):
-        return shorten(value, most)
-    if isinstance(value, dict):
-        return {key: shorten_inside(inside, most) for key, inside in value.items()}
-    return [shorten_inside(inside, most) for inside in value] if isinstance(value, list) else value
+        return change(value)
+    if isinstance(value, Mapping):
+        return {map_strings(key, change): map_strings(inside, change) for key, inside in value.items()}
+    return [map_strings(inside, change) for inside in value] if isinstance(value, list) else value

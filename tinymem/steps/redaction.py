@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias, cast
 
 from tinymem.errors import InputError
-from tinymem.steps.content import to_json
+from tinymem.steps.content import map_strings, to_json
 from tinymem.steps.standins import marks_of
 from tinymem.steps.step import StepT
 from tinymem.steps.types import Step
@@ -90,9 +90,5 @@ def _arguments(value: str, redact: Redact) -> str:
 
 
 def redact_json(value: Any, redact: Redact) -> Any:
-    """Texts wherever they are in a JSON value, keys too."""
-    if isinstance(value, str):
-        return redact(value) if value.strip() else value
-    if isinstance(value, Mapping):
-        return {redact_json(key, redact): redact_json(item, redact) for key, item in value.items()}
-    return [redact_json(item, redact) for item in value] if isinstance(value, list) else value
+    """Redact the texts wherever they are in a JSON value, keys too."""
+    return map_strings(value, lambda text: redact(text) if text.strip() else text)

@@ -268,12 +268,12 @@ class Step:
             if step.overlay:
                 step.to_messages(style="tools")  # ValueError, if it has another number of messages
             return step
-        except (TypeError, ValueError) as error:
-            if isinstance(error, StepError):
-                raise
-            is_named = isinstance(error, TypeError)
-            what = error if is_named else f"a field has a value that is none ({type(error).__name__})"
-            raise StepError(f"{cls.__name__}: {what}") from error
+        except StepError:
+            raise
+        except TypeError as error:  # it names the field
+            raise StepError(f"{cls.__name__}: {error}") from error
+        except ValueError as error:  # it may quote what is in it
+            raise StepError(f"{cls.__name__}: a field has a value that is none ({type(error).__name__})") from error
 
     @classmethod
     def _from_fields(cls, fields: dict[str, Any]) -> Step:

@@ -25,11 +25,9 @@ Line: TypeAlias = Sequence[tuple[str, str]]  # texts, each with its style (rich'
 NARROW = 80  # columns where there is no terminal
 UNBOUNDED = 10_000  # columns of a text that may have any number
 
-# Line breaks that `clean` leaves, and marks that turn the direction of all that follows on the line.
-_BREAKS = dict.fromkeys(map(ord, "\t\n\r\u2028\u2029"), " ")
-_TURNS = dict.fromkeys([*range(0x202A, 0x202F), *range(0x2066, 0x206A)], "\ufffd")
-_UNSAFE = {**_BREAKS, **_TURNS}
-_RETURNS = {ord("\r"): "\ufffd", **_TURNS}
+# What `clean` leaves: line breaks, and marks that turn the direction of all that follows on the line.
+_BREAKS = str.maketrans(dict.fromkeys("\t\n\r\u2028\u2029", " "))
+_TURNS = dict.fromkeys([ord("\r"), *range(0x202A, 0x202F), *range(0x2066, 0x206A)], "\ufffd")
 
 
 def safe(text: str) -> str:
@@ -38,7 +36,7 @@ def safe(text: str) -> str:
     >>> safe("a\x1b[31mb\nc")
     'a�[31mb c'
     """
-    return text if text.isascii() and text.isprintable() else clean(text).translate(_UNSAFE)
+    return printable(text.translate(_BREAKS))
 
 
 def printable(text: str) -> str:
@@ -47,7 +45,7 @@ def printable(text: str) -> str:
     >>> printable("a\x1b[31mb\n\tc")
     'a�[31mb\n\tc'
     """
-    return text if text.isascii() and text.isprintable() else clean(text).translate(_RETURNS)
+    return text if text.isascii() and text.isprintable() else clean(text).translate(_TURNS)
 
 
 def first_words(text: str, most: int) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from types import NoneType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tinymem.errors import StepError, describe_type
@@ -39,12 +38,10 @@ class _ContentStep(Step):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        said = self._said
-        if not isinstance(said, str):
-            where = f"{type(self).__name__}.{self.content_field}"
-            if said is None:
-                raise StepError(f"{where} must be a string or a list of content parts, not None")
-            vars(self)[self.content_field] = check_content(said, where)
+        where = f"{type(self).__name__}.{self.content_field}"
+        if self._said is None:
+            raise StepError(f"{where} must be a string or a list of content parts, not None")
+        vars(self)[self.content_field] = check_content(self._said, where)
 
     @property
     def _said(self) -> Content:
@@ -181,8 +178,7 @@ class MessageStep(Step):
         check_texts(self, "tool_call_id")
         if self.role == "tool" and not isinstance(self.tool_call_id, str):
             raise StepError("a tool message needs the tool_call_id of the call that it answers")
-        if not isinstance(self.content, (str, NoneType)):
-            vars(self)["content"] = check_content(self.content, "MessageStep.content")
+        self._set(content=check_content(self.content, "MessageStep.content"))
 
     def _parts(self) -> Iterable[Part]:
         kind = {"tool": "observation", "function": "observation", "assistant": "reply"}.get(self.role, "message")
