@@ -9,7 +9,8 @@ Where nothing was removed, it is left out.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 
 from tinymem.errors import InputError, describe_callable, describe_type
 from tinymem.messages.conversion import groups
@@ -34,13 +35,14 @@ class Outcomes:
 
     def __call__(self, before: Sequence[Step], returned: object, strategy: Callable[..., object]) -> list[Step]:
         """Return the window that `strategy` makes of `before`; InputError unless it returns steps."""
-        outcome = _Outcome(before, steps_of(returned))
+        repairs: dict[str, str] = {}
+        window = _window_of(before, steps_of(returned), repairs)
         name = describe_callable(strategy)
-        for kind, said in outcome.repairs.items():
-            if kind in WORTH_SAYING and (name, kind) not in self._said:
+        for kind in WORTH_SAYING:
+            if kind in repairs and (name, kind) not in self._said:
                 self._said.add((name, kind))
-                logger.warning("the strategy %s %s (this is said once)", name, said)
-        return outcome.window
+                logger.warning("the strategy %s %s (this is said once)", name, repairs[kind])
+        return window
 
 
 def steps_of(returned: object) -> list[Step]:
@@ -60,94 +62,84 @@ def check_window(before: Sequence[Step], after: object) -> None:
     Traceback (most recent call last):
     tinymem.errors.InputError: the strategy took out what must stay, TaskStep task: it is put back
     """
-    for said in _Outcome(before, steps_of(after)).repairs.values():
+    repairs: dict[str, str] = {}
+    _window_of(before, steps_of(after), repairs)
+    for said in repairs.values():
         raise InputError(f"the strategy {said}")
 
 
-class _Outcome:
-    """The `window` that was made of steps and of what a strategy `returned` for them, and the `repairs`, by kind."""
+def _window_of(before: Sequence[Step], returned: list[Step], repairs: dict[str, str]) -> list[Step]:
+    """Return the window that is made of `before` and of what a strategy `returned` for it; note `repairs`, by kind."""
+    if are_same(before, returned):
+        return returned  # as on most adds
+    kept, new = _sort_out(before, returned, repairs)
+    _put_back(before, kept, repairs)
+    stand_ins = _stand_ins(before, kept, new, repairs)
+    shown = kept | stand_ins
+    return [shown[step.id] for step in before if step.id in shown]
 
-    def __init__(self, before: Sequence[Step], returned: list[Step]) -> None:
-        self.repairs: dict[str, str] = {}
-        self.window = returned
-        if are_same(before, returned):
-            return  # nothing changed, as on most adds
-        self._before = before
-        self._places = {step.id: place for place, step in enumerate(before)}
-        self._kept: dict[int, Step] = {}  # by place
-        self._new: list[Step] = []
-        self._sort_out(returned)
-        self._put_back()
-        shown = self._kept | self._stand_ins()
-        self.window = [shown[place] for place in sorted(shown)]
 
-    def _note_repair(self, kind: str, said: str) -> None:
-        self.repairs.setdefault(kind, said)
-
-    def _sort_out(self, returned: list[Step]) -> None:
-        """Find the steps that are kept, as they were or with shorter texts, and those that are new."""
-        by_id = {step.id: step for step in reversed(returned)}
-        if len(by_id) < len(returned):
-            self._note_repair("twice", "returned a step twice")
-        following = len(self._before)
-        for step in by_id.values():  # from the last to the first
-            place = self._places.get(step.id)
-            if place is None:
-                self._new.append(step)
-                continue
-            if place > following:
-                self._note_repair("order", f"returned step {step.id} after a step that came later")
-            following = place
-            self._take_version(place, step)
-        self._new.reverse()
-
-    def _take_version(self, place: int, step: Step) -> None:
-        """Keep a step in the version that came back; one with other calls, results or covers is new."""
-        old = self._before[place]
-        if (old.step_number, old.pinned) != (step.step_number, step.pinned):
-            self._note_repair("changed", f"changed more of step {old.id} than its texts: its number and pin stay")
+def _sort_out(
+    before: Sequence[Step], returned: list[Step], repairs: dict[str, str]
+) -> tuple[dict[str, Step], list[Step]]:
+    """Return the steps that are kept, as they were or with shorter texts, by their ids, and those that are new."""
+    originals = {step.id: step for step in before}
+    by_id: dict[str, Step] = {}
+    for step in returned:
+        by_id.setdefault(step.id, step)
+    if len(by_id) < len(returned):
+        repairs["twice"] = "returned a step twice"
+    if [id for id in by_id if id in originals] != [id for id in originals if id in by_id]:
+        repairs["order"] = "returned steps in another order"
+    kept: dict[str, Step] = {}
+    new: list[Step] = []
+    for step in by_id.values():
+        old = originals.get(step.id)
+        if old is not None and (old.step_number, old.pinned) != (step.step_number, step.pinned):
+            repairs.setdefault("changed", f"changed more of step {old.id} than its texts: its number and pin stay")
             step = step.evolve(step_number=old.step_number, pinned=old.pinned)
-        if step is not old and _shape(step) != _shape(old):
-            self._new.append(step)
+        if old is None or (step is not old and _shape(step) != _shape(old)):
+            new.append(step)
         else:
-            self._kept[place] = old if step == old else _with_rank(old, step)
-
-    def _put_back(self) -> None:
-        """Keep the steps that must stay, and the whole of every group that keeps a step."""
-        for step in critical(self._before, "current"):
-            if self._places[step.id] not in self._kept:
-                self._kept[self._places[step.id]] = step
-                self._note_repair("lost", f"took out what must stay, {type(step).__name__} {step.id}: it is put back")
-        for group in groups(self._before):
-            missing = [step for step in group if self._places[step.id] not in self._kept]
-            if 0 < len(missing) < len(group):
-                self._kept.update((self._places[step.id], step) for step in missing)
-                self._note_repair("split", f"split a call from its results: step {missing[0].id} is put back")
-
-    def _stand_ins(self) -> dict[int, Step]:
-        """Return the new steps by their places. Together they cover all that was removed."""
-        gone = [place for place in range(len(self._before)) if place not in self._kept]
-        new = [step for step in self._new if self._places.get(step.id) not in self._kept]
-        if len(new) < len(self._new):
-            self._note_repair("changed", "changed more of a step that must stay than its texts: it stays as it was")
-        if len(new) > len(gone):
-            surplus = f"{len(new) - len(gone)} new steps for which nothing was taken out"
-            self._note_repair("added", f"returned {surplus}: add steps to the memory")
-        removed = covered_ids([self._before[place] for place in gone])
-        seen: dict[str, None] = {}
-        for step in self._before:
-            seen |= dict.fromkeys((*sources_of(step), step.id))
-        found: dict[int, Step] = {}
-        first = max(0, len(gone) - len(new))
-        for step, place in zip(new, gone[first:], strict=False):
-            covered = [place] if found else gone[: first + 1]
-            covers = covered_ids([self._before[index] for index in covered])
-            found[place] = _stand_in(step, self._before[place], covers, removed, seen)
-        return found
+            kept[step.id] = old if step == old else _with_rank(old, step)
+    return kept, new
 
 
-def _stand_in(step: Step, old: Step, covers: dict[str, None], removed: dict[str, None], seen: dict[str, None]) -> Step:
-    """Return a new step as a stand-in for the steps that it covers, under the id and number of `old`, one of them."""
+def _put_back(before: Sequence[Step], kept: dict[str, Step], repairs: dict[str, str]) -> None:
+    """Keep the steps that must stay, and the whole of every group that keeps a step."""
+    for step in critical(before, "current"):
+        if step.id not in kept:
+            kept[step.id] = step
+            repairs.setdefault("lost", f"took out what must stay, {type(step).__name__} {step.id}: it is put back")
+    for group in groups(before):
+        missing = [step for step in group if step.id not in kept]
+        if 0 < len(missing) < len(group):
+            kept.update((step.id, step) for step in missing)
+            repairs["split"] = f"split a call from its results: step {missing[0].id} is put back"
+
+
+def _stand_ins(
+    before: Sequence[Step], kept: Mapping[str, Step], returned: Sequence[Step], repairs: dict[str, str]
+) -> dict[str, Step]:
+    """Return the new steps by the ids that they get. Together they cover all that was removed."""
+    gone = [step for step in before if step.id not in kept]
+    new = [step for step in returned if step.id not in kept]
+    if len(new) < len(returned):
+        repairs["changed"] = "changed more of a step that must stay than its texts: it stays as it was"
+    surplus = len(new) - len(gone)
+    if surplus > 0:
+        repairs["added"] = f"returned {surplus} new steps for which nothing was taken out: add steps to the memory"
+    removed = covered_ids(gone)
+    seen = dict.fromkeys(chain.from_iterable((*sources_of(step), step.id) for step in before))
+    first = max(0, -surplus) + 1  # the steps that the first one covers
+    covered = [gone[:first], *([step] for step in gone[first:])] if gone else []
+    found = [_stand_in(step, steps, removed, seen) for step, steps in zip(new, covered, strict=False)]
+    return {step.id: step for step in found}
+
+
+def _stand_in(step: Step, covered: Sequence[Step], removed: dict[str, None], seen: dict[str, None]) -> Step:
+    """Return a new step as a stand-in for the steps that it covers, under id and number of the last."""
+    old, covers = covered[-1], covered_ids(covered)
     if step.id == old.id and removed.keys() >= {*covers_of(step)} >= {*covers_of(old), old.id}:
         return _with_rank(old, step)  # as our own strategies make them
     metadata = {key: value for key, value in step.metadata.items() if key not in (COVERS, SEEN, REVISION)}
