@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import chain
+from itertools import chain, repeat
 
 from tinymem.messages.tokens import Prices
 from tinymem.recall.fusion import ScoredCandidates
@@ -19,7 +19,7 @@ from tinymem.steps.step import Step
 from tinymem.window.excerpts import Slice, excerpt, long_texts, replace_texts
 from tinymem.window.strategy import Group
 
-__all__ = ["Filling"]
+__all__ = ["filled"]
 
 EXPONENT = 0.25  # of the cost that relevance is divided by
 WIDTH = 3.0  # log-odds by which a passage is worse that is e times less relevant
@@ -29,11 +29,11 @@ MARK = 6  # tokens of a mark, about
 MISSES = 24  # passages in a row that did not fit, after which the window counts as full
 
 
-class _TextSource:
-    """A step of the candidates, in the group with this number, and what of it may be left out."""
+class _Source:
+    """A step of the candidates, and what of it may be left out."""
 
-    def __init__(self, group: int, step: Step, cost: int, shorten: bool) -> None:
-        self.group, self.step, self.parts = group, step, step.parts()
+    def __init__(self, step: Step, cost: int, shorten: bool) -> None:
+        self.step, self.parts = step, step.parts()
         self.long_texts = long_texts(step) if shorten else []
         self.brief = step
         if shorten and isinstance(step, ActionStep) and not step.pinned:
@@ -52,27 +52,48 @@ class _TextSource:
         return replace_texts(shown, texts)
 
 
+class _Group:
+    """A candidate group, and what is shown of it for the candidates `chosen`: at first nothing."""
+
+    def __init__(self, steps: Group, costs: Mapping[str, int], shorten: bool) -> None:
+        self.sources = [_Source(step, costs[step.id], shorten) for step in steps]
+        self.least_cost = sum(source.least_cost for source in self.sources)
+        self.chosen: list[_Candidate] = []
+        self.shown: Group = []
+        self.tokens = 0
+
+
 class _Candidate:
-    """A passage that may be shown: a `span` of a part of a step; `cost` is its own beside its group."""
+    """A passage that may be shown: a `span` of a part of a step; `own_cost` is what it costs beside its group."""
 
-    def __init__(self, source: _TextSource, place: int, span: Slice, score: float) -> None:
-        self.source, self.part, self.span, self.score = source, source.parts[place], span, score
+    def __init__(self, group: _Group, source: _Source, place: int, span: Slice, score: float) -> None:
+        self.group, self.source, self.part, self.span, self.score = group, source, source.parts[place], span, score
         self.is_in_call = self.part.kind == "call" and source.brief is not source.step
-        self.cost = 0.0
+        self.own_cost = 0.0
         if self.is_in_call:
-            self.cost = len(self.part.text) / 4 + MARK
+            self.own_cost = len(self.part.text) / 4 + MARK
         elif self.part.text in source.long_texts:
-            self.cost = (span[1] - span[0]) / 4 + MARK
+            self.own_cost = (span[1] - span[0]) / 4 + MARK
 
-    def utterance(self) -> Utterance:
-        """Return what it says: short ones are told apart by their speakers too."""
-        start, end = self.span
-        speaker = speaker_key(self.source.step, self.part) if end - start < SHORT else ""
-        return Utterance(self.part.text[start:end], speaker)
+    @property
+    def cost(self) -> float:
+        """About the tokens of it, with its group where that is not shown yet."""
+        return self.own_cost + (0 if self.group.shown else self.group.least_cost)
+
+    def value(self, best_score: float) -> float:
+        """Return its relevance for its cost."""
+        return math.exp((self.score - best_score) / WIDTH) / math.pow(max(1.0, self.cost), EXPONENT)
 
 
-class Filling:
-    """Candidate groups on their way into a window.
+def filled(
+    groups: Sequence[Group],
+    found: ScoredCandidates,
+    price: Prices,
+    costs: Mapping[str, int],
+    room: int,
+    shorten: bool,
+) -> list[Group]:
+    """Open groups and add slices, the most relevant for the cost first, while they fit; return these groups.
 
     Args:
         groups: The candidates.
@@ -82,90 +103,46 @@ class Filling:
         room: The tokens that are left.
         shorten: Show of long texts the chosen slices only.
     """
-
-    def __init__(
-        self,
-        groups: Sequence[Group],
-        found: ScoredCandidates,
-        price: Prices,
-        costs: Mapping[str, int],
-        room: int,
-        shorten: bool,
-    ) -> None:
-        self._found, self._price, self._room = found, price, room
-        self._groups: list[list[_TextSource]] = []
-        self._group_costs: list[float] = []
-        for number, group in enumerate(groups):
-            sources = [_TextSource(number, step, costs[step.id], shorten) for step in group]
-            self._groups.append(sources)
-            self._group_costs.append(sum(source.least_cost for source in sources))
-        self._chosen: dict[int, list[_Candidate]] = {}  # of open groups, by their numbers, as the next two
-        self._shown: dict[int, Group] = {}
-        self._tokens: dict[int, int] = {}
-
-    def fill(self) -> list[Group]:
-        """Open groups and add slices, the most relevant for the cost first, while they fit; return these groups."""
-        waiting = _most_relevant(self._candidates())
-        best_score = max((candidate.score for candidate in waiting), default=0.0)
-        misses = 0
-        while waiting and misses < MISSES:
-            costs = list(map(self._cost, waiting))
-            values = [
-                _value(candidate.score - best_score, cost) for candidate, cost in zip(waiting, costs, strict=True)
-            ]
-            place = values.index(max(values))
-            candidate = waiting.pop(place)
-            if costs[place] > 2 * self._room + MARK or not self._show(candidate):
-                misses += 1
-                continue
+    candidates = [_Group(steps, costs, shorten) for steps in groups]
+    waiting = _most_relevant(_passages(candidates, found))
+    best_score = max((passage.score for passage in waiting), default=0.0)
+    misses = 0
+    while waiting and misses < MISSES:
+        passage = max(waiting, key=lambda passage: passage.value(best_score))
+        waiting.remove(passage)
+        misses += 1
+        group, chosen = passage.group, [*passage.group.chosen, passage]
+        if passage.cost > 2 * room + MARK:
+            continue
+        shown = [source.shortened(chosen) for source in group.sources]
+        tokens = sum(map(price.count, shown))
+        if tokens - group.tokens <= room:
             misses = 0
-            number = candidate.source.group
-            waiting = [other for other in waiting if other.cost or other.source.group != number]
-        return [*self._shown.values()]
+            room -= tokens - group.tokens
+            group.chosen, group.shown, group.tokens = chosen, shown, tokens
+            waiting = [other for other in waiting if other.own_cost or other.group is not group]
+    return [group.shown for group in candidates if group.shown]
 
-    def _candidates(self) -> list[_Candidate]:
-        sources = [*chain.from_iterable(self._groups)]
-        snapshot, rows = self._found.snapshot, self._found.rows
-        columns = [column[rows].tolist() for column in (snapshot.step, snapshot.part, snapshot.start, snapshot.end)]
-        rows_of_columns = zip(*columns, self._found.scores.tolist(), strict=True)
-        return [
-            _Candidate(sources[place], part, (start, end), score) for place, part, start, end, score in rows_of_columns
-        ]
 
-    def _cost(self, candidate: _Candidate) -> float:
-        """Estimate the tokens of a passage, with its group where that is not open yet."""
-        number = candidate.source.group
-        return candidate.cost + (0 if number in self._shown else self._group_costs[number])
-
-    def _show(self, candidate: _Candidate) -> bool:
-        """Show a passage with its group, if there is room; otherwise change nothing and return False."""
-        number = candidate.source.group
-        chosen = [*self._chosen.get(number, []), candidate]
-        group = [source.shortened(chosen) for source in self._groups[number]]
-        tokens = sum(map(self._price.count, group))
-        more = tokens - self._tokens.get(number, 0)
-        if more > self._room:
-            return False
-        self._chosen[number], self._shown[number], self._tokens[number] = chosen, group, tokens
-        self._room -= more
-        return True
+def _passages(groups: Sequence[_Group], found: ScoredCandidates) -> list[_Candidate]:
+    """Return the passages that were found in the groups."""
+    places = list(chain.from_iterable(zip(repeat(group), group.sources, strict=False) for group in groups))
+    snapshot, rows = found.snapshot, found.rows
+    columns = [column[rows].tolist() for column in (snapshot.step, snapshot.part, snapshot.start, snapshot.end)]
+    passages = zip(*columns, found.scores.tolist(), strict=True)
+    return [_Candidate(*places[step], part, (start, end), score) for step, part, start, end, score in passages]
 
 
 def _most_relevant(found: Sequence[_Candidate]) -> list[_Candidate]:
     """Return the best passages, in their order; of those that say the same the best, or the newest of these."""
-    known: set[object] = set()
-    chosen: list[int] = []
+    best: dict[object, int] = {}
     for place in sorted(range(len(found)), key=lambda place: (-found[place].score, -place)):
-        same = found[place].utterance().saying
-        if same not in known:
-            chosen.append(place)
-        known.add(same)
-    return [found[place] for place in sorted(chosen[:LOOKED_AT])]
-
-
-def _value(behind: float, cost: float) -> float:
-    """Return the relevance of a passage that is so far behind the best, for its cost."""
-    return math.exp(behind / WIDTH) / math.pow(max(1.0, cost), EXPONENT)
+        start, end = found[place].span
+        text = found[place].part.text[start:end]
+        # Short ones are told apart by their speakers too.
+        speaker = speaker_key(found[place].source.step, found[place].part) if len(text) < SHORT else ""
+        best.setdefault(Utterance(text, speaker).saying, place)
+    return [found[place] for place in sorted([*best.values()][:LOOKED_AT])]
 
 
 def _size_of_calls(step: Step) -> int:

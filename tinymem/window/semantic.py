@@ -18,7 +18,7 @@ from tinymem.steps.standins import newest_of, newest_request
 from tinymem.steps.step import Step, Style
 from tinymem.steps.types import TaskStep
 from tinymem.window.excerpts import newest_cut
-from tinymem.window.filling import Filling
+from tinymem.window.filling import filled
 from tinymem.window.step_index import StepIndex
 from tinymem.window.strategy import (
     PruneStrategy,
@@ -127,7 +127,7 @@ class SemanticPruning:
         text = asked if isinstance(asked, str) else asked(steps)
         if candidates and used < self.target and text.strip():
             found = self.index.score([*chain.from_iterable(candidates)], text)
-            kept += Filling(candidates, found, self.price, costs, self.target - used, self.shorten).fill()
+            kept += filled(candidates, found, self.price, costs, self.target - used, self.shorten)
         return in_order(steps, [*kept, *recent])
 
 

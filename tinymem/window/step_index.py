@@ -1,6 +1,7 @@
 """A search over a plain list of steps: the stages of recall, without a journal.
 
-The texts of passages are embedded once and kept as long as there is room, whichever steps hold them.
+The texts of passages are embedded once, whichever steps hold them. When there are too many, those of the window at hand
+are kept.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from tinymem.window.excerpts import cut_pieces
 __all__ = ["StepIndex"]
 
 STEPS = 4_096  # whose passages are kept
-KEPT = 16_384  # passages whose vectors are kept; more where one window has more
+KEPT = 16_384  # passages whose vectors are kept; once there are more, those of one window
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
@@ -45,7 +46,7 @@ class StepIndex:
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
         self._cut = lru_cache(STEPS)(partial(passages_of, pieces=cut_pieces))
-        self._texts: dict[str, _Text] = {}  # in the order in which they were asked for last
+        self._texts: dict[str, _Text] = {}
         self._lock = threading.Lock()
 
     def score(self, steps: Sequence[Step], text: str) -> ScoredCandidates:
@@ -74,8 +75,7 @@ class StepIndex:
         missing = [text for text in wanted if text not in self._texts]
         vectors = embed_texts(self._embedder, missing).astype("<f2") if missing else ()
         new = {text: _Text(row.tobytes(), hash_words(text)) for text, row in zip(missing, vectors, strict=True)}
-        found = {text: new[text] if text in new else self._texts.pop(text) for text in wanted}
-        self._texts |= found  # behind the others
-        for text in list(self._texts)[: -max(KEPT, len(found))]:
-            del self._texts[text]
+        known = self._texts | new
+        found = {text: known[text] for text in wanted}
+        self._texts = known if len(known) <= KEPT else found
         return found
