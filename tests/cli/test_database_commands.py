@@ -39,10 +39,10 @@ def test_every_command_works_on_an_address(
 
     shown = f"postgresql://tinymem@127.0.0.1:{postgres.port}/postgres"
     assert shown in run("ingest", "--sample")
-    steps = int(json.loads(run("stats", "--json"))["steps"])
+    steps = int(json.loads(run("show", "--json"))["steps"])
     assert steps > 100
     assert "8417" in run("recall", "which port has the API", "-k", "1")
-    for command in (["context", "why did the tills fail"], ["explain", "tills"], ["get", "3"], ["show"], ["inspect"]):
+    for command in (["context", "why did the tills fail"], ["explain", "tills"], ["get", "3"], ["show"]):
         assert run(*command)
     assert run("doctor").startswith(f"Sound: {steps} steps")
     assert namespace in run("namespaces").splitlines()
@@ -54,7 +54,7 @@ def test_every_command_works_on_an_address(
     assert "Embedded" in run("reindex", "--embedder", "hashing:64")
     assert f"{shown} namespace" in run("forget", "--everything", "--yes", "--namespace", f"{namespace} copy")
     assert f"{namespace} copy" not in namespaces(url)
-    assert "there is no memory at" in run("stats", "--namespace", f"{namespace} copy", status=2)
+    assert "there is no memory at" in run("show", "--namespace", f"{namespace} copy", status=2)
     assert not [text for text in said if PASSWORD in text or ESCAPED in text]
 
 

@@ -352,14 +352,13 @@ def test_html_writes_a_file_for_its_owner(tinymem: Run, memory: HierarchicalMemo
     assert "Where is staging?" in written.read_text("utf-8")
     assert os.name != "posix" or written.stat().st_mode & 0o777 == 0o600
     assert tinymem("inspect", "--html", "no/such/folder.html").status == 1
-    assert json.loads(tinymem("inspect", "--html", "page.html", "--json").out)["steps"] == 63
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="signals of Unix")
 def test_web_serves_until_it_is_interrupted(memory: HierarchicalMemory) -> None:
     pytest.importorskip("uvicorn")
-    command = [*interruptible(), "inspect", "--web", "--path", str(memory.path)]
+    command = [*interruptible(), "inspect", "--path", str(memory.path)]
     with subprocess.Popen(command, env=child_environment(), stderr=subprocess.PIPE, text=True) as running:
         assert running.stderr
         where = running.stderr.readline().strip()

@@ -134,7 +134,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     fill(path)
     with HierarchicalMemory(path, namespace="yard", embedder="hashing", store="exact") as memory:
         memory.add_message("user", "The yard is empty.")
-    command = [*interruptible(), "inspect", "--web", "--path", str(path)]
+    command = [*interruptible(), "inspect", "--path", str(path)]
     with subprocess.Popen(command, env=child_environment(), stderr=subprocess.PIPE, text=True) as running:
         assert running.stderr
         yield running.stderr.readline().strip()

@@ -46,7 +46,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 COMMANDS = {
     "demo": [], "ingest": ["run.jsonl", "--path", "other"], "recall": ["where", "is", "it"], "context": [], "show": [],
-    "get": ["#3"], "explain": ["where", "is", "it"], "inspect": ["--json"], "stats": [], "namespaces": [],
+    "get": ["#3"], "explain": ["where", "is", "it"], "inspect": ["--html", "x.html"], "namespaces": [],
     "export": ["out.jsonl"], "import": ["exported.jsonl", "--path", "imported"], "forget": ["--session", "nobody"],
     "retain": ["--max-steps", "11"], "doctor": [], "rebuild": [], "reindex": ["--embedder", "hashing:32"],
     "schema": [], "migrate": ["--from", "mem", "--to", "moved"], "scrub": [],

@@ -37,7 +37,7 @@ def embedder(monkeypatch: pytest.MonkeyPatch, tinymem: Run) -> None:
 
 
 def steps(tinymem: Run, *options: str) -> int:
-    return int(json.loads(tinymem("stats", "--json", *options).out)["steps"])
+    return int(json.loads(tinymem("show", "--json", *options).out)["steps"])
 
 
 def answering(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
@@ -123,8 +123,8 @@ def test_forgetting_asks_first(tinymem: Run, memory: Path, monkeypatch: pytest.M
         (["--speaker", "Ann"], 1),
         (["--tool", "look"], 1),
         (["--type", "message", "--session", "june"], 40),
-        (["--before", "2025-03-02"], 1),
-        (["--before", "2025-03-01T12:00:00+00:00"], 0),
+        (["--until", "2025-03-01"], 1),
+        (["--until", "2025-03-01T11:59:59+00:00"], 0),
         (["--since", "2025-03-01T12:00:00Z", "--until", "2025-03-01T12:00:00"], 1),
         (["--since", "2025-03-01T12:00:00-01:00", "--until", "2025-12-31"], 0),
     ],
@@ -181,11 +181,11 @@ def test_sizes_and_ages_have_units(tinymem: Run, memory: Path) -> None:
 
 
 def test_reindexing_is_what_the_error_says(tinymem: Run, memory: Path) -> None:
-    done = tinymem("recall", "ladder", "--embedder", "hashing:32")
+    done = tinymem("add", "ladder", "--embedder", "hashing:32")
     assert done.status == 2 and "tinymem reindex --embedder hashing:32" in done.err
     done = tinymem("reindex", "--embedder", "hashing:32")
     assert done.status == 0 and "from hashing/crc32/256/1 to hashing/crc32/32/1" in done.out
-    assert "behind the shed" in tinymem("recall", "Where is the ladder?", "--embedder", "hashing:32").out
+    assert "behind the shed" in tinymem("recall", "Where is the ladder?").out
     report = json.loads(tinymem("reindex", "--embedder", "hashing:32", "--json").out)
     assert report["embedded"] == 0 and report["before"] == report["after"]
 

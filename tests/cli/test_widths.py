@@ -63,9 +63,8 @@ def test_every_row_says_step_score_and_reason_in_lines_that_fit(
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
-@pytest.mark.parametrize("command", ["show", "inspect"])
-def test_reports_fit_and_cut_no_number(memory: Path, command: str, width: int) -> None:
-    shown, report = printed(memory, width, command), json.loads(printed(memory, width, command, "--json"))
+def test_reports_fit_and_cut_no_number(memory: Path, width: int) -> None:
+    shown, report = printed(memory, width, "show"), json.loads(printed(memory, width, "show", "--json"))
     assert max(map(cell_len, shown.splitlines())) <= width
     rows = [*report["tiers"], *report["sessions"], *report["episodes"], *report["listed"]]
     numbers = {f"{row[name]:,}" for row in rows for name in ("steps", "tokens", "number") if name in row}

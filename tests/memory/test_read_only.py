@@ -94,7 +94,7 @@ def test_it_is_asked_and_examined_and_refuses_to_change(
                     change()
             assert len(memory.steps) == len(HierarchicalMemory(folder, **SMALL).steps)  # type: ignore[arg-type]
             memory.close()
-            for command in ("recall ladder", "get 2", "show", "stats", "context ladder", "inspect", "export -"):
+            for command in ("recall ladder", "get 2", "show", "context ladder", "export -"):
                 done = tinymem(*command.split(), "--path", str(folder))
                 assert done.status == 0, done.err
             assert tinymem("forget", "--session", "garden", "--yes", "--path", str(folder)).status == 1

@@ -24,12 +24,6 @@ def recall(
         list[str], typer.Argument(metavar="QUESTION", help="What to look for, in your own words, quoted or not.")
     ],
     max_tokens: Annotated[int, typer.Option(min=1, help="The token budget of the excerpts.")] = 1_000,
-    now: Annotated[
-        str | None, typer.Option(metavar="TIME", help='The time of asking, from which "last week" is reckoned.')
-    ] = None,
-    diversity: Annotated[
-        float | None, typer.Option(min=0, max=1, help="How unlike each other excerpts must be; 0: not at all.")
-    ] = None,
     k: Annotated[int | None, typer.Option("--k", "-k", min=1, help="The most passages.")] = None,
     min_relevance: Annotated[
         float | None, typer.Option(min=0, max=1, help="The least relevance; 0 fills the budget.")
@@ -43,9 +37,7 @@ def recall(
     Example: tinymem recall which test was flaky --max-tokens 500
     """
     asked = " ".join(question)
-    options = filters.given() | {"now": now, "k": k, "min_relevance": min_relevance, "as_of": as_of}
-    if diversity is not None:
-        options["diversity"] = diversity
+    options = filters.given() | {"k": k, "min_relevance": min_relevance, "as_of": as_of}
     with target.open_to_search() as memory:
         begin = time.perf_counter()
         found = memory.recall(asked, max_tokens, **options)

@@ -65,7 +65,7 @@ def demo(
     raise typer.Exit(0 if report.answered == len(report.asked) else 1)
 
 
-@on_memory()
+@on_memory(without="")
 def ingest(
     target: Target,
     files: Annotated[

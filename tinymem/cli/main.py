@@ -19,9 +19,10 @@ from tinymem import __version__
 from tinymem.cli.agents import hook, mcp
 from tinymem.cli.ask import context, explain, recall
 from tinymem.cli.begin import bench, demo, ingest, replay, watch
-from tinymem.cli.inspect import get, inspect, namespaces, show, stats
+from tinymem.cli.inspector.command import inspect
 from tinymem.cli.install import install, uninstall
 from tinymem.cli.move import export, import_file, migrate, schema, scrub
+from tinymem.cli.reports import get, namespaces, show
 from tinymem.cli.shared import say
 from tinymem.cli.upkeep import doctor, forget, rebuild, reindex, retain
 from tinymem.cli.write import add, correct, mark
@@ -41,7 +42,7 @@ MISTAKES = (InputError, BudgetError, NotAMemoryError, EmbedderMismatchError, Mis
 FIRST = "Begin here"
 GROUPS: dict[str, dict[str, Callable[..., None]]] = {  # in the order of the help
     FIRST: {"demo": demo, "ingest": ingest, "watch": watch, "recall": recall, "context": context, "show": show},
-    "Look inside": {"get": get, "explain": explain, "inspect": inspect, "stats": stats, "namespaces": namespaces},
+    "Look inside": {"get": get, "explain": explain, "inspect": inspect, "namespaces": namespaces},
     "Write by hand": {"add": add, "mark": mark, "correct": correct},
     "Measure your own runs": {"replay": replay, "bench": bench},
     "Connect agents": {"install": install, "uninstall": uninstall, "mcp": mcp, "hook": hook},

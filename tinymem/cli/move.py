@@ -46,7 +46,7 @@ def export(
     say(f"Exported {pluralize(done.steps, 'step')} and {pluralize(done.episodes, 'episode')}.", err=True)
 
 
-@on_memory()
+@on_memory(without="")
 def import_file(
     target: Target,
     file: Annotated[Path, typer.Argument(metavar="FILE", exists=True, dir_okay=False, readable=True)],

@@ -118,8 +118,10 @@ class Target:
             Console().print(text)
 
 
-def on_memory(without: str = "") -> Callable[[Callable[..., None]], Callable[..., None]]:
+def on_memory(without: str = "embedder") -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command, whose first argument is a Target, the options of one, less those named in `without`.
+
+    A memory remembers its embedder, so only the commands that may make one have that option.
 
     A second argument `filters` stands for the options of Filters.
     """

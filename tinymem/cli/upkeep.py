@@ -39,7 +39,6 @@ def forget(
     id: Annotated[
         list[str] | None, typer.Option("--id", help="The number or the id of a step; may be given several times.")
     ] = None,
-    before: Annotated[str | None, typer.Option(metavar="TIME", help="Only steps from before then.")] = None,
     everything: Annotated[bool, typer.Option("--everything", help="The whole namespace, its folder included.")] = False,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
@@ -48,12 +47,12 @@ def forget(
 
     Asks first.
 
-    Example: tinymem forget --speaker Ann --before 2025-01-01 --dry-run
+    Example: tinymem forget --speaker Ann --until 2024-12-31 --dry-run
     """
     from tinymem.steps.progress import show_progress
     from tinymem.upkeep.forgetting import sessions_repeated_by
 
-    chosen, session = {**filters.given(), "before": before}, filters.session
+    chosen, session = filters.given(), filters.session
     if everything:
         if id or any(value is not None for value in chosen.values()):
             raise InputError("--everything stands alone: without ids and filters")
@@ -134,7 +133,7 @@ def retain(
     target.answer(record, _summary(report, "Would forget" if dry_run else "Forgot", f"; {report.kept:,} stay."))
 
 
-@on_memory(without="embedder")
+@on_memory()
 def reindex(
     target: Target,
     embedder: Annotated[str, typer.Option("--embedder", help="The new one, such as sentence-transformers:NAME.")],
@@ -156,7 +155,7 @@ def reindex(
     target.answer(dataclasses.asdict(done), text)
 
 
-@on_memory(without="embedder")
+@on_memory()
 def doctor(target: Target, store: StoreOption = "chroma") -> None:
     """Check a memory's files: the journal, its full-text index, and the index of vectors.
 
@@ -179,7 +178,7 @@ def doctor(target: Target, store: StoreOption = "chroma") -> None:
     raise typer.Exit(0 if found.sound else 1)
 
 
-@on_memory(without="embedder")
+@on_memory()
 def rebuild(target: Target, store: StoreOption = "chroma") -> None:
     """Make a memory's index again from the vectors in its journal; nothing is embedded.
 

@@ -38,7 +38,7 @@ def _read(words: list[str]) -> str:
     return text
 
 
-@on_memory()
+@on_memory(without="")
 def add(
     target: Target,
     text: TextArgument,

@@ -28,7 +28,7 @@ try:
     from starlette.responses import PlainTextResponse, Response
     from starlette.routing import Route
 except ImportError as error:
-    raise MissingExtraError("tinymem inspect --web", "inspect") from error
+    raise MissingExtraError("tinymem inspect", "inspect") from error
 
 __all__ = ["LOOPBACK", "application", "serve"]
 
@@ -86,7 +86,7 @@ def serve(views: Views, listener: socket.socket, hosts: Collection[str], token: 
     try:
         import uvicorn
     except ImportError as error:
-        raise MissingExtraError("tinymem inspect --web", "inspect") from error
+        raise MissingExtraError("tinymem inspect", "inspect") from error
 
     threading.Thread(target=_prepare, args=[views.first], daemon=True).start()  # while a person opens the address
     app = application(views, token, hosts)

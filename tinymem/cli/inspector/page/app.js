@@ -991,8 +991,8 @@ const recall = {
           "p.small",
           {},
           memory.questions.length
-            ? "This file can replay these questions. To ask others, open the memory itself: tinymem inspect --web"
-            : "This file has no answers in it. Ask the memory itself with tinymem inspect --web, or write the file with --ask QUESTION.",
+            ? "This file can replay these questions. To ask others, open the memory itself: tinymem inspect"
+            : "This file has no answers in it. Ask the memory itself with tinymem inspect, or write the file with --ask QUESTION.",
         );
     fill(
       this.element,

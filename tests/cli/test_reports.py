@@ -1,4 +1,4 @@
-"""`tinymem inspect`, `show` and `explain`: piped, on a terminal, and without rich."""
+"""`tinymem show` and `explain`: piped, on a terminal, and without rich."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from work import PATIENCE
 from tinymem import ActionStep, HierarchicalMemory, MessageStep, TaskStep
 from tinymem.memory.inspection.report import report_of
 
-COMMANDS = (["inspect"], ["show"], ["visualize"], ["explain", "Where is [red]staging?"])
+COMMANDS = (["show"], ["visualize"], ["explain", "Where is [red]staging?"])
 PROGRAM = f"""
 import sys
 from tinymem.cli.main import main
@@ -85,9 +85,9 @@ def test_what_is_printed_is_the_report(tinymem: Run, memory: Path, monkeypatch: 
         opened.long_term.queue.embed_pending()
     with HierarchicalMemory(memory, create=False) as opened:
         opened.path = Path("memory")
-        report, short = report_of(opened, steps=5).text(100), report_of(opened, steps=16).text(100)
+        report, short = (report_of(opened, steps=steps).text(100) for steps in (5, 16))
         explained = opened.explain("Where is staging?", 200).text(100)
-    shown = tinymem("inspect", "--steps", "5")
+    shown = tinymem("show", "--steps", "5")
     printed = tinymem("show")
     assert (shown.status, SIZE.sub("", shown.out), shown.err) == (0, SIZE.sub("", f"{report}\n"), "")
     assert (printed.status, SIZE.sub("", printed.out), printed.err) == (0, SIZE.sub("", f"{short}\n"), "")
@@ -98,16 +98,15 @@ def test_what_is_printed_is_the_report(tinymem: Run, memory: Path, monkeypatch: 
 @pytest.mark.slow
 def test_piped_output_has_no_escapes(memory: Path) -> None:
     shown = piped(PROGRAM, memory.parent, FORCE_COLOR="1")
-    assert "\x1b" not in shown and shown.count("HierarchicalMemory") == 3
+    assert "\x1b" not in shown and shown.count("HierarchicalMemory") == 2
 
 
 def test_json_holds_what_the_reports_hold(tinymem: Run, memory: Path) -> None:
-    held = json.loads(tinymem("inspect", "--json", "--steps", "3").out)
-    stats = json.loads(tinymem("stats", "--json").out)
+    held = json.loads(tinymem("show", "--json", "--steps", "3").out)
+    stats = held["stats"]
     assert held["steps"] == stats["steps"] and 0 < held["tokens"] <= stats["tokens"]
     assert sum(tier["tokens"] for tier in held["tiers"]) == stats["tokens"] and len(held["listed"]) == 3
-    shown = json.loads(tinymem("show", "--json", "--steps", "3").out)
-    assert shown["sessions"][0]["first"] == "2025-03-01T12:00:00+00:00" and shown == held
+    assert held["sessions"][0]["first"] == "2025-03-01T12:00:00+00:00"
     explained = json.loads(tinymem("explain", "Where is staging?", "--json", "--max-tokens", "100").out)
     recalled = json.loads(tinymem("recall", "Where is staging?", "--json", "--max-tokens", "100").out)
     assert sorted(explained["items"], key=lambda item: int(item["step"])) == recalled["items"]
