@@ -77,23 +77,16 @@ def test_the_page_needs_the_token(client: TestClient, query: str) -> None:
 
 
 @pytest.mark.parametrize("header", ["", TOKEN, "Bearer ", "Bearer wrong", f"Basic {TOKEN}"])
-def test_every_call_needs_the_token(client: TestClient, memory: HierarchicalMemory, header: str) -> None:
-    for name in ("overview", "steps", "forget", "no-such-call"):
+def test_every_call_needs_the_token(client: TestClient, header: str) -> None:
+    for name in ("overview", "steps", "recall", "no-such-call"):
         answer = client.post(f"/api/{name}?token={TOKEN}", json={"session": "june"}, headers={"Authorization": header})
         assert answer.status_code == 403 and "june" not in answer.text
-    assert memory.stats().steps == 63
 
 
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:8000", "127.0.0.1.evil.example", "", "localhost"])
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:8000", "127.0.0.1.evil.example", "", "[", "localhost"])
 def test_a_request_to_another_host_is_refused(client: TestClient, host: str) -> None:
     answer = client.get(f"/?token={TOKEN}", headers={"Host": host})
     assert answer.status_code == 421 and "script" not in answer.text
-
-
-def test_nothing_is_changed_by_opening_an_address(client: TestClient, memory: HierarchicalMemory) -> None:
-    header = {"Authorization": f"Bearer {TOKEN}"}
-    assert client.get("/api/forget?session=june&expected=60", headers=header).status_code == 405
-    assert memory.stats().steps == 63
 
 
 def test_every_answer_forbids_caches_frames_and_other_sources(client: TestClient) -> None:
@@ -191,7 +184,7 @@ def test_episodes_open_into_their_steps(call: Call) -> None:
         ("steps", {"start": -1, "stop": 2}), ("steps", {"start": "0", "stop": 2}),
         ("steps", {"start": 0, "stop": 2, "evil": 1}), ("segments", {"tier": "up"}),
         ("recall", {"query": 5, "budget": 100}), ("recall", {"query": "x", "budget": 0}),
-        ("forget", {}), ("forget", {"ids": "x"}), ("forget", {"before": "soon"}),
+        ("forget", {"session": "june"}), ("recall", {"query": "x", "budget": 9, "until": "soon"}),
     ],
 )  # fmt: skip
 def test_a_mistake_is_answered_in_words(call: Call, memory: HierarchicalMemory, name: str, values: Any) -> None:
@@ -241,24 +234,6 @@ def test_another_namespace_is_shown_and_none_that_is_not_there(memory: Hierarchi
         asked = [ask("overview", namespace=name).json()["steps"] for name in (None, "other", "default")]
         assert asked == [63, 1, 63]
         assert {ask("overview", namespace=name).status_code for name in ("third", 7, ["other"])} == {400}
-
-
-# -- forgetting
-
-
-def test_forgetting_counts_first_and_then_removes_what_was_confirmed(call: Call, memory: HierarchicalMemory) -> None:
-    assert call("forget", session="june") == {"steps": 60, "forgotten": False}
-    assert memory.stats().steps == 63
-    assert call("steps", start=0, stop=1)["count"] == 63
-    assert call("forget", session="june", expected=60) == {"steps": 60, "forgotten": True}
-    assert memory.stats().steps == call("steps", start=0, stop=1)["count"] == 3
-
-
-def test_nothing_is_forgotten_where_the_number_has_changed(call: Call, memory: HierarchicalMemory) -> None:
-    count = call("forget", session="june")["steps"]
-    memory.add_message("user", "One more lot.", session="june")
-    assert "count again" in call("forget", 400, session="june", expected=count)["error"]
-    assert memory.stats().steps == 64
 
 
 def test_a_step_that_another_process_adds_is_shown(call: Call, memory: HierarchicalMemory) -> None:

@@ -9,8 +9,8 @@ import pytest
 from memories import START, sentences
 
 from tinymem import ActionStep, HierarchicalMemory, MessageStep, TaskStep
-from tinymem.cli.inspector.parts import context_parts
 from tinymem.cli.inspector.timeline import Timeline
+from tinymem.cli.inspector.view import View
 from tinymem.errors import InputError
 from tinymem.memory import Shares
 from tinymem.messages.tokens import PER_REPLY
@@ -95,13 +95,14 @@ def test_the_parts_of_a_context_add_up_in_order(memory: HierarchicalMemory) -> N
     memory.scratchpad.store("port", 8443)
     memory.medium_term.settle()
     context = memory.context(sentences(58)[3], max_tokens=2_000)
-    parts = context_parts(context, memory.long_term.counter)
-    assert [part.entry.message for part in parts] == context.messages
-    assert sum(part.tokens for part in parts) + PER_REPLY == context.tokens
-    assert [part.stable for part in parts] == [True] * context.stable + [False] * (len(parts) - context.stable)
-    assert list(dict.fromkeys(part.tier for part in parts)) == ["fixed", "episodes", "window", "scratchpad", "recall"]
+    parts = View(memory).context(sentences(58)[3], 2_000)["parts"]
+    assert [part["role"] for part in parts] == [message["role"] for message in context.messages]
+    assert sum(part["tokens"] for part in parts) + PER_REPLY == context.tokens
+    assert [part["stable"] for part in parts] == [True] * context.stable + [False] * (len(parts) - context.stable)
+    tiers = dict.fromkeys(part["tier"] for part in parts)
+    assert list(tiers) == ["fixed", "episodes", "window", "scratchpad", "recall"]
     fixed = sum(item.tokens for item in context.items if item.tier == "fixed")
-    assert sum(part.tokens for part in parts if part.tier == "fixed") == fixed
+    assert sum(part["tokens"] for part in parts if part["tier"] == "fixed") == fixed
 
 
 def test_every_feature_of_a_score_has_a_meaning(memory: HierarchicalMemory) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hmac
 import inspect
 import json
+import re
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -17,13 +18,13 @@ from tinymem.errors import InputError, MissingExtraError, TinymemError
 if TYPE_CHECKING:
     import socket
 
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
     from tinymem.memory.hierarchy import HierarchicalMemory
 
 try:
     from starlette.applications import Starlette
     from starlette.concurrency import run_in_threadpool
+    from starlette.middleware import Middleware
+    from starlette.middleware.base import BaseHTTPMiddleware
     from starlette.requests import Request
     from starlette.responses import PlainTextResponse, Response
     from starlette.routing import Route
@@ -34,8 +35,9 @@ __all__ = ["LOOPBACK", "application", "serve"]
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 CALLS = ("overview", "version", "known", "steps", "segments", "place", "step", "recall", "context", "episodes",
-         "episode", "forget")  # fmt: skip
+         "episode")  # fmt: skip
 LONGEST = 1_000_000  # bytes of a request
+PORT = re.compile(r":\d+$")  # of a Host header
 HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": f"{policy('self')}; frame-ancestors 'none'",
@@ -75,10 +77,16 @@ def application(views: View | Views, token: str, hosts: Collection[str]) -> Star
         except TinymemError as error:
             return _answer({"error": str(error)}, 400 if isinstance(error, ValueError) else 500)
 
+    async def guard(request: Request, answer_to: Callable[[Request], Awaitable[Response]]) -> Response:
+        if PORT.sub("", request.headers.get("host", "")) in hosts:
+            answer = await answer_to(request)
+        else:
+            answer = PlainTextResponse("This host is not served here.\n", 421)
+        answer.headers.update(HEADERS)
+        return answer
+
     routes = [Route("/", show), Route("/api/{name}", call, methods=["POST"])]
-    app = Starlette(routes=routes)
-    app.add_middleware(_Guard, hosts=frozenset(hosts))
-    return app
+    return Starlette(routes=routes, middleware=[Middleware(BaseHTTPMiddleware, dispatch=guard)])
 
 
 def serve(views: Views, listener: socket.socket, hosts: Collection[str], token: str) -> None:
@@ -101,32 +109,6 @@ def _open_no_other(namespace: str) -> HierarchicalMemory:
 def _prepare(view: View) -> None:
     with suppress(TinymemError):  # which the page says
         view.prepare()
-
-
-class _Guard:
-    """Refuses requests to other hosts, and puts the headers of security on every answer."""
-
-    def __init__(self, app: ASGIApp, hosts: Collection[str]) -> None:
-        self._app, self._hosts = app, hosts
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def guarded(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                added = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
-                message["headers"] = [*message.get("headers", ()), *added]
-            await send(message)
-
-        if scope["type"] == "http" and self._is_refused(scope):
-            await PlainTextResponse("This host is not served here.\n", 421)(scope, receive, guarded)
-        else:
-            await self._app(scope, receive, guarded)
-
-    def _is_refused(self, scope: Scope) -> bool:
-        hosts = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
-        if len(hosts) != 1:
-            return True
-        name, colon, port = hosts[0].rpartition(":")
-        return (name if colon and port.isdecimal() else hosts[0]) not in self._hosts
 
 
 def _is_same(given: str, wanted: str) -> bool:

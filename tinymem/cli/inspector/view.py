@@ -9,7 +9,6 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tinymem.archive.scratchpad_format import SCRATCHPAD
-from tinymem.cli.inspector.parts import ContextPart, context_parts
 from tinymem.cli.inspector.timeline import Timeline, version_of
 from tinymem.cli.shared import excerpt_record
 from tinymem.errors import InputError
@@ -17,13 +16,17 @@ from tinymem.memory.context.window import current_task
 from tinymem.memory.inspection.lines import episode_line
 from tinymem.memory.inspection.report import report_of
 from tinymem.memory.scratchpad import AgentMemory
+from tinymem.messages.tokens import count_message
 from tinymem.recall.features import FEATURES
 from tinymem.steps.checks import check_non_negative_int, check_str, check_strings
 from tinymem.steps.content import as_text, to_mutable
-from tinymem.steps.terminal import first_words, pluralize
+from tinymem.steps.terminal import first_words
 
 if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+
     from tinymem.archive.episodes import Episode
+    from tinymem.memory.context.context import Entry
     from tinymem.memory.hierarchy import HierarchicalMemory
     from tinymem.recall import Excerpt
 
@@ -38,6 +41,7 @@ SEGMENTS = 240  # bars of the overview
 NEXT_BEST = 12  # passages that are ranked next
 LONGEST_TEXT = 200_000  # characters of a part that are shown
 QUESTION = 240  # cells of a question that the page proposes
+TIERS = {"episodes": "episodes", "scratchpad": "scratchpad", "recalled": "recall"}  # of entries that are no steps
 
 
 class View:
@@ -156,6 +160,7 @@ class View:
         begin = time.perf_counter()
         context = self.memory.context(query or None, max_tokens=budget)
         milliseconds = (time.perf_counter() - begin) * 1000
+        fixed = {item.step.id for item in context.items if item.tier == "fixed"}
         out = [item.step for item in context.items if item.tier == "out"]
         return {
             "query": query,
@@ -163,7 +168,10 @@ class View:
             "tokens": context.tokens,
             "note": context.recalled.note,
             "milliseconds": round(milliseconds, 1),
-            "parts": [*map(_part, context_parts(context, self.memory.long_term.counter))],
+            "parts": [
+                self._part(entry, fixed) | {"stable": place < context.stable}
+                for place, entry in enumerate(context.entries)
+            ],
             "out": [{"number": step.step_number, "words": first_words(step.text, 120)} for step in out],
         }
 
@@ -178,36 +186,6 @@ class View:
     def episode(self, first: int, last: int) -> Record:
         """Return the steps that an episode covers."""
         return {"lines": [*map(vars, self._timeline(tier="archive").between(first, last)[:SLICE])]}
-
-    # -- forgetting ---------------------------------------------------------------------------------------------------
-
-    def forget(
-        self,
-        ids: Sequence[str] = (),
-        session: str | None = None,
-        speaker: str | None = None,
-        tool: str | None = None,
-        type: str | None = None,
-        before: str | None = None,
-        expected: int | None = None,
-    ) -> Record:
-        """Count the steps that would go; forget them only where that is the `expected` number, which people confirmed.
-
-        Raises:
-            InputError: There are more or fewer now.
-        """
-        filters = _given(session=session, speaker=speaker, tool=tool, type=type, before=before)
-        ids = check_strings("ids", ids)
-        count = self.memory.forget(ids, **filters, dry_run=True)
-        if expected is None:
-            return {"steps": count, "forgotten": False}
-        if count != expected:
-            raise InputError(f"there are {pluralize(count, 'step')} now, not {expected:,}: count again")
-        self.memory.long_term.indexing.in_background = True  # the index is written again
-        self.memory.forget(ids, **filters)
-        with self._lock:
-            self._kept.clear()
-        return {"steps": count, "forgotten": True}
 
     # -- inside -------------------------------------------------------------------------------------------------------
 
@@ -229,6 +207,22 @@ class View:
                 self._kept[name] = make()
             made: T = self._kept[name]
             return made
+
+    def _part(self, entry: Entry, fixed: AbstractSet[str]) -> Record:
+        """Return a message of a context, with its tier and its tokens; `fixed` are the steps that every context has."""
+        message = entry.message
+        in_window = "fixed" if any(step.id in fixed for step in entry.steps) else "window"
+        calls = [call.get("function") or {} for call in message.get("tool_calls") or ()]
+        return {
+            "tier": TIERS.get(entry.kind, in_window),
+            "kind": entry.kind,
+            "role": message["role"],
+            "text": as_text(message.get("content") or ""),
+            "calls": [f"{call.get('name', '')}({call.get('arguments', '')})" for call in calls],
+            "tokens": count_message(message, self.memory.long_term.counter),
+            "shortened": entry.shortened,
+            "steps": [step.step_number for step in entry.steps if step.step_number is not None],
+        }
 
     def _episode(self, episode: Episode) -> Record:
         summary_tokens = self.memory.long_term.counter.count(str(episode))
@@ -276,19 +270,3 @@ def _given(**filters: str | None) -> Record:
 
 def _kind(item: Excerpt) -> Record:
     return {"kind": item.step.parts()[item.part].kind}
-
-
-def _part(part: ContextPart) -> Record:
-    message = part.entry.message
-    calls = [call.get("function") or {} for call in message.get("tool_calls") or ()]
-    return {
-        "tier": part.tier,
-        "kind": part.entry.kind,
-        "role": message["role"],
-        "text": as_text(message.get("content") or ""),
-        "calls": [f"{call.get('name', '')}({call.get('arguments', '')})" for call in calls],
-        "tokens": part.tokens,
-        "stable": part.stable,
-        "shortened": part.entry.shortened,
-        "steps": [step.step_number for step in part.entry.steps if step.step_number is not None],
-    }

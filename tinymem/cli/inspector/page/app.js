@@ -788,12 +788,6 @@ const detail = {
           },
           "Show in the timeline",
         ),
-        !isFile &&
-          h(
-            "button.danger",
-            {onclick: () => forgetting.open({ids: [step.id], session: step.session, number: step.number})},
-            "Forget…",
-          ),
       ),
     );
     this.element.hidden = false;
@@ -1334,100 +1328,6 @@ const episodes = {
   },
 };
 
-// -- forgetting -------------------------------------------------------------------------------------------------------
-
-const forgetting = {
-  open({ids = [], session, number} = {}) {
-    const dialog = $("#dialog"),
-      result = h("div.result", {"aria-live": "polite"});
-    const choose = (value, label, checked) =>
-      h("label.choice", {}, h("input", {type: "radio", name: "what", value, checked}), h("span", {}, label));
-    const filters = h(
-      "fieldset",
-      {},
-      field("session", "Session (team/* for all that begin so)"),
-      field("speaker", "Speaker"),
-      field("tool", "Tool"),
-      field("type", "Type"),
-      field("before", "Before", {type: "date"}),
-    );
-    const count = h("button.primary", {type: "submit"}, "Dry run: count them");
-    const form = h(
-      "form",
-      {
-        method: "dialog",
-        oninput: () => {
-          fill(result);
-          count.hidden = false;
-          filters.disabled = form.elements.what?.value !== "filters";
-        },
-        onsubmit: (event) => {
-          event.preventDefault();
-          this.count(this.chosen(form, ids, session), result, count);
-        },
-      },
-      h("h2", {}, "Forget"),
-      h("p", {}, "What is forgotten is gone for good: text, vectors, summaries, from every file."),
-      ids.length ? choose("ids", `Only step #${number}`, true) : null,
-      session ? choose("session", ["All of session ", h("b", {}, session)], !ids.length) : null,
-      ids.length || session
-        ? choose("filters", "All steps that match:")
-        : h("p", {}, "All steps that match:", h("input", {type: "hidden", name: "what", value: "filters"})),
-      filters,
-      result,
-      h("footer", {}, h("button", {type: "button", onclick: () => dialog.close()}, "Keep everything"), count),
-    );
-    filters.disabled = Boolean(ids.length || session);
-    fill(dialog, form);
-    dialog.showModal();
-    suggest();
-  },
-
-  chosen(form, ids, session) {
-    const what = form.elements.what.value;
-    if (what === "ids") return {ids};
-    if (what === "session") return {session};
-    return filledIn(form, ["session", "speaker", "tool", "type", "before"]);
-  },
-
-  async count(what, result, count) {
-    try {
-      const {steps} = await call("forget", what);
-      count.hidden = steps > 0; // what is left to do is to confirm, or to keep
-      fill(
-        result,
-        steps
-          ? h(
-              "p",
-              {},
-              h(
-                "button.danger.loud",
-                {type: "button", id: "confirm", onclick: () => this.forget(what, steps, result)},
-                `Forget ${many(steps, "step")} for good`,
-              ),
-              " There is no way back.",
-            )
-          : h("p", {}, "No step matches. Nothing would go."),
-      );
-    } catch (error) {
-      fill(result, h("p.error", {}, error.message));
-    }
-  },
-
-  async forget(what, expected, result) {
-    result.querySelector("button").disabled = true;
-    try {
-      const {steps} = await call("forget", {...what, expected});
-      $("#dialog").close();
-      detail.close();
-      await refresh();
-      toast(`Forgot ${many(steps, "step")}.`);
-    } catch (error) {
-      fill(result, h("p.error", {}, error.message));
-    }
-  },
-};
-
 // -- views, keys, theme, beginning ------------------------------------------------------------------------------------
 
 const VIEWS = {timeline, recall, context, episodes};
@@ -1583,8 +1483,6 @@ async function begin() {
   $("#theme").addEventListener("click", switchTheme);
   $("#keys").addEventListener("click", showKeys);
   $("#changed").addEventListener("click", refresh);
-  $("#forget").addEventListener("click", () => forgetting.open());
-  $("#forget").hidden = isFile;
   try {
     await refresh();
     views.build();
