@@ -25,7 +25,7 @@ from work import PATIENCE
 from tinymem import ActionStep, HierarchicalMemory, MessageStep, TaskStep
 from tinymem.cli.inspector.page import page, to_json
 from tinymem.cli.inspector.snapshot import BUDGETS, snapshot
-from tinymem.cli.inspector.view import View, Views
+from tinymem.cli.inspector.view import View
 
 pytest.importorskip("starlette", reason="the extra inspect is not installed")
 pytest.importorskip("httpx", reason="starlette's test client needs it")
@@ -219,21 +219,6 @@ def test_no_more_of_a_request_is_read_than_it_may_have(memory: HierarchicalMemor
     scope = {"type": "http", "method": "POST", "path": "/api/overview", "query_string": b"", "headers": headers}
     asyncio.run(app(scope, receive, send))
     assert answers[0]["status"] == 400 and sum(sent) <= 1_500_000
-
-
-def test_another_namespace_is_shown_and_none_that_is_not_there(memory: HierarchicalMemory) -> None:
-    with HierarchicalMemory(memory.path, namespace="other", embedder="hashing") as other:
-        other.add_message("user", "Alone here.")
-        views = Views(View(memory), lambda: ["default", "other"], lambda _: other)
-        client = TestClient(application(views, TOKEN, {"127.0.0.1"}), base_url="http://127.0.0.1:8000")
-
-        def ask(name: str, **values: Any) -> Any:
-            return client.post(f"/api/{name}", json=values, headers={"Authorization": f"Bearer {TOKEN}"})
-
-        assert ask("namespaces").json() == {"namespaces": ["default", "other"]}
-        asked = [ask("overview", namespace=name).json()["steps"] for name in (None, "other", "default")]
-        assert asked == [63, 1, 63]
-        assert {ask("overview", namespace=name).status_code for name in ("third", 7, ["other"])} == {400}
 
 
 def test_a_step_that_another_process_adds_is_shown(call: Call, memory: HierarchicalMemory) -> None:

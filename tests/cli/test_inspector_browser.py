@@ -132,8 +132,6 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a memory that is served by the command."""
     path = tmp_path_factory.mktemp("served") / "memory"
     fill(path)
-    with HierarchicalMemory(path, namespace="yard", embedder="hashing", store="exact") as memory:
-        memory.add_message("user", "The yard is empty.")
     command = [*interruptible(), "inspect", "--path", str(path)]
     with subprocess.Popen(command, env=child_environment(), stderr=subprocess.PIPE, text=True) as running:
         assert running.stderr
@@ -192,13 +190,6 @@ def test_the_timeline_is_searched(served: str, opened: Open) -> None:
     page.fill(".filters .find", "lot 77 HAS\n")
     page.until("return document.querySelector('.count').innerText === '1 to 1 of 1 step'")
     assert "Lot 77 has 539 crates." in page.text(".list")
-
-
-def test_another_namespace_is_chosen(served: str, opened: Open) -> None:
-    page = opened(served)
-    page.choose(".where select", "yard")
-    page.until("return document.querySelector('.list')?.innerText.includes('The yard is empty.')")
-    assert page.text(".count") == "1 to 1 of 1 step" and "yard" in page.run("return document.title")
 
 
 def test_rows_are_drawn_ahead_of_where_the_list_moves_to(served: str, opened: Open) -> None:

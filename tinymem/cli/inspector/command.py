@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -48,23 +46,16 @@ def inspect(
         if html:
             _write_page(memory, html, steps, ask or ())
         else:
-            _serve_page(target, memory, host, port)
+            _serve_page(memory, host, port)
 
 
-def _serve_page(target: Target, memory: HierarchicalMemory, host: str, port: int) -> None:
-    from tinymem.archive.folders import namespaces as names_in
+def _serve_page(memory: HierarchicalMemory, host: str, port: int) -> None:
     from tinymem.cli.inspector.server import LOOPBACK, serve
-    from tinymem.cli.inspector.view import View, Views
+    from tinymem.cli.inspector.view import View
 
     listener, token = listen_at(host, port), secrets.token_urlsafe(24)
     say(f"{web_address(host, listener)}/?token={token}\nCtrl-C ends it.", err=True)
-    with ExitStack() as opened:
-        views = Views(
-            View(memory),
-            lambda: names_in(target.place),
-            lambda namespace: opened.enter_context(replace(target, namespace=namespace).open()),
-        )
-        serve(views, listener, {*LOOPBACK, f"[{host}]" if ":" in host else host}, token)
+    serve(View(memory), listener, {*LOOPBACK, f"[{host}]" if ":" in host else host}, token)
 
 
 def _write_page(memory: HierarchicalMemory, file: Path, steps: int, questions: Sequence[str]) -> None:

@@ -8,17 +8,14 @@ import json
 import re
 import threading
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from tinymem.cli.inspector.page import page, policy, to_json
-from tinymem.cli.inspector.view import View, Views
+from tinymem.cli.inspector.view import View
 from tinymem.errors import InputError, MissingExtraError, TinymemError
 
 if TYPE_CHECKING:
     import socket
-
-    from tinymem.memory.hierarchy import HierarchicalMemory
 
 try:
     from starlette.applications import Starlette
@@ -49,15 +46,14 @@ HEADERS = {
 }
 
 
-def application(views: View | Views, token: str, hosts: Collection[str]) -> Starlette:
-    """Return the app that shows views to those who have the token.
+def application(view: View, token: str, hosts: Collection[str]) -> Starlette:
+    """Return the app that shows a view to those who have the token.
 
     Args:
-        views: The view of an open memory, or those of all namespaces at its place.
+        view: The view of an open memory.
         token: The secret that the page's address has, and every call.
         hosts: The names that a request may be sent to. A site whose own name was made to point here is refused.
     """
-    shown = Views(views, list, _open_no_other) if isinstance(views, View) else views
 
     async def show(request: Request) -> Response:
         if not _is_same(request.query_params.get("token", ""), token):
@@ -69,9 +65,6 @@ def application(views: View | Views, token: str, hosts: Collection[str]) -> Star
             return _answer({"error": "the token is missing or wrong"}, 403)
         try:
             values = _read_object(await _read_body(request))
-            if request.path_params["name"] == "namespaces":
-                return _answer({"namespaces": await run_in_threadpool(shown.names)})
-            view = await run_in_threadpool(shown.get, values.pop("namespace", None))
             method = _find_method(view, request.path_params["name"], values)
             return _answer(await run_in_threadpool(method, **values))
         except TinymemError as error:
@@ -89,26 +82,17 @@ def application(views: View | Views, token: str, hosts: Collection[str]) -> Star
     return Starlette(routes=routes, middleware=[Middleware(BaseHTTPMiddleware, dispatch=guard)])
 
 
-def serve(views: Views, listener: socket.socket, hosts: Collection[str], token: str) -> None:
+def serve(view: View, listener: socket.socket, hosts: Collection[str], token: str) -> None:
     """Serve the page until the process is interrupted. Nothing is logged: addresses have the token."""
     try:
         import uvicorn
     except ImportError as error:
         raise MissingExtraError("tinymem inspect", "inspect") from error
 
-    threading.Thread(target=_prepare, args=[views.first], daemon=True).start()  # while a person opens the address
-    app = application(views, token, hosts)
+    threading.Thread(target=view.prepare, daemon=True).start()  # while a person opens the address
+    app = application(view, token, hosts)
     config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", server_header=False)
     uvicorn.Server(config).run(sockets=[listener])
-
-
-def _open_no_other(namespace: str) -> HierarchicalMemory:
-    raise InputError(f"only one namespace is shown here, not {namespace!r}")
-
-
-def _prepare(view: View) -> None:
-    with suppress(TinymemError):  # which the page says
-        view.prepare()
 
 
 def _is_same(given: str, wanted: str) -> bool:

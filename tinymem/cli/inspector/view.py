@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tinymem.archive.scratchpad_format import SCRATCHPAD
 from tinymem.cli.inspector.timeline import Timeline, version_of
 from tinymem.cli.shared import excerpt_record
-from tinymem.errors import InputError
+from tinymem.errors import InputError, TinymemError
 from tinymem.memory.context.window import current_task
 from tinymem.memory.inspection.lines import episode_line
 from tinymem.memory.inspection.report import report_of
 from tinymem.memory.scratchpad import AgentMemory
 from tinymem.messages.tokens import count_message
 from tinymem.recall.features import FEATURES
-from tinymem.steps.checks import check_non_negative_int, check_str, check_strings
+from tinymem.steps.checks import check_non_negative_int, check_strings
 from tinymem.steps.content import as_text, to_mutable
 from tinymem.steps.terminal import first_words
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from tinymem.memory.hierarchy import HierarchicalMemory
     from tinymem.recall import Excerpt
 
-__all__ = ["View", "Views"]
+__all__ = ["View"]
 
 Record = dict[str, Any]
 T = TypeVar("T")
@@ -54,10 +55,11 @@ class View:
         self._kept: dict[tuple[object, ...], Any] = {}
 
     def prepare(self) -> None:
-        """Make what a page asks for first, and read what its first question needs."""
-        self.overview()
-        self.segments()
-        self.memory.long_term.current()
+        """Make what a page asks for first, and read what its first question needs; the page says where that fails."""
+        with suppress(TinymemError):
+            self.overview()
+            self.segments()
+            self.memory.long_term.current()
 
     def overview(self) -> Record:
         """Return the report of the memory, and what its features mean."""
@@ -231,36 +233,6 @@ class View:
             "summary": episode.summary,
             "summary_tokens": summary_tokens,
         }
-
-
-class Views:
-    """The views of the namespaces at one place, each opened when somebody first asks for it.
-
-    Args:
-        first: The one that is shown unless another is named.
-        names: Lists the namespaces that may be shown.
-        open: Opens the memory of another one.
-    """
-
-    def __init__(
-        self, first: View, names: Callable[[], Sequence[str]], open: Callable[[str], HierarchicalMemory]
-    ) -> None:
-        self.first, self.names = first, names
-        self._open = open
-        self._lock = threading.Lock()
-        self._views = {first.memory.namespace: first}
-
-    def get(self, namespace: str | None) -> View:
-        """Return the view of a namespace; InputError where there is none of that name."""
-        if namespace is None:
-            return self.first
-        check_str("namespace", namespace)
-        with self._lock:
-            if namespace not in self._views:
-                if namespace not in self.names():
-                    raise InputError(f"there is no namespace {namespace!r:.80} here")
-                self._views[namespace] = View(self._open(namespace))
-            return self._views[namespace]
 
 
 def _given(**filters: str | None) -> Record:

@@ -81,11 +81,9 @@ const data = JSON.parse($("#data").textContent);
 const isFile = data !== null;
 const token = new URLSearchParams(location.search).get("token");
 
-let namespace; // that is shown; the first one unless somebody chose another
-
 async function askServer(name, values) {
   const headers = {Authorization: `Bearer ${token}`, "Content-Type": "application/json"};
-  const request = {method: "POST", headers, body: JSON.stringify({namespace, ...values})};
+  const request = {method: "POST", headers, body: JSON.stringify(values)};
   const answer = await fetch(`/api/${name}`, request).catch(() => {
     throw new Error("The server does not answer: is it still running?");
   });
@@ -96,7 +94,6 @@ async function askServer(name, values) {
 
 const inFile = {
   overview: () => data.overview,
-  namespaces: () => ({namespaces: []}),
   version: () => ({version: 0}),
   steps: ({start, stop, ...filter}) => {
     const lines = filtered(filter);
@@ -1439,29 +1436,12 @@ async function watch() {
   }
 }
 
-/** Say where the memory is, and let people switch where there are several. */
-async function showWhere() {
-  const {namespaces} = await call("namespaces");
-  const change = (event) => {
-    namespace = event.target.value;
-    timeline.filter = {};
-    detail.close();
-    refresh().catch((error) => toast(error.message, "error"));
-  };
-  const names = namespaces.map((name) => h("option", {value: name, selected: name === memory.stats.namespace}, name));
-  fill(
-    $("#where"),
-    `${memory.path} · `,
-    names.length > 1 ? h("select", {"aria-label": "Namespace", onchange: change}, names) : memory.stats.namespace,
-  );
-}
-
 async function refresh() {
   memory = await call("overview");
   hues.clear();
   memory.sessions.forEach((one, at) => hues.set(one.session, at));
   $("#changed").hidden = true;
-  await showWhere();
+  $("#where").textContent = `${memory.path} · ${memory.stats.namespace}`;
   document.title = `${memory.stats.namespace}: tinymem inspector`;
   if (isFile && data.steps.length < memory.steps) {
     $("#notice").textContent =
