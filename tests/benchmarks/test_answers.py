@@ -24,13 +24,8 @@ HOUSES = 6
 
 
 def unit(place: int, text: str) -> dict[str, Any]:
-    return {
-        "id": f"u{place}",
-        "speaker": "Ann",
-        "text": text,
-        "timestamp": f"2025-03-01T10:{place:02}:00Z",
-        "session": "s",
-    }
+    time = f"2025-03-01T10:{place:02}:00Z"
+    return {"id": f"u{place}", "speaker": "Ann", "text": text, "timestamp": time, "session": "s"}
 
 
 @pytest.fixture
@@ -64,6 +59,7 @@ def reads(body: dict[str, Any]) -> Answer:
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenAIServer]:
+    monkeypatch.setattr("benchmarks.harness.scoring.DRAWS", 50)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     with openai_server() as server:
         server.chat = reads
@@ -118,18 +114,8 @@ def test_a_run_keeps_every_prompt_and_can_be_scored_again(
 
 def test_a_run_that_broke_off_goes_on_and_asks_nothing_twice(data: Path, server: OpenAIServer, tmp_path: Path) -> None:
     out = tmp_path / "answers.jsonl"
-    command = [
-        "--data",
-        str(data),
-        "--reader",
-        "openai:m",
-        "--out",
-        str(out),
-        "--methods",
-        "tinymem,none",
-        "--budgets",
-        "64",
-    ]
+    command = ["--data", str(data), "--reader", "openai:m", "--out", str(out), "--methods", "tinymem,none",
+               "--budgets", "64"]  # fmt: skip
     server.faults = [lambda body: None] * 3 + [lambda body: failure(400, "broken")]
     with pytest.raises(SystemExit, match="broken"):
         main(command)
@@ -151,9 +137,8 @@ def test_memories_and_rankings_of_others_take_part(
     names = [f"q{house}" for house in range(1, HOUSES)] + ["changed", "trap"]
     ranked = [{"haystack": "houses", "query": name, "units": ["u6", "u2"]} for name in names]
     ranking.write_text("".join(json.dumps(line) + "\n" for line in ranked), encoding="utf-8")
-    told = [
-        {"haystack": "houses", "query": name, "budget": 64, "text": "house 3 was set to 43 degrees"} for name in names
-    ]
+    said = "house 3 was set to 43 degrees"
+    told = [{"haystack": "houses", "query": name, "budget": 64, "text": said} for name in names]
     texts.write_text("".join(json.dumps(line) + "\n" for line in told), encoding="utf-8")
     main(["--data", str(data), "--reader", "openai:m", "--out", str(out), "--budgets", "64", "--methods",
           f"mine_to_measure:MyMemory,theirs={ranking},peer={texts}"])  # fmt: skip

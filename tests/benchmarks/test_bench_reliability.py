@@ -28,6 +28,7 @@ def test_nothing_is_found_of_what_was_forgotten_in_any_way(tmp_path: Path) -> No
     assert all(way["bytes_before"] + notes >= way["bytes_after"] > 0 and way["steps"] == 5 for way in ways.values())
 
 
+@pytest.mark.slow
 def test_what_is_left_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     def drop(memory: HierarchicalMemory, ids: list[str]) -> None:
         sqlite(memory.long_term.journal).read("DELETE FROM steps WHERE session = ?", (forgetting.SESSION,))

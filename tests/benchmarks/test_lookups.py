@@ -27,7 +27,7 @@ def test_a_seed_makes_the_same_file_and_gold_is_the_result_of_the_look_up(tmp_pa
 
 
 def test_a_memory_finds_what_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    lookups.main(["--out", str(tmp_path / "lookups.jsonl"), "--seed", "11", "--lookups", "96"])
-    run.main(["--data", str(tmp_path / "lookups.jsonl"), "--budgets", "256"])
+    lookups.main(["--out", str(tmp_path / "lookups.jsonl"), "--seed", "11", "--lookups", "48"])
+    run.main(["--data", str(tmp_path / "lookups.jsonl"), "--budgets", "256", "--store", "exact"])
     found = re.search(r"recall@256 ([\d.]+)", capsys.readouterr().out)
     assert found is not None and float(found[1]) > 0.95
