@@ -35,7 +35,10 @@ class OneByOne:
         return [1_000 * float(number) for number in HashingEmbedder().embed_documents([text])[0]]
 
 
-@pytest.fixture(params=["static", "hashing", "hashing:8", "minilm", "sentence-transformers", "object"])
+TORCH = pytest.param("sentence-transformers", marks=pytest.mark.slow)  # torch takes seconds to import
+
+
+@pytest.fixture(params=["static", "hashing:8", "minilm", TORCH, "object"])
 def embedder(request: pytest.FixtureRequest) -> Embedder:
     if request.param == "object":
         return embedder_from(OneByOne())
@@ -157,7 +160,7 @@ def test_static_needs_little_memory_for_one_long_text_among_short_ones() -> None
     program = """
 import tracemalloc
 from tinymem.embedders import StaticEmbedder
-embedder, long = StaticEmbedder(), "a long observation of a tool\\n" * 70_000  # 2 MB
+embedder, long = StaticEmbedder(), "a long observation of a tool\\n" * 7_000  # 200 kB
 embedder.embed_documents(["warm"])
 tracemalloc.start()
 for texts in ([long], ["short"] * 100 + [long] + ["short"] * 100):
@@ -229,17 +232,15 @@ def test_hashing_refuses_senseless_dimensions(dimensions: int) -> None:
 # sentence-transformers
 
 
-def test_transformer_is_named_by_what_was_given(transformer: SentenceTransformerEmbedder, minilm: Path) -> None:
-    assert transformer.name == f"sentence-transformers:{minilm}"
-    assert transformer.fingerprint.startswith("sentence-transformers/model/384/")
-
-
-def test_transformer_fingerprint_sees_changed_weights(minilm: Path) -> None:
-    one, other = SentenceTransformerEmbedder(minilm, device="cpu"), SentenceTransformerEmbedder(minilm, device="cpu")
-    same = one.fingerprint
-    for parameter in other._model.parameters():
+@pytest.mark.slow
+def test_transformer_is_named_by_what_was_given_and_its_fingerprint_sees_changed_weights(minilm: Path) -> None:
+    embedder = SentenceTransformerEmbedder(minilm, device="cpu")
+    before = embedder.fingerprint
+    assert embedder.name == f"sentence-transformers:{minilm}" and before.startswith("sentence-transformers/model/384/")
+    changed = SentenceTransformerEmbedder(minilm, device="cpu")
+    for parameter in changed._model.parameters():
         parameter.data *= 1.01
-    assert other.fingerprint != same
+    assert changed.fingerprint != before
 
 
 @pytest.fixture(scope="session")
@@ -252,6 +253,7 @@ def prompted(minilm: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_transformer_gives_queries_and_documents_the_prompts_of_the_model(
     prompted: Path, transformer: SentenceTransformerEmbedder
 ) -> None:
@@ -262,6 +264,7 @@ def test_transformer_gives_queries_and_documents_the_prompts_of_the_model(
     assert embedder.fingerprint != transformer.fingerprint
 
 
+@pytest.mark.slow
 def test_transformer_cut_to_fewer_dimensions_keeps_the_contract(
     minilm: Path, transformer: SentenceTransformerEmbedder
 ) -> None:
@@ -273,6 +276,7 @@ def test_transformer_cut_to_fewer_dimensions_keeps_the_contract(
     assert np.allclose(embedder.embed_documents(TEXTS), expected, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [{"truncate_dim": 0}, {"batch_size": 0}], ids=str)
 def test_transformer_refuses_senseless_settings(more: dict[str, Any]) -> None:
     pytest.importorskip("sentence_transformers", reason="torch is not installed (extra: test-all)")
@@ -282,7 +286,7 @@ def test_transformer_refuses_senseless_settings(more: dict[str, Any]) -> None:
         SentenceTransformerEmbedder.from_name("")
 
 
-@pytest.mark.slow  # another process that imports torch
+@pytest.mark.slow
 def test_transformer_prints_nothing(minilm: Path) -> None:
     program = """
 import sys
@@ -292,6 +296,7 @@ SentenceTransformerEmbedder(sys.argv[1], device="cpu").embed_queries(["a text"] 
     assert printed(program, str(minilm)) == ""
 
 
+@pytest.mark.slow
 def test_transformer_that_is_not_at_hand_says_what_to_do() -> None:
     pytest.importorskip("sentence_transformers", reason="torch is not installed (extra: test-all)")
     with pytest.raises(EmbedderError, match="give the folder"):

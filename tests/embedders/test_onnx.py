@@ -36,6 +36,7 @@ def packaged() -> MiniLMEmbedder:
     return MiniLMEmbedder()
 
 
+@pytest.mark.slow  # imports torch
 def test_minilm_gives_nearly_the_vectors_of_the_original(packaged: MiniLMEmbedder, minilm: Path) -> None:
     original = SentenceTransformerEmbedder(minilm, device="cpu")
     cosines = (packaged.embed_documents(TEXTS) * original.embed_documents(TEXTS)).sum(axis=1)
