@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from tinymem.protocols import TermCheck
 from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME, MADE, REWRITES
 from tinymem.stores.postgres.passages import PostgresPassages

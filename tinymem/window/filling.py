@@ -129,8 +129,11 @@ def _passages(groups: Sequence[_Group], found: ScoredCandidates) -> list[_Candid
     places = list(chain.from_iterable(zip(repeat(group), group.sources, strict=False) for group in groups))
     snapshot, rows = found.snapshot, found.rows
     columns = [column[rows].tolist() for column in (snapshot.step, snapshot.part, snapshot.start, snapshot.end)]
-    passages = zip(*columns, found.scores.tolist(), strict=True)
-    return [_Candidate(*places[step], part, (start, end), score) for step, part, start, end, score in passages]
+    passages = zip(found.scores.tolist(), *columns, strict=True)
+    return [
+        _Candidate(places[step][0], places[step][1], part, (start, end), score)
+        for score, step, part, start, end in passages
+    ]
 
 
 def _most_relevant(found: Sequence[_Candidate]) -> list[_Candidate]:
