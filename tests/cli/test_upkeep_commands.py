@@ -172,7 +172,7 @@ def test_retaining_tells_why_and_asks_first(tinymem: Run, memory: Path, monkeypa
 def test_sizes_and_ages_have_units(tinymem: Run, memory: Path) -> None:
     for size, gone in (("1TB", False), ("999 GB", False), ("1kB", True), ("1", True)):
         report = json.loads(tinymem("retain", "--max-bytes", size, "--dry-run", "--json").out)
-        assert bool(report["removed"]) == gone and report["bytes_before"] > 1_000
+        assert bool(report["removed"]) == gone
     for age in ("999999999999999w", "5d"):
         assert tinymem("retain", "--max-age", age, "--dry-run").out == "Would forget 0 steps; 43 stay.\n"
 

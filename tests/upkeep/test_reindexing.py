@@ -81,7 +81,7 @@ def test_all_passages_get_the_vectors_of_the_other_embedder_and_nothing_else_cha
     done = reindex(folder, NEW, store="exact", progress=lambda *how: told.append(how))
     assert (done.before, done.after) == ("hashing/crc32/64/1", "hashing/crc32/32/1")
     assert (done.passages, done.embedded) == (len(TEXTS), len(TEXTS))
-    assert told == [(n, len(TEXTS)) for n in (0, BATCH, 2 * BATCH, len(TEXTS))]
+    assert told == [(n, len(TEXTS)) for n in (BATCH, 2 * BATCH, len(TEXTS))]
     assert tables(folder) == before
     with opened(folder, NEW) as memory:
         embedder = HashingEmbedder(32)

@@ -915,7 +915,7 @@ class HierarchicalMemory(StepCollection):
             if not dry_run:
                 self._contexts.prompts.clear()
         self._upkeep.purge(None if dry_run else progress)
-        return replace(report, bytes_after=self.long_term.journal.maintenance.size())
+        return report
 
     @staticmethod
     def forget_namespace(path: str | Path, namespace: str) -> None:

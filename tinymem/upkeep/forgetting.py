@@ -133,13 +133,13 @@ def _check_owner(folder: Path, namespace: str) -> None:
 @contextmanager
 def cleanup_on_failure(path: str | Path, namespace: str, also: Callable[[], object] | None = None) -> Iterator[None]:
     """Remove a new namespace, with its folders and files, if the block fails, and then call `also`."""
-    was_there = _is_there(path, namespace)
+    is_new = _is_used(path, namespace) is None
     missing = [] if isinstance(path, str) else _missing(path, path / folder_name(namespace))
     try:
         yield
     except BaseException:
         with suppress(OSError, ValueError, TinymemError):  # another process has it open, or put something there
-            if not was_there and _is_there(path, namespace) and not _is_used(path, namespace):
+            if is_new and _is_used(path, namespace) is False:
                 forget_namespace(path, namespace)
             for place in filter(Path.exists, missing):
                 if place.is_dir():
@@ -151,25 +151,19 @@ def cleanup_on_failure(path: str | Path, namespace: str, also: Callable[[], obje
         raise
 
 
-def _is_there(path: str | Path, namespace: str) -> bool:
-    """Return whether there is such a namespace, or may be one, since its folder cannot be read."""
+def _is_used(path: str | Path, namespace: str) -> bool | None:
+    """Return whether a namespace holds a step, or may hold one, or did so in a database; None where there is none."""
     if isinstance(path, Path):
-        with suppress(OSError):
-            return has_journal(path / folder_name(namespace))
-        return True
+        folder = path / folder_name(namespace)
+        try:
+            return has_steps(folder) if has_journal(folder) else None
+        except OSError:  # the folder cannot be read
+            return True
     try:
-        open_shared(path, namespace, create=False)[0].close()
+        with closing(open_shared(path, namespace, create=False)[0]) as journal:
+            return journal.next_number() > 1
     except NotAMemoryError:
-        return False
-    return True
-
-
-def _is_used(path: str | Path, namespace: str) -> bool:
-    """Return whether a namespace that is there holds a step, or did so in a database."""
-    if isinstance(path, Path):
-        return has_steps(path / folder_name(namespace))
-    with closing(open_shared(path, namespace, create=False)[0]) as journal:
-        return journal.next_number() > 1
+        return None
 
 
 def _missing(path: Path, folder: Path) -> list[Path]:

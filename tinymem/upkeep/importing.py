@@ -19,7 +19,7 @@ from tinymem.errors import FormatError, InputError, safe_repr, undo_on_failure
 from tinymem.messages.tokens import EstimatingCounter, count_message, counter_from
 from tinymem.protocols import Embedder, Embeds, Journal, MessageRow, StepRow, SummaryRow
 from tinymem.registry import embedder_from
-from tinymem.steps.checks import check_callable, to_path
+from tinymem.steps.checks import check_callable, check_choice, check_strings, to_path
 from tinymem.steps.content import check_content, clean
 from tinymem.steps.progress import Progress, no_progress
 from tinymem.steps.serialization import dump_step
@@ -63,7 +63,7 @@ def import_memory(
         file: The file, which is not trusted.
         namespace: A new namespace.
         embedder: The embedder of the namespace, or its name.
-        progress: Called with the work done and in all: each step counts twice, once read and once embedded.
+        progress: Called with the number of steps that are read, and of all; then of those that are embedded.
 
     Returns:
         The numbers of imported items.
@@ -81,11 +81,11 @@ def import_memory(
         with undo_on_failure(journal.close):
             archive = Archive(folder, new, "exact", counter_from(None), journal=journal)
             with journal.together():
-                write_lines(journal, lines, str(file), lambda done, total: advance(done, 2 * (total or 0)))
+                write_lines(journal, lines, str(file), advance)
     try:
         steps, last = journal.counts()["steps"], journal.next_number()
-        embedded = archive.queue.embed_pending(advance=lambda step: advance(steps + steps * step // last, 2 * steps))
-        advance(2 * steps, 2 * steps)
+        embedded = archive.queue.embed_pending(advance=lambda step: advance(steps * step // last, steps))
+        advance(steps, steps)
         return Imported(steps, len(journal.summaries.all()), journal.setting(SCRATCHPAD) is not None, embedded)
     finally:
         archive.close()
@@ -182,9 +182,9 @@ def _read_step(record: Any) -> Step:
     if (step.step_number or 0) < 1:
         raise InputError("the step has no number")
     for message in step.to_messages(style="tools"):
+        calls = message.get("tool_calls") or ()
         check_content(message.get("content"), "content")
-        ids = [call["id"] for call in message.get("tool_calls") or ()]
-        if message.get("role") not in ROLES or {*map(type, (*ids, message.get("tool_call_id") or ""))} != {str}:
-            raise InputError(f"a message of the step cannot be sent: {safe_repr(message)}")
+        check_choice("role", message.get("role"), *ROLES)
+        check_strings("ids of calls", [message.get("tool_call_id") or "", *(call["id"] for call in calls)])
         count_message(message, EstimatingCounter())
     return step

@@ -6,7 +6,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from tinymem.archive.folders import check_name, namespaces, open_namespace_journal, to_place
+from tinymem.archive.folders import NAMESPACE, namespaces, open_namespace_journal, to_place
 from tinymem.archive.rows import FENCE_KEY
 from tinymem.errors import InputError, NotAMemoryError
 from tinymem.protocols import Journal
@@ -19,7 +19,7 @@ from tinymem.upkeep.importing import write_lines
 
 __all__ = ["Migrated", "migrate"]
 
-KEPT_SETTINGS = (FENCE_KEY, EMBEDDER, EMBEDDER_NAME)  # that an export has not
+KEPT_SETTINGS = (FENCE_KEY, EMBEDDER, EMBEDDER_NAME, NAMESPACE)  # that an export has not
 
 
 @dataclass(frozen=True)
@@ -74,16 +74,16 @@ def migrate(
 
 
 def _copied(source: str | Path, target: str | Path, namespace: str, progress: Progress) -> Migrated:
-    with closing(open_namespace_journal(source, namespace)[1]) as original:
-        check_name(original, namespace)
-        with (
-            cleanup_on_failure(target, namespace),
-            closing(open_namespace_journal(target, namespace, create=True)[1]) as copy,
-        ):
-            check_name(copy, namespace)
-            if _identity(copy) != _identity(original):
-                _copy(original, copy, progress)
-            steps = copy.counts()["steps"]
+    with (
+        closing(open_namespace_journal(source, namespace)[1]) as original,
+        cleanup_on_failure(target, namespace),
+        closing(open_namespace_journal(target, namespace, create=True)[1]) as copy,
+    ):
+        if _identity(copy) != _identity(original):
+            with original.reading() as reader, copy.together():
+                write_lines(copy, enumerate(lines_of(reader), 1), original.location, progress)
+                copy.keep({name: text for name in KEPT_SETTINGS if (text := reader.setting(name))})
+        steps = copy.counts()["steps"]
     progress(steps, steps)
     return Migrated(namespace, steps)
 
@@ -91,10 +91,3 @@ def _copied(source: str | Path, target: str | Path, namespace: str, progress: Pr
 def _identity(journal: Journal) -> tuple[str | None, int, int]:
     """Return what two journals have in common only where one is a copy of the other, and neither was changed since."""
     return journal.setting(FENCE_KEY), journal.next_number(), journal.counts()["steps"]
-
-
-def _copy(original: Journal, copy: Journal, progress: Progress) -> None:
-    with original.reading() as reader, copy.together():
-        write_lines(copy, enumerate(lines_of(reader), 1), original.location, progress)
-        settings = {name: reader.setting(name) for name in KEPT_SETTINGS}
-        copy.keep({name: text for name, text in settings.items() if text})

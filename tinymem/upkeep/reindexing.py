@@ -85,31 +85,28 @@ def reindex(
     folder, journal = open_namespace_journal(place, namespace)
     try:
         before = journal.setting(EMBEDDER) or new.fingerprint
-        done = 0
-        if before != new.fingerprint:
-            done = _embed(journal, new, before, advance)
-        else:
-            journal.maintenance.switch(before, new.name)  # as after a move to another server, or half of a reindexing
+        done = _embed(journal, new, before, advance)
         with saying("it is reindexed, but old vectors stay in the memory's files until it is opened again"):
             journal.maintenance.scrub()
-        if before != new.fingerprint:
-            SnapshotFiles(folder, journal).erase()
-        _make_index(folder, new, index, open_namespace_journal(place, namespace)[1] if isinstance(place, str) else None)
-        return Reindexed(before, new.fingerprint, journal.counts()["passages"], done)
+        SnapshotFiles(folder, journal).erase()
+        passages = journal.counts()["passages"]
+        _make_index(folder, journal, new, index)
+        return Reindexed(before, new.fingerprint, passages, done)
     finally:
         journal.close()
 
 
 def _embed(journal: Journal, embedder: Embedder, before: str, progress: Progress) -> int:
-    """Embed all passages and replace their vectors; return the number of passages embedded."""
+    """Embed all passages and replace their vectors; return the number of passages embedded.
+
+    None are where the embedder is the same, as after a move to another server, or half of a reindexing.
+    """
     fingerprint = embedder.fingerprint
     count = 0
     total = journal.counts()["passages"]
     while not journal.maintenance.switch(fingerprint, embedder.name):
         last = 0
         while passages := journal.passages(last, BATCH, lacking=fingerprint):
-            if not last:
-                progress(journal.passages_until(passages[0].id - 1), total)
             texts = texts_of(journal, passages)
             if texts:
                 vectors = embed_texts(embedder, [*texts.values()])
@@ -122,9 +119,9 @@ def _embed(journal: Journal, embedder: Embedder, before: str, progress: Progress
     return count
 
 
-def _make_index(folder: Path, embedder: Embedder, store: str | VectorStore, shared: Journal | None) -> None:
+def _make_index(folder: Path, journal: Journal, embedder: Embedder, store: str | VectorStore) -> None:
     """Clear the index of old vectors, embed what nobody has embedded yet, and fill the index again."""
-    archive = Archive(folder, embedder, store, counter_from(None), create=False, journal=shared)
+    archive = Archive(folder, embedder, store, counter_from(None), journal=journal)
     try:
         archive.index.forget()
         archive.queue.embed_pending()

@@ -55,14 +55,11 @@ class Retention:
 class RetentionReport:
     """What went: for the id of each step the limit that it was over, in the order in which the steps were added.
 
-    The limit is `"max_age"`, `"max_steps"` or `"max_bytes"`. Beside it stand the number of steps that are `kept`, and
-    the journal's size before and after.
+    The limit is `"max_age"`, `"max_steps"` or `"max_bytes"`. So many steps are `kept`.
     """
 
     removed: Mapping[str, str]
     kept: int
-    bytes_before: int
-    bytes_after: int
 
     def __repr__(self) -> str:
         return f"<RetentionReport: {len(self.removed)} removed, {self.kept} kept>"
@@ -81,16 +78,14 @@ def retain(
     dry_run: bool = False,
 ) -> RetentionReport:
     """Keep an archive within its limits: call `remove` with the numbers of steps over them, unless `dry_run`."""
-    journal = archive.journal
-    before, gone = journal.maintenance.size(), list[tuple[int, str, str]]()
+    gone = list[tuple[int, str, str]]()
     while over := _over(archive, retention, now):  # bytes can only be estimated, so it may take more than once
         gone += over
         if dry_run:
             break
         remove([number for number, *_ in over])
-    kept = journal.counts()["steps"] - (len(gone) if dry_run else 0)
-    removed = {id: reason for _, id, reason in sorted(gone)}
-    return RetentionReport(removed, kept, before, journal.maintenance.size())
+    kept = archive.journal.counts()["steps"] - (len(gone) if dry_run else 0)
+    return RetentionReport({id: reason for _, id, reason in sorted(gone)}, kept)
 
 
 def _over(archive: Archive, limits: Retention, now: datetime) -> list[tuple[int, str, str]]:
