@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import chain, repeat
+from itertools import chain
 
 from tinymem.messages.tokens import Prices
 from tinymem.recall.fusion import ScoredCandidates
@@ -30,10 +30,10 @@ MISSES = 24  # passages in a row that did not fit, after which the window counts
 
 
 class _Source:
-    """A step of the candidates, and what of it may be left out."""
+    """A step of a candidate group, and what of it may be left out."""
 
-    def __init__(self, step: Step, cost: int, shorten: bool) -> None:
-        self.step, self.parts = step, step.parts()
+    def __init__(self, group: _Group, step: Step, cost: int, shorten: bool) -> None:
+        self.group, self.step, self.parts = group, step, step.parts()
         self.long_texts = long_texts(step) if shorten else []
         self.brief = step
         if shorten and isinstance(step, ActionStep) and not step.pinned:
@@ -56,7 +56,7 @@ class _Group:
     """A candidate group, and what is shown of it for the candidates `chosen`: at first nothing."""
 
     def __init__(self, steps: Group, costs: Mapping[str, int], shorten: bool) -> None:
-        self.sources = [_Source(step, costs[step.id], shorten) for step in steps]
+        self.sources = [_Source(self, step, costs[step.id], shorten) for step in steps]
         self.least_cost = sum(source.least_cost for source in self.sources)
         self.chosen: list[_Candidate] = []
         self.shown: Group = []
@@ -66,8 +66,9 @@ class _Group:
 class _Candidate:
     """A passage that may be shown: a `span` of a part of a step; `own_cost` is what it costs beside its group."""
 
-    def __init__(self, group: _Group, source: _Source, place: int, span: Slice, score: float) -> None:
-        self.group, self.source, self.part, self.span, self.score = group, source, source.parts[place], span, score
+    def __init__(self, source: _Source, place: int, span: Slice, score: float) -> None:
+        self.group, self.source, self.part = source.group, source, source.parts[place]
+        self.span, self.score = span, score
         self.is_in_call = self.part.kind == "call" and source.brief is not source.step
         self.own_cost = 0.0
         if self.is_in_call:
@@ -126,14 +127,11 @@ def filled(
 
 def _passages(groups: Sequence[_Group], found: ScoredCandidates) -> list[_Candidate]:
     """Return the passages that were found in the groups."""
-    places = list(chain.from_iterable(zip(repeat(group), group.sources, strict=False) for group in groups))
+    sources = [*chain.from_iterable(group.sources for group in groups)]
     snapshot, rows = found.snapshot, found.rows
     columns = [column[rows].tolist() for column in (snapshot.step, snapshot.part, snapshot.start, snapshot.end)]
-    passages = zip(found.scores.tolist(), *columns, strict=True)
-    return [
-        _Candidate(places[step][0], places[step][1], part, (start, end), score)
-        for score, step, part, start, end in passages
-    ]
+    passages = zip(*columns, found.scores.tolist(), strict=True)
+    return [_Candidate(sources[step], part, (start, end), score) for step, part, start, end, score in passages]
 
 
 def _most_relevant(found: Sequence[_Candidate]) -> list[_Candidate]:
