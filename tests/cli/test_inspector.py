@@ -28,6 +28,7 @@ from tinymem.cli.inspector.snapshot import BUDGETS, snapshot
 from tinymem.cli.inspector.view import View
 
 pytest.importorskip("starlette", reason="the extra inspect is not installed")
+pytest.importorskip("uvicorn", reason="the extra inspect is not installed")
 pytest.importorskip("httpx", reason="starlette's test client needs it")
 
 from starlette.testclient import TestClient
@@ -317,7 +318,6 @@ def test_html_writes_a_file_for_its_owner(tinymem: Run, memory: HierarchicalMemo
 @pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="signals of Unix")
 def test_web_serves_until_it_is_interrupted(memory: HierarchicalMemory) -> None:
-    pytest.importorskip("uvicorn")
     command = [*interruptible(), "inspect", "--path", str(memory.path)]
     with subprocess.Popen(command, env=child_environment(), stderr=subprocess.PIPE, text=True) as running:
         assert running.stderr

@@ -47,7 +47,7 @@ def test_metadata_and_numbers_say_what_to_recall_and_forget(tinymem: Run) -> Non
     explained = json.loads(tinymem("explain", "Where is the barn key?", "--where", "farm=3", "--json").out)
     assert [item["step"] for item in [*explained["items"], *explained["next_best"]]] == [1]
     unknown = tinymem("forget", "--id", "1", "--id", "#9", "--yes")
-    assert unknown.status == 1 and "no step 9" in unknown.err
+    assert unknown.status == 2 and "no step 9" in unknown.err
     assert tinymem("forget", "--id", "#2", "--yes").out == tinymem("forget", "--where", "farm=3", "--yes").out
     assert json.loads(tinymem("show", "--json").out)["steps"] == 0
     assert "KEY=VALUE" in tinymem("recall", "key", "--where", "farm").err

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["bench", "demo", "ingest", "replay", "watch"]
 
 STDIN = Path("-")
+PAUSE = 2.0  # seconds from one look at a folder to the next
 INTERRUPTED = 130  # exit status after Ctrl-C
 
 
@@ -153,7 +154,6 @@ def watch(
     folder: Annotated[
         Path, typer.Argument(metavar="FOLDER", exists=True, file_okay=False, help="Where agents write their sessions.")
     ],
-    every: Annotated[float, typer.Option(min=0.1, help="Seconds from one look to the next.")] = 2.0,
     once: Annotated[bool, typer.Option("--once", help="Look once, and end.")] = False,
 ) -> None:
     """Add the session files in a folder to a memory, and go on adding what agents write to them.
@@ -177,7 +177,7 @@ def watch(
                     _report(done)
                 if once:
                     return
-                time.sleep(every)
+                time.sleep(PAUSE)
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
 

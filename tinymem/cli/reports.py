@@ -10,8 +10,6 @@ from tinymem.cli.shared import Target, on_memory, say
 
 __all__ = ["get", "namespaces", "show"]
 
-LEAST_ID = 10  # characters of an id; a shorter number is a step's number
-
 
 @on_memory()
 def show(
@@ -38,7 +36,7 @@ def get(
     Example: tinymem get 42
     """
     with target.open() as memory:
-        step = memory.get(int(id) if id.isdecimal() and len(id) < LEAST_ID else id)
+        step = memory.get(id)
     if not target.as_json:
         from tinymem.steps.types import shown_time
 

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import chain
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
@@ -129,16 +128,16 @@ def on_memory(without: str = "embedder") -> Callable[[Callable[..., None]], Call
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         _, *others = inspect.signature(command, eval_str=True).parameters.values()
         rest = [option for option in others if option.name != "filters"]
-        parts = {"filters": _options_of(FilterOptions)} if len(rest) < len(others) else {}
+        filters = _options_of(FilterOptions) if len(rest) < len(others) else []
         shared = [option for option in _options_of(Target) if option.name not in without.split()]
 
         def run(**given: Any) -> None:
             target = Target(**{option.name: given.pop(option.name) for option in shared})
-            for name, options in parts.items():
-                given[name] = FilterOptions(**{option.name: given.pop(option.name) for option in options})
+            if filters:
+                given["filters"] = FilterOptions(**{option.name: given.pop(option.name) for option in filters})
             command(target, **given)
 
-        every = [*rest, *chain.from_iterable(parts.values()), *shared]
+        every = [*rest, *filters, *shared]
         run.__doc__ = command.__doc__
         run.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
         run.__annotations__ = {option.name: option.annotation for option in every}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import re
 import sys
-from collections.abc import Sequence
 from contextlib import closing
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated
@@ -18,7 +17,6 @@ from tinymem.errors import InputError
 from tinymem.steps.terminal import pluralize
 
 if TYPE_CHECKING:
-    from tinymem.memory.hierarchy import HierarchicalMemory
     from tinymem.upkeep.retention import RetentionReport
 
 __all__ = ["doctor", "forget", "rebuild", "reindex", "retain"]
@@ -59,7 +57,7 @@ def forget(
         _forget_namespace(target, dry_run, yes)
         return
     with target.open(writes=not dry_run) as memory:
-        ids = _known_ids(memory, id or ())
+        ids = [memory.get(name).id for name in id or ()]
         count = memory.forget(ids, **chosen, dry_run=True)
         if count and not dry_run:
             _confirm(f"Forget {pluralize(count, 'step')} of namespace {target.namespace!r} for good?", yes)
@@ -70,15 +68,6 @@ def forget(
     if others:
         said += f" What {session} repeats of {', '.join(others)} stays there, and goes with `--session {others[0]}`."
     target.answer({"steps": count, "dry_run": dry_run} | ({"repeated": others} if others else {}), said)
-
-
-def _known_ids(memory: HierarchicalMemory, given: Sequence[str]) -> list[str]:
-    """Return the ids of steps that were given by number or by id; one that is not there ends the command."""
-    try:
-        return [memory.get(name).id for name in given]
-    except InputError as error:
-        say(f"tinymem: {error}; nothing was forgotten", err=True)
-        raise typer.Exit(1) from None
 
 
 def _forget_namespace(target: Target, dry_run: bool, yes: bool) -> None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import socket
 
 try:
+    import uvicorn
     from starlette.applications import Starlette
     from starlette.concurrency import run_in_threadpool
     from starlette.middleware import Middleware
@@ -84,11 +85,6 @@ def application(view: View, token: str, hosts: Collection[str]) -> Starlette:
 
 def serve(view: View, listener: socket.socket, hosts: Collection[str], token: str) -> None:
     """Serve the page until the process is interrupted. Nothing is logged: addresses have the token."""
-    try:
-        import uvicorn
-    except ImportError as error:
-        raise MissingExtraError("tinymem inspect", "inspect") from error
-
     threading.Thread(target=view.prepare, daemon=True).start()  # while a person opens the address
     app = application(view, token, hosts)
     config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", server_header=False)

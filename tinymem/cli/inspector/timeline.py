@@ -13,7 +13,7 @@ from tinymem.memory.context.window import fixed_steps
 from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.memory.inspection.lines import StepLine, row_line
 from tinymem.protocols import StepRow
-from tinymem.steps.checks import check_choice, check_non_negative_int, check_str
+from tinymem.steps.checks import check_choice, check_non_negative_int
 from tinymem.steps.serialization import load_step
 from tinymem.steps.step import Step
 from tinymem.stores.filter import Filter
@@ -75,7 +75,7 @@ class Timeline:
             numbers = (number for number in numbers if (number in window) == (tier == "window"))
         self._numbers = array("q", numbers)
         if find:
-            wanted = check_str("find", find).lower()
+            wanted = find.lower()
             words = re.findall(r"[a-z0-9]+", wanted) if wanted.isascii() else []
             rows = self._rows(self._numbers)
             self._numbers = array("q", [row.number for row in rows if _has(row, wanted, words)])
@@ -93,9 +93,7 @@ class Timeline:
 
     def steps(self, start: int, stop: int) -> Iterator[tuple[StepLine, Step]]:
         """Yield the steps from the place `start` up to `stop`, each in short and whole."""
-        for row in self._rows(
-            self._numbers[check_non_negative_int("start", start) : check_non_negative_int("stop", stop)]
-        ):
+        for row in self._rows(self._numbers[start:stop]):
             step = load_step(row.record)
             yield row_line(row, step, row.id in self._fixed, WORDS), step
 
@@ -105,7 +103,7 @@ class Timeline:
 
     def segments(self, most: int) -> tuple[Segment, ...]:
         """Return the whole timeline in at most `most` segments of as many steps each."""
-        if not self._numbers or check_non_negative_int("most", most) < 1:
+        if not self._numbers or most < 1:
             return ()
         wanted, size = set(self._numbers), -(-len(self._numbers) // most)
         rows = self._journal.rows(self._numbers[0] - 1, before=self._numbers[-1] + 1, texts=False)

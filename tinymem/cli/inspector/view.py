@@ -153,8 +153,8 @@ class View:
             "note": found.recalled.note,
             "is_relevant": found.recalled.is_relevant,
             "milliseconds": round(milliseconds, 1),
-            "items": [excerpt_record(item) | _kind(item) for item in found.items],
-            "next_best": [excerpt_record(item) | _kind(item) for item in found.next_best],
+            "items": [*map(_excerpt, found.items)],
+            "next_best": [*map(_excerpt, found.next_best)],
         }
 
     def context(self, query: str | None, budget: int) -> Record:
@@ -240,5 +240,5 @@ def _given(**filters: str | None) -> Record:
     return {name: value for name, value in filters.items() if value}
 
 
-def _kind(item: Excerpt) -> Record:
-    return {"kind": item.step.parts()[item.part].kind}
+def _excerpt(item: Excerpt) -> Record:
+    return excerpt_record(item) | {"kind": item.step.parts()[item.part].kind}
