@@ -29,7 +29,7 @@ from tinymem import (
     keep_last_n_steps,
     summarize_strategy,
 )
-from tinymem.integrations.recent import newest_steps
+from tinymem.integrations.mcp.recent import newest_steps
 from tinymem.memory import Shares
 from tinymem.messages import problems
 from tinymem.recall.passages import cut, passages_of

@@ -37,14 +37,20 @@ from tinymem.integrations.native import (
 )
 from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.messages.formats.parts import mark, said, strings, text_part
-from tinymem.steps.content import as_text
 from tinymem.steps.step import Message
 
 try:
     from langchain.agents.middleware import AgentMiddleware
     from langchain.agents.middleware.types import ExtendedModelResponse, ModelRequest, ModelResponse
     from langchain_core.documents import Document
-    from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+    from langchain_core.messages import (
+        AIMessage,
+        BaseMessage,
+        HumanMessage,
+        SystemMessage,
+        ToolMessage,
+        convert_to_messages,
+    )
     from langchain_core.retrievers import BaseRetriever
     from langchain_core.tools import StructuredTool
     from langgraph.config import get_config
@@ -132,21 +138,16 @@ class TinymemRetriever(BaseRetriever):
     session: str | None = None
     where: dict[str, Any] | None = None
 
-    def _get_relevant_documents(self, query: str, *, run_manager: Any, **options: Any) -> list[Document]:
-        return _documents(to_sync(self.memory).recall(query, **self._options(options)), options.get("k", self.k))
+    def _get_relevant_documents(self, query: str, *, run_manager: Any, k: int | None = None) -> list[Document]:
+        return _documents(to_sync(self.memory), query, self, k)
 
-    async def _aget_relevant_documents(self, query: str, *, run_manager: Any, **options: Any) -> list[Document]:
-        recalled = await run_on(self.memory, HierarchicalMemory.recall, query, **self._options(options))
-        return _documents(recalled, options.get("k", self.k))
-
-    def _options(self, given: dict[str, Any]) -> dict[str, Any]:
-        """Return the arguments of `recall`: this retriever's, unless they are given with the call."""
-        usual = {"max_tokens": self.max_tokens, "session": self.session, "where": self.where}
-        return {**usual, **{name: value for name, value in given.items() if name != "k"}}
+    async def _aget_relevant_documents(self, query: str, *, run_manager: Any, k: int | None = None) -> list[Document]:
+        return await run_on(self.memory, _documents, query, self, k)
 
 
-def _documents(recalled: Any, k: int | None) -> list[Document]:
-    best = rank_excerpts(recalled, k)
+def _documents(memory: HierarchicalMemory, query: str, retriever: TinymemRetriever, k: int | None) -> list[Document]:
+    recalled = memory.recall(query, retriever.max_tokens, session=retriever.session, where=retriever.where)
+    best = rank_excerpts(recalled, k or retriever.k)
     return [Document(item.text, id=f"{item.step.id}:{item.part}:{item.start}", metadata=_about(item)) for item in best]
 
 
@@ -209,14 +210,7 @@ class MessagesConversation(NativeConversation[BaseMessage]):
         return {"role": role, "content": content}
 
     def _made(self, message: Message) -> BaseMessage:
-        role, content = message["role"], message.get("content") or ""
-        if role == "assistant":
-            calls = read_calls(message)
-            made: list[Any] = [{"id": id, "name": name, "args": args, "type": "tool_call"} for id, name, args in calls]
-            return AIMessage(content, tool_calls=made)
-        if role == "tool":
-            return ToolMessage(as_text(content), tool_call_id=message["tool_call_id"])
-        return SystemMessage(content) if role in ("system", "developer") else HumanMessage(content)
+        return convert_to_messages([message])[0]
 
     def _shortened(self, native: BaseMessage, message: Message) -> BaseMessage:
         update: dict[str, Any] = {"content": shorten_content(native.content, message, _read_part)}

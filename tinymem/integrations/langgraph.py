@@ -35,7 +35,6 @@ try:
         GetOp,
         Item,
         ListNamespacesOp,
-        MatchCondition,
         Op,
         PutOp,
         Result,
@@ -44,6 +43,7 @@ try:
         validate_op_namespace,
     )
     from langgraph.store.base.embed import get_text_at_path, tokenize_path
+    from langgraph.store.memory import InMemoryStore
 except ImportError as error:
     raise MissingExtraError("tinymem.integrations.langgraph", "langgraph") from error
 
@@ -179,20 +179,10 @@ def _ranked(memory: HierarchicalMemory, op: SearchOp, count: int) -> list[Search
 
 
 def _list_namespaces(memory: HierarchicalMemory, op: ListNamespacesOp) -> list[Namespace]:
-    found = {item.namespace for item in _items_in(memory, ())}
-    for condition in op.match_conditions or ():
-        found = {name for name in found if _matches(name, condition)}
-    return sorted({name[: op.max_depth] for name in found})[op.offset : op.offset + op.limit]
-
-
-def _matches(namespace: Namespace, condition: MatchCondition) -> bool:
-    wanted = condition.path
-    part = namespace[: len(wanted)] if condition.match_type == "prefix" else namespace[-len(wanted) :]
-    return len(part) == len(wanted) and all(map(_is_label, wanted, part))
-
-
-def _is_label(wanted: str, label: str) -> bool:
-    return wanted in ("*", label)
+    known = InMemoryStore()  # LangGraph's own, which says what the conditions mean
+    known.batch([PutOp(item.namespace, "known", {}) for item in _items_in(memory, ())])
+    found: list[Namespace] = known.batch([op])[0]
+    return found
 
 
 # -- filters ----------------------------------------------------------------------------------------------------------

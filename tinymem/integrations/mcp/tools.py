@@ -161,7 +161,7 @@ class MemoryTools:
 
     def recent(self, max_tokens: Tokens = DEFAULT, before: Name = "", session: Name = "") -> str:
         """List the newest steps, or those before a number; long ones are cut."""
-        from tinymem.integrations.recent import newest_steps
+        from tinymem.integrations.mcp.recent import newest_steps
 
         namespace, memory, number = self._find(before)
         found = newest_steps(memory, max_tokens, None if number == "" else number, session or None, namespace=namespace)
@@ -203,7 +203,7 @@ class MemoryTools:
 
     def _recalled(self, query: str, left: int, **filters: Any) -> str:
         """Return what the memories know of a query, in as many tokens as are `left`."""
-        from tinymem.integrations.numbers import with_namespace
+        from tinymem.integrations.mcp.numbers import with_namespace
 
         texts, first = list[str](), self._memory.opened()
         for namespace, memory in self._memories().items():
@@ -220,7 +220,7 @@ class MemoryTools:
 
     def _memories(self) -> dict[str, HierarchicalMemory]:
         """Return the memories that there are, each by what stands before its numbers: the server's own first."""
-        from tinymem.integrations.numbers import memories_by_label
+        from tinymem.integrations.mcp.numbers import memories_by_label
 
         found = [self._memory.opened()]
         for lazy in self._beside:
@@ -234,7 +234,7 @@ class MemoryTools:
         Raises:
             InputError: The namespace is not known or may not be written to, or the number may be another's.
         """
-        from tinymem.integrations.numbers import namespace_label
+        from tinymem.integrations.mcp.numbers import namespace_label
 
         memories = self._memories()
         first, memory = next(iter(memories.items()))

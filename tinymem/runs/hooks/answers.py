@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from tinymem.errors import InputError, NotAMemoryError
-from tinymem.integrations.numbers import memories_by_label, with_namespace
-from tinymem.integrations.recent import list_steps, newest_steps
+from tinymem.integrations.mcp.numbers import memories_by_label, with_namespace
+from tinymem.integrations.mcp.recent import list_steps, newest_steps
 from tinymem.recall import Excerpt
 from tinymem.recall.relevance import floor_of_prompts
 from tinymem.recall.render import between, own_blocks
