@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import os
 import shutil
 import subprocess
@@ -95,6 +96,22 @@ def leave_index(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
     """Let memories be closed without waiting for Chroma to start, but in tests that are marked `fills_index`."""
     within = 0.0 if request.node.get_closest_marker("fills_index") is None else 600.0
     monkeypatch.setattr("tinymem.archive.indexing.index.CLOSES_WITHIN", within)
+
+
+EDGES = {"cli", "docs", "integrations", "runs"}  # folders whose tests are about something else than the index
+
+
+@pytest.fixture(autouse=True)
+def exact_store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memories of this process search exactly where nothing is said, and start no Chroma, but if `fills_index` asks."""
+    if request.path.parent.name in EDGES and request.node.get_closest_marker("fills_index") is None:
+        from tinymem import HierarchicalMemory
+        from tinymem.cli.demo import run_demo
+        from tinymem.upkeep import reindex
+
+        for function in (HierarchicalMemory.__init__, reindex):
+            monkeypatch.setitem(inspect.unwrap(function).__kwdefaults__, "store", "exact")
+        monkeypatch.setattr(run_demo, "__defaults__", (None, None, "exact"))
 
 
 @pytest.fixture

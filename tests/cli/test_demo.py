@@ -30,7 +30,7 @@ def recorded() -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def report() -> Report:
-    return run_demo()
+    return run_demo(store="exact")
 
 
 # -- the recording

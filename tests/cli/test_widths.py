@@ -19,7 +19,7 @@ QUESTION = "which sensor stopped the crane at quay nine"
 @pytest.fixture(scope="module")
 def memory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("memory")
-    with HierarchicalMemory(folder, max_tokens=1_500) as memory:
+    with HierarchicalMemory(folder, store="exact", max_tokens=1_500) as memory:
         memory.add(TaskStep("Find out why the crane at quay nine stops at noon, and mend it."))
         for day in range(60):
             session = f"the daily standup of the harbour team, {day % 3}"
