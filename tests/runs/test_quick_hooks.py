@@ -54,13 +54,8 @@ def hook(memory: Path) -> Hook:
 
 
 def request(memory: Path, event: str, **given: Any) -> dict[str, Any]:
-    options: dict[str, Any] = {
-        "namespace": "n",
-        "per_worktree": False,
-        "also": [],
-        "max_tokens": None,
-        "embedder": None,
-    }
+    options: dict[str, Any] = {"namespace": "n", "per_worktree": False, "also": [], "max_tokens": None}
+    options["embedder"] = None
     return {"event": event, "path": str(memory), "folder": "/", "input": json.dumps(given), **options}
 
 
@@ -157,27 +152,43 @@ def test_a_process_that_was_idle_makes_room_for_the_next_one_at_once(
     assert free == [True]
 
 
+@pytest.fixture
+def no_process(memory: Path) -> None:
+    """None is begun, for the folder of its socket cannot be made."""
+    (Path(os.environ["XDG_RUNTIME_DIR"]) / f"tinymem-{os.getuid()}").write_text("", "utf-8")
+
+
 @pytest.mark.parametrize(
     ("arguments", "given"),
     [([], b"{}"), (["prompt", "--newer"], b"{}"), (["prompt", "--max-tokens", "few"], b"{}"), (["stop"], b"\xff"),
-     (["stop"], None), (["stop", "now"], b"{}"), (["--also"], b"{}"), (["other"], b"{}")],
+     (["stop", "now"], b"{}"), (["--also"], b"{}"), (["other"], b"{}")],
 )  # fmt: skip
 def test_whatever_is_wrong_is_one_line_and_does_not_stop_an_agent(
-    arguments: list[str], given: bytes | None, memory: Path
-) -> None:
-    (Path(os.environ["XDG_RUNTIME_DIR"]) / f"tinymem-{os.getuid()}").write_text("", "utf-8")  # no process is begun
-    command = [sys.executable, "-m", "tinymem.runs.hooks.quick", *arguments]
-    ended = {"stdin": subprocess.DEVNULL, "preexec_fn": partial(os.close, 0)} if given is None else {"input": given}
-    environment = child_environment(TINYMEM_PATH=str(memory))
-    done: Any = subprocess.run(command, capture_output=True, check=False, env=environment, **ended)
+    arguments: list[str], given: bytes, memory: Path, no_process: None,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.setenv("TINYMEM_PATH", str(memory))
+    monkeypatch.setattr(sys, "argv", ["tinymem-hook", *arguments])
+    stdin = io.TextIOWrapper(io.BytesIO(given), "utf-8", "surrogateescape")
+    monkeypatch.setattr(sys, "stdin", stdin)
+    with pytest.raises(SystemExit) as ended:
+        quick.main()
+    out, err = capsys.readouterr()
+    assert (ended.value.code, out, err.count("\n")) == (1, "", 1)
+    assert err.startswith("tinymem: ") and "failed" not in err
+
+
+def test_a_closed_input_is_one_line_and_does_not_stop_an_agent(memory: Path, no_process: None) -> None:
+    command = [sys.executable, "-m", "tinymem.runs.hooks.quick", "stop", "--path", str(memory)]
+    closed: Any = {"stdin": subprocess.DEVNULL, "preexec_fn": partial(os.close, 0)}
+    done = subprocess.run(command, capture_output=True, check=False, env=child_environment(), **closed)
     assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (1, b"", 1)
     assert done.stderr.startswith(b"tinymem: ") and b"failed" not in done.stderr
 
 
-def test_nobody_who_reads_the_answer_is_no_reason_to_stop(memory: Path) -> None:
+def test_nobody_who_reads_the_answer_is_no_reason_to_stop(memory: Path, no_process: None) -> None:
     with HierarchicalMemory(memory, namespace="n") as written:
         written.add_message("user", PORT)
-    (Path(os.environ["XDG_RUNTIME_DIR"]) / f"tinymem-{os.getuid()}").write_text("", "utf-8")
     command = [sys.executable, "-m", "tinymem.runs.hooks.quick", "session-start", "--path", str(memory)]
     reading, writing = os.pipe()
     os.close(reading)
