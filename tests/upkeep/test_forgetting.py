@@ -199,26 +199,6 @@ def test_tools_are_found_among_more_steps_than_are_read_at_once(
     assert memory.forget(tool="tool0", type="action") == 5
 
 
-@pytest.mark.parametrize(
-    ("what", "error"),
-    [
-        ({}, "say what to forget"),
-        ({"ids": []}, "say what to forget"),
-        ({"type": "acton"}, "type must be one of"),
-        ({"speaker": 5}, "speaker must be a string"),
-        ({"tool": b"x"}, "tool must be a string"),
-        ({"since": "2025"}, "since must be a datetime"),
-        ({"session": "s", "before": "2025"}, "before must be a datetime"),
-        ({"until": False}, "until must be a datetime"),
-    ],
-)
-def test_what_makes_no_sense_forgets_nothing(memory: HierarchicalMemory, what: dict[str, Any], error: str) -> None:
-    memory.add(said("a", session="s"))
-    with pytest.raises(InputError, match=error):
-        memory.forget(**what)
-    assert memory.stats().steps == 1
-
-
 @pytest.mark.parametrize("text", ["\ud800", "\x00", "' OR 1 --", "", "𝔸" * 1_000])
 def test_any_text_is_a_filter_and_means_only_itself(memory: HierarchicalMemory, text: str) -> None:
     memory.add_steps([said("a", session=text, speaker=text), said("b", session="s", speaker="s"), said("c")])

@@ -12,42 +12,9 @@ from tinymem.errors import BudgetError, FormatError, InputError, MessageError, S
 from tinymem.steps.types import ActionStep, MessageStep, Step, TaskStep
 from tinymem.window.strategies import (
     compose,
-    keep_last_n_steps,
     no_pruning,
-    prune_old_observations,
     token_budget,
 )
-
-NAN = float("nan")
-OPTIONS: list[tuple[Callable[..., Any], dict[str, Any], str, list[Any], str]] = [
-    (keep_last_n_steps, {}, "n", [-1, True, 1.5, "3", None], "n must be a whole number of 0 or more"),
-    (prune_old_observations, {}, "max_age_seconds", [-1, NAN, float("inf"), "3", True], "a number of 0 or more"),
-    (prune_old_observations, {}, "now", [True, NAN, "2025"], "now must be "),
-    (token_budget, {"max_tokens": 10}, "low_water", [11], "low_water must be at most max_tokens"),
-    (token_budget, {"max_tokens": 10}, "tasks", ["some"], "tasks must be one of all, current"),
-    (token_budget, {"max_tokens": 10}, "style", ["xml"], "style must be one of auto, tools, observation"),
-    (token_budget, {"max_tokens": 10}, "counter", ["klingon"], "klingon"),
-    (semantic_pruning, {"max_tokens": 10}, "low_water", [11], "low_water must be at most max_tokens"),
-    (semantic_pruning, {}, "embedder", ["klingon"], "there is no embedder 'klingon'"),
-    (summarize_strategy, {"max_tokens": 100}, "max_steps", [10], "two ways to say when"),
-    (summarize_strategy, {}, "low_water", [10], "low_water is a number of tokens, and goes with max_tokens"),
-    (summarize_strategy, {}, "keep_recent", [51], r"keep_recent must be at most max_steps \(50\), not 51"),
-    (summarize_strategy, {"max_tokens": 100}, "summary_tokens", [51], r"at most low_water \(50\), not 51"),
-    (summarize_strategy, {"max_tokens": 100}, "summarizer", [object()], "type object lacks name, summarize"),
-    (summarize_strategy, {"max_tokens": 100}, "summarizer", ["extractve"], "did you mean 'extractive'"),
-    (MemoryManager, {}, "prune_strategy", ["last"], "prune_strategy must be a callable"),
-    (AdaptiveMemoryManager, {"max_tokens": 10}, "low_water", [11], "low_water must be at most max_tokens"),
-]
-
-
-@pytest.mark.parametrize(("make", "given", "name", "bad_values", "words"), OPTIONS)
-def test_an_option_is_refused_at_once_and_named(
-    make: Callable[..., Any], given: dict[str, Any], name: str, bad_values: list[Any], words: str
-) -> None:
-    for bad in bad_values:
-        with pytest.raises(InputError, match=words):
-            make(**{**given, name: bad})
-
 
 A = MessageStep("user", "a", id="a")
 NEW = MessageStep("user", "new")
