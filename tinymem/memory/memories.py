@@ -29,7 +29,7 @@ class _Slot:
     """The place of a namespace: its memory, once it is open, and how many use it or wait for it."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()  # held by who opens the memory, or closes it
+        self.lock = threading.Lock()  # held by who opens the memory
         self.memory: HierarchicalMemory | None = None
         self.users = 0
 
@@ -39,7 +39,7 @@ class Memories:
 
     `open` lends the memory of a namespace for a `with` block. One that nobody uses stays open until there are more than
     `max_open`; then the least recently used one is closed. Those in use are never closed, so there are more of them
-    while more are in use at once. No namespace is open twice: threads that ask for the same one share it.
+    while more are in use at once. Threads that ask for the same namespace share it.
 
     `options` are those of HierarchicalMemory, the same for all; embedder, counter and summarizer are made once and
     shared. Without an `embedder`, each namespace has the one that it remembers, and those of one name share it.
@@ -102,7 +102,7 @@ class Memories:
             slot = self._slots[namespace] = self._slots.pop(namespace, _Slot())
             slot.users += 1
         try:
-            self._make_room()
+            self._close_idle()
             with slot.lock:
                 if slot.memory is None or slot.memory.closed:
                     slot.memory = self._open_memory(namespace)
@@ -110,7 +110,7 @@ class Memories:
         finally:
             with self._lock:
                 slot.users -= 1
-            self._make_room()
+            self._close_idle()
 
     def namespaces(self) -> list[str]:
         """List the namespaces that are there, open or not, in order."""
@@ -122,44 +122,28 @@ class Memories:
         Raises what went wrong with the first of them; all are closed then.
         """
         self._closed = True
-        for error in self._make_room():
+        for error in self._close_idle():
             raise error
 
     # -- lending ------------------------------------------------------------------------------------------------------
 
-    def _make_room(self) -> list[Exception]:
+    def _close_idle(self) -> list[Exception]:
         """Close those that nobody uses, the least recently used first, until there is room; return what went wrong."""
-        errors = []
-        while leaving := self._next_to_leave():
-            name, slot = leaving
-            try:
-                error = self._close(slot.memory)
-                errors += [error] if error else []
-            finally:
-                slot.memory = None
-                with self._lock:
-                    if not slot.users:  # nor does anybody wait for it
-                        del self._slots[name]
-                slot.lock.release()
-        return errors
-
-    def _next_to_leave(self) -> tuple[str, _Slot] | None:
-        """Return one to close, with its lock held: nobody uses it, so nobody else has that."""
+        leaving = []
         with self._lock:
-            staying = [(name, slot) for name, slot in self._slots.items() if slot.users or not slot.lock.locked()]
-            is_full = self._closed or len(staying) > self._max_open
-            for name, slot in staying:
-                if slot.users == 0 and (is_full or slot.memory is None):
-                    slot.lock.acquire()
-                    return name, slot
-        return None
+            for name, slot in [*self._slots.items()]:
+                is_full = self._closed or len(self._slots) > self._max_open
+                if not slot.users and (is_full or slot.memory is None):
+                    del self._slots[name]
+                    leaving.append(slot.memory)
+        errors = [self._close(memory) for memory in leaving if memory is not None]
+        return [error for error in errors if error is not None]
 
-    def _close(self, memory: HierarchicalMemory | None) -> Exception | None:
+    def _close(self, memory: HierarchicalMemory) -> Exception | None:
         """Close a memory, and log an error instead of raising it: it does not concern who wants another namespace."""
         try:
-            if memory is not None:  # it could be opened
-                memory.long_term.indexing.in_background &= self._closed  # who makes room waits for no index
-                memory.close()
+            memory.long_term.indexing.in_background &= self._closed  # who makes room waits for no index
+            memory.close()
         except Exception as error:
             warn_hourly(logger, self.path, "a namespace was closed, but %s", safe_summary(error))
             return error
