@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tinymem.memory.context.window import fixed_steps
 from tinymem.memory.hierarchy import HierarchicalMemory
-from tinymem.memory.inspection.lines import StepLine, row_line
+from tinymem.memory.inspection.lines import StepLine, step_line
 from tinymem.protocols import StepRow
 from tinymem.steps.checks import check_choice, check_non_negative_int
 from tinymem.steps.serialization import load_step
@@ -95,7 +95,7 @@ class Timeline:
         """Yield the steps from the place `start` up to `stop`, each in short and whole."""
         for row in self._rows(self._numbers[start:stop]):
             step = load_step(row.record)
-            yield row_line(row, step, row.id in self._fixed, WORDS), step
+            yield step_line(row, step, self._fixed, WORDS), step
 
     def between(self, first: int, last: int) -> tuple[StepLine, ...]:
         """Return the steps from number `first` to `last`."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tinymem.memory.hierarchy import HierarchicalMemory
 
 __all__ = ["NAME", "WORDS", "EpisodeLine", "SessionLine", "StepLine", "Tier", "episode_line",
-           "row_line", "session_lines", "step_line", "window_tiers"]  # fmt: skip
+           "session_lines", "step_line", "tier_lines"]  # fmt: skip
 
 WORDS = 60  # cells of a step's first words
 NAME = 24  # cells of a speaker, a tool or a session
@@ -84,37 +84,39 @@ class EpisodeLine:
     words: str
 
 
-def window_tiers(fixed: Collection[str], tokens: Mapping[str, int]) -> tuple[Tier, Tier]:
-    """Return the tiers of a window of which these steps are fixed; `tokens` has those of all."""
-    first = Tier("fixed", len(fixed), sum(tokens[id] for id in fixed))
-    return first, Tier("window", len(tokens) - first.steps, sum(tokens.values()) - first.tokens)
+def tier_lines(rows: Sequence[StepRow], fixed: Collection[str], names: Sequence[str]) -> tuple[Tier, ...]:
+    """Sum up the tiers with these names; `fixed` are the ids of the steps that every context holds."""
+    tokens: dict[str, list[int]] = {name: [] for name in names}
+    for row in rows:
+        tokens[_tier_of(row, fixed)].append(row.tokens)
+    return tuple(Tier(name, len(found), sum(found)) for name, found in tokens.items())
 
 
-def step_line(step: Step, tier: str, tokens: int, shortened: bool, words: int = WORDS) -> StepLine:
+def _tier_of(row: StepRow, fixed: Collection[str]) -> str:
+    if not row.window:
+        return "archive"
+    return "fixed" if row.id in fixed else "window"
+
+
+def step_line(row: StepRow, step: Step, fixed: Collection[str], words: int = WORDS) -> StepLine:
     """Return a step in short, with first words of at most so many cells."""
     text = step.text
     return StepLine(
-        number=step.step_number or 0,
-        tier=tier,
-        type=step.type,
+        number=row.number,
+        tier=_tier_of(row, fixed),
+        type=row.type,
         who=first_words(_who(step), NAME),
-        tokens=tokens,
+        tokens=row.tokens,
         characters=len(text),
         pinned=step.pinned,
-        shortened=shortened,
+        shortened=row.view is not None,
         words=first_words(text, words),
-        id=step.id,
+        id=row.id,
         session=step.session,
         time=step.timestamp,
+        left=None if row.archived is None else moment(row.archived),
+        milestone=bool(row.milestone),
     )
-
-
-def row_line(row: StepRow, step: Step, is_fixed: bool, words: int = WORDS) -> StepLine:
-    """Return the step of a row in a journal in short."""
-    tier = ("fixed" if is_fixed else "window") if row.window else "archive"
-    line = step_line(step, tier, row.tokens, row.view is not None, words)
-    left = None if row.archived is None else moment(row.archived)
-    return replace(line, left=left, milestone=bool(row.milestone))
 
 
 def _who(step: Step) -> str:
@@ -126,23 +128,23 @@ def _who(step: Step) -> str:
     return step.speaker or (step.role if isinstance(step, MessageStep) else "")
 
 
-def session_lines(steps: Iterable[tuple[str | None, str, int, float]]) -> tuple[SessionLine, ...]:
-    """Sum up the sessions, in the order in which they began; of each step its session, type, tokens and time."""
-    by_session: dict[str | None, list[tuple[str, int, float]]] = {}
-    for session, type, tokens, time in steps:
-        by_session.setdefault(session, []).append((type, tokens, time))
+def session_lines(rows: Iterable[StepRow]) -> tuple[SessionLine, ...]:
+    """Sum up the sessions, in the order in which they began."""
+    by_session: dict[str | None, list[StepRow]] = {}
+    for row in rows:
+        by_session.setdefault(row.session, []).append(row)
     return tuple(_session_line(session, found) for session, found in by_session.items())
 
 
-def _session_line(session: str | None, steps: Sequence[tuple[str, int, float]]) -> SessionLine:
-    types, tokens, times = zip(*steps, strict=True)
-    counted = dict(Counter(types).most_common())
-    return SessionLine(session, moment(min(times)), moment(max(times)), len(steps), sum(tokens), counted)
+def _session_line(session: str | None, rows: Sequence[StepRow]) -> SessionLine:
+    times = [row.time for row in rows]
+    types = dict(Counter(row.type for row in rows).most_common())
+    tokens = sum(row.tokens for row in rows)
+    return SessionLine(session, moment(min(times)), moment(max(times)), len(rows), tokens, types)
 
 
 def episode_line(memory: HierarchicalMemory, episode: Episode) -> EpisodeLine:
     """Return an episode in short."""
     rows = memory.long_term.journal.rows(episode.first - 1, before=episode.last + 1, window=False, texts=False)
-    tokens = [row.tokens for row in rows]
-    words = first_words(episode.summary, WORDS)
-    return EpisodeLine(episode.first, episode.last, episode.session, len(tokens), sum(tokens), words)
+    tokens, words = sum(row.tokens for row in rows), first_words(episode.summary, WORDS)
+    return EpisodeLine(episode.first, episode.last, episode.session, len(rows), tokens, words)

@@ -19,15 +19,16 @@ from tinymem.memory.inspection.lines import (
     StepLine,
     Tier,
     episode_line,
-    row_line,
     session_lines,
     step_line,
-    window_tiers,
+    tier_lines,
 )
+from tinymem.protocols import StepRow
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.checks import check_non_negative_int
 from tinymem.steps.content import as_text
 from tinymem.steps.serialization import load_step
+from tinymem.steps.step import Step
 from tinymem.steps.terminal import Column, Line, ShownText, first_words, pluralize, table_of
 from tinymem.window.manager import MemoryManager
 
@@ -43,6 +44,7 @@ Memory: TypeAlias = "HierarchicalMemory | MemoryManager"
 Row: TypeAlias = Mapping[str, str | int]  # cells by the titles of their columns
 
 LISTED = 50  # steps of a report, unless it is said how many
+TIERS = ("fixed", "window", "archive")
 SESSIONS, EPISODES = 10, 8  # shown at most, the newest
 NAMES = ("session", "who")  # columns that are cut where there is too little room, as dim texts are
 STYLES = {"step": "bold", "tier": "magenta", "session": "green", "episode": "green", "who": "green", "tokens": "cyan",
@@ -243,45 +245,35 @@ def report_of(memory: Memory, steps: int = LISTED) -> MemoryReport:
         ClosedError: The memory was closed.
     """
     check_non_negative_int("steps", steps)
+    kind = type(memory).__name__
     if isinstance(memory, MemoryManager):
-        return _report_of_window(memory, steps)
+        shown, tokens = memory.steps, memory.step_tokens()
+        rows = [_row(step, tokens.get(step.id, 0)) for step in shown]  # 0 for one that another thread adds now
+        fixed = {step.id for step in fixed_steps(shown)}
+        newest = [*zip(rows, shown, strict=True)][max(0, len(rows) - steps) :]
+        listed = tuple(step_line(row, step, fixed) for row, step in newest)
+        return MemoryReport(kind, memory.tokens, tier_lines(rows, fixed, TIERS[:2]), listed, session_lines(rows))
     from tinymem.memory.hierarchy import HierarchicalMemory  # a window alone needs none of it
 
-    if isinstance(memory, HierarchicalMemory):
-        return _report_of_journal(memory, steps)
-    raise InputError(f"memory must be a HierarchicalMemory or a MemoryManager, not {type(memory).__name__}")
-
-
-def _report_of_window(window: MemoryManager, steps: int) -> MemoryReport:
-    shown, counted = window.steps, window.step_tokens()
-    tokens = {step.id: counted.get(step.id, 0) for step in shown}  # one that another thread adds now counts 0
-    fixed = {step.id for step in fixed_steps(shown)}
-    newest = shown[max(0, len(shown) - steps) :]
-    return MemoryReport(
-        type(window).__name__,
-        window.tokens,
-        window_tiers(fixed, tokens),
-        tuple(step_line(step, "fixed" if step.id in fixed else "window", tokens[step.id], False) for step in newest),
-        session_lines((s.session, s.type, tokens[s.id], s.timestamp.timestamp()) for s in shown),
-    )
-
-
-def _report_of_journal(memory: HierarchicalMemory, steps: int) -> MemoryReport:
+    if not isinstance(memory, HierarchicalMemory):
+        raise InputError(f"memory must be a HierarchicalMemory or a MemoryManager, not {kind}")
     stats, journal, episodes = memory.stats(), memory.long_term.journal, memory.medium_term.known()
-    tokens = {row.id: row.tokens for row in journal.rows(window=True, texts=False)}
-    fixed = {step.id for step in fixed_steps(memory.short_term.steps)} & tokens.keys()
-    archived = Tier("archive", stats.steps - len(tokens), stats.tokens - sum(tokens.values()))
+    rows, fixed = journal.rows(texts=False), {step.id for step in fixed_steps(memory.short_term.steps)}
+    found = journal.rows(limit=steps, newest=True)[::-1]
     return MemoryReport(
-        type(memory).__name__,
+        kind,
         memory.tokens,
-        (*window_tiers(fixed, tokens), archived),
-        tuple(
-            row_line(row, load_step(row.record), row.id in fixed)
-            for row in journal.rows(limit=steps, newest=True)[::-1]
-        ),
-        session_lines((r.session, r.type, r.tokens, r.time) for r in journal.rows(texts=False)),
+        tier_lines(rows, fixed, TIERS),
+        tuple(step_line(row, load_step(row.record), fixed) for row in found),
+        session_lines(rows),
         tuple(episode_line(memory, episode) for episode in episodes[-EPISODES:]),
         len(episodes),
         str(memory.path),
         stats,
     )
+
+
+def _row(step: Step, tokens: int) -> StepRow:
+    """Return the row that a journal would have of a step in a window."""
+    time = step.timestamp.timestamp()
+    return StepRow(step.step_number or 0, step.id, step.type, step.session, step.speaker, time, tokens, 0, "")
