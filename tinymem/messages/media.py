@@ -5,7 +5,7 @@
   of 768, and 85. One that goes to Anthropic costs a token for each 750 pixels, after scaling to a longest side of 1,568
   (https://platform.claude.com/docs/en/build-with-claude/vision#calculate-image-costs). Of unknown size: 1,024 x 1,024.
 - A text file costs its text. Any other file is taken for one page per BYTES_A_PAGE, and one of which only an id or an
-  address is known for one page. A PDF has at least as many pages as it says: text alone has few bytes.
+  address is known for one page.
 - A page costs PER_PAGE: providers send its text and its image, and Anthropic puts the text alone at 1,500 to 3,000
   tokens (https://platform.claude.com/docs/en/build-with-claude/pdf-support#estimate-your-costs).
 - Audio costs ten tokens a second (https://platform.openai.com/docs/guides/realtime-costs: one for 100 ms) of compressed
@@ -15,10 +15,7 @@
 from __future__ import annotations
 
 import base64
-import functools
-import re
 import struct
-import zlib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from math import ceil
@@ -33,14 +30,11 @@ BYTES_A_PAGE = 60_000
 AUDIO_BYTES = 800  # for a token
 UNKNOWN_SIZE = (1_024, 1_024)
 _HEAD = 1 << 17  # characters of base64 in which an image says its size
-_MOST = 1 << 22  # bytes of a PDF's stream that are unpacked
 _LONGEST_NAME = 100  # characters of a name or an address in a note
 _SORTS = {"file": "file", "input_file": "file", "document": "file", "resource": "file", "audio": "audio",
           "input_audio": "audio", "computer_screenshot": "image"}  # fmt: skip
 _HOLDERS = ("file", "image_url", "input_audio", "source", "resource")  # keys of what a part holds
 _DATA = ("file_data", "url", "image_url", "data", "blob")
-_PAGE = re.compile(rb"/Type\s*/Page(?![A-Za-z])")
-_PACKED = re.compile(rb"/ObjStm\b.{0,500}?stream\r?\n", re.DOTALL)
 
 
 class _Media(NamedTuple):
@@ -89,19 +83,7 @@ def media_tokens(part: Mapping[str, Any], count: Callable[[str], int], format: s
         return None  # what it says stands in it
     if sort == "text" or kind in ("application/json", "application/xml"):
         return count(_bytes(body).decode("utf-8", "replace"))
-    return PER_PAGE * max(1, round(len(body) * 3 / 4 / BYTES_A_PAGE), _pages(body))
-
-
-@functools.lru_cache(maxsize=8)
-def _pages(body: str) -> int:
-    """Count the pages that a PDF says it has, in the open or in packed objects; 0 for other files."""
-    content = _bytes(body) if body.startswith("JVBERi") else b""
-    found = len(_PAGE.findall(content))
-    for packed in _PACKED.finditer(content):
-        with suppress(zlib.error):
-            unpacked = zlib.decompressobj().decompress(content[packed.end() : packed.end() + _MOST], _MOST)
-            found += len(_PAGE.findall(unpacked))
-    return found
+    return PER_PAGE * max(1, round(len(body) * 3 / 4 / BYTES_A_PAGE))
 
 
 def _image_tokens(body: str, detail: Any, is_anthropics: bool) -> int:
