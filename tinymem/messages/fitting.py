@@ -25,7 +25,10 @@ def most_characters(fits: Callable[[int], bool], room: int, low: int = -1, close
     >>> most_characters(lambda length: length <= 100, room=1_000) in range(92, 101)
     True
     """
-    high = _PER_TOKEN * max(room, 0)
+    return _search(fits, low, _PER_TOKEN * max(room, 0), close)
+
+
+def _search(fits: Callable[[int], bool], low: int, high: int, close: int) -> int:
     while high - low > close:
         middle = (low + high) // 2
         low, high = (middle, high) if fits(middle) else (low, middle)
@@ -63,11 +66,7 @@ def beginning(text: str, fits: Callable[[str], bool]) -> str:
         high = min(len(text), 4 * high)
     if high == len(text) and fits(text):
         return text
-    low = 0
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(text[:middle] + _CUT) else (low, middle)
-    shown = _whole_words(text, low)
+    shown = _whole_words(text, _search(lambda length: fits(text[:length] + _CUT), 0, high, 1))
     while shown and not fits(shown + _CUT):  # a tokenizer may want more tokens for less text
         shown = shown[:-1]
     return shown and shown + _CUT

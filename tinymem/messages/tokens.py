@@ -37,7 +37,6 @@ PER_REPLY = 3  # and before the answer
 LONGEST_TOKEN = 128  # characters that a token of cl100k_base or o200k_base has at most: a run of spaces
 _SLICE = 100_000  # characters that the encoder sees at once: memory and time stay linear in the length of a text
 _REMEMBERED = 2_000_000  # characters whose tokens are remembered
-_LONG = 100  # texts longer than a slice whose tokens are remembered
 # Where no token of any tiktoken encoding reaches across: a line break before a visible character (a slash excepted,
 # which o200k_base joins with line breaks before it).
 _LINE_BREAK = re.compile(r"\n(?=[!-.0-~])")
@@ -146,45 +145,30 @@ class TiktokenCounter:
     def __init__(self, encoding: str = "cl100k_base") -> None:
         self.name = encoding_name(check_str("encoding", encoding))
         self._encoding = encoding_of(self.name)
-        self._known: dict[str, int] = {}
-        self._known_long: dict[tuple[int, int], int] = {}  # by length and hash
+        self._known: dict[str | tuple[int, int], int] = {}  # by text, or by length and hash of a long one
         self._room = _REMEMBERED
 
     def count(self, text: str) -> int:
         """Count the tokens of `text`; special tokens count as plain text."""
         if type(text) is not str:
             text = check_str("text", text)
-        if len(text) > _SLICE:
-            return self._long(text)
-        found = self._known.get(text)
-        return self._by_line(text) if found is None else found
-
-    def _long(self, text: str) -> int:
-        """Count a long text, and remember the number alone: the text would take the room of all others."""
-        key = len(text), hash(text)
-        known = self._known_long
-        found = known.get(key)
-        if found is None:
-            found = sum(len(self._encoding.encode_ordinary(part)) for part in _slices(text))
-            self._known_long = {**known, key: found} if len(known) < _LONG else {key: found}
-        return found
+        key = text if len(text) <= _SLICE else (len(text), hash(text))
+        found = self._known.get(key)
+        if found is not None:
+            return found
+        tokens = self._by_line(text) if key is text else sum(map(self._encoded, _slices(text)))
+        self._room -= len(key)
+        if self._room < 0:  # start again; a thread that still writes to the old one does no harm
+            self._known, self._room = {}, _REMEMBERED - len(key)
+        self._known[key] = tokens
+        return tokens
 
     def _by_line(self, text: str) -> int:
         *lines, last = _LINE_BREAK.split(text)
-        if not lines:
-            return self._remember(text, len(self._encoding.encode_ordinary(text)))
-        total = 0
-        for line in (*(f"{line}\n" for line in lines), last):
-            tokens = self._known.get(line)
-            total += self._remember(line, len(self._encoding.encode_ordinary(line))) if tokens is None else tokens
-        return self._remember(text, total)
+        return sum(self.count(f"{line}\n") for line in lines) + (self.count(last) if lines else self._encoded(text))
 
-    def _remember(self, text: str, tokens: int) -> int:
-        self._room -= len(text)
-        if self._room < 0:  # start again; a thread that still writes to the old one does no harm
-            self._known, self._room = {}, _REMEMBERED - len(text)
-        self._known[text] = tokens
-        return tokens
+    def _encoded(self, text: str) -> int:
+        return len(self._encoding.encode_ordinary(text))
 
 
 class EstimatingCounter:
