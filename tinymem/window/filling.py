@@ -29,7 +29,7 @@ MARK = 6  # tokens of a mark, about
 MISSES = 24  # passages in a row that did not fit, after which the window counts as full
 
 
-class _Source:
+class _TextSource:
     """A step of a candidate group, and what of it may be left out."""
 
     def __init__(self, group: _Group, step: Step, cost: int, shorten: bool) -> None:
@@ -56,7 +56,7 @@ class _Group:
     """A candidate group, and what is shown of it for the candidates `chosen`: at first nothing."""
 
     def __init__(self, steps: Group, costs: Mapping[str, int], shorten: bool) -> None:
-        self.sources = [_Source(self, step, costs[step.id], shorten) for step in steps]
+        self.sources = [_TextSource(self, step, costs[step.id], shorten) for step in steps]
         self.least_cost = sum(source.least_cost for source in self.sources)
         self.chosen: list[_Candidate] = []
         self.shown: Group = []
@@ -66,7 +66,7 @@ class _Group:
 class _Candidate:
     """A passage that may be shown: a `span` of a part of a step; `own_cost` is what it costs beside its group."""
 
-    def __init__(self, source: _Source, place: int, span: Slice, score: float) -> None:
+    def __init__(self, source: _TextSource, place: int, span: Slice, score: float) -> None:
         self.group, self.source, self.part = source.group, source, source.parts[place]
         self.span, self.score = span, score
         self.is_in_call = self.part.kind == "call" and source.brief is not source.step
