@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -23,7 +22,6 @@ from tinymem import (
     token_budget,
 )
 from tinymem.messages import groups, messages_from_steps, steps_from_messages
-from tinymem.window.semantic import SemanticPruning
 
 __all__ = ["STRATEGIES", "Window", "needle_survives", "strategy_at", "windows"]
 
@@ -125,13 +123,6 @@ def last_n(window: Window, budget: int) -> PruneStrategy:
     return keep_last_n_steps(low)
 
 
-def semantic(shorten: bool = True) -> Maker:
-    """`semantic_pruning`, one for all budgets, so that each text is embedded once."""
-    strategy = semantic_pruning("static", 0, shorten=shorten)
-    assert isinstance(strategy, SemanticPruning)
-    return lambda window, budget: dataclasses.replace(strategy, max_tokens=budget, target=budget)
-
-
 # Each is made again for each run. The first four are what semantic_pruning is held against; behind it stands a part.
 STRATEGIES: dict[str, Callable[[], Maker]] = {
     "keep_last_n_steps": lambda: last_n,
@@ -144,8 +135,8 @@ STRATEGIES: dict[str, Callable[[], Maker]] = {
             prune_old_observations(keep_last_n=2, max_length=400), token_budget(budget, low_water=budget)
         )
     ),
-    "semantic_pruning": semantic,
-    "semantic_pruning, whole groups": lambda: semantic(shorten=False),
+    "semantic_pruning": lambda: lambda window, budget: semantic_pruning("static", budget),
+    "semantic_pruning, whole groups": lambda: lambda window, budget: semantic_pruning("static", budget, shorten=False),
 }
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice, repeat
 from typing import TypeAlias
 
 from tinymem.errors import InputError, describe_type
@@ -30,7 +29,7 @@ from tinymem.window.strategy import (
     newest_that_fit,
 )
 
-__all__ = ["QUERY_STEPS", "SemanticPruning", "default_query", "newest_asked_for", "semantic_pruning"]
+__all__ = ["QUERY_STEPS", "default_query", "newest_asked_for", "semantic_pruning"]
 
 WindowQuery: TypeAlias = str | Callable[[Sequence[Step]], str] | None
 
@@ -91,44 +90,27 @@ def semantic_pruning(
         raise InputError(f"query must be a text, a callable that gives one, or None, not {describe_type(query)}")
     check_tasks_and_style(tasks, style)
     target = low_mark(low_water, "max_tokens", max_tokens)
-    price = Prices(counter_from(counter), style)
-    return SemanticPruning(
-        StepIndex(embedder_from(embedder)), price, max_tokens, target, query, keep_recent, tasks, shorten
-    )
+    index, price = StepIndex(embedder_from(embedder)), Prices(counter_from(counter), style)
 
-
-@dataclass
-class SemanticPruning:
-    """The strategy that `semantic_pruning` makes."""
-
-    index: StepIndex
-    price: Prices
-    max_tokens: int
-    target: int
-    query: WindowQuery
-    keep_recent: int
-    tasks: Tasks
-    shorten: bool
-
-    def __call__(self, steps: Sequence[Step]) -> list[Step]:
-        """Return the new window; see `semantic_pruning`."""
-        costs = self.price(steps)
-        if PER_REPLY + sum(costs.values()) <= self.max_tokens:
+    def prune_semantically(steps: Sequence[Step]) -> list[Step]:
+        costs = price(steps)
+        if PER_REPLY + sum(costs.values()) <= max_tokens:
             return list(steps)
-        kept, others, used = must_stay(steps, costs, self.max_tokens, self.max_tokens, self.tasks)
-        share = used + int(RECENT_SHARE * (self.target - used))
-        recent_most = min(self.keep_recent, len(others))
-        limits = [self.max_tokens, *[share] * (recent_most - 1)][:recent_most]
+        kept, others, used = must_stay(steps, costs, max_tokens, max_tokens, tasks)
+        share = used + int(RECENT_SHARE * (target - used))
+        limits = islice(chain([max_tokens], repeat(share)), keep_recent)
         recent, used = newest_that_fit(others, costs, used, limits)
-        if self.keep_recent and self.shorten and not recent:
-            recent, used = newest_cut(others, used, self.max_tokens, self.price.count)
+        if keep_recent and shorten and not recent:
+            recent, used = newest_cut(others, used, max_tokens, price.count)
         candidates = others[: len(others) - len(recent)]
-        asked = default_query if self.query is None else self.query
+        asked = default_query if query is None else query
         text = asked if isinstance(asked, str) else asked(steps)
-        if candidates and used < self.target and text.strip():
-            found = self.index.score([*chain.from_iterable(candidates)], text)
-            kept += filled(candidates, found, self.price, costs, self.target - used, self.shorten)
+        if candidates and used < target and text.strip():
+            found = index.score([*chain.from_iterable(candidates)], text)
+            kept += filled(candidates, found, price, costs, target - used, shorten)
         return in_order(steps, [*kept, *recent])
+
+    return prune_semantically
 
 
 def newest_asked_for(steps: Sequence[Step]) -> list[Step]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain, repeat
+from itertools import chain, islice, repeat
 
 from tinymem.errors import InputError
 from tinymem.messages.conversion import groups
@@ -141,8 +141,7 @@ def _by_tokens(
         if PER_REPLY + sum(costs.values()) <= max_tokens:
             return list(steps)
         kept, others, used = must_stay(steps, costs, max_tokens, max_tokens - share, tasks)
-        sought = min(least, len(others))
-        wanted = [max_tokens, *[max_tokens - share] * (sought - 1)] if sought else []
+        wanted = islice(chain([max_tokens], repeat(max_tokens - share)), least)
         recent, used = newest_that_fit(others, costs, used, chain(wanted, repeat(target - share)))
         if least and not recent:
             recent, used = newest_cut(others, used, max_tokens, writer.price.count)
