@@ -15,18 +15,8 @@ from tinymem.steps.standins import newest_request
 from tinymem.steps.step import STYLES, Message, Step, Style
 from tinymem.window.excerpts import shorten_group
 from tinymem.window.manager import MemoryManager, PruneReport
-from tinymem.window.sending import MessageRenderer, RenderedGroup, copies
-from tinymem.window.strategy import (
-    LOW_WATER,
-    REQUEST,
-    Group,
-    cost_of,
-    critical,
-    low_mark,
-    newest_within,
-    split,
-    tokens_needed,
-)
+from tinymem.window.sending import MessageRenderer, RenderedGroup, copies, tokens_of
+from tinymem.window.strategy import LOW_WATER, REQUEST, Group, critical, low_mark, newest_within, sum_fixed
 from tinymem.window.window import WindowChange
 
 __all__ = ["AdaptiveMemoryManager"]
@@ -72,7 +62,7 @@ class AdaptiveMemoryManager(MemoryManager):
         check_choice("style", style, *STYLES)
         self._sending = MessageRenderer(counter_from(counter), style, check_strings("extra_keys", extra_keys))
         self.max_tokens = check_non_negative_int("max_tokens", max_tokens)
-        tokens_needed([], {}, max_tokens)  # the reply alone
+        sum_fixed([], max_tokens)  # the reply alone
         self.low_water = low_mark(low_water, "max_tokens", max_tokens, LOW_WATER)
         super().__init__(system_prompt, self._newest, None, steps=steps, on_prune=on_prune)
         if self._is_full(()):
@@ -128,27 +118,25 @@ class AdaptiveMemoryManager(MemoryManager):
 
     def _with_newest_fitted(self, steps: Sequence[Step]) -> list[Step]:
         """`steps`, with newest request and newest group shortened if they do not fit beside the critical steps."""
-        sent = self._sending(steps)
-        *earlier, newest = (rendered.group for rendered in sent)
-        must_stay = critical(steps, "current")
-        fixed = {step.id for step in must_stay}
-        costs = self._sending.costs(steps)
-        kept, _ = split(earlier, must_stay)
-        base = PER_REPLY + sum(cost_of(group, costs) for group in kept)
+        *earlier, newest = sent = self._sending(steps)
+        shown = [rendered.group for rendered in sent]
+        fixed = {step.id for step in critical(steps, "current")}
+        kept = [rendered for rendered in earlier if not fixed.isdisjoint(rendered.step_ids)]
+        base = PER_REPLY + tokens_of(kept)
         request = newest_request(steps)
-        places = [place for place, group in enumerate(earlier) if request is not None and group[0].id == request.id]
-        if request is not None and places and request.id not in fixed:
-            place = places[0]
-            room = self.max_tokens - base - sum(costs[step.id] for step in newest if step.id in fixed)
-            earlier[place] = self._fitted(sent[place], int(REQUEST * room), fixed)
-            base += self._sending.instead(sent[place], earlier[place]).tokens
-        if base + cost_of(newest, costs) > self.max_tokens:
-            if fixed.isdisjoint(step.id for step in newest):  # else `newest_within` says which step is too much
-                least = self._sending.instead(sent[-1], shorten_group(newest, LEAST, fixed)).tokens
-                tokens_needed(kept, costs, self.max_tokens, {"newest group": least})
+        for place, rendered in enumerate(earlier):
+            if request is not None and rendered.first == request.id and request.id not in fixed:
+                room = self.max_tokens - base - (newest.tokens if newest.first in fixed else 0)
+                shown[place] = self._fitted(rendered, int(REQUEST * room), fixed)
+                base += self._sending.instead(rendered, shown[place]).tokens
+        if base + newest.tokens > self.max_tokens:
+            if fixed.isdisjoint(newest.step_ids):  # else `newest_within` says which step is too much
+                least = self._sending.instead(newest, shorten_group(newest.group, LEAST)).tokens
+                costs = [(rendered.group, rendered.tokens) for rendered in kept]
+                sum_fixed(costs, self.max_tokens, {"newest group": least})
             # the next steps want some of the room
-            newest = self._fitted(sent[-1], max(self.low_water, (base + self.max_tokens) // 2) - base, fixed)
-        return [*chain.from_iterable([*earlier, newest])]
+            shown[-1] = self._fitted(newest, max(self.low_water, (base + self.max_tokens) // 2) - base, fixed)
+        return [*chain.from_iterable(shown)]
 
     def _fitted(self, sent: RenderedGroup, room: int, fixed: Collection[str]) -> Group:
         """A group with its texts as long as `room` tokens allow."""

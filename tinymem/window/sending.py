@@ -114,17 +114,15 @@ class MessageRenderer:
 
     def rendered(self, group: Group, ids: CallIds, summary_mode: bool = False) -> RenderedGroup:
         """Render a group with ids of calls that none of `ids` is."""
-        taken: list[tuple[str, str]] = []
+        return self._made(group, lambda given: ids.take(given, group[0].step_number), summary_mode)
+
+    def _made(self, group: Group, name_of: Callable[[str], str], summary_mode: bool = False) -> RenderedGroup:
+        ids: list[tuple[str, str]] = []
 
         def take(given: str) -> str:
-            taken.append((given, ids.take(given, group[0].step_number)))
-            return taken[-1][1]
+            ids.append((given, name_of(given)))
+            return ids[-1][1]
 
-        return self._made(group, take, taken, summary_mode)
-
-    def _made(
-        self, group: Group, take: Callable[[str], str], ids: Sequence[tuple[str, str]], summary_mode: bool = False
-    ) -> RenderedGroup:
         rendered: list[Message] = []
         for number, (step, messages) in enumerate(messages_of_each(group, summary_mode, self.style)):
             for place, message in enumerate(_identified(step, messages)):
@@ -139,16 +137,12 @@ class MessageRenderer:
     def instead(self, sent: RenderedGroup, group: Group) -> RenderedGroup:
         """Render the steps of `group`, shortened ones for example, in the place of `sent`."""
         names = iter([name for _, name in sent.ids])
-        made = self._made(group, lambda given: next(names), sent.ids)
+        made = self._made(group, lambda given: next(names))
         return made if sent.note is None else made.with_note(sent.note)
 
     def like(self, beside: Callable[[Step, int], int], format: str) -> MessageRenderer:
         """Return another one of the same style, counter and extra keys, for another window."""
         return MessageRenderer(self.counter, self.style, self.extra_keys, beside, format)
-
-    def cost(self, group: Group) -> int:
-        """Count the tokens of one group by itself."""
-        return self._of(group, CallIds()).tokens
 
     def costs(self, steps: Sequence[Step]) -> dict[str, int]:
         """Tokens by step id, such that those of a group sum up to what it costs: its first step has them all."""

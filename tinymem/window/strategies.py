@@ -266,13 +266,9 @@ def _with_short_results(step: Step, max_length: int) -> Step:
     def cut_error(error: Content | None) -> Content | None:
         return map_text(error, lambda text: shorten(text.rstrip(), max_length, ends=True))
 
-    shorter: Step = step
     if step.pinned or all(len(as_text(result)) <= max_length for result in _results(step)):
         return step
-    if isinstance(step, ActionStep):
-        shorter = step.map_observations(cut, cut_error)
-    elif isinstance(step, MessageStep):
-        shorter = step.evolve(content=cut(step.content))
+    shorter = step.map_observations(cut, cut_error) if isinstance(step, ActionStep) else step.shortened(max_length)
     return step if shorter == step else shorter
 
 

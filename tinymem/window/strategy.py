@@ -83,13 +83,6 @@ def cost_of(group: Group, costs: Mapping[str, int]) -> int:
     return sum(costs[step.id] for step in group)
 
 
-def tokens_needed(
-    kept: Sequence[Group], costs: Mapping[str, int], max_tokens: int, more: Mapping[str, int] | None = None
-) -> int:
-    """Count what the groups that must stay cost, with `more` by name; BudgetError if that is too much."""
-    return sum_fixed([(group, cost_of(group, costs)) for group in kept], max_tokens, more)
-
-
 def sum_fixed(fixed: Iterable[tuple[Group, int]], budget: int, more: Mapping[str, int] | None = None) -> int:
     """Sum up the tokens of groups that must stay, of the reply, and of `more` by name; BudgetError over the budget."""
     parts = {"reply": PER_REPLY, **(more or {})}
@@ -176,7 +169,7 @@ def must_stay(
     """
     kept, rest = split(groups(steps), critical(steps, "current"))
     older_tasks, others = split(rest, critical(steps, tasks))
-    used = tokens_needed(kept, costs, max_tokens)
+    used = sum_fixed([(group, cost_of(group, costs)) for group in kept], max_tokens)
     request = newest_request(steps)
     asked, rest = split(others, [request] if request else [])
     cost = sum(cost_of(group, costs) for group in asked)
