@@ -11,7 +11,7 @@ what the memory recalls. Each thread is a session of the memory, by its `thread_
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from itertools import chain
 from typing import Any
 
@@ -22,7 +22,6 @@ from tinymem.integrations.native import (
     archive,
     find_session,
     fit,
-    lineage,
     list_tools,
     make_answer,
     make_call,
@@ -32,7 +31,6 @@ from tinymem.integrations.native import (
     read_calls,
     run_on,
     shorten_content,
-    steps_apart,
     to_sync,
 )
 from tinymem.memory.hierarchy import HierarchicalMemory
@@ -81,38 +79,36 @@ class TinymemMiddleware(AgentMiddleware):
 
     def wrap_model_call(self, request: ModelRequest, handler: Callable[[ModelRequest], ModelResponse]) -> Any:
         """Call the model with what fits, and archive its answer."""
-        names = _names(self.session, request)
-        response = handler(_fitted(self.memory, request, names, self.max_tokens))
-        _archive(self.memory, request, response, names)
+        session = _session(self.session, request)
+        response = handler(_fitted(self.memory, request, session, self.max_tokens))
+        _archive(self.memory, request, response, session)
         return response
 
     async def awrap_model_call(
         self, request: ModelRequest, handler: Callable[[ModelRequest], Awaitable[ModelResponse]]
     ) -> Any:
         """Call the model with what fits, and archive its answer."""
-        names = _names(self.session, request)
-        response = await handler(await run_on(self.memory, _fitted, request, names, self.max_tokens))
-        await run_on(self.memory, _archive, request, response, names)
+        session = _session(self.session, request)
+        response = await handler(await run_on(self.memory, _fitted, request, session, self.max_tokens))
+        await run_on(self.memory, _archive, request, response, session)
         return response
 
 
-def _fitted(memory: AnyMemory, request: ModelRequest, names: Sequence[str], max_tokens: int | None) -> ModelRequest:
+def _fitted(memory: AnyMemory, request: ModelRequest, session: str, max_tokens: int | None) -> ModelRequest:
     prompt = [request.system_message] if request.system_message else []
-    *above, session = names
     history, said = MessagesConversation([*prompt, *request.messages]), _said(request)
     is_edited = said != request.messages
     if is_edited:
-        archive(memory, MessagesConversation(said).messages, session, metadata=lineage(above))
-    more = {"without": steps_apart(to_sync(memory), session, above), "metadata": lineage(above)}
-    sent = fit(memory, history, session, max_tokens, archive=not is_edited, **more)
+        archive(memory, MessagesConversation(said).messages, session)
+    sent = fit(memory, history, session, max_tokens, archive=not is_edited)
     return request.override(messages=sent[len(prompt) :])
 
 
-def _archive(memory: AnyMemory, request: ModelRequest, response: Any, names: Sequence[str]) -> None:
+def _archive(memory: AnyMemory, request: ModelRequest, response: Any, session: str) -> None:
     response = response.model_response if isinstance(response, ExtendedModelResponse) else response
     answer = [response] if isinstance(response, BaseMessage) else response.result
     history = MessagesConversation([*_said(request), *answer])
-    archive(memory, history.messages, names[-1], metadata=lineage(names[:-1]))
+    archive(memory, history.messages, session)
 
 
 def _said(request: ModelRequest) -> list[Any]:
@@ -177,20 +173,20 @@ def memory_tools(memory: AnyMemory, **filters: Any) -> list[StructuredTool]:
     ]
 
 
-def _names(given: str | None, request: ModelRequest) -> list[str]:
-    """Return the name of the conversation, behind those of the agents that it is a tool of."""
+def _session(given: str | None, request: ModelRequest) -> str:
+    """Return the name of the conversation, which begins with those of the agents that it is a tool of."""
     info = getattr(request.runtime, "execution_info", None)
     try:
         configured = get_config().get("configurable", {})
     except RuntimeError:  # in a task of Python 3.10, which does not see the configuration
         configured = {name: getattr(info, name, None) for name in ("thread_id", "checkpoint_ns")}
     thread = configured.get("thread_id")
-    names = [find_session(given, thread if thread is None else str(thread), SESSION)]
+    session = find_session(given, thread if thread is None else str(thread), SESSION)
     for place in str(configured.get("checkpoint_ns") or "").split(NESTED)[:-1]:
         node, _, task = place.partition(":")
         if node == TOOLS:
-            names.append(name_subagent(names[-1], task[:DIGITS]))
-    return names
+            session = name_subagent(session, task[:DIGITS])
+    return session
 
 
 # -- messages ---------------------------------------------------------------------------------------------------------

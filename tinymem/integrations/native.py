@@ -78,6 +78,7 @@ class NativeConversation(Conversation, Generic[NativeT]):
 
 def archive(memory: AnyMemory, messages: Sequence[Message], session: str, **options: Any) -> None:
     """Archive messages of a chat; `options` are those of `archive_messages`."""
+    options = {"metadata": lineage(session), **options}
     to_sync(memory).archive_messages(messages, session=session, format="openai", **options)
 
 
@@ -100,9 +101,9 @@ def fit_items(
 
 def fit(memory: AnyMemory, conversation: Conversation, session: str, max_tokens: int | None, **options: Any) -> Any:
     """Return the messages to send of a conversation, in its own form; `options` are those of `fit`."""
-    context = to_sync(memory).fit(
-        conversation.messages, session=session, max_tokens=max_tokens, format="openai", **options
-    )
+    known = to_sync(memory)
+    options |= {"without": steps_apart(known, session), "metadata": lineage(session)}
+    context = known.fit(conversation.messages, session=session, max_tokens=max_tokens, format="openai", **options)
     return conversation.write(context.entries)
 
 
@@ -135,16 +136,19 @@ def name_subagent(session: str, label: str) -> str:
     return f"{session}{AGENTS}{label}"
 
 
-def lineage(above: Sequence[str]) -> dict[str, str] | None:
-    """Return the metadata of the steps of an agent that runs as a tool in the conversations `above`."""
-    return {"parent": above[-1]} if above else None
+def lineage(session: str) -> dict[str, str] | None:
+    """Return the metadata of the steps of a conversation: the name of the one that it is in, as a tool."""
+    parent, _, label = session.rpartition(AGENTS)
+    return {"parent": parent} if parent and label else None
 
 
-def steps_apart(memory: HierarchicalMemory, session: str, above: Sequence[str] = ()) -> list[int]:
+def steps_apart(memory: HierarchicalMemory, session: str) -> list[int]:
     """Return the numbers of what is not recalled into a conversation: of those above and below it.
 
     What an agent that runs as a tool has to say to the one above is the result of the call.
     """
+    labels = session.split(AGENTS)
+    above = [AGENTS.join(labels[:count]) for count in range(1, len(labels))]
     names = [*above, Beginning(name_subagent(session, ""))]
     return [*chain.from_iterable(steps_of_session(memory, name) for name in names)]
 

@@ -78,11 +78,6 @@ class _AgentRun(NamedTuple):
     session: TinymemSession | None = None
     read: Sequence[tuple[int, Item]] = ()
 
-    @property
-    def above(self) -> tuple[str, ...]:
-        """The names of the conversations of the runs that it is a tool of."""
-        return (*self.outer.above, self.outer.name) if self.outer else ()
-
 
 _noted: ContextVar[_AgentRun | None] = ContextVar("the newest run that was noted here", default=None)
 
@@ -147,7 +142,7 @@ def recalling(
         run = _entered(data, session)
         given = data.model_data
         is_archived = run.session is not None and to_sync(run.session.memory) is to_sync(memory)
-        more = {"archive": not is_archived, "metadata": lineage(run.above), **options}
+        more = {"archive": not is_archived, "metadata": lineage(run.name), **options}
         sent = await run_on(memory, _fitted, given, run, max_tokens, more)
         return ModelInputData(input=sent, instructions=given.instructions)
 
@@ -191,7 +186,7 @@ def _fitted(
 ) -> list[Item]:
     sent = {*map(to_json, given.input)}
     left_out = {number for number, item in run.read if to_json(item) not in sent}  # by a session_input_callback
-    more = {**options, "without": [*steps_apart(memory, run.name, run.above), *left_out]}
+    more = {**options, "without": [*steps_apart(memory, run.name), *left_out]}
     return fit_items(memory, given.instructions, given.input, run.name, max_tokens, more)
 
 

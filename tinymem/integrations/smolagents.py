@@ -25,15 +25,12 @@ from tinymem.integrations.native import (
     NativeConversation,
     archive,
     fit,
-    lineage,
     list_tools,
     make_answer,
     make_call,
     make_result,
     name_subagent,
     shorten_content,
-    steps_apart,
-    to_sync,
 )
 from tinymem.memory.tools import MemoryTool
 from tinymem.messages.formats.conversation import Placed
@@ -70,11 +67,6 @@ class _ManagedRun(NamedTuple):
     name: str
     outer: _ManagedRun | None = None
 
-    @property
-    def above(self) -> tuple[str, ...]:
-        """The names of the conversations of the agents that manage it."""
-        return (*self.outer.above, self.outer.name) if self.outer else ()
-
 
 _newest: ContextVar[_ManagedRun | None] = ContextVar("the run that called a model last", default=None)
 
@@ -102,27 +94,24 @@ def remember(agent: AgentT, memory: AnyMemory, max_tokens: int | None = None, se
 
 
 def _written(agent: Any, memory: AnyMemory, max_tokens: int | None, name: str, summary_mode: bool = False) -> list[Any]:
-    run = _entered(agent, name)
-    more = {"without": steps_apart(to_sync(memory), run.name, run.above), "metadata": lineage(run.above)}
-    history = StepsConversation(agent, summary_mode)
-    found: list[Any] = fit(memory, history, run.name, max_tokens, archive=not summary_mode, **more)
+    session, history = _entered(agent, name), StepsConversation(agent, summary_mode)
+    found: list[Any] = fit(memory, history, session, max_tokens, archive=not summary_mode)
     return found
 
 
 def _archive(agent: Any, memory: AnyMemory, name: str) -> None:
-    run = _entered(agent, name)
-    archive(memory, StepsConversation(agent).messages, run.name, metadata=lineage(run.above))
+    archive(memory, StepsConversation(agent).messages, _entered(agent, name))
 
 
-def _entered(agent: Any, name: str) -> _ManagedRun:
-    """Return the run of an agent, and note it for those that it manages."""
+def _entered(agent: Any, name: str) -> str:
+    """Return the name of the conversation of an agent, and note its run for those that it manages."""
     tasks = [step.task for step in agent.memory.steps if isinstance(step, TaskStep)]
     outer = _newest.get() if tasks and _said_in(tasks[-1], agent) != tasks[-1] else None
     while outer is not None and agent not in outer.agent.managed_agents.values():
         outer = outer.outer
     run = _ManagedRun(agent, name_subagent(outer.name, name) if outer else name, outer)
     _newest.set(run)
-    return run
+    return run.name
 
 
 def _said_in(task: str, agent: Any) -> str:
