@@ -25,11 +25,8 @@ from tinymem.integrations.native import (
     make_call,
     make_result,
     run_on,
-    steps_of_session,
 )
-from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.messages.formats.parts import mark, said, strings, text_part
-from tinymem.recall.results import Recall
 from tinymem.steps.step import Message
 
 try:
@@ -62,7 +59,9 @@ class TinymemProvider(ContextProvider):
     async def before_run(self, *, agent: Any, session: Any, context: Any, state: dict[str, Any]) -> None:
         """Add what bears on the new messages, of other sessions: the framework sends all of its own."""
         query = "\n".join(message.text for message in context.input_messages)
-        found = await run_on(self.memory, _found, query, self.max_tokens, self.session or context.session_id)
+        found = await run_on(
+            self.memory, find_relevant, query, self.max_tokens, session=self.session or context.session_id
+        )
         if found.text:
             context.extend_messages(self, [FrameworkMessage(role="user", contents=[found.text])])
 
@@ -91,10 +90,6 @@ def memory_tools(memory: AnyMemory, **filters: Any) -> list[FunctionTool]:
         )
         for tool, schema in list_tools(memory, filters)
     ]
-
-
-def _found(memory: HierarchicalMemory, query: str, max_tokens: int, session: str | None) -> Recall:
-    return find_relevant(memory, query, max_tokens, steps_of_session(memory, session) if session else ())
 
 
 def _messages(message: Any) -> Iterator[Message]:

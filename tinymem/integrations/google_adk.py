@@ -59,7 +59,9 @@ class TinymemMemoryService(BaseMemoryService):
 
     async def add_session_to_memory(self, session: Any) -> None:
         """Keep the events of a session that are new."""
-        await self._run(session.app_name, session.user_id, _add, list(_steps(session.events, session.id)))
+        await self.add_events_to_memory(
+            app_name=session.app_name, user_id=session.user_id, events=session.events, session_id=session.id
+        )
 
     async def add_events_to_memory(
         self,
@@ -71,31 +73,18 @@ class TinymemMemoryService(BaseMemoryService):
         custom_metadata: Mapping[str, object] | None = None,
     ) -> None:
         """Keep events that are new."""
-        await self._run(app_name, user_id, _add, list(_steps(events, session_id, custom_metadata)))
-
-    async def add_memory(
-        self,
-        *,
-        app_name: str,
-        user_id: str,
-        memories: Sequence[MemoryEntry],
-        custom_metadata: Mapping[str, object] | None = None,
-    ) -> None:
-        """Keep what somebody wrote for the memory."""
-        await self._run(app_name, user_id, _add, [_step_of(entry, custom_metadata) for entry in memories])
+        steps = list(_steps(events, session_id, custom_metadata))
+        await _run(self.memories, _namespace(app_name, user_id), HierarchicalMemory.archive, steps, "skip")
 
     async def search_memory(self, *, app_name: str, user_id: str, query: str) -> SearchMemoryResponse:
         """Return what bears on a query, the best first; nothing where nothing does."""
-        found = await self._run(app_name, user_id, _found, query, self.max_tokens, _served.get())
+        found = await _run(self.memories, _namespace(app_name, user_id), _found, query, self.max_tokens, _served.get())
         return SearchMemoryResponse(memories=found)
 
     async def delete_memory(self, *, app_name: str, user_id: str, memory_id: str | None = None) -> None:
         """Remove what was said in an event for good; it does not come back with its session."""
         if memory_id:
-            await self._run(app_name, user_id, _delete, memory_id)
-
-    async def _run(self, app: str, user: str, function: Callable[..., T], *args: Any) -> T:
-        return await _run(self.memories, _namespace(app, user), function, *args)
+            await _run(self.memories, _namespace(app_name, user_id), _delete, memory_id)
 
 
 class TinymemPreloadTool(PreloadMemoryTool):
@@ -174,10 +163,6 @@ def _namespace(app: str, user: str) -> str:
     return f"{quote(app, safe='')}/{quote(user, safe='')}"
 
 
-def _add(memory: HierarchicalMemory, steps: Sequence[Step]) -> None:
-    memory.archive(steps, on_conflict="skip")
-
-
 def _delete(memory: HierarchicalMemory, id: str) -> None:
     """Leave nothing of a step but its id, by which its event is known when it comes again."""
     step = memory.get(id)
@@ -192,14 +177,6 @@ def _steps(events: Sequence[Any], session: str | None, more: Mapping[str, object
             when = datetime.fromtimestamp(event.timestamp, timezone.utc)
             about = {"timestamp": when, "session": session, "speaker": event.author, "metadata": dict(more or {})}
             yield MessageStep(role, text, id=event.id or new_id(), **about)
-
-
-def _step_of(entry: MemoryEntry, more: Mapping[str, object] | None) -> Step:
-    about = {**entry.custom_metadata, **(more or {})}
-    when: dict[str, Any] = {"timestamp": datetime.fromisoformat(entry.timestamp)} if entry.timestamp else {}
-    return MessageStep(
-        "user", _text(entry.content), id=entry.id or new_id(), speaker=entry.author, metadata=about, **when
-    )
 
 
 def _text(content: Any) -> str:

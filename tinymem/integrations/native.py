@@ -30,7 +30,7 @@ from tinymem.stores.filter import Beginning, Filter
 __all__ = [
     "AnyMemory", "NativeConversation", "archive", "find_relevant", "find_session", "fit", "fit_items", "lineage",
     "list_tools", "make_answer", "make_call", "make_result", "name_subagent", "rank_excerpts", "read_calls", "run_on",
-    "shorten_content", "steps_apart", "steps_of_session", "steps_sent", "to_sync",
+    "shorten_content", "steps_apart", "to_sync",
 ]  # fmt: skip
 
 AGENTS = "/agents/"  # in the name of a conversation of an agent that runs as a tool
@@ -117,11 +117,26 @@ async def run_on(memory: AnyMemory, function: Callable[..., T], *args: Any, **op
     return await AsyncHierarchicalMemory.over(to_sync(memory)).run(function, *args, **options)
 
 
-def find_relevant(memory: HierarchicalMemory, query: str, max_tokens: int, without: Iterable[int] = ()) -> Recall:
+def find_relevant(
+    memory: HierarchicalMemory,
+    query: str,
+    max_tokens: int,
+    session: str | None = None,
+    sent: Sequence[Message] | None = None,
+    without: Iterable[int] = (),
+) -> Recall:
     """Return what bears on a query to stand beside what its framework sends: nothing where nothing does.
 
-    `without` are the numbers of the steps that the framework sends itself.
+    Args:
+        memory: The memory.
+        query: The query.
+        max_tokens: The most tokens of what is found.
+        session: The session that the framework sends itself.
+        sent: Those of its messages that are sent; all unless given.
+        without: The numbers of other steps that are sent.
     """
+    if session is not None:
+        without = steps_of_session(memory, session) if sent is None else _steps_sent(memory, session, sent)
     found = memory.recall(query, max_tokens, without=without)
     return found if found.is_relevant else replace(found, text="", tokens=0, items=())
 
@@ -153,7 +168,7 @@ def steps_apart(memory: HierarchicalMemory, session: str) -> list[int]:
     return [*chain.from_iterable(steps_of_session(memory, name) for name in names)]
 
 
-def steps_sent(memory: HierarchicalMemory, session: str, messages: Sequence[Message]) -> list[int]:
+def _steps_sent(memory: HierarchicalMemory, session: str, messages: Sequence[Message]) -> list[int]:
     """Return the numbers of the newest steps of a session that say what stands in these messages."""
     sent = {*map(_words, messages)}
     newest = islice(memory.history(session, newest=True), len(messages))

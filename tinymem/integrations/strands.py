@@ -26,12 +26,9 @@ from tinymem.integrations.native import (
     make_result,
     rank_excerpts,
     run_on,
-    steps_sent,
 )
-from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.memory.tools import MemoryTool
 from tinymem.messages.formats.parts import mark, said, strings, text_part
-from tinymem.recall.results import Recall
 from tinymem.steps.step import Message
 
 try:
@@ -80,7 +77,7 @@ class TinymemMemoryStore(MemoryStore):
         """Return what bears on a query, the best first, but for what the agent still has in its messages."""
         count = (options or {}).get("max_search_results") or self.max_search_results or 10
         shown = _chat(self._turns.messages())
-        found = await run_on(self.memory, _found, query, TOKENS * count, self.session, shown)
+        found = await run_on(self.memory, find_relevant, query, TOKENS * count, session=self.session, sent=shown)
         return [MemoryEntry(item.text, self.name, _about(item)) for item in rank_excerpts(found, count)]
 
     async def add(self, content: str, metadata: Mapping[str, Any] | None = None) -> None:
@@ -109,12 +106,6 @@ class _Turns(InvocationTrigger):
     def messages(self) -> list[Any]:
         """Return what the agents have in their messages."""
         return [*chain.from_iterable(agent.messages for agent in self._agents)]
-
-
-def _found(
-    memory: HierarchicalMemory, query: str, max_tokens: int, session: str, messages: Sequence[Message]
-) -> Recall:
-    return find_relevant(memory, query, max_tokens, steps_sent(memory, session, messages))
 
 
 def memory_tools(memory: AnyMemory, **filters: Any) -> list[PythonAgentTool]:

@@ -38,30 +38,30 @@ def newest_steps(
         only: Only steps of which this is true.
         namespace: What stands before each number.
     """
-    counter, key = memory.long_term.counter, memory.long_term.key
-    lines: list[tuple[str, str]] = []
-    hint = ""
     newest = islice(memory.history(session, after=before, newest=True), LOOKED_AT)
-    for step in islice((step for step in newest if only is None or only(step)), LISTED):
-        tried = [(header(step), _line(memory, step, max_tokens // SHARE, namespace)), *lines]
-        older = f'\nOlder ones: recent(before="{namespace}#{step.step_number}").'
-        if counter.count(block(tried, key) + older) > max_tokens:
-            break
-        lines, hint = tried, older
-    else:
-        hint = hint if len(lines) == LISTED else ""
-    return block(lines, key) + hint
+    return _as_many_as_fit(memory, (step for step in newest if only is None or only(step)), max_tokens, namespace, True)
 
 
 def list_steps(memory: HierarchicalMemory, steps: Iterable[Step], max_tokens: int, namespace: str = "") -> str:
     """Render steps in their order, up to the first that does not fit `max_tokens` tokens; long ones are cut."""
+    return _as_many_as_fit(memory, steps, max_tokens, namespace, False)
+
+
+def _as_many_as_fit(
+    memory: HierarchicalMemory, steps: Iterable[Step], max_tokens: int, namespace: str, is_backward: bool
+) -> str:
+    """Render steps up to the first that does not fit; backward with the call that shows the rest, if there is one."""
     counter, key = memory.long_term.counter, memory.long_term.key
     lines: list[tuple[str, str]] = []
+    fitting = ""
     for step in islice(steps, LISTED):
-        lines.append((header(step), _line(memory, step, max_tokens // SHARE, namespace)))
-        if counter.count(block(lines, key)) > max_tokens:
-            return block(lines[:-1], key)
-    return block(lines, key)
+        line = (header(step), _line(memory, step, max_tokens // SHARE, namespace))
+        lines = [line, *lines] if is_backward else [*lines, line]
+        rest = f'\nOlder ones: recent(before="{namespace}#{step.step_number}").' if is_backward else ""
+        if counter.count(block(lines, key) + rest) > max_tokens:
+            return fitting
+        fitting = block(lines, key) + rest
+    return fitting if len(lines) == LISTED else block(lines, key)
 
 
 def _line(memory: HierarchicalMemory, step: Step, most: int, namespace: str) -> str:
