@@ -46,15 +46,22 @@ def test_the_face_is_small() -> None:
     assert len(tinymem.__all__) <= 41
 
 
-def test_every_module_says_what_it_is_and_what_it_offers() -> None:
-    for found in pkgutil.walk_packages(tinymem.__path__, "tinymem."):
-        if found.name == "tinymem.__main__":
+def modules(of_frameworks: bool) -> list[str]:
+    """Return the modules of the package; those of frameworks take seconds to import."""
+    names = [found.name for found in pkgutil.walk_packages(tinymem.__path__, "tinymem.")]
+    return [name for name in names if name.startswith("tinymem.integrations.") is of_frameworks]
+
+
+@pytest.mark.parametrize("of_frameworks", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_every_module_says_what_it_is_and_what_it_offers(of_frameworks: bool) -> None:
+    for name in modules(of_frameworks):
+        if name == "tinymem.__main__":
             continue
         try:
-            module = import_module(found.name)
+            module = import_module(name)
             missing = [name for name in getattr(module, "__all__", []) if not hasattr(module, name)]
         except (MissingExtraError, ModuleNotFoundError) as error:  # of the module, or of a name that is imported late
             assert isinstance(error, MissingExtraError) or error.name == "psycopg"
             continue
-        assert module.__doc__ and len(module.__doc__.strip()) > 20, found.name
-        assert missing == [], found.name
+        assert module.__doc__ and len(module.__doc__.strip()) > 20, name
+        assert missing == [], name

@@ -112,29 +112,13 @@ with open(sys.argv[2], "w") as file:
 """
 
 
-@pytest.fixture(scope="module")
-def whole_way(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    folder = tmp_path_factory.mktemp("whole")
-    printed_too = printed(WHOLE_WAY, folder / "memory", folder / "report.json")
-    return {**json.loads((folder / "report.json").read_text("utf-8")), "printed": printed_too}
-
-
-@pytest.mark.slow
-def test_the_whole_way_prints_nothing(whole_way: dict[str, Any]) -> None:
-    assert whole_way["printed"] == "" and whole_way["chromadb"]
-
-
-def test_the_whole_way_leaves_logging_alone(whole_way: dict[str, Any]) -> None:
-    assert (whole_way["handlers"], whole_way["ours"], whole_way["disabled"]) == ([], [], [])
-    assert whole_way["level"] and whole_way["factory"]
-
-
-def test_the_whole_way_never_reaches_for_the_network(whole_way: dict[str, Any]) -> None:
-    assert whole_way["attempts"] == []
-
-
-def test_the_default_embedder_imports_neither_wordllama_nor_torch(whole_way: dict[str, Any]) -> None:
-    assert not whole_way["wordllama"] and not whole_way["torch"]
+def test_the_whole_way_prints_nothing_reaches_for_no_network_and_leaves_logging_alone(tmp_path: Path) -> None:
+    assert printed(WHOLE_WAY, tmp_path / "memory", tmp_path / "report.json") == ""
+    found = json.loads((tmp_path / "report.json").read_text("utf-8"))
+    assert found["attempts"] == [] and found["chromadb"]
+    assert (found["handlers"], found["ours"], found["disabled"]) == ([], [], [])
+    assert found["level"] and found["factory"]
+    assert not found["wordllama"] and not found["torch"], "the default embedder needs neither"
 
 
 def test_onnxruntime_is_loaded_without_its_telemetry(tmp_path: Path) -> None:

@@ -63,6 +63,7 @@ def test_adapters_are_folders_of_the_repository_and_linked_into_the_package() ->
         assert sorted(p.parent.name for p in (ROOT / name).glob("*/__init__.py")) == engines
 
 
+@pytest.mark.slow
 @needs_sources
 @pytest.mark.skipif(find_spec("setuptools") is None, reason="setuptools is not installed")
 @pytest.mark.parametrize("linked", [True, False], ids=["with links", "without links"])
