@@ -11,6 +11,7 @@ import re
 import subprocess
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -40,10 +41,10 @@ ENDS = "</script><script>alert(1)</script><!-- <script> ]]> \u2028 {{data}}"
 Call = Callable[..., Any]
 
 
-@pytest.fixture
-def memory(tmp_path: Path) -> Iterator[HierarchicalMemory]:
+@contextmanager
+def made(path: Path) -> Iterator[HierarchicalMemory]:
     """A memory of two sessions, with text that would be markup."""
-    with HierarchicalMemory(tmp_path / "memory", embedder="hashing", store="exact", max_tokens=600) as opened:
+    with HierarchicalMemory(path, embedder="hashing", store="exact", max_tokens=600) as opened:
         opened.add(TaskStep("Find out where staging runs.", timestamp=START))
         opened.add(ActionStep("Look.", tool_name="ping", observation=ENDS, session="may", timestamp=START))
         opened.add(MessageStep("user", HOSTILE.replace("\ud800", ""), speaker="<b>Ann</b>", timestamp=START))
@@ -53,19 +54,34 @@ def memory(tmp_path: Path) -> Iterator[HierarchicalMemory]:
         yield opened
 
 
-@pytest.fixture
-def client(memory: HierarchicalMemory) -> TestClient:
+@pytest.fixture(scope="module")
+def memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HierarchicalMemory]:
+    """One for all tests that only read."""
+    with made(tmp_path_factory.mktemp("read") / "memory") as opened:
+        yield opened
+
+
+def client_of(memory: HierarchicalMemory) -> TestClient:
     return TestClient(application(View(memory), TOKEN, {"127.0.0.1"}), base_url="http://127.0.0.1:8000")
 
 
 @pytest.fixture
-def call(client: TestClient) -> Call:
+def client(memory: HierarchicalMemory) -> TestClient:
+    return client_of(memory)
+
+
+def caller_of(client: TestClient) -> Call:
     def calling(name: str, expect: int = 200, **values: Any) -> Any:
         answer = client.post(f"/api/{name}", json=values, headers={"Authorization": f"Bearer {TOKEN}"})
         assert answer.status_code == expect, answer.text
         return answer.json()
 
     return calling
+
+
+@pytest.fixture
+def call(client: TestClient) -> Call:
+    return caller_of(client)
 
 
 # -- who is let in
@@ -107,13 +123,6 @@ def test_the_overview_counts_tiers_and_sessions(call: Call, memory: Hierarchical
     assert found["steps"] == stats.steps == sum(tier["steps"] for tier in found["tiers"])
     assert [one["session"] for one in found["sessions"]] == [None, "may", "june"]
     assert found["questions"] == ["Find out where staging runs."] and found["max_tokens"] == 600
-
-
-def test_the_overview_has_the_scratchpad_as_another_process_leaves_it(call: Call, memory: HierarchicalMemory) -> None:
-    assert call("overview")["scratchpad"] == ""
-    with HierarchicalMemory(memory.path, create=False) as agent:
-        agent.scratchpad.store("quay", 9)
-        assert "- quay: 9" in call("overview")["scratchpad"]
 
 
 def test_steps_come_in_slices(call: Call) -> None:
@@ -222,12 +231,16 @@ def test_no_more_of_a_request_is_read_than_it_may_have(memory: HierarchicalMemor
     assert answers[0]["status"] == 400 and sum(sent) <= 1_500_000
 
 
-def test_a_step_that_another_process_adds_is_shown(call: Call, memory: HierarchicalMemory) -> None:
-    before = call("overview")["version"]
-    with HierarchicalMemory(memory.path, create=False) as other:
+def test_what_another_process_adds_and_notes_is_shown(tmp_path: Path) -> None:
+    with made(tmp_path / "memory") as memory, HierarchicalMemory(memory.path, create=False) as other:
+        call = caller_of(client_of(memory))
+        before = call("overview")
+        assert before["scratchpad"] == ""
+        other.scratchpad.store("quay", 9)
+        assert "- quay: 9" in call("overview")["scratchpad"]
         other.add_message("user", "From elsewhere.")
-    assert call("version")["version"] != before
-    assert call("steps", start=63, stop=99)["lines"][0]["words"] == "From elsewhere."
+        assert call("version")["version"] != before["version"]
+        assert call("steps", start=63, stop=99)["lines"][0]["words"] == "From elsewhere."
 
 
 # -- the page
@@ -307,12 +320,13 @@ def test_a_file_has_the_newest_steps_and_answers_for_every_budget(memory: Hierar
 
 
 def test_html_writes_a_file_for_its_owner(tinymem: Run, memory: HierarchicalMemory, tmp_path: Path) -> None:
-    done = tinymem("inspect", "--html", "page.html", "--ask", "Where is staging?", "--steps", "7")
+    place = ("--path", str(memory.path))
+    done = tinymem("inspect", "--html", "page.html", "--ask", "Where is staging?", "--steps", "7", *place)
     assert (done.status, done.out) == (0, "Wrote 7 of 63 steps to page.html.\n")
     written = tmp_path / "page.html"
     assert "Where is staging?" in written.read_text("utf-8")
     assert os.name != "posix" or written.stat().st_mode & 0o777 == 0o600
-    assert tinymem("inspect", "--html", "no/such/folder.html").status == 1
+    assert tinymem("inspect", "--html", "no/such/folder.html", *place).status == 1
 
 
 @pytest.mark.slow

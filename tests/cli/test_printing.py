@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import on_a_terminal, python_on_a_terminal
+from commands import Run, python_on_a_terminal
+from commands import tinymem as tinymem  # the fixture
 
 from tinymem import ActionStep, HierarchicalMemory, MessageStep, TaskStep
 from tinymem.cli.main import GROUPS
@@ -86,11 +87,10 @@ def test_nothing_printed_controls_a_terminal(folder: Path) -> None:
         assert CONTROLS.search(OURS.sub("", out)) is None, (name, out[:2_000])
 
 
-def test_a_budget_that_is_too_small_is_named(folder: Path) -> None:
-    recall = ["recall", "where", "is", "it", "--path", "mem", "--namespace", NAME, "--max-tokens"]
-    done = on_a_terminal(*recall, "5", cwd=folder)
-    assert (told := re.search(r"Nothing fits 5 tokens: give --max-tokens (\d+)", done.out))
-    assert "1 excerpt" in on_a_terminal(*recall, told[1], cwd=folder).out
+def test_a_budget_that_is_too_small_is_named(folder: Path, tinymem: Run) -> None:
+    recall = ["recall", "where", "is", "it", "--path", str(folder / "mem"), "--namespace", NAME, "--max-tokens"]
+    assert (told := re.search(r"Nothing fits 5 tokens: give --max-tokens (\d+)", tinymem(*recall, "5").err))
+    assert "1 excerpt" in tinymem(*recall, told[1]).err
 
 
 def test_an_interrupt_while_the_command_loads_ends_it_quietly(tmp_path: Path) -> None:

@@ -21,14 +21,13 @@ from tinymem.recall.features import FEATURES
 def memory(tmp_path: Path) -> Iterator[HierarchicalMemory]:
     """Sixty steps in two sessions by turns; all but the newest have left the window."""
     shares = Shares(episodes=0.1)
-    with HierarchicalMemory(tmp_path / "memory", embedder="hashing", max_tokens=600, shares=shares) as opened:
+    with HierarchicalMemory(
+        tmp_path / "memory", embedder="hashing", store="exact", max_tokens=600, shares=shares
+    ) as opened:
         opened.add(TaskStep("Count the crates.", timestamp=START))
-        opened.add_steps(
-            [
-                MessageStep("user", text, session="odd" if i % 2 else "even", timestamp=START)
-                for i, text in enumerate(sentences(58))
-            ]
-        )
+        sessions = ("even", "odd") * 29
+        said = zip(sessions, sentences(58), strict=True)
+        opened.add_steps([MessageStep("user", text, session=session, timestamp=START) for session, text in said])
         opened.add(ActionStep("Look.", tool_name="ls", observation="none", session="odd", timestamp=START))
         yield opened
 

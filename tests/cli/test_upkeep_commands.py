@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -19,16 +20,23 @@ from tinymem.cli.demo import RECORDING
 from tinymem.steps.terminal import pluralize
 
 
-@pytest.fixture
-def memory(tinymem: Run) -> Path:
-    """A memory of 43 steps, in the folder that commands look in, with the embedder hashing."""
-    with HierarchicalMemory("memory", embedder="hashing", store="exact", max_tokens=400) as opened:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A memory of 43 steps, with the embedder hashing."""
+    folder = tmp_path_factory.mktemp("made") / "memory"
+    with HierarchicalMemory(folder, embedder="hashing", store="exact", max_tokens=400) as opened:
         opened.add(MessageStep("user", "The ladder is behind the shed.", speaker="Ann", id="ladder", timestamp=START))
         opened.add(ActionStep("Look.", tool_name="look", observation="nothing", session="may"))
         opened.add(MessageStep("assistant", "zyxqvortex", session="may"))
         opened.archive([MessageStep("user", f"Lot {n} holds {n * 7} crates.", session="june") for n in range(40)])
         opened.scratchpad.observe("It rains.")
-    return Path("memory").resolve()
+    return folder
+
+
+@pytest.fixture
+def memory(tinymem: Run, made: Path, tmp_path: Path) -> Path:
+    """A copy of it, in the folder that commands look in."""
+    return shutil.copytree(made, tmp_path / "memory")
 
 
 @pytest.fixture(autouse=True)
@@ -133,10 +141,7 @@ def test_what_would_go_is_what_goes(tinymem: Run, memory: Path, options: list[st
     dry = tinymem("forget", *options, "--dry-run")
     assert (dry.status, dry.out, steps(tinymem)) == (0, f"Would forget {pluralize(count, 'step')}.\n", 43)
     done = tinymem("forget", *options, "--yes", "--json")
-    assert (json.loads(done.out), steps(tinymem)) == (
-        {"steps": count, "dry_run": False},
-        43 - count,
-    )
+    assert (json.loads(done.out), steps(tinymem)) == ({"steps": count, "dry_run": False}, 43 - count)
 
 
 def test_a_namespace_is_forgotten_with_its_folder(tinymem: Run, memory: Path) -> None:

@@ -45,11 +45,6 @@ def process(*args: str, cwd: Path | None = None, input: str | None = None, **env
     return Done(done.returncode, done.stdout, done.stderr)
 
 
-def on_a_terminal(*args: str, cwd: Path | None = None, input: str = "") -> Done:
-    """The command with a terminal for all that it prints, which stands together in `out`."""
-    return python_on_a_terminal("-m", "tinymem.cli", *args, cwd=cwd, input=input)
-
-
 def python_on_a_terminal(*args: str, cwd: Path | None = None, input: str = "") -> Done:
     """Python with a terminal for all that it prints, which stands together in `out`."""
     import pty
