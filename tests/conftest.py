@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import inspect
 import os
@@ -12,6 +13,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+import typer.main
 from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["postgres_fixtures"]
@@ -37,6 +39,9 @@ def temporary_folders() -> str | None:
         return None
     return str(MEMORY) if shutil.disk_usage(MEMORY).free >= ROOM else None
 
+
+# A command line of thirty commands takes longer to build than most of them to run: it is built once.
+typer.main.get_command = functools.cache(typer.main.get_command)  # type: ignore[assignment]
 
 # Hundreds of child processes import tinymem: it is compiled once.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
