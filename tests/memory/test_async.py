@@ -243,22 +243,6 @@ async def test_work_of_others_on_the_default_pool_does_not_wait() -> None:
         await asyncio.gather(*begun)
 
 
-@awaited
-async def test_two_loops_share_a_memory() -> None:
-    async def work(name: str) -> None:
-        over = AsyncHierarchicalMemory.over(memory)
-        await asyncio.gather(*(over.add(said(f"{name}{at}")) for at in range(20)))
-
-    def on_a_loop_of_its_own(name: str) -> None:
-        asyncio.run(work(name))
-
-    with HierarchicalMemory(**OPTIONS) as memory:
-        await asyncio.gather(*(asyncio.to_thread(on_a_loop_of_its_own, name) for name in "ab"))
-        for name in "ab":
-            assert [text for text in texts(memory) if text[0] == name] == [f"{name}{at}" for at in range(20)]
-        assert len(texts(memory)) == 40
-
-
 # -- what is cancelled ------------------------------------------------------------------------------------------------
 
 

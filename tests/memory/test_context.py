@@ -101,7 +101,7 @@ def test_a_conversation_cut_where_the_assistant_speaks_begins_with_a_note(memory
 
 def test_the_prefix_stays_byte_identical_but_for_jumps(memory: HierarchicalMemory) -> None:
     memory.add_steps([SystemPromptStep("Be brief."), TaskStep("Watch the fields.")])
-    steps = chatter(120)
+    steps = chatter(80)
     memory.add_steps(steps[:80])
     jumps = 0
     before = split(memory.context(), memory.long_term.key)[0]

@@ -6,10 +6,8 @@ import copy
 import dataclasses
 import logging
 import pickle
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from datetime import date, datetime, timedelta, timezone
+from datetime import date, datetime, timezone
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -243,38 +241,21 @@ def test_awkward_text_goes_in_and_comes_out_as_it_was(tmp_path: Path, text: str)
         assert memory.forget(session=text) == 1
 
 
-# -- namespaces -------------------------------------------------------------------------------------------------------
-
-
-def test_namespaces_never_see_each_other(tmp_path: Path) -> None:
-    names = ["ann", "bob", "ann/b", "../ann", "Ann b", "añn", "."]
-    for at, name in enumerate(names):
-        with open_memory(tmp_path, namespace=name, max_tokens=200) as memory:
-            memory.add_steps([said(f"The secret of this one is word{at}."), *talk(30)])
-    for at, name in enumerate(names):
-        with open_memory(tmp_path, namespace=name, max_tokens=200) as memory:
-            recalled = memory.recall("What is the secret word of this one?", 1_000).text
-            assert [i for i in range(len(names)) if f"word{i}" in recalled] == [at]
-            assert memory.stats().steps == 31
-            memory.forget(before=datetime.now(timezone.utc) + timedelta(days=1))
-
-
 # -- forgetting -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("store", ["exact", "chroma"])
-def test_forgotten_text_is_nowhere(tmp_path: Path, store: str) -> None:
+def test_forgotten_text_is_nowhere(tmp_path: Path) -> None:
     secret = "xylophonesecret"
-    with open_memory(tmp_path, store=store, max_tokens=400) as memory:
+    with open_memory(tmp_path, max_tokens=400) as memory:
         memory.add_steps([*talk(60), said(f"The password is {secret}.", id="archived")])
         memory.add(
             ActionStep("Look.", tool_name="sh", tool_args={"c": secret}, observation=f"{secret}\n" * 200, id="a")
         )
         memory.add_steps([*talk(60, 60), said(f"As I said: {secret}!", id="late")])
         assert secret in memory.recall("What is the password?", 300).text
-        memory.long_term.index.follow()
+        memory.flush()
         memory.add(said(f"And {secret} again, which waits to be embedded.", id="waits"))
-    with open_memory(tmp_path, store=store, max_tokens=400) as memory:
+    with open_memory(tmp_path, max_tokens=400) as memory:
         assert texts_in(tmp_path, secret.encode())[secret.encode()]
         assert memory.forget(["archived", "a", "late", "waits"]) == 4
         assert texts_in(tmp_path, secret.encode(), b"xylophone") == {secret.encode(): [], b"xylophone": []}
@@ -284,34 +265,8 @@ def test_forgotten_text_is_nowhere(tmp_path: Path, store: str) -> None:
             memory.get("late")
         assert memory.add(said("Next.")).step_number == 125
     assert texts_in(tmp_path, secret.encode())[secret.encode()] == []
-    with open_memory(tmp_path, store=store, max_tokens=400) as memory:
+    with open_memory(tmp_path, max_tokens=400) as memory:
         assert "lot 3 holds 21" in memory.recall("lot 3", 200).text and memory.stats().steps == 121
-
-
-# -- many at once -----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_eight_threads_may_add_and_recall_at_once(tmp_path: Path) -> None:
-    begin = threading.Barrier(8)
-    with open_memory(tmp_path, embedder="hashing", max_tokens=600) as memory:
-
-        def work(worker: int) -> None:
-            begin.wait()
-            for i in range(25):
-                memory.add(said(f"Worker {worker} packed box w{worker}n{i}."))
-                if i % 5 == worker % 5:
-                    context = memory.context(f"box w{worker}n{i // 2}")
-                    assert context.tokens <= 600 and problems(context.messages) == []
-                    memory.short_term.add_steps([said(f"Worker {worker} swept, too.")])
-
-        with ThreadPoolExecutor(8) as pool:
-            list(pool.map(work, range(8)))
-        rows = memory.long_term.journal.rows()
-        assert [row.number for row in rows] == list(range(1, 241)) and len({row.id for row in rows}) == 240
-        assert sum(row.window for row in rows) == len(memory.steps) == memory.stats().window_steps
-        for worker in range(8):
-            assert f"w{worker}n0." in memory.recall(f"box w{worker}n0", 600).text
 
 
 # -- with the real embedder and index ---------------------------------------------------------------------------------

@@ -101,6 +101,7 @@ def test_it_is_asked_and_examined_and_refuses_to_change(
         assert files_of(folder) == before
 
 
+@pytest.mark.slow  # each a process without rights
 def test_what_is_written_meanwhile_is_not_read_by_halves(tmp_path: Path) -> None:
     folder = tmp_path / "memory"
     closed(folder)
@@ -112,6 +113,7 @@ def test_what_is_written_meanwhile_is_not_read_by_halves(tmp_path: Path) -> None
         reader.recall("ladder", max_tokens=100)
 
 
+@pytest.mark.slow
 def test_a_log_that_a_killed_process_left_is_read_where_it_can_be_written(tmp_path: Path) -> None:
     with fill(tmp_path / "running"):
         shutil.copytree(tmp_path / "running", tmp_path / "killed")

@@ -27,7 +27,7 @@ def oks() -> list[Step]:
 
 @pytest.mark.parametrize("budget", [128, 512, 4_096])
 def test_agreement_takes_a_line_for_each_wording(tmp_path: Path, oks: list[Step], budget: int) -> None:
-    with HierarchicalMemory(tmp_path) as memory:
+    with HierarchicalMemory(tmp_path, store="exact") as memory:
         memory.add_steps(oks)
         recalled = memory.recall("What is the alarm code?", budget, min_relevance=0)
         wordings = sorted(item.text.strip(".!").lower() for item in recalled.items)
@@ -37,7 +37,7 @@ def test_agreement_takes_a_line_for_each_wording(tmp_path: Path, oks: list[Step]
 
 @pytest.mark.parametrize("name", ["ORD-54741", "ord54741"])
 def test_an_identifier_that_the_question_names_is_not_lost_among_others_like_it(tmp_path: Path, name: str) -> None:
-    with HierarchicalMemory(tmp_path) as memory:
+    with HierarchicalMemory(tmp_path, store="exact") as memory:
         memory.add_steps(chat([f"Order ORD-{at} went out by mail." for at in range(54_700, 54_800)]))
         found = memory.recall(f"How did {name} go out?", 256, min_relevance=0)
         assert "Order ORD-54741 went out by mail.\n" in found.text
@@ -45,7 +45,7 @@ def test_an_identifier_that_the_question_names_is_not_lost_among_others_like_it(
 
 def test_an_answer_of_one_word_is_shown_with_the_best_of_its_questions(tmp_path: Path) -> None:
     asked = ["Shall we move the journal to Postgres?", "Yes.", "Shall we order more paper?", "Yes."]
-    with HierarchicalMemory(tmp_path) as memory:
+    with HierarchicalMemory(tmp_path, store="exact") as memory:
         memory.add_steps([MessageStep("user" if at % 2 == 0 else "assistant", text) for at, text in enumerate(asked)])
         for question, answer in (("Does the journal move to Postgres?", 2), ("Did we order paper?", 4)):
             found = memory.recall(question, 512, min_relevance=0)
@@ -54,7 +54,7 @@ def test_an_answer_of_one_word_is_shown_with_the_best_of_its_questions(tmp_path:
 
 
 def test_a_context_shows_the_same_once_too(tmp_path: Path, oks: list[Step]) -> None:
-    with HierarchicalMemory(tmp_path, max_tokens=400) as memory:
+    with HierarchicalMemory(tmp_path, store="exact", max_tokens=400) as memory:
         memory.add_steps(oks)
         context = memory.context("What is the alarm code?", max_tokens=800)
         assert context.tokens <= 800 and ALARM in context.recalled.text
@@ -63,7 +63,7 @@ def test_a_context_shows_the_same_once_too(tmp_path: Path, oks: list[Step]) -> N
 
 
 def test_a_summary_shows_the_same_once_too(tmp_path: Path, oks: list[Step]) -> None:
-    with HierarchicalMemory(tmp_path, max_tokens=200) as memory:
+    with HierarchicalMemory(tmp_path, store="exact", max_tokens=200) as memory:
         memory.add_steps(oks)
         memory.flush()
         summaries = [episode.summary.lower() for episode in memory.medium_term]

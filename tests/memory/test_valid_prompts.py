@@ -8,7 +8,7 @@ from typing import Any
 import anthropic_rules
 import pytest
 import responses_rules
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from native_chats import anthropic_chats, responses_chats
 from strategies import MODERATE, chats, texts
@@ -61,12 +61,11 @@ def check(prompt: Context, items: Any, format: str, is_fitted: bool, budget: int
         assert anthropic_rules.broken_rules(sent) == []
 
 
-@pytest.mark.parametrize("maker", MAKERS)
 @pytest.mark.parametrize("format", FORMATS)
-def test_every_prompt_is_valid_and_within_its_budget(format: str, maker: str) -> None:
-    @settings(MODERATE, max_examples=MODERATE.max_examples // 2)  # for each of twelve
-    @given(CHATS[format], st.data())
-    def prompts(items: Any, data: st.DataObject) -> None:
+def test_every_prompt_is_valid_and_within_its_budget(format: str) -> None:
+    @MODERATE
+    @given(CHATS[format], st.sampled_from(MAKERS), st.data())
+    def prompts(items: Any, maker: str, data: st.DataObject) -> None:
         messages, is_fitted = conversation_from(items, format).messages, maker.startswith("fit")
         cut = data.draw(st.integers(0, len(messages)))
         with open_memory(window_tokens=data.draw(st.integers(20, 400))) as memory:

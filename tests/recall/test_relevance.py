@@ -30,7 +30,7 @@ def relevance(*scores: float, is_stretch: bool = False, words: float = 1.0) -> l
 
 @pytest.fixture
 def chat(tmp_path: Path) -> Iterator[HierarchicalMemory]:
-    with HierarchicalMemory(tmp_path / "memory") as memory:
+    with HierarchicalMemory(tmp_path / "memory", store="exact") as memory:
         for text in CHAT:
             memory.add_message("user", text)
         yield memory
