@@ -335,40 +335,6 @@ def test_an_embedder_that_fails_at_a_question_is_noted_and_words_alone_must_do(
 SECRET = "zyxqvortex QuokkaFlange wobbulating"
 
 
-@pytest.mark.parametrize("size", [20, pytest.param(1_300, marks=pytest.mark.slow)])  # over what Chroma keeps in a log
-def test_what_is_forgotten_is_in_no_file_nor_is_its_vector(tmp_path: Path, size: int) -> None:
-    archive = open_archive(tmp_path, StaticEmbedder(), "chroma")
-    fill(archive, numbered_texts(sentences(size)))
-    steps = [
-        said(SECRET, 1, id="secret-one", speaker="Rumpelstilz"),
-        ActionStep("I know.", tool_name="tell", observation=f"{SECRET} again " + "and so on. " * 100),
-        FinalAnswerStep(f"It is {SECRET}."),
-    ]
-    secret = [step.step_number or 0 for step in fill(archive, steps)]
-    archive.queue.embed_pending()
-    archive.index.follow()
-    rows = np.flatnonzero(np.isin(archive.current().step, secret))
-    assert len(rows) >= 5
-    blobs = [row[7] for row in archive.journal.passages() if row[1] in secret]
-    halves = [blob[:64] for blob in blobs]
-    singles = [np.frombuffer(blob, "<f2").astype("<f4").tobytes()[:64] for blob in blobs]
-    words = [b"zyxqvortex", b"QuokkaFlange", b"wobbul", b"secret-one", b"Rumpelstilz"]
-    pieces = [b"vortex", b"quokka", b"flang", b"rumpel"]  # full-text terms are stored in pieces
-    assert all(texts_in(tmp_path, *halves, *words).values())
-    if size < 1_000:
-        assert all(texts_in(tmp_path, *singles).values()), "Chroma has them in its log"
-    forget(archive, secret)
-    for _ in range(2):
-        assert not any(texts_in(tmp_path, *halves, *singles, *words, *pieces).values())
-        assert all(SECRET not in item.text for item in Search(archive).recall(SECRET, 500, LATER).items)
-        archive.index.follow()
-        assert count_in(archive) == size == len(archive.current())
-        archive.close()
-        archive = open_archive(tmp_path, StaticEmbedder(), "chroma")
-    assert Search(archive).recall(sentences(size)[7], 100, LATER)
-    archive.close()
-
-
 def test_a_step_that_an_older_version_cut_in_other_places_is_forgotten_as_well(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -472,22 +438,6 @@ def test_a_step_that_another_archive_has_cut_or_forgotten_is_forgotten(tmp_path:
     assert sorted(numbers(archive, "the first or the third")) == [1, 3]
     archive.close()
     other.close()
-
-
-def test_two_archives_that_embed_at_once_give_each_passage_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tinymem.archive.embedding, "BATCH", 5)
-    archives = [open_archive(tmp_path, HashingEmbedder(64)) for _ in range(3)]
-    steps = fill(archives[0], numbered_texts([*TEXTS, "", *TEXTS]))
-    with ThreadPoolExecutor(3) as pool:
-        list(pool.map(lambda archive: archive.queue.embed_pending(), archives))
-    assert passages_of(archives[0]) == expected_of(steps)
-    assert archives[0].journal.counts()["passages"] == len(expected_of(steps))
-    sqlite(archives[0].journal).read("INSERT INTO fulltext(fulltext) VALUES ('integrity-check')")
-    for archive in archives:
-        assert 121 in numbers(archive)
-        archive.close()
 
 
 def test_steps_of_every_type_are_recalled(tmp_path: Path) -> None:

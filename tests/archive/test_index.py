@@ -312,20 +312,6 @@ def test_an_index_that_another_one_has_is_done_without(tmp_path: Path, monkeypat
     archive.close()
 
 
-def test_while_another_one_has_the_index_what_is_forgotten_waits_and_an_error_says_so(
-    in_chroma: Archive, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tinymem.archive.indexing.index.Index.forget, "__defaults__", (0.2,))
-    in_chroma.index.close()
-    blobs = vectors_of(in_chroma, 121)
-    with hold_folder(in_chroma.folder / "index"), pytest.raises(StorageError, match="another process"):
-        forget(in_chroma, [121])
-    assert len(in_chroma.journal.rows()) == len(TEXTS) - 1, "the journal's part is done"
-    assert any(texts_in(in_chroma.folder, *blobs).values())
-    in_chroma.index.follow()
-    assert not any(texts_in(in_chroma.folder, *blobs).values())
-
-
 @pytest.mark.slow
 def test_of_two_programs_one_has_the_index_and_follows_what_the_other_adds(tmp_path: Path) -> None:
     """The other one's process finds it taken, until the first lets go of it."""
@@ -375,13 +361,10 @@ def vectors_of(archive: Archive, step: int) -> list[bytes]:
     return [blob[:64] for blob in (*halves, *singles)]
 
 
-@pytest.mark.parametrize("store", ["chroma", "exact"])
-def test_a_memory_that_needs_no_index_now_forgets_in_the_files_of_the_one_it_had(
-    in_chroma: Archive, store: str
-) -> None:
+def test_a_memory_that_needs_no_index_now_forgets_in_the_files_of_the_one_it_had(in_chroma: Archive) -> None:
     blobs, folder = vectors_of(in_chroma, 121), in_chroma.folder
     in_chroma.close()
-    archive = open_archive(folder, StaticEmbedder(), store)
+    archive = open_archive(folder, StaticEmbedder())
     assert all(texts_in(folder, *blobs).values())
     forget(archive, [121])
     assert not any(texts_in(folder, *blobs, b"kumquat").values())

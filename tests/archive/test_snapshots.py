@@ -271,6 +271,7 @@ def test_a_forgetting_that_nobody_told_the_files_is_seen_at_the_next_opening(arc
     assert not {*before} & {*folders(tmp_path)}
 
 
+@pytest.mark.slow
 @pytest.mark.permissions
 def test_forgetting_fails_aloud_where_the_files_cannot_be_deleted(archive: Archive, tmp_path: Path) -> None:
     write(archive, 30)
