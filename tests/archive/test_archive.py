@@ -13,18 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from memories import (
-    LATER,
-    count_in,
-    fill,
-    forget,
-    numbered_texts,
-    open_archive,
-    said,
-    sentences,
-    sqlite,
-    texts_in,
-)
+from memories import LATER, count_in, fill, forget, numbered_texts, open_archive, said, sentences, sqlite, texts_in
 from work import grows_linearly
 
 import tinymem.archive.embedding

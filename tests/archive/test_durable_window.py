@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from memories import python
+from memories import python, said
 from strategies import MODERATE
 from work import PATIENCE
 
@@ -39,10 +39,6 @@ from tinymem.window import PruneReport, PruneStrategy
 
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact", prune_strategy=no_pruning())
 Pair = tuple[HierarchicalMemory, HierarchicalMemory]
-
-
-def said(text: str, **more: Any) -> MessageStep:
-    return MessageStep("user", text, **more)
 
 
 def talk(count: int, **more: Any) -> list[Step]:

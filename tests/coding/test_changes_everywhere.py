@@ -28,10 +28,10 @@ def act(name: str, result: str, **arguments: object) -> ActionStep:
     return ActionStep("", [ToolCall(name, {"file_path": FILE, **arguments}, observation=result)])
 
 
-@pytest.fixture
-def memory(tmp_path: Path) -> Iterator[HierarchicalMemory]:
+@pytest.fixture(scope="module")
+def memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HierarchicalMemory]:
     """A memory of a file that was read, then edited, then left."""
-    with open_memory(tmp_path / "memory") as opened:
+    with open_memory(tmp_path_factory.mktemp("changes") / "memory") as opened:
         opened.archive(
             [
                 act("Read", "\n".join(f"{n}\t{line}" for n, line in enumerate(LINES, 1))),

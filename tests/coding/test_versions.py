@@ -12,7 +12,6 @@ from tinymem.coding.lines import code_lines
 from tinymem.coding.tracker import CodingTracker
 from tinymem.coding.versions import Version
 from tinymem.steps.actions import ActionStep, ToolCall
-from tinymem.steps.types import MessageStep
 
 WORDS = [f"statement number {n} of this file" for n in range(12)]
 TEXTS = st.lists(st.sampled_from(WORDS), min_size=1, max_size=8)
@@ -108,11 +107,3 @@ def test_what_was_set_back_is_not_sure() -> None:
     file.read(0, 2)
     file.edit(1, 2, [WORDS[9]])
     assert since(file, WORDS[1]) == 5
-
-
-def test_a_result_that_comes_in_a_step_of_its_own_belongs_to_its_call() -> None:
-    made = ActionStep("", [ToolCall("Read", {"file_path": "/w/a.py"}, "c1")], step_number=1)
-    came = MessageStep("tool", f"{WORDS[0]}\n{WORDS[1]}", "c1", step_number=2)
-    for steps, before in (([made, came], []), ([came], [made])):  # together, or found before
-        note = FileNote.of(CodingTracker().notes_of(steps, lambda before=before: before)[-1])  # type: ignore[misc]
-        assert (note.step, note.act.path[len(SCOPE) + 17 :], len(note.act.lines)) == (2, "/w/a.py", 2)

@@ -221,10 +221,7 @@ def test_no_key_is_an_error_that_says_what_to_set(monkeypatch: pytest.MonkeyPatc
     ("fault", "message"),
     [
         (failure(401, "Incorrect API key"), r"HTTP 401, .*: the API key was refused: check .*OPENAI_API_KEY"),
-        (
-            failure(429, "Slow down"),
-            r"\(HTTP 429, after up to 0 repetitions\): Slow down: check .*max_input_tokens",
-        ),
+        (failure(429, "Slow down"), r"\(HTTP 429, after up to 0 repetitions\): Slow down: check .*max_input_tokens"),
         (failure(500, "The server had an error"), "HTTP 500.*The server had an error"),
         ((502, b"<html>Bad Gateway</html>", {"Content-Type": "text/html"}), "HTTP 502.*Bad Gateway"),
     ],

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from memories import python
+from memories import python, said
 from work import PATIENCE
 
 from tinymem import AsyncHierarchicalMemory, AsyncMemories, Callbacks, Context, HierarchicalMemory, Memories, Recall
@@ -30,10 +30,6 @@ BELOW = {"short_term", "medium_term", "long_term"}
 
 open_memory = partial(AsyncHierarchicalMemory, embedder="hashing:64", store="exact")
 asked: ContextVar[str] = ContextVar("asked", default="nobody")
-
-
-def said(text: str) -> MessageStep:
-    return MessageStep("user", text)
 
 
 def texts(memory: HierarchicalMemory) -> list[str]:

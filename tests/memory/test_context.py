@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
+from memories import said
 from strategies import WORDS
 
 from tinymem import Context, HierarchicalMemory, count_tokens, prune_old_observations
@@ -30,10 +30,6 @@ def memory(tmp_path: Path) -> Iterator[HierarchicalMemory]:
         yield opened
 
 
-def said(text: str, role: str = "user", **more: Any) -> MessageStep:
-    return MessageStep(role, text, **more)
-
-
 def looked(what: str, found: str) -> ActionStep:
     return ActionStep(f"Look at {what}.", tool_name="look", tool_args={"at": what}, observation=found)
 
@@ -44,7 +40,7 @@ def chatter(count: int, start: int = 0) -> list[Step]:
     for i in range(start, start + count):
         fruit, at = FRUIT[i % len(FRUIT)], START + timedelta(minutes=i)
         turns.append(said(f"Question {i}: how is the {fruit} doing in field {i}?", timestamp=at))
-        turns.append(said(f"Answer {i}: the {fruit} in field {i} is ripe.", "assistant", timestamp=at))
+        turns.append(said(f"Answer {i}: the {fruit} in field {i} is ripe.", role="assistant", timestamp=at))
     return turns
 
 
@@ -123,7 +119,9 @@ def test_an_oversized_newest_observation_is_shortened_and_excerpts_of_it_come_ba
     lines = [f"{i:06}: GET /fruit/{i % 97} took {i % 31} ms and was fine\n" for i in range(3_500)]
     lines[2_000] = "002000: the zucchini broker refused the handshake with code 8731\n"
     with HierarchicalMemory(tmp_path, store="exact", max_tokens=3_000) as memory:
-        memory.add_steps([TaskStep("Why does the zucchini broker refuse the handshake?"), said("Fine.", "assistant")])
+        memory.add_steps(
+            [TaskStep("Why does the zucchini broker refuse the handshake?"), said("Fine.", role="assistant")]
+        )
         step = memory.add(looked("log", "".join(lines)))
         context = memory.context("the zucchini broker's handshake")
         call, result = context.messages[-2:]

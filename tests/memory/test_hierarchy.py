@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from memories import count_in, texts_in
+from memories import count_in, said, texts_in
 
 from tinymem import Callbacks, HierarchicalMemory, MemoryManager
 from tinymem.errors import InputError, MessageError, PruneError
@@ -30,10 +30,6 @@ START = datetime(2025, 3, 1, 9, tzinfo=timezone.utc)
 def memory(tmp_path: Path) -> Iterator[HierarchicalMemory]:
     with open_memory(tmp_path / "memory", max_tokens=800) as opened:
         yield opened
-
-
-def said(text: str, role: str = "user", **more: Any) -> MessageStep:
-    return MessageStep(role, text, **more)
 
 
 def talk(count: int, start: int = 0, **more: Any) -> list[Step]:

@@ -184,9 +184,7 @@ def test_a_task_refuses_a_step_and_names_the_field(step: Any, words: str) -> Non
 NO_NAMES = ["", "1st", "a b", "a-b", "class", "None", "memory", "store", "recall", "observe", "fail", "__builtins__",
             "a\n### Observations", "\ud800", "ｓｔｏｒｅ", 3, None, b"rows"]  # fmt: skip
 NO_NOTES = [None, 3, b"text", ["text"]]
-SCRATCHPAD: Table = [
-    (lambda pad, bad: pad.store(bad, 1), NO_NAMES, "name"),
-]
+SCRATCHPAD: Table = [(lambda pad, bad: pad.store(bad, 1), NO_NAMES, "name")]
 
 
 @rows(SCRATCHPAD)

@@ -8,13 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import MODERATE
 
-from tinymem.recall.selection.diversity import (
-    DIVERSITY,
-    SHORT,
-    Repetitions,
-    Utterance,
-    wording,
-)
+from tinymem.recall.selection.diversity import DIVERSITY, SHORT, Repetitions, Utterance, wording
 
 LISTING = "total 24 drwxr-xr-x 5 ana staff 160 Mar 3 10:12 src -rw-r--r-- 1 ana staff 1071 Mar 3 10:12 setup.cfg"
 
@@ -51,11 +45,7 @@ def test_a_short_text_is_a_repetition_where_its_words_are_the_same() -> None:
 
 def test_the_same_short_words_of_somebody_else_are_no_repetition() -> None:
     repetitions = Repetitions()
-    assert [repetitions.take(Utterance("I will be there", by)) for by in ("Ann", "Ben", "Ann")] == [
-        True,
-        True,
-        False,
-    ]
+    assert [repetitions.take(Utterance("I will be there", by)) for by in ("Ann", "Ben", "Ann")] == [True, True, False]
 
 
 def test_neither_case_nor_punctuation_around_words_makes_a_difference_and_everything_else_does() -> None:

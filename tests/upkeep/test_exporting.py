@@ -31,7 +31,6 @@ from tinymem import (
     TinymemError,
     ToolCall,
     prune_old_observations,
-    summarize_strategy,
 )
 from tinymem.embedders.hashing import HashingEmbedder
 from tinymem.errors import (
@@ -149,8 +148,7 @@ def test_a_history_that_was_fitted_before_is_known_in_the_copy(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    "messages",
-    [5, [5], [["a", 1, 1]], [["a", 1.0, 1, True]], [[1, 1, 1, True]], [["a", 1, 1, 1]]],
+    "messages", [5, [5], [["a", 1, 1]], [["a", 1.0, 1, True]], [[1, 1, 1, True]], [["a", 1, 1, 1]]]
 )
 def test_messages_that_make_no_sense_are_refused(tmp_path: Path, messages: Any) -> None:
     with open_memory(tmp_path / "one") as memory:
@@ -172,17 +170,6 @@ def test_a_memory_writes_itself_while_it_is_open(tmp_path: Path) -> None:
         assert lines_of(stream.getvalue())[2]["settings"]["scratchpad"]["variables"] == {"late": 5}
     header = {"tinymem_export": 2, "embedder": "hashing:64", "next_number": 2, "steps": 1}
     assert lines_of(stream.getvalue())[0] == header
-
-
-def test_a_summary_in_the_window_goes_there_and_back(tmp_path: Path) -> None:
-    with open_memory(tmp_path / "memory", prune_strategy=summarize_strategy(None, max_tokens=400)) as memory:
-        for text in sentences(80):
-            memory.add(said(text))
-        window = memory.short_term.steps
-        assert window[0].type == "summary"
-    take_in(tmp_path / "copy", written(tmp_path, exported(tmp_path / "memory")))
-    with open_memory(tmp_path / "copy") as memory:
-        assert memory.short_term.steps == window
 
 
 def test_an_export_may_be_compressed(tmp_path: Path, memory: Path) -> None:
@@ -535,15 +522,3 @@ def test_a_damaged_step_is_a_format_error_and_an_earlier_export_stays(tmp_path: 
         with pytest.raises(FormatError, match=r"journal\.db is damaged"):
             export_memory(memory, file)
     assert file.read_bytes() == before and {*tmp_path.iterdir()} == {memory, file}
-
-
-def test_what_is_given_as_a_path_must_be_one(tmp_path: Path, good: list[Any]) -> None:
-    path = written(tmp_path, text_of(good))
-    for bad in ({"embedder": "nix"}, {"namespace": ""}):
-        with pytest.raises(InputError):
-            import_memory(tmp_path / "memory", path, **bad)  # type: ignore[arg-type]
-    (tmp_path / "thesis").mkdir()
-    (tmp_path / "thesis" / "thesis.txt").write_text("mine", "utf-8")
-    with pytest.raises(NotAMemoryError):
-        take_in(tmp_path / "thesis", path)
-    assert [one.name for one in (tmp_path / "thesis").iterdir()] == ["thesis.txt"]

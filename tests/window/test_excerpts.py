@@ -9,16 +9,7 @@ from hypothesis import strategies as st
 from strategies import IMAGE, THOROUGH
 
 from tinymem.steps.types import ActionStep, MessageStep, Step, TaskStep, ToolCall
-from tinymem.window.excerpts import (
-    HEAD,
-    JOINED,
-    LEAST,
-    LONG,
-    cut_pieces,
-    excerpt,
-    long_texts,
-    replace_texts,
-)
+from tinymem.window.excerpts import HEAD, JOINED, LEAST, LONG, cut_pieces, excerpt, long_texts, replace_texts
 
 MARK = re.compile(r"\n?… \[([0-9]+) characters left out\] …\n?")
 

@@ -10,11 +10,7 @@ import pytest
 from tinymem import AdaptiveMemoryManager, MemoryManager, semantic_pruning, summarize_strategy
 from tinymem.errors import BudgetError, FormatError, InputError, MessageError, StepError
 from tinymem.steps.types import ActionStep, MessageStep, Step, TaskStep
-from tinymem.window.strategies import (
-    compose,
-    no_pruning,
-    token_budget,
-)
+from tinymem.window.strategies import compose, no_pruning, token_budget
 
 A = MessageStep("user", "a", id="a")
 NEW = MessageStep("user", "new")

@@ -17,13 +17,7 @@ from postgres_server import PostgresServer, binaries
 
 from tinymem.errors import FormatError, InputError, NotAMemoryError, StorageError
 from tinymem.protocols import StepNote
-from tinymem.stores.journals import (
-    erase_shared,
-    schema,
-    scrub_shared,
-    shared_names,
-    shown_address,
-)
+from tinymem.stores.journals import erase_shared, schema, scrub_shared, shared_names, shown_address
 
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed (extra: postgres)")
 from tinymem.stores.postgres.server.schema import FORMAT  # noqa: E402
