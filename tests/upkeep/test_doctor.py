@@ -23,7 +23,7 @@ from tinymem.stores.chroma.store import ChromaStore
 from tinymem.upkeep import Diagnosis, doctor, rebuild
 from tinymem.upkeep.diagnosis import FLUSH, REBUILD, RESTORE
 
-PASSAGES = 1_200  # enough for Chroma to write its graph to files
+PASSAGES, FEW = 1_200, 90  # enough for Chroma to write its graph to files, and for a journal
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", max_tokens=400)
 
 
@@ -54,11 +54,21 @@ def memory(sound: Path, tmp_path: Path) -> Path:
     return tmp_path / "memory"
 
 
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A memory of FEW passages that never had an index."""
+    folder = tmp_path_factory.mktemp("small") / "memory"
+    with open_memory(folder, store="exact") as memory:
+        memory.archive([MessageStep("user", text) for text in sentences(FEW)])
+        memory.flush()
+    return folder
+
+
 @pytest.fixture
-def journal_only(memory: Path) -> Path:
-    """One that never had an index."""
-    shutil.rmtree(index_of(memory))
-    return memory
+def journal_only(small: Path, tmp_path: Path) -> Path:
+    """A copy of it."""
+    shutil.copytree(small, tmp_path / "small")
+    return tmp_path / "small"
 
 
 def index_of(memory: Path) -> Path:
@@ -321,9 +331,9 @@ def test_what_is_wrong_in_the_journal_is_found(journal_only: Path, sql: str, sai
         return
     rebuild(journal_only, store="exact")
     assert doctor(journal_only, store="exact").sound, "what is derived from steps is made again"
-    text = sentences(PASSAGES)[6]
+    text = sentences(FEW)[6]
     with open_memory(journal_only, store="exact") as opened:
-        assert text in opened.recall(text, 500).text and opened.stats().passages == PASSAGES
+        assert text in opened.recall(text, 500).text and opened.stats().passages == FEW
     assert doctor(journal_only, store="exact").sound
 
 
@@ -338,13 +348,13 @@ def test_what_is_wrong_in_the_journal_is_found(journal_only: Path, sql: str, sai
     ],
 )
 def test_a_damaged_full_text_index_is_rebuilt(journal_only: Path, sql: str) -> None:
-    text = sentences(PASSAGES)[700]
-    with open_memory(journal_only) as opened:
+    text = sentences(FEW)[70]
+    with open_memory(journal_only, store="exact") as opened:
         before = opened.long_term.journal.search_text(text)
     changed(journal_only, sql)
     assert not doctor(journal_only, store="exact").sound
     assert rebuild(journal_only) == 0 and doctor(journal_only, store="exact").sound
-    with open_memory(journal_only) as opened:
+    with open_memory(journal_only, store="exact") as opened:
         opened.flush()
         after = opened.long_term.journal.search_text(text)
         assert len(opened.long_term.journal.search_text("somebody elses")[0]) == 0

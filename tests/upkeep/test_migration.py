@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,12 @@ from tinymem.errors import InputError, NotAMemoryError
 from tinymem.steps.step import Message
 from tinymem.upkeep import Migrated, doctor, export_memory, migrate
 
+open_memory = partial(HierarchicalMemory, store="exact")
 pytest.importorskip("psycopg", reason="psycopg is not installed (extra: postgres)")
 
 
 def filled(path: str | Path, namespace: str, steps: int = 30) -> None:
-    with HierarchicalMemory(path, namespace=namespace, window_tokens=300) as memory:
+    with open_memory(path, namespace=namespace, window_tokens=300) as memory:
         memory.add(TaskStep(task="Ship version 2.4", id="task"))
         for at in range(steps):
             text = f"Attempt {at}: the build of module {at} failed on Windows because of a lock. " * 3
@@ -48,7 +50,7 @@ def namespace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def contexts(place: str | Path, namespace: str) -> tuple[str, list[Message]]:
-    with HierarchicalMemory(place, namespace=namespace, window_tokens=300, create=False) as memory:
+    with open_memory(place, namespace=namespace, window_tokens=300, create=False) as memory:
         assert memory.recall("pears", max_tokens=300, where={"user": "ann"}).items
         return memory.recall("Where is staging?", max_tokens=500).text, memory.context().messages
 
@@ -70,7 +72,7 @@ def test_a_memory_goes_to_a_database_and_back(postgres: PostgresServer, tmp_path
 
 def test_a_folder_is_copied_while_it_is_in_use(tmp_path: Path, namespace: str) -> None:
     filled(tmp_path / "one", namespace)
-    with HierarchicalMemory(tmp_path / "one", namespace=namespace) as memory:
+    with open_memory(tmp_path / "one", namespace=namespace) as memory:
         (copied,) = migrate(tmp_path / "one", tmp_path / "two")
         assert copied.steps == memory.stats().steps
     files = [exported(tmp_path / name, namespace, tmp_path / "file") for name in ("one", "two")]
@@ -124,7 +126,7 @@ def test_a_copy_that_is_killed_is_whole_or_not_there(
         process = python(KILLED, tmp_path / "one", target, namespace, calls)
         process.communicate(timeout=600)
         assert process.returncode == -signal.SIGKILL
-        with HierarchicalMemory(target, namespace=namespace) as memory:  # as a user does who does not know
+        with open_memory(target, namespace=namespace) as memory:  # as a user does who does not know
             assert memory.stats().steps in (0, 5)
         assert migrate(tmp_path / "one", target, namespace=namespace)[0].steps == 5
         HierarchicalMemory.forget_namespace(target, namespace)
@@ -132,7 +134,7 @@ def test_a_copy_that_is_killed_is_whole_or_not_there(
 
 def test_a_target_that_somebody_has_open_follows_the_copy(tmp_path: Path, namespace: str) -> None:
     filled(tmp_path / "one", namespace, 3)
-    with HierarchicalMemory(tmp_path / "two", namespace=namespace) as memory:
+    with open_memory(tmp_path / "two", namespace=namespace) as memory:
         assert migrate(tmp_path / "one", tmp_path / "two")[0].steps == 5
         assert memory.add(MessageStep("user", "another")).step_number == 7
         assert len([*memory.history()]) == 6
@@ -141,7 +143,7 @@ def test_a_target_that_somebody_has_open_follows_the_copy(tmp_path: Path, namesp
 def test_a_copy_that_was_changed_is_not_made_again(tmp_path: Path, namespace: str) -> None:
     filled(tmp_path / "one", namespace, 3)
     migrate(tmp_path / "one", tmp_path / "two")
-    with HierarchicalMemory(tmp_path / "two", namespace=namespace) as memory:
+    with open_memory(tmp_path / "two", namespace=namespace) as memory:
         memory.add(MessageStep("user", "another"))
     with pytest.raises(InputError, match="forget that one first"):
         migrate(tmp_path / "one", tmp_path / "two")

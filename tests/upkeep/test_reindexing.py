@@ -298,7 +298,7 @@ def until(condition: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-@pytest.mark.parametrize("store", ["exact", "chroma"])
+@pytest.mark.parametrize("store", [pytest.param("exact", marks=pytest.mark.slow), "chroma"])
 def test_old_vectors_are_in_no_file_afterwards(tmp_path: Path, store: str) -> None:
     with opened(tmp_path, "static", store="chroma") as memory:
         memory.archive([said(text, at) for at, text in enumerate(TEXTS[:40], 1)])
