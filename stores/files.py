@@ -56,7 +56,7 @@ def open_private(path: str, flags: int) -> int:
     return os.open(path, flags, FILE)
 
 
-def lock_folder(folder: Path, wait: float = 0.0) -> BaseFileLock:
+def lock_folder(folder: Path, wait: float = 0.0, name: str = "tinymem.lock") -> BaseFileLock:
     """Return the lock of an index's folder, which one store at a time holds; waits so many seconds for it.
 
     Raises:
@@ -64,7 +64,7 @@ def lock_folder(folder: Path, wait: float = 0.0) -> BaseFileLock:
     """
     from filelock import FileLock, Timeout
 
-    lock = FileLock(folder / "tinymem.lock", timeout=wait, mode=FILE, thread_local=False)
+    lock = FileLock(folder / name, timeout=wait, mode=FILE, thread_local=False)
     try:
         lock.acquire()
     except Timeout as error:

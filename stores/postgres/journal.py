@@ -13,7 +13,7 @@ from itertools import chain
 import psycopg
 
 from tinymem.errors import StorageError
-from tinymem.protocols import Change, Maintenance, MessageRows, SummaryRows
+from tinymem.protocols import Maintenance, MessageRows, SummaryRows
 from tinymem.protocols.settings import REWRITES
 from tinymem.stores.postgres.maintenance import PostgresMaintenance
 from tinymem.stores.postgres.passages import PostgresPassages
@@ -67,11 +67,7 @@ class PostgresJournal(PostgresSteps, PostgresPassages):
         finally:
             other.close()
 
-    def changes(self, after: int) -> list[Change]:
-        """Return nothing: the server searches its own tables, and no index follows them."""
-        return []
-
-    def delete(self, passages_of: Mapping[int, Sequence[str]], replaced: bool = False) -> bool:
+    def delete(self, passages_of: Mapping[int, Sequence[str]]) -> bool:
         """Remove steps for good, and the summaries that cover them; False if a number of passages does not match.
 
         They are gone from every query once this is committed; from the server's files, once it has written its tables

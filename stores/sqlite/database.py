@@ -5,14 +5,13 @@ from __future__ import annotations
 import logging
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
 from tinymem.errors import ClosedError, FormatError, InputError, ReadOnlyError, StorageError, safe_repr
-from tinymem.protocols import ALL_PASSAGES, Change
 from tinymem.protocols.settings import EMBEDDER, MADE
 from tinymem.stores.files import make_private_file
 from tinymem.stores.locks import ProcessLock, leave_to_parent
@@ -26,7 +25,6 @@ logger = logging.getLogger(__name__)
 
 MANY = 500  # values in one statement
 EMPTIED_WITHIN = 100  # milliseconds
-MAX_CHANGES = 10_000  # for indexes to follow; where there are more, they begin anew
 # Pages after which the write-ahead log begins again at its start. A commit takes half as long again while the log
 # grows, and with SQLite's own 1,000 that is for hundreds of adds after every opening.
 LOG_PAGES = 250
@@ -302,21 +300,3 @@ class SqliteDatabase:
     def embedder(self) -> str:
         """Return the fingerprint of the embedder in use; "" while it is not known."""
         return self.setting(EMBEDDER) or ""
-
-    # -- what an index is to follow -----------------------------------------------------------------------------------
-
-    def changes(self, after: int) -> list[Change]:
-        """Return what changed of passages that an index may hold, behind a change, in order."""
-        sql = "SELECT number, passage FROM outbox WHERE number > ? ORDER BY number"
-        return [Change(*row) for row in self.read_along(sql, (after,), (int, int))]
-
-    def _note_changes(self, passages: Iterable[int]) -> None:
-        """Have indexes follow a change of these passages, in a transaction of the caller."""
-        self.connection.executemany("INSERT INTO outbox (passage) VALUES (?)", ((id,) for id in passages))
-        if self.read_number("SELECT count(*) FROM outbox") > MAX_CHANGES:
-            self.outdate_indexes()
-
-    def outdate_indexes(self) -> None:
-        """Have indexes begin anew, in a transaction of the caller."""
-        self.connection.execute("DELETE FROM outbox")
-        self.connection.execute("INSERT INTO outbox (passage) VALUES (?)", (ALL_PASSAGES,))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import chain
 from pathlib import Path
 
 from tinymem.protocols import Maintenance, MessageRows, SummaryRows
@@ -50,7 +49,7 @@ class SqliteJournal(SqliteSteps, SqlitePassages):
         finally:
             other.close()
 
-    def delete(self, passages_of: Mapping[int, Sequence[str]], replaced: bool = False) -> bool:
+    def delete(self, passages_of: Mapping[int, Sequence[str]]) -> bool:
         """Remove steps for good, and the summaries that cover them; False if a number of passages does not match.
 
         The caller scrubs the file afterwards.
@@ -70,10 +69,6 @@ class SqliteJournal(SqliteSteps, SqlitePassages):
                 db.execute("DELETE FROM labels WHERE step = ?", (number,))
                 db.execute("DELETE FROM notes WHERE step = ?", (number,))
                 db.execute("DELETE FROM summaries WHERE first <= ?1 AND last >= ?1", (number,))
-            if replaced:
-                self._note_changes(chain.from_iterable(ids.values()))
-            else:
-                self.outdate_indexes()
             self.count_up(REWRITES)
             self.keep({UNSCRUBBED: self.setting(REWRITES) or ""})
         return True

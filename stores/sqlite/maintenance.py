@@ -81,7 +81,6 @@ class SqliteMaintenance:
                 if self._db.passages(0, 1, lacking=embedder):
                     return False
                 settings[EMBEDDER] = embedder
-                self._db.outdate_indexes()
             db.execute("DELETE FROM vectors WHERE embedder != ?", (embedder,))
             self._db.keep(settings)
             return True
@@ -131,4 +130,3 @@ class SqliteMaintenance:
             db.execute("DELETE FROM notes")
             self._db.keep({MADE: "1"})
             self._db.count_up(REWRITES)
-            self._db.outdate_indexes()

@@ -116,8 +116,6 @@ class SqliteSteps(SqliteDatabase):
         """Mark these steps as milestones, or remove the mark."""
         with self.transaction() as db:
             db.executemany("UPDATE steps SET milestone = ? WHERE number = ?", ((milestone, n) for n in numbers))
-            rows = self.read_each("SELECT id FROM passages WHERE step IN ({})", [*numbers], (int,))
-            self._note_changes(id for (id,) in rows)
             self.count_up(REWRITES)
 
     # -- the window -------------------------------------------------------------------------------------------------

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
@@ -31,11 +31,13 @@ from test_archive import TEXTS, numbers
 import tinymem.archive.indexing.index
 import tinymem.archive.indexing.mirror
 from tinymem.archive.archive import Archive
-from tinymem.archive.indexing.notes import NOTES, hold_folder, read_notes, write_notes
+from tinymem.archive.indexing.child import Child
+from tinymem.archive.indexing.index import Index
+from tinymem.archive.indexing.notes import NOTES, hold_folder, read_notes
 from tinymem.embedders.hashing import HashingEmbedder
 from tinymem.embedders.static import StaticEmbedder
 from tinymem.errors import ClosedError, StorageError
-from tinymem.protocols import Change, Vectors
+from tinymem.protocols import Vectors
 from tinymem.stores.chroma.store import ChromaStore
 
 PASSAGES = 240  # of the archives here
@@ -133,7 +135,6 @@ assert "chromadb" not in sys.modules and Child.newest is None
 def test_the_background_gives_the_store_a_batch_at_a_time_from_the_first_step_on_that_left(
     tmp_path: Path, store: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tinymem.archive.indexing.index, "TURN", 0.0)
     archive = open_archive(tmp_path, HashingEmbedder(64), store)
     archive.indexing.in_background = True
     fill(archive, numbered_texts(sentences(100)))
@@ -149,52 +150,35 @@ def test_the_background_gives_the_store_a_batch_at_a_time_from_the_first_step_on
     archive.close()
 
 
-def test_what_is_replaced_or_marked_is_followed_one_by_one(archive: Archive, store: Watched) -> None:
+def test_after_something_was_replaced_or_marked_the_index_begins_anew(archive: Archive, store: Watched) -> None:
     archive.index.follow()
-    store.upserts.clear()
-    archive.set_milestones([5], True)
-    archive.delete([7], lambda: write(archive, [said("in its place", PASSAGES + 1)]))
-    archive.queue.embed_pending()
-    archive.index.follow()
-    assert store.upserts == [[5], [PASSAGES + 1]]
+    for change in (
+        lambda: archive.set_milestones([5], True),
+        lambda: archive.delete([7], lambda: write(archive, [said("in its place", PASSAGES + 1)])),
+    ):
+        store.upserts.clear()
+        change()
+        archive.queue.embed_pending()
+        assert archive.index.lacks
+        archive.index.follow()
+        assert sum(map(len, store.upserts)) == store.count() == PASSAGES
     assert sorted(store.held) == [id for id in range(1, PASSAGES + 2) if id != 7]
     assert not archive.index.lacks
 
 
-def test_what_is_forgotten_while_a_batch_is_read_is_not_taken_for_followed(
+def test_what_is_forgotten_while_a_batch_is_written_is_not_taken_for_followed(
     archive: Archive, store: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    archive.index.follow()
-    changes = archive.journal.changes
+    def forget(ids: Any, vectors: Vectors) -> None:
+        Watched.upsert(store, ids, vectors)
+        monkeypatch.undo()
+        archive.delete([9])
 
-    def forget(after: int) -> list[Change]:
-        monkeypatch.setattr(archive.journal, "changes", changes)
-        if after:
-            archive.delete([9])
-        return changes(after)
-
-    archive.set_milestones([5], True)
+    monkeypatch.setattr(store, "upsert", forget)
     archive.index.advance()
-    archive.set_milestones([5], False)
-    monkeypatch.setattr(archive.index._mirror, "_fits", lambda notes: True)  # as it was a moment ago
-    monkeypatch.setattr(archive.journal, "changes", forget)
-    assert archive.index.advance() and 9 in store.held
-    monkeypatch.undo()
+    assert 9 in store.held and archive.index.lacks
     archive.index.follow()
     assert 9 not in store.held and store.count() == PASSAGES - 1
-
-
-def test_after_more_changes_than_are_kept_the_index_begins_anew(
-    archive: Archive, store: Watched, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tinymem.stores.sqlite.database.MAX_CHANGES", 10)
-    archive.index.follow()
-    store.upserts.clear()
-    for number in range(1, 21):
-        archive.set_milestones([number], True)
-    assert len(archive.journal.changes(0)) <= 10
-    archive.index.follow()
-    assert sum(map(len, store.upserts)) == store.count() == PASSAGES
 
 
 # lost, taken, failing
@@ -204,7 +188,6 @@ def test_after_more_changes_than_are_kept_the_index_begins_anew(
 def test_a_crash_between_the_store_and_its_notes_loses_and_doubles_nothing(
     archive: Archive, store: Watched, monkeypatch: pytest.MonkeyPatch, moved: int
 ) -> None:
-    monkeypatch.setattr(tinymem.archive.indexing.index, "TURN", 0.0)
     for _ in range(moved // 40):
         archive.index.advance()
     with monkeypatch.context() as patch:
@@ -217,10 +200,10 @@ def test_a_crash_between_the_store_and_its_notes_loses_and_doubles_nothing(
         with pytest.raises(ZeroDivisionError):
             archive.index.follow()
     assert (store.count(), archive.index.notes.passage) == (moved + 40, moved)
-    assert "ZeroDivisionError" in archive.index.notes.fault
+    assert "ZeroDivisionError" in archive.index.fault
     archive.index.follow()
     assert sorted(store.held) == archive.current().id.tolist()
-    assert archive.index.notes.fault == ""
+    assert archive.index.fault == ""
 
 
 @pytest.mark.slow
@@ -233,7 +216,6 @@ def test_an_index_that_lost_something_is_filled_again(in_chroma: Archive, what: 
     elif what == "vectors":
         with closing(ChromaStore(folder)) as store:
             store.delete(range(3, 60))
-        write_notes(folder, read_notes(folder))
         in_chroma.set_milestones([1], True)  # or nobody looks
     else:
         notes = (folder / NOTES).read_text("utf-8")
@@ -272,16 +254,17 @@ def test_an_index_that_is_ahead_of_a_journal_from_a_backup_begins_anew(in_chroma
 def test_files_that_end_the_process_are_made_again(in_chroma: Archive) -> None:
     folder = in_chroma.folder / "index"
     in_chroma.index.close()
-    notes = json.loads((folder / NOTES).read_text("utf-8"))
-    (folder / NOTES).write_text(
-        json.dumps(notes | {"is_opening": True}), "utf-8"
-    )  # as a process that died of them leaves it
-    shutil.rmtree(folder / "chroma.sqlite3", ignore_errors=True)
-    (folder / "chroma.sqlite3").write_bytes(b"damaged" * 1_000)
-    in_chroma.set_milestones([1], True)
-    in_chroma.index.follow()
-    with index_of(in_chroma) as held:
-        assert held.count() == len(in_chroma.current())
+    index = in_chroma.index = Index(in_chroma.journal, folder, "chroma")  # as in a new process, which looks at them
+    index._before, index._child = index.notes, Child(end_at_once, in_chroma.folder, "chroma")
+    held = (folder / "chroma.sqlite3").stat().st_ino
+    index.follow()
+    assert (folder / "chroma.sqlite3").stat().st_ino != held
+    with index_of(in_chroma) as store:
+        assert store.count() == len(in_chroma.current())
+
+
+def end_at_once(folder: str, name: str) -> None:
+    os.kill(os.getpid(), signal.SIGSEGV)
 
 
 def test_another_store_is_filled_from_the_journal_and_the_one_before_it_is_cleared(in_chroma: Archive) -> None:
@@ -328,7 +311,7 @@ with HierarchicalMemory(sys.argv[1], embedder="hashing:64", max_tokens=200) as m
         one.communicate(timeout=600)
         assert one.returncode == 0
     notes = read_notes(tmp_path / "default" / "index")
-    assert notes is not None and notes.passage >= 1_100
+    assert notes.passage >= 1_100
     archive = open_archive(tmp_path / "default", HashingEmbedder(64), "chroma")
     archive.index.follow()
     with index_of(archive) as held:

@@ -51,7 +51,7 @@ def stopped(memory: HierarchicalMemory) -> int:
     memory.long_term.queue.embed_pending()
     with memory.long_term.index._guard:  # the background looks at it too
         memory.long_term.index.let_go()
-        assert memory.long_term.index.advance()
+        memory.long_term.index.advance()
         child = memory.long_term.index._child
         assert child is not None
         os.kill(child._process.pid, signal.SIGSTOP)
@@ -208,7 +208,7 @@ def test_what_a_killed_program_left_is_done_when_the_memory_is_opened_again(tmp_
     with HierarchicalMemory(tmp_path / "memory") as memory:
         memory.flush()
     notes = read_notes(tmp_path / "memory" / "default" / "index")
-    assert notes is not None and notes.passage == 1_200
+    assert notes.passage == 1_200
 
 
 def test_a_forked_child_has_an_index_too(memory: HierarchicalMemory, tmp_path: Path) -> None:
@@ -242,4 +242,4 @@ def test_a_python_that_cannot_start_processes_fills_the_index_itself(
         assert memory.stats().indexed_passages == 60
         memory.add_steps(lots(60, 60))
     notes = read_notes(tmp_path / "memory" / "default" / "index")
-    assert notes is not None and notes.passage == 120
+    assert notes.passage == 120

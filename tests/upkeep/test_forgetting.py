@@ -149,7 +149,7 @@ def test_a_store_from_before_that_cannot_be_opened_is_named_and_tried_again(tmp_
         memory.long_term.queue.embed_pending()
         folder = memory.long_term.folder / "index"
         folder.mkdir()
-        write_notes(folder, Notes("chroma:http://127.0.0.1:9", memory.long_term.journal.last_passage()))
+        write_notes(folder, Notes("chroma:http://127.0.0.1:9", passage=memory.long_term.journal.last_passage()))
         for at in range(2):
             with pytest.raises(StorageError, match=r"the store chroma:http://127\.0\.0\.1:9 holds"):
                 memory.forget([f"secret-{at}"])

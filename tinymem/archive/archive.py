@@ -16,8 +16,8 @@ from tinymem.archive.embedding import EmbeddingQueue, checked_embedder
 from tinymem.archive.folders import INDEX
 from tinymem.archive.indexing.index import Index
 from tinymem.archive.indexing.indexing import Indexing
-from tinymem.archive.rows import row_of, step_of
-from tinymem.archive.snapshots import SnapshotFiles, count_rewrites
+from tinymem.archive.rows import count_rewrites, row_of, step_of
+from tinymem.archive.snapshots import SnapshotFiles
 from tinymem.archive.tracking import Tracking
 from tinymem.errors import EmbedderMismatchError, StorageError, is_unwritable, undo_on_failure
 from tinymem.messages.recognition import NATIVE
@@ -260,7 +260,7 @@ class Archive:
         # The journal notes what its deletion leaves in the files, so that a crash in between leaves nothing for long.
         with self.journal.together():  # nobody else makes passages of these steps meanwhile
             passages = {number: self._texts(number) for number in numbers}
-            if not self.journal.delete(passages, replaced=instead is not None):
+            if not self.journal.delete(passages):
                 raise self.journal.damaged("passages and steps do not match")
             if instead is not None:
                 instead()

@@ -9,7 +9,7 @@ from operator import attrgetter
 
 from tinymem.errors import FormatError, StepError, describe_type
 from tinymem.protocols import EmbeddedPassage, Journal, StepRow
-from tinymem.protocols.settings import MADE
+from tinymem.protocols.settings import MADE, REWRITES
 from tinymem.recall.passages import slices
 from tinymem.steps.content import clean
 from tinymem.steps.ids import utc_now
@@ -21,6 +21,7 @@ __all__ = [
     "FENCE_KEY",
     "LONGEST_LABEL",
     "STEPS_READ",
+    "count_rewrites",
     "fence_key",
     "has_archived",
     "label_of",
@@ -115,6 +116,11 @@ def uncut(journal: Journal, limit: int) -> list[StepRow]:
 def has_archived(journal: Journal) -> bool:
     """Return whether a step has left the window; this is fast, since the oldest leave first."""
     return bool(journal.rows(limit=1, window=False, texts=False))
+
+
+def count_rewrites(journal: Journal) -> int:
+    """Return how often steps of the journal were forgotten, replaced or marked. Raises ValueError."""
+    return int(journal.setting(REWRITES) or 0)
 
 
 def stored_dimensions(journal: Journal) -> int | None:

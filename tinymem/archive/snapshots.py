@@ -26,14 +26,15 @@ from zlib import crc32
 import numpy as np
 import numpy.typing as npt
 
+from tinymem.archive.rows import count_rewrites
 from tinymem.errors import StorageError
 from tinymem.protocols import Journal
-from tinymem.protocols.settings import EMBEDDER, REWRITES
+from tinymem.protocols.settings import EMBEDDER
 from tinymem.recall.query.identifiers import Seen
 from tinymem.recall.snapshot import TABLES, Room, Snapshot
 from tinymem.stores.files import make_private_folder, open_private
 
-__all__ = ["SnapshotFiles", "count_rewrites"]
+__all__ = ["SnapshotFiles"]
 
 logger = logging.getLogger(__name__)
 
@@ -46,11 +47,6 @@ _NAME = re.compile(rf"{PREFIX}(\d{{1,18}})-(\d{{1,18}})-([0-9a-f]{{8}})")
 _UNUSABLE = (
     OSError, ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, RecursionError, StorageError,
 )  # fmt: skip
-
-
-def count_rewrites(journal: Journal) -> int:
-    """Return how often steps of the journal were forgotten or marked. Raises ValueError."""
-    return int(journal.setting(REWRITES) or 0)
 
 
 class SnapshotFiles:

@@ -40,8 +40,7 @@ class Stats:
 def stats_of(archive: Archive, namespace: str, store: str) -> Stats:
     """Count the steps, passages and bytes of an archive and of its window."""
     counts = archive.journal.counts()
-    notes = archive.index.notes
-    indexed = archive.journal.passages_until(notes.passage)
+    indexed = archive.journal.passages_until(archive.index.notes.passage)
     bytes_on_disk = sum(file.stat().st_size for file in archive.folder.rglob("*") if file.is_file())
     if not journal_files(archive.folder):  # it is in a database
         bytes_on_disk += archive.journal.maintenance.size()
@@ -53,7 +52,7 @@ def stats_of(archive: Archive, namespace: str, store: str) -> Stats:
         indexed_passages=indexed,
         unindexed_passages=counts["passages"] - indexed if archive.index.lacks else 0,
         store=store,
-        store_state=notes.fault or "ready",
+        store_state=archive.index.fault or "ready",
         bytes_on_disk=bytes_on_disk,
         **counts,
     )

@@ -17,8 +17,6 @@ from tinymem.protocols.adapters import (
 )
 from tinymem.protocols.journal import Journal, Maintenance, MessageRows, SummaryRows
 from tinymem.protocols.rows import (
-    ALL_PASSAGES,
-    Change,
     EmbeddedPassage,
     Lexical,
     MessageRow,
@@ -38,9 +36,7 @@ from tinymem.protocols.tracking import (
 )
 
 __all__ = [
-    "ALL_PASSAGES",
     "NOTHING",
-    "Change",
     "ChangeTracker",
     "Changes",
     "EmbeddedPassage",

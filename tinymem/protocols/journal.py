@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Protocol
 from tinymem.errors import FormatError
 from tinymem.protocols.adapters import Ids, Vectors
 from tinymem.protocols.rows import (
-    Change,
     EmbeddedPassage,
     Lexical,
     MessageRow,
@@ -166,13 +165,6 @@ class Journal(Protocol):
     def passages_until(self, last: int) -> int:
         """Count the embedded passages with ids up to `last`."""
 
-    def changes(self, after: int) -> list[Change]:
-        """Return what changed of passages that an index may hold, behind a change, in order.
-
-        The first is of `ALL_PASSAGES` where the index is to begin anew: something was forgotten, the embedder is
-        another one, or there were too many changes to be kept.
-        """
-
     def waiting_tokens(self) -> int:
         """Return the tokens of the steps from the first one on that is not embedded whole."""
 
@@ -200,13 +192,12 @@ class Journal(Protocol):
 
     # -- forgetting ---------------------------------------------------------------------------------------------------
 
-    def delete(self, passages_of: Mapping[int, Sequence[str]], replaced: bool = False) -> bool:
+    def delete(self, passages_of: Mapping[int, Sequence[str]]) -> bool:
         """Remove steps for good, with passages, terms, vectors, and summaries that tell of them.
 
         `passages_of` has the texts of each step's passages, in order. False, and nothing is removed, if a step has not
         as many passages: another process made or removed some. Counts as a rewrite and a change of the window. Nothing
-        is gone from the files until the caller has called `maintenance.scrub`. An index begins anew, but not where the
-        steps are only `replaced`.
+        is gone from the files until the caller has called `maintenance.scrub`.
         """
 
 
@@ -260,8 +251,7 @@ class Maintenance(Protocol):
     def switch(self, embedder: str, name: str) -> bool:
         """Use the vectors of `embedder`, known by `name`, from now on, and delete all others.
 
-        False, and nothing changes, if it is another one than before and some passage has no vector of it. What stores
-        hold is stale then.
+        False, and nothing changes, if it is another one than before and some passage has no vector of it.
         """
 
     def check_files(self) -> list[str]:

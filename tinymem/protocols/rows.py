@@ -11,18 +11,8 @@ import numpy.typing as npt
 
 from tinymem.protocols.adapters import Ids, Vectors
 
-__all__ = ["ALL_PASSAGES", "Change", "EmbeddedPassage", "Lexical", "MessageRow", "PassageRow",
+__all__ = ["EmbeddedPassage", "Lexical", "MessageRow", "PassageRow",
            "StepRow", "SummaryRow", "TermCheck"]  # fmt: skip
-
-
-ALL_PASSAGES = 0  # in place of a passage that has changed: something was forgotten, or all vectors are others
-
-
-class Change(NamedTuple):
-    """A passage that has changed since an index may have got it, or is gone; or `ALL_PASSAGES`."""
-
-    number: int
-    passage: int
 
 
 @dataclass(frozen=True)

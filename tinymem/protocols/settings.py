@@ -12,5 +12,5 @@ CHANGES = "changes"  # the name of what keeps track of changes, "none" for nothi
 MADE = "made"  # the number of the first step that no passages were made of yet
 EMBEDDER = "embedder"  # the fingerprint of the embedder whose vectors are in use
 EMBEDDER_NAME = "embedder_name"  # the name by which that embedder is opened again
-REWRITES = "rewrites"  # how often steps were forgotten, or made milestones or none
+REWRITES = "rewrites"  # how often steps were forgotten or replaced, or made milestones or none
 UNSCRUBBED = "unscrubbed"  # not empty while files may have traces of what was forgotten or replaced

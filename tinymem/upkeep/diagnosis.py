@@ -13,7 +13,7 @@ from tinymem.archive.folders import INDEX, open_namespace_journal, to_place
 from tinymem.archive.indexing.child import Child, can_start
 from tinymem.archive.indexing.index import LET_GO, Index
 from tinymem.archive.indexing.mirror import BATCH, vectors_of
-from tinymem.archive.indexing.notes import Notes, hold_folder, read_notes
+from tinymem.archive.indexing.notes import hold_folder, read_notes
 from tinymem.archive.rows import fence_key, has_archived, shown_step, stored_dimensions, uncut
 from tinymem.errors import FormatError, NotAMemoryError, ReadOnlyError, StorageError, TakenError, TinymemError
 from tinymem.protocols import Journal, Vectors, VectorStore
@@ -113,7 +113,7 @@ def doctor(
         with closing(journal), journal.snapshot():
             findings += _examine(journal, counts)
             if isinstance(place, Path) and has_archived(journal) and not journal.is_read_only:  # stores write
-                counts["in_index"] = journal.passages_until((read_notes(folder / INDEX) or Notes("")).passage)
+                counts["in_index"] = journal.passages_until(read_notes(folder / INDEX).passage)
     except NotAMemoryError:
         raise
     except StorageError as error:
@@ -255,21 +255,23 @@ def compare(folder: str, name: str) -> list[tuple[str, str]]:
             closing(open_journal(Path(folder), create=False, read_only=True)) as journal,
             closing(store_from(name, index)) as store,
         ):
-            return [*_differences(journal, store, read_notes(index) or Notes(name))]
+            return [*_differences(journal, store, read_notes(index).passage)]
     except TinymemError as error:
         advice = AGAIN if isinstance(error, TakenError) else REBUILD
         return [(f"the index cannot be read: {error}", advice)]
 
 
-def _differences(journal: Journal, store: VectorStore, notes: Notes) -> Iterator[tuple[str, str]]:
-    """Yield in what a store differs from the journal: in numbers, and in vectors by asking for some of them."""
-    total, due, count = journal.passages_until(ALL), journal.passages_until(notes.passage), store.count()
+def _differences(journal: Journal, store: VectorStore, last: int) -> Iterator[tuple[str, str]]:
+    """Yield in what a store differs from the journal up to the `last` passage that it has got.
+
+    It does so in numbers, and in vectors, of which some are asked for.
+    """
+    total, due, count = journal.passages_until(ALL), journal.passages_until(last), store.count()
     if total - due > BATCH:
-        why = f", which could not be written: {notes.fault}" if notes.fault else ""
-        yield f"{total - due} passages are not in the index yet{why}", FLUSH
+        yield f"{total - due} passages are not in the index yet", FLUSH
     if not due <= count <= total:
         yield f"the index has {count} vectors, and should have {due}", REBUILD
-    rows = [row for row in journal.passages(0, SAMPLE) if row.id <= notes.passage]
+    rows = [row for row in journal.passages(0, SAMPLE) if row.id <= last]
     lost = sum(not _is_found(store, vector) for vector in vectors_of(rows) if vector.any()) if rows else 0
     if lost > MOST_LOST:
         yield f"for {lost} of {len(rows)} passages the index has not the vectors of the journal", REBUILD

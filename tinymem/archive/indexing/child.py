@@ -59,7 +59,7 @@ class Child:
     def __init__(self, function: Callable[[str, str], Any], folder: Path, name: str) -> None:
         paths = [entry for entry in sys.path if isinstance(entry, str)]
         call = json.dumps([paths, function.__module__, function.__name__, str(folder.absolute()), name])
-        self._began = time.monotonic()
+        self.began = time.monotonic()
         # Isolated, since nothing in the current folder or the environment may get in the way, and in a session of its
         # own, so that Ctrl-C does not reach it.
         self._process = subprocess.Popen(
@@ -76,11 +76,6 @@ class Child:
             return True
         return False
 
-    @property
-    def age(self) -> float:
-        """The seconds since it was started."""
-        return time.monotonic() - self._began
-
     def answer(self) -> Any:
         """Return the result of one that has ended.
 
@@ -88,14 +83,13 @@ class Child:
             TakenError, StorageError: The function raised it.
             EndedError: It ended without an answer.
         """
-        said, _ = self._process.communicate()
-        lines = said.splitlines()
+        lines = self._process.communicate()[0].splitlines()
         if self._process.returncode or not lines:
             code = self._process.returncode
             raise EndedError(f"the process of the index has ended ({code}); the next call starts another")
-        kind, answer = json.loads(lines[-1])
-        if kind:
-            raise (TakenError if kind == "taken" else StorageError)(answer)
+        answer, fault, is_taken = json.loads(lines[-1])
+        if fault:
+            raise (TakenError if is_taken else StorageError)(fault)
         return answer
 
     def end(self, within: float = ENDS_WITHIN) -> None:
@@ -110,17 +104,14 @@ class Child:
 
 
 def main(module: str, function: str, *arguments: str) -> None:
-    """Call a function, and print what came of it."""
+    """Call a function, and print what came of it: its result, its fault, and whether another process is the reason."""
     signal.signal(signal.SIGTERM, lambda *_: _is_told_to_end.set())
-    said: tuple[str, Any]
+    said: tuple[Any, str, bool]
     try:
-        said = "", getattr(import_module(module), function)(*arguments)
-    except TakenError as error:
-        said = "taken", str(error)
-    except TinymemError as error:
-        said = "error", str(error)
+        said = getattr(import_module(module), function)(*arguments), "", False
     except Exception as error:
-        said = "error", safe_summary(error)
+        fault = str(error) if isinstance(error, TinymemError) else safe_summary(error)
+        said = None, fault, isinstance(error, TakenError)
     sys.stdout.write(json.dumps(said))
     sys.stdout.flush()
     os._exit(0)  # the interpreter's end takes longer

@@ -127,8 +127,7 @@ class Indexing:
         if time.monotonic() - self._called_at < QUIET:
             return QUIET
         is_done = self._digest()
-        is_idle = time.monotonic() - self._called_at >= IDLE
-        if self._index.lacks and not self._index.rests and (is_idle or self._index.lacks_much):
+        if self._index.lacks and not self._index.rests:
             self._index.advance()
         self._write_files()
         self._pause = HELD

@@ -1,23 +1,22 @@
 """A vector store that follows a journal, in whatever process.
 
-The journal says what is new and what has changed (`Journal.changes`), and the mirror notes beside the store's files how
-far it is. Nobody hands anything over, and nothing is lost with it: where the notes and the store do not fit the
-journal, the store begins anew.
+Notes beside the store's files say how far it is. Nobody hands anything over, and nothing is lost with it: where the
+notes do not fit the journal, since something was forgotten, replaced or marked, the embedder is another one, or the
+journal is an older backup, the store begins anew.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, closing, nullcontext
 from inspect import signature
 from pathlib import Path
 
 import numpy as np
 
-from tinymem.archive.indexing.notes import Notes, hold_folder, read_notes, write_notes
-from tinymem.errors import StorageError, TinymemError, safe_summary
-from tinymem.protocols import ALL_PASSAGES, EmbeddedPassage, Journal, Metadata, Vectors, VectorStore
+from tinymem.archive.indexing.notes import Notes, hold_folder, read_notes, state_of, write_notes
+from tinymem.errors import StorageError, TinymemError
+from tinymem.protocols import EmbeddedPassage, Journal, Metadata, Vectors, VectorStore
 from tinymem.registry import erase_store, store_from
 
 __all__ = ["BATCH", "Mirror", "metadata_of", "vectors_of"]
@@ -37,22 +36,30 @@ class Mirror:
         self._store, self._folder, self._reading = store, folder, reading
         self.name = store if isinstance(store, str) else store.name
 
+    @property
+    def notes(self) -> Notes:
+        """How far the store has followed, in whatever process."""
+        return read_notes(self._folder)
+
     def lacks(self) -> bool:
-        """Return whether the store has not all that the journal has, in whatever process."""
-        notes = read_notes(self._folder)
-        if notes is None or notes.store != self.name:
-            notes = Notes(self.name)
+        """Return whether the store has not all that the journal has, or has something else."""
+        notes = self.notes
         with self._reading() as journal:
-            return journal.last_passage() > notes.passage or (notes.passage > 0 and bool(journal.changes(notes.change)))
+            has_more = journal.last_passage() > notes.passage
+            return has_more or (notes.passage > 0 and not self._fits(notes, journal))
 
     def is_outdated(self) -> bool:
         """Return whether a store may hold vectors of what was forgotten or replaced."""
-        notes = read_notes(self._folder)
-        if notes is None or not notes.store:
-            return False
+        notes = self.notes
         with self._reading() as journal:
-            changed = {change.passage for change in journal.changes(notes.change) if change.passage <= notes.passage}
-            return notes.has_gone or len(_rows_of(journal, changed)) < len(changed)  # no passage has ALL_PASSAGES
+            return notes.state != state_of(journal) and bool(notes.store)
+
+    def _fits(self, notes: Notes, journal: Journal) -> bool:
+        """Return whether the store may go on from there: nothing is gone, and the journal is no older backup."""
+        if (notes.store, notes.state) != (self.name, state_of(journal)):
+            return False
+        rows = journal.passages(notes.passage - 1, 1) if notes.passage else []
+        return not notes.passage or [(row.id, row.time) for row in rows] == [(notes.passage, notes.time)]
 
     # -- in -----------------------------------------------------------------------------------------------------------
 
@@ -61,60 +68,32 @@ class Mirror:
 
         Raises:
             TakenError: Another one has the folder.
-            Exception: The store raised it, and it is noted.
+            Exception: The store raised it.
         """
-        with hold_folder(self._folder), self._noting_faults():
-            notes = replace(self._begin(), is_opening=True)
-            write_notes(self._folder, notes)
-            with self._opened(notes) as store:
+        with hold_folder(self._folder):
+            notes = self._begin()
+            opened = store_from(self._store, self._folder)
+            with closing(opened) if isinstance(self._store, str) else nullcontext(opened) as store:
                 notes = self._check(store, notes)
-                while (followed := self._follow_batch(store, notes)) != notes:
-                    notes = followed
+                while rows := self._next(notes):
+                    write_notes(self._folder, notes)  # before the store has anything that is to be cleared
+                    has_metadata = "metadata" in signature(store.upsert).parameters
+                    beside = {"metadata": [*map(metadata_of, rows)]} if has_metadata else {}
+                    store.upsert([row.id for row in rows], vectors_of(rows), **beside)
+                    notes = notes._replace(passage=rows[-1].id, time=rows[-1].time)
                     write_notes(self._folder, notes)
                     if is_over():
                         return
 
-    @contextmanager
-    def _noting_faults(self) -> Iterator[None]:
-        try:
-            yield
-        except Exception as error:
-            with suppress(StorageError):  # the first error says more
-                notes = read_notes(self._folder) or Notes("")
-                write_notes(self._folder, replace(notes, fault=safe_summary(error), is_opening=False))
-            raise
-
     def _begin(self) -> Notes:
         """Return the notes to go on from, after what is to go has been cleared."""
-        notes = read_notes(self._folder)
-        if notes is not None and notes.store == self.name and not notes.is_opening and self._fits(notes):
-            return notes
-        if notes is not None and notes.store:
-            self._clear(notes.store)
+        notes = self.notes
         with self._reading() as journal:
-            changes = journal.changes(0)
-        return Notes(self.name, change=changes[-1].number if changes else 0)
-
-    def _fits(self, notes: Notes) -> bool:
-        """Return whether the store may go on from there: nothing is gone, and the journal is no older backup."""
-        with self._reading() as journal:
-            changes, rows = journal.changes(notes.change), journal.passages(notes.passage - 1, 1)
-        is_there = bool(rows) and (rows[0].id, rows[0].time) == (notes.passage, notes.time)
-        return (is_there or not notes.passage) and all(change.passage != ALL_PASSAGES for change in changes)
-
-    @contextmanager
-    def _opened(self, notes: Notes) -> Iterator[VectorStore]:
-        try:
-            store = store_from(self._store, self._folder)
-        except Exception:
-            if not notes.passage:  # it has nothing that anybody could want to be cleared
-                write_notes(self._folder, None)
-            raise
-        try:
-            yield store
-        finally:
-            if isinstance(self._store, str):
-                store.close()
+            if self._fits(notes, journal):
+                return notes
+            fresh = Notes(self.name, state_of(journal))
+        self._erase(notes.store)
+        return fresh
 
     def _check(self, store: VectorStore, notes: Notes) -> Notes:
         """Return the notes, after the store was cleared if its files are gone, or are not those of the notes."""
@@ -124,28 +103,13 @@ class Mirror:
         if count >= due and (due or not count):
             return notes
         store.clear()
-        return replace(notes, passage=0)
+        return Notes(notes.store, notes.state)
 
-    def _follow_batch(self, store: VectorStore, notes: Notes) -> Notes:
-        """Give the store a batch of what it lacks, and return what is to be noted; at an end the same notes."""
+    def _next(self, notes: Notes) -> list[EmbeddedPassage]:
+        """Return what the store lacks, a batch of it; nothing where whoever follows next begins anew."""
         with self._reading() as journal:
-            changes = journal.changes(notes.change)[:BATCH]
-            if changes and changes[0].passage == ALL_PASSAGES:
-                return notes  # whoever follows next begins anew
-            changed = {change.passage for change in changes if change.passage <= notes.passage}
-            again = _rows_of(journal, changed)
-            fresh = journal.passages(notes.passage, BATCH)
-        if gone := changed.difference(row.id for row in again):
-            store.delete(sorted(gone))
-            notes = replace(notes, has_gone=True)
-        for rows in filter(None, (again, fresh)):
-            beside = {"metadata": [*map(metadata_of, rows)]} if "metadata" in signature(store.upsert).parameters else {}
-            store.upsert([row.id for row in rows], vectors_of(rows), **beside)
-        if fresh:
-            notes = replace(notes, passage=fresh[-1].id, time=fresh[-1].time)
-        if changes:
-            notes = replace(notes, change=changes[-1].number)
-        return replace(notes, fault="", is_opening=False)
+            is_same = state_of(journal) == notes.state
+            return journal.passages(notes.passage, BATCH) if is_same else []
 
     # -- away ---------------------------------------------------------------------------------------------------------
 
@@ -157,10 +121,14 @@ class Mirror:
             StorageError: A store cannot be cleared.
         """
         with hold_folder(self._folder, within):
-            notes = read_notes(self._folder)
-            for name in {self.name, notes.store if notes else ""} - {""}:
-                self._clear(name)
-            write_notes(self._folder, None)
+            self._erase(self.name, self.notes.store)
+
+    def _erase(self, *names: str) -> None:
+        """Remove all vectors from the stores with these names, and what is noted of them."""
+        for name in {*names} - {""}:
+            self._clear(name)
+        if self.notes.store:
+            write_notes(self._folder, Notes())
 
     def _clear(self, name: str) -> None:
         """Remove all vectors from the store with this name: by deleting its files, or else by opening it."""
@@ -173,12 +141,6 @@ class Mirror:
         except TinymemError as error:
             message = f"the store {name} holds vectors of this memory and cannot be cleared: {error}"
             raise StorageError(message) from error
-
-
-def _rows_of(journal: Journal, ids: Iterable[int]) -> list[EmbeddedPassage]:
-    """Return the passages with these ids that are there."""
-    behind = {id: journal.passages(id - 1, 1) for id in sorted(ids)}
-    return [rows[0] for id, rows in behind.items() if rows and rows[0].id == id]
 
 
 def vectors_of(rows: Sequence[EmbeddedPassage]) -> Vectors:
