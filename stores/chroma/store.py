@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tinymem.errors import ClosedError, FormatError, InputError, StorageError, TinymemError
+from tinymem.errors import ClosedError, InputError, StorageError, TinymemError
 from tinymem.protocols import Ids, Metadata, Vectors
 from tinymem.stores.chroma.files import DATABASE, FORMAT, MARK, wipe
 from tinymem.stores.chroma.server import collection_of, connect, disconnect
@@ -285,16 +285,8 @@ def _collection(client: ClientAPI, title: str) -> Any:
     except NotFoundError:
         made: Any = {"hnsw": HNSW}
         return client.create_collection(title, configuration=made, metadata={MARK: FORMAT}, embedding_function=None)
-    mark = (found.metadata or {}).get(MARK)
-    if mark is None:
-        raise StorageError(f"the collection {title!r} was not made by tinymem: choose another name")
-    if mark != FORMAT:
-        raise FormatError(
-            f"the collection {title!r} has format {mark}, and this tinymem knows {FORMAT}: update tinymem"
-        )
-    index = found.configuration_json.get("hnsw") or found.configuration_json.get("spann") or {}
-    if index.get("space") != "cosine":
-        raise StorageError(f"the collection {title!r} has the space {index.get('space')!r}, but it must be 'cosine'")
+    if (found.metadata or {}).get(MARK) != FORMAT:
+        raise StorageError(f"the collection {title!r} was not made by tinymem, or by another version: remove it")
     return found
 
 
