@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from tinymem.archive.embedding import EmbeddingQueue, checked_embedder
 from tinymem.archive.folders import INDEX
 from tinymem.archive.indexing.index import Index
 from tinymem.archive.indexing.indexing import Indexing
-from tinymem.archive.rows import count_rewrites, row_of, step_of
+from tinymem.archive.rows import checking_parts, count_rewrites, row_of, step_of, texts_in
 from tinymem.archive.snapshots import SnapshotFiles
 from tinymem.archive.tracking import Tracking
 from tinymem.errors import EmbedderMismatchError, StorageError, is_unwritable, undo_on_failure
@@ -24,7 +24,6 @@ from tinymem.messages.recognition import NATIVE
 from tinymem.messages.tokens import Prices
 from tinymem.protocols import ChangeTracker, Embedder, Journal, TokenCounter, VectorStore
 from tinymem.protocols.settings import EMBEDDER, UNSCRUBBED
-from tinymem.recall.passages import slices
 from tinymem.recall.selection.corrections import newest_corrections
 from tinymem.recall.selection.opened import OpenedSteps
 from tinymem.recall.snapshot import Snapshot
@@ -117,8 +116,7 @@ class Archive:
         """The texts of the passages that a step was cut into."""
         places = self.journal.passages(step=number)
         if places and (step := self.fetch([number]).get(number)):
-            with self.checking_parts():
-                return slices(step, ((place.part, place.start, place.end) for place in places))
+            return texts_in(self.journal, step, places)
         return []  # nothing was made of it yet, or another process has forgotten it
 
     # -- out ----------------------------------------------------------------------------------------------------------
@@ -241,21 +239,17 @@ class Archive:
         """Return the step of a record in the journal; FormatError if the record is damaged."""
         return step_of(self.journal, record)
 
-    @contextmanager
-    def checking_parts(self) -> Iterator[None]:
+    def checking_parts(self) -> AbstractContextManager[None]:
         """Raise FormatError where a passage names a part that its step does not have."""
-        try:
-            yield
-        except IndexError as error:
-            raise self.journal.damaged(f"a passage names a part that its step does not have ({error})") from error
+        return checking_parts(self.journal)
 
     # -- away ---------------------------------------------------------------------------------------------------------
 
     def delete(self, numbers: Sequence[int], instead: Callable[[], object] | None = None) -> None:
-        """Remove steps from the journal for good: texts, vectors and terms; `purge` removes them from the index.
+        """Remove steps from the journal for good: texts, vectors and terms; `purge` removes them from all files.
 
-        With `instead`, which writes in the same transaction what takes their place, the background scrubs the journal
-        in a quiet moment.
+        With `instead`, which writes in the same transaction what takes their place, the background does so in a quiet
+        moment.
         """
         # The journal notes what its deletion leaves in the files, so that a crash in between leaves nothing for long.
         with self.journal.together():  # nobody else makes passages of these steps meanwhile
@@ -267,17 +261,14 @@ class Archive:
         self.opened.clear()
         with saying("the steps are deleted, but what was made of them may still be here"):
             self.files.erase()
-        if instead is None:
-            self.index.let_go()
-            with saying(SCRUB_FAILED):
-                self.journal.maintenance.scrub()
 
     def purge(self) -> None:
-        """Remove the vectors of deleted steps from the index's files, and what was left of them in the journal's.
+        """Leave nothing of deleted steps in the journal's files, nor their vectors in the index's.
 
         This may take long, and waits for the process that writes the index, so the memory's lock is free meanwhile.
         """
         if self.journal.setting(UNSCRUBBED):
+            self.index.let_go()  # whose process may be reading
             with saying(SCRUB_FAILED):
                 self.journal.maintenance.scrub()
         with saying(

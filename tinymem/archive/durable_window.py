@@ -41,8 +41,7 @@ __all__ = ["DurableWindow"]
 class DurableWindow(StepCollection):
     """The window of a memory on disk, whose steps are in the journal before they are shown.
 
-    `positions` has, by id, the number of tokens before each step since the memory began. `needs_indexing` is True once
-    steps have left the window; the code that embeds them sets it to False.
+    `positions` has, by id, the number of tokens before each step since the memory began.
 
     Args:
         archive: The archive that steps are written to.
@@ -58,9 +57,8 @@ class DurableWindow(StepCollection):
         self._archive, self._journal, self._callbacks = archive, archive.journal, callbacks or Callbacks()
         self._window, self._strategy, self._redact = Window(), check_strategy("prune_strategy", strategy), redact
         self.positions: dict[str, int] = {}
-        self.needs_indexing = False
         self._views: dict[str, str] = {}  # by id, the JSON of steps that the window does not show whole
-        self._version, self._calls = -1, ""  # of the journal, as they were read last
+        self._version = -1  # of the journal, as it was read last
         self._news: list[tuple[WindowChange, Sequence[int]]] = []  # changes that the callbacks were not called for yet
         with self.lock:
             self.catch_up()
@@ -111,11 +109,11 @@ class DurableWindow(StepCollection):
         with self._journal.snapshot():
             rows = self._journal.rows(window=True)
             version, following = self._journal.version(), self._journal.next_number()
-            self._calls = self._journal.setting(OPEN_CALLS) or ""
+            calls = self._journal.setting(OPEN_CALLS) or ""
         steps = {row.id: known.get((row.number, row.view)) or shown_step(self._journal, row) for row in rows}
         self._archive.note_corrections(steps.values())
         self._window.shown = steps
-        self._window.follow(following, read_calls(self._journal, self._calls, self.steps))
+        self._window.follow(following, read_calls(self._journal, calls))
         self._views = {row.id: row.view for row in rows if row.view is not None}
         self.positions = {row.id: row.position for row in rows}
         self._version = version
@@ -155,7 +153,9 @@ class DurableWindow(StepCollection):
             PruneError: The steps are in, but the strategy failed.
         """
         with self._changing():
-            return self._add(steps)
+            added = self._write_new(self._check_new(steps))
+            self._keep_short()
+            return added
 
     def add_replacements(self, steps: Sequence[Step]) -> list[Step]:
         """Add steps in the transaction in which others were deleted; a call of `add_steps` behind it prunes."""
@@ -201,14 +201,7 @@ class DurableWindow(StepCollection):
         messages = Messages(kept, keys_of(kept), is_history)
         new = messages.new_in(self._journal.messages)
         self._window.check_new([arrival.step for arrival in new])
-        added = self._write_new(new, messages) if new else []
-        self._keep_short()
-        return added
-
-    def _add(self, steps: Iterable[Step]) -> list[Step]:
-        """Check steps, and write and show them; then prune."""
-        new = self._check_new(steps)
-        added = self._write_new(new) if new else []
+        added = self._write_new(new, messages)
         self._keep_short()
         return added
 
@@ -249,7 +242,7 @@ class DurableWindow(StepCollection):
     def restore(self, report: PruneReport) -> None:
         """Undo a pruning, but put back no stand-in that covers forgotten steps."""
         check_report(report)
-        views = [step for step in find_stand_ins((*report.removed, *report.shortened)) if self._is_view(step)]
+        views = self._views_among((*report.removed, *report.shortened))
         stale = {s.id for s in views if len(self._journal.numbers(ids := sources_of(s))) < len(set(ids))}
         removed = tuple(step for step in report.removed if step.id not in stale)
         shortened = tuple(step for step in report.shortened if step.id not in stale)
@@ -262,16 +255,17 @@ class DurableWindow(StepCollection):
         The other steps that such a stand-in covers are in the archive.
         """
         with self._changing():
-            views = [step for step in find_stand_ins(self._window.shown.values()) if self._is_view(step)]
+            views = self._views_among(self._window.shown.values())
             ids = {step.id for step in self._archive.fetch(numbers).values()} if views else set()
             taken = {step.id for step in views if not ids.isdisjoint(sources_of(step))}
             gone, calls = set(numbers), self._window.open_calls.items()
             self._carry_out(WindowChange(taken=taken, lapsed=[call for call, number in calls if number in gone]))
 
-    def _is_view(self, step: Step) -> bool:
-        """Return whether a strategy made the stand-in; if not, it was added as a step of its own."""
-        whole = self._archive.fetch([step.step_number or 0]).get(step.step_number or 0)
-        return whole is None or covers_of(whole) != covers_of(step)
+    def _views_among(self, steps: Iterable[Step]) -> list[Step]:
+        """Return the stand-ins that a strategy made, and not those that were added as steps of their own."""
+        found = find_stand_ins(steps)
+        whole = self._archive.fetch([step.step_number or 0 for step in found])
+        return [s for s in found if (kept := whole.get(s.step_number or 0)) is None or covers_of(kept) != covers_of(s)]
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
@@ -281,6 +275,8 @@ class DurableWindow(StepCollection):
         Those that came as `messages` are looked for again where another process has written since. Calls and results of
         others count only where they are `shown`.
         """
+        if not new:
+            return []
         # Counted before the transaction makes other processes wait.
         known = {arrival.step.id: self._archive.prices.count(arrival.step) for arrival in new}
         with self._journal.together():
@@ -296,16 +292,14 @@ class DurableWindow(StepCollection):
                 rows = [arrival.rows(number) for number, arrival in enumerate(new, first)]
                 self._journal.messages.put([*chain.from_iterable(rows)])
             change = WindowChange(steps) if shown or messages is not None else WindowChange()
-            calls = keep_calls(self._journal, self._calls, self._window.open_calls, change)
-        self._calls = calls
+            calls = keep_calls(self._journal, self._window.open_calls, change)
         if shown:
             self._window.show(change)
             self._archive.prices.note(steps, tokens)
             self.positions.update(positions)
             self._news.append((change, []))
         else:
-            open_calls = read_calls(self._journal, calls or "{}", ()) if messages is not None else None
-            self._window.follow(first + len(steps), open_calls)
+            self._window.follow(first + len(steps), calls)
         return steps
 
     def _carry_out(self, change: WindowChange) -> None:
@@ -315,13 +309,13 @@ class DurableWindow(StepCollection):
         with self._journal.together() if change.lapsed else nullcontext():
             if change.lapsed:
                 self.catch_up()
+                keep_calls(self._journal, self._window.open_calls, change)
             change, views, left = self._write(change)
-            calls = keep_calls(self._journal, self._calls, self._window.open_calls, change)
         self._see(change, views)
-        self._calls = calls
         if change.back:
             self.positions.update((row.id, row.position) for row in self._journal.rows(window=True, texts=False))
-        self.needs_indexing = self.needs_indexing or bool(left)
+        if left:
+            self._archive.indexing.wake()
         self._news.append((change, left))
 
     def _write(self, change: WindowChange) -> tuple[WindowChange, dict[str, str | None], list[int]]:
@@ -367,12 +361,12 @@ class DurableWindow(StepCollection):
         """Write what is new of messages, which the window never shows, and return it with its numbers."""
         with self._changing():
             new = messages.new_in(self._journal.messages)
-            return self._archive_all(new, messages) if new else []
+            return self._archive_all(new, messages)
 
     def _archive_all(self, new: Sequence[Arrival], messages: Messages | None = None) -> list[Step]:
         """Write steps, which the window never shows."""
         steps = self._write_new(new, messages, shown=False)
-        self.needs_indexing = True
+        self._archive.indexing.wake()
         self._callbacks.archived(steps)
         self._callbacks.added(steps)
         return steps

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import groupby
 from operator import attrgetter
 
@@ -21,6 +22,7 @@ __all__ = [
     "FENCE_KEY",
     "LONGEST_LABEL",
     "STEPS_READ",
+    "checking_parts",
     "count_rewrites",
     "fence_key",
     "has_archived",
@@ -30,6 +32,7 @@ __all__ = [
     "shown_step",
     "step_of",
     "stored_dimensions",
+    "texts_in",
     "texts_of",
     "uncut",
 ]
@@ -69,17 +72,24 @@ def texts_of(journal: Journal, passages: Sequence[EmbeddedPassage]) -> dict[int,
         records = journal.steps([number for number, _ in batch])
         for number, group in batch:
             if number in records:
-                texts.update(_texts_in(journal, records[number], group))
+                found = texts_in(journal, step_of(journal, records[number]), group)
+                texts.update(zip((row.id for row in group), found, strict=True))
     return texts
 
 
-def _texts_in(journal: Journal, record: str, passages: Sequence[EmbeddedPassage]) -> dict[int, str]:
-    step = step_of(journal, record)
+def texts_in(journal: Journal, step: Step, passages: Sequence[EmbeddedPassage]) -> list[str]:
+    """Return the texts of passages of a step."""
+    with checking_parts(journal):
+        return slices(step, ((row.part, row.start, row.end) for row in passages))
+
+
+@contextmanager
+def checking_parts(journal: Journal) -> Iterator[None]:
+    """Raise FormatError where a passage names a part that its step does not have."""
     try:
-        texts = slices(step, ((row.part, row.start, row.end) for row in passages))
+        yield
     except IndexError as error:
         raise journal.damaged(f"a passage names a part that its step does not have ({error})") from error
-    return dict(zip((row.id for row in passages), texts, strict=True))
 
 
 def shown_step(journal: Journal, row: StepRow) -> Step:

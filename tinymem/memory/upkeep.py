@@ -28,7 +28,7 @@ RETAIN_SHARE = 20  # and of those that are there, one in so many: each look read
 
 
 class Upkeep:
-    """Wakes the index after an add, keeps the memory within its own limits, `retention`, and forgets steps."""
+    """Keeps the memory within its own limits, `retention`, and forgets steps."""
 
     def __init__(self, window: DurableWindow, archive: Archive, retention: Retention | None = None) -> None:
         self._window, self._archive, self._retention = window, archive, retention
@@ -65,10 +65,7 @@ class Upkeep:
                 added.clear()
 
     def settle(self, added: int) -> None:
-        """Have what left the window embedded, summarised and indexed in the background; then apply the retention."""
-        if self._window.needs_indexing:
-            self._window.needs_indexing = False
-            self._archive.indexing.wake()
+        """Keep the memory within its own limits, once enough steps were added."""
         if self._retention is not None:
             self._until_look -= added
             if self._until_look <= 0:

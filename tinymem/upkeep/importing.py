@@ -160,7 +160,7 @@ def _write_line(journal: Journal, line: Any) -> None:
             journal.summaries.put([SummaryRow(first, last, session and clean(session), clean(text))])
         case {"settings": {**settings}}:
             texts = {name: json.dumps(settings[name], separators=(",", ":")) for name in SETTINGS if name in settings}
-            read_calls(journal, texts.get(OPEN_CALLS, ""), ())
+            read_calls(journal, texts.get(OPEN_CALLS, ""))
             if SCRATCHPAD in texts:
                 read_dump(texts[SCRATCHPAD])
             journal.keep(texts)
