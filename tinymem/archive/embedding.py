@@ -13,10 +13,11 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 
-from tinymem.archive.remembered import remembered_embedder, remembered_name
+from tinymem.archive.folders import open_namespace_journal
 from tinymem.archive.rows import (
     FENCE_KEY,
     KEY_BYTES,
@@ -32,6 +33,9 @@ from tinymem.embedders.resting import Backoff
 from tinymem.errors import (
     EmbedderError,
     EmbedderMismatchError,
+    InputError,
+    MissingExtraError,
+    NotAMemoryError,
     ReadOnlyError,
     StorageError,
     TinymemError,
@@ -45,17 +49,16 @@ from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME
 from tinymem.recall.passages import passages_of
 from tinymem.recall.query.analysis import Query, analyse, embed_texts
 from tinymem.recall.snapshot import Snapshot
-from tinymem.registry import DEFAULT_EMBEDDER
+from tinymem.registry import DEFAULT_EMBEDDER, embedder_from
 from tinymem.steps.step import Step
 from tinymem.steps.terminal import pluralize
 from tinymem.stores.journals import has_journal
 
-__all__ = ["BATCH", "EmbeddingQueue", "checked_embedder"]
+__all__ = ["BATCH", "EmbeddingQueue", "checked_embedder", "name_at", "remembered_embedder", "remembered_name"]
 
 logger = logging.getLogger(__name__)
 
 BATCH = 256  # passages that are embedded at once
-READ = 16 * BATCH  # passages that are looked for at once: a long step is read for all of them
 SLOW = 1.0  # seconds; after a failure that took longer, questions do not try the embedder either
 
 
@@ -168,8 +171,6 @@ class EmbeddingQueue:
             raise ReadOnlyError(self._journal.location)
         self.cut_new()
         with self.lock:
-            if self._journal.waiting_tokens() < at_least:  # another thread has done it
-                return 0
             return self._embed_pending(advance, once)
 
     def cut_new(self) -> None:
@@ -191,21 +192,16 @@ class EmbeddingQueue:
     def _embed_pending(self, advance: Callable[[int], object], once: bool) -> int:
         self._verify_fingerprint()
         done = 0
-        while rows := self._waiting(BATCH if once else READ):
-            texts = texts_of(self._journal, rows)
-            for first in range(0, len(rows), BATCH):
-                batch = rows[first : first + BATCH]
-                if self._journal.last_passage() >= batch[0].id:
-                    break  # another process embeds, too: what is left?
-                done += self._embed_batch({row.id: texts[row.id] for row in batch if row.id in texts})
-                advance(batch[-1].step)
+        while rows := self._waiting():
+            done += self._embed_batch(texts_of(self._journal, rows))
+            advance(rows[-1].step)
             if once:
                 break
         return done
 
-    def _waiting(self, limit: int) -> list[EmbeddedPassage]:
-        """Return up to `limit` passages that wait for a vector, in order: those behind the last one that has one."""
-        return self._journal.passages(self._journal.last_passage(), limit, lacking=self._fingerprint)
+    def _waiting(self) -> list[EmbeddedPassage]:
+        """Return a batch of passages that wait for a vector, in order: those behind the last one that has one."""
+        return self._journal.passages(self._journal.last_passage(), BATCH, lacking=self._fingerprint)
 
     def _embed_batch(self, texts: Mapping[int, str]) -> int:
         """Embed the passages with these texts, given by their ids; return how many they are."""
@@ -302,3 +298,38 @@ def _fingerprint(embedder: Embedder) -> str:
         raise
     except Exception as error:
         raise EmbedderError(f"{embedder.name} failed: {safe_summary(error)}") from error
+
+
+# -- the embedder that a memory remembers, and opens with when none is given -----------------------------------------
+
+
+def remembered_name(journal: Journal) -> str:
+    """Return the name of the embedder that made the journal's vectors; the default if there are none yet."""
+    return journal.setting(EMBEDDER_NAME) or DEFAULT_EMBEDDER
+
+
+def name_at(place: str | Path, namespace: str) -> str:
+    """Return the name of the embedder of a namespace; the default if there is no such memory yet."""
+    try:
+        _, journal = open_namespace_journal(place, namespace)
+    except NotAMemoryError:
+        return DEFAULT_EMBEDDER
+    with closing(journal):
+        return remembered_name(journal)
+
+
+def remembered_embedder(name: str) -> Embedder:
+    """Return the embedder that a memory remembers by this name.
+
+    Raises:
+        InputError: No adapter has that name.
+        EmbedderError: The adapter cannot make the embedder, as without a key.
+        MissingExtraError: The adapter's packages are not installed.
+    """
+    advice = "pass embedder=, the one that the memory was written with"
+    try:
+        return embedder_from(name)
+    except MissingExtraError:
+        raise
+    except (InputError, EmbedderError) as error:
+        raise type(error)(f"this memory remembers its embedder as {name!r:.200}: {error}; or {advice}") from error

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tinymem.archive.embedding import name_at, remembered_embedder
 from tinymem.archive.folders import folder_name, namespaces, to_place
-from tinymem.archive.remembered import name_at, remembered_embedder
 from tinymem.errors import ClosedError, InputError, safe_summary, warn_hourly
 from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.messages.tokens import counter_from
