@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tinymem.archive.folders import namespace_folder, open_shared_journal
-from tinymem.archive.temporary import private_folder
 from tinymem.errors import new_log_key
 from tinymem.protocols import Journal
 from tinymem.steps.checks import to_path
 from tinymem.stores.journals import is_address
+from tinymem.stores.temporary import private_folder
 from tinymem.upkeep.forgetting import cleanup_on_failure
 
 __all__ = ["OpenedPlace", "open_place"]

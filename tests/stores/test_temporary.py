@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tinymem.archive.temporary import LOCK, PREFIX, private_folder
+from tinymem.stores.temporary import LOCK, PREFIX, private_folder
 
 
 @pytest.mark.parametrize("is_used", [False, True], ids=["made just now", "left behind"])
