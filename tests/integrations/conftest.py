@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from scripted_model import World, forty_sheets
+from scripted_model import World, first_sheets
 
 from tinymem import HierarchicalMemory
 
@@ -15,8 +15,8 @@ pytest.register_assert_rewrite("adapter_contract")
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> World:
-    """Forty sheets, and then the checklist."""
-    return forty_sheets(tmp_path_factory.mktemp("world"))
+    """As many sheets as are twice what the budget holds, and then the checklist."""
+    return first_sheets(tmp_path_factory.mktemp("world"), 24)
 
 
 @pytest.fixture

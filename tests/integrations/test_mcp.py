@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +42,11 @@ def fill(memory: HierarchicalMemory, count: int) -> None:
     memory.archive(steps)
 
 
+server_of = lru_cache(maxsize=1)(memory_server)
+
+
 def asked(memory: HierarchicalMemory, tool: str, **arguments: Any) -> str:
-    return answered(memory_server(memory), tool, **arguments)
+    return answered(server_of(memory), tool, **arguments)
 
 
 def answered(server: Any, tool: str, **arguments: Any) -> str:

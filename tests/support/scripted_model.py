@@ -69,12 +69,12 @@ def make_world(folder: Path) -> World:
     return World(folder, len(pairs), port(PLACE), word(PLACE))
 
 
-def forty_sheets(folder: Path) -> World:
-    """The first forty sheets of the world, and then the checklist."""
+def first_sheets(folder: Path, count: int) -> World:
+    """The first sheets of the world, and then the checklist."""
     made = make_world(folder)
-    last = folder / "hosts/039.md"
-    last.write_text(last.read_text("utf-8").replace("hosts/040.md", "checklist.md"), "utf-8")
-    return made._replace(sheets=40)
+    last = folder / f"hosts/{count - 1:03}.md"
+    last.write_text(last.read_text("utf-8").replace(f"hosts/{count:03}.md", "checklist.md"), "utf-8")
+    return made._replace(sheets=count)
 
 
 def port(at: int) -> str:
