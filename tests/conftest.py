@@ -41,7 +41,7 @@ def temporary_folders() -> str | None:
 
 
 # A command line of thirty commands takes longer to build than most of them to run: it is built once.
-typer.main.get_command = functools.cache(typer.main.get_command)  # type: ignore[assignment]
+typer.main.get_command = functools.cache(typer.main.get_command)
 
 # Hundreds of child processes import tinymem: it is compiled once.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

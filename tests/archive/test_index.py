@@ -152,10 +152,11 @@ def test_the_background_gives_the_store_a_batch_at_a_time_from_the_first_step_on
 
 def test_after_something_was_replaced_or_marked_the_index_begins_anew(archive: Archive, store: Watched) -> None:
     archive.index.follow()
-    for change in (
+    changes: tuple[Callable[[], object], ...] = (
         lambda: archive.set_milestones([5], True),
         lambda: archive.delete([7], lambda: write(archive, [said("in its place", PASSAGES + 1)])),
-    ):
+    )
+    for change in changes:
         store.upserts.clear()
         change()
         archive.queue.embed_pending()

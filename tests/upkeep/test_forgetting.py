@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -71,7 +71,7 @@ FEW = ("all filters", "age")  # which are tried on every run
     ],
 )
 def test_what_is_forgotten_in_any_way_is_in_no_file_nor_is_its_vector(
-    tmp_path: Path, way: str, others: list[str]
+    tmp_path: Path, way: str, others: Sequence[str]
 ) -> None:
     retention = way in ("age", "number", "bytes")
     with open_memory(tmp_path, embedder="static", store="chroma", prune_strategy=keep_last_n_steps(3)) as memory:

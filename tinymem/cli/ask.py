@@ -45,8 +45,8 @@ def recall(
         items = [excerpt_record(item) for item in found.items]
         needed = 0 if found else memory.recall(asked, ENOUGH, **options | {"k": 1}).tokens
     if target.as_json:
-        size = {"tokens": found.tokens, "budget": max_tokens, "milliseconds": round(milliseconds, 1)}
-        print_json({"question": asked, **size, "text": found.text, "note": found.note, "items": items})
+        figures = {"tokens": found.tokens, "budget": max_tokens, "milliseconds": round(milliseconds, 1)}
+        print_json({"question": asked, **figures, "text": found.text, "note": found.note, "items": items})
         return
     if found:
         say(found.text)

@@ -195,7 +195,7 @@ def _text(content: Any) -> str:
 def _found(memory: HierarchicalMemory, query: str, max_tokens: int, sent: Sequence[str]) -> list[MemoryEntry]:
     """Return what bears on a query, the best first, as much as fits, without the events that are `sent`."""
     found, left = [], max_tokens
-    recalled = find_relevant(memory, query, max_tokens, memory.long_term.journal.numbers(sent).values())
+    recalled = find_relevant(memory, query, max_tokens, without=memory.long_term.journal.numbers(sent).values())
     for entry in map(_entry, rank_excerpts(recalled)):
         left -= memory.long_term.counter.count(f"Time: {entry.timestamp}\n{entry.author}: {_text(entry.content)}\n")
         if left >= 0:
