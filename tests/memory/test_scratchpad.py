@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -210,7 +211,7 @@ def test_when_the_archive_fails_nothing_is_lost_and_it_is_tried_again(
         archived.extend(step.text for step in steps)
 
     with open_memory(tmp_path) as memory:
-        pad = KeptScratchpad(memory.long_term, archiver).memory
+        pad = KeptScratchpad(memory.long_term, archiver, None, nullcontext).memory
         for text in "abc":
             pad.observe(text)
         assert (pad.observations, archived) == (["a", "b", "c"], [])

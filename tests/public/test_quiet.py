@@ -7,6 +7,7 @@ import logging
 import re
 import sqlite3
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +94,7 @@ def busy(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             memory.add(TaskStep(S, pinned=True))
             memory.add(MessageStep("user", f"{S} " * 400, pinned=True))
             memory.short_term.prune(careless)
-            for pad in (memory.scratchpad, KeptScratchpad(memory.long_term, tell).memory):
+            for pad in (memory.scratchpad, KeptScratchpad(memory.long_term, tell, None, nullcontext).memory):
                 for _ in range(MOST_NOTES + 1):
                     pad.observe(S)
                 pad.store("word", S)

@@ -188,7 +188,7 @@ class HierarchicalMemory(StepCollection):
         """Make what works on the three tiers."""
         window, archive = self.short_term, self.long_term
         self._lock = window.lock
-        self._scratchpad = KeptScratchpad(archive, self.archive, redact)
+        self._scratchpad = KeptScratchpad(archive, self.archive, redact, self._lock.while_open)
         self._filters = Filters(archive.journal, redact)
         self._reading = Reading(archive, self.namespace, self._lock.while_open)
         self._search = Search(archive)

@@ -8,7 +8,7 @@ import threading
 import unicodedata
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from tinymem.archive.scratchpad_format import SCRATCHPAD, Saved, as_text, read_dump, write_dump
@@ -59,7 +59,7 @@ class AgentMemory:
         observations: Observations to start with; copied.
         failed_approaches: Failed approaches to start with; copied.
         on_change: A callable without arguments, called after every update; the update raises what it raises, and
-            stays in effect. It may not change the scratchpad.
+            stays in effect. It may not change the scratchpad, and runs in the thread of the update.
         counter: A TokenCounter, or the name of a tiktoken encoding or of a model.
 
     Raises:
@@ -86,8 +86,7 @@ class AgentMemory:
             self.failed_approaches += check_strings("failed_approaches", failed_approaches)
         self._on_change = check_callable("on_change", on_change)
         self._counter = counter_from(counter)
-        # Two locks, so that reading never waits for an update whose `on_change` waits for the reader.
-        self._updating, self._lock = threading.RLock(), threading.RLock()
+        self._lock = threading.RLock()  # free while `on_change` runs, which may wait for one who reads
 
     # -- updates ------------------------------------------------------------------------------------------------------
 
@@ -123,11 +122,10 @@ class AgentMemory:
 
     @contextmanager
     def _update(self) -> Iterator[None]:
-        with self._updating:
-            with self._lock:
-                yield
-            if self._on_change is not None:
-                self._on_change()
+        with self._lock:
+            yield
+        if self._on_change is not None:
+            self._on_change()
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
@@ -215,13 +213,18 @@ class AgentMemory:
 class KeptScratchpad:
     """A scratchpad, `memory`, written to the journal at every update and by `keep`, after `redact`.
 
-    Its oldest notes beyond `most_notes` of a kind go to the `archiver` as ScratchpadSteps.
+    Its oldest notes beyond `most_notes` of a kind go to the `archiver` as ScratchpadSteps, one update at a time: that
+    holds the lock of the memory, `while_open`.
     """
 
     def __init__(
-        self, archive: Archive, archiver: Callable[[Sequence[Step]], object], redact: Redact | None = None
+        self,
+        archive: Archive,
+        archiver: Callable[[Sequence[Step]], object],
+        redact: Redact | None,
+        while_open: Callable[[], AbstractContextManager[None]],
     ) -> None:
-        self._archive, self._archiver, self._redact = archive, archiver, redact
+        self._archive, self._archiver, self._redact, self._while_open = archive, archiver, redact, while_open
         self.most_notes = MOST_NOTES
         kept = archive.journal.setting(SCRATCHPAD)
         self._kept = AgentMemory().dump() if kept is None else kept
@@ -229,9 +232,10 @@ class KeptScratchpad:
         self.memory = AgentMemory.load(self._kept, on_change=self._follow_update, counter=archive.counter)
 
     def _follow_update(self) -> None:
-        self._archive_oldest("observation", self.memory.observations)
-        self._archive_oldest("failed_approach", self.memory.failed_approaches)
-        self.keep()
+        with self._while_open():
+            self._archive_oldest("observation", self.memory.observations)
+            self._archive_oldest("failed_approach", self.memory.failed_approaches)
+            self.keep()
 
     def _archive_oldest(self, kind: str, notes: list[str]) -> None:
         """Archive the oldest notes beyond the bound; where that fails they stay, and the next update tries again."""
