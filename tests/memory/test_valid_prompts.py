@@ -17,6 +17,7 @@ from tinymem import Context, HierarchicalMemory, count_tokens
 from tinymem.errors import BudgetError
 from tinymem.messages import problems
 from tinymem.messages.formats import FORMATS, conversation_from
+from tinymem.messages.tokens import default_counter
 
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
 CHATS: dict[str, st.SearchStrategy[Any]] = {
@@ -41,8 +42,8 @@ def built(memory: HierarchicalMemory, maker: str, items: Any, format: str, budge
 def check(prompt: Context, items: Any, format: str, is_fitted: bool, budget: int) -> None:
     thought = 0  # what goes back with messages of a history, and is none of their texts
     if is_fitted:
-        beside = conversation_from(items, format).native_tokens()
-        thought = sum(beside[entry.input] for entry in prompt.entries if entry.input is not None)
+        conversation, inputs = conversation_from(items, format), [entry.input for entry in prompt.entries]
+        thought = sum(conversation.tokens_beside(at, default_counter()) for at in inputs if at is not None)
     assert problems(prompt.messages) == []
     assert count_tokens(prompt.messages) + thought <= prompt.tokens <= budget
     if format == "openai":  # the others have images and files in results, which count beside the messages

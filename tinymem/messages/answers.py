@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Reversible, Sequence
+from itertools import chain
 from typing import Any, NamedTuple, TypeGuard
 
 from tinymem.messages.sendable import raw_calls
@@ -66,11 +67,8 @@ def open_calls(steps: Sequence[Step]) -> set[str]:
 
 def call_ids(steps: Iterable[Step]) -> set[str]:
     """Return the ids of the calls that these steps make."""
-    found: set[str] = set()
-    for step in steps:
-        if isinstance(step, ActionStep):
-            found.update(call.id for call in step.tool_calls)
-    return found
+    calls = chain.from_iterable(step.tool_calls for step in steps if isinstance(step, ActionStep))
+    return {call.id for call in calls}
 
 
 def is_result(step: Step) -> TypeGuard[MessageStep]:
@@ -89,13 +87,14 @@ def pending_calls(steps: Reversible[Step], ids: Collection[str]) -> list[OpenCal
 
     Calls that no step made are known by their ids alone.
     """
-    found: dict[str, OpenCall] = {}
+    found: list[OpenCall] = []
+    left = set(ids)
     for step in reversed(steps) if ids else ():
-        if isinstance(step, ActionStep) and any(call.id in ids for call in step.tool_calls):
+        if isinstance(step, ActionStep) and not left.isdisjoint(call_ids([step])):
             raw = raw_calls(step.to_messages(style="tools")[0])
-            for call, given in zip(step.tool_calls, raw, strict=False):
-                if call.id in ids:
-                    found.setdefault(call.id, OpenCall(call.id, call.name, given.get("id") or ""))
-            if len(found) == len(ids):
+            pairs = zip(step.tool_calls, raw, strict=False)
+            found += [OpenCall(call.id, call.name, given.get("id") or "") for call, given in pairs if call.id in left]
+            left -= call_ids([step])
+            if not left:
                 break
-    return [*found.values(), *(OpenCall(id, "", id) for id in sorted(set(ids) - found.keys()))]
+    return [*found, *(OpenCall(id, "", id) for id in sorted(left))]

@@ -186,28 +186,23 @@ def _steps(
 def _checked(message: Mapping[str, Any], index: int) -> Message:
     if not isinstance(message, Mapping):
         raise MessageError(f"must be a mapping with role and content, not {type(message).__name__}", index)
-    if message.get("role") not in ROLES:
-        raise MessageError(f"role must be one of {', '.join(ROLES)}, not {describe_type(message.get('role'))}", index)
+    role, content = message.get("role"), message.get("content")
+    if role not in ROLES:
+        raise MessageError(f"role must be one of {', '.join(ROLES)}, not {describe_type(role)}", index)
     if not isinstance(message.get("tool_calls") or [], Sequence):
         raise MessageError(f"tool_calls must be a list, not {type(message['tool_calls']).__name__}", index)
     try:
-        check_content(message.get("content"), "content")  # here, so that a result's index is its own and not its call's
+        check_content(content, "content")  # here, so that a result's index is its own and not its call's
     except StepError as error:
         raise MessageError(str(error), index) from error
-    _refuse_blocks(message.get("content"), index)
+    kinds = [part.get("type") for part in content] if isinstance(content, (list, tuple)) else ()
+    if "tool_use" in kinds or "tool_result" in kinds:  # their text and place would be lost
+        raise MessageError(
+            "a tool_use or tool_result is a block of Anthropic's: add the messages of "
+            "tinymem.messages.formats.conversation_from(messages, 'anthropic')",
+            index,
+        )
     return dict(message)
-
-
-def _refuse_blocks(content: Any, index: int) -> None:
-    """Refuse calls and results among the parts of content, whose text and place would be lost."""
-    for part in content if isinstance(content, (list, tuple)) else ():
-        kind = part.get("type")
-        if kind in ("tool_use", "tool_result"):
-            raise MessageError(
-                f"a {kind} is a block of Anthropic's: add the messages of "
-                "tinymem.messages.formats.conversation_from(messages, 'anthropic')",
-                index,
-            )
 
 
 def _single(message: Message, index: int, may_be_task: bool, answered: str | None, shared: dict[str, Any]) -> Step:

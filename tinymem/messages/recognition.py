@@ -122,7 +122,7 @@ def bodies_of(step: Step) -> list[str]:
 
 def keys_of(steps: Iterable[Step], before: Mapping[str, int] | None = None) -> list[list[MessageKey]]:
     """Return the keys of the messages of each step, as they are kept, behind messages that said so much `before`."""
-    times = Counter(before or {})
+    times = Counter(before)
     return [keys_in(step.session, bodies_of(step), times) for step in steps]
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from tinymem.steps.content import as_text, encodable, to_json
 from tinymem.steps.step import Message
 
-__all__ = ["BASE64_IMAGES", "name_and_arguments", "plain", "raw_calls", "sendable"]
+__all__ = ["file_of", "image_of", "kind_of_image", "name_and_arguments", "plain", "raw_calls", "sendable"]
 
 LONGEST_NAME = 64  # characters of a tool's name, and of a speaker's
 PLACED = "(see the message after this)"  # the text of a result that was nothing but images
@@ -24,7 +24,7 @@ PLACED = "(see the message after this)"  # the text of a result that was nothing
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9_-]")
 _DETAILS = ("auto", "low", "high", "original")
 _REASONING = ("thinking", "redacted_thinking", "reasoning")  # parts that only ever come out of a model
-BASE64_IMAGES = {"iVBOR": "png", "/9j/": "jpeg", "R0lG": "gif", "UklG": "webp"}  # how the formats begin
+_BASE64_IMAGES = {"iVBOR": "png", "/9j/": "jpeg", "R0lG": "gif", "UklG": "webp"}  # how the formats begin
 
 
 def sendable(message: Mapping[str, Any], extra_keys: Collection[str] = ()) -> tuple[Message, list[Message]]:
@@ -48,7 +48,7 @@ def sendable(message: Mapping[str, Any], extra_keys: Collection[str] = ()) -> tu
         elif key in extra_keys and value is not None:
             formed[key] = value
     if calls:
-        formed["tool_calls"] = [_call(call, call.get("id"), extra_keys) for call in calls]
+        formed["tool_calls"] = [_call(call, extra_keys) for call in calls]
     elif role == "assistant" and not formed.get("content"):
         formed["content"] = _said_elsewhere(message)
     images = [part for part in map(_ollama_image, message.get("images") or ()) if part]
@@ -94,11 +94,11 @@ def name_and_arguments(call: Mapping[str, Any]) -> tuple[Any, Any]:
     return kind.get("name"), next(found, "")
 
 
-def _call(call: Mapping[str, Any], id: Any, extra_keys: Collection[str] = ()) -> Message:
-    """Return a tool call as the API takes it, under `id`."""
+def _call(call: Mapping[str, Any], extra_keys: Collection[str]) -> Message:
+    """Return a tool call as the API takes it."""
     name, arguments = name_and_arguments(call)
     name = plain(name if isinstance(name, str) else "", LONGEST_NAME) or "unknown"
-    more = {key: call[key] for key in extra_keys if call.get(key) is not None}
+    id, more = call.get("id"), {key: call[key] for key in extra_keys if call.get(key) is not None}
     if isinstance(call.get("custom"), Mapping) and not isinstance(call.get("function"), Mapping):  # its input is text
         text = arguments if isinstance(arguments, str) else to_json(arguments)
         return {"id": id, "type": "custom", "custom": {"name": name, "input": encodable(text)}, **more}
@@ -147,8 +147,11 @@ def _part(part: Any, role: str, extra_keys: Collection[str]) -> Iterable[Message
         part = {"type": "text", "text": part if isinstance(part, str) else to_json(part)}
     if part.get("type") in _REASONING:
         return
-    formed = _refusal(part) if role == "assistant" else None
-    formed = formed or _image(part) or _file(part) or _audio(part)
+    refusal = part.get("refusal") if role == "assistant" and part.get("type") == "refusal" else None
+    formed: Message | None = None
+    if isinstance(refusal, str) and refusal.strip():
+        formed = {"type": "refusal", "refusal": encodable(refusal)}
+    formed = formed or image_of(part) or file_of(part) or _audio(part)
     text = "" if formed else as_text([part])
     if text.strip():
         formed = {"type": "text", "text": encodable(text)}
@@ -156,14 +159,7 @@ def _part(part: Any, role: str, extra_keys: Collection[str]) -> Iterable[Message
         yield {**formed, **{key: part[key] for key in extra_keys if part.get(key) is not None}}
 
 
-def _refusal(part: Mapping[str, Any]) -> Message | None:
-    refusal = part.get("refusal")
-    if part.get("type") != "refusal" or not isinstance(refusal, str) or not refusal.strip():
-        return None
-    return {"type": "refusal", "refusal": encodable(refusal)}
-
-
-def _image(part: Mapping[str, Any]) -> Message | None:
+def image_of(part: Mapping[str, Any]) -> Message | None:
     """Return an image as OpenAI has it, from the form of OpenAI, Anthropic, MCP or the Responses API."""
     image, source = part.get("image_url"), part.get("source")
     given = image if isinstance(image, Mapping) else {"url": image, "detail": part.get("detail")}
@@ -178,7 +174,7 @@ def _image(part: Mapping[str, Any]) -> Message | None:
     return {"type": "image_url", "image_url": {"url": url, **detail}}
 
 
-def _file(part: Mapping[str, Any]) -> Message | None:
+def file_of(part: Mapping[str, Any]) -> Message | None:
     """Return a file as OpenAI has it, from the form of its chat, its Responses API or Anthropic; a text as text."""
     file = part if part.get("type") == "input_file" else part.get("file")
     source = part.get("source")
@@ -186,7 +182,7 @@ def _file(part: Mapping[str, Any]) -> Message | None:
         if source.get("type") == "text" and isinstance(source.get("data"), str):
             return {"type": "text", "text": encodable(source["data"])} if source["data"].strip() else None
         data = f"data:{source.get('media_type')};base64,{source.get('data')}" if source.get("data") else None
-        file = {"file_data": data, "filename": part.get("title") or "document"}
+        file = {"file_data": data, "filename": part.get("title") or "document.pdf"}
     elif part.get("type") not in ("file", "input_file") or not isinstance(file, Mapping):
         return None
     kept = {k: encodable(file[k]) for k in ("file_id", "file_data", "filename") if isinstance(file.get(k), str)}
@@ -202,11 +198,16 @@ def _audio(part: Mapping[str, Any]) -> Message | None:
     return {"type": "input_audio", "input_audio": sound} if isinstance(data, str) and data.isascii() else None
 
 
+def kind_of_image(data: str) -> str | None:
+    """Return the kind of image that base64 begins as: `"png"`."""
+    return next((name for start, name in _BASE64_IMAGES.items() if data.startswith(start)), None)
+
+
 def _ollama_image(data: Any) -> Message | None:
     """Return an image of Ollama's `images`, which are base64; None for a path on somebody's disk."""
     if not isinstance(data, str) or not data.isascii():
         return None
-    kind = next((name for start, name in BASE64_IMAGES.items() if data.startswith(start)), None)
+    kind = kind_of_image(data)
     return {"type": "image_url", "image_url": {"url": f"data:image/{kind};base64,{data}"}} if kind else None
 
 

@@ -20,7 +20,7 @@ from tinymem.messages.media import media_tokens
 from tinymem.protocols import TokenCounter
 from tinymem.steps.checks import check_iterable, check_str
 from tinymem.steps.content import as_text, to_json
-from tinymem.steps.step import Step, Style, are_same
+from tinymem.steps.step import Step, Style
 
 if TYPE_CHECKING:
     from tiktoken import Encoding
@@ -236,7 +236,7 @@ def count_message(
     """
     if not isinstance(counter, (TiktokenCounter, EstimatingCounter)):  # quicker than asking whether it is any counter
         counter = counter_from(counter)
-    if type(message) is not dict and not isinstance(message, Mapping):
+    if not isinstance(message, Mapping):
         raise MessageError(f"a message must be a mapping with role and content, not {describe_type(message)}")
     total = PER_MESSAGE
     for key, value in message.items():
@@ -303,27 +303,21 @@ class Prices:
 
     def __init__(self, counter: TokenCounter, style: Style, left_out: Collection[str] = ()) -> None:
         self._counter, self._style, self._left_out = counter, style, left_out
+        self._known: dict[str, tuple[Step, int]] = {}
         self._noted: dict[str, tuple[Step, int]] = {}
-        self._last: tuple[list[Step], dict[str, int]] = [], {}  # the newest window, and its tokens
 
     def __call__(self, steps: Sequence[Step]) -> dict[str, int]:
         """Count the tokens of each of `steps`, by id."""
-        last, costs = self._last
-        if are_same(last, steps[: len(last)]):  # nothing but new steps, as on most adds
-            costs = costs | {step.id: self._price(step) for step in steps[len(last) :]}
-        else:
-            known = {step.id: step for step in last}
-            costs = {step.id: costs[step.id] if known.get(step.id) is step else self._price(step) for step in steps}
-        self._last = list(steps), costs  # one assignment: threads that share a strategy see the old or the new one
-        return costs
+        found: dict[str, tuple[Step, int]] = {}
+        for step in steps:
+            known = self._known.get(step.id) or self._noted.get(step.id)
+            found[step.id] = known if known and known[0] is step else (step, self.count(step))
+        self._known = found  # one assignment: threads that share a strategy see the old or the new one
+        return {id: cost for id, (_, cost) in found.items()}
 
     def note(self, steps: Sequence[Step], tokens: Sequence[int]) -> None:
         """Note the tokens of steps that were counted before they got their numbers, in the place of the last ones."""
         self._noted = {step.id: (step, cost) for step, cost in zip(steps, tokens, strict=True)}
-
-    def _price(self, step: Step) -> int:
-        noted, cost = self._noted.get(step.id, (None, 0))
-        return cost if noted is step else self.count(step)
 
     def count(self, step: Step) -> int:
         """Count the tokens of `step` as it is sent, overhead included."""

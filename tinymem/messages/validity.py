@@ -190,4 +190,4 @@ def problems(messages: Sequence[Mapping[str, Any]], *, extra_keys: Collection[st
 
 def _changed(given: Mapping[str, Any], sent: Mapping[str, Any]) -> list[str]:
     """Return the keys that are not the same."""
-    return [key for key in {**given, **sent} if key not in given or key not in sent or given[key] != sent[key]]
+    return [key for key in {**given, **sent} if given.get(key, _PLACE) != sent.get(key, _PLACE)]

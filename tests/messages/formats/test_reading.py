@@ -103,3 +103,14 @@ def test_an_answer_of_anthropics_api_is_a_message() -> None:
     answer = {"id": "msg_1", "type": "message", "model": "m", "usage": {}, **USE}
     conversation = conversation_from([answer], "anthropic")
     assert conversation.messages[0]["tool_calls"][0]["id"] == "toolu_1"
+
+
+@pytest.mark.parametrize("format", ["openai", "anthropic", "responses"])
+def test_items_that_come_again_are_kept_and_those_that_were_changed_in_place_are_read_anew(format: str) -> None:
+    given = [says({"type": "text", "text": text}) for text in ("One.", "Two.")]
+    first = conversation_from(given, format)
+    given[1]["content"][0]["text"] = "Three."
+    second = conversation_from([*given, says({"type": "text", "text": "Four."})], format, first)
+    assert second.items[0] is first.items[0]
+    said = [steps_from_messages([message])[0].text for message in second.messages]
+    assert said == ["One.", "Three.", "Four."] and "Two." in str(first.items)

@@ -273,7 +273,8 @@ def test_a_shortened_chat_message_keeps_its_files_and_other_keys() -> None:
     ],
 )  # fmt: skip
 def test_thinking_and_reasoning_are_counted_beside_the_messages(given: Any, tokens: list[int]) -> None:
-    assert conversation_from(given).native_tokens(WORD_COUNT) == tokens
+    conversation = conversation_from(given)
+    assert [conversation.tokens_beside(place, WORD_COUNT) for place in range(len(tokens))] == tokens
 
 
 def test_an_entry_of_another_conversation_is_refused() -> None:

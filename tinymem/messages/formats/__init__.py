@@ -29,7 +29,9 @@ FORMATS: dict[str, type[ItemConversation]] = {
 }
 
 
-def conversation_from(items: Any, format: str | None = None) -> ItemConversation:
+def conversation_from(
+    items: Any, format: str | None = None, before: ItemConversation | None = None
+) -> ItemConversation:
     """Read a conversation, as a framework holds it.
 
     Args:
@@ -38,6 +40,7 @@ def conversation_from(items: Any, format: str | None = None) -> ItemConversation
             objects of the SDK.
         format: The name of the format; by default known by its shape. Messages of plain texts fit every format and are
             taken for OpenAI's chat, so name it where prompts go back to another provider.
+        before: The same conversation as it came last: items that come again in their places are not copied again.
 
     Raises:
         MessageError: Something in it is not understood; the error names its index.
@@ -55,9 +58,10 @@ def conversation_from(items: Any, format: str | None = None) -> ItemConversation
                 "a conversation must be a list of messages, or a request with its messages: put one in a list"
             )
         format = format or AnthropicConversation.format
-    elif isinstance(items, Iterable) and not isinstance(items, (str, bytes)):
-        items = list(items)
-    return FORMATS[format or detected(listed(items))](items)
+    else:
+        items = listed(items)
+    kind = FORMATS[format or detected(items)]
+    return kind(items, before.items if isinstance(before, kind) else ())
 
 
 def chat_messages(messages: Any, format: str | None = None) -> Any:
@@ -126,8 +130,9 @@ def detected(items: Iterable[Any]) -> str:
     'responses'
     """
     marks: dict[str, int] = {}  # each with the place of the first item that has it
-    for place, item in enumerate(items):
-        for mark in _marks_of_item(plain_value(item)):
+    for place, given in enumerate(items):
+        item = given if isinstance(given, dict) else plain_value(given)
+        for mark in _marks_of_item(item) if isinstance(item, dict) else ():
             marks.setdefault(mark, place)
     if "item" in marks:
         return "responses"
@@ -139,30 +144,19 @@ def detected(items: Iterable[Any]) -> str:
     return next((marked for marked in ("anthropic", "responses") if marked in marks), "openai")
 
 
-def _marks_of_item(item: Any) -> Iterator[str]:
-    if not isinstance(item, Mapping):
-        return
-    if "role" not in item and isinstance(item.get("type"), str):
+def _marks_of_item(item: dict[str, Any]) -> Iterator[str]:
+    role, type, content = item.get("role"), item.get("type"), item.get("content")
+    if "role" not in item and isinstance(type, str):
         yield "item"
-    if item.get("role") in ("tool", "function") or item.get("tool_calls"):
+    if role in ("tool", "function") or item.get("tool_calls"):
         yield "chat"
-    if item.get("type") == "message" and kind_of_item(item) != "unknown":
+    if type == "message" and kind_of_item(item) != "unknown":
         yield "responses"
-    for kind in _kinds(item):
+    for part in map(plain_value, content) if isinstance(content, (list, tuple)) else ():
+        kind = part.get("type") if isinstance(part, dict) else None
         if kind in _CALLS:
             yield "call"
-        if kind in _ANTHROPIC or is_server_result(kind):
+        if kind in _ANTHROPIC or is_server_result(kind) or (kind == "image" and "source" in part):
             yield "anthropic"
         if kind in _RESPONSES:
             yield "responses"
-
-
-def _kinds(item: Mapping[str, Any]) -> Iterable[Any]:
-    content = item.get("content")
-    if not isinstance(content, list):
-        return
-    for part in content:
-        if isinstance(part, Mapping):
-            yield part.get("type")
-            if part.get("type") == "image" and "source" in part:
-                yield "document"

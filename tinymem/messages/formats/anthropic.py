@@ -7,15 +7,14 @@ message goes back as it came, also beside others of its role, which the API comb
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import chain, pairwise
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, ClassVar
 
 from tinymem.errors import MessageError, describe_type
 from tinymem.messages.formats.anthropic_blocks import (
     THINKING,
     Block,
-    blocks_of,
     call_of,
     made_of,
     parts_in,
@@ -23,7 +22,7 @@ from tinymem.messages.formats.anthropic_blocks import (
     shortened,
 )
 from tinymem.messages.formats.conversation import ItemConversation, ItemSource, Placed
-from tinymem.messages.formats.parts import plain_value, said, text_part
+from tinymem.messages.formats.parts import answer_of, blocks_of, plain_value, said, text_part
 from tinymem.steps.step import Message
 
 __all__ = ["AnthropicConversation"]
@@ -38,19 +37,23 @@ class AnthropicConversation(ItemConversation):
 
     format: ClassVar[str] = "anthropic"
 
-    def __init__(self, items: Any) -> None:
+    def __init__(self, items: Any, known: Sequence[dict[str, Any]] = ()) -> None:
         given = items if isinstance(items, Mapping) else {"messages": items}
         self._request = {key: plain_value(given[key]) for key in given if key not in ("messages", "system")}
         self._system = plain_value(given.get("system"))
-        super().__init__(given.get("messages"))
+        super().__init__(given.get("messages"), known)
 
     def _natives(self, index: int) -> list[dict[str, Any]]:
         item, _, places = self._sources[index]
-        blocks = blocks_of(self._system if item == SYSTEM else self._items[item]["content"], None)
+        blocks = blocks_of(self._system if item == SYSTEM else self.items[item]["content"], None)
         return [blocks[place] for place in places]
 
     def _plain(self, item: Any) -> Any:
-        return _as_sent(plain_value(item))
+        """Return an item as it can be sent back, also an answer as the API gave it."""
+        found = plain_value(item)
+        if not isinstance(found, dict) or found.get("type") != "message":
+            return found
+        return {key: found[key] for key in ("role", "content") if key in found}
 
     def _prompts(self) -> Iterator[tuple[Message, ItemSource]]:
         if self._system is not None:
@@ -61,7 +64,7 @@ class AnthropicConversation(ItemConversation):
             )
 
     def _read(self) -> Iterator[tuple[Message, ItemSource]]:
-        for index, item in enumerate(self._items):
+        for index, item in enumerate(self.items):
             for message, blocks in _read(item, index):
                 yield message, ItemSource(index, index + 1, blocks)
 
@@ -76,7 +79,7 @@ class AnthropicConversation(ItemConversation):
         turns = turns_of([piece for piece in pieces if piece not in above])
         system = self._system_of(above)
         request = {**self._request, **({} if system is None else {"system": system})}
-        return {**request, "messages": [*chain.from_iterable(written(turn, self._items) for turn in turns)]}
+        return {**request, "messages": [*chain.from_iterable(written(turn, self.items) for turn in turns)]}
 
     def _piece(self, entry: Placed) -> EntryBlocks:
         role = str(entry.message["role"])
@@ -97,13 +100,6 @@ class AnthropicConversation(ItemConversation):
         return blocks[0]["text"] if len(blocks) == 1 and blocks[0].keys() == {"type", "text"} else blocks or None
 
 
-def _as_sent(item: Any) -> Any:
-    """Return an answer, as the API gave it, as a message that can be sent back."""
-    if not isinstance(item, dict) or item.get("type") != "message":
-        return item
-    return {key: item[key] for key in ("role", "content") if key in item}
-
-
 def _read(item: dict[str, Any], index: int) -> Iterator[tuple[Message, tuple[int, ...]]]:
     """Yield the messages of a chat that an item is, with their blocks: results of tools one by one, then the rest."""
     role, blocks = item.get("role"), blocks_of(item.get("content"), index)
@@ -116,9 +112,7 @@ def _read(item: dict[str, Any], index: int) -> Iterator[tuple[Message, tuple[int
     rest = tuple(place for place in range(len(blocks)) if place not in apart)
     content = said(parts_in([blocks[place] for place in rest], index))
     if role == "assistant":
-        calls = [call_of(blocks[place], index) for place in apart]
-        more = {"content": content or None, "tool_calls": calls} if calls else {"content": content}
-        yield {"role": role, **more}, tuple(range(len(blocks)))
+        yield answer_of(content, [call_of(blocks[place], index) for place in apart]), tuple(range(len(blocks)))
         return
     for place in apart:
         yield result_of(blocks[place], index), (place,)
@@ -137,31 +131,23 @@ class EntryBlocks:
     places: Sequence[int] = ()
 
 
-@dataclass
-class RoleTurn:
-    """Adjacent pieces of one role."""
-
-    role: str
-    pieces: list[EntryBlocks] = field(default_factory=list)
-
-
 def blocks_in(pieces: Iterable[EntryBlocks]) -> list[Block]:
     """Return the blocks of all pieces, in order."""
     return [*chain.from_iterable(piece.blocks for piece in pieces)]
 
 
-def turns_of(pieces: Sequence[EntryBlocks]) -> list[RoleTurn]:
+def turns_of(pieces: Sequence[EntryBlocks]) -> list[list[EntryBlocks]]:
     """Group pieces by their role; thinking always begins a turn, as the API wants it in the newest one."""
-    turns: list[RoleTurn] = []
+    turns: list[list[EntryBlocks]] = []
     for piece in pieces:
-        role = turns[-1].role if turns else None
+        before = turns[-1][-1] if turns else None
         thinks = piece.role == "assistant" and any(block.get("type") in THINKING for block in piece.blocks)
-        if role == piece.role and (not thinks or _goes_on(turns[-1].pieces[-1], piece)):
-            turns[-1].pieces.append(piece)
+        if before and before.role == piece.role and (not thinks or _goes_on(before, piece)):
+            turns[-1].append(piece)
             continue
-        if piece.role == "assistant" and role in (None, "assistant") and not (role is None and piece.item == 0):
-            turns.append(RoleTurn("user", [EntryBlocks(piece.place, "user", [text_part(PAUSE)])]))
-        turns.append(RoleTurn(piece.role, [piece]))
+        if piece.role == "assistant" and (before.role == "assistant" if before else piece.item != 0):
+            turns.append([EntryBlocks(piece.place, "user", [text_part(PAUSE)])])
+        turns.append([piece])
     return turns
 
 
@@ -170,25 +156,18 @@ def _goes_on(before: EntryBlocks, piece: EntryBlocks) -> bool:
     return before.item is not None and piece.item is not None and piece.item - before.item in (0, 1)
 
 
-def written(turn: RoleTurn, items: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def written(turn: Sequence[EntryBlocks], items: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the messages of a turn: those that came, if it is made of them; else one."""
-    numbers = [*dict.fromkeys(piece.item for piece in turn.pieces)]
-    given = [items[number] for number in numbers if number is not None]
-    if _is_whole(turn, numbers, items):
-        return given
-    blocks = [block for block in blocks_in(turn.pieces) if not _is_blank(block)]
-    if turn.role == "user":
+    numbers = [*dict.fromkeys(piece.item for piece in turn if piece.item is not None)]
+    given = items[numbers[0] : numbers[-1] + 1] if numbers else []
+    count = sum(len(blocks_of(item["content"], None)) for item in given)
+    if all(piece.item is not None for piece in turn) and count == sum(len(piece.places) for piece in turn):
+        return [*given]
+    blocks = [block for block in blocks_in(turn) if not _is_blank(block)]
+    if turn[0].role == "user":
         blocks.sort(key=lambda block: block.get("type") != "tool_result")
-    keys = given[0] if given and len(numbers) == 1 else {}
-    return [{**keys, "role": turn.role, "content": blocks}] if blocks else []
-
-
-def _is_whole(turn: RoleTurn, numbers: Sequence[int | None], items: Sequence[dict[str, Any]]) -> bool:
-    """Return True if a turn is exactly some items one behind the other."""
-    if None in numbers or any(b != a + 1 for a, b in pairwise(numbers) if a is not None):
-        return False
-    count = sum(len(piece.places) for piece in turn.pieces)
-    return count == sum(len(blocks_of(items[number]["content"], None)) for number in numbers if number is not None)
+    keys = given[0] if len({piece.item for piece in turn}) == 1 and given else {}
+    return [{**keys, "role": turn[0].role, "content": blocks}] if blocks else []
 
 
 def _is_blank(block: Block) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 
 from tinymem.errors import MessageError, safe_repr
 from tinymem.messages.formats.parts import (
+    blocks_of,
     data_of,
     decoded_text,
     mark,
@@ -19,25 +20,16 @@ from tinymem.messages.formats.parts import (
     text_part,
     texts_of,
 )
-from tinymem.messages.sendable import name_and_arguments, raw_calls
+from tinymem.messages.sendable import file_of, image_of, name_and_arguments, raw_calls
 from tinymem.steps.content import as_text, encodable, to_json
 from tinymem.steps.step import Message
 
-__all__ = ["THINKING", "blocks_of", "call_of", "is_server_result", "made_of", "parts_in", "result_of", "shortened"]
+__all__ = ["THINKING", "call_of", "is_server_result", "made_of", "parts_in", "result_of", "shortened"]
 
 Block = dict[str, Any]
 THINKING = ("thinking", "redacted_thinking")
 _IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 _SERVER_CALLS = ("server_tool_use", "mcp_tool_use")
-
-
-def blocks_of(content: Any, index: int | None) -> list[Block]:
-    """Return content as a list of blocks."""
-    if isinstance(content, str):
-        return [text_part(content)]
-    if not isinstance(content, list) or not all(isinstance(block, dict) for block in content):
-        raise MessageError("content must be a text or a list of blocks", index)
-    return content
 
 
 # -- read -------------------------------------------------------------------------------------------------------------
@@ -65,7 +57,7 @@ def parts_of(block: Block, index: int | None) -> list[Message]:
     if kind in THINKING:
         return []
     if kind == "image":
-        return [_image(block.get("source"))]
+        return [image_of(block) or mark("image", _source(block).get("file_id"))]
     if kind == "document":
         return _document(block, index)
     if kind in _SERVER_CALLS:
@@ -79,25 +71,18 @@ def parts_of(block: Block, index: int | None) -> list[Message]:
     )
 
 
-def _image(source: Any) -> Message:
-    source = source if isinstance(source, Mapping) else {}
-    url = source.get("url")
-    if isinstance(source.get("data"), str):
-        url = f"data:{source.get('media_type')};base64,{source['data']}"
-    return {"type": "image_url", "image_url": {"url": url}} if url else mark("image", source.get("file_id"))
+def _source(block: Block) -> Mapping[str, Any]:
+    source = block.get("source")
+    return source if isinstance(source, Mapping) else {}
 
 
 def _document(block: Block, index: int | None) -> list[Message]:
     """Return a document: a PDF as a file, a text as text."""
-    source, title = block.get("source"), block.get("title")
-    source = source if isinstance(source, Mapping) else {}
-    if source.get("type") == "base64":
-        data = f"data:{source.get('media_type')};base64,{source.get('data')}"
-        return [{"type": "file", "file": {"file_data": data, "filename": title or "document.pdf"}}]
-    if source.get("type") == "text":
-        return [text_part("\n".join(strings([title, source.get("data")])))]
-    if source.get("type") == "content":
-        parts = parts_in(blocks_of(source.get("content"), index), index)
+    source, title = _source(block), block.get("title")
+    if source.get("type") == "base64" and (file := file_of(block)):
+        return [file]
+    if source.get("type") in ("text", "content"):
+        parts = parts_in(blocks_of(source.get("data") or source.get("content") or "", index), index)
         text = "\n".join([*strings(title), *texts_of(parts)])
         return [*([text_part(text)] if text else []), *(part for part in parts if part["type"] != "text")]
     return [mark("document", title, source.get("url"), source.get("file_id"))]

@@ -12,7 +12,6 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 from tinymem.errors import InputError
 from tinymem.messages.formats.parts import encodable_value, is_moved, items_of, native_tokens, plain_value
 from tinymem.messages.sendable import raw_calls
-from tinymem.messages.tokens import counter_from
 from tinymem.protocols import TokenCounter
 from tinymem.steps.step import Message
 
@@ -101,25 +100,18 @@ class Conversation(ABC):
             raise InputError(f"cache_control is Anthropic's, and this conversation has the format {self.format!r}")
         return encodable_value(self._written(list(self._placed(entries)), stable, cache_control))
 
-    def native_tokens(self, counter: TokenCounter | str | None = None) -> list[int]:
-        """Count, for each message, the tokens of what goes back with it and is not in it: thinking and reasoning.
+    def tokens_beside(self, index: int, counter: TokenCounter) -> int:
+        """Count the tokens of what goes back with one message and is not in it: thinking and reasoning.
 
         Its text is counted; of what is encrypted, a token for each four bytes.
 
-        Args:
-            counter: As in `tinymem.count_tokens`.
-
         >>> from tinymem.messages.formats import conversation_from
+        >>> from tinymem.messages.tokens import default_counter
         >>> thinking = {"type": "thinking", "thinking": "It is in the log.", "signature": "EqQBCg"}
         >>> said = {"role": "assistant", "content": [thinking, {"type": "text", "text": "Port 8443."}]}
-        >>> conversation_from([said]).native_tokens()
-        [6]
+        >>> conversation_from([said]).tokens_beside(0, default_counter())
+        6
         """
-        counted = counter_from(counter)
-        return [self.tokens_beside(index, counted) for index in range(len(self.messages))]
-
-    def tokens_beside(self, index: int, counter: TokenCounter) -> int:
-        """Count the tokens of what goes back with one message and is not in it."""
         return sum(native_tokens(native, counter.count) for native in self._natives(index))
 
     @abstractmethod
@@ -157,11 +149,12 @@ class Conversation(ABC):
             return None
         if not 0 <= input < len(self.messages):
             raise InputError(f"entry {place} shows message {input} of {len(self.messages)}")
-        given, sent = self.messages[input], entry.message
-        is_other = (sent["role"] == "user") != (given["role"] == "user") or bool(raw_calls(sent)) != bool(
-            raw_calls(given)
-        )
-        return None if is_other else input
+        given, sent = map(_form, (self.messages[input], entry.message))
+        return input if given == sent else None
+
+
+def _form(message: Mapping[str, Any]) -> tuple[bool, bool]:
+    return message["role"] == "user", bool(raw_calls(message))
 
 
 class ItemSource(NamedTuple):
@@ -177,10 +170,14 @@ class ItemConversation(Conversation):
 
     Args:
         items: The items.
+        known: Those of the conversation as it came last.
+
+    Attributes:
+        items: Copies of the items, as plain values.
     """
 
-    def __init__(self, items: Any) -> None:
-        self._items = items_of(items, self._plain)
+    def __init__(self, items: Any, known: Sequence[dict[str, Any]] = ()) -> None:
+        self.items = items_of(items, self._plain, known)
         read = [*self._prompts(), *self._read()]
         self._sources = [source for _, source in read]
         super().__init__([message for message, _ in read])
@@ -188,7 +185,7 @@ class ItemConversation(Conversation):
     def read_of(self, index: int) -> list[dict[str, Any]]:
         """Return the items that a message was read of."""
         source = self._sources[index]
-        return self._items[source.start : source.end]
+        return self.items[source.start : source.end]
 
     def _natives(self, index: int) -> list[dict[str, Any]]:
         return self.read_of(index)

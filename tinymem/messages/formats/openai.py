@@ -24,7 +24,7 @@ class ChatConversation(ItemConversation):
         return _sendable(item) if hasattr(item, "model_dump") else plain_value(item)
 
     def _read(self) -> Iterator[tuple[Message, ItemSource]]:
-        for place, item in enumerate(self._items):
+        for place, item in enumerate(self.items):
             yield _message(item, place), ItemSource(place, place + 1)
 
     def _written(
@@ -60,21 +60,14 @@ def _message(item: dict[str, Any], index: int) -> Message:
     content = item.get("content")
     if content is not None and not isinstance(content, (str, list)):
         raise MessageError(f"content must be a text or a list of parts, not {describe_type(content)}", index)
-    if not isinstance(content, list) or not any(_is_changed(part) for part in content):
-        return item
-    return {**item, "content": said([_part(part) for part in content])}
-
-
-def _is_changed(part: Any) -> bool:
-    if not isinstance(part, Mapping):
-        return isinstance(part, str)
-    return "cache_control" in part or part.get("type") in ("tool_use", "tool_result")
+    parts = [*map(_part, content)] if isinstance(content, list) else content
+    return item if parts == content else {**item, "content": said(parts)}
 
 
 def _part(part: Any) -> Message:
     """Return a part of content; a call or a result of Anthropic's as the text of it."""
     if not isinstance(part, Mapping):
-        return text_part(part if isinstance(part, str) else to_json(part))
+        return text_part(part) if isinstance(part, str) else part
     if part.get("type") == "tool_use":
         return text_part(f"{part.get('name')}({to_json(part.get('input'))})")
     if part.get("type") == "tool_result":

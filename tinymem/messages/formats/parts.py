@@ -9,19 +9,19 @@ import base64
 import binascii
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice, repeat
 from math import ceil
 from typing import Any, NamedTuple, TypeVar
 
 from tinymem.errors import MessageError, describe_type
 from tinymem.messages.media import note_of
-from tinymem.messages.sendable import BASE64_IMAGES
+from tinymem.messages.sendable import kind_of_image
 from tinymem.steps.content import as_text, encodable, to_json
 from tinymem.steps.step import Message
 
 __all__ = [
-    "Data", "data_of", "decoded_text", "encodable_value", "is_moved", "items_of", "listed", "mark", "native_tokens",
-    "plain_value", "rewritten", "said", "strings", "text_part", "texts_of",
+    "Data", "answer_of", "blocks_of", "data_of", "decoded_text", "encodable_value", "is_moved", "items_of", "listed",
+    "mark", "native_tokens", "plain_value", "rewritten", "said", "strings", "text_part", "texts_of",
 ]  # fmt: skip
 
 T = TypeVar("T")
@@ -36,8 +36,8 @@ class Data(NamedTuple):
     base64: str
 
 
-def data_of(url: Any, default: str = "") -> Data | None:
-    """Split a data address; base64 without one gets the type `default`, or of a PDF if it begins as one.
+def data_of(url: Any) -> Data | None:
+    """Split a data address; base64 without one is a PDF if it begins as one.
 
     Padding that is missing is added, and an image has the type that its data begin as, since Anthropic checks both.
 
@@ -48,13 +48,10 @@ def data_of(url: Any, default: str = "") -> Data | None:
         return None
     head, found, data = url.partition(";base64,")
     if found and head.startswith("data:"):
-        begin = next((f"image/{name}" for start, name in BASE64_IMAGES.items() if data.startswith(start)), None)
         kind = head.removeprefix("data:").partition(";")[0]
-        return Data((kind.startswith("image/") and begin) or kind, data + "=" * (-len(data) % 4))
-    if url.startswith(("data:", "http://", "https://")):
-        return None
-    kind = "application/pdf" if url.startswith("JVBERi") else default
-    return Data(kind, url) if kind else None
+        begin = kind_of_image(data) if kind.startswith("image/") else None
+        return Data(f"image/{begin}" if begin else kind, data + "=" * (-len(data) % 4))
+    return Data("application/pdf", url) if url.startswith("JVBERi") else None
 
 
 def decoded_text(data: Data) -> str | None:
@@ -72,6 +69,15 @@ def text_part(text: str) -> Message:
     return {"type": "text", "text": text}
 
 
+def blocks_of(content: Any, index: int | None) -> list[dict[str, Any]]:
+    """Return content as a list of its parts, or blocks."""
+    if isinstance(content, str):
+        return [text_part(content)]
+    if not isinstance(content, list) or not all(isinstance(part, dict) for part in content):
+        raise MessageError(f"content must be a text or a list of parts, not {describe_type(content)}", index)
+    return content
+
+
 def mark(what: str, *names: Any) -> Message:
     """Return the text that stands for what a format has no form for, as in `[image https://example.com/a.png]`."""
     return text_part(f"[{' '.join([what, *(name for name in names if isinstance(name, str) and name)])}]")
@@ -84,6 +90,12 @@ def said(parts: Sequence[Message]) -> str | list[Message]:
     if len(parts) == 1 and parts[0].keys() == {"type", "text"} and parts[0]["type"] == "text":
         return str(parts[0]["text"])
     return list(parts)
+
+
+def answer_of(content: str | list[Message], calls: Sequence[Message]) -> Message:
+    """Return an answer with its calls; one that has calls may be without content."""
+    answer = {"role": "assistant", "content": content}
+    return {**answer, "content": content or None, "tool_calls": calls} if calls else answer
 
 
 def texts_of(content: Any) -> list[str]:
@@ -195,13 +207,16 @@ def listed(items: Any) -> list[Any]:
     return list(items)
 
 
-def items_of(items: Any, plain: Callable[[Any], Any] = plain_value) -> list[dict[str, Any]]:
-    """Return the items of a history as dicts, each as `plain` gives it.
+def items_of(
+    items: Any, plain: Callable[[Any], Any] = plain_value, known: Sequence[dict[str, Any]] = ()
+) -> list[dict[str, Any]]:
+    """Return the items of a history as dicts, each as `plain` gives it, or as it is `known` in its place.
 
     Raises:
         MessageError: It is no list, or one of them is no mapping.
     """
-    found = [plain(item) for item in listed(items)]
+    pairs = zip(listed(items), chain(known, repeat(None)), strict=False)
+    found = [old if item == old else plain(item) for item, old in pairs]
     for index, item in enumerate(found):
         if not isinstance(item, dict):
             raise MessageError(f"must be a mapping, or an object of an SDK, not {describe_type(item)}", index)

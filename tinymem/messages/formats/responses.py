@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 
 from tinymem.errors import MessageError, describe_type, safe_repr
 from tinymem.messages.formats.conversation import ItemConversation, ItemSource, Placed
-from tinymem.messages.formats.parts import mark, rewritten, said, strings, text_part, texts_of
-from tinymem.messages.sendable import name_and_arguments, raw_calls
+from tinymem.messages.formats.parts import answer_of, blocks_of, mark, rewritten, said, strings, text_part, texts_of
+from tinymem.messages.sendable import file_of, image_of, name_and_arguments, raw_calls
 from tinymem.steps.content import as_text, to_json
 from tinymem.steps.step import Message
 
@@ -51,9 +51,7 @@ class _OpenAnswer:
     @property
     def message(self) -> Message:
         """The message of a chat."""
-        if not self.calls:
-            return {"role": "assistant", "content": said(self.parts)}
-        return {"role": "assistant", "content": said(self.parts) or None, "tool_calls": self.calls}
+        return answer_of(said(self.parts), self.calls)
 
 
 class ResponsesConversation(ItemConversation):
@@ -62,7 +60,29 @@ class ResponsesConversation(ItemConversation):
     format: ClassVar[str] = "responses"
 
     def _read(self) -> Iterator[tuple[Message, ItemSource]]:
-        return _read(self._items)
+        """Yield the messages of a chat that items are."""
+        answer: _OpenAnswer | None = None
+        for index, item in enumerate(self.items):
+            kind = kind_of_item(item)
+            if kind in ELSEWHERE:
+                raise MessageError(
+                    f"a {kind} stands for items that are not in the list: give all items, with the encrypted content "
+                    "of reasoning included, and without compaction",
+                    index,
+                )
+            is_answer = kind in CALLS or kind in HOSTED or kind in SILENT or kind == "message:assistant"
+            is_new = answer is not None and answer.has_message and not answer.calls
+            begins = is_new and kind in ("reasoning", "message:assistant")
+            if answer is not None and (begins or not is_answer):
+                yield answer.message, ItemSource(answer.start, index)
+                answer = None
+            if is_answer:
+                answer = answer or _OpenAnswer(index)
+                _take(answer, index, item, kind)
+            else:
+                yield _single(item, index, kind), ItemSource(index, index + 1)
+        if answer is not None:
+            yield answer.message, ItemSource(answer.start, len(self.items))
 
     def _written(
         self, placed: Sequence[Placed], stable: int, cache_control: Mapping[str, Any] | None
@@ -78,32 +98,6 @@ class ResponsesConversation(ItemConversation):
             custom |= {item["call_id"] for item in items if item.get("type") == "custom_tool_call"}
             found += items
         return found
-
-
-def _read(items: Sequence[dict[str, Any]]) -> Iterator[tuple[Message, ItemSource]]:
-    """Yield the messages of a chat that items are."""
-    answer: _OpenAnswer | None = None
-    for index, item in enumerate(items):
-        kind = kind_of_item(item)
-        if kind in ELSEWHERE:
-            raise MessageError(
-                f"a {kind} stands for items that are not in the list: give all items, with the encrypted content of "
-                "reasoning included, and without compaction",
-                index,
-            )
-        is_answer = kind in CALLS or kind in HOSTED or kind in SILENT or kind == "message:assistant"
-        is_new = answer is not None and answer.has_message and not answer.calls
-        begins = is_new and kind in ("reasoning", "message:assistant")
-        if answer is not None and (begins or not is_answer):
-            yield answer.message, ItemSource(answer.start, index)
-            answer = None
-        if is_answer:
-            answer = answer or _OpenAnswer(index)
-            _take(answer, index, item, kind)
-        else:
-            yield _single(item, index, kind), ItemSource(index, index + 1)
-    if answer is not None:
-        yield answer.message, ItemSource(answer.start, len(items))
 
 
 def _take(answer: _OpenAnswer, index: int, item: dict[str, Any], kind: str) -> None:
@@ -177,12 +171,7 @@ def kind_of_item(item: Mapping[str, Any]) -> str:
 
 def message_content(item: Mapping[str, Any], index: int) -> list[Message]:
     """Return the parts of a message's content, as a chat has them."""
-    content = item.get("content")
-    if isinstance(content, str):
-        return [text_part(content)]
-    if not isinstance(content, list) or not all(isinstance(part, dict) for part in content):
-        raise MessageError(f"content must be a text or a list of parts, not {describe_type(content)}", index)
-    return [_part(part, index) for part in content]
+    return [_part(part, index) for part in blocks_of(item.get("content"), index)]
 
 
 def _part(part: dict[str, Any], index: int) -> Message:
@@ -192,12 +181,9 @@ def _part(part: dict[str, Any], index: int) -> Message:
     if kind == "refusal" and isinstance(part.get("refusal"), str):
         return {"type": "refusal", "refusal": part["refusal"]}
     if kind in ("input_image", "computer_screenshot"):
-        url, detail = part.get("image_url"), {"detail": part["detail"]} if part.get("detail") else {}
-        return {"type": "image_url", "image_url": {"url": url, **detail}} if url else mark("image", part.get("file_id"))
+        return image_of(part) or mark("image", part.get("file_id"))
     if kind == "input_file":
-        file = {key: part[key] for key in ("file_data", "file_id", "filename") if isinstance(part.get(key), str)}
-        has_data = file.keys() & {"file_data", "file_id"}
-        return {"type": "file", "file": file} if has_data else mark("file", part.get("filename"), part.get("file_url"))
+        return file_of(part) or mark("file", part.get("filename"), part.get("file_url"))
     if kind == "input_audio":
         return dict(part)
     raise MessageError(f"a part of the unknown type {safe_repr(kind)}: leave it out, or name another format", index)
