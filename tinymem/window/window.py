@@ -80,11 +80,10 @@ class Window(StepCollection):
 
     def check_new(self, steps: Sequence[Step]) -> None:
         """Raise InputError unless steps can be added behind the others."""
-        new = set[str]()
+        known = {*self.shown}
         for step in steps:
-            check_step(step, new)
-            check_step(step, self.shown)
-            new.add(step.id)
+            check_step(step, known)
+            known.add(step.id)
 
     def prune(
         self, strategy: Pruner, added: Sequence[Step] = (), kept: Callable[[Step], Step] = lambda step: step
@@ -107,13 +106,12 @@ class Window(StepCollection):
         chosen = self.ask(lambda steps: steps_of(strategy(steps)), given.copy())
         if are_same(given, chosen):  # as on most adds
             return WindowChange(added, report=PruneReport(kept=len(before)))
-        pairs = zip(given, before, strict=True)
-        originals = {id(marked): step for marked, step in pairs if marked is not step}
-        returned = [originals.get(id(step), step) for step in chosen] if originals else chosen
+        originals = {id(marked): step for marked, step in zip(given, before, strict=True)}
+        returned = [originals.get(id(step), step) for step in chosen]
         after = self._outcomes(before, returned, strategy)
         stays = {step.id: step for step in after}
         removed = [step for step in before if step.id not in stays]
-        shortened = [s for s in before if s.id in stays and s is not stays[s.id] and s != stays[s.id]]
+        shortened = [step for step in before if stays.get(step.id, step) != step]
         put = {step.id: kept(stays[step.id]) for step in shortened}
         report = PruneReport(tuple(removed), tuple(shortened), len(stays))
         return WindowChange(added, {step.id for step in removed}, put, report=report)
