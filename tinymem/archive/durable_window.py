@@ -312,7 +312,7 @@ class DurableWindow(StepCollection):
                 keep_calls(self._journal, self._window.open_calls, change)
             change, views, left = self._write(change)
         self._see(change, views)
-        if change.back:
+        if not change.put.keys() <= self.positions.keys():
             self.positions.update((row.id, row.position) for row in self._journal.rows(window=True, texts=False))
         if left:
             self._archive.indexing.wake()
@@ -325,21 +325,19 @@ class DurableWindow(StepCollection):
             The part of the change that was possible; by id, the JSON of shortened steps, and None for whole ones; and
             the numbers of the steps that left the window by this change, not by another process.
         """
-        if not (change.taken or change.put or change.back):
+        if not (change.taken or change.put):
             return change, {}, []
         numbers = {step.id: step.step_number or 0 for step in self._window.shown.values()}
-        whole = self._archive.fetch([step.step_number or 0 for step in (*change.put.values(), *change.back.values())])
-        # A step that has left the window is not replaced, and a forgotten step does not come back.
-        put = {i: s for i, s in change.put.items() if i in numbers and s.step_number in whole}
-        back = {i: s for i, s in change.back.items() if s.step_number in whole}
-        views = {i: None if s == whole[s.step_number or 0] else dump_step(s) for i, s in {**put, **back}.items()}
+        whole = self._archive.fetch([step.step_number or 0 for step in change.put.values()])
+        put = {i: s for i, s in change.put.items() if s.step_number in whole}  # a forgotten step does not come back
+        views = {i: None if s == whole[s.step_number or 0] else dump_step(s) for i, s in put.items()}
         gone = [numbers[id] for id in change.taken if id in numbers]
         left: list[int] = []
         if gone or views:
-            shown = {step.step_number or 0: views[id] for id, step in back.items()}
-            still = {step.step_number or 0: views[id] for id, step in put.items()}
+            shown = {step.step_number or 0: views[id] for id, step in put.items() if id not in numbers}
+            still = {step.step_number or 0: views[id] for id, step in put.items() if id in numbers}
             left = sorted(self._journal.set_window(gone, shown, still))
-        return replace(change, put=put, back=back), views, left
+        return replace(change, put=put), views, left
 
     def _tell_news(self) -> None:
         while self._news:

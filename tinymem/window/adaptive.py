@@ -96,7 +96,7 @@ class AdaptiveMemoryManager(MemoryManager):
         return self._sending.tokens((*self._window.shown.values(), *new)) > self.max_tokens
 
     def _apply(self, change: WindowChange) -> None:
-        if change.taken or change.put or change.back:  # a user's strategy may make texts longer
+        if change.taken or change.put:  # a user's strategy may make texts longer
             needed = self._sending.tokens([*self._window.after(change).values()])
             if needed > self.max_tokens:
                 raise BudgetError(needed, self.max_tokens, {"reply": PER_REPLY, "window": needed - PER_REPLY})

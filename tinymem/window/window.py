@@ -32,20 +32,19 @@ T = TypeVar("T")
 class WindowChange:
     """A change of a window, with the `report` of it where a strategy made it.
 
-    Steps that are `added` come behind the others. Those with the ids `taken` leave. A step that is `put` stands in the
-    place of the one with its id, if that is shown still; one that comes `back` stands where its number says. The calls
-    `lapsed` wait for their results no longer.
+    Steps that are `added` come behind the others. Those with the ids `taken` leave. A step that is `put` stands where
+    its number says, in the place of the one with its id or back in the window. The calls `lapsed` wait for their
+    results no longer.
     """
 
     added: Sequence[Step] = ()
     taken: Collection[str] = ()
     put: Mapping[str, Step] = field(default_factory=dict)
-    back: Mapping[str, Step] = field(default_factory=dict)
     lapsed: Collection[str] = ()
     report: PruneReport | None = None
 
     def __bool__(self) -> bool:
-        return bool(self.added or self.taken or self.put or self.back or self.lapsed)
+        return bool(self.added or self.taken or self.put or self.lapsed)
 
 
 class Window(StepCollection):
@@ -119,17 +118,15 @@ class Window(StepCollection):
     def restore(self, report: PruneReport) -> WindowChange:
         """Work out how the pruning of `report` is undone. InputError if it is the report of another memory."""
         check_report(report)
-        back = {step.id: step for step in report.removed if step.id not in self.shown}
-        shown = self.shown | back
+        put = {step.id: step for step in report.removed if step.id not in self.shown}
+        shown = self.shown | put
         for step in report.shortened:
             if step.id in shown and rank(step) < rank(shown[step.id]):
-                shown[step.id] = back[step.id] = step
-        put = {id: step for id, step in back.items() if id in self.shown}
-        change = WindowChange(put=put, back={id: step for id, step in back.items() if id not in put})
+                shown[step.id] = put[step.id] = step
         numbers = list(map(number_of, shown.values()))
         if len(set(numbers)) < len(numbers) or max(numbers, default=-1) >= self.next_number:
             raise InputError("the report is of another memory: its numbers are taken, or were never used here")
-        return change
+        return WindowChange(put=put)
 
     def clear(self, keep_system: bool) -> tuple[WindowChange, PruneReport]:
         """Work out how all steps leave, or all but the system prompts."""
@@ -139,12 +136,9 @@ class Window(StepCollection):
 
     def after(self, change: WindowChange) -> dict[str, Step]:
         """Return the steps as they are shown after a change."""
-        shown = self.shown | {step.id: step for step in change.added}
-        shown = {id: change.put.get(id, step) for id, step in shown.items() if id not in change.taken}
-        if not change.back:
-            return shown
-        in_order = sorted((shown | {**change.back}).values(), key=number_of)
-        return {step.id: step for step in in_order}
+        shown = self.shown | {step.id: step for step in change.added} | {**change.put}
+        in_order = sorted(shown.values(), key=number_of)
+        return {step.id: step for step in in_order if step.id not in change.taken}
 
     def show(self, change: WindowChange) -> None:
         """Carry out a change; steps that it adds may be shown already."""
@@ -152,7 +146,7 @@ class Window(StepCollection):
             if step.id not in self.shown:
                 self.shown[step.id], self.next_number = step, number_of(step) + 1
                 note_calls(step, self.open_calls)
-        if change.taken or change.put or change.back:
+        if change.taken or change.put:
             self.shown = self.after(change)
         for call in change.lapsed:
             self.open_calls.pop(call, None)
