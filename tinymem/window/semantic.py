@@ -98,7 +98,7 @@ def semantic_pruning(
             return list(steps)
         kept, others, used = must_stay(steps, costs, max_tokens, max_tokens, tasks)
         share = used + int(RECENT_SHARE * (target - used))
-        limits = islice(chain([max_tokens], repeat(share)), keep_recent)
+        limits = islice(chain([max_tokens], repeat(share)), min(keep_recent, len(others)))
         recent, used = newest_that_fit(others, costs, used, limits)
         if keep_recent and shorten and not recent:
             recent, used = newest_cut(others, used, max_tokens, price.count)

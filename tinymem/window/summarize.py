@@ -141,7 +141,7 @@ def _by_tokens(
         if PER_REPLY + sum(costs.values()) <= max_tokens:
             return list(steps)
         kept, others, used = must_stay(steps, costs, max_tokens, max_tokens - share, tasks)
-        wanted = islice(chain([max_tokens], repeat(max_tokens - share)), least)
+        wanted = islice(chain([max_tokens], repeat(max_tokens - share)), min(least, len(others)))
         recent, used = newest_that_fit(others, costs, used, chain(wanted, repeat(target - share)))
         if least and not recent:
             recent, used = newest_cut(others, used, max_tokens, writer.price.count)
