@@ -39,11 +39,12 @@ def messages_of(memory: HierarchicalMemory) -> list[str]:
     return sorted(said)
 
 
-def test_what_was_read_is_not_read_again(tmp_path: Path) -> None:
+def test_a_file_is_read_from_its_last_prompt_on(tmp_path: Path) -> None:
     file = write(tmp_path / "s1.jsonl", CLAUDE)
     with opened() as memory:
         assert (ingest_growing(memory, file).steps, ingest_growing(memory, file).known) == (4, 0)
-        assert settings_of(memory, file)["offset"] == file.stat().st_size
+        begin = len(json.dumps(CLAUDE[0])) + 1  # of the prompt's line
+        assert (settings_of(memory, file)["offset"], settings_of(memory, file)["end"]) == (begin, file.stat().st_size)
         with file.open("a") as more:
             more.write(json.dumps(claude("user", "Thanks.")) + "\n")
         done = ingest_growing(memory, file)
@@ -86,10 +87,10 @@ def test_a_whole_line_without_an_end_is_added_and_known_when_its_end_comes(tmp_p
     with opened() as memory:
         file.write_text(file.read_text("utf-8").rstrip("\n"), "utf-8")
         assert ingest_growing(memory, file).steps == 4
-        assert settings_of(memory, file)["offset"] < file.stat().st_size
+        assert settings_of(memory, file)["end"] < file.stat().st_size
         write(file, [*CLAUDE, claude("user", "Thanks.")])
         done = ingest_growing(memory, file)
-        assert (done.steps, done.known, done.error) == (1, 1, None)
+        assert (done.steps, done.error) == (1, None)
 
 
 def test_a_damaged_line_is_passed_and_said_once_however_the_file_grows(tmp_path: Path) -> None:
@@ -144,6 +145,18 @@ def test_what_is_said_after_going_back_is_a_session_of_its_own_where_the_rest_wa
         assert [step.text for step in memory.history(f"s1/{back[0][0]}")] == said
         assert ingest_files(whole, [file])[0].skipped == {"message of another branch": 4 - len(shown)}
         assert [step.text for step in whole.history()] == [*shown, *said]
+
+
+def test_a_result_that_comes_behind_a_later_prompt_stands_where_it_belongs(tmp_path: Path) -> None:
+    made, got = claude("assistant", [use("t1")], uuid="a1"), claude("user", [result("t1", "14")], uuid="r1")
+    lines = [claude("user", "Count.", uuid="u1", parentUuid=None), made | {"parentUuid": "u1"}]
+    lines += [*linked([("u2", "a1", "Both barns.")]), got | {"parentUuid": "a1"}, *linked([("a2", "r1", "Fourteen.")])]
+    file, later = tmp_path / "s1.jsonl", linked([("u3", "a2", "Thanks."), ("a3", "u3", "Yes.")])
+    with opened() as memory, opened() as whole:
+        for count in range(1, 8):
+            ingest_growing(memory, write(file, [*lines, *later][:count]))
+        ingest_files(whole, [file])
+        assert messages_of(memory) == messages_of(whole) and whole.stats().steps == 6
 
 
 def test_prompts_that_were_typed_while_the_agent_worked_come_once_however_the_file_grows(tmp_path: Path) -> None:

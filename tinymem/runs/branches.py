@@ -7,8 +7,7 @@ own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,10 +17,9 @@ from tinymem.runs.values import text_in
 if TYPE_CHECKING:
     from tinymem.runs.transcripts import Said
 
-__all__ = ["Branches", "Line", "Shown"]
+__all__ = ["QUEUED", "Line", "Shown", "name_branches", "part"]
 
 QUEUED = "queued"  # the turn of what was typed while the agent worked
-TAIL = 100  # lines behind which new ones may stand without that the whole file is read
 
 
 class Line(NamedTuple):
@@ -73,85 +71,56 @@ class Line(NamedTuple):
 
 
 class Shown(NamedTuple):
-    """Lines, parted: those that are kept, those of branches that were left, and the newest of all.
+    """Lines, parted: those that are kept, and those of branches that were left.
 
     Attributes:
-        kept: Lines that are kept; their sessions are those of their branches.
+        kept: Lines that are kept.
         left: Lines that are not.
-        tail: The newest of them.
-        went_back: A line stands behind others than the last ones, or behind one that is not there.
+        parents: The parent of each line, by its id.
+        path: The ids of the lines between the last message of each session and its first.
+        is_apart: A line but the first one stands behind one that is not there.
     """
 
     kept: list[Line]
     left: list[Line]
-    tail: list[Line]
-    went_back: bool
+    parents: Mapping[str, str]
+    path: Collection[str]
+    is_apart: bool
 
 
-@dataclass
-class Branches:
-    """The branches of a file, as far as it was read.
+def part(lines: Sequence[Line]) -> Shown:
+    """Part the lines of a file."""
+    parents, is_apart = _parents(lines)
+    path = _paths(lines, parents)
+    return Shown(*_parted(lines, parents, path), parents, path, is_apart)
 
-    Attributes:
-        known: The number of the last of the lines of the file that were read before, and whose messages were added.
-        left: The numbers of those of them that were not.
-        begun: The ids of lines that begin a branch whose other branch was added before.
-        names: By session, the name of the branch that it goes on in.
-        tail: Lines that were read before, behind which new ones may stand.
+
+def name_branches(shown: Shown, lines: Sequence[Line], known: int, names: dict[str, str]) -> list[Line]:
+    """Return the lines that are kept, in the branches of their sessions; their `names` by session are kept up.
+
+    Messages of the first `known` lines of the file were added. Where some of them are left now, they stay; and what is
+    new is a branch: its name is that of the session, and the beginning of its first line's id.
     """
-
-    known: int = 0
-    left: list[int] = field(default_factory=list)
-    begun: list[str] = field(default_factory=list)
-    names: dict[str, str] = field(default_factory=dict)
-    tail: list[Line] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        """Copy what came out of JSON, and is kept as it was."""
-        self.left, self.begun, self.names = [*self.left], [*self.begun], {**self.names}
-        self.tail = [Line(*line) for line in self.tail]
-
-    def part(self, new: Sequence[Line]) -> Shown:
-        """Part new lines, which stand behind the tail."""
-        lines = [*self.tail, *new]
-        parents, is_lost = _parents(lines)
-        path = _paths(lines, parents)
-        kept, left = _parted(lines, parents, path)
-        if self.known:
-            unsaid = {*self.left}
-            self._find_begun(lines, parents, path, [line for line in left if line.number not in unsaid])
-        with_ids = [line for line in kept if line.uuid][-TAIL:]
-        tail = [line._replace(said=(), summary="", role=line.role if line.uuid in path else "") for line in with_ids]
-        went_back = bool(self.tail) and (is_lost or any(line.role for line in left))
-        return Shown(self._named(kept), left, tail, went_back)
-
-    def _find_begun(
-        self, lines: Sequence[Line], parents: Mapping[str, str], path: set[str], left: Sequence[Line]
-    ) -> None:
-        """Find where a branch begins beside one that was kept before."""
-        forks: dict[tuple[str, str], int] = {}
-        for line in left:
-            if line.number <= self.known:
-                forks.setdefault((line.session, parents.get(line.uuid, "")), line.number)
-        for line in lines:
-            fork = forks.get((line.session, parents.get(line.uuid, "")))
-            if line.uuid in path and fork is not None and fork < line.number and line.uuid not in self.begun:
-                self.begun.append(line.uuid)
-
-    def _named(self, kept: Sequence[Line]) -> list[Line]:
-        """Return lines with the names of their branches: a session's name, and the beginning of the first line's id."""
-        if not self.begun:
-            return [*kept]
-        found: list[Line] = []
-        for line in kept:
-            if line.uuid in self.begun:
-                self.names[line.session] = f"{line.session}/{line.uuid[:8]}"
-            found.append(line._replace(session=self.names.get(line.session, line.session)))
-        return found
+    read_before = [line for line in lines if line.number <= known] if shown.left else []
+    added = {line.number for line in part(read_before).kept}
+    gone = [line for line in shown.left if line.number in added]
+    forks = {(line.session, shown.parents[line.uuid]) for line in gone} if any(line.role for line in gone) else ()
+    path = [line for line in shown.kept if line.uuid in shown.path]
+    went_back = {line.session for line in path if (line.session, shown.parents[line.uuid]) in forks}
+    found: list[Line] = []
+    for line in shown.kept:
+        if line.session in went_back and line.number > known and line.uuid in shown.path:
+            went_back.remove(line.session)
+            names[line.session] = f"{line.session}/{line.uuid[:8]}"
+        session = names.get(line.session, line.session)
+        if line.said:
+            names[line.session] = session
+        found.append(line._replace(session=session))
+    return found
 
 
 def _parents(lines: Sequence[Line]) -> tuple[dict[str, str], bool]:
-    """Return the parent of each line, by its id, and whether one is not among the lines.
+    """Return the parent of each line, by its id, and whether one but the first line's is not there.
 
     Where a parent was lost, or a line goes on with what is before it, that is the line before it in its session.
     """
@@ -164,7 +133,8 @@ def _parents(lines: Sequence[Line]) -> tuple[dict[str, str], bool]:
             continue
         parent = line.parent
         if parent and parent not in known:
-            is_lost, parent = is_lost or bool(line.said), newest.get(line.session, "")
+            is_lost = is_lost or line is not lines[0]
+            parent = newest.get(line.session, "")
         elif not parent and line.goes_on:
             parent = newest.get(line.session, "")
         found.setdefault(line.uuid, parent)

@@ -15,14 +15,13 @@ from tinymem.errors import InputError
 from tinymem.messages.recognition import Arrival
 from tinymem.runs.exports.folders import files_below, holds_export, unread
 from tinymem.runs.lineage import Lineage, name_run
-from tinymem.runs.lines import LONGEST
 from tinymem.runs.readers import Run, read_runs
 from tinymem.steps.progress import Progress, no_progress
 
 if TYPE_CHECKING:
     from tinymem.memory.hierarchy import HierarchicalMemory
 
-__all__ = ["Ingested", "add_run", "ingest_files", "is_being_written", "is_json"]
+__all__ = ["Ingested", "add_run", "ingest_files", "is_json"]
 
 KINDS = (".jsonl", ".jsonl.gz", ".json", ".json.gz")
 MOST_NAMED = 20  # places of damage
@@ -93,17 +92,6 @@ def _files_in(path: Path) -> tuple[list[Path], dict[str, int]]:
     if not found or holds_export(names):
         return [path], {}
     return [path / name for name in found], unread({*names} - {*found}, links)
-
-
-def is_being_written(file: Path) -> bool:
-    """Return True for a file of which only a last line is not whole."""
-    try:
-        with file.open("rb") as stream:
-            stream.seek(max(0, file.stat().st_size - LONGEST))
-            last = stream.read().splitlines(keepends=True)[-1:]
-    except (OSError, ValueError):  # ValueError: a path with NUL
-        return False
-    return bool(last) and not last[0].endswith(b"\n") and not is_json(last[0])
 
 
 def is_json(line: bytes) -> bool:

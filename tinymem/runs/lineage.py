@@ -8,7 +8,7 @@ is kept by the name of that.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from itertools import chain, repeat, takewhile
 from typing import TYPE_CHECKING
@@ -54,8 +54,14 @@ class Lineage:
         self._journal = memory.long_term.journal
         self._kept = [memory.apply_redaction(step) for step in run.steps]
         self._session = self._kept[0].session if self._kept else run.name
+        bodies = [bodies_of(step) for step in self._kept]
+        self._places = message_places(self._kept, bodies)
+        self._bodies = in_order(bodies, self._places)
+        lines = chain(run.marks, repeat(""))
+        self._lines = [_line_hash(line, body) for line, body in zip(lines, self._bodies, strict=False)]
+        self._holders = {row.said: row.step for row in self._journal.messages.find({*self._lines} - {""}, 1)}
         self._marks: dict[MessageKey, str] = {}
-        self._holders: set[int] = set()
+        self._repeated: set[int] = set()
         self._begins = False
 
     def new(self) -> list[Arrival]:
@@ -64,37 +70,28 @@ class Lineage:
         A message is known by its key, or by what its line is known by. In a run that goes on only the line tells, since
         its messages come behind others.
         """
-        bodies = [bodies_of(step) for step in self._kept]
-        places = message_places(self._kept, bodies)
-        ordered = in_order(bodies, places)
-        lines = chain(self._run.marks, repeat(""))
-        marks = [_line_hash(line, body) for line, body in zip(lines, ordered, strict=False)]
-        holders = {row.said: row.step for row in self._journal.messages.find({*marks} - {""}, 1)}
-        if self._run.goes_on:
-            keys = self._keys_behind(ordered, marks, holders)
-        else:
-            keys = keys_in(self._session, ordered, Counter())
+        keys = self._keys_behind() if self._run.goes_on else keys_in(self._session, self._bodies, Counter())
         known = {*rows_by_key(self._journal.messages, keys)}
         self._begins = bool(keys) and keys[0] not in known and not self._run.goes_on
-        shared = self._shared(ordered) if self._begins else []
-        for place, (key, mark) in enumerate(zip(keys, marks, strict=True)):
-            if key not in known and (mark in holders or place < len(shared)):
+        shared = self._shared() if self._begins else []
+        for place, (key, line) in enumerate(zip(keys, self._lines, strict=True)):
+            if key not in known and (line in self._holders or place < len(shared)):
                 known.add(key)
-                self._holders.add(holders[mark] if mark in holders else shared[place])
-        self._marks = {key: mark for key, mark in zip(keys, marks, strict=True) if mark}
+                self._repeated.add(self._holders[line] if line in self._holders else shared[place])
+        self._marks = {key: line for key, line in zip(keys, self._lines, strict=True) if line}
         step_keys: list[list[MessageKey]] = []
-        for step_places in places:
+        for step_places in self._places:
             step_keys.append([keys[place] for place in step_places])
         steps = [_as_models(step) if self._run.is_spawned else step for step in self._run.steps]
         return arrivals(steps, step_keys, known)
 
-    def _keys_behind(self, bodies: Sequence[str], marks: Sequence[str], known: Collection[str]) -> list[MessageKey]:
+    def _keys_behind(self) -> list[MessageKey]:
         """Return the keys of messages behind those of the session; the 0th are those that it has already."""
-        hashes = [content_hash(self._session, body) for body in bodies]
+        hashes = [content_hash(self._session, body) for body in self._bodies]
         times = Counter(self._journal.messages.count({*hashes}))
         keys: list[MessageKey] = []
-        for said, mark in zip(hashes, marks, strict=True):
-            is_new = mark not in known
+        for said, line in zip(hashes, self._lines, strict=True):
+            is_new = line not in self._holders
             times[said] += is_new
             keys.append(MessageKey(said, times[said] if is_new else 0))
         return keys
@@ -108,8 +105,8 @@ class Lineage:
 
     def rows_of_run(self, first: int) -> Iterator[MessageRow]:
         """Give the rows that tell whose history the run repeats, and whom it comes from; `first` is its first step."""
-        if self._holders:
-            yield from self._not_yet(repeated_by(self._run.name), {min(self._holders), max(self._holders)})
+        if self._repeated and not self._run.goes_on:  # one that goes on knows its own messages so, too
+            yield from self._not_yet(repeated_by(self._run.name), {min(self._repeated), max(self._repeated)})
         for parent in self._run.parents if first and self._begins else ():
             yield from self._not_yet(_forks(parent), {first})
 
@@ -119,16 +116,16 @@ class Lineage:
         for nth, number in enumerate(sorted({*numbers} - {*kept}), len(kept) + 1):
             yield MessageRow(said, nth, number, False)
 
-    def _shared(self, bodies: Sequence[str]) -> list[int]:
+    def _shared(self) -> list[int]:
         """Return the numbers of the steps that hold what the run begins with, in a run that it comes from or a fork."""
         numbers = [row.step for row in self._journal.messages.find([_forks(self._run.name)], FORKS)]
         steps = self._memory.long_term.fetch(numbers).values() if numbers else ()
         names = [*self._run.parents, *(step.session for step in steps)]
-        return max((self._begun(name, bodies) for name in dict.fromkeys(names)), key=len, default=[])
+        return max(map(self._begun, dict.fromkeys(names)), key=len, default=[])
 
-    def _begun(self, session: str | None, bodies: Sequence[str]) -> list[int]:
+    def _begun(self, session: str | None) -> list[int]:
         """Return the numbers of the steps of a session that hold what the run begins with."""
-        keys = keys_in(session, bodies, Counter())
+        keys = keys_in(session, self._bodies, Counter())
         steps = rows_by_key(self._journal.messages, keys)
         return [steps[key].step for key in takewhile(steps.__contains__, keys)]
 

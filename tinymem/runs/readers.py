@@ -234,9 +234,9 @@ LINES: Mapping[Callable[[Any], bool], Callable[[Path, Numbered, list[str]], Iter
 
 
 def runs_of(path: Path, values: Numbered, transcript: Transcript) -> Iterator[Run]:
-    """Read lines of a session file behind those that `transcript` has read: a run for each session in them."""
+    """Read lines of a session file: a run for each session in them."""
     fault = transcript.read(values)
-    grown = [] if transcript.went_back else [thread for thread in transcript.threads.values() if thread.events]
+    grown = [thread for thread in transcript.threads.values() if thread.events]
     skipped: Mapping[str, int] = transcript.skipped
     damaged: Sequence[str] = transcript.damaged
     for thread in grown:
@@ -339,7 +339,7 @@ def _run_of_thread(said: Sequence[Said], thread: Thread) -> Run:
     damaged: list[str] = []
     try:
         chat = _as_chat(said)
-        made = _converted(chat, thread)
+        made = _converted(chat, thread.session)
     except (InputError, RecursionError):
         complaints = [_complaint(message) for message in said]
         judged = [*zip(said, complaints, strict=True)]
@@ -347,7 +347,7 @@ def _run_of_thread(said: Sequence[Said], thread: Thread) -> Run:
         chat = _as_chat([message for message, complaint in judged if not complaint])
         if not chat:
             raise InputError(f"{said[0].place}: {complaints[0]}") from None
-        made = _converted(chat, thread)
+        made = _converted(chat, thread.session)
     places = message_places(made, [step.to_messages(style="tools") for step in made])
     firsts = [first for first, *_ in places]
     left = [(count, summary) for count, summary in thread.compactions if firsts and count <= firsts[-1]]
@@ -383,14 +383,14 @@ def _as_chat(said: Sequence[Said]) -> Sequence[Said]:
     return [said[min(index, len(said) - 1)]._replace(message=message) for index, message in enumerate(chat)]
 
 
-def _converted(said: Sequence[Said], thread: Thread) -> list[Step]:
-    return steps_from_messages([each.message for each in said], session=thread.session, pending=thread.waiting)
+def _converted(said: Sequence[Said], session: str) -> list[Step]:
+    return steps_from_messages([each.message for each in said], session=session)
 
 
 def _complaint(said: Said) -> str:
     """Return what is wrong with a message; "" for nothing."""
     try:
-        _converted(_as_chat([said]), Thread(""))
+        _converted(_as_chat([said]), "")
     except RecursionError:
         return "it is nested too deeply"
     except InputError as error:

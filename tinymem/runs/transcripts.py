@@ -10,16 +10,19 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import chain
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from tinymem.errors import InputError
 from tinymem.messages.formats import conversation_from
 from tinymem.messages.recognition import body_of
 from tinymem.messages.sendable import name_and_arguments, raw_calls
-from tinymem.runs.branches import Branches, Line
+from tinymem.runs.branches import QUEUED, Line, name_branches, part
 from tinymem.runs.harness import AGENT, STEERS, is_own_tool, own_words, program_line
 from tinymem.runs.values import joined_texts, mapping_in, text_in, time_of, value_in
 from tinymem.steps.content import as_text
@@ -69,19 +72,15 @@ class Thread:
 
     Attributes:
         session: Its name.
-        calls: The calls that wait for their results.
         goes_on: It has messages in lines that were read before.
-        events: Its new messages.
-        waiting: The calls of those lines that waited for their results.
+        events: Its messages.
         compactions: Summaries that the agent's program put in the place of all before them, each with the number of
             `events` before it.
     """
 
     session: str
-    calls: list[str] = field(default_factory=list)
     goes_on: bool = False
     events: list[Said] = field(default_factory=list)
-    waiting: list[str] = field(default_factory=list)
     compactions: list[tuple[int, str]] = field(default_factory=list)
 
 
@@ -93,54 +92,46 @@ def is_event(value: Any) -> bool:
 
 
 class Transcript:
-    """The sessions in a file, as far as it was read.
+    """The sessions in a file, or in its lines from a prompt on.
 
     Args:
         session: The session of lines that name none.
-        kept: What `kept` returned of the lines before.
+        kept: What `kept` returned when lines of the file were read before.
 
     Attributes:
         is_named: The file says that this is its session.
+        parents: Names of sessions that this one was forked from, or works for.
+        spawned: The sessions whose prompts a model wrote.
+        names: By session, the name of the branch that it goes on in.
+        known: The number of the last line that was read.
         threads: The sessions, by their names.
         skipped: The number of lines and notes left out, by their kind.
         damaged: The places of those that are damaged.
-        parents: Names of sessions that this one was forked from, or works for.
-        own_calls: Calls of tinymem's tools that wait for their results.
-        queued: What was typed while the agent worked, and has not come as a message.
-        spawned: The sessions whose prompts a model wrote.
-        branches: What is known of branches that were left.
-        went_back: A new line stands behind one that is not the last: the file is to be read whole.
+        is_apart: A line stands behind one, or a result behind a call, that is not there; or nothing says which line a
+            message is.
+        begin: The number of the last line with a prompt that nothing typed before waits behind; 0 for none.
     """
 
     def __init__(self, session: str, kept: Mapping[str, Any] | None = None) -> None:
-        known = {"session": session, "is_named": False, "parents": [], "own_calls": [], "queued": [], "calls": {},
-                 "spawned": [], "branches": {}, **(kept or {})}  # fmt: skip
-        self.session: str = known["session"]
-        self.is_named: bool = known["is_named"]
-        self.parents: list[str] = known["parents"]
-        self.own_calls: list[str] = known["own_calls"]
-        self.queued = [Queued(*queued) for queued in known["queued"]]
-        self.spawned: list[str] = known["spawned"]
-        self.threads = {name: Thread(name, [*calls], True, waiting=calls) for name, calls in known["calls"].items()}
-        self.branches = Branches(**known["branches"])
+        self.session, self.is_named, self.known = session, False, 0
+        self.parents: list[str] = []
+        self.spawned: list[str] = []
+        self.names: dict[str, str] = {}
+        self.__dict__.update(deepcopy(kept or {}))
+        self.threads: dict[str, Thread] = {}
         self.skipped: Counter[str] = Counter()
         self.damaged: list[str] = []
-        self.went_back = False
+        self.is_apart = False
+        self.begin = 0
+        self._own_calls: list[str] = []  # of tinymem's tools, that wait for their results
+        self._queued: list[Queued] = []  # what was typed while the agent worked, and has not come as a message
+        self._prompts: set[int] = set()
         self._lines: list[Line] = []
         self._seen: set[tuple[str, str]] = set()
 
     def kept(self) -> dict[str, Any]:
-        """Return what reading goes on with behind these lines, as values for JSON."""
-        return {
-            "session": self.session,
-            "is_named": self.is_named,
-            "parents": self.parents,
-            "own_calls": self.own_calls,
-            "queued": self.queued,
-            "spawned": self.spawned,
-            "calls": {name: thread.calls for name, thread in self.threads.items()},
-            "branches": asdict(self.branches) | {"known": 0},
-        }
+        """Return what is known of the sessions, as values for JSON."""
+        return {name: getattr(self, name) for name in ("session", "is_named", "known", "parents", "spawned", "names")}
 
     def read(self, lines: Iterable[tuple[int, Any]]) -> InputError | None:
         """Read lines, given with their numbers; return the error that ended the file early."""
@@ -153,13 +144,14 @@ class Transcript:
                     self._damage(number)
         except InputError as error:
             fault = error
-        shown = self.branches.part(self._lines)
-        self.went_back = shown.went_back
-        self.branches.tail = shown.tail
-        self.branches.left += [line.number for line in shown.left]
-        left = sum(len(line.said) for line in shown.left)
-        self.skipped += Counter({BRANCH: left})
-        self._arrange(shown.kept)
+        shown, names = part(self._lines), {*self.names.values()}
+        kept = name_branches(shown, self._lines, self.known, self.names)
+        is_marked = all(map(attrgetter("mark"), chain.from_iterable(map(attrgetter("said"), kept))))
+        apart = self._arrange(kept, names if is_marked else ())
+        self.skipped += Counter({BRANCH: sum(len(line.said) for line in shown.left), APART: apart})
+        self.is_apart = shown.is_apart or apart > 0 or not is_marked
+        self.begin = max(self._prompts.intersection(line.number for line in kept), default=0)
+        self.known = max([self.known, *(line.number for line in self._lines)])
         return fault
 
     def _damage(self, number: int) -> None:
@@ -184,9 +176,13 @@ class Transcript:
             notes[_kind(value)] += 1
         mark, moment, session = _mark(value), time_of(value.get("timestamp")), self._session_of(value)
         new = self._without_repeated(messages, mark)
-        self.skipped += notes + Counter({TWICE: len(messages) - len(new)})
+        if number > self.known:
+            self.skipped += notes + Counter({TWICE: len(messages) - len(new)})
         said = [Said(f"line {number}", message, moment, mark) for message in new]
-        self._lines.append(Line.of(value, number, session, said, _summary(value)))
+        line = Line.of(value, number, session, said, _summary(value))
+        self._lines.append(line)
+        if line.role == "user" and line.turn != QUEUED and not (line.goes_on or self._queued):
+            self._prompts.add(number)
 
     def _begin(self, meta: Mapping[str, Any]) -> None:
         """Take in what Codex says of a session: this file's, or in a copied history the one that it comes from."""
@@ -214,15 +210,15 @@ class Transcript:
         kept: list[Message] = []
         for message in messages:
             is_result, answered = message["role"] == "tool", str(message.get("tool_call_id"))
-            if is_result and answered in self.own_calls:
-                self.own_calls.remove(answered)
+            if is_result and answered in self._own_calls:
+                self._own_calls.remove(answered)
                 notes["result of the memory's own tools"] += 1
                 continue
             calls = raw_calls(message)
             others = [call for call in calls if not _is_own(call)]
             if len(others) < len(calls):
                 notes["call of the memory's own tools"] += len(calls) - len(others)
-                self.own_calls += [str(call.get("id")) for call in calls if call not in others]
+                self._own_calls += [str(call.get("id")) for call in calls if call not in others]
                 message = {**message, "tool_calls": others}
             if not others:
                 message = {key: value for key, value in message.items() if key != "tool_calls"}
@@ -241,13 +237,13 @@ class Transcript:
     def _queue(self, line: Mapping[str, Any]) -> None:
         operation, text = line.get("operation"), text_in(line, "content").strip()
         if operation == "enqueue":
-            self.queued = [*self.queued, Queued(text, line.get("timestamp"))][-MOST_QUEUED:]
+            self._queued = [*self._queued, Queued(text, line.get("timestamp"))][-MOST_QUEUED:]
         elif operation == "popAll":  # back into the person's editor
-            self.queued = [queued for queued in self.queued if queued.is_taken]
+            self._queued = [queued for queued in self._queued if queued.is_taken]
         elif operation in ("dequeue", "remove"):
-            waiting = [queued for queued in self.queued if not queued.is_taken and text in ("", queued.text)]
+            waiting = [queued for queued in self._queued if not queued.is_taken and text in ("", queued.text)]
             for queued in waiting[:1]:
-                self.queued[self.queued.index(queued)] = queued._replace(is_taken=True)
+                self._queued[self._queued.index(queued)] = queued._replace(is_taken=True)
 
     def _settle_queue(self, line: Mapping[str, Any], messages: Sequence[Message], number: int) -> None:
         """Forget prompts that come as lines now; add those that the agent answers without a line of their own.
@@ -256,10 +252,10 @@ class Transcript:
         """
         words = [as_text(message.get("content")).strip() for message in messages if message["role"] == "user"]
         if words or (not messages and line.get("type") == "user"):
-            self.queued = [queued for queued in self.queued if not queued.is_taken and queued.text not in words]
+            self._queued = [queued for queued in self._queued if not queued.is_taken and queued.text not in words]
         elif any(message["role"] == "assistant" and "name" not in message for message in messages):
-            for queued in [queued for queued in self.queued if queued.is_taken]:
-                self.queued.remove(queued)
+            for queued in [queued for queued in self._queued if queued.is_taken]:
+                self._queued.remove(queued)
                 if not UNSAID.match(queued.text):
                     prompt = {"role": "user", "content": queued.text}
                     typed = Said(f"line {number}", prompt, time_of(queued.clock), f"queued {queued.clock}")
@@ -267,8 +263,12 @@ class Transcript:
 
     # -- the order of messages ----------------------------------------------------------------------------------------
 
-    def _arrange(self, lines: Sequence[Line]) -> None:
-        """Give each session its messages in order, each result behind its call."""
+    def _arrange(self, lines: Sequence[Line], known: Collection[str]) -> int:
+        """Give each session its messages in order, each result behind its call; return the number of those without.
+
+        The sessions that are `known` go on.
+        """
+        apart = 0
         results: defaultdict[str, list[Said]] = defaultdict(list)  # by their calls, until each was taken
         for line in lines:
             for said in line.said:
@@ -277,34 +277,25 @@ class Transcript:
         for line in lines:
             if not line.said and not line.summary:
                 continue
-            thread = self.threads.setdefault(line.session, Thread(line.session))
+            thread = self.threads.setdefault(line.session, Thread(line.session, line.session in known))
             if line.summary:
                 thread.compactions.append((len(thread.events), line.summary))
             for said in line.said:
                 waiting = results[_answered(said)]
                 if said.message["role"] != "tool":
                     _add_turn(thread, said, results)
-                elif waiting and waiting[0] is said:
-                    self._add_result(thread, waiting.pop(0))
-
-    def _add_result(self, thread: Thread, result: Said) -> None:
-        """Add a result whose call is not among the new messages."""
-        if _answered(result) in thread.calls:
-            thread.calls.remove(_answered(result))
-        else:
-            self.skipped[APART] += 1
-        thread.events.append(result)
+                elif waiting and waiting[0] is said:  # no call took it
+                    thread.events.append(waiting.pop(0))
+                    apart += 1
+        return apart
 
 
 def _add_turn(thread: Thread, turn: Said, results: Mapping[str, list[Said]]) -> None:
     """Add a message, and behind it the first result of each of its calls."""
     thread.events.append(turn)
     for call in raw_calls(turn.message):
-        id = str(call.get("id"))
-        if results[id]:
-            thread.events.append(results[id].pop(0))
-        else:
-            thread.calls.append(id)
+        thread.events += results[str(call.get("id"))][:1]
+        del results[str(call.get("id"))][:1]
 
 
 def _answered(result: Said) -> str:
