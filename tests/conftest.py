@@ -103,7 +103,7 @@ def leave_index(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("tinymem.archive.indexing.index.CLOSES_WITHIN", within)
 
 
-EDGES = {"cli", "docs", "integrations", "runs"}  # folders whose tests are about something else than the index
+EDGES = {"cli", "integrations", "runs"}  # folders whose tests are about something else than the index
 
 
 @pytest.fixture(autouse=True)
