@@ -58,12 +58,8 @@ def test_store_keeps_the_contract(open_store: OpenStore, check: Callable[[OpenSt
     check(open_store)
 
 
-def test_chroma_keeps_its_vectors_on_disk(tmp_path: Path) -> None:
-    check_persistence(lambda: ChromaStore(tmp_path / "new" / "chroma"))
-
-
-def test_chroma_keeps_its_vectors_on_a_server(server: str, tmp_path: Path) -> None:
-    check_persistence(lambda: ChromaStore.from_name(server, tmp_path))
+def test_vectors_outlive_the_store(open_store: OpenStore) -> None:
+    check_persistence(open_store)
 
 
 def test_the_last_vector_counts_if_an_id_occurs_twice(store: VectorStore) -> None:
