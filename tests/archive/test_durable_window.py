@@ -109,6 +109,7 @@ def test_what_one_shortens_or_puts_back_the_other_shows_so(both: Pair) -> None:
     one.add_steps([ActionStep("Look.", tool_name="cat", observation="line " * 200), *talk(4)])
     assert numbers(other) == [1, 2, 3, 4, 5] and not other.short_term.shortened
     cut = one.short_term.prune(prune_old_observations(keep_last_n=0, max_length=40))
+    assert numbers(other) == [1, 2, 3, 4, 5] and other.short_term.steps == one.short_term.steps
     gone = one.short_term.prune(keep_last_n_steps(3))
     assert numbers(one) == numbers(other) == [3, 4, 5]
     one.restore(gone)
