@@ -246,10 +246,10 @@ class Archive:
     # -- away ---------------------------------------------------------------------------------------------------------
 
     def delete(self, numbers: Sequence[int], instead: Callable[[], object] | None = None) -> None:
-        """Remove steps from the journal for good: texts, vectors and terms; `purge` removes them from all files.
+        """Remove steps from the journal for good: texts, vectors and terms; `purge` removes them from the index.
 
-        With `instead`, which writes in the same transaction what takes their place, the background does so in a quiet
-        moment.
+        With `instead`, which writes in the same transaction what takes their place, the background scrubs the journal
+        in a quiet moment.
         """
         # The journal notes what its deletion leaves in the files, so that a crash in between leaves nothing for long.
         with self.journal.together():  # nobody else makes passages of these steps meanwhile
@@ -261,14 +261,17 @@ class Archive:
         self.opened.clear()
         with saying("the steps are deleted, but what was made of them may still be here"):
             self.files.erase()
+        if instead is None:
+            self.index.let_go()  # whose process may be reading
+            with saying(SCRUB_FAILED):
+                self.journal.maintenance.scrub()
 
     def purge(self) -> None:
-        """Leave nothing of deleted steps in the journal's files, nor their vectors in the index's.
+        """Remove the vectors of deleted steps from the index's files, and what was left of them in the journal's.
 
         This may take long, and waits for the process that writes the index, so the memory's lock is free meanwhile.
         """
         if self.journal.setting(UNSCRUBBED):
-            self.index.let_go()  # whose process may be reading
             with saying(SCRUB_FAILED):
                 self.journal.maintenance.scrub()
         with saying(
