@@ -38,7 +38,7 @@ class Mirror:
 
     @property
     def notes(self) -> Notes:
-        """How far the store has followed, in whatever process."""
+        """The notes of the store, which say how far it has followed, in whatever process."""
         return read_notes(self._folder)
 
     def lacks(self) -> bool:
