@@ -184,7 +184,7 @@ def _read_step(record: Any) -> Step:
     for message in step.to_messages(style="tools"):
         calls = message.get("tool_calls") or ()
         check_content(message.get("content"), "content")
-        check_choice("role", message["role"], *ROLES)
+        check_choice("role", message.get("role", ""), *ROLES)
         check_strings("ids of calls", [message.get("tool_call_id") or "", *(call["id"] for call in calls)])
         count_message(message, EstimatingCounter())
     return step
