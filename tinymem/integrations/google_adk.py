@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from datetime import datetime, timezone
+from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -74,7 +75,8 @@ class TinymemMemoryService(BaseMemoryService):
     ) -> None:
         """Keep events that are new."""
         steps = list(_steps(events, session_id, custom_metadata))
-        await _run(self.memories, _namespace(app_name, user_id), HierarchicalMemory.archive, steps, "skip")
+        add = partial(HierarchicalMemory.archive, on_conflict="skip")
+        await _run(self.memories, _namespace(app_name, user_id), add, steps)
 
     async def search_memory(self, *, app_name: str, user_id: str, query: str) -> SearchMemoryResponse:
         """Return what bears on a query, the best first; nothing where nothing does."""
