@@ -257,7 +257,7 @@ def test_a_step_is_a_resource_of_its_namespace(memory: HierarchicalMemory) -> No
     contents: Any = run(lambda: server.read_resource("memory://default/1"))
     (content,) = contents
     assert FENCE.fullmatch(content.content) and "10.0.0.7" in content.content
-    for other, said in (("memory://other/1", "namespace 'default' only"), ("memory://default/7", "no step 7")):
+    for other, said in (("memory://other/1", "reads no namespace 'other'"), ("memory://default/7", "no step 7")):
         with pytest.raises(Exception, match=said):
             run(partial(server.read_resource, other))
 

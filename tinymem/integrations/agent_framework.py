@@ -21,12 +21,10 @@ from tinymem.integrations.native import (
     find_relevant,
     find_session,
     list_tools,
-    make_answer,
-    make_call,
-    make_result,
+    make_turn,
     run_on,
 )
-from tinymem.messages.formats.parts import mark, said, strings, text_part
+from tinymem.messages.formats.parts import mark, text_part
 from tinymem.steps.step import Message
 
 try:
@@ -93,17 +91,15 @@ def memory_tools(memory: AnyMemory, **filters: Any) -> list[FunctionTool]:
 
 
 def _messages(message: Any) -> Iterator[Message]:
-    """Yield the messages of a chat that one of the framework is; thoughts are not archived."""
-    role = str(getattr(message.role, "value", message.role))
-    content = said([*filter(None, map(_part, message.contents))])
-    if role == "assistant":
-        calls = [part for part in message.contents if part.type == "function_call"]
-        yield make_answer(content, [make_call(call.call_id, call.name, call.arguments or {}) for call in calls])
-    elif role != "tool" and content:
-        yield {"role": role, "content": content}
-    for part in message.contents:
-        if part.type == "function_result":
-            yield make_result(part.call_id, "\n".join(strings(part.result)))
+    """Return the messages of a chat that one of the framework is; thoughts are not archived."""
+    calls = [part for part in message.contents if part.type == "function_call"]
+    results = [part for part in message.contents if part.type == "function_result"]
+    return make_turn(
+        str(message.role),
+        map(_part, message.contents),
+        [(call.call_id, call.name, call.arguments or {}) for call in calls],
+        [(result.call_id, result.result) for result in results],
+    )
 
 
 def _part(part: Any) -> Message | None:

@@ -21,14 +21,12 @@ from tinymem.integrations.native import (
     archive,
     find_relevant,
     list_tools,
-    make_answer,
-    make_call,
-    make_result,
+    make_turn,
     rank_excerpts,
     run_on,
 )
 from tinymem.memory.tools import MemoryTool
-from tinymem.messages.formats.parts import mark, said, strings, text_part
+from tinymem.messages.formats.parts import mark, text_part
 from tinymem.steps.step import Message
 
 try:
@@ -139,19 +137,16 @@ def _chat(messages: Sequence[Any]) -> list[Message]:
 
 
 def _messages(message: Mapping[str, Any]) -> Iterator[Message]:
-    """Yield the messages of a chat that one of Strands is; thoughts are not archived."""
+    """Return the messages of a chat that one of Strands is; thoughts are not archived."""
     blocks = message["content"]
-    content = said([*filter(None, map(_part, blocks))])
-    if message["role"] == "assistant":
-        uses = [block["toolUse"] for block in blocks if "toolUse" in block]
-        yield make_answer(content, [make_call(use["toolUseId"], use["name"], use["input"]) for use in uses])
-        return
-    for block in blocks:
-        if "toolResult" in block:
-            result = block["toolResult"]
-            yield make_result(result["toolUseId"], "\n".join(strings(result["content"])))
-    if content:
-        yield {"role": "user", "content": content}
+    uses = [block["toolUse"] for block in blocks if "toolUse" in block]
+    results = [block["toolResult"] for block in blocks if "toolResult" in block]
+    return make_turn(
+        message["role"],
+        map(_part, blocks),
+        [(use["toolUseId"], use["name"], use["input"]) for use in uses],
+        [(result["toolUseId"], result["content"]) for result in results],
+    )
 
 
 def _part(block: Mapping[str, Any]) -> Message | None:

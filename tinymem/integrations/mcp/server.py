@@ -72,10 +72,7 @@ def _without_checks(schema: Any) -> Any:
     """Return a JSON schema without titles and bounds of lengths."""
     if not isinstance(schema, dict):
         return schema
-    kept = {name: _without_checks(value) for name, value in schema.items() if name not in CHECKS}
-    if isinstance(kept.get("properties"), dict):  # an argument may be called as a check is
-        kept["properties"] = {name: _without_checks(value) for name, value in schema["properties"].items()}
-    return kept
+    return {name: _without_checks(value) for name, value in schema.items() if name not in CHECKS}
 
 
 def _fault(error: ErrorDetails) -> str:

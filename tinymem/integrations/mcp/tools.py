@@ -190,10 +190,7 @@ class MemoryTools:
 
     def step(self, namespace: str, id: str) -> str:
         """Read one step in full."""
-        known = self._memory.opened().namespace
-        if unquote(namespace) != known:
-            raise InputError(f"this server has the namespace {known!r} only")
-        return self.open(f"{known}#{unquote(id).removeprefix('#')}", max_tokens=MOST)
+        return self.open(f"{namespace}#{unquote(id).removeprefix('#')}", max_tokens=MOST)
 
     def with_memory(self, task: str) -> str:
         """Begin a task with what the memory holds about it."""
