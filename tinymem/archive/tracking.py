@@ -51,6 +51,8 @@ class Tracking:
         if changes is None:
             return []
         changes.expect([step])
-        found = [changes.since(step, parts, place, 0, len(part.text)) for place, part in enumerate(parts)]
-        marks = dict.fromkeys(mark for change in found for _, _, mark in change.spans)
+        marks: dict[str, None] = {}
+        for place, part in enumerate(parts):
+            spans = changes.since(step, parts, place, 0, len(part.text)).spans
+            marks |= dict.fromkeys(mark for _, _, mark in spans)
         return [mark for mark in marks if not mark.endswith(f"#{step.step_number}")]  # what it took away itself

@@ -53,7 +53,7 @@ class Retention:
 
 @dataclass(frozen=True)
 class RetentionReport:
-    """What went: for the id of each step the limit that it was over, in the order in which the steps were added.
+    """The steps that went: for the id of each the limit that it was over, in the order in which they were added.
 
     The limit is `"max_age"`, `"max_steps"` or `"max_bytes"`. So many steps are `kept`.
     """
