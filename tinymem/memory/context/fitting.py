@@ -81,7 +81,7 @@ class Fitting:
         messages that were not written is not given back.
         """
         history = self._known.pop(about.session, None)
-        conversation = conversation_from(items, format)
+        conversation = conversation_from(items, format, history.conversation if history else None)
         if history is None or history.conversation.format != conversation.format:
             history = History(about.session, conversation, self._archive.counter)
         messages = conversation.messages

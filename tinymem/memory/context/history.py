@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import chain, groupby
+from itertools import chain, groupby, takewhile
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -29,12 +30,14 @@ class _Read(NamedTuple):
         step: The step.
         keys: The keys of its messages.
         places: The places of these behind the prompts.
+        waits: Whether a call of it waits for its result.
         numbers: The numbers of the steps that stand whole in them.
     """
 
     step: Step
     keys: Sequence[MessageKey]
     places: Sequence[int]
+    waits: bool
     numbers: Collection[int]
 
 
@@ -65,9 +68,8 @@ class History:
         """Keep the steps that come again in a conversation; return the place behind their messages and the prompts."""
         count = len(conversation.messages)
         items = [conversation.read_of(index) for index in range(len(prompts), count)]
-        pairs = enumerate(zip(items, self._items, strict=False))
-        same = next((place for place, (new, old) in pairs if new != old), min(len(items), len(self._items)))
-        kept, end = self._whole(same)
+        same = [*takewhile(bool, map(operator.eq, items, self._items))]
+        kept, end = self._whole(len(same))
         self.dropped = [*self.steps[kept:], *self.dropped]
         self._read = dict([*self._read.items()][:kept])
         self.conversation, self.prompts, self._items = conversation, [*prompts], items
@@ -83,7 +85,7 @@ class History:
             if read.places[0] >= end:
                 whole = place, end
             end = max(end, read.places[-1] + 1)
-            if end > count or open_calls([read.step]):
+            if end > count or read.waits:
                 return whole
         return len(self._read), end
 
@@ -104,7 +106,7 @@ class History:
         number = known[keys[-1]].step if keys[-1] in known else None
         step = step.evolve(id=keys[-1].id, step_number=number or None)
         places = [index - len(self.prompts) for index in indices]
-        self._read[step.id] = _Read(step, keys, places, _numbers_of_whole(rows))
+        self._read[step.id] = _Read(step, keys, places, bool(open_calls([step])), _numbers_of_whole(rows))
 
     # -- as a context asks for it
 
@@ -141,7 +143,7 @@ class History:
         positions = positions_of(groups)
         task = self._task()
         if task is not None:
-            place = next(place for place, sent in enumerate(groups) if task in sent.group)
+            place = next(place for place, sent in enumerate(groups) if task.id in sent.step_ids)
             groups[place], partial = fit_request(groups[place], budget, self._sending)
             fixed.add(groups[place].first)
         return RenderedWindow(self._sending, steps, groups, fixed, positions, partial, self)
