@@ -262,23 +262,26 @@ class Archive:
         with saying("the steps are deleted, but what was made of them may still be here"):
             self.files.erase()
         if instead is None:
-            self.index.let_go()  # whose process may be reading
-            with saying(SCRUB_FAILED):
-                self.journal.maintenance.scrub()
+            self._scrub()
 
     def purge(self) -> None:
         """Remove the vectors of deleted steps from the index's files, and what was left of them in the journal's.
 
         This may take long, and waits for the process that writes the index, so the memory's lock is free meanwhile.
         """
-        if self.journal.setting(UNSCRUBBED):
-            with saying(SCRUB_FAILED):
-                self.journal.maintenance.scrub()
+        self._scrub()
         with saying(
             "the steps are deleted, but the index still has their vectors, and loses them when it is next filled"
         ):
             self.index.forget()
         self.indexing.wake()
+
+    def _scrub(self) -> None:
+        """Leave nothing in the journal's files of what was deleted."""
+        if self.journal.setting(UNSCRUBBED):
+            self.index.let_go()  # whose process may be reading
+            with saying(SCRUB_FAILED):
+                self.journal.maintenance.scrub()
 
     def close(self) -> None:
         """Embed and index what is left, unless the embedder or the store fails, and release the files."""

@@ -44,10 +44,9 @@ def state_of(journal: Journal) -> str:
 def read_notes(folder: Path) -> Notes:
     """Return the notes in the folder of an index; those of no store if there are none, or they are damaged."""
     try:
-        notes = Notes(*json.loads((folder / NOTES).read_bytes()))
+        return Notes(*json.loads((folder / NOTES).read_bytes()))
     except (OSError, ValueError, TypeError):
         return Notes()
-    return notes if [type(value) for value in notes] == [str, str, int, float] else Notes()
 
 
 def write_notes(folder: Path, notes: Notes) -> None:
