@@ -94,7 +94,7 @@ MEMORY: Table = [
     (lambda m, bad: m.correct(bad, "It is 81."), [99], "no step"),
     (lambda m, bad: m.forget(bad), [*UNKNOWN, ["#1", "#9"]], r"no step .*nothing is forgotten"),
     (lambda m, bad: m.forget(bad, dry_run=True), ["#9"], r"no step .*nothing is forgotten"),
-    (lambda m, bad: m.forget([bad]), [b"x", ["x"]], "id must be a string"),
+    (lambda m, bad: m.forget([bad]), [b"x", ["x"]], "ids must be ids or numbers of steps"),
     (lambda m, bad: m.recall("x", where=bad), NO_LABELS, "where must"),
     (lambda m, bad: m.forget(where=bad), NO_LABELS, "where must"),
     (lambda m, bad: m.forget(*bad), [(), ([],)], "say what to forget: ids, session, before, since"),

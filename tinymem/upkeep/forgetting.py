@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tinymem.archive.archive import Archive
 from tinymem.archive.folders import MARKER, check_name, folder_name, namespace_folder, to_place
-from tinymem.errors import InputError, NotAMemoryError, StorageError, TinymemError, safe_repr
+from tinymem.errors import InputError, NotAMemoryError, StorageError, TinymemError, describe_type, safe_repr
 from tinymem.messages.recognition import hash_of, name_hash
 from tinymem.steps.checks import check_str
 from tinymem.stores.filter import Filter
@@ -44,8 +44,11 @@ def select_steps(archive: Archive, ids: Sequence[str | int], only: Filter) -> li
     """Return the numbers of the steps with these ids or numbers, and of those that match all filters, if there is any.
 
     Raises:
-        InputError: There is no step with one of the ids, or it is none.
+        InputError: There is no step with one of the ids.
     """
+    for id in ids:
+        if not isinstance(id, (str, int)):
+            raise InputError(f"ids must be ids or numbers of steps, not {describe_type(id)}")
     named = {id: find_number(archive, id) for id in ids}
     known = archive.journal.steps([*named.values()])
     missing = [id for id, number in named.items() if number not in known]

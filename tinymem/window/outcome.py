@@ -125,7 +125,7 @@ def _stand_ins(
     gone = [step for step in before if step.id not in kept]
     new = [step for step in returned if step.id not in kept]
     if len(new) < len(returned):
-        repairs["changed"] = "changed more of a step that must stay than its texts: it stays as it was"
+        repairs.setdefault("changed", "changed more of a step that must stay than its texts: it stays as it was")
     surplus = len(new) - len(gone)
     if surplus > 0:
         repairs["added"] = f"returned {surplus} new steps for which nothing was taken out: add steps to the memory"
