@@ -58,10 +58,12 @@ def _message(item: dict[str, Any], index: int) -> Message:
         given = describe_type(item.get("role"))
         raise MessageError(f"role must be one of {', '.join(ROLES)}, not {given}: or name another format", index)
     content = item.get("content")
-    if content is not None and not isinstance(content, (str, list)):
+    if isinstance(content, list):
+        parts = [*map(_part, content)]
+        return item if parts == content else {**item, "content": said(parts)}
+    if content is not None and not isinstance(content, str):
         raise MessageError(f"content must be a text or a list of parts, not {describe_type(content)}", index)
-    parts = [*map(_part, content)] if isinstance(content, list) else content
-    return item if parts == content else {**item, "content": said(parts)}
+    return item
 
 
 def _part(part: Any) -> Message:

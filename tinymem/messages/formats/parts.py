@@ -216,7 +216,7 @@ def items_of(
         MessageError: It is no list, or one of them is no mapping.
     """
     pairs = zip(listed(items), chain(known, repeat(None)), strict=False)
-    found = [old if item == old else plain(item) for item, old in pairs]
+    found: list[Any] = [old if item == old else plain(item) for item, old in pairs]
     for index, item in enumerate(found):
         if not isinstance(item, dict):
             raise MessageError(f"must be a mapping, or an object of an SDK, not {describe_type(item)}", index)
