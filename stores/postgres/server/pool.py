@@ -12,11 +12,12 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
+from weakref import WeakSet
 
 import psycopg
 from psycopg.pq import TransactionStatus
 
-from tinymem.errors import StorageError, undo_on_failure
+from tinymem.errors import StorageError
 from tinymem.stores.locks import leave_to_parent
 from tinymem.stores.postgres.server.errors import address, is_lost, unreachable
 from tinymem.stores.postgres.server.schema import prepare
@@ -57,27 +58,47 @@ class Pool:
 
     def __init__(self, url: str, timeout: float) -> None:
         self.address, self._url, self._timeout = address(url), url, timeout
-        self._places = threading.BoundedSemaphore(SIZE)
         self._lock = threading.Lock()
         self._idle: list[Connection] = []
+        self._lent = WeakSet[Connection]()  # one that an interrupt keeps from coming back is in use by nobody
+        self._connecting = 0
         self.users = 0
         self.opening: Sequence[Statement] = ()  # what is sent behind every BEGIN
         leave_to_parent(self)
 
     def take(self) -> Connection:
         """Return a connection for the caller alone; StorageError if there is none, or the server lets nobody in."""
-        if not self._places.acquire(timeout=self._timeout):
-            raise StorageError(
-                f"{self.address}: all {SIZE} connections of this process are in use for {self._timeout:g} seconds; use "
-                "fewer threads, or keep transactions short"
-            )
-        with undo_on_failure(self._places.release):
+        deadline = time.monotonic() + self._timeout
+        while not self._has_place():
+            if time.monotonic() > deadline:
+                raise StorageError(
+                    f"{self.address}: all {SIZE} connections of this process are in use for {self._timeout:g} seconds; "
+                    "use fewer threads, or keep transactions short"
+                )
+            time.sleep(PAUSE)
+        connection: Connection | None = None
+        try:
             with self._lock:
                 connection = self._idle.pop() if self._idle else None
-            return connection or self._connected()
+            connection = connection or self._connected()
+        finally:
+            with self._lock:
+                self._connecting -= 1
+                if connection is not None:
+                    self._lent.add(connection)
+        return connection
+
+    def _has_place(self) -> bool:
+        """Take a place for one more connection if there is any."""
+        with self._lock:
+            is_free = len(self._lent) + self._connecting < SIZE
+            self._connecting += is_free
+        return is_free
 
     def give(self, connection: Connection) -> None:
         """Take a connection back; one that broke is dropped with all others, which are older."""
+        with self._lock:
+            self._lent.discard(connection)
         if is_lost(connection):
             connection.close()
             self.drop_idle()
@@ -86,7 +107,6 @@ class Pool:
         else:
             with self._lock:
                 self._idle.append(connection)
-        self._places.release()
 
     def ask(self, connection: Connection, sql: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[Any]:
         """Return the rows of a statement that is a transaction of its own, in one round trip."""

@@ -118,7 +118,7 @@ def test_a_commit_whose_answer_is_lost_is_asked_for(
     check(journal, {"first": 1, "second": 2})
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of the connections that are dropped
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # of the connections that are dropped
 @pytest.mark.parametrize("first", range(3))
 def test_an_interrupt_leaves_no_half_of_a_transaction(first: int, open_journal: OpenJournal) -> None:
     journal = open_journal()
@@ -130,6 +130,21 @@ def test_an_interrupt_leaves_no_half_of_a_transaction(first: int, open_journal: 
         acknowledged[str(at)] = add_next(journal, str(at))
     assert at > 30
     check(open_journal(), acknowledged)
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_a_connection_that_never_comes_back_takes_no_place(postgres: PostgresServer) -> None:
+    from tinymem.stores.postgres.server.pool import SIZE, Pool
+
+    pool = Pool(postgres.url(), timeout=0)
+    for _ in range(SIZE + 1):
+        pool.take()  # and dropped, as by an interrupt
+    used = [pool.take() for _ in range(SIZE)]
+    with pytest.raises(StorageError, match=f"all {SIZE} connections of this process are in use for 0 seconds"):
+        pool.take()
+    for connection in used:
+        pool.give(connection)
+    pool.drop_idle()
 
 
 def interrupted(use: Callable[[], object], at: int) -> bool:
