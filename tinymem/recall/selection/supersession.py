@@ -53,17 +53,17 @@ class Statement:
         self.opening = () if len(words) < 4 or words[0] in _NOBODY else (by, source, *words[:3])
 
     @cached_property
-    def sentences(self) -> list[str]:
-        """Its sentences but for questions."""
+    def words(self) -> list[str]:
+        """The words of its only sentence, but for questions, if a verb among them says what holds; else none."""
         found = _SENTENCE_END.split(self.text)
-        return [sentence for sentence in found if not sentence.rstrip().endswith(("?", "？"))]
+        stated = [sentence for sentence in found if not sentence.rstrip().endswith(("?", "？"))]
+        words = _WORD.findall(stated[0]) if len(stated) == 1 else []
+        return [] if _STATES.isdisjoint(words) else words
 
 
 def has_other_value(older: Statement, newer: Statement) -> bool:
     """Return True if both are one sentence, with the same words but for the value at its end."""
-    if len(older.sentences) != 1 or len(newer.sentences) != 1:
-        return False
-    old, new = _WORD.findall(older.sentences[0]), _WORD.findall(newer.sentences[0])
+    old, new = older.words, newer.words
     pairs = enumerate(zip(old, new, strict=False))
     count = next((place for place, (word, other) in pairs if word != other), 0)  # of words that both begin with
     if not count:
