@@ -361,9 +361,9 @@ class PostgresDatabase:
                     self.write(_KEEP, self.id, key, value)
                     kept[key] = value
 
-    def count_up(self, key: str) -> None:
-        """Add one to a setting, in a transaction of the caller."""
-        self.keep({key: str(int(self.setting(key) or 0) + 1)})
+    def count_up(self, *keys: str) -> None:
+        """Add one to settings, in a transaction of the caller."""
+        self.keep({key: str(int(self.setting(key) or 0) + 1) for key in keys})
 
     def made(self) -> int:
         """Return the number of the first step that no passages were made of yet."""

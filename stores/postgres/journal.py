@@ -14,7 +14,7 @@ import psycopg
 
 from tinymem.errors import StorageError
 from tinymem.protocols import Maintenance, MessageRows, SummaryRows
-from tinymem.protocols.settings import REWRITES
+from tinymem.protocols.settings import DELETIONS, REWRITES
 from tinymem.stores.postgres.maintenance import PostgresMaintenance
 from tinymem.stores.postgres.passages import PostgresPassages
 from tinymem.stores.postgres.server.errors import guarded, is_lost
@@ -89,7 +89,7 @@ class PostgresJournal(PostgresSteps, PostgresPassages):
                 )
             self.write(_COVERING, self.id, numbers)
             self.head.last, self.head.end = (self.read(_END, (self.id,)) or [(0, 0)])[0]
-            self.count_up(REWRITES)
+            self.count_up(DELETIONS, REWRITES)
         return True
 
     def erase(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tinymem.protocols import TermCheck
-from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME, MADE, REWRITES
+from tinymem.protocols.settings import DELETIONS, EMBEDDER, EMBEDDER_NAME, MADE, REWRITES
 from tinymem.stores.postgres.passages import PostgresPassages
 
 __all__ = ["PostgresMaintenance"]
@@ -92,7 +92,7 @@ class PostgresMaintenance:
         with self._db.together():
             self._clear("terms", "stems", "vectors", "passages", "notes")
             self._db.keep({MADE: "1"})
-            self._db.count_up(REWRITES)
+            self._db.count_up(DELETIONS, REWRITES)
 
     def _clear(self, *tables: str) -> None:
         """Empty tables of passages."""

@@ -40,7 +40,7 @@ class PostgresMessages:
         sql = "SELECT said, max(nth) FROM messages WHERE namespace = %s AND said = ANY(%s::text[]) GROUP BY said"
         return dict(self._db.read(sql, (self._db.id, [*said]))) if said else {}
 
-    def page(self, after: tuple[str, int] = ("", 0), limit: int = 1_000) -> list[MessageRow]:
+    def page(self, after: tuple[str, int], limit: int) -> list[MessageRow]:
         """Return up to `limit` messages behind one, in their order."""
         sql = f"{_MESSAGES} AND (said, nth) > (%s, %s) ORDER BY said, nth LIMIT %s"
         return [MessageRow(*row) for row in self._db.read(sql, (self._db.id, *after, limit))]

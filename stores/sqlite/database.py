@@ -284,10 +284,10 @@ class SqliteDatabase:
         with self.transaction() as db:
             db.executemany(f"INSERT OR {'REPLACE' if replace else 'IGNORE'} INTO meta VALUES (?, ?)", settings.items())
 
-    def count_up(self, key: str) -> None:
-        """Add one to a setting, in a transaction of the caller."""
+    def count_up(self, *keys: str) -> None:
+        """Add one to settings, in a transaction of the caller."""
         sql = "INSERT INTO meta VALUES (?, '1') ON CONFLICT (key) DO UPDATE SET value = value + 1"
-        self.connection.execute(sql, (key,))
+        self.connection.executemany(sql, zip(keys, strict=True))
 
     def _made(self) -> int:
         """Return the number of the first step that no passages were made of yet."""

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tinymem.protocols import Maintenance, MessageRows, SummaryRows
-from tinymem.protocols.settings import REWRITES, UNSCRUBBED
+from tinymem.protocols.settings import DELETIONS, REWRITES, UNSCRUBBED
 from tinymem.stores.sqlite.database import guarded
 from tinymem.stores.sqlite.maintenance import SqliteMaintenance
 from tinymem.stores.sqlite.passages import SqlitePassages
@@ -69,6 +69,6 @@ class SqliteJournal(SqliteSteps, SqlitePassages):
                 db.execute("DELETE FROM labels WHERE step = ?", (number,))
                 db.execute("DELETE FROM notes WHERE step = ?", (number,))
                 db.execute("DELETE FROM summaries WHERE first <= ?1 AND last >= ?1", (number,))
-            self.count_up(REWRITES)
+            self.count_up(DELETIONS, REWRITES)
             self.keep({UNSCRUBBED: self.setting(REWRITES) or ""})
         return True

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from tinymem.errors import StorageError
 from tinymem.protocols import TermCheck
-from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME, MADE, REWRITES, UNSCRUBBED
+from tinymem.protocols.settings import DELETIONS, EMBEDDER, EMBEDDER_NAME, MADE, REWRITES, UNSCRUBBED
 from tinymem.stores.sqlite.database import guarded
 from tinymem.stores.sqlite.lengths import Lengths
 from tinymem.stores.sqlite.passages import SqlitePassages
@@ -129,4 +129,4 @@ class SqliteMaintenance:
             db.execute("DELETE FROM vectors")
             db.execute("DELETE FROM notes")
             self._db.keep({MADE: "1"})
-            self._db.count_up(REWRITES)
+            self._db.count_up(DELETIONS, REWRITES)

@@ -34,7 +34,7 @@ class SqliteMessages:
         sql = "SELECT said, max(nth) FROM messages WHERE said IN ({}) GROUP BY said"
         return dict(self._db.read_each(sql, [*said], (str, int)))
 
-    def page(self, after: tuple[str, int] = ("", 0), limit: int = 1_000) -> list[MessageRow]:
+    def page(self, after: tuple[str, int], limit: int) -> list[MessageRow]:
         """Return up to `limit` messages behind one, in their order."""
         sql = f"{_MESSAGES} WHERE (said, nth) > (?, ?) ORDER BY said, nth LIMIT ?"
         rows = self._db.read(sql, (*after, limit), _MESSAGE)

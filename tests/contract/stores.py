@@ -92,11 +92,9 @@ def takes_metadata(open_store: Callable[[], VectorStore]) -> None:
         upsert: Any = store.upsert
         if "metadata" not in signature(upsert).parameters:
             return
-        first = {"step": 1, "type": "action", "time": 1.7e9, "milestone": False, "session": "s", "tool": "look"}
+        first = {"step": 1, "type": "action", "time": 1.7e9, "session": "s", "tool": "look"}
         upsert([1], this[np.newaxis], metadata=[first])
-        upsert(
-            [1, 2], np.stack([other, this]), metadata=[{"step": 1, "milestone": True}, {"step": 2, "speaker": "Ann"}]
-        )
+        upsert([1, 2], np.stack([other, this]), metadata=[{"step": 1}, {"step": 2, "speaker": "Ann"}])
         upsert([3], -this[np.newaxis])
         upsert([2], this[np.newaxis])
         require(store.count() == 3, "metadata adds no vector")

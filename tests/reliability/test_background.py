@@ -72,7 +72,8 @@ def test_what_was_archived_is_in_chroma_with_metadata_to_filter_by(tmp_path: Pat
     assert len(ann["ids"]) == 200
     assert {entry["type"] for entry in ann["metadatas"]} == {"message"}
     assert {entry["step"] for entry in kept_there.get(where={"tool": "look"})["metadatas"]} == {seen.step_number}
-    assert {entry["step"] for entry in kept_there.get(where={"milestone": True})["metadatas"]} == {done.step_number}
+    final = kept_there.get(where={"type": "final_answer"})["metadatas"]
+    assert {entry["step"] for entry in final} == {done.step_number}
     late = kept_there.get(where={"time": {"$gt": done.timestamp.timestamp()}})
     assert len(late["ids"]) == 30
     assert kept_there.get()["documents"] in (None, [None] * len(kept)), "texts stand in the journal alone"

@@ -201,10 +201,10 @@ def test_keeps_messages(open_journal: OpenJournal) -> None:
         assert sorted(journal.messages.find({"a", "b"}, 1)) == [rows[0], rows[2]]
         assert journal.messages.count(["a", "b", "nobody"]) == {"a": 2, "b": 1}
         assert (journal.messages.find([], 9), journal.messages.count([])) == ([], {})
-        assert journal.messages.page(limit=2) == rows[:2] and journal.messages.page(rows[0][:2]) == rows[1:]
+        assert journal.messages.page(("", 0), 2) == rows[:2] and journal.messages.page(rows[0][:2], 9) == rows[1:]
         journal.delete({1: []})
     with closing(open_journal("messages")) as journal:
-        assert journal.messages.page() == rows
+        assert journal.messages.page(("", 0), 9) == rows
 
 
 def test_keeps_settings(open_journal: OpenJournal) -> None:

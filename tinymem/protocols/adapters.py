@@ -25,7 +25,7 @@ __all__ = [
 
 Vectors: TypeAlias = npt.NDArray[np.float32]
 Ids: TypeAlias = npt.NDArray[np.int64]
-Metadata: TypeAlias = Mapping[str, "str | int | float | bool"]
+Metadata: TypeAlias = Mapping[str, "str | int | float"]
 Summarizes: TypeAlias = "Callable[[list[Step]], str]"  # the least that a summarizer can be
 
 
@@ -75,7 +75,7 @@ class VectorStore(Protocol):
     """An index of vectors by integer id. It can be thrown away: the journal has everything.
 
     Some things are optional. A store whose `upsert` has a parameter `metadata` gets a mapping for each vector there:
-    step, type, time (seconds since 1970) and milestone, and session, speaker and tool where there are any. A store
+    step, type and time (seconds since 1970), and session, speaker and tool where there are any. A store
     with an attribute `in_memory = True` gets nothing, since nobody could look into it. The class that has `from_name`
     may have a static method `erase(argument, path)`, which deletes files, maybe damaged ones, without reading them, and
     tells if the store has files there. A store is cleared whenever something is forgotten, and then filled again in the

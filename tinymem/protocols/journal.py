@@ -213,7 +213,7 @@ class MessageRows(Protocol):
     def count(self, said: Collection[str]) -> dict[str, int]:
         """Return how many messages there are with each of these hashes; those with none are left out."""
 
-    def page(self, after: tuple[str, int] = ("", 0), limit: int = 1_000) -> list[MessageRow]:
+    def page(self, after: tuple[str, int], limit: int) -> list[MessageRow]:
         """Return up to `limit` messages behind one, given by its hash and number, in their order."""
 
 

@@ -76,17 +76,15 @@ class Pool:
                     "use fewer threads, or keep transactions short"
                 )
             time.sleep(PAUSE)
-        connection: Connection | None = None
         try:
             with self._lock:
                 connection = self._idle.pop() if self._idle else None
             connection = connection or self._connected()
+            self._lent.add(connection)
+            return connection
         finally:
             with self._lock:
                 self._connecting -= 1
-                if connection is not None:
-                    self._lent.add(connection)
-        return connection
 
     def _has_place(self) -> bool:
         """Take a place for one more connection if there is any."""
@@ -97,8 +95,7 @@ class Pool:
 
     def give(self, connection: Connection) -> None:
         """Take a connection back; one that broke is dropped with all others, which are older."""
-        with self._lock:
-            self._lent.discard(connection)
+        self._lent.discard(connection)
         if is_lost(connection):
             connection.close()
             self.drop_idle()

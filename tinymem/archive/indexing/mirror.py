@@ -1,7 +1,7 @@
 """A vector store that follows a journal, in whatever process.
 
 Notes beside the store's files say how far it is. Nobody hands anything over, and nothing is lost with it: where the
-notes do not fit the journal, since something was forgotten, replaced or marked, the embedder is another one, or the
+notes do not fit the journal, since something was forgotten or replaced, the embedder is another one, or the
 journal is an older backup, the store begins anew.
 """
 
@@ -154,7 +154,6 @@ def metadata_of(row: EmbeddedPassage) -> Metadata:
         "step": row.step,
         "type": row.type,
         "time": row.time,
-        "milestone": bool(row.milestone),
         "session": row.session,
         "speaker": row.speaker,
         "tool": ", ".join(row.tools.splitlines()) or None,

@@ -9,10 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from tinymem.archive.rows import count_rewrites
 from tinymem.errors import StorageError
 from tinymem.protocols import Journal
-from tinymem.protocols.settings import EMBEDDER
+from tinymem.protocols.settings import DELETIONS, EMBEDDER
 from tinymem.stores.files import lock_folder, make_private_file, make_private_folder
 
 __all__ = ["Notes", "hold_folder", "read_notes", "state_of", "write_notes"]
@@ -37,8 +36,8 @@ class Notes(NamedTuple):
 
 
 def state_of(journal: Journal) -> str:
-    """Return a text that changes when steps of a journal are forgotten, replaced or marked, or the embedder does."""
-    return f"{count_rewrites(journal)} {journal.setting(EMBEDDER)}"
+    """Return a text that changes when steps of a journal are forgotten or replaced, or the embedder does."""
+    return f"{journal.setting(DELETIONS)} {journal.setting(EMBEDDER)}"
 
 
 def read_notes(folder: Path) -> Notes:
