@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from itertools import chain
 
 from tinymem.archive.archive import Archive
@@ -16,10 +15,12 @@ from tinymem.steps.actions import ActionStep
 from tinymem.steps.checks import check_non_negative_int
 from tinymem.steps.step import Step
 from tinymem.steps.types import FILE, MessageStep, SystemPromptStep, TaskStep
+from tinymem.stores.filter import Filter
 from tinymem.upkeep.exporting import rows_of
 
 __all__ = ["Retention", "RetentionReport", "removable_steps", "retain"]
 
+BEGINNING = datetime.min.replace(tzinfo=timezone.utc)
 BESIDE = 150  # tokens that take as many bytes as a step's row, vector and terms do beside its text
 
 
@@ -79,7 +80,7 @@ def retain(
 ) -> RetentionReport:
     """Keep an archive within its limits: call `remove` with the numbers of steps over them, unless `dry_run`."""
     gone = list[tuple[int, str, str]]()
-    while over := _over(archive, retention, now):  # bytes can only be estimated, so it may take more than once
+    while over := [*_over(archive, retention, now)]:  # bytes can only be estimated, so it may take more than once
         gone += over
         if dry_run:
             break
@@ -88,27 +89,21 @@ def retain(
     return RetentionReport({id: reason for _, id, reason in sorted(gone)}, kept)
 
 
-def _over(archive: Archive, limits: Retention, now: datetime) -> list[tuple[int, str, str]]:
-    """Return the steps that are over the limits, by number and id, each with the first limit that it is over."""
-    rows, size = archive.journal.rows(texts=False), archive.journal.maintenance.size()
-    oldest = -math.inf if limits.max_age is None else now.timestamp() - limits.max_age.total_seconds()
-    steps = 0 if limits.max_steps is None else len(rows) - limits.max_steps
-    weight = 0.0 if limits.max_bytes is None else _weigh(rows) * (1 - limits.max_bytes / max(size, 1))
-    if steps <= 0 and weight <= 0 and all(row.time >= oldest for row in rows):
-        return []  # without reading all texts
-    found = list[tuple[int, str, str]]()
-    for row in sorted(removable_steps(archive), key=lambda row: row.time >= oldest):
-        reason = "max_age" if row.time < oldest else "max_steps" if steps > 0 else "max_bytes"
+def _over(archive: Archive, limits: Retention, now: datetime) -> Iterator[tuple[int, str, str]]:
+    """Yield the steps that are over the limits, by number and id, each with the first limit that it is over."""
+    counts, size = archive.journal.counts(), archive.journal.maintenance.size()
+    oldest = BEGINNING if limits.max_age is None else now - min(limits.max_age, now - BEGINNING)
+    steps = 0 if limits.max_steps is None else counts["steps"] - limits.max_steps
+    share = 0.0 if limits.max_bytes is None else 1 - limits.max_bytes / max(size, 1)
+    weight = share * (counts["tokens"] + BESIDE * counts["steps"])
+    if steps <= 0 and weight <= 0 and not archive.journal.matching(Filter(before=oldest)):
+        return  # without reading all steps
+    for row in sorted(removable_steps(archive), key=lambda row: row.time >= oldest.timestamp()):
+        reason = "max_age" if row.time < oldest.timestamp() else "max_steps" if steps > 0 else "max_bytes"
         if reason == "max_bytes" and weight <= 0:
             break
-        found.append((row.number, row.id, reason))
-        steps, weight = steps - 1, weight - _weigh([row])
-    return found
-
-
-def _weigh(rows: Sequence[StepRow]) -> int:
-    """Return about how much of a journal steps take, in tokens."""
-    return sum(row.tokens + BESIDE for row in rows)
+        yield row.number, row.id, reason
+        steps, weight = steps - 1, weight - row.tokens - BESIDE
 
 
 def removable_steps(archive: Archive) -> list[StepRow]:
