@@ -78,7 +78,9 @@ def put_newest_first(ranked: Sequence[RankedPassage], steps: OpenedSteps, now: d
     """
     places = steps.statements([passage[:4] for passage in ranked if passage.is_relevant])
     newest = newest_statements(places, now)
-    costs = {passage[:4]: float(price_of(passage.end - passage.start)) - passage.score for passage in ranked}
+    if not newest:
+        return ranked
+    costs = {passage[:4]: price_of(passage.end - passage.start) - passage.score for passage in ranked}
     numbers: dict[PassagePlace, int] = {}
     for older, newer in newest.items():
         old, new = places[older], places[newer]
@@ -88,4 +90,4 @@ def put_newest_first(ranked: Sequence[RankedPassage], steps: OpenedSteps, now: d
     for old in numbers:
         costs[old] += LOSS
     marked = [passage._replace(newer=numbers.get(passage[:4])) for passage in ranked]
-    return sorted(marked, key=lambda passage: (costs[passage[:4]], passage.newer is not None)) if newest else ranked
+    return sorted(marked, key=lambda passage: (costs[passage[:4]], passage.newer is not None))
