@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tinymem import ActionStep, HierarchicalMemory, MessageStep
-from tinymem.recall.query.requests import asks_alike, asks_for_another, only_asks
+from tinymem.recall.query.requests import Request
 
 MODULES = ("alder", "birch", "cedar", "hazel", "maple", "rowan", "spruce", "willow", "aspen", "beech", "larch")
 ASKED = "I need the ticket of the failed build of module alder."
@@ -119,7 +119,7 @@ def test_a_denial_is_no_knowledge_whatever_is_said_behind_it() -> None:
     ],
 )
 def test_only_what_tells_nothing_is_a_request(text: str, by_agent: bool, only: bool) -> None:
-    assert only_asks(text, "Who owns ledger?", by_agent) is only
+    assert Request("Who owns ledger?").find_only_asking([text], [by_agent]) == [only]
 
 
 @pytest.mark.parametrize(
@@ -133,10 +133,9 @@ def test_only_what_tells_nothing_is_a_request(text: str, by_agent: bool, only: b
     ],
 )
 def test_a_request_is_known_by_its_form(text: str, is_alike: bool, is_for_another: bool) -> None:
-    assert asks_alike(text, ASKED) is is_alike
-    assert asks_for_another(text, ASKED) is is_for_another
+    assert Request(ASKED).find_alike([text, text], [False, True]) == [is_alike, is_for_another]
 
 
 def test_a_short_question_is_known_by_nothing_and_a_number_is_no_other_thing() -> None:
-    assert not asks_alike("Which port?", "Which port now?")
-    assert not asks_for_another("Step 12: build the next target.", "Step 13: build the next target.")
+    assert Request("Which port now?").find_alike(["Which port?"], [False]) == [False]
+    assert Request("Step 13: build the next target.").find_alike(["Step 12: build the next target."], [True]) == [False]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,7 +13,7 @@ from tinymem.protocols import Ids, Lexical, Vectors
 from tinymem.recall.query.analysis import Query
 from tinymem.recall.query.dates import inside
 from tinymem.recall.query.identifiers import Codes
-from tinymem.recall.query.requests import asks_alike, asks_for_another, only_asks
+from tinymem.recall.query.requests import Request
 from tinymem.recall.selection.opened import OpenedSteps
 from tinymem.recall.snapshot import ACT, SAID, Snapshot
 from tinymem.stores.bm25 import highest
@@ -190,28 +190,27 @@ def find_requests(
     stands in a prompt already, and is hidden like the rest of that.
     """
     rows = _find_short(found, catalog, max(LONGER * len(question), SHORT), hidden)
+    if not len(rows):
+        return rows
     behind = np.minimum(np.searchsorted(catalog.step, catalog.step[rows], "right"), len(catalog) - 1)
-    opened = steps.of({*catalog.step[rows].tolist(), *catalog.step[behind].tolist()})
-
-    def asks(row: int, how: Callable[..., bool], *more: bool) -> bool:
-        step, (part, start, end, *_) = opened.get(int(catalog.step[row])), catalog.places[row].tolist()
-        return step is not None and how(step.said(part, start, end).text, question, *more)
-
-    def asks_only(row: int) -> bool:
-        return asks(row, only_asks, bool(catalog.kind[row] == ACT or catalog.reply[row]))
-
+    # what people state may contradict the question
+    is_hidden = np.isin(catalog.step[rows], [*hidden])
+    may_ask = is_hidden | (catalog.kind[rows] == ACT) | catalog.asks[rows]
     is_next = (behind > rows) & (catalog.session[behind] == catalog.session[rows])
     is_talk = is_next & (catalog.kind[rows] == SAID) & (catalog.kind[behind] == SAID)
     may_be_answered = is_talk & (catalog.asks[rows] | ~catalog.reply[rows])  # not a denial
-    requests: list[int] = []
-    for row, after, is_asked in zip(rows.tolist(), behind.tolist(), may_be_answered.tolist(), strict=True):
-        is_hidden = int(catalog.step[row]) in hidden
-        # what people state may contradict the question
-        may_ask = is_hidden or catalog.kind[row] == ACT or catalog.asks[row]
-        is_alike = may_ask and asks(row, asks_alike if is_hidden else asks_for_another)
-        if is_alike or (asks_only(row) and (not is_asked or asks_only(after))):
-            requests.append(row)
-    return np.array(requests, np.int64)
+    both = np.stack([rows, behind])
+    places = catalog.places_of(both.ravel())
+    opened = steps.passages(places)
+    texts = [opened[place].said.text if place in opened else "" for place in places]
+    said, answers = np.array(texts, object).reshape(both.shape)
+    by_agent, answers_by_agent = (catalog.kind[both] == ACT) | catalog.reply[both]
+    request = Request(question)
+    is_alike = may_ask & request.find_alike(said, ~is_hidden)
+    asks = is_alike | request.find_only_asking(said, by_agent)
+    open_ = np.flatnonzero(asks & ~is_alike & may_be_answered)
+    asks[open_] = request.find_only_asking(answers[open_], answers_by_agent[open_])
+    return np.compress(asks, rows)
 
 
 def _find_short(found: Candidates, catalog: Snapshot, length: int, hidden: Collection[int]) -> Ids:

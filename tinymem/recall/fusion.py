@@ -176,17 +176,16 @@ class ScoredCandidates:
         Those of less relevance than `least` are marked. Where it is None, those are that are not worth their tokens:
         none for a stretch, and nothing that has an identifier of a question.
         """
-        places = self.snapshot.places[self.rows]
-        lengths = places["end"] - places["start"]
+        snapshot, rows = self.snapshot, self.rows
+        lengths = snapshot.end[rows] - snapshot.start[rows]
         order = np.argsort(price_of(lengths) - self.scores, kind="stable")
         if budget is not None:
             order = order[: 64 + budget // 8]
         is_worthy = self.relevance >= (WORTH if least is None else least)
         if least is None:
             is_worthy |= self.query.is_stretch | (self.features[:, NAMED] > 0)
-        numbers = self.snapshot.step[self.rows[order]].tolist()
-        parts, starts, ends = (places[name][order].tolist() for name in ("part", "start", "end"))
         scores, chances, worthy = (column[order].tolist() for column in (self.scores, self.relevance, is_worthy))
         why = self.fusion.contributions  # of the features alone, so that what comes back holds no snapshot
         whys = map(partial, repeat(why), self.features[order], self.kinds[order].tolist())
-        return [*map(RankedPassage, numbers, parts, starts, ends, scores, whys, chances, worthy)]
+        places = zip(*snapshot.places_of(rows[order]), strict=True)
+        return [*map(RankedPassage, *places, scores, whys, chances, worthy)]

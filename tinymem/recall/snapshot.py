@@ -158,6 +158,11 @@ class Snapshot:
         """The id of the newest passage; 0 if there is none."""
         return int(self.id[-1]) if len(self) else 0
 
+    def places_of(self, rows: Ids) -> list[tuple[int, int, int, int]]:
+        """Return where passages stand: the numbers of their steps, their parts, starts and ends."""
+        columns = (column[rows].tolist() for column in (self.step, self.part, self.start, self.end))
+        return [*zip(*columns, strict=True)]
+
     def allowed(self, only: Filter, hidden: Collection[int] = ()) -> npt.NDArray[np.bool_]:
         """Mark the rows that may be recalled: `(len(self),)`; those of `hidden` steps (numbers) may not."""
         allowed = only.mask(self)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from tinymem.stores.words import STOP_WORDS
 
-__all__ = ["LEAST_WORDS", "asks_alike", "asks_for_another", "only_asks", "request_words"]
+__all__ = ["Request"]
 
 LEAST_WORDS = 5  # of a question that can be known by its form
 ALIKE = 0.6  # share of the words of both that a request has in common with the question
@@ -59,51 +59,60 @@ _DENIAL = re.compile(  # that an agent's memory has something
 _OFFER = re.compile(_LEAD + r"(?:if you|could you|can you|would you|let me know|feel free|i can|happy to)\b", re.I)
 
 
-def asks_alike(text: str, question: str) -> bool:
-    """Return True if a text begins as the question does and has most of its words: its answer seldom does.
+class Request:
+    """A question as a request, with its words read once: finds those among texts that ask as it does.
 
-    >>> question = "I need the ticket of module alder, please."
-    >>> asks_alike("I need the ticket of module birch, please.", question)
-    True
-    >>> asks_alike("The ticket of module alder is T-17.", question)
-    False
+    >>> request = Request("I need the ticket of module alder, please.")
+    >>> texts = ["I need the ticket of module birch, please.", "The ticket of module alder is T-17."]
+    >>> request.find_alike(texts, [False, False])
+    [True, False]
     """
-    said, asked = request_words(text), request_words(question)
-    both = {*said} & {*asked}
-    return len(asked) >= LEAST_WORDS and said[:1] == asked[:1] and len(both) >= ALIKE * len({*said, *asked})
 
+    def __init__(self, question: str) -> None:
+        is_request = _is_question(question) or _OPEN.match(question) or _INTENT.match(question)
+        self._words, self._content = request_words(question), [*_content(question)] if is_request else []
 
-def asks_for_another(text: str, question: str) -> bool:
-    """Return True if a text asks alike, of something else; a number that differs is no other thing."""
-    missing = {*request_words(question)} - {*request_words(text)}
-    return any(word.isalpha() for word in missing) and asks_alike(text, question)
+    def find_alike(self, texts: Iterable[str], of_another: Iterable[bool]) -> list[bool]:
+        """Return for each text if it begins as the question does and has most of its words: its answer seldom does.
 
+        Those `of_another` must ask of something else; a number that differs is no other thing.
+        """
+        return [*map(self._is_alike, map(request_words, texts), of_another)]
 
-def only_asks(text: str, question: str, by_agent: bool) -> bool:
-    """Return True if all that a text does is to ask as the question does, or to deny that anything is known of it.
-
-    Each of its sentences says what somebody wants to know, or is a question; one of yes or no, which may tell what it
-    asks, has no other words than the question. What an agent says that it needs is a request, too, and it alone
-    denies: of a person both are facts. Bare keywords ask nothing, and find a question as they find anything.
-
-    >>> only_asks("I have to tell the owner of ledger. Who owns ledger?", "Who owns ledger?", by_agent=False)
-    True
-    >>> only_asks("Who owns ledger? Nora does.", "Who owns ledger?", by_agent=False)
-    False
-    >>> only_asks("I couldn't find anything about ledger in memory.", "Who owns ledger?", by_agent=True)
-    True
-    """
-    asked = [*_content(question)]
-    if not asked or not (_is_question(question) or _OPEN.match(question) or _INTENT.match(question)):
-        return False
-    sentences = [sentence for sentence in _SENTENCE_END.split(text) if _WORD.search(sentence)]
-    is_denial = by_agent and any(map(_DENIAL.match, sentences))
-    for sentence in sentences:
-        if is_denial and (_DENIAL.match(sentence) or _OFFER.match(sentence)):
-            continue
-        if not _asks(sentence, asked, by_agent):
+    def _is_alike(self, said: Sequence[str], of_another: bool) -> bool:
+        asked, words = {*self._words}, {*said}
+        if of_another and not any(word.isalpha() for word in asked - words):
             return False
-    return bool(sentences)
+        is_begun_alike = said[:1] == self._words[:1] and len(self._words) >= LEAST_WORDS
+        return is_begun_alike and len(asked & words) >= ALIKE * len(asked | words)
+
+    def find_only_asking(self, texts: Iterable[str], by_agent: Iterable[bool]) -> list[bool]:
+        """Return for each text if it only asks as the question does, or denies that anything is known of it.
+
+        Each of its sentences says what somebody wants to know, or is a question; one of yes or no, which may tell what
+        it asks, has no other words than the question. What an agent says that it needs is a request, too, and it alone
+        denies: of a person both are facts. Bare keywords ask nothing, and find a question as they find anything.
+
+        >>> request = Request("Who owns ledger?")
+        >>> texts = ["I have to tell the owner of ledger. Who owns ledger?", "Who owns ledger? Nora does."]
+        >>> request.find_only_asking(texts, [False, False])
+        [True, False]
+        >>> request.find_only_asking(["I couldn't find anything about ledger in memory."], [True])
+        [True]
+        """
+        return [*map(self._only_asks, texts, by_agent)]
+
+    def _only_asks(self, text: str, by_agent: bool) -> bool:
+        if not self._content:
+            return False
+        sentences = [sentence for sentence in _SENTENCE_END.split(text) if _WORD.search(sentence)]
+        is_denial = by_agent and any(map(_DENIAL.match, sentences))
+        for sentence in sentences:
+            if is_denial and (_DENIAL.match(sentence) or _OFFER.match(sentence)):
+                continue
+            if not _asks(sentence, self._content, by_agent):
+                return False
+        return bool(sentences)
 
 
 def _asks(sentence: str, asked: Sequence[str], by_agent: bool) -> bool:

@@ -34,11 +34,10 @@ def newest_corrections(pairs: Iterable[tuple[int, int]]) -> dict[int, int]:
     return found
 
 
-def places_of(snapshot: Snapshot, allowed: npt.NDArray[np.bool_], number: int) -> list[tuple[int, int, int]]:
-    """Return the places of the `allowed` passages of a step: part, start and end."""
+def places_of(snapshot: Snapshot, allowed: npt.NDArray[np.bool_], number: int) -> list[PassagePlace]:
+    """Return the places of the `allowed` passages of a step."""
     first, end = np.searchsorted(snapshot.step, (number, number + 1)).tolist()
-    places = snapshot.places[first:end][allowed[first:end]]
-    return [(int(place["part"]), int(place["start"]), int(place["end"])) for place in places]
+    return snapshot.places_of(first + np.flatnonzero(allowed[first:end]))
 
 
 def put_corrections(
@@ -59,12 +58,12 @@ def put_corrections(
         return ranked
     found: dict[PassagePlace, RankedPassage] = {}
     for passage in ranked:
-        number = corrections.get(passage.number)
-        if number is not None:
-            places = places_of(snapshot, allowed, number)
+        newest = corrections.get(passage.number)
+        if newest is not None:
+            places = places_of(snapshot, allowed, newest)
             if not places:
                 continue
-            part, start, end = places[0]
+            number, part, start, end = places[0]
             passage = passage._replace(number=number, part=part, start=start, end=end)
         found.setdefault(passage[:4], passage)
     return [*found.values()]

@@ -115,9 +115,8 @@ class OpenedSteps:
                 self._length += length
         return {number: opened for number, opened in found.items() if opened is not None}
 
-    def passages(self, places: Iterable[PassagePlace]) -> dict[PassagePlace, OpenedPassage]:
+    def passages(self, places: Sequence[PassagePlace]) -> dict[PassagePlace, OpenedPassage]:
         """Return the passages at these places, but for those of steps that are gone."""
-        places = [*places]
         steps = self.of(place[0] for place in places)
         return {place: steps[place[0]].passage(*place[1:]) for place in places if place[0] in steps}
 

@@ -32,7 +32,7 @@ DENSEST = 16  # characters that a token has at most, about: longer passages are 
 ROUNDS = 3  # times that tokens are filled which the estimates left over
 
 Every = Callable[[], "Sequence[RankedPassage]"]
-Newest = Callable[[int], Sequence[tuple[int, int, int]]]  # the places of the passages of a step that may come back
+Newest = Callable[[int], Sequence[PassagePlace]]  # the places of the passages of a step that may come back
 
 
 class RankedPassage(NamedTuple):
@@ -134,7 +134,7 @@ class _Packer:
             found = self.steps.passages(places)
             self.opened |= found
             if self.changes is not None:
-                self.changes.expect(passage.opened.step for passage in found.values())
+                self.changes.expect([passage.opened.step for passage in found.values()])
         return self.opened.get(place)
 
     def _cost(self, passage: RankedPassage, shown: OpenedPassage) -> int:
