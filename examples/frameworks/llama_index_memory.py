@@ -1,6 +1,6 @@
-"""A memory of LlamaIndex with a block that recalls what left its short-term memory, and other conversations.
+"""A memory of LlamaIndex with a block that recalls what left its short-term memory, and other conversations: a recipe.
 
-    pip install "tinymem-agents[llama-index]"
+    pip install tinymem-agents llama-index-core
     python examples/frameworks/llama_index_memory.py
 
 Give the memory to an agent: `await agent.run("...", memory=memory)`.
@@ -9,17 +9,38 @@ Give the memory to an agent: `await agent.run("...", memory=memory)`.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from typing import Any
 
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.memory import Memory
+from llama_index.core.memory.memory import BaseMemoryBlock
 
-from tinymem import HierarchicalMemory
-from tinymem.integrations.llama_index import TinymemMemoryBlock
+from tinymem import AsyncHierarchicalMemory, HierarchicalMemory
+
+
+class Recalling(BaseMemoryBlock):
+    """Recalls what bears on the newest message of the user, and archives what leaves the short-term memory."""
+
+    memory: Any  # an AsyncHierarchicalMemory
+    session: str
+    name: str = "tinymem"
+
+    async def _aget(self, messages: Sequence[Any] | None = None, **_: Any) -> str:
+        asked = [message.content for message in messages or () if message.role == "user" and message.content]
+        return (await self.memory.recall(asked[-1], 1_000)).text if asked else ""
+
+    async def _aput(self, messages: Sequence[Any]) -> None:
+        said = [{"role": str(each.role.value), "content": each.content} for each in messages if each.content]
+        await self.memory.archive_messages(said, session=self.session, on_conflict="add")
+
+    async def atruncate(self, content: str, tokens_to_truncate: int) -> None:
+        """Leave the block out where the budget of the framework has no room for it."""
 
 
 def framework(own: HierarchicalMemory, session: str) -> Memory:
     """Make a short memory of LlamaIndex."""
-    block = TinymemMemoryBlock(memory=own)
+    block = Recalling(memory=AsyncHierarchicalMemory.over(own), session=session)
     return Memory.from_defaults(
         session_id=session, token_limit=400, chat_history_token_ratio=0.2, memory_blocks=[block]
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain, islice
@@ -20,7 +20,7 @@ from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.memory.tools import MemoryTool
 from tinymem.messages.formats import Conversation
 from tinymem.messages.formats.conversation import Placed
-from tinymem.messages.formats.parts import rewritten, said, strings, text_part, texts_of
+from tinymem.messages.formats.parts import rewritten, text_part, texts_of
 from tinymem.messages.sendable import name_and_arguments, raw_calls
 from tinymem.recall.results import Excerpt, Recall
 from tinymem.steps.content import as_text, to_json
@@ -29,7 +29,7 @@ from tinymem.stores.filter import Beginning, Filter
 
 __all__ = [
     "AnyMemory", "NativeConversation", "archive", "find_relevant", "find_session", "fit", "fit_items", "lineage",
-    "list_tools", "make_answer", "make_call", "make_result", "make_turn", "name_subagent", "rank_excerpts",
+    "list_tools", "make_answer", "make_call", "make_result", "name_subagent", "rank_excerpts",
     "read_calls", "run_on", "shorten_content", "steps_apart", "to_sync",
 ]  # fmt: skip
 
@@ -204,29 +204,6 @@ def make_answer(content: Any, calls: Sequence[Message] = (), thinking: str = "")
     if calls:
         message["tool_calls"] = list(calls)
     return {**message, "reasoning_content": thinking} if thinking else message
-
-
-def make_turn(
-    role: str,
-    parts: Iterable[Message | None],
-    calls: Iterable[tuple[str, str, Any]] = (),
-    results: Iterable[tuple[str, Any]] = (),
-) -> Iterator[Message]:
-    """Yield the messages of a chat that one message of a framework is.
-
-    Args:
-        role: The role in a chat.
-        parts: What was said; nothing for a part that says nothing.
-        calls: The calls of a message of the assistant: id, name and arguments.
-        results: The id of each call whose result is in it, and the result.
-    """
-    content = said([part for part in parts if part])
-    if role == "assistant":
-        yield make_answer(content, [make_call(*call) for call in calls])
-    for id, result in results:
-        yield make_result(id, "\n".join(strings(result)))
-    if role in ("user", "system") and content:
-        yield {"role": role, "content": content}
 
 
 def make_result(id: str, content: Any) -> Message:
