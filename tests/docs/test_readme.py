@@ -42,7 +42,7 @@ def test_commands_work_as_they_stand_in_this_order(
     """All but the ones that need another embedder's weights, or install."""
     monkeypatch.chdir(tmp_path)
     calls = [call for call in commands(README) if call[1] not in ("demo", "reindex")]
-    assert len(calls) >= 12
+    assert len(calls) >= 10
     for call in calls:
         monkeypatch.setattr("sys.argv", call)
         with pytest.raises(SystemExit) as ended:
