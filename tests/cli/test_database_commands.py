@@ -45,6 +45,8 @@ def test_every_command_works_on_an_address(
     for command in (["context", "why did the tills fail"], ["explain", "tills"], ["get", "3"], ["show"]):
         assert run(*command)
     assert run("doctor").startswith(f"Sound: {steps} steps")
+    assert "CREATE TABLE passages" in tinymem("schema").out
+    assert run("scrub").startswith("The tables take ")
     assert namespace in run("namespaces").splitlines()
     assert f"Exported {steps} steps" in run("export", "memory.jsonl")
     assert f"Imported {steps} steps" in run("import", "memory.jsonl", "--namespace", f"{namespace} copy")
@@ -70,22 +72,3 @@ def test_a_memory_is_copied_to_a_database_and_back(tinymem: Run, postgres: Postg
         tinymem("export", f"{len(place)}.jsonl", "--path", place)
     assert len({file.read_bytes() for file in Path().glob("*.jsonl")}) == 1
     assert len([*Path().glob("*.jsonl")]) == 3
-
-
-def test_the_tables_are_printed(tinymem: Run) -> None:
-    assert "CREATE TABLE passages" in tinymem("schema").out
-
-
-@pytest.mark.parametrize(
-    "args",
-    [("scrub",), ("migrate", "--from", "a", "--to", "b"), ("recall", "what", "--path", "postgresql://me:%zz@h/db")],
-)  # fmt: skip
-def test_a_mistake_is_one_line(tinymem: Run, args: tuple[str, ...]) -> None:
-    done = tinymem(*args)
-    assert (done.status, done.out, done.err.count("\n")) == (2, "", 1)
-
-
-def test_a_scrub_says_how_much_is_left(tinymem: Run, postgres: PostgresServer, namespace: str) -> None:
-    HierarchicalMemory(postgres.url(), namespace=namespace).close()  # which makes the tables
-    done = tinymem("scrub", "--path", postgres.url())
-    assert done.status == 0 and done.out.startswith("The tables take ")

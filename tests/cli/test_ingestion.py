@@ -22,9 +22,7 @@ from tinymem import HierarchicalMemory
 from tinymem.cli.demo import RECORDING
 from tinymem.messages.conversion import messages_from_steps
 from tinymem.runs.ingest import BATCH, ingest_files
-from tinymem.runs.readers import read_runs
 from tinymem.runs.transcripts import APART, DAMAGED
-from tinymem.stores.filter import Filter
 
 unix = pytest.mark.skipif(os.name != "posix", reason="signals and pipes of Unix")
 Chat = list[dict[str, Any]]
@@ -94,21 +92,6 @@ def test_a_run_that_broke_off_at_a_call_goes_on_with_its_result(tmp_path: Path) 
         assert held(memory) == run
 
 
-def test_more_runs_in_a_file_and_the_same_words_in_another_are_new(tmp_path: Path) -> None:
-    a, b = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
-    with open_memory(tmp_path / "m") as memory:
-        assert ingest(memory, write(a, chat(0, 5))) == [(5, 0)]
-        assert ingest(memory, write(a, chat(0, 5), chat(0, 4)), write(b, chat(0, 5))) == [(4, 5), (5, 0)]
-        assert memory.long_term.journal.matching(Filter(session="a.jsonl#2")) == [6, 7, 8, 9]
-
-
-def test_an_edited_run_adds_the_edit(tmp_path: Path) -> None:
-    with open_memory(tmp_path / "m") as memory:
-        ingest(memory, write(tmp_path / "run.jsonl", *chat(0, 10)))
-        edited = [*chat(0, 7), {"role": "assistant", "content": "other"}, *chat(8, 10)]
-        assert ingest(memory, write(tmp_path / "run.jsonl", *edited)) == [(1, 9)]
-
-
 def test_what_was_forgotten_is_not_taken_in_again(tmp_path: Path) -> None:
     file = write(tmp_path / "run.jsonl", *chat(0, 100))
     with open_memory(tmp_path / "m") as memory:
@@ -116,27 +99,6 @@ def test_what_was_forgotten_is_not_taken_in_again(tmp_path: Path) -> None:
         memory.forget([memory.get(number).id for number in (1, 2, 70)])
         assert ingest(memory, file) == [(0, 100)]
         assert len(held(memory)) == 97
-
-
-def test_files_of_one_name_are_runs_of_their_own_wherever_they_are_named_from(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    names = [Path("one/run.json"), Path("two/run.json")]
-    for at, name in enumerate(names):
-        (tmp_path / name).parent.mkdir()
-        run = [{"role": "user", "content": "Plant."}, {"role": "user", "content": f"Row {at}."}, *chat(1, 4)]
-        (tmp_path / name).write_text(json.dumps(run), "utf-8")
-    with open_memory(tmp_path / "m") as memory:
-        monkeypatch.chdir(tmp_path)
-        assert ingest(memory, *names) == [(5, 0), (5, 0)]
-        assert {step.session for step in memory.history()} == {"run.json#1", "two/run.json#1"}
-        monkeypatch.chdir(tmp_path / "two")
-        assert ingest(memory, Path("run.json"), Path("../one/run.json")) == [(0, 5), (0, 5)]
-        (tmp_path / "three").mkdir()
-        (tmp_path / names[1]).rename(tmp_path / "three" / "run.json")  # moved, and longer
-        longer = [*json.loads((tmp_path / "three/run.json").read_text("utf-8")), *chat(4, 5)]
-        (tmp_path / "three/run.json").write_text(json.dumps(longer), "utf-8")
-        assert ingest(memory, tmp_path / "three/run.json") in ([(1, 5)], [(6, 0)])
 
 
 def test_a_folder_of_sessions_is_added_once_with_a_true_report(tmp_path: Path) -> None:
@@ -152,14 +114,6 @@ def test_a_folder_of_sessions_is_added_once_with_a_true_report(tmp_path: Path) -
         **{"thinking": 60, "progress": 60, "note": 23, "setting": 10, "summary": 3, APART: 3, DAMAGED: 6},
         **{"message of another branch": 3, "call of the memory's own tools": 3, "result of the memory's own tools": 3},
     }
-
-
-def test_a_memory_of_an_earlier_version_knows_its_files(tmp_path: Path) -> None:
-    file = write(tmp_path / "a" / "run.jsonl", *chat(0, 9))
-    with open_memory(tmp_path / "m") as memory:
-        for run in read_runs(file):  # as they were added before files had links
-            memory.add_messages(messages_from_steps(run.steps), session=run.name, on_conflict="skip")
-        assert ingest(memory, file) == [(0, 9)]
 
 
 @unix

@@ -25,7 +25,7 @@ from work import PATIENCE
 
 from tinymem import ActionStep, HierarchicalMemory, MessageStep, TaskStep
 from tinymem.cli.inspector.page import page, to_json
-from tinymem.cli.inspector.snapshot import BUDGETS, snapshot
+from tinymem.cli.inspector.snapshot import snapshot
 from tinymem.cli.inspector.view import View
 
 pytest.importorskip("starlette", reason="the extra inspect is not installed")
@@ -84,23 +84,23 @@ def call(client: TestClient) -> Call:
     return caller_of(client)
 
 
-# -- who is let in
-
-
-@pytest.mark.parametrize("query", ["", "?token=", "?token=A-TOKEN", "?token=a-token2", "?token=%C3%A9"])
+@pytest.mark.parametrize("query", ["", "?token=a-token2"])
 def test_the_page_needs_the_token(client: TestClient, query: str) -> None:
     answer = client.get(f"/{query}")
     assert answer.status_code == 403 and "script" not in answer.text
 
 
-@pytest.mark.parametrize("header", ["", TOKEN, "Bearer ", "Bearer wrong", f"Basic {TOKEN}"])
+# -- who is let in
+
+
+@pytest.mark.parametrize("header", ["", "Bearer wrong"])
 def test_every_call_needs_the_token(client: TestClient, header: str) -> None:
     for name in ("overview", "steps", "recall", "no-such-call"):
         answer = client.post(f"/api/{name}?token={TOKEN}", json={"session": "june"}, headers={"Authorization": header})
         assert answer.status_code == 403 and "june" not in answer.text
 
 
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:8000", "127.0.0.1.evil.example", "", "[", "localhost"])
+@pytest.mark.parametrize("host", ["evil.example:8000", "127.0.0.1.evil.example", ""])
 def test_a_request_to_another_host_is_refused(client: TestClient, host: str) -> None:
     answer = client.get(f"/?token={TOKEN}", headers={"Host": host})
     assert answer.status_code == 421 and "script" not in answer.text
@@ -115,32 +115,24 @@ def test_every_answer_forbids_caches_frames_and_other_sources(client: TestClient
         assert "unsafe" not in policy and "*" not in policy
 
 
-# -- what is answered
-
-
-def test_the_overview_counts_tiers_and_sessions(call: Call, memory: HierarchicalMemory) -> None:
+def test_all_of_a_memory_can_be_asked_for(call: Call, memory: HierarchicalMemory) -> None:
     found, stats = call("overview"), memory.stats()
     assert found["steps"] == stats.steps == sum(tier["steps"] for tier in found["tiers"])
     assert [one["session"] for one in found["sessions"]] == [None, "may", "june"]
-    assert found["questions"] == ["Find out where staging runs."] and found["max_tokens"] == 600
-
-
-def test_steps_come_in_slices(call: Call) -> None:
+    assert call("known") == {"speakers": ["<b>Ann</b>"], "tools": ["ping"]}
     found = call("steps", start=10, stop=13)
     assert (found["count"], [line["number"] for line in found["lines"]]) == (63, [11, 12, 13])
-    assert call("steps", start=0, stop=10**9)["count"] == 63
     assert call("steps", start=0, stop=9, session="may", tier="archive")["count"] == 1
     assert call("place", number=11, session="june") == {"place": 7}
     assert sum(one["steps"] for one in call("segments")["segments"]) == 63
-
-
-def test_the_timeline_is_searched(call: Call) -> None:
     found = call("steps", start=0, stop=10, find="70 CRATES")
     assert found["count"] == 1 and "Lot 10" in found["lines"][0]["words"]
-    assert call("place", number=1, find="70 crates") == {"place": 0}
-    assert len(call("segments", find="70 crates")["segments"]) == 1
-    assert "no limit" in call("steps", 400, start=0, stop=1, colour="red")["error"]
-    assert call("steps", 400, start=0, stop=1, find=["a"])["error"]
+    newest = call("episodes", start=0, stop=10)["episodes"][0]
+    lines = call("episode", first=newest["first"], last=newest["last"])["lines"]
+    assert len(lines) == newest["steps"] > 1 and lines[0]["number"] == newest["first"]
+
+
+# -- what is answered
 
 
 def test_a_step_is_opened_whole(call: Call) -> None:
@@ -157,20 +149,6 @@ def test_a_recall_says_what_is_ranked_next(call: Call, memory: HierarchicalMemor
     assert found["next_best"][0]["step"] == explained.next_best[0].step.step_number and len(found["next_best"]) == 12
 
 
-def test_a_recall_may_be_of_a_part_and_says_where_nothing_is_relevant(call: Call) -> None:
-    lots = call(
-        "recall", query="Which lot has 70 crates?", budget=500, session="june", type="message", since="2020-01-01"
-    )
-    assert lots["is_relevant"] and {item["session"] for item in lots["items"]} == {"june"}
-    assert {item["kind"] for item in lots["items"]} == {"message"}
-    assert call("recall", query="Which lot has 70 crates?", budget=500, until="2001-01-01")["items"] == []
-    assert call("recall", query="Do violins dream of the pope?", budget=500)["is_relevant"] is False
-
-
-def test_speakers_and_tools_are_known(call: Call) -> None:
-    assert call("known") == {"speakers": ["<b>Ann</b>"], "tools": ["ping"]}
-
-
 def test_a_context_is_shown_message_by_message(call: Call, memory: HierarchicalMemory) -> None:
     found = call("context", query="crates", budget=400)
     built = memory.context("crates", max_tokens=400)
@@ -179,22 +157,12 @@ def test_a_context_is_shown_message_by_message(call: Call, memory: HierarchicalM
     assert "tokens" in call("context", 400, query=None, budget=1)["error"]
 
 
-def test_episodes_open_into_their_steps(call: Call) -> None:
-    found = call("episodes", start=0, stop=10)
-    newest = found["episodes"][0]
-    assert found["count"] >= 2 and newest["steps"] > 1 and f"#{newest['first']}" not in ("#1",)
-    lines = call("episode", first=newest["first"], last=newest["last"])["lines"]
-    assert len(lines) == newest["steps"] and lines[0]["number"] == newest["first"]
-
-
 @pytest.mark.parametrize(
     ("name", "values"),
     [
-        ("memory", {}), ("__init__", {"memory": 1}), ("_timeline", {}), ("steps", {}), ("step", {"number": "x"}),
-        ("steps", {"start": -1, "stop": 2}), ("steps", {"start": "0", "stop": 2}),
-        ("steps", {"start": 0, "stop": 2, "evil": 1}), ("segments", {"tier": "up"}),
-        ("recall", {"query": 5, "budget": 100}), ("recall", {"query": "x", "budget": 0}),
-        ("forget", {"session": "june"}), ("recall", {"query": "x", "budget": 9, "until": "soon"}),
+        ("memory", {}), ("__init__", {"memory": 1}), ("steps", {}), ("steps", {"start": -1, "stop": 2}),
+        ("steps", {"start": 0, "stop": 2, "evil": 1}), ("segments", {"tier": "up"}), ("forget", {"session": "june"}),
+        ("recall", {"query": "x", "budget": 0}), ("recall", {"query": "x", "budget": 9, "until": "soon"}),
     ],
 )  # fmt: skip
 def test_a_mistake_is_answered_in_words(call: Call, memory: HierarchicalMemory, name: str, values: Any) -> None:
@@ -304,16 +272,6 @@ def test_a_file_holds_its_data_and_no_text_can_end_it(memory: HierarchicalMemory
     assert json.loads(seen.texts["script"][0])["steps"][1]["parts"][-1]["text"] == ENDS
     (policy,) = (one["content"] for _, one in seen.found if one.get("http-equiv") == "Content-Security-Policy")
     assert policy and hashed(seen.texts["script"][1]) in policy and "connect-src 'none'" in policy
-
-
-def test_a_file_has_the_newest_steps_and_answers_for_every_budget(memory: HierarchicalMemory) -> None:
-    data = snapshot(View(memory), 5)
-    assert [step["number"] for step in data["steps"]] == [59, 60, 61, 62, 63]
-    assert data["steps"][-1]["parts"][0]["text"] == "Lot 59 has 413 crates."
-    assert [*data["recalls"]] == ["Find out where staging runs."] == data["overview"]["questions"]
-    assert [found["budget"] for found in data["recalls"]["Find out where staging runs."]] == [*BUDGETS]
-    assert [found["budget"] for found in data["contexts"]] == [*BUDGETS]
-    assert snapshot(View(memory), 0)["steps"] == []
 
 
 # -- the commands

@@ -185,27 +185,6 @@ def test_the_timeline_has_only_rows_in_sight_and_goes_anywhere(served: str, open
     assert "archived" not in page.text(".list")
 
 
-def test_the_timeline_is_searched(served: str, opened: Open) -> None:
-    page = opened(served)
-    page.fill(".filters .find", "lot 77 HAS\n")
-    page.until("return document.querySelector('.count').innerText === '1 to 1 of 1 step'")
-    assert "Lot 77 has 539 crates." in page.text(".list")
-
-
-def test_rows_are_drawn_ahead_of_where_the_list_moves_to(served: str, opened: Open) -> None:
-    page = opened(served)
-    beyond = """
-        const view = document.querySelector('.list').getBoundingClientRect();
-        const rows = [...document.querySelectorAll('.list .step')].map((row) => row.getBoundingClientRect());
-        return [view.top - Math.min(...rows.map((row) => row.top)),
-                Math.max(...rows.map((row) => row.bottom)) - view.bottom];
-    """
-    page.run("document.querySelector('.list').scrollTop = 20_000")
-    page.until(f"const [above, below] = (() => {{ {beyond} }})(); return above > 1000 && below > 0 && below < 1000")
-    page.run("document.querySelector('.list').scrollTop += 500")
-    page.until(f"const [above, below] = (() => {{ {beyond} }})(); return below > 1000 && above > 0 && above < 1000")
-
-
 def test_text_of_a_memory_never_becomes_markup(served: str, opened: Open) -> None:
     page = opened(served)
     page.fill(".filters input", "2\n")
@@ -240,56 +219,6 @@ def test_what_comes_back_follows_the_slider(served: str, opened: Open) -> None:
     assert "constant" in page.text(".excerpt .shares dl") and "score" in page.text(".excerpt .shares dl")
 
 
-def test_recall_may_be_of_one_session_and_explains_its_features(served: str, opened: Open) -> None:
-    page = opened(f"{served}#recall")
-    page.fill(".ask input", "What is the gate code?")
-    page.click(".filter summary")
-    page.fill(".filter [name=session]", "lots")
-    page.until(
-        "const found = [...document.querySelectorAll('.excerpt .session')].map((one) => one.innerText);"
-        "return found.length && found.every((session) => session === 'lots')"
-    )
-    assert all(page.texts(".excerpt .strongest span[title]", "title"))
-
-
-def test_what_has_little_to_do_with_the_question_is_not_called_the_best(served: str, opened: Open) -> None:
-    page = opened(f"{served}#recall")
-    page.fill(".ask input", "Do violins dream of the pope?")
-    page.until("return document.querySelector('.notice:not(#notice)')?.innerText.includes('nothing relevant')")
-    assert "the best first" not in page.text(".answer")
-
-
-def test_what_repeats_a_better_excerpt_names_and_shows_it(served: str, opened: Open) -> None:
-    page = opened(f"{served}#recall")
-    page.fill(".ask input", "How many crates has lot 1?")
-    page.until("return document.querySelector('.missed .reason')")
-    said = next(text for text in page.texts(".missed .reason") if text.startswith("Says what"))
-    number = said.removeprefix("Says what #").removesuffix(" says already.")
-    assert number in page.texts(".excerpt:not(.missed) header .number", "textContent.slice(1)")
-    page.run("document.querySelector('main').scrollTop = 1e6")
-    page.click(".missed .reason .number")
-    chosen = f".excerpt:not(.missed)[data-step='{number}']"
-    page.until(f"const box = document.querySelector(`{chosen}`).getBoundingClientRect(); return box.top >= 0")
-
-
-def test_the_context_is_shown_tier_by_tier(served: str, opened: Open) -> None:
-    page = opened(f"{served}#context")
-    page.until("return document.querySelector('.messages article.window')")
-    tiers = page.run("return [...document.querySelectorAll('.messages header b')].map((one) => one.innerText)")
-    assert tiers[0] == "Always in" and "Window" in tiers
-    page.slide(".ask input[type=range]", 40)
-    page.until("return document.querySelector('.summary')?.innerText.includes('of 250 tokens')")
-
-
-def test_episodes_open_into_their_steps(served: str, opened: Open) -> None:
-    page = opened(f"{served}#episodes")
-    page.click(".episode summary")
-    page.until("return document.querySelectorAll('.covered .step').length > 1")
-    page.click(".covered .step")
-    page.until("return !document.querySelector('#detail').hidden")
-    assert "left the window" in page.text("#detail .state")
-
-
 def test_a_file_works_without_a_server(written: str, opened: Open) -> None:
     page = opened(written)
     page.until("return document.querySelector('.list').innerText.includes('4711')")
@@ -307,23 +236,3 @@ def test_a_file_works_without_a_server(written: str, opened: Open) -> None:
     page.click(".episode summary")
     page.until("return document.querySelectorAll('.covered .step').length > 1")
     assert all(url.startswith("file:///") for url in page.requests())
-
-
-@pytest.mark.parametrize("width", [375, 768])
-def test_a_phone_and_a_tablet_show_all_of_it(served: str, opened: Open, driver: Any, width: int) -> None:
-    driver.execute_cdp_cmd(
-        "Emulation.setDeviceMetricsOverride", {"width": width, "height": 740, "deviceScaleFactor": 2, "mobile": True}
-    )
-    try:
-        page = opened(served)
-        for view in ("2", "3", "4", "1"):
-            page.run("document.activeElement.blur()")
-            page.type(view)
-            wide = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
-            assert page.run(wide) == 0, view
-        page.until("return document.querySelector('.list .step')")
-        assert page.run("return document.querySelector('.list').clientHeight") > 200
-        assert page.run("return document.querySelector('.step .said').clientWidth") > 200
-        assert page.run("return document.querySelector('.count').getBoundingClientRect().right") <= width
-    finally:
-        driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import Run, python_on_a_terminal
+from commands import python_on_a_terminal
 from commands import tinymem as tinymem  # the fixture
 
 from tinymem import ActionStep, HierarchicalMemory, MessageStep, TaskStep
@@ -85,26 +83,3 @@ def test_nothing_printed_controls_a_terminal(folder: Path) -> None:
         assert out.strip() or name == "hook", name
         assert "Traceback" not in out, name
         assert CONTROLS.search(OURS.sub("", out)) is None, (name, out[:2_000])
-
-
-def test_a_budget_that_is_too_small_is_named(folder: Path, tinymem: Run) -> None:
-    recall = ["recall", "where", "is", "it", "--path", str(folder / "mem"), "--namespace", NAME, "--max-tokens"]
-    assert (told := re.search(r"Nothing fits 5 tokens: give --max-tokens (\d+)", tinymem(*recall, "5").err))
-    assert "1 excerpt" in tinymem(*recall, told[1]).err
-
-
-def test_an_interrupt_while_the_command_loads_ends_it_quietly(tmp_path: Path) -> None:
-    interrupting = (
-        "import os, signal, sys\n"
-        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "class Finder:\n"
-        "    def find_spec(self, name, *rest):\n"
-        "        if name == 'typer':\n"
-        "            os.kill(os.getpid(), signal.SIGINT)\n"
-        "sys.meta_path.insert(0, Finder())\n"
-        "sys.argv = ['tinymem', 'stats']\n"
-        "from tinymem.cli.__main__ import main\n"
-        "main()\n"
-    )
-    done = subprocess.run([sys.executable, "-c", interrupting], cwd=tmp_path, capture_output=True, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
@@ -55,14 +54,6 @@ def environment(**more: str) -> dict[str, str]:
     return kept | {"TERM": "xterm-256color", "COLUMNS": "90", "PYTHONUTF8": "1"} | more
 
 
-def piped(program: str, cwd: Path, **env: str) -> str:
-    """What the commands write to a pipe, all in one process."""
-    command, env = [sys.executable, "-c", program], environment(**env)
-    done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, check=True, timeout=600)
-    assert done.stderr == b""
-    return done.stdout.decode("utf-8")
-
-
 def on_terminal(program: str, cwd: Path, **env: str) -> str:
     """What they write to a terminal of 90 columns."""
     import pty
@@ -95,25 +86,6 @@ def test_what_is_printed_is_the_report(tinymem: Run, memory: Path, monkeypatch: 
     assert tinymem("explain", "Where is staging?", "--max-tokens", "200") == Done(0, f"{explained}\n", "")
 
 
-@pytest.mark.slow
-def test_piped_output_has_no_escapes(memory: Path) -> None:
-    shown = piped(PROGRAM, memory.parent, FORCE_COLOR="1")
-    assert "\x1b" not in shown and shown.count("HierarchicalMemory") == 2
-
-
-def test_json_holds_what_the_reports_hold(tinymem: Run, memory: Path) -> None:
-    held = json.loads(tinymem("show", "--json", "--steps", "3").out)
-    stats = held["stats"]
-    assert held["steps"] == stats["steps"] and 0 < held["tokens"] <= stats["tokens"]
-    assert sum(tier["tokens"] for tier in held["tiers"]) == stats["tokens"] and len(held["listed"]) == 3
-    assert held["sessions"][0]["first"] == "2025-03-01T12:00:00+00:00"
-    explained = json.loads(tinymem("explain", "Where is staging?", "--json", "--max-tokens", "100").out)
-    recalled = json.loads(tinymem("recall", "Where is staging?", "--json", "--max-tokens", "100").out)
-    assert sorted(explained["items"], key=lambda item: int(item["step"])) == recalled["items"]
-    assert explained["tokens"] == recalled["tokens"] <= explained["budget"] == 100
-    assert {"score", "relevance", "why", "text"} <= explained["next_best"][0].keys()
-
-
 # -- on a terminal
 
 
@@ -125,10 +97,3 @@ def test_a_terminal_gets_colours_from_rich_and_nothing_from_what_is_archived(mem
     assert "[red]" in shown  # as text
     plain = re.sub(r"\x1b\[[0-9;]*m", "", shown)
     assert "\x1b" not in plain and max(map(cell_len, plain.splitlines())) <= 90
-
-
-@pytest.mark.slow
-@unix
-def test_no_colour_is_respected(memory: Path) -> None:
-    assert not re.search(r"\x1b\[[0-9;]*[34][0-7]m", on_terminal(PROGRAM, memory.parent, NO_COLOR="1"))
-    assert "\x1b" not in on_terminal(PROGRAM, memory.parent, TERM="dumb")

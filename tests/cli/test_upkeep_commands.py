@@ -6,17 +6,15 @@ import io
 import json
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from commands import Run, before_a_terminal, child_environment
+from commands import Run, before_a_terminal
 from commands import tinymem as tinymem  # the fixture
 from memories import START, texts_in
 
 from tinymem import ActionStep, HierarchicalMemory, MessageStep
-from tinymem.cli.demo import RECORDING
 from tinymem.steps.terminal import pluralize
 
 
@@ -61,17 +59,6 @@ def test_a_memory_goes_to_a_file_and_back(tinymem: Run, memory: Path) -> None:
     assert done.status == 0 and "Imported 43 steps" in done.out and "and the scratchpad into memory" in done.out
     assert tinymem("export", "-", "--namespace", "copy").out == Path("memory.jsonl").read_text(encoding="utf-8")
     assert "behind the shed" in tinymem("recall", "Where is the ladder?", "--namespace", "copy").out
-
-
-@pytest.mark.slow
-def test_an_export_is_piped_into_an_import_of_another_process(tmp_path: Path, memory: Path) -> None:
-    command = [sys.executable, "-m", "tinymem.cli"]
-    environment = child_environment()
-    with subprocess.Popen([*command, "export"], env=environment, stdout=subprocess.PIPE) as export:
-        into = [*command, "import", "/dev/stdin", "--path", "other", "--json"]
-        done = subprocess.run(into, env=environment, stdin=export.stdout, capture_output=True, check=True, timeout=600)
-    came = json.loads(done.stdout)
-    assert (came["steps"], came["scratchpad"]) == (43, True) and came["embedded"] >= 43
 
 
 def test_an_export_asks_before_it_overwrites(
@@ -128,11 +115,8 @@ def test_forgetting_asks_first(tinymem: Run, memory: Path, monkeypatch: pytest.M
     [
         (["--id", "ladder", "--id", "#1"], 1),
         (["--id", "ladder", "--type", "action"], 2),
-        (["--speaker", "Ann"], 1),
-        (["--tool", "look"], 1),
         (["--type", "message", "--session", "june"], 40),
         (["--until", "2025-03-01"], 1),
-        (["--until", "2025-03-01T11:59:59+00:00"], 0),
         (["--since", "2025-03-01T12:00:00Z", "--until", "2025-03-01T12:00:00"], 1),
         (["--since", "2025-03-01T12:00:00-01:00", "--until", "2025-12-31"], 0),
     ],
@@ -185,34 +169,13 @@ def test_sizes_and_ages_have_units(tinymem: Run, memory: Path) -> None:
 # reindex
 
 
-def test_reindexing_is_what_the_error_says(tinymem: Run, memory: Path) -> None:
-    done = tinymem("add", "ladder", "--embedder", "hashing:32")
-    assert done.status == 2 and "tinymem reindex --embedder hashing:32" in done.err
-    done = tinymem("reindex", "--embedder", "hashing:32")
-    assert done.status == 0 and "from hashing/crc32/256/1 to hashing/crc32/32/1" in done.out
-    assert "behind the shed" in tinymem("recall", "Where is the ladder?").out
-    report = json.loads(tinymem("reindex", "--embedder", "hashing:32", "--json").out)
-    assert report["embedded"] == 0 and report["before"] == report["after"]
-
-
 # on a terminal
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="terminals of Unix")
-@pytest.mark.parametrize(
-    ("args", "doing"),
-    [
-        (["ingest", str(RECORDING)], "ingesting"),
-        (["export", "x.jsonl"], "exporting"),
-        (["reindex", "--embedder", "hashing:64"], "reindexing"),
-        (["forget", "--speaker", "Ann", "--yes"], "forgetting"),
-        (["recall", "ladder"], "opening"),
-    ],
-)
-def test_progress_is_shown_on_a_terminal_only(tinymem: Run, memory: Path, args: list[str], doing: str) -> None:
-    done = before_a_terminal(*args)
-    assert done.status == 0 and doing in done.err
-    Path("x.jsonl").unlink(missing_ok=True)
-    again = tinymem(*[arg.replace("64", "32") for arg in args])
-    assert again.status == 0 and doing not in again.err
+def test_progress_is_shown_on_a_terminal_only(tinymem: Run, memory: Path) -> None:
+    done = before_a_terminal("reindex", "--embedder", "hashing:64")
+    assert done.status == 0 and "reindexing" in done.err
+    again = tinymem("reindex", "--embedder", "hashing:32")
+    assert again.status == 0 and "reindexing" not in again.err
