@@ -10,15 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pages import REPOSITORY, blocks
 from servers import KEY, Answer, OpenAIServer, chat_answer_with, failure, openai_server
 
 from benchmarks.answers import score
-from benchmarks.answers.readers import reader_from
 from benchmarks.answers.run import main
-from benchmarks.answers.score import f1, is_refusal, is_right, locomo_f1, read_answers
+from benchmarks.answers.score import is_right, read_answers
 from benchmarks.harness.summary import read_summary
-from tinymem.errors import InputError
 
 HOUSES = 6
 
@@ -127,25 +124,6 @@ def test_a_run_that_broke_off_goes_on_and_asks_nothing_twice(data: Path, server:
     assert len(server.requests) == len(prompts)
 
 
-def test_memories_and_rankings_of_others_take_part(
-    data: Path, server: OpenAIServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (shown,) = [block.code for block in blocks(REPOSITORY / "docs" / "benchmark.md") if block.title == "mine.py"]
-    (tmp_path / "mine_to_measure.py").write_text(shown, encoding="utf-8")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    ranking, texts, out = tmp_path / "ranking.jsonl", tmp_path / "texts.jsonl", tmp_path / "answers.jsonl"
-    names = [f"q{house}" for house in range(1, HOUSES)] + ["changed", "trap"]
-    ranked = [{"haystack": "houses", "query": name, "units": ["u6", "u2"]} for name in names]
-    ranking.write_text("".join(json.dumps(line) + "\n" for line in ranked), encoding="utf-8")
-    said = "house 3 was set to 43 degrees"
-    told = [{"haystack": "houses", "query": name, "budget": 64, "text": said} for name in names]
-    texts.write_text("".join(json.dumps(line) + "\n" for line in told), encoding="utf-8")
-    main(["--data", str(data), "--reader", "openai:m", "--out", str(out), "--budgets", "64", "--methods",
-          f"mine_to_measure:MyMemory,theirs={ranking},peer={texts}"])  # fmt: skip
-    right = {method: 6 * group["right"] for method, group in by_method(out).items()}
-    assert right == {"mine_to_measure:MyMemory": 5, "theirs": 2, "peer": 1}
-
-
 @pytest.mark.parametrize(
     ("answer", "key", "wrong", "right"),
     [
@@ -167,19 +145,3 @@ def test_who_says_that_it_is_not_known_is_right_only_where_there_is_no_answer() 
     line = {"type": "fact", "answer": "The language of German is not specified.", "key": ["German"], "wrong": []}
     assert [score.strings_say(line), score.strings_say(line | {"type": "adversarial"})] == [False, True]
     assert score.strings_say(line | {"answer": "German"}) and score.strings_say(line | {"key": []}) is None
-
-
-def test_answers_are_scored_as_the_papers_score_them() -> None:
-    assert f1("red boats", "the red boat") == 0.5 and locomo_f1("red boats", "the red boat", "single-hop") == 1
-    assert locomo_f1("pottery, running", "running, swimming", "multi-hop") == 0.5
-    assert locomo_f1("likely yes", "Yes; she said so", "open-domain") == pytest.approx(2 / 3)
-    assert is_refusal("That is not mentioned.") and is_refusal(" ") and not is_refusal("It is not red.")
-
-
-def test_what_is_no_answer_and_no_reader_is_said(tmp_path: Path) -> None:
-    file = tmp_path / "answers.jsonl"
-    file.write_text('{"data": "a"}\n', encoding="utf-8")
-    with pytest.raises(SystemExit, match="line 1: not an answer"):
-        score.main([str(file)])
-    with pytest.raises(InputError, match="a reader is openai:MODEL"):
-        reader_from("gpt", 100)

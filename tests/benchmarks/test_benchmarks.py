@@ -12,12 +12,11 @@ import pytest
 
 from benchmarks.harness import scoring
 from benchmarks.harness.data import Question, Unit, read_haystacks
-from benchmarks.harness.methods import AS_CALLED, METHODS, Setup, Tinymem
+from benchmarks.harness.methods import AS_CALLED, METHODS
 from benchmarks.recall import run as recall
 from tinymem.errors import InputError
 from tinymem.messages import TiktokenCounter
 
-ROOT = Path(__file__).parents[2]
 BUDGETS = (128, 512)
 TOPICS = ["weather", "trains", "football", "soup", "gardening", "laundry", "cinema", "bicycles", "coffee", "painting"]
 
@@ -177,15 +176,3 @@ def test_the_future_may_be_neither_claimed_nor_quoted(data: Path) -> None:
 
 
 # -- methods ----------------------------------------------------------------------------------------------------------
-
-
-def test_claims_of_tinymem_name_the_unit_that_was_said(data: Path, tmp_path: Path) -> None:
-    _, run = read_haystacks(data)
-    memory = Tinymem(Setup(tmp_path, agent_run=True))
-    for start, end in ((0, 30), (30, 54), (54, len(run.units))):  # the second cut parts two calls from one result
-        memory.add(run.units[start:end])
-    found = memory.recall(Question("uptime: 41 days, 3 users? And the date, Mon Mar 4?"), 4000)
-    memory.close()
-    said = {claim.place: run.units[claim.place].text[claim.start : claim.end] for claim in found.claims}
-    assert "up 41 days, 3 users" in said.values() and "Mon Mar 4 12:00:00 UTC 2024" in said.values()
-    assert all(scoring.fold(text) in scoring.fold(found.text) for text in said.values())

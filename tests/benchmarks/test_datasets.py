@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from benchmarks.datasets import hashes
-from benchmarks.datasets.hashes import hashes_of, read_hashes
+from benchmarks.datasets.hashes import read_hashes
 from benchmarks.datasets.run import main
 from benchmarks.harness.data import read_haystacks
 from benchmarks.harness.summary import read_summary
@@ -73,24 +73,6 @@ def test_needles_of_a_tau_bench_run(tmp_path: Path, capsys: pytest.CaptureFixtur
     (query,) = one["queries"]
     assert (query["id"], query["cutoff"], query["needle"], query["gold"]) == ("0/9#0", 3, "WX84213", ["u0"])
     assert all(len(part) <= 1_500 for part in query["text"].split("\n"))
-
-
-def test_a_set_is_compared_with_the_one_used_here(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    source = write(tmp_path / "gpt-4o-airline.json", [{"task_id": n, "trial": 9, "traj": messages()} for n in range(3)])
-    made = converted("tau-bench", source, capsys)
-    used = tmp_path / "tau.jsonl"
-    changed = {**made[1], "queries": []}
-    used.write_text("".join(json.dumps(one) + "\n" for one in (made[0], changed)), encoding="utf-8")
-    hashes.main(["--data", str(used), "--out", str(tmp_path / "hashes.json")])
-    monkeypatch.setattr(hashes, "HASHES", tmp_path / "hashes.json")
-    assert read_hashes() == {one["id"]: hashes_of(one) for one in (made[0], changed)}
-    main(["tau-bench", "--from", str(source), "--out", str(tmp_path / "out.jsonl"), "--used"])
-    said = capsys.readouterr().out
-    assert "tau_gpt4o_airline:1/9: other queries than here" in said
-    assert said.endswith("1 not used here, 1 other queries, 1 the same\n")
-    assert len((tmp_path / "out.jsonl").read_text("utf-8").splitlines()) == 2
 
 
 def test_the_committed_hashes_are_of_the_sets_in_the_tables() -> None:
