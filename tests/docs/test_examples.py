@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,7 +16,6 @@ from scripted_model import (
     BUDGET,
     LOST,
     PLACE,
-    QUESTION,
     TASK,
     World,
     calling,
@@ -136,15 +134,6 @@ def test_with_a_window_alone_of_as_many_tokens_it_does_not_know(runs: dict[str, 
     assert spent > 0.9 * spent_with_memory
 
 
-@pytest.mark.slow
-def test_the_next_task_knows_of_the_one_before(runs: dict[str, Run], world: World, agent: str) -> None:
-    assert runs[agent].status == 0
-    memory = world.folder.parent / "memory"
-    asked = run(agent, AGENTS[agent], world.folder, QUESTION, "--memory", memory, "--max-tokens", BUDGET)
-    assert (asked.status, asked.out, len(asked.requests)) == (0, world.port, 1), asked.err
-    check(asked)
-
-
 # -- what goes wrong ---------------------------------------------------------------------------------------------------
 
 
@@ -182,24 +171,6 @@ def test_what_is_wrong_with_a_call_is_told_to_the_model(tmp_path: Path) -> None:
     with HierarchicalMemory(tmp_path / "memory", namespace="react") as memory:
         *_, action, answer = memory.short_term.steps
     assert (action.type, answer.type, answer.text) == ("action", "final_answer", "Done \U0001f418.")
-
-
-@pytest.mark.slow
-def test_a_command_is_run_and_ended_with_its_children(tmp_path: Path) -> None:
-    commands = {
-        "echo out; echo err >&2; exit 3": "out\nerr\n[exit status 3]",
-        "cat": "[exit status 0]",  # there is no input to wait for
-        "sleep 3000 & echo started": "started\n[exit status 0]",  # nor for what goes on in the background
-        "echo begun; while sleep 0.1; do echo >> alive; done | cat": "begun\n[killed after 15 s]",
-        "printf '%0200000d' 7": "0" * 100_000 + "\n[100015 more characters]",
-    }
-    turns = [*(calling(("run_shell", {"command": command})) for command in commands), chat_answer_with("Done.")]
-    done = run("react_agent", in_turn(turns), tmp_path, "Try.", "--shell", "--timeout", 15, "--max-tokens", 200_000)
-    assert (done.status, done.out) == (0, "Done."), done.err
-    size = (tmp_path / "alive").stat().st_size
-    time.sleep(0.4)
-    assert (tmp_path / "alive").stat().st_size == size  # nobody writes any more
-    assert [text for text in texts(done.requests[-1]) if text.endswith("]")] == [*commands.values()]
 
 
 def notebook(messages: Any) -> list[str]:

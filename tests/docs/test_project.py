@@ -17,30 +17,6 @@ DOCS = REPOSITORY / "docs"
 pytestmark = pytest.mark.skipif(not (REPOSITORY / "tinymem").is_dir(), reason="the tests run beside an installed wheel")
 
 
-def recipes() -> dict[str, list[str]]:
-    """The commands of each recipe that `just` lists."""
-    found: dict[str, list[str]] = {}
-    for line in (REPOSITORY / "justfile").read_text("utf-8").splitlines():
-        if head := re.match(r"^(\w+)[^:=]*:", line):
-            found[head[1]] = []
-        elif line.startswith("    "):
-            [*found.values()][-1].append(line.strip())
-    return {name: lines for name, lines in found.items() if not name.startswith("_")}
-
-
-def test_the_table_lists_the_recipes_and_a_check_runs_what_ci_runs() -> None:
-    rows = re.findall(r"^\| `just (\w+)` \|", (REPOSITORY / "CONTRIBUTING.md").read_text("utf-8"), re.MULTILINE)
-    assert rows == [*recipes()] and len(rows) == 5
-    ci = (REPOSITORY / ".ci" / "run").read_text("utf-8")
-    assert [command for command in recipes()["check"] if command not in ci] == []
-
-
-def test_the_hooks_need_no_network() -> None:
-    text = (REPOSITORY / ".pre-commit-config.yaml").read_text("utf-8")
-    assert re.findall(r"repo: (\S+)", text) == ["local"]
-    assert {*re.findall(r"language: (\S+)", text)} == {"system"}
-
-
 def test_the_drawing_has_every_package_in_the_order_of_the_contract() -> None:
     drawing = (DOCS / "images" / "packages.svg").read_text("utf-8")
     rows: dict[int, set[str]] = {}

@@ -66,13 +66,6 @@ def test_everything_in_the_reference_is_there_and_documented(with_frameworks: bo
             assert inspect.getdoc(getattr(thing, method)), f"{name}.{method}"
 
 
-@needs_sources
-def test_every_page_has_a_place_in_the_navigation() -> None:
-    places = set(re.findall(r"[:-] (\S+\.md)$", (REPOSITORY / "mkdocs.yml").read_text("utf-8"), re.MULTILINE))
-    docs = REPOSITORY / "docs"
-    assert {page.relative_to(docs).as_posix() for page in docs.rglob("*.md")} - places == set()
-
-
 def public_methods(thing: object) -> list[str]:
     """The public methods and properties of a class, those of its bases here too."""
     if not inspect.isclass(thing):

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import hashlib
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +18,6 @@ from tinymem import (
     FinalAnswerStep,
     HierarchicalMemory,
     MemoryManager,
-    PlanningStep,
     ScratchpadStep,
     Signal,
     Step,
@@ -78,12 +75,6 @@ def test_the_fields_of_a_step_are_read_by_the_names_that_they_were_given() -> No
     assert ScratchpadStep(content="a").to_messages()[0] == {"role": "assistant", "content": "a"}
 
 
-def test_a_plan_asks_to_be_carried_out() -> None:
-    plan, proceed = PlanningStep(plan="1. Look. 2. Mend.").to_messages()
-    assert plan == {"role": "assistant", "content": "1. Look. 2. Mend."} and proceed["role"] == "user"
-    assert PlanningStep(plan="1. Look.").to_messages(summary_mode=True) == []
-
-
 def test_truncate_cuts_the_observation() -> None:
     step = ActionStep(thought="t" * 300, tool_name="cat", observation="x" * 300)
     assert step.truncate().observation == "x" * 100 + "..."
@@ -106,18 +97,6 @@ def agent_run(actions: int) -> list[Step]:
 
 def lengths(memory: MemoryManager) -> list[int]:
     return [len(str(action.observation)) for action in memory.get_steps_by_type(ActionStep)]
-
-
-def test_the_verbs_of_a_window() -> None:
-    memory = MemoryManager(system_prompt="Be brief.")
-    memory.add_steps(agent_run(10)[1:])
-    assert memory.action_count == 10 and memory.to_messages()[0]["role"] == "system"
-    assert all(message["role"] != "system" for message in memory.to_messages(summary_mode=True))
-    memory.prune(keep_last_n_steps(3))
-    memory.prune()
-    assert [type(step).__name__ for step in memory.steps] == ["SystemPromptStep", "TaskStep", *["ActionStep"] * 3]
-    memory.clear()
-    assert len(memory.steps) == 0 and memory.system_prompt is None
 
 
 def test_more_than_1000_steps_prune_themselves() -> None:
@@ -161,38 +140,6 @@ def test_all_memories_share_their_verbs(kind: type[MemoryManager | HierarchicalM
         memory.close()
 
 
-def test_steps_are_read_as_a_list() -> None:
-    memory = MemoryManager(system_prompt="Be brief.")
-    memory.add_message("user", "Which port?")
-    assert memory.steps[0].text == "Be brief." and [step.text for step in memory.steps[1:]] == ["Which port?"]
-    assert len(memory.steps) == 2 and memory.steps[-1] in memory.steps
-
-
-def test_an_adaptive_manager_has_4000_tokens() -> None:
-    memory = AdaptiveMemoryManager()
-    memory.add_steps(agent_run(2))
-    for _ in range(100):
-        memory.add(ActionStep(thought="", tool_name="read", observation="line of the log " * 40))
-    messages = memory.to_messages()
-    assert memory.max_tokens == 4000 >= count_tokens(messages)
-    assert [message["content"] for message in messages[:2]] == ["You are a careful engineer.", "Fix the build."]
-
-
-def test_a_hierarchy_without_a_path_leaves_nothing_behind() -> None:
-    with HierarchicalMemory() as memory:
-        memory.add(TaskStep(task="Remember the port 8443."))
-        assert len(memory.short_term) == 1 and list(memory.medium_term) == [] and memory.long_term is not None
-        assert "8443" in memory.recall("port", max_tokens=100).text
-        folder = memory.path
-        assert folder.is_dir()
-    assert not folder.exists()
-    dropped = HierarchicalMemory()
-    folder = dropped.path
-    del dropped
-    gc.collect()
-    assert not folder.exists()
-
-
 def test_visualize_memory_lists_the_steps() -> None:
     memory = MemoryManager(system_prompt="Be brief.")
     memory.add(ActionStep(tool_name="count", observation="two"))
@@ -202,13 +149,6 @@ def test_visualize_memory_lists_the_steps() -> None:
 
 
 # -- strategies -------------------------------------------------------------------------------------------------------
-
-
-def test_keep_last_n_steps() -> None:
-    memory = MemoryManager(steps=agent_run(20), prune_strategy=keep_last_n_steps(5))
-    before = memory.steps
-    memory.prune()
-    assert list(memory.steps) == [*before[:2], *before[-5:]]
 
 
 def test_prune_old_observations_by_position_and_by_age() -> None:
@@ -267,15 +207,6 @@ def test_summarize_strategy_with_a_function() -> None:
     assert memory.steps == before
 
 
-def test_summarize_strategy_with_a_lambda_with_other_numbers_and_by_tokens() -> None:
-    memory = MemoryManager(steps=agent_run(30))
-    memory.prune(summarize_strategy(lambda steps: "Much was done.", max_steps=20, keep_recent=5))
-    assert len(memory.steps) == 2 + 1 + 5 and "Much was done." in memory.steps[2].text
-    memory = MemoryManager(steps=agent_run(30))
-    memory.prune(summarize_strategy(count_tools, max_tokens=700))
-    assert "commands were run." in memory.steps[2].text and memory.tokens <= 700
-
-
 def without_failures(steps: list[Step]) -> list[Step]:
     """Filter with isinstance and set."""
     failed = {step for step in steps if isinstance(step, ActionStep) and step.error is not None}
@@ -294,26 +225,6 @@ def test_a_function_that_filters_with_isinstance_and_set() -> None:
     assert memory.steps == before
 
 
-def with_summary(steps: list[Step]) -> list[Step]:
-    """Put a task that sums up in the place of what is taken out."""
-    if len(steps) <= 12:
-        return steps
-    system = [step for step in steps if isinstance(step, SystemPromptStep)]
-    old, recent = steps[len(system) : -5], steps[-5:]
-    return [*system, TaskStep(task=f"[Summary] {len(old)} earlier steps."), *recent]
-
-
-def test_what_a_function_took_out_is_recovered_from_a_memory_over_a_restart(tmp_path: Path) -> None:
-    with HierarchicalMemory(tmp_path, prune_strategy=with_summary, max_tokens=2_000) as memory:
-        added = [memory.add(step) for step in agent_run(40)]
-        window = memory.steps
-        assert [step.text[:9] for step in window if isinstance(step, TaskStep)] == ["Fix the b", "[Summary]"]
-    with HierarchicalMemory(tmp_path, prune_strategy=with_summary, max_tokens=2_000) as memory:
-        assert memory.steps == window
-        assert all(memory.get(step.id) == step for step in added)
-        assert "log 7 " in memory.recall("log 7", max_tokens=500).text
-
-
 # -- the smaller memories ---------------------------------------------------------------------------------------------
 
 
@@ -329,16 +240,6 @@ def test_an_agent_memory_stores_observes_and_fails() -> None:
     assert "Tried parsing as XML - wrong format" in memory.failed_approaches
     memory.clear()
     assert (memory.variables, memory.observations, memory.failed_approaches) == ({}, [], [])
-
-
-def test_an_agent_memory_is_injected_into_the_code_that_is_run() -> None:
-    memory = AgentMemory()
-    memory.store("rows", [3, 1, 2])
-    namespace = memory.to_namespace()
-    assert {"memory", "store", "recall", "observe", "fail", "rows"} == set(namespace)
-    exec("store('total', sum(rows))\nmemory.observe('three rows')\nmemory.fail('guessing')", namespace)
-    assert memory.recall("total") == 6
-    assert memory.observations == ["three rows"] and memory.failed_approaches == ["guessing"]
 
 
 def test_a_working_memory_keeps_every_field_of_a_step() -> None:

@@ -34,7 +34,7 @@ from tinymem import (
 )
 from tinymem.embedders import HashingEmbedder, OpenAIEmbedder
 from tinymem.embedders.client import explained
-from tinymem.errors import EmbedderError, FormatError, StorageError, safe_summary, safe_traceback
+from tinymem.errors import EmbedderError, FormatError
 from tinymem.memory import execution_result
 from tinymem.memory.scratchpad import MOST_NOTES, KeptScratchpad
 from tinymem.messages import steps_from_messages
@@ -224,25 +224,3 @@ def test_a_damaged_text_is_not_quoted(tmp_path: Path) -> None:
 
 
 # -- how they are told ------------------------------------------------------------------------------------------------
-
-
-def raised(error: Exception) -> Exception:
-    try:
-        raise error
-    except Exception as caught:
-        return caught
-
-
-@pytest.mark.parametrize(
-    ("error", "told"),
-    [
-        (StorageError("the disk is full"), "StorageError: the disk is full"),
-        (ConnectionError("no route to host"), "ConnectionError: no route to host"),
-        (OSError(28, "No space left on device"), "OSError: [Errno 28] No space left on device"),
-        (ValueError(S), "ValueError in test_quiet.py, line"),
-        (type("RequestError", (OSError,), {})(S), "RequestError in test_quiet.py, line"),
-    ],
-)
-def test_an_error_is_told_by_its_type_and_place(error: Exception, told: str) -> None:
-    assert safe_summary(raised(error)).startswith(told) and CANARY not in safe_traceback(raised(error))
-    assert "raise error" in safe_traceback(raised(error))

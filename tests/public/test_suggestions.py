@@ -21,7 +21,6 @@ from typer.main import get_command
 from tinymem import AsyncHierarchicalMemory, HierarchicalMemory, MemoryManager, TaskStep
 from tinymem.cli.main import app
 from tinymem.errors import DISTRIBUTION, EmbedderMismatchError, InputError
-from tinymem.steps import new_id
 from tinymem.steps.collection import ARGUMENTS, CALLS
 
 ROOT = Path(__file__).parents[2]
@@ -96,14 +95,6 @@ def test_each_extra_that_a_message_names_is_declared() -> None:
     missing = [call.args[1] for call in calls if getattr(call.func, "id", "") == "MissingExtraError"]
     used = {extra.value for extra in missing if isinstance(extra, ast.Constant)}
     assert used and used <= extras.keys()
-
-
-def test_another_step_is_made_as_the_error_says() -> None:
-    memory = MemoryManager()
-    step = memory.add(TaskStep("Ship it."))
-    with pytest.raises(InputError, match=r"evolve\(id=tinymem\.steps\.new_id\(\)\) makes another"):
-        memory.add(step)
-    assert memory.add(step.evolve(id=new_id())).step_number == 1
 
 
 def test_the_command_of_another_embedder_does_what_it_says(

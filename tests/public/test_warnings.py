@@ -13,12 +13,6 @@ from tinymem.errors import HOUR, new_log_key, warn_hourly
 logger = logging.getLogger("tinymem.test_hourly")
 
 
-def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
-    found = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
-    caplog.clear()
-    return found
-
-
 def test_it_is_given_again_after_an_hour_and_held_back_ones_can_be_seen(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -33,13 +27,3 @@ def test_it_is_given_again_after_an_hour_and_held_back_ones_can_be_seen(
         assert {record.funcName for record in caplog.records} == {
             test_it_is_given_again_after_an_hour_and_held_back_ones_can_be_seen.__name__
         }
-
-
-def test_other_memories_other_messages_and_other_callbacks_are_told_apart(caplog: pytest.LogCaptureFixture) -> None:
-    places = new_log_key(), new_log_key()
-    for _ in range(3):
-        for place in places:
-            warn_hourly(logger, place, "one")
-            warn_hourly(logger, place, "other", level=logging.ERROR)
-            warn_hourly(logger, place, "other", about="a callback")
-    assert warnings(caplog) == ["one", "other", "other"] * 2
