@@ -163,33 +163,3 @@ def test_codex_and_gemini_remember_over_sessions_too(
     assert ABOUT not in first and second.count("The staging server of the shop") == 1
     other("What did I say first?", resume=True)
     assert history(tmp_path) == SAID
-
-
-def test_worktrees_share_what_was_said_and_the_prompt_gets_what_bears_on_it(
-    claude: Claude, api: FakeModels, tmp_path: Path
-) -> None:
-    install("claude-code", tmp_path)
-    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b.c"]
-    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "Begin"], cwd=tmp_path / "shop", check=True)
-    subprocess.run([*git, "worktree", "add", "-q", "../tree"], cwd=tmp_path / "shop", check=True)
-    with HierarchicalMemory(tmp_path / ".tinymem", namespace=namespace_of(tmp_path / "shop")) as memory:
-        memory.add_message("user", FACT)
-        for at in range(200):
-            memory.add_message("user", f"Invoice {at} of the north farm is paid.")
-    claude("-p", "Hello.", folder="tree")
-    claude("-p", ASKED, folder="tree")
-    assert FACT not in injected(api.prompts[0]) and FACT in injected(api.prompts[1])
-
-
-def test_the_inspector_of_mcp_lists_and_calls(tmp_path: Path) -> None:
-    server = [sys.executable, "-m", "tinymem.cli", "mcp", "--path", str(tmp_path / "memory")]
-
-    def inspect(*arguments: str) -> Any:
-        command = [program("mcp-inspector"), "--cli", *server, *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
-        return json.loads(done.stdout)
-
-    assert len(inspect("--method", "tools/list")["tools"]) == 5
-    inspect("--method", "tools/call", "--tool-name", "remember", "--tool-arg", f"text={FACT}")
-    found = inspect("--method", "tools/call", "--tool-name", "recall", "--tool-arg", "query=Where is staging?")
-    assert FACT in found["content"][0]["text"]

@@ -18,7 +18,7 @@ pytest.importorskip("langchain", reason="langchain is not installed (extra: test
 
 from langchain.agents import create_agent
 from langchain.agents.middleware import ClearToolUsesEdit, ContextEditingMiddleware
-from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.tools import tool
 from langchain_model import ScriptedModel
 from langgraph.checkpoint.memory import InMemorySaver
@@ -89,17 +89,6 @@ def test_a_call_whose_arguments_are_too_long_keeps_its_thought(memory: Hierarchi
     assert sent[-2].content[0] == thinking and sent[-2].tool_calls[0]["id"] == "call_1"
     assert 0 < len(sent[-2].tool_calls[0]["args"]["text"]) < 10_000
     assert sent[-1] is done and len(asked.tool_calls[0]["args"]["text"]) == len(text)
-
-
-def test_files_of_a_message_are_read_and_the_message_is_sent_as_it_came(memory: HierarchicalMemory) -> None:
-    image = {"type": "image", "base64": "iVBORw0KGgo=", "mime_type": "image/png"}
-    address = {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}}
-    asked = HumanMessage([{"type": "text", "text": "What is it?"}, image, address])
-    conversation = MessagesConversation([SystemMessage(SYSTEM), asked])
-    kinds = [part["type"] for part in conversation.messages[1]["content"]]
-    assert kinds == ["text", "image_url", "image_url"]
-    sent = conversation.write(memory.fit(conversation.messages, session="s1").entries)
-    assert sent[1] is asked
 
 
 def test_an_agent_that_is_called_without_a_thread_says_what_to_do(memory: HierarchicalMemory) -> None:

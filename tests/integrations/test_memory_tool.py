@@ -6,14 +6,12 @@ import asyncio
 import re
 import threading
 from collections.abc import Iterator
-from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tinymem import AsyncHierarchicalMemory, HierarchicalMemory
-from tinymem.upkeep import Retention
 
 anthropic = pytest.importorskip("anthropic", reason="anthropic is not installed (extra: test-all)")
 pytest.importorskip("anthropic.tools.memory", reason="this anthropic has no memory tool on files")
@@ -70,15 +68,6 @@ def test_no_path_leads_out_of_the_folder(memory: HierarchicalMemory, tmp_path: P
     assert [entry.name for entry in tmp_path.iterdir()] == ["memory"]
 
 
-def test_a_forgotten_step_is_a_file_that_is_gone(memory: HierarchicalMemory) -> None:
-    tool = TinymemMemoryTool(memory)
-    write(tool, "/memories/a", "The word is xylophone.")
-    memory.forget([step.id for step in memory.history()])
-    write(tool, "/memories/b", "")
-    assert "does not exist" in answer(tool, {"command": "view", "path": "/memories/a"})
-    assert [step.text for step in memory.history()] == [""]
-
-
 def test_a_deleted_file_is_forgotten_with_all_that_it_said(memory: HierarchicalMemory) -> None:
     tool = TinymemMemoryTool(memory)
     write(tool, "/memories/notes/secret.md", "The word is xylophone.")
@@ -107,13 +96,6 @@ def test_edits_at_once_are_all_there(tmp_path: Path) -> None:
         shown = str(TinymemMemoryTool(one).call({"command": "view", "path": "/memories/log"}))
     lines = {line.partition("\t")[2] for line in shown.splitlines()}
     assert lines >= {f"{name}{at}" for name in "xy" for at in range(10)}
-
-
-def test_sessions_have_files_of_their_own(memory: HierarchicalMemory) -> None:
-    for session in ("ann", "bob"):
-        write(TinymemMemoryTool(memory, session=session), "/memories/name", session)
-    shown = TinymemMemoryTool(memory, session="bob").call({"command": "view", "path": "/memories/name"})
-    assert str(shown).endswith("\tbob")
 
 
 def test_the_async_tool_does_the_same_and_clears_all(memory: HierarchicalMemory) -> None:
@@ -146,11 +128,3 @@ def test_a_file_whose_name_is_redacted_is_read_and_written_by_the_name_it_was_gi
         assert "Ann likes pizza." in answer(tool, {"command": "view", "path": made["path"]})
         assert "[mail].md" in answer(tool, {"command": "view", "path": "/memories/for"})
         assert "ann@home" not in "".join(str(step.to_dict()) for step in memory.history())
-
-
-def test_retention_keeps_the_files() -> None:
-    with HierarchicalMemory(embedder="hashing:64", store="exact") as memory:
-        for name in ("a", "b"):
-            write(TinymemMemoryTool(memory), f"/memories/{name}", "It is 3.")
-        memory.retain(Retention(max_steps=1), now=datetime.now(timezone.utc) + timedelta(days=1))
-        assert [step.text for step in memory.history("memories")] == ["It is 3.", "It is 3."]

@@ -135,19 +135,3 @@ def test_parts_are_read_with_their_files_and_sent_as_the_same_objects(memory: Hi
     context = memory.fit(conversation.messages, session="s1", format="openai")
     sent = conversation.write(context.entries)
     assert [a is b for a, b in zip(sent, history, strict=True)] == [True] * 5 and history == before
-
-
-def test_arguments_that_are_too_long_are_shortened_and_the_call_keeps_its_thought(memory: HierarchicalMemory) -> None:
-    thinking = ThinkingPart("I write it.", signature="EqQB")
-    asked = ToolCallPart("write", {"text": "all is quiet " * 3_000}, "call_1")
-    history = [
-        ModelRequest([UserPromptPart("Write.")]),
-        ModelResponse([thinking, asked]),
-        ModelRequest([ToolReturnPart("write", "done", "call_1")]),
-    ]
-    conversation = MessagesConversation(history)
-    sent = conversation.write(memory.fit(conversation.messages, session="s1", max_tokens=BUDGET).entries)
-    response = sent[-2]
-    assert response.parts[0] is thinking and response.parts[1].tool_call_id == "call_1"
-    assert 0 < len(response.parts[1].args["text"]) < 10_000 and len(asked.args["text"]) > 30_000
-    assert sent[-1] is history[-1]

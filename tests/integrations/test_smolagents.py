@@ -12,7 +12,7 @@ from tinymem import HierarchicalMemory
 
 pytest.importorskip("smolagents")
 
-from smolagents import ActionStep, ChatMessage, CodeAgent, LogLevel, Model, ToolCallingAgent, tool
+from smolagents import ChatMessage, CodeAgent, LogLevel, Model, ToolCallingAgent, tool
 from smolagents.models import ChatMessageToolCall, ChatMessageToolCallFunction, MessageRole, get_clean_message_list
 from smolagents.models import tool_role_conversions as CONVERSIONS
 
@@ -108,19 +108,6 @@ class TestCode(TestToolCalling):
     kind, cuts = CodingAgent, True
 
 
-def test_an_error_is_sent_with_the_call_that_it_is_of(memory: HierarchicalMemory) -> None:
-    def fail(path: str) -> str:
-        raise ValueError("no such file: quokka")
-
-    def script(chat: Chat) -> Any:
-        return Move(answer="Gone.") if "quokka" in said(chat)[-1] else Move(path="a.md")
-
-    for kind in (SmolAgent, CodingAgent):
-        agent = kind(memory, kind.__name__, script, fail, None)
-        assert agent.ask("Read a.md.") == "Gone."
-        assert "Read a.md." in " ".join(said(agent.requests[-1]))
-
-
 @pytest.mark.parametrize("kind", [SmolAgent, CodingAgent])
 def test_thinking_which_is_text_here_is_sent_with_its_turn(
     memory: HierarchicalMemory, monkeypatch: pytest.MonkeyPatch, kind: type[SmolAgent]
@@ -147,30 +134,6 @@ def test_images_that_are_too_long_give_way_to_notes(memory: HierarchicalMemory) 
     assert "Vault server" in said(agent.requests[-1])[-1] and notes and notes + images == 4
     (task,) = agent.steps("task_images")
     assert task.task_images == [image] * 4
-
-
-def test_a_callback_that_takes_screenshots_away_doubles_nothing(memory: HierarchicalMemory) -> None:
-    image = pytest.importorskip("PIL.Image").new("RGB", (64, 64))
-
-    def script(chat: Chat) -> Move:
-        paths = [f"{at}.md" for at in range(3) if f"It is {at}.md" not in " ".join(said(chat))]
-        return Move(path=paths[0]) if paths else Move(answer="Read.")
-
-    agent = SmolAgent(memory, "s1", script, lambda path: f"It is {path}.", None)
-
-    def take(step: Any, agent: Any) -> None:
-        for before in agent.memory.steps:
-            if hasattr(before, "observations_images"):
-                before.observations_images = None
-        step.observations_images = [image]
-
-    agent.agent.step_callbacks.register(ActionStep, take)
-    assert agent.ask("Read the files.") == "Read."
-    shown = [sum("image" in str(message) for message in chat) for chat in agent.requests]
-    assert shown == [0, 1, 1, 1]
-    texts = [step.text for step in memory.history()]
-    assert all(sum(f"It is {at}.md." in text for text in texts) == 1 for at in range(3))
-    assert sum("Read the files." in text for text in texts) == 1
 
 
 def by_script(name: str, moves: Any, sent: list[str], **options: Any) -> ToolCallingAgent:
