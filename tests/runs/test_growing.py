@@ -82,17 +82,6 @@ def test_a_file_that_is_not_what_it_was_is_read_whole(tmp_path: Path, change: st
         )
 
 
-def test_a_whole_line_without_an_end_is_added_and_known_when_its_end_comes(tmp_path: Path) -> None:
-    file = write(tmp_path / "s1.jsonl", CLAUDE)
-    with opened() as memory:
-        file.write_text(file.read_text("utf-8").rstrip("\n"), "utf-8")
-        assert ingest_growing(memory, file).steps == 4
-        assert settings_of(memory, file)["end"] < file.stat().st_size
-        write(file, [*CLAUDE, claude("user", "Thanks.")])
-        done = ingest_growing(memory, file)
-        assert (done.steps, done.error) == (1, None)
-
-
 def test_a_damaged_line_is_passed_and_said_once_however_the_file_grows(tmp_path: Path) -> None:
     file, watched = tmp_path / "s1.jsonl", WatchedFolder(tmp_path)
     (tmp_path / "bad.jsonl").write_text("{}\n", "utf-8")
@@ -106,15 +95,6 @@ def test_a_damaged_line_is_passed_and_said_once_however_the_file_grows(tmp_path:
         assert memory.stats().steps == 7
     (error, _), (_, damaged), *others = found
     assert "bad.jsonl" in str(error) and damaged == ["line 10", "line 11"] and others == [(None, [])] * 2
-
-
-def test_lines_that_are_left_out_are_named_when_they_come_alone(tmp_path: Path) -> None:
-    file, watched = write(tmp_path / "s1.jsonl", CLAUDE), WatchedFolder(tmp_path)
-    with opened() as memory:
-        [*watched.changes(memory)]
-        write(file, [*CLAUDE, {"type": "hologram", "sessionId": "s1"}])
-        (done,) = watched.changes(memory)
-    assert (done.steps, done.skipped) == (0, {"line of type 'hologram'": 1})
 
 
 def linked(lines: list[tuple[str, str, str]], session: str = "s1") -> list[Line]:
@@ -145,18 +125,6 @@ def test_what_is_said_after_going_back_is_a_session_of_its_own_where_the_rest_wa
         assert [step.text for step in memory.history(f"s1/{back[0][0]}")] == said
         assert ingest_files(whole, [file])[0].skipped == {"message of another branch": 4 - len(shown)}
         assert [step.text for step in whole.history()] == [*shown, *said]
-
-
-def test_a_result_that_comes_behind_a_later_prompt_stands_where_it_belongs(tmp_path: Path) -> None:
-    made, got = claude("assistant", [use("t1")], uuid="a1"), claude("user", [result("t1", "14")], uuid="r1")
-    lines = [claude("user", "Count.", uuid="u1", parentUuid=None), made | {"parentUuid": "u1"}]
-    lines += [*linked([("u2", "a1", "Both barns.")]), got | {"parentUuid": "a1"}, *linked([("a2", "r1", "Fourteen.")])]
-    file, later = tmp_path / "s1.jsonl", linked([("u3", "a2", "Thanks."), ("a3", "u3", "Yes.")])
-    with opened() as memory, opened() as whole:
-        for count in range(1, 8):
-            ingest_growing(memory, write(file, [*lines, *later][:count]))
-        ingest_files(whole, [file])
-        assert messages_of(memory) == messages_of(whole) and whole.stats().steps == 6
 
 
 def test_prompts_that_were_typed_while_the_agent_worked_come_once_however_the_file_grows(tmp_path: Path) -> None:
@@ -192,7 +160,6 @@ ANSWERED = [claude("user", "And the pears?", session="s2"), claude("assistant", 
 TOLD_BEFORE = [claude("user", "Which port?"), claude("assistant", "4100.")]
 QUEUES: dict[str, list[Line]] = {
     "before what a fork copies": [PEARS, TAKEN, *({**line, "sessionId": "s2"} for line in TOLD_BEFORE), *ANSWERED],
-    "behind a picture": [ENQUEUED, PEARS, TAKEN, GATE, TAKEN, *ANSWERED],
     "behind a note": [{**ENQUEUED, "content": "<task-notification>"}, PEARS, TAKEN, GATE, TAKEN, *ANSWERED],
     "behind a command": [{**ENQUEUED, "content": "/compact keep it"}, TAKEN, GATE, PEARS, TAKEN, *ANSWERED],
 }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -115,16 +114,7 @@ def test_what_a_killed_session_said_is_read_when_the_next_one_begins(hook: Hook,
     assert "paint the fence" in hook("session-start", {"session_id": "s3"}, path).out
 
 
-def test_a_subagents_transcript_is_read_when_it_stops(hook: Hook, tmp_path: Path) -> None:
-    report = claude("assistant", "The paint costs 40.", isSidechain=True, agentId="a7")
-    event = {"session_id": "s1", "transcript_path": str(tmp_path / "none.jsonl")}
-    event["agent_transcript_path"] = str(write(tmp_path / "agent-a7.jsonl", [report]))
-    assert hook("subagent-stop", event, tmp_path / "m") == (0, "", "")
-    with HierarchicalMemory(tmp_path / "m") as memory:
-        assert [step.text for step in memory.history()] == ["The paint costs 40."]
-
-
-@pytest.mark.parametrize("event", ["session-end", "subagent-stop", "stop"])
+@pytest.mark.parametrize("event", ["subagent-stop", "stop"])
 def test_a_session_without_a_transcript_leaves_nothing(event: str, hook: Hook, tmp_path: Path) -> None:
     given = None if event == "stop" else str(tmp_path / "none.jsonl")
     paths = {"transcript_path": given, "agent_transcript_path": given}
@@ -134,10 +124,9 @@ def test_a_session_without_a_transcript_leaves_nothing(event: str, hook: Hook, t
 
 @pytest.mark.parametrize(
     ("prompt", "is_found"),
-    [("Which number has the parcel?", True), ("/find the parcel's number", True), ("/compact keep the parcel", False),
-     ("/parcel", False), ("{echo}Bake a cake with apples.", False), ("Bake a cake.\n{echo}", False),
+    [("/find the parcel's number", True), ("/compact keep the parcel", False),
      ("<hook_context>\n{echo}</hook_context>\n\nBake a cake with apples.", False),
-     ("{echo}Which number has the parcel?", True), ("<hook_context>{echo}</hook_context>Where is the parcel?", True)],
+     ("{echo}Which number has the parcel?", True)],
 )  # fmt: skip
 def test_a_prompt_is_searched_with_what_was_typed(prompt: str, is_found: bool, hook: Hook, tmp_path: Path) -> None:
     path, file = tmp_path / "m", write(tmp_path / "s1.jsonl", [claude("user", "The parcel is PK-70812.")])
@@ -186,15 +175,12 @@ def test_a_memory_says_nothing_to_a_yes_and_speaks_for_the_question_behind_it(ho
 @pytest.mark.parametrize(
     ("event", "given", "said"),
     [
-        ("stop", "", "one JSON object"),
         ("stop", "[" * 100_000, "one JSON object"),
         ("stop", {}, "no transcript_path"),
-        ("stop", {"transcript_path": "/nowhere/s.jsonl"}, "cannot be read"),
         ("pre-compact", {"transcript_path": "s\0.jsonl"}, "cannot be read"),
         ("stop", {"transcript_path": "/nowhere/\ud800\n.jsonl", "session_id": "\ud800"}, "tinymem: "),
         ("other", {}, "session-start, prompt, pre-compact, stop, subagent-stop, session-end"),
-        ("stop --newer", {}, "--newer"), ("stop --max-tokens few", {}, "--max-tokens"), ("stop --also", {}, "argument"),
-        ("stop --max-tokens 5", {}, "--max-tokens"), ("stop now", {}, "now"),
+        ("stop --newer", {}, "--newer"), ("stop --max-tokens few", {}, "--max-tokens"),
     ],
 )  # fmt: skip
 def test_an_error_never_stops_the_agent(hook: Hook, tmp_path: Path, event: str, given: object, said: str) -> None:
@@ -208,7 +194,6 @@ def test_an_error_never_stops_the_agent(hook: Hook, tmp_path: Path, event: str, 
     [
         [{"type": "user", "message": {"role": "user", "parts": [{"text": "The gate is green."}]}}],
         [{"type": "session.start", "data": {}}, {"type": "user.message", "data": {"content": "The gate is green."}}],
-        [{"speech": "The gate is green."}],
     ],
 )
 def test_a_transcript_of_another_format_is_named_once(lines: list[object], hook: Hook, tmp_path: Path) -> None:
@@ -226,14 +211,3 @@ def test_a_transcript_of_another_format_is_named_once(lines: list[object], hook:
     assert hook("stop", given, path) == (0, "", "")
     with HierarchicalMemory(path) as memory:
         assert [step.text for step in memory.history()] == ["The gate is green."]
-
-
-@pytest.mark.slow
-def test_a_hook_needs_no_mcp(tmp_path: Path) -> None:
-    file = write(tmp_path / "s1.jsonl", CLAUDE)
-    code = "import sys; sys.modules['mcp'] = None; from tinymem.cli.main import main; main()"
-    for event in ("stop", "session-start"):
-        command = [sys.executable, "-c", code, "hook", event, "--path", str(tmp_path / "m"), "--embedder", "hashing:64"]
-        given = json.dumps({"transcript_path": str(file)})
-        done = subprocess.run(command, input=given, capture_output=True, text=True, check=True)
-    assert "One port is taken." in done.stdout

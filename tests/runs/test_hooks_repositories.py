@@ -89,12 +89,6 @@ def test_a_forged_repository_finds_nobody_elses_memory(
     assert namespace_of(folder).startswith("bait-") and namespace_of(shop).startswith("my-shop-")
 
 
-def test_a_worktree_that_git_no_longer_knows_gets_no_memory_of_others(git: Git, shop: Path, tmp_path: Path) -> None:
-    git("worktree", "add", "-q", "../tree", folder="my shop")
-    shutil.copytree(tmp_path / "tree", tmp_path / "bait")
-    assert namespace_of(tmp_path / "bait").startswith("bait-") and namespace_of(tmp_path / "tree") == namespace_of(shop)
-
-
 UNREADABLE = pytest.param("unreadable", marks=pytest.mark.permissions)
 
 

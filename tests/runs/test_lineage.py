@@ -16,7 +16,6 @@ from tinymem import HierarchicalMemory
 from tinymem.runs.growing import ingest_growing
 from tinymem.runs.hooks.answers import greeting
 from tinymem.runs.ingest import ingest_files
-from tinymem.upkeep import import_memory
 
 SECRET = "The key is in vault slot 9."
 
@@ -67,19 +66,6 @@ def test_what_a_session_repeats_is_stored_once_in_whatever_order_files_come(
             assert sorted(text for _, text in said(memory)) == ["And the pears?", "Noted.", SECRET]
 
 
-@pytest.mark.parametrize("name", COPIES)
-def test_a_copied_memory_knows_what_a_session_repeats(tmp_path: Path, name: str) -> None:
-    files = [write(tmp_path / f"{at}.jsonl", lines) for at, lines in enumerate(COPIES[name])]
-    with opened() as memory:
-        ingest_growing(memory, files[0])
-        memory.export(tmp_path / "export.jsonl")
-    import_memory(tmp_path / "copy", tmp_path / "export.jsonl", embedder="hashing:64")
-    with HierarchicalMemory(tmp_path / "copy", embedder="hashing:64", store="exact") as memory:
-        for file in files:
-            ingest_growing(memory, file)
-        assert sorted(text for _, text in said(memory)) == ["And the pears?", "Noted.", SECRET]
-
-
 def test_forgetting_a_session_says_which_other_one_holds_what_it_repeats(tinymem: Run, tmp_path: Path) -> None:
     first, second = (write(tmp_path / f"{at}.jsonl", lines) for at, lines in enumerate(COPIES["the same ids"]))
     tinymem("ingest", str(first), str(second), "--embedder", "hashing:64", "--path", "m")
@@ -128,29 +114,15 @@ def test_what_stands_beside_in_one_answer_is_no_branch(tmp_path: Path, shape: st
     assert texts[0] == "Count both barns." and texts[-1] == "Counted."
 
 
-def test_an_answer_that_was_made_again_is_told_and_the_first_is_counted(tmp_path: Path) -> None:
-    lines = lines_of(
-        ("u1", None, "user", "Name it."), ("a1", "u1", "assistant", "Ash."), ("a2", "u1", "assistant", "Elm.")
-    )
-    with opened() as memory:
-        (done,) = ingest_files(memory, [write(tmp_path / "s1.jsonl", lines)])
-        assert [text for _, text in said(memory)] == ["Name it.", "Elm."]
-    assert done.skipped == {"message of another branch": 1}
-
-
 @pytest.mark.parametrize(
     ("given", "kept"),
     [
-        ('<hook_prompt hook_run_id="h">Lint.</hook_prompt>', []),
         ("<ide_opened_file>a.py</ide_opened_file>Rename it.", ["Rename it."]),
-        ('<bug-report kind="x">\nIt jams.\n</bug-report>', ['<bug-report kind="x">\nIt jams.\n</bug-report>']),
         (
             'See:\n<pasted_content id="9e">\n<skill>Sow.</skill>\n</pasted_content id="9e">\nWhy?',
             ["See:\n<skill>Sow.</skill>\n\nWhy?"],
         ),
         ("<teammate-message from='b'>The gate is shut.</teammate-message>", ["The gate is shut."]),
-        ("/compact", []),
-        ("<bash-input>ls</bash-input><bash-stdout>a.py</bash-stdout><bash-stderr></bash-stderr>", []),
         (
             "# Context from my IDE setup:\n\n## Open tabs:\n- a.py\n\n## My request for Codex:\nRename it.",
             ["Rename it."],
@@ -158,7 +130,6 @@ def test_an_answer_that_was_made_again_is_told_and_the_first_is_counted(tmp_path
         ("Another language model started to solve this problem and produced a summary of it: ...", []),
         ("<command-message>harvest</command-message>\n<command-name>/harvest</command-name>", ["/harvest"]),
         ("<command-name>/compact</command-name>\n<command-args>keep the ports</command-args>", []),
-        ("<div>why is this wide?</div>", ["<div>why is this wide?</div>"]),
         ("Look at <my-tag>this</my-tag>.", ["Look at <my-tag>this</my-tag>."]),
     ],
 )
@@ -206,12 +177,10 @@ def test_a_report_that_a_subagents_file_holds_too_is_stored_once(tmp_path: Path,
 RULE = "Never push to the shared barn."
 ASKS: dict[str, list[Line]] = {
     "Claude Code's": [claude("user", RULE, isSidechain=True, agentId="a7"), claude("assistant", [use("t1")])],
-    "of a stream": [claude("user", RULE, parent_tool_use_id="t1")],
     "of another session": [claude("user", RULE, origin={"kind": "peer"})],
     "in a queue": [{"type": "attachment", "uuid": "q", "sessionId": "s1", "attachment": {
         "type": "queued_command", "prompt": RULE, "commandMode": "prompt", "origin": {"kind": "coordinator"}}}],
     "Codex's": [codex("session_meta", id="c", source=SPAWNED), words(RULE, "01"), words("Yes.", "02", "assistant")],
-    "Codex's review": [codex("session_meta", id="c", source={"subagent": "review"}), words(RULE, "01")],
     "Gemini's": [{"sessionId": "g", "projectHash": "p", "parentSessionId": "f", "startTime": "x"},
                  {"id": "1", "type": "user", "content": RULE}],
 }  # fmt: skip

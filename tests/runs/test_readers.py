@@ -152,20 +152,6 @@ def test_what_has_no_time_says_so_and_not_when_it_came(write: Write) -> None:
 # -- damage
 
 
-@pytest.mark.parametrize(
-    ("lines", "before", "what"),
-    [
-        (["[" * 100_000], [], "not valid JSON"),
-        (['[{"role": "user",\n "content": '], [], "run.jsonl, line"),
-        (["[\n{"], [], "run.jsonl, line"),
-        (['[\n{"role": "user", "content": "a"},', '{"role": "user", "content": "b"}', "."], [], "run.jsonl, line 4"),
-    ],
-)
-def test_a_damaged_document_is_an_error(write: Write, lines: list[Any], before: list[Any], what: str) -> None:
-    steps, said = fails(write(*lines))
-    assert messages(steps) == before and what in said
-
-
 AFTER = {"role": "user", "content": "after"}
 SHAPES: dict[str, list[Any]] = {
     "messages": [*RUN, AFTER],
@@ -181,8 +167,8 @@ SHAPES: dict[str, list[Any]] = {
     ],
 }
 DAMAGE = {
-    "cut": b'{"role": "user", "cont', "nul": b"\0" * 600, "no object": b"7", "no text": b'{"role": "caf\xe9"}',
-    "deep": b"[" * 100_000, "digits": b"9" * 10_000, "null": b"null", "words": b"Traceback (most recent call last):",
+    "cut": b'{"role": "user", "cont', "nul": b"\0" * 600, "no text": b'{"role": "caf\xe9"}', "deep": b"[" * 100_000,
+    "null": b"null",
 }  # fmt: skip
 
 
@@ -214,8 +200,6 @@ def test_objects_that_were_written_onto_one_line_are_read_as_far_as_they_are_who
     "bad",
     [
         {"role": "robot", "content": "?"},
-        {"role": "user", "content": 7},
-        {"role": "assistant", "tool_calls": "no"},
         {"role": "assistant", "tool_calls": [{"id": "x"}]},
         {"text": "?"},
     ],
@@ -252,15 +236,6 @@ def test_a_time_is_read_by_its_size_or_costs_itself_and_no_text(write: Write, cl
     )
 
 
-@pytest.mark.parametrize("beside", [{"task": "Fix it."}, {"output": "Done.", "id": 7}, {"task_id": 1, "plan": "x"}])
-def test_what_stands_beside_messages_does_not_hide_them(write: Write, beside: dict[str, Any]) -> None:
-    runs = [
-        *read_runs(write(json.dumps([{**beside, "messages": RUN}, beside, {**beside, "messages": [AFTER]}], indent=1)))
-    ]
-    assert [messages(run.steps) for run in runs] == [RUN, [AFTER]]
-    assert [place for run in runs for place in run.damaged] == ["entry 1"]
-
-
 def test_a_result_whose_call_is_not_there_is_kept_and_counted(write: Write) -> None:
     orphan = {"role": "tool", "tool_call_id": "c9", "content": "18 sheep"}
     (run,) = read_runs(write([*RUN, orphan, AFTER]))
@@ -295,7 +270,7 @@ def test_what_is_no_text(tmp_path: Path, data: bytes | None, before: list[str], 
     assert "no export that is known" in fails(tmp_path)[1]
 
 
-@pytest.mark.parametrize("text", ["", "\n\n", "[]", "{}", "7", '"text"', "null", "[1, 2]", '{"a": 1}', '[{"a": 1}]'])
+@pytest.mark.parametrize("text", ["", "[]", "7", '[{"a": 1}]'])
 def test_wrong_shape(write: Write, text: str) -> None:
     before, said = fails(write(text, name="run.json"))
     assert before == []

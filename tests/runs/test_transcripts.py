@@ -9,13 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import Run
 from commands import tinymem as tinymem  # the fixture
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tinymem import ActionStep, HierarchicalMemory
-from tinymem.errors import InputError
 from tinymem.messages import problems
 from tinymem.runs.harness import ABOUT, own_words
 from tinymem.runs.ingest import ingest_files
@@ -166,39 +164,3 @@ def test_a_text_without_a_closed_note_stays_as_it_is(parts: list[str]) -> None:
 def test_a_huge_text_of_tags_is_read_at_once() -> None:
     tags = "<system-reminder>\n<command-name>\n" * 50_000
     assert own_words({"role": "user", "content": tags}, Counter())["content"] == tags
-
-
-def test_subagents_and_resumed_sessions_are_apart(tmp_path: Path) -> None:
-    lines = [
-        claude("user", "Go."),
-        claude("user", "You are a searcher.", isSidechain=True, agentId="a7"),
-        claude("assistant", "Found it.", isSidechain=True, agentId="a7"),
-        claude("assistant", "Done."),
-        claude("user", "Again.", session="s2"),
-    ]
-    with HierarchicalMemory(embedder="hashing:64", store="exact") as memory:
-        ingest_files(memory, [write(tmp_path / "run.jsonl", lines)])
-        said = {name: [step.text for step in memory.history(name)] for name in ("s1", "s1/a7", "s2")}
-    assert said == {"s1": ["Go.", "Done."], "s1/a7": ["You are a searcher.", "Found it."], "s2": ["Again."]}
-
-
-def test_a_call_that_is_nested_too_deeply_costs_its_line(tmp_path: Path) -> None:
-    deep = json.dumps(claude("assistant", [{**use("t1"), "input": "deep"}]))
-    lines = [json.dumps(claude("user", "Go.")), deep.replace('"deep"', '{"a":' * 900 + "1" + "}" * 900)]
-    file = tmp_path / "run.jsonl"
-    file.write_text("\n".join([*lines, json.dumps(claude("assistant", "Done."))]), encoding="utf-8")
-    with HierarchicalMemory(embedder="hashing:64", store="exact") as memory:
-        (done,) = ingest_files(memory, [file])
-        assert [step.text for step in memory.history()] == ["Go.", "Done."]
-    assert done.error is None and sum(done.skipped.values()) == 1
-
-
-def test_a_file_without_messages_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="has no message, only 1 note"):
-        list(read_runs(write(tmp_path / "run.jsonl", [{"type": "system"}])))
-
-
-def test_the_command_names_what_it_leaves_out(tinymem: Run, tmp_path: Path) -> None:
-    done = tinymem("ingest", str(write(tmp_path / "run.jsonl", CLAUDE)), "--embedder", "hashing:64", "--path", "m")
-    assert done.status == 0 and "Added 4 steps of 1 run" in done.out
-    assert "left out: 1 snapshot of files, 1 thinking, 1 note" in done.err

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -29,18 +27,6 @@ def look(watched: WatchedFolder, memory: HierarchicalMemory) -> list[tuple[str, 
     return [(Path(done.file).name, done.steps, done.error) for done in watched.changes(memory)]
 
 
-def test_what_is_written_byte_by_byte_comes_once(tmp_path: Path, memory: HierarchicalMemory) -> None:
-    data = "".join(json.dumps(line) + "\n" for line in CLAUDE).encode()
-    watched, file, added = WatchedFolder(tmp_path), tmp_path / "s1.jsonl", 0
-    for end in (*range(1, len(data), 61), len(data)):
-        file.write_bytes(data[:end])
-        for _, steps, error in look(watched, memory):
-            assert error is None
-            added += steps
-    assert added == memory.stats().steps == 6
-    assert look(watched, memory) == []
-
-
 def test_files_in_folders_below_are_found_as_they_come(tmp_path: Path, memory: HierarchicalMemory) -> None:
     watched = WatchedFolder(tmp_path)
     assert look(watched, memory) == []
@@ -50,20 +36,6 @@ def test_files_in_folders_below_are_found_as_they_come(tmp_path: Path, memory: H
     assert look(watched, memory) == [("s1.jsonl", 4, None)]
     write(tmp_path / "c1.jsonl", CODEX)
     assert look(watched, memory) == [("c1.jsonl", 4, None)]
-
-
-def test_a_file_that_is_moved_shortened_or_replaced_adds_nothing_twice(
-    tmp_path: Path, memory: HierarchicalMemory
-) -> None:
-    watched, file = WatchedFolder(tmp_path), tmp_path / "s1.jsonl"
-    write(file, CLAUDE)
-    assert look(watched, memory) == [("s1.jsonl", 4, None)]
-    shutil.move(file, tmp_path / "s1.old.jsonl")
-    assert look(watched, memory) == []
-    write(file, CLAUDE[:4])
-    assert look(watched, memory) == []
-    write(file, [*CLAUDE, claude("user", "Thanks.")])
-    assert look(watched, memory) == [("s1.jsonl", 1, None)]
 
 
 def test_a_process_that_starts_again_adds_what_is_new(tinymem: Run, tmp_path: Path) -> None:
