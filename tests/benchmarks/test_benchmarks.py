@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import gzip
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from benchmarks.harness import scoring
 from benchmarks.harness.data import Question, Unit, read_haystacks
 from benchmarks.harness.methods import AS_CALLED, METHODS
+from benchmarks.recall import lookups
 from benchmarks.recall import run as recall
 from tinymem.errors import InputError
 from tinymem.messages import TiktokenCounter
@@ -176,3 +178,10 @@ def test_the_future_may_be_neither_claimed_nor_quoted(data: Path) -> None:
 
 
 # -- methods ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_memory_finds_what_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lookups.main(["--out", str(tmp_path / "lookups.jsonl"), "--seed", "11", "--lookups", "48"])
+    recall.main(["--data", str(tmp_path / "lookups.jsonl"), "--budgets", "256", "--store", "exact"])
+    found = re.search(r"recall@256 ([\d.]+)", capsys.readouterr().out)
+    assert found is not None and float(found[1]) > 0.95

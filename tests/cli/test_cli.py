@@ -68,16 +68,6 @@ def test_help_lists_what_one_needs_first_in_groups() -> None:
     assert "..." not in done.out.replace("[ARGS]...", "") and "tinymem recall which test was flaky" in done.out
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_shells_complete_commands_and_options(tmp_path: Path, shell: str) -> None:
-    completing = {"_PYTHON _M TINYMEM.CLI_COMPLETE": f"complete_{shell}", "_TYPER_COMPLETE_ARGS": "tinymem re"}
-    completing["_TYPER_COMPLETE_FISH_ACTION"] = "get-args"
-    done = process(cwd=tmp_path, COMP_WORDS="tinymem re", COMP_CWORD="1", **completing)
-    assert {"recall", "retain", "rebuild", "reindex"} <= set(re.findall(r"\w+", done.out))
-    assert "doctor" not in done.out
-
-
 def test_version_and_usage(tinymem: Run) -> None:
     assert tinymem("--version") == (0, f"tinymem {__version__}\n", "")
     done = tinymem()
@@ -85,14 +75,6 @@ def test_version_and_usage(tinymem: Run) -> None:
 
 
 # -- the whole way
-
-
-@pytest.mark.slow
-def test_standard_input_is_ingested_and_recalled_in_processes_of_their_own(tmp_path: Path, chat: Path) -> None:
-    done = process("ingest", "-", "--path", "mem", cwd=tmp_path, input=chat.read_text("utf-8"))
-    assert (done.status, done.err) == (0, "") and "of 1 run" in done.out
-    done = process("recall", "Where is staging?", "--max-tokens", "100", cwd=tmp_path, TINYMEM_PATH="mem")
-    assert done.status == 0 and "10.0.0.7" in done.out and "of 100 tokens" in done.err
 
 
 def test_recall_has_the_filters_of_the_api(tinymem: Run) -> None:

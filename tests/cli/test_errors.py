@@ -62,8 +62,7 @@ def test_a_mistake_is_one_line_and_changes_nothing(tinymem: Run, kept: Path, arg
     "args",
     [
         ["recall"], ["recall", "x", "--max-tokens", "0"], ["recall", "x", "--min-relevance", "2"], ["remember"],
-        ["ingest", "nowhere.jsonl"], ["get", "7", "--colour"], ["explain", "x", "--max-tokens", "0"],
-        ["inspect", "--steps", "-1"], ["show", "--steps", "-1"],
+        ["ingest", "nowhere.jsonl"], ["show", "--steps", "-1"],
     ],
 )  # fmt: skip
 def test_a_wrong_use_shows_the_usage(tinymem: Run, args: list[str]) -> None:

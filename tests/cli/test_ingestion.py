@@ -5,24 +5,18 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
-import time
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import child_environment, interruptible
 from memories import python
-from session_files import write_sessions
 
 from tinymem import HierarchicalMemory
 from tinymem.cli.demo import RECORDING
 from tinymem.messages.conversion import messages_from_steps
 from tinymem.runs.ingest import BATCH, ingest_files
-from tinymem.runs.transcripts import APART, DAMAGED
 
 unix = pytest.mark.skipif(os.name != "posix", reason="signals and pipes of Unix")
 Chat = list[dict[str, Any]]
@@ -92,30 +86,6 @@ def test_a_run_that_broke_off_at_a_call_goes_on_with_its_result(tmp_path: Path) 
         assert held(memory) == run
 
 
-def test_what_was_forgotten_is_not_taken_in_again(tmp_path: Path) -> None:
-    file = write(tmp_path / "run.jsonl", *chat(0, 100))
-    with open_memory(tmp_path / "m") as memory:
-        ingest(memory, file)
-        memory.forget([memory.get(number).id for number in (1, 2, 70)])
-        assert ingest(memory, file) == [(0, 100)]
-        assert len(held(memory)) == 97
-
-
-def test_a_folder_of_sessions_is_added_once_with_a_true_report(tmp_path: Path) -> None:
-    write_sessions(tmp_path / "agents")
-    with open_memory(tmp_path / "m") as memory:
-        done = ingest_files(memory, [tmp_path / "agents"])
-        left = sum((Counter(one.skipped) for one in done), Counter[str]())
-        held_before = memory.stats().steps
-        assert sum(one.steps for one in done) == held_before
-        assert not any(one.steps for one in ingest_files(memory, [tmp_path / "agents"]))
-    assert (len(done), [one.error for one in done if one.error]) == (40, [])
-    assert left == {
-        **{"thinking": 60, "progress": 60, "note": 23, "setting": 10, "summary": 3, APART: 3, DAMAGED: 6},
-        **{"message of another branch": 3, "call of the memory's own tools": 3, "result of the memory's own tools": 3},
-    }
-
-
 @unix
 def test_a_pipe_is_read_as_a_file_is(tmp_path: Path) -> None:
     pipe = tmp_path / "run.jsonl"
@@ -143,41 +113,3 @@ def test_a_killed_ingest_goes_on_where_it_was(tmp_path: Path) -> None:
         (done,) = ingest_files(memory, [file])
         assert (before, done.known, done.error) == (2 * 2 * BATCH, before, None) and done.steps > 0
         assert held(memory) == run
-
-
-@pytest.mark.slow
-@unix
-def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
-    file = write(tmp_path / "run.jsonl", *chat(0, 8_000))
-    command = [*interruptible(), "ingest", str(file), "--path", str(tmp_path / "m"), "--embedder"]
-    environment = child_environment()
-    with subprocess.Popen(
-        [*command, "hashing:64"], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as running:
-        while steps_in(tmp_path / "m" / "default" / "journal.db") == 0:
-            assert running.poll() is None
-            time.sleep(0.01)
-        running.send_signal(signal.SIGINT)
-        out, err = running.communicate(timeout=600)
-    assert (running.returncode, out) == (130, "")
-    assert err == "tinymem: stopped; what was added so far is kept: run it again to go on\n"
-    before = steps_in(tmp_path / "m" / "default" / "journal.db")
-    assert 0 < before < 8_000
-    write(file, *chat(0, before + 500))
-    done = subprocess.run([*command, "hashing:64", "--json"], env=environment, capture_output=True, check=True)
-    assert json.loads(done.stdout)["files"] == [
-        {"file": str(file), "runs": 1, "steps": 500, "known": before, "error": None, "skipped": {}, "damaged": []}
-    ]
-    with HierarchicalMemory(tmp_path / "m", embedder="hashing:64") as memory:
-        assert held(memory) == chat(0, before + 500)
-
-
-def steps_in(journal: Path) -> int:
-    """How many steps a journal holds that another process may be writing."""
-    if not journal.exists():
-        return 0
-    try:
-        with sqlite3.connect(journal.absolute().as_uri() + "?mode=ro", uri=True) as db:
-            return int(db.execute("SELECT count(*) FROM steps").fetchone()[0])
-    except sqlite3.OperationalError:  # it is just being made
-        return 0

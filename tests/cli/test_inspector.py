@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import hashlib
 import json
@@ -168,35 +167,6 @@ def test_a_context_is_shown_message_by_message(call: Call, memory: HierarchicalM
 def test_a_mistake_is_answered_in_words(call: Call, memory: HierarchicalMemory, name: str, values: Any) -> None:
     assert call(name, 400, **values)["error"]
     assert memory.stats().steps == 63
-
-
-@pytest.mark.parametrize("body", [b"{", b"[1]", b"\xff", b'"' + b"x" * 1_000_001])
-def test_a_request_that_is_no_object_is_refused(client: TestClient, body: bytes) -> None:
-    answer = client.post("/api/overview", content=body, headers={"Authorization": f"Bearer {TOKEN}"})
-    assert answer.status_code == 400 and answer.json()["error"]
-
-
-def test_no_more_of_a_request_is_read_than_it_may_have(memory: HierarchicalMemory) -> None:
-    sent: list[int] = []
-
-    def endless() -> Iterator[bytes]:
-        for _ in range(1_000):
-            sent.append(500_000)
-            yield b" " * 500_000
-
-    app, answers = application(View(memory), TOKEN, {"127.0.0.1"}), []
-    parts = endless()
-
-    async def receive() -> dict[str, Any]:
-        return {"type": "http.request", "body": next(parts), "more_body": True}
-
-    async def send(message: Any) -> None:
-        answers.append(message)
-
-    headers = [(b"host", b"127.0.0.1"), (b"authorization", f"Bearer {TOKEN}".encode())]
-    scope = {"type": "http", "method": "POST", "path": "/api/overview", "query_string": b"", "headers": headers}
-    asyncio.run(app(scope, receive, send))
-    assert answers[0]["status"] == 400 and sum(sent) <= 1_500_000
 
 
 def test_what_another_process_adds_and_notes_is_shown(tmp_path: Path) -> None:

@@ -170,10 +170,7 @@ def test_another_setup_keeps_the_keys_and_comments_that_a_user_added(tinymem: Ru
     [
         ("claude-code", ".claude.json", '{"mcpServers": "none"}'),
         ("claude-code", ".claude.json", '{"mcpServers": {"tinymem": {"url": "http://x"}}}'),
-        ("claude-code", ".claude.json", '{"half": "\\ud8"}'),
-        ("claude-code", ".claude.json", "[" * 100_000),
         ("claude-code", ".claude/settings.json", '{"hooks": {"Stop": {"hooks": []}}}'),
-        ("claude-code", ".claude/settings.json", '{"hooks": {"Stop": "say done"}}'),
         ("codex", ".codex/config.toml", "mcp_servers = 3\n"),
         ("codex", ".codex/config.toml", "a = \n"),
     ],
@@ -231,9 +228,3 @@ def test_the_password_of_a_database_is_written_and_not_printed(
     assert all(done.status == 0 and "mem" in done.out and "s3cr" not in done.out + done.err for done in told)
     tinymem("install", client, "--path", address)
     assert address in "".join(texts(home, CLIENTS[client]).values())
-
-
-def test_what_is_to_be_written_by_hand_names_no_password(tinymem: Run, home: Path) -> None:
-    (home / ".claude.json").write_text('{"mcpServers": []}', "utf-8")
-    refused = tinymem("install", "claude-code", "--path", "postgresql://ann:s3cret@db/mem")
-    assert refused.status == 2 and "Write by hand" in refused.err and "s3cret" not in refused.err

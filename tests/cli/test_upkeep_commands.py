@@ -79,20 +79,6 @@ def test_an_export_asks_before_it_overwrites(
     assert file.read_text("utf-8") == written != "mine"
 
 
-def test_what_is_wrong_with_an_import_is_one_line(tinymem: Run, memory: Path) -> None:
-    tinymem("export", "memory.jsonl")
-    done = tinymem("import", "memory.jsonl")
-    assert done.status == 2 and "is in use" in done.err and len(done.err.splitlines()) == 1 and steps(tinymem) == 43
-    lines = Path("memory.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
-    Path("memory.jsonl").write_text("".join([*lines[:4], "[]\n", *lines[5:]]), encoding="utf-8")
-    done = tinymem("import", "memory.jsonl", "--namespace", "copy")
-    assert (done.status, done.out) == (2, "") and "memory.jsonl, line 5: this is no line of an export" in done.err
-    assert len(done.err.splitlines()) == 1 and not (memory / "copy").exists()
-    Path("memory.jsonl").write_text('{"tinymem_export":3}\n', encoding="utf-8")
-    done = tinymem("import", "memory.jsonl", "--namespace", "copy")
-    assert done.status == 1 and "upgrade tinymem" in done.err
-
-
 # forget
 
 

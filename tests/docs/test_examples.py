@@ -28,7 +28,7 @@ from scripted_model import (
 )
 from servers import KEY, Answer, OpenAIServer, chat_answer_with, failure, openai_server
 
-from tinymem import HierarchicalMemory, count_tokens
+from tinymem import count_tokens
 from tinymem.messages import problems
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -135,42 +135,6 @@ def test_with_a_window_alone_of_as_many_tokens_it_does_not_know(runs: dict[str, 
 
 
 # -- what goes wrong ---------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_what_is_wrong_with_a_call_is_told_to_the_model(tmp_path: Path) -> None:
-    (tmp_path / "work" / "sub").mkdir(parents=True)
-    (tmp_path / "secret").write_text("hidden", "utf-8")
-    (tmp_path / "work" / "odd").write_bytes(b"caf\xe9 \x00 \xf0\x9f\x90\x98")
-    wrong: list[tuple[str, object, str]] = [
-        ("read_file", '{"path": "odd"', "Error: JSONDecodeError: Expecting"),
-        ("read_file", "[1]", "must be a mapping"),
-        ("read_file", {}, "missing 1 required positional argument: 'path'"),
-        ("read_file", {"path": "\ud800"}, "Error: UnicodeEncodeError"),
-        ("read_file", {"path": "nowhere"}, "No such file"),
-        ("read_file", {"path": "sub"}, "Is a directory"),
-        ("read_file", {"path": "../secret"}, "../secret is not inside the working folder"),
-        ("list_folder", {"path": "/"}, "/ is not inside the working folder"),
-        ("run_shell", {"command": "ls"}, "there is no tool run_shell; the tools are list_folder, read_file"),
-    ]
-    right: list[tuple[str, object, str]] = [
-        ("list_folder", {"path": "."}, "odd\nsub/"),
-        ("read_file", {"path": "odd"}, "caf\ufffd \0 \U0001f418"),
-        ("list_folder", {"path": "sub"}, "(nothing)"),
-    ]
-    turns = [calling((name, given)) for name, given, _ in wrong]
-    turns += [calling(*[(name, given) for name, given, _ in right], thought=None), chat_answer_with("")]
-    turns += [chat_answer_with("Done \U0001f418.")]
-    done = run("react_agent", in_turn(turns), tmp_path, "Try.", "--folder", "work", "--max-tokens", 4_000)
-    assert (done.status, done.out) == (0, "Done \U0001f418."), done.err
-    check(done, 4_000)
-    told = [texts(messages)[-1] for messages in done.requests[1 : 1 + len(wrong)]]
-    assert [(said, expected) for said, (_, _, expected) in zip(told, wrong, strict=True) if expected not in said] == []
-    assert texts(done.requests[-1])[-3:] == [expected for _, _, expected in right]
-    assert done.requests[-1] == done.requests[-2]  # an empty answer is none: the model is asked again
-    with HierarchicalMemory(tmp_path / "memory", namespace="react") as memory:
-        *_, action, answer = memory.short_term.steps
-    assert (action.type, answer.type, answer.text) == ("action", "final_answer", "Done \U0001f418.")
 
 
 def notebook(messages: Any) -> list[str]:

@@ -42,9 +42,3 @@ def test_what_the_architecture_says_where_to_look_for_is_there() -> None:
         places = zip(re.findall(r"`(\S+)`", files), re.findall(r"`(\w+)`", names), strict=True)
         for file, name in places:
             assert re.search(rf"(?:def|class) {name}\b", (REPOSITORY / file).read_text("utf-8")), (file, name)
-
-
-def test_there_is_a_decision_for_each_page_of_the_list() -> None:
-    pages = {path.name for path in (DOCS / "decisions").glob("*.md")} - {"README.md"}
-    listed = re.findall(r"\]\((\w[\w-]*\.md)\)", (DOCS / "decisions" / "README.md").read_text("utf-8"))
-    assert set(listed) == pages and len(pages) >= 5

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from importlib import resources
 from pathlib import Path
 
 import pytest
-from pages import REPOSITORY, blocks, commands, run_page
+from pages import REPOSITORY, commands, run_page
 
 from tinymem.cli.main import main
 
 README = REPOSITORY / "README.md"
-FIRST_SCREEN = 40  # lines
-BLOCKS = blocks(README)
 RESULTS = REPOSITORY / "benchmarks" / "results"
 
 
@@ -23,17 +20,6 @@ def test_every_python_block_runs_and_prints_what_is_shown(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert run_page(README, monkeypatch, capsys, with_commands=False) >= 2
-
-
-def test_the_commands_and_the_first_example_stand_on_the_first_screen() -> None:
-    first = "\n".join(README.read_text("utf-8").splitlines()[:FIRST_SCREEN])
-    assert "pip install . && tinymem demo" in first
-    assert 'pip install -e ".[test]" && pytest -n auto' in first
-    assert "pip install tinymem-agents" in first
-    example, output = BLOCKS[1:3]
-    assert (example.language, output.language) == ("python", "text")
-    assert output.line + output.code.count("\n") <= FIRST_SCREEN
-    assert len([line for line in example.code.splitlines() if line]) <= 10
 
 
 def test_commands_work_as_they_stand_in_this_order(
@@ -72,18 +58,6 @@ def test_where_another_method_finds_more_the_page_says_so(budget: str, behind: s
     assert found == behind
     text = " ".join(README.read_text("utf-8").split())
     assert "on `claude-code` plain vectors find more in 512 tokens" in text
-
-
-def test_the_figures_of_the_decision_are_those_of_the_fit() -> None:
-    weights = (resources.files("tinymem.data") / "fusion.json").read_text("utf-8")
-    held_out = json.loads(weights)["provenance"]["held_out"]["static"]
-    text = (REPOSITORY / "docs" / "decisions" / "linear-fusion.md").read_text("utf-8")
-    rows = re.findall(r"^\| ([\w-]+) \| (\d+) \|((?: \d\.\d{3} \|){3})$", text, re.MULTILINE)
-    assert len(rows) == len(held_out)
-    for name, questions, cells in rows:
-        one = held_out[f"{name}.jsonl.gz"]
-        figures = [one[kind][1] for kind in ("cross-validated", "fitted without it", "cosine + bm25")]
-        assert (int(questions), cells.replace("|", "").split()) == (one["queries"], [f"{n:.3f}" for n in figures])
 
 
 def test_figures_of_embedders_are_those_of_the_benchmark() -> None:

@@ -30,10 +30,6 @@ class MessagesAgent(ChatAgent):
     def create(self, client: Any, **request: Any) -> Any:
         return client.messages.create(**request)
 
-    def stream(self, client: Any, **request: Any) -> Any:
-        with client.messages.stream(**request) as stream:
-            return stream.get_final_message()
-
     def options(self) -> dict[str, Any]:
         return {"session": self.session, "max_tokens": BUDGET, "system": SYSTEM, "cache_control": MARK}
 

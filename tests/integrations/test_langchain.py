@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import re
 from typing import Any
 
@@ -111,16 +110,6 @@ def test_the_retriever_finds_the_best_first(memory: HierarchicalMemory) -> None:
     later = asyncio.run(TinymemRetriever(memory=memory, session="s2").ainvoke("Which port has Vault?"))
     assert {document.metadata["session"] for document in later} <= {"s2"}
     assert TinymemRetriever(memory=memory).invoke("pizza", k=1)[0].metadata["session"] == "s2"
-
-
-def test_a_file_that_is_too_long_gives_way_to_a_note(memory: HierarchicalMemory) -> None:
-    data = base64.b64encode(b"%PDF-1.4 " + bytes(400_000)).decode()
-    report = {"type": "file", "base64": data, "mime_type": "application/pdf", "filename": "a.pdf"}
-    asked = HumanMessage([{"type": "text", "text": "What does it say?"}, report])
-    conversation = MessagesConversation([asked])
-    sent = conversation.write(memory.fit(conversation.messages, session="s1", max_tokens=BUDGET).entries)
-    assert [part["type"] for part in sent[-1].content] == ["text", "text"]
-    assert sent[-1].content[0]["text"] == "What does it say?" and "left out" in sent[-1].content[1]["text"]
 
 
 def test_an_agent_that_runs_as_a_tool_has_a_session_of_its_own(memory: HierarchicalMemory) -> None:

@@ -160,21 +160,6 @@ def test_answers_keep_to_the_budget(memory: HierarchicalMemory, max_tokens: int)
         assert max_tokens * 0.5 < tokens(answer) <= max_tokens
 
 
-def test_the_newest_steps_are_paged_to_the_first(memory: HierarchicalMemory) -> None:
-    fill(memory, 60)
-    seen: list[str] = []
-    before = ""
-    while True:
-        page = asked(memory, "recent", max_tokens=300, before=before)
-        seen = [*re.findall(r"^#(\d+) ", page, re.MULTILINE), *seen]
-        older = re.search(r'before="(#\d+)"', page)
-        if older is None:
-            break
-        before = older[1]
-    assert seen == [str(n + 1) for n in range(60)]
-    assert asked(memory, "recent", before="#1") == "There are no steps before that."
-
-
 def test_forgetting_is_a_dry_run_unless_it_is_not(memory: HierarchicalMemory) -> None:
     for n in range(3):
         asked(memory, "remember", text=f"The port is {n}.", session="ports")

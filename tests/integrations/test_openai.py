@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from adapter_contract import SYSTEM, AdapterContract, Agent, Read, Script
 from provider_servers import StrictServer, strict_server
-from scripted_model import BUDGET, World
+from scripted_model import BUDGET
 
 from tinymem import HierarchicalMemory
 from tinymem.integrations.openai import (
@@ -26,9 +26,9 @@ openai = pytest.importorskip("openai")
 
 
 class ChatAgent(Agent):
-    """An agent that calls a client of the SDK itself, and takes answers piece by piece if it `is_streamed`."""
+    """An agent that calls a client of the SDK itself."""
 
-    format, is_streamed = "openai", False
+    format = "openai"
 
     def __init__(self, memory: Any, session: str, script: Script, read: Read, like: Any) -> None:
         super().__init__()
@@ -43,8 +43,7 @@ class ChatAgent(Agent):
         self.history.append({"role": "user", "content": text})
         with self.client() as client:
             while True:
-                make = self.stream if self.is_streamed else self.create
-                answer, calls = self.take(make(client, model="m", **self.request()))
+                answer, calls = self.take(self.create(client, model="m", **self.request()))
                 if not calls:
                     return self.ended(answer)
                 self.give({id: self.read(path) for id, path in calls.items()})
@@ -78,10 +77,6 @@ class ChatAgent(Agent):
     def create(self, client: Any, **request: Any) -> Any:
         return client.chat.completions.create(**request)
 
-    def stream(self, client: Any, **request: Any) -> Any:
-        with client.chat.completions.stream(**request) as stream:
-            return stream.get_final_completion()
-
     def request(self) -> dict[str, Any]:
         return chat_request(self.memory, self.history, session=self.session, max_tokens=BUDGET)
 
@@ -112,10 +107,6 @@ class ResponsesAgent(ChatAgent):
 
     def create(self, client: Any, **request: Any) -> Any:
         return client.responses.create(**request)
-
-    def stream(self, client: Any, **request: Any) -> Any:
-        *_, last = client.responses.create(**request, stream=True)
-        return last.response
 
     def request(self) -> dict[str, Any]:
         given = responses_request(
@@ -148,7 +139,6 @@ class ResponsesAgent(ChatAgent):
 class WithServer(AdapterContract):
     kind: type[ChatAgent]
     streams = False  # who calls a client archives what came
-    is_streamed = False
 
     def definitions(self, tools: list[MemoryTool]) -> list[Any]:
         return [tool.schema["function"] for tool in tools]
@@ -167,13 +157,8 @@ class WithServer(AdapterContract):
         self, memory: HierarchicalMemory, session: str, script: Script, read: Read = str, like: Any = None
     ) -> ChatAgent:
         made: ChatAgent = super().agent(memory, session, script, read, like)
-        made.server, made.is_streamed = self.server, self.is_streamed
+        made.server = self.server
         return made
-
-    @pytest.mark.slow
-    def test_answers_that_were_streamed_go_back_too(self, memory: HierarchicalMemory, world: World) -> None:
-        self.is_streamed = True
-        self.check_sheets(memory, world, lambda agent, text: agent.ask(text))
 
 
 class TestChat(WithServer):

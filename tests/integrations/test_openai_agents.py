@@ -123,19 +123,6 @@ def test_a_session_gives_back_what_it_was_given(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_items_that_are_not_understood_are_kept_too(memory: HierarchicalMemory) -> None:
-    strange: list[Any] = [{"type": "item_reference", "id": "msg_9"}, {"type": "novelty", "text": "quokka"}]
-    orphan = {"type": "function_call_output", "call_id": "call_9", "output": "late"}
-
-    async def main() -> None:
-        session = TinymemSession("s1", memory)
-        await session.add_items([ITEMS[0], *strange, orphan, ITEMS[4]])
-        assert await session.get_items() == [ITEMS[0], *strange, orphan, ITEMS[4]]
-
-    asyncio.run(main())
-    assert "quokka" in memory.recall("quokka").text
-
-
 def test_a_filter_that_knows_no_session_says_what_to_do(memory: HierarchicalMemory) -> None:
     agent = AgentsAgent(memory, "s1", lambda chat: pytest.fail("not asked"), str, None)
     with pytest.raises(Exception, match="run the agent with a TinymemSession"):

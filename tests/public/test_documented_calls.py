@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import time
 from typing import Any
 
-import numpy as np
 import pytest
 
 from tinymem import (
@@ -21,17 +18,12 @@ from tinymem import (
     ScratchpadStep,
     Signal,
     Step,
-    SummaryStep,
     SystemPromptStep,
     TaskStep,
     WorkingMemory,
     count_tokens,
     debug_memory,
     keep_last_n_steps,
-    prune_old_observations,
-    semantic_pruning,
-    summarize_strategy,
-    visualize_memory,
 )
 from tinymem.memory import execution_result
 
@@ -95,10 +87,6 @@ def agent_run(actions: int) -> list[Step]:
     return run
 
 
-def lengths(memory: MemoryManager) -> list[int]:
-    return [len(str(action.observation)) for action in memory.get_steps_by_type(ActionStep)]
-
-
 def test_more_than_1000_steps_prune_themselves() -> None:
     memory = MemoryManager()
     memory.add_steps([ActionStep(thought=str(number)) for number in range(1_000)])
@@ -140,71 +128,7 @@ def test_all_memories_share_their_verbs(kind: type[MemoryManager | HierarchicalM
         memory.close()
 
 
-def test_visualize_memory_lists_the_steps() -> None:
-    memory = MemoryManager(system_prompt="Be brief.")
-    memory.add(ActionStep(tool_name="count", observation="two"))
-    heading, first, second = visualize_memory(memory).splitlines()
-    assert "MemoryManager" in heading and "0  SystemPromptStep" in first
-    assert "1  ActionStep (obs: 3 chars)" in second
-
-
 # -- strategies -------------------------------------------------------------------------------------------------------
-
-
-def test_prune_old_observations_by_position_and_by_age() -> None:
-    old = [step.evolve(timestamp=time.time() - 7200) for step in agent_run(6)]
-    memory = MemoryManager(steps=[*old, *agent_run(6)[2:]])
-    memory.prune(prune_old_observations(max_age_seconds=3600))
-    assert lengths(memory) == [100] * 6 + [600] * 6, "fresh results stay whole, however many"
-    memory.prune(prune_old_observations(keep_last_n=2, max_length=100, max_age_seconds=3600))
-    assert lengths(memory) == [100] * 10 + [600] * 2
-    memory.prune(prune_old_observations(1, 50))
-    assert lengths(memory) == [50] * 11 + [600]
-
-
-class LetterEmbedder:
-    """As short as an embedder can be."""
-
-    def __init__(self, kind: type = list) -> None:
-        self.kind = kind
-
-    def embed(self, step_or_text: Any) -> Any:
-        vector = [0.0] * 64
-        for word in str(step_or_text).lower().split():
-            vector[int(hashlib.sha256(word.encode()).hexdigest(), 16) % 64] += 1.0
-        return np.array(vector) if self.kind is np.ndarray else self.kind(vector)
-
-
-@pytest.mark.parametrize(
-    "embedder",
-    ["static", "hashing", LetterEmbedder(), LetterEmbedder(tuple), LetterEmbedder(np.ndarray)],
-    ids=["static", "hashing", "list", "tuple", "array"],
-)
-def test_semantic_pruning_takes_a_name_and_any_object_with_embed(embedder: Any) -> None:
-    run: list[Step] = [TaskStep(task="Find the port of the billing service.")]
-    run.append(ActionStep(tool_name="grep", observation="the billing service listens on port 8443"))
-    run += [ActionStep(tool_name="ls", observation=f"lunch on day {n}: soup, bread and more soup") for n in range(80)]
-    run.append(ActionStep(thought="Which port has the billing service?", tool_name="think", observation="hm"))
-    memory = MemoryManager(steps=run, prune_strategy=semantic_pruning(embedder, 600))
-    memory.prune()
-    observations = [action.observation for action in memory.get_steps_by_type(ActionStep)]
-    assert "the billing service listens on port 8443" in observations and "hm" in observations
-    assert memory.steps[0].text == run[0].text and len(memory.steps) < 40
-
-
-def count_tools(steps: list[Step]) -> str:
-    return f"{len([step for step in steps if isinstance(step, ActionStep)])} commands were run."
-
-
-def test_summarize_strategy_with_a_function() -> None:
-    memory = MemoryManager(steps=agent_run(60), prune_strategy=summarize_strategy(count_tools))
-    before = memory.steps
-    report = memory.prune()
-    system, task, summary, *newest = memory.steps
-    assert [system, task, *newest] == [*before[:2], *before[-25:]]
-    assert isinstance(summary, SummaryStep) and "35 commands were run." in summary.text
-    memory.restore(report)
-    assert memory.steps == before
 
 
 def without_failures(steps: list[Step]) -> list[Step]:

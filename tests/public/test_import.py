@@ -61,19 +61,6 @@ print(json.dumps([a == b for a, b in zip(before, around())]))
     assert told(program) == [True] * 5
 
 
-def test_the_window_alone_loads_neither_chroma_nor_an_embedder() -> None:
-    program = f"""
-import sys, json
-from tinymem import MemoryManager, token_budget
-memory = MemoryManager("Be brief.", token_budget(50))
-memory.add_message("user", "Hello " * 100)
-memory.prune()
-heavy = set({HEAVY!r}) - {{"numpy", "tiktoken", "requests", "httpx", "asyncio", "sqlite3"}}
-print(json.dumps(sorted(heavy & set(sys.modules))))
-"""
-    assert told(program) == []
-
-
 # The whole way with the defaults: the static embedder, Chroma, archiving, recall, forgetting, opening again.
 WHOLE_WAY = """
 import sys, json, logging

@@ -9,6 +9,7 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -34,7 +35,7 @@ from tinymem import (
 )
 from tinymem.embedders import HashingEmbedder, OpenAIEmbedder
 from tinymem.embedders.client import explained
-from tinymem.errors import EmbedderError, FormatError
+from tinymem.errors import HOUR, EmbedderError, FormatError, new_log_key, warn_hourly
 from tinymem.memory import execution_result
 from tinymem.memory.scratchpad import MOST_NOTES, KeptScratchpad
 from tinymem.messages import steps_from_messages
@@ -224,3 +225,22 @@ def test_a_damaged_text_is_not_quoted(tmp_path: Path) -> None:
 
 
 # -- how they are told ------------------------------------------------------------------------------------------------
+
+
+logger = logging.getLogger("tinymem.test_hourly")
+
+
+def test_it_is_given_again_after_an_hour_and_held_back_ones_can_be_seen(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = SimpleNamespace(now=10.0)
+    monkeypatch.setattr(tinymem.errors, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    place = new_log_key()
+    with caplog.at_level(logging.DEBUG):
+        for passed in (0.0, 1.0, HOUR - 2, 1.0, 5.0):
+            clock.now += passed
+            warn_hourly(logger, place, "behind: %s", passed)
+        assert [record.levelname for record in caplog.records] == ["WARNING", "DEBUG", "DEBUG", "WARNING", "DEBUG"]
+        assert {record.funcName for record in caplog.records} == {
+            test_it_is_given_again_after_an_hour_and_held_back_ones_can_be_seen.__name__
+        }

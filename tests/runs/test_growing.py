@@ -152,29 +152,6 @@ def test_prompts_that_were_typed_while_the_agent_worked_come_once_however_the_fi
     ]
 
 
-QUEUE: Line = {"type": "queue-operation", "sessionId": "s2"}
-ENQUEUED, TAKEN = {**QUEUE, "operation": "enqueue"}, {**QUEUE, "operation": "dequeue"}
-PEARS = {**ENQUEUED, "content": "And the pears?"}
-GATE = claude("assistant", "A gate.", session="s2")
-ANSWERED = [claude("user", "And the pears?", session="s2"), claude("assistant", "Ripe.", session="s2")]
-TOLD_BEFORE = [claude("user", "Which port?"), claude("assistant", "4100.")]
-QUEUES: dict[str, list[Line]] = {
-    "before what a fork copies": [PEARS, TAKEN, *({**line, "sessionId": "s2"} for line in TOLD_BEFORE), *ANSWERED],
-    "behind a note": [{**ENQUEUED, "content": "<task-notification>"}, PEARS, TAKEN, GATE, TAKEN, *ANSWERED],
-    "behind a command": [{**ENQUEUED, "content": "/compact keep it"}, TAKEN, GATE, PEARS, TAKEN, *ANSWERED],
-}
-
-
-@pytest.mark.parametrize("name", QUEUES)
-def test_a_queued_prompt_with_a_line_of_its_own_stands_there_alone(tmp_path: Path, name: str) -> None:
-    with opened() as memory:
-        ingest_files(memory, [write(tmp_path / "s1.jsonl", TOLD_BEFORE)])
-        for count in range(1, len(QUEUES[name]) + 1):
-            ingest_growing(memory, write(tmp_path / "s2.jsonl", QUEUES[name][:count]))
-        told = [step.text for step in memory.history("s2") if step.text != "A gate."]
-    assert told == ["And the pears?", "Ripe."]
-
-
 SAYS = st.sampled_from(["yes", "go on", "the port is 8443", "no"])
 WHERE = st.sampled_from([{"session": "s1"}, {"session": "s2"}, {"isSidechain": True, "agentId": "a7"}])
 KINDS = st.sampled_from(["user", "assistant", "call", "result", "other"])

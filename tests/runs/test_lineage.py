@@ -159,21 +159,6 @@ def test_what_a_subagent_reports_is_its_own_word_and_its_file_a_session_of_its_o
     assert {session for session, *_ in roles} == {"s1", "s1/a7"}
 
 
-@pytest.mark.parametrize("order", [1, -1])
-def test_a_report_that_a_subagents_file_holds_too_is_stored_once(tmp_path: Path, order: int) -> None:
-    note = "<task-notification>\n<task-id>a7</task-id>\n<result>Eight gates.</result>\n</task-notification>"
-    queued = {"type": "queued_command", "prompt": note, "commandMode": "task-notification"}
-    attached = {"type": "attachment", "uuid": "q1", "sessionId": "s1", "attachment": queued}
-    lines = [claude("user", "Count."), attached, claude("user", note), claude("assistant", "Eight.")]
-    inner = [claude("user", "Go.", isSidechain=True, agentId="a7")]
-    inner += [claude("assistant", "Eight gates.", isSidechain=True, agentId="a7")]
-    files = [write(tmp_path / f"{at}.jsonl", each) for at, each in enumerate((lines, inner))]
-    with opened() as memory:
-        for file in files[::order]:
-            ingest_growing(memory, file)
-        assert sorted(text for _, text in said(memory)) == ["Count.", "Eight gates.", "Eight.", "Go."]
-
-
 RULE = "Never push to the shared barn."
 ASKS: dict[str, list[Line]] = {
     "Claude Code's": [claude("user", RULE, isSidechain=True, agentId="a7"), claude("assistant", [use("t1")])],

@@ -102,16 +102,6 @@ def test_a_run_a_line(write: Write, key: str | None) -> None:
     assert {s.session for s in first}.isdisjoint(s.session for s in second)  # the same call id occurs in both
 
 
-def test_tau_bench_results(write: Write) -> None:
-    said = {"role": "assistant", "content": None, "tool_calls": RUN[2]["tool_calls"], "function_call": None}
-    result = {"role": "tool", "tool_call_id": "c1", "name": "get_user", "content": "{}"}
-    traj = [RUN[0], RUN[1], said, result]
-    entries = [{"task_id": at, "reward": 1.0, "info": {}, "traj": traj, "trial": 0} for at in range(3)]
-    runs = read(write(json.dumps(entries, indent=2), name="results.json"))
-    assert [messages(steps) for steps in runs] == [traj] * 3
-    assert len({step.session for steps in runs for step in steps}) == 3
-
-
 def test_mini_swe_agent_trajectory(write: Write) -> None:
     parts = [{"type": "text", "text": "Solve this."}]
     kept = [RUN[0], {"role": "user", "content": parts}, {"role": "assistant", "content": "Look.\n```bash\nls\n```"}]
@@ -304,8 +294,3 @@ def test_runs_of_other_providers_are_read_by_their_shape(tmp_path: Path, format:
     steps = list(run.steps)
     assert [step.type for step in steps] == ["task", "action"]
     assert "the vault code is 8812" in steps[0].text
-    with HierarchicalMemory(embedder="hashing:64", store="exact") as memory:
-        added = memory.add_messages(said)
-        assert [step.text for step in added] == [step.text for step in steps]
-        assert memory.add_messages(said, format=format, session="named")[0].text == steps[0].text
-        assert "8812" in memory.recall("vault code", min_relevance=0).text

@@ -16,7 +16,7 @@ from tinymem.errors import InputError
 from tinymem.messages import count_tokens, steps_from_messages
 from tinymem.messages.tokens import PER_REPLY, count_message, default_counter
 from tinymem.runs import PRICES, Figures, Prices, Run
-from tinymem.runs.replays.billing import Piece, PrefixCache, prices_from
+from tinymem.runs.replays.billing import prices_from
 from tinymem.runs.replays.needles import DISTANCE, Needles
 from tinymem.runs.replays.policies import COMPACTED, MAKERS, WHOLE, Setting
 
@@ -115,15 +115,6 @@ def test_a_compaction_is_a_call_that_leaves_its_summary(line: dict[str, Any], tm
     assert found[WHOLE].calls == 2
     assert (found[COMPACTED].calls, found[COMPACTED].tokens) == (3, sum(sent))
     assert sent[0] - PER_REPLY <= found[COMPACTED].cached < sent[0] + 20  # nothing behind the summary
-
-
-def test_a_cache_serves_whole_blocks_of_what_stayed_the_same() -> None:
-    cache = PrefixCache(Prices(0.5, 1, block=100, minimum=200), default_counter())
-    first, other = Piece("a", "", 250), Piece("b", "", 60)
-    assert cache.send([other]) == (60, 0, 60)  # too short to be cached
-    assert cache.send([first]) == (250, 0, 250)
-    assert cache.send([first, other]) == (310, 200, 0.5 * 200 + 100 + 10)
-    assert cache.send([other, first]).cached == 0
 
 
 def test_prices_have_names_and_ratios() -> None:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from commands import Run, child_environment, interruptible
+from commands import Run
 from commands import tinymem as tinymem  # the fixture
 from test_transcripts import CLAUDE, CODEX, claude, write
 
@@ -47,19 +44,3 @@ def test_a_process_that_starts_again_adds_what_is_new(tinymem: Run, tmp_path: Pa
     write(folder / "s1.jsonl", [*CLAUDE, claude("user", "Thanks.")])
     assert tinymem(*command).out.endswith("s1.jsonl: 1 step\n")
     assert tinymem(*command).out == ""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(os.name != "posix", reason="signals of Unix")
-def test_ctrl_c_ends_it(tmp_path: Path) -> None:
-    folder = tmp_path / "sessions"
-    folder.mkdir()
-    write(folder / "s1.jsonl", CLAUDE)
-    command = [*interruptible(), "watch", str(folder), "--path", str(tmp_path / "m")]
-    with subprocess.Popen(
-        [*command, "--embedder", "hashing:64"], env=child_environment(), stdout=subprocess.PIPE, text=True
-    ) as running:
-        assert running.stdout is not None
-        assert running.stdout.readline().endswith("s1.jsonl: 4 steps\n")
-        running.send_signal(signal.SIGINT)
-        assert running.wait(timeout=600) == 130

@@ -18,8 +18,7 @@ import anthropic_rules
 import openai_rules
 import responses_rules
 from scripted_model import Move
-from servers import STREAM, JsonHandler, chat_answer_with, running
-from streams import streamed
+from servers import JsonHandler, chat_answer_with, running
 
 from tinymem.messages.formats import conversation_from
 
@@ -107,10 +106,7 @@ class _Handler(JsonHandler):
     def do_POST(self) -> None:
         body, format = self.body(), PATHS.get(self.path)
         status, answer = self.server.answer(format, body) if format else (404, {"error": {"message": self.path}})
-        if format and status == 200 and body.get("stream"):
-            self.send(status, streamed(format, answer), STREAM)
-        else:
-            self.send(status, answer)
+        self.send(status, answer)
 
 
 @contextmanager

@@ -11,28 +11,12 @@ Events = Iterator[tuple[str, dict[str, Any]]]  # name and data
 
 def streamed(format: str, answer: dict[str, Any]) -> bytes:
     """The body of a stream that makes `answer`."""
-    events = {"openai": _chat, "responses": _response, "anthropic": _message}[format](answer)
-    lines = [f"event: {name}\n" * bool(name) + f"data: {json.dumps(data)}\n\n" for name, data in events]
-    return "".join([*lines, "data: [DONE]\n\n" if format == "openai" else ""]).encode()
+    events = {"responses": _response, "anthropic": _message}[format](answer)
+    return "".join(f"event: {name}\ndata: {json.dumps(data)}\n\n" for name, data in events).encode()
 
 
 def _halves(text: str) -> list[str]:
     return [half for half in (text[: len(text) // 2], text[len(text) // 2 :]) if half]
-
-
-def _chat(answer: dict[str, Any]) -> Events:
-    said = answer["choices"][0]["message"]
-    deltas: list[dict[str, Any]] = [{"role": "assistant", "content": None, "refusal": None}]
-    deltas += [{"content": half} for half in _halves(said["content"] or "")]
-    for at, call in enumerate(said.get("tool_calls", ())):
-        start, *more = ["", *_halves(call["function"]["arguments"])]
-        deltas.append({"tool_calls": [{**call, "index": at, "function": {**call["function"], "arguments": start}}]})
-        deltas += [{"tool_calls": [{"index": at, "function": {"arguments": half}}]} for half in more]
-    frame = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
-    for delta in deltas:
-        yield "", {**frame, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
-    finish = "tool_calls" if said.get("tool_calls") else "stop"
-    yield "", {**frame, "choices": [{"index": 0, "delta": {}, "finish_reason": finish}]}
 
 
 def _response(answer: dict[str, Any]) -> Events:
