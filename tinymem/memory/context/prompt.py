@@ -157,13 +157,22 @@ class Prompt:
     @property
     def excerpts(self) -> list[Excerpt]:
         """The excerpts that stand in it."""
-        blocks = [part.recalled for part in self.parts if isinstance(part, AddedMessage)]
-        return [*chain.from_iterable(blocks)]
+        return [*chain.from_iterable(part.recalled for part in self.parts if isinstance(part, AddedMessage))]
 
     def numbers(self, partial: Collection[str], given: Given | None) -> set[int]:
         """Return the numbers of the steps that are shown with all that was said in them."""
         cut = set(partial).union(*(part.cut for part in self.groups))
-        return _numbers_shown([part.shown for part in self.groups], cut, given)
+        numbers: set[int] = set()
+        for part in self.groups:
+            numbers |= part.shown.note.numbers if part.shown.note else set()
+            for step in part.shown.group:
+                if not step.is_sent or step.id in cut:
+                    continue
+                if given is not None:
+                    numbers.update(given.numbers(step))
+                elif step.step_number is not None:
+                    numbers.add(step.step_number)
+        return numbers
 
     def context(self, window: RenderedWindow, budget: int) -> Context:
         """Return the messages, and the report of them."""
@@ -174,21 +183,6 @@ class Prompt:
         items = partial(_report, self.parts, window.steps)
         about = self.recalled, entries, stable
         return Context(messages, self.tokens, budget, *about, report=items, corrections=self.corrections)
-
-
-def _numbers_shown(sent: Iterable[RenderedGroup], cut: Collection[str], given: Given | None) -> set[int]:
-    """Return the numbers of the steps that are shown with all that was said in them."""
-    numbers: set[int] = set()
-    for group in sent:
-        numbers |= group.note.numbers if group.note else set()
-        for step in group.group:
-            if not step.is_sent or step.id in cut:
-                continue
-            if given is not None:
-                numbers.update(given.numbers(step))
-            elif step.step_number is not None:
-                numbers.add(step.step_number)
-    return numbers
 
 
 def entries_of(

@@ -57,11 +57,11 @@ class Recaller:
             return found
         ranked = sorted(found.items, key=lambda item: item.relevance / item.tokens, reverse=True)
         least = min(BEARS, max(item.relevance for item in ranked))
-        items = [item for item in ranked if item.relevance >= least or item is ranked[0]]
+        items = [ranked[0], *(item for item in ranked[1:] if item.relevance >= least)]
         needed = self._block(found, items, found.tokens)
         left = most - FENCE - sum(item.tokens for item in items)
-        for item in ranked:
-            if item not in items and item.tokens <= left:
+        for item in ranked[1:]:
+            if item.relevance < least and item.tokens <= left:
                 items.append(item)
                 left -= item.tokens
         return self._block(needed, items, most)
@@ -89,14 +89,15 @@ class Recaller:
     ) -> Recall:
         if not question or room < LEAST_BLOCK:
             return NOTHING
-        hidden = {*hidden, *self.without}
         found = self.search.recall(
-            question, room, self.when, hidden=hidden, only=self.only, min_relevance=least, shown=shown
+            question, room, self.when, hidden={*hidden, *self.without}, only=self.only, min_relevance=least, shown=shown
         )
         return found if found.is_relevant else replace(found, text="", tokens=0, items=())
 
     def _block(self, found: Recall, items: Sequence[Excerpt], room: int) -> Recall:
-        """Return what was found with these excerpts, or as it is where they have over `room` tokens."""
+        """Return what was found with these excerpts, or as it is where they are its own or have over `room` tokens."""
+        if len(items) == len(found.items):
+            return found
         ordered = in_order_of_time(items)
         text = block_of(ordered, self.archive.key)
         tokens = self.archive.counter.count(text)
