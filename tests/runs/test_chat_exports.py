@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chat_exports import CHATGPT, CLAUDE, DAYS, GEMINI, USERS, cursor_of, file_of, gemini_log, node
+from chat_exports import CHATGPT, CLAUDE, DAYS, GEMINI, USERS, file_of, gemini_log, node
 from commands import tinymem as tinymem  # the fixture
 
 from tinymem import ActionStep, HierarchicalMemory
@@ -24,7 +24,6 @@ AGENTS: dict[str, tuple[Callable[[Path], Path], str, dict[str, int]]] = {
     "claude": (lambda folder: file_of(folder, [CLAUDE]), "claude.ai/c-2", {"thinking": 1, "file without its text": 1}),
     "gemini": (lambda folder: file_of(folder, GEMINI), "s-3", {"info": 1}),
     "gemini-log": (gemini_log, "s-3", {"info": 1, "note": 1, "message of another branch": 1}),
-    "cursor": (cursor_of, "cursor/c-5", {"message without a text": 1}),
 }  # fmt: skip
 
 
@@ -80,7 +79,7 @@ def test_an_archive_of_chats_is_read_as_it_comes_and_twice_is_once(tmp_path: Pat
     ("name", "content", "said"),
     [
         ("x.zip", b"PK\x03\x04 broken", "not a text file|not UTF-8|not valid JSON"),
-        ("state.vscdb", b"SQLite format 3\0 broken", "no state.vscdb of Cursor"),
+        ("state.vscdb", b"SQLite format 3\0 broken", "not valid JSON"),
         ("folder/users.json", b"[", "no export that is known"),
         ("folder/a.json", b"[]", "no export that is known"),
         ("folder/conversations.json", b'[{"x": 1}]', "has no conversations"),

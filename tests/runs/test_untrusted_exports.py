@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 import zipfile
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import suppress
 from copy import deepcopy
 from pathlib import Path
 from stat import S_IFLNK
 from typing import Any
 
 import pytest
-from chat_exports import CHATGPT, CLAUDE, CURSOR, DAYS, GEMINI, WHEN, cursor_of, file_of
+from chat_exports import CHATGPT, CLAUDE, DAYS, GEMINI, WHEN, file_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -47,8 +46,7 @@ def damaged(draw: st.DrawFn, export: Any) -> Any:
 
 EDITED = {"type": "message", "subtype": "message_changed", "ts": f"{WHEN}.1", "message": DAYS["2026-01-02.json"][0]}
 EXPORTS: dict[str, Any] = {
-    "chatgpt": CHATGPT, "claude": CLAUDE, "gemini": GEMINI, "cursor": CURSOR,
-    "slack": [*DAYS["2026-01-01.json"], EDITED],
+    "chatgpt": CHATGPT, "claude": CLAUDE, "gemini": GEMINI, "slack": [*DAYS["2026-01-01.json"], EDITED],
 }  # fmt: skip
 
 
@@ -66,7 +64,7 @@ def test_a_damaged_conversation_costs_itself_alone(
         assert all(run.fault is None for run in runs)
         return
     with suppress(InputError):
-        list(read_runs((cursor_of if kind == "cursor" else file_of)(folder, value)))
+        list(read_runs(file_of(folder, value)))
 
 
 def bomb(folder: Path) -> Path:
@@ -80,20 +78,6 @@ def lying(folder: Path) -> Path:
     data = bomb(folder).read_bytes()
     (path := folder / "bomb.zip").write_bytes(data.replace(((20 << 20) + 2).to_bytes(4, "little"), bytes([9, 0, 0, 0])))
     return path
-
-
-def view(
-    folder: Path,
-    sql: str = "VIEW cursorDiskKV AS WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) "
-    "SELECT CAST(x AS TEXT) AS key, x AS value FROM n",
-) -> Path:
-    with closing(sqlite3.connect(path := folder / "state.vscdb")) as database, database:
-        database.execute(f"CREATE {sql}")
-    return path
-
-
-def computed(folder: Path) -> Path:
-    return view(folder, "TABLE cursorDiskKV (key TEXT, value AS (hex(zeroblob(500000000))))")
 
 
 def slack(folder: Path, day: bytes = b"[" + b"[]," * 1_000 + b"[]]") -> Path:
@@ -145,7 +129,7 @@ def test_links_that_lead_out_of_an_export_are_named_and_not_followed(tmp_path: P
 
 @pytest.mark.parametrize(
     ("write", "said"),
-    [(bomb, "more than"), (lying, "cannot be read|valid JSON"), (view, "no plain table"), (computed, "no plain table")],
+    [(bomb, "more than"), (lying, "cannot be read|valid JSON")],
 )
 def test_what_would_never_end_or_fill_the_memory_is_refused(
     write: Callable[[Path], Path], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

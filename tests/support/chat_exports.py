@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -81,23 +79,4 @@ def gemini_log(folder: Path) -> Path:
         {"$rewindTo": "9"}, answer,
     ]  # fmt: skip
     (path := folder / "session.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
-    return path
-
-
-CURSOR: dict[str, Any] = {
-    "composerData:c-5": {"fullConversationHeadersOnly": [{"bubbleId": id} for id in "abcd"]},
-    "bubbleId:c-5:a": {"type": 1, "text": "Which port is open?", "createdAt": "2026-01-01T00:00:01.000Z"},
-    "bubbleId:c-5:b": {"type": 2, "text": "", "createdAt": 1000 * WHEN, "toolFormerData": {
-        "toolCallId": "t1", "name": "scan", "rawArgs": '{"host": "h"}', "result": "port 8443 is open"}},
-    "bubbleId:c-5:c": {"type": 2, "text": ""},
-    "bubbleId:c-5:d": {"type": 2, "text": "It is 8443."},
-}  # fmt: skip
-
-
-def cursor_of(folder: Path, rows: dict[str, Any] = CURSOR) -> Path:
-    with closing(sqlite3.connect(path := folder / "state.vscdb")) as database, database:
-        database.execute("CREATE TABLE cursorDiskKV (key TEXT UNIQUE ON CONFLICT REPLACE, value BLOB)")
-        database.executemany(
-            "INSERT INTO cursorDiskKV VALUES (?, ?)", [(key, json.dumps(v)) for key, v in rows.items()]
-        )
     return path

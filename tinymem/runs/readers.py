@@ -9,7 +9,7 @@ The shape of a file is recognised by its content; each may be gzip'd:
 - session files of coding agents: see `tinymem.runs.transcripts`;
 - exports of ChatGPT, Claude.ai, Gemini CLI and Slack: see `tinymem.runs.exports`;
 - documents (.md, .txt): see `tinymem.runs.exports.documents`;
-- zip archives and folders of these, and Cursor's database: see `tinymem.runs.exports.folders`.
+- zip archives and folders of these: see `tinymem.runs.exports.folders`.
 """
 
 from __future__ import annotations

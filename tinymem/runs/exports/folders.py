@@ -24,13 +24,11 @@ from tinymem.errors import InputError
 from tinymem.runs.exports import ExportedChat, conversations_of
 from tinymem.runs.exports.chatgpt import CHATGPT
 from tinymem.runs.exports.claude import CLAUDE, read_memories, read_projects
-from tinymem.runs.exports.cursor import read_cursor
 from tinymem.runs.exports.slack import Names, read_channel
 from tinymem.runs.values import mappings_in
 
 __all__ = ["conversations_in", "files_below", "holds_export", "is_export", "unread"]
 
-SQLITE = b"SQLite format 3\0"  # the first bytes of a database
 LARGEST = 1 << 30  # bytes of JSON that an archive may become in all
 NAMED = 40  # files that are not read and named each
 DAMAGE = (zipfile.BadZipFile, NotImplementedError, RuntimeError, zlib.error, lzma.LZMAError, EOFError, OSError,
@@ -58,15 +56,15 @@ class _Files(NamedTuple):
 
 
 def is_export(path: Path) -> bool:
-    """Return True for a folder, a zip archive or a database."""
+    """Return True for a folder or a zip archive."""
     try:
         if path.is_dir():
             return True
         if path.is_fifo():  # what is read of it is gone
             return False
         with path.open("rb") as stream:
-            begin = stream.read(len(SQLITE))
-        return begin == SQLITE or (begin[:2] == b"PK" and zipfile.is_zipfile(path))
+            is_archive = stream.read(2) == b"PK"
+        return is_archive and zipfile.is_zipfile(path)
     except DAMAGE:  # ValueError: a path with NUL
         return False
 
@@ -77,11 +75,8 @@ def conversations_in(path: Path) -> Iterator[ExportedChat]:
     Raises:
         InputError: It is none that is known, or is damaged.
     """
-    if path.is_dir() or zipfile.is_zipfile(path):
-        with _files_of(path) as files:
-            yield from _read(files)
-    else:
-        yield from read_cursor(path)
+    with _files_of(path) as files:
+        yield from _read(files)
 
 
 # -- files ------------------------------------------------------------------------------------------------------------
