@@ -1,8 +1,7 @@
 """Notes and other documents of text: a message for each section or few paragraphs, said by the file.
 
 A section has the time of a heading that begins with a date, or of a line that is only one; else that of the file's
-name, as daily notes have it. Text that names who speaks (`_**User**_`), as SpecStory writes it, is read as a
-conversation.
+name, as daily notes have it.
 """
 
 from __future__ import annotations
@@ -35,12 +34,6 @@ _DATES = [
         rf"{_MONTH}\s+{_DAY},?\s+(?P<year>\d{{4}})",
     )
 ]
-_SPEAKER = re.compile(r"_\*\*(User|Human|Agent|Assistant)\b(.*)\*\*_\s*")
-_TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?")
-_BLOCK = re.compile(r"<(tool-use|think|details)\b[^>]*>.*?</\1>", re.DOTALL)
-_TAG = re.compile(r"</?(?:tool-use|think|details|summary)\b[^>]*>")
-_TOOL = re.compile(r'data-tool-name="([^"]+)"|Tool use: \*\*(.+?)\*\*')
-_RULE = re.compile(r"(?:\A|\n)-{3,}\s*\Z")
 
 
 def is_document(path: Path) -> bool:
@@ -52,16 +45,10 @@ def read_document(lines: Iterable[RawLine], path: Path) -> ExportedChat:
     """Read numbered lines; each message begins with the headings that it stands under."""
     chat, name, begun = Chat(), path.name[:LONGEST_NAME], _date_in(path.stem)
     texts = [(number, (line or b"").decode("utf-8", "replace").rstrip("\r\n")) for number, line in lines]
-    if any(_SPEAKER.fullmatch(text) for _, text in texts):
-        for role, said, when in _turns([text for _, text in texts], begun):
-            _read_turn(chat, role, said, when)
-    else:
-        for text, when in _sections((number, text) for number, text in texts if text.strip()):
-            chat.say("user", text, when or begun, name=name)
+    for text, when in _sections((number, text) for number, text in texts if text.strip()):
+        chat.say("user", text, when or begun, name=name)
     return chat.done(f"{name}#1")
 
-
-# -- notes ------------------------------------------------------------------------------------------------------------
 
 Headings: TypeAlias = list[tuple[int, str]]  # with their levels
 
@@ -113,43 +100,3 @@ def _date_in(heading: str) -> str | None:
     number = MONTHS.index(month) + 1 if month in MONTHS else int(month)
     clock = f"T{found['clock'].replace('-', ':')}" if found["clock"] else ""
     return f"{found['year']}-{number:02d}-{int(found['day']):02d}{clock}"
-
-
-# -- conversations ----------------------------------------------------------------------------------------------------
-
-
-Turn: TypeAlias = tuple[str, str, "str | None"]  # the role, what was said, and when
-
-
-def _turns(lines: Iterable[str], when: str | None) -> Iterator[Turn]:
-    """Yield the turns of a conversation; one without a time has that of the turn before, or of a heading."""
-    role, said, is_code = "", list[str](), False
-    for line in lines:
-        speaker = _SPEAKER.fullmatch(line)
-        time = _TIME.search(speaker[2]) if speaker else None
-        if speaker and (time or not is_code):
-            yield role, "\n".join(said), when
-            when = time[0] if time else when
-            is_person = speaker[1] in ("User", "Human") and "sidechain" not in speaker[2]
-            role, said, is_code = "user" if is_person else "assistant", [], False
-        elif not role:
-            when = (_date_in(line) if _HEADING.match(line) else None) or when
-        else:
-            is_code ^= bool(_FENCE.match(line))
-            said.append(line)
-    yield role, "\n".join(said), when
-
-
-def _read_turn(chat: Chat, role: str, said: str, when: str | None) -> None:
-    """Add a turn; a block that shows the use of a tool is a call with what is shown, and thinking is left out."""
-    said = _RULE.sub("", said.strip()).strip()
-    for block in _BLOCK.finditer(said) if role == "assistant" else ():
-        before, _, said = said.partition(block[0])
-        tool = _TOOL.search(block[0])
-        if tool is None:
-            chat.say(role, before, when)
-            chat.leave_out("thinking")
-            continue
-        id = chat.call("", tool[1] or tool[2], {}, when, before.strip())
-        chat.result(id, _TAG.sub("", block[0]).strip(), when)
-    chat.say(role, said.strip(), when)
