@@ -66,6 +66,20 @@ def test_what_a_session_repeats_is_stored_once_in_whatever_order_files_come(
             assert sorted(text for _, text in said(memory)) == ["And the pears?", "Noted.", SECRET]
 
 
+def test_files_of_one_name_are_runs_of_their_own_but_a_moved_file_is_the_same_run(tmp_path: Path) -> None:
+    system, asked = {"role": "system", "content": "Be brief."}, {"role": "user", "content": "Which pears?"}
+    pears, plums = ({"role": "assistant", "content": f"Those {text}."} for text in ("pears", "plums"))
+    folders = {name: [system, asked, pears] for name in ("one", "moved")} | {"other": [system, asked, plums]}
+    with opened() as memory:
+        for folder in ("one", "other", "moved", "one", "other"):
+            (tmp_path / folder).mkdir(exist_ok=True)
+            ingest_files(memory, [write(tmp_path / folder / "run.jsonl", folders[folder])])
+        kept = [text for session, text in said(memory) if session == "run.jsonl#1"]
+        assert kept == ["Be brief.", "Which pears?", "Those pears."]
+        (name,) = {session for session, _ in said(memory)} - {"run.jsonl#1"}
+        assert str(name).endswith("/run.jsonl#1") and len(said(memory)) == 6
+
+
 def test_forgetting_a_session_says_which_other_one_holds_what_it_repeats(tinymem: Run, tmp_path: Path) -> None:
     first, second = (write(tmp_path / f"{at}.jsonl", lines) for at, lines in enumerate(COPIES["the same ids"]))
     tinymem("ingest", str(first), str(second), "--embedder", "hashing:64", "--path", "m")

@@ -131,35 +131,29 @@ class Lineage:
 
 
 def name_run(memory: HierarchicalMemory, run: Run) -> Run:
-    """Return a run that is known by its file alone under the name that the memory knows this file's run by.
+    """Return a run that is known by its file alone under a name that no file of another folder has.
 
-    It is the run's own name, or where a file of the same name in another folder has that, with the name of its folder.
-    A file that was moved or copied is known by what it says.
+    It is the run's own name. Where a file of the same name in another folder has that, a hash of the folder stands
+    before it; but a file that says nothing new was moved or copied, and keeps the name.
     """
     if run.file is None or not run.steps:
         return run
-    journal, folder = memory.long_term.journal, run.file.resolve().parent
+    messages = memory.long_term.journal.messages
+    owned = hash_of(f"file {name_hash(run.name)}")
+    owner = hash_of(f"{owned} {name_hash(str(run.file.resolve().parent))}")
+    owners = {row.said for row in messages.find([owned, owner], 1)}
+    if owned in owners and owner not in owners and not _is_known(memory, run):
+        name = f"{owner[:8]}/{run.name}"
+        return replace(run, name=name, steps=[step.evolve(session=name) for step in run.steps])
+    messages.put([MessageRow(said, 1, 0, False) for said in (owned, owner)])
+    return run
+
+
+def _is_known(memory: HierarchicalMemory, run: Run) -> bool:
+    """Return True if the memory has all that a run says, the system prompt apart, under its own name."""
     steps = [memory.apply_redaction(step) for step in run.steps if not isinstance(step, SystemPromptStep)]
-    bodies = [*chain.from_iterable(map(bodies_of, steps))]
-    name, parts = run.name, [part for part in folder.parts if part != folder.anchor]
-    while True:
-        owned = hash_of(f"file {name_hash(name)}")
-        owner = hash_of(f"{owned} {hash_of(str(folder).encode('utf-8', 'backslashreplace').hex())}")
-        owners = {row.said for row in journal.messages.find([owned, owner], 1)}
-        keys = keys_in(name, bodies, Counter())
-        rows = journal.rows(0, len(keys) + 2, session=name)
-        stored = {row.id for row in rows if row.type != SystemPromptStep.type}
-        known = rows_by_key(journal.messages, keys)
-        is_free = owned not in owners and (not stored or not keys or keys[0] in known)
-        is_same = bool(keys) and (known.keys() >= {*keys} or stored <= {key.id for key in keys})
-        is_owner = owner in owners or is_free or not parts
-        if is_owner or is_same:
-            if is_owner:
-                journal.messages.put([MessageRow(said, 1, 0, False) for said in (owned, owner)])
-            if name == run.name:
-                return run
-            return replace(run, name=name, steps=[step.evolve(session=name) for step in run.steps])
-        name = f"{parts.pop()}/{name}"
+    keys = keys_in(run.name, chain.from_iterable(map(bodies_of, steps)), Counter())
+    return rows_by_key(memory.long_term.journal.messages, keys).keys() >= {*keys}
 
 
 def _as_models(step: Step) -> Step:
