@@ -57,24 +57,6 @@ def test_locomo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
-def messages() -> list[Record]:
-    """A run whose last call names an order from its beginning."""
-    filler = [{"role": "assistant", "content": "quiet " * 900}, {"role": "user", "content": "Go on."}] * 3
-    call = {"id": "c", "type": "function", "function": {"name": "cancel", "arguments": '{"order_id": "WX84213"}'}}
-    begin = [{"role": "user", "content": "My order is WX84213, of 2024-05-01."}]
-    return [*begin, *filler, {"role": "assistant", "content": None, "tool_calls": [call]},
-            {"role": "tool", "tool_call_id": "c", "content": "done"}]  # fmt: skip
-
-
-def test_needles_of_a_tau_bench_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    source = write(tmp_path / "gpt-4o-airline.json", [{"task_id": 0, "trial": 9, "traj": messages(), "reward": 1.0}])
-    (one,) = converted("tau-bench", source, capsys)
-    assert one["id"] == "tau_gpt4o_airline:0/9" and one["units"][7]["tool_calls"][0]["name"] == "cancel"
-    (query,) = one["queries"]
-    assert (query["id"], query["cutoff"], query["needle"], query["gold"]) == ("0/9#0", 3, "WX84213", ["u0"])
-    assert all(len(part) <= 1_500 for part in query["text"].split("\n"))
-
-
 def test_the_committed_hashes_are_of_the_sets_in_the_tables() -> None:
     sets = json.loads(hashes.HASHES.read_text("utf-8"))
     assert len(sets) >= 8 and sum(map(len, sets.values())) == len(read_hashes())

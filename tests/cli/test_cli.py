@@ -154,9 +154,6 @@ def test_ingest_keeps_what_stands_before_the_damage(tinymem: Run, chat: Path) ->
     assert result["files"][0]["damaged"] == ["line 4"] and result["memory"]["steps"] == 182
 
 
-# -- damaged memories
-
-
 def test_a_damaged_memory_names_the_ways_back(tinymem: Run, tmp_path: Path, chat: Path) -> None:
     tinymem("ingest", str(chat))
     journal = tmp_path / "memory" / "default" / "journal.db"
@@ -164,6 +161,9 @@ def test_a_damaged_memory_names_the_ways_back(tinymem: Run, tmp_path: Path, chat
     asked = tinymem("recall", "staging")
     assert (asked.status, asked.out) == (1, "")
     assert "backup" in asked.err and "export" in asked.err and "sqlite3 journal.db .recover" in asked.err
+
+
+# -- damaged memories
 
 
 # -- processes

@@ -157,25 +157,6 @@ def opened(driver: Any) -> Iterator[Open]:
         assert [url for url in one.requests() if not url.startswith(origin[0])] == []
 
 
-def test_the_timeline_has_only_rows_in_sight_and_goes_anywhere(served: str, opened: Open) -> None:
-    page = opened(served)
-    page.until("return document.querySelector('.list').innerText.includes('4711')")
-    assert f"{LOTS + 3:,} steps" in page.text(".count")
-    page.click(".list")
-    page.until("return !document.querySelector('#detail').hidden")
-    page.run("document.querySelector('#detail button.icon').click(); document.querySelector('.list').focus()")
-    page.type("\ue011")  # Home
-    page.until("return document.querySelector('.list').innerText.includes('Count the crates.')")
-    assert page.run("return document.querySelectorAll('.list .row').length") < 80
-    page.fill(".filters input", f"{LOTS // 2}\n")
-    page.until(f"return document.querySelector('.list').innerText.includes('Lot {LOTS // 2 - 3} ')")
-    page.run(
-        "const s = document.querySelector('.filters select'); s.value = 'window'; s.dispatchEvent(new Event('change'))"
-    )
-    page.until("return !document.querySelector('.count').innerText.includes('1,503')")
-    assert "archived" not in page.text(".list")
-
-
 def test_text_of_a_memory_never_becomes_markup(served: str, opened: Open) -> None:
     page = opened(served)
     page.fill(".filters input", "2\n")

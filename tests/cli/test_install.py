@@ -106,21 +106,14 @@ def test_the_plugin_runs_what_install_sets_up() -> None:
 
 FILES = {f"{name} {Path(file.path).name}": file for name, client in clients().items() for file in client.files}
 JSON = [
-    "", "{}", ' \r\n', '{"mcpServers": {}, "servers": {}}', '{"a": [1.5, -0, true, null, "\\ud800 \\u00e9, }"]}\n',
-    '{\n\t"é": "// no comment",\r\n\t"hooks": {"Stop": [{"hooks": []}], "PreCompact": []}}',
+    "", ' \r\n', '{"a": [1.5, -0, true, null, "\\ud800 \\u00e9, }"], "servers": {}}\n',
     '{"hooks": {"Stop": [{"matcher": "x", "hooks": [{"command": "say done"}]}], "Other": 3}, "z": 1e22}',
-    *(
-        json.dumps({"hooks": {"Stop": [{"hooks": [{"command": command}]}]}}, indent=1)
-        for command in ("my-tinymem-hook stop", "tinymem-hook stop; say done", "echo tinymem-hook stop")
-    ),
+    '{"hooks": {"Stop": [{"hooks": [{"command": "my-tinymem-hook stop"}]}]}}',
     '{"mcpServers": {"b": {"url": "x"}}, "servers": {"b": {"url": "x"}}}',
 ]  # fmt: skip
 TOML = [
-    "", "x = 1", "x = 1\r\ny = 2", "# c\n\n\n", "[mcp_servers]\n", "mcp_servers = {}\n", TABLES,
-    '[mcp_servers.a]\ncommand = "x"\n[z]\nq = 1e400\n[mcp_servers.b]\ncommand = "y"\n  # end',
-    '[mcp_servers]\nother = {command="x"}\n', 'mcp_servers.other.command = "x"\n',
-    "mcp_servers = { other = { command = 'x' } } # c\r\n", '[[a]]\nb = [\n ["mcp_servers.tinymem"]\n]\n[[a]]\nb = 2',
-    's = """\n[mcp_servers.tinymem]\ncommand = 1\n"""\n',
+    "", "x = 1\r\ny = 2", "# c\n\n\n", "mcp_servers = {}\n", TABLES, 'mcp_servers.other.command = "x"\n',
+    "mcp_servers = { other = { command = 'x' } } # c\r\n", 's = """\n[mcp_servers.tinymem]\ncommand = 1\n"""\n',
 ]  # fmt: skip
 
 

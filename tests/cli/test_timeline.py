@@ -35,14 +35,6 @@ def numbers(timeline: Timeline) -> list[int]:
     return [line.number for line in timeline.lines(0, 1_000)]
 
 
-def test_a_step_says_when_it_left_the_window(memory: HierarchicalMemory) -> None:
-    lines = Timeline(memory).lines(0, 60)
-    held = {step.step_number for step in memory.steps}
-    assert {line.number for line in lines if line.tier != "archive"} == held and 1 < len(held) < 30
-    assert {line.number for line in lines if line.left is None} == held
-    assert [line.number for line in lines if line.tier == "fixed"] == [1]
-
-
 @pytest.mark.parametrize("session", ["odd", "e*"])
 def test_filters_leave_what_passes(memory: HierarchicalMemory, session: str) -> None:
     expected = [step.step_number for step in memory.history(session)]
@@ -78,14 +70,3 @@ def test_the_parts_of_a_context_add_up_in_order(memory: HierarchicalMemory) -> N
     assert list(tiers) == ["fixed", "episodes", "window", "scratchpad", "recall"]
     fixed = sum(item.tokens for item in context.items if item.tier == "fixed")
     assert sum(part["tokens"] for part in parts if part["tier"] == "fixed") == fixed
-
-
-def test_a_timeline_may_have_only_the_steps_that_say_something(memory: HierarchicalMemory) -> None:
-    memory.add(MessageStep("user", 'The Straße is "closed".\nUse the BRIDGE.', session="even"))
-    memory.add(ActionStep("Go.", tool_name="read", tool_args={"map": "bridge"}, observation="open", session="odd"))
-    assert numbers(Timeline(memory, find="bridge")) == [61, 62]
-    assert numbers(Timeline(memory, find="bridge", session="odd")) == [62]
-    for wanted, number in {'is "closed".\nuse': 61, "straße": 61, 'read({"map': 62}.items():
-        assert numbers(Timeline(memory, find=wanted)) == [number], wanted
-    for unsaid in ("STRASSE", "message", "b*"):
-        assert numbers(Timeline(memory, find=unsaid)) == [], unsaid

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -112,16 +111,6 @@ def test_commands_that_are_shown_have_these_options(page: Path) -> None:
         told = CliRunner().invoke(app, [call[1], "--help"])
         assert told.exit_code == 0, call
         assert [word for word in call if word.startswith("--") and word not in told.output] == []
-
-
-@needs_sources
-def test_benchmarks_that_are_named_can_be_run() -> None:
-    named = {name for page in TEXTS for name in re.findall(r"python -m\s+(benchmarks[\w.]*)", page.read_text("utf-8"))}
-    assert len(named) >= 15
-    for name in named:
-        spec = importlib.util.find_spec(name)
-        assert spec is not None, name
-        assert spec.submodule_search_locations is None or importlib.util.find_spec(f"{name}.__main__"), name
 
 
 def test_every_extra_is_in_the_readme() -> None:

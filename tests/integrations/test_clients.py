@@ -163,3 +163,17 @@ def test_codex_and_gemini_remember_over_sessions_too(
     assert ABOUT not in first and second.count("The staging server of the shop") == 1
     other("What did I say first?", resume=True)
     assert history(tmp_path) == SAID
+
+
+def test_the_inspector_of_mcp_lists_and_calls(tmp_path: Path) -> None:
+    server = [sys.executable, "-m", "tinymem.cli", "mcp", "--path", str(tmp_path / "memory")]
+
+    def inspect(*arguments: str) -> Any:
+        command = [program("mcp-inspector"), "--cli", *server, *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
+        return json.loads(done.stdout)
+
+    assert len(inspect("--method", "tools/list")["tools"]) == 5
+    inspect("--method", "tools/call", "--tool-name", "remember", "--tool-arg", f"text={FACT}")
+    found = inspect("--method", "tools/call", "--tool-name", "recall", "--tool-arg", "query=Where is staging?")
+    assert FACT in found["content"][0]["text"]

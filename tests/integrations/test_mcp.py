@@ -139,16 +139,7 @@ def test_a_number_that_was_printed_touches_that_step_and_no_other(tmp_path: Path
             answered(server, "forget", ids=["none#2"], dry_run=False)
 
 
-def test_a_namespace_that_is_not_there_is_not_made_and_needs_no_name(tmp_path: Path) -> None:
-    none = LazyMemory(partial(HierarchicalMemory, tmp_path, namespace="user", create=False))
-    with HierarchicalMemory(tmp_path, namespace="shop", embedder="hashing:64", store="exact") as memory:
-        server = memory_server(memory, [none])
-        assert answered(server, "remember", text="The port is 80.") == "Remembered as #1."
-        assert "\n#1 assistant" in answered(server, "recall", query="port") and "80" in answered(server, "open", id=1)
-        assert "80" in answered(server, "open", id="shop#1")
-
-
-@pytest.mark.parametrize("max_tokens", [100, 250, 1_000, 6_000])
+@pytest.mark.parametrize("max_tokens", [100, 6_000])
 def test_answers_keep_to_the_budget(memory: HierarchicalMemory, max_tokens: int) -> None:
     fill(memory, 200)
     long = memory.archive([MessageStep("user", "the log says 空 " * 9_000)])[0].id

@@ -129,23 +129,16 @@ def test_only_the_protocol_reaches_standard_output() -> None:
     assert out == "" and all(text in err for text in ("printed", "written", "to the descriptor"))
 
 
-def imported_at_handshake(code: str, *args: str) -> tuple[dict[str, Any], set[str]]:
-    """Shake hands with a server and list its tools; return its first answer, and what it had imported at its end."""
-    server = Raw(code, *args)
-    answer = server.ask(READY)
+@pytest.mark.slow
+def test_a_handshake_imports_the_sdk_and_opens_no_memory(tmp_path: Path) -> None:
+    server = Raw(LISTING, "mcp", *options(tmp_path / "m"))
+    answer = server.ask(READY)["result"]
     assert "tools" in server.ask(request(2, "tools/list"))["result"]
     out, err = server.end()
     (names,) = (set(line.split()[1:]) for line in err.splitlines() if line.startswith("imported "))
-    assert out == ""
-    return answer["result"], names
-
-
-@pytest.mark.slow
-def test_a_handshake_imports_the_sdk_and_opens_no_memory(tmp_path: Path) -> None:
-    answer, names = imported_at_handshake(LISTING, "mcp", *options(tmp_path / "m"))
     assert names & {"numpy", "sqlite3", "tinymem.memory", "tinymem.embedders", "tinymem.stores"} == set()
     assert "tinymem.integrations.mcp.server" in names and not (tmp_path / "m").exists()
-    assert answer["serverInfo"] == {"name": "tinymem", "version": tinymem.__version__}
+    assert answer["serverInfo"] == {"name": "tinymem", "version": tinymem.__version__} and out == ""
 
 
 @pytest.fixture(scope="module")

@@ -123,12 +123,6 @@ def test_a_session_gives_back_what_it_was_given(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_a_filter_that_knows_no_session_says_what_to_do(memory: HierarchicalMemory) -> None:
-    agent = AgentsAgent(memory, "s1", lambda chat: pytest.fail("not asked"), str, None)
-    with pytest.raises(Exception, match="run the agent with a TinymemSession"):
-        asyncio.run(Runner.run(agent.sdk, "Hello?", run_config=agent.config))
-
-
 def test_an_agent_that_runs_as_a_tool_has_a_session_of_its_own(memory: HierarchicalMemory) -> None:
     seen: dict[str, list[str]] = {"outer": [], "inner": []}
 

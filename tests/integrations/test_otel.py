@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from datetime import datetime, timezone
 from functools import partial
@@ -15,7 +14,7 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from tinymem import AsyncHierarchicalMemory, HierarchicalMemory, MessageStep, ScratchpadStep
+from tinymem import HierarchicalMemory, MessageStep, ScratchpadStep
 from tinymem.errors import InputError
 from tinymem.integrations.otel import OPERATIONS, trace_memories
 
@@ -102,12 +101,3 @@ def test_an_error_is_told_by_its_class_alone(memory: HierarchicalMemory, exporte
     for span in (first, second):
         assert span.status.status_code is trace.StatusCode.ERROR and not span.status.description
         assert span.events == () and CANARY not in span.to_json()
-
-
-def test_a_span_stands_below_that_of_the_agent(memory: HierarchicalMemory, exporter: InMemorySpanExporter) -> None:
-    with trace.get_tracer("an agent").start_as_current_span("invoke_agent") as parent:
-        memory.add(MessageStep("user", "Hello."))
-        asyncio.run(AsyncHierarchicalMemory.over(memory).add(MessageStep("user", "And hello.")))
-    *spans, agent = exporter.get_finished_spans()
-    assert len(spans) == 2 and agent.name == "invoke_agent"
-    assert {span.parent and span.parent.span_id for span in spans} == {parent.get_span_context().span_id}

@@ -125,17 +125,6 @@ def test_thinking_which_is_text_here_is_sent_with_its_turn(
     assert thoughts == [thought(at) for at in (1, 2, 3)]  # what the provider sent stays with its step
 
 
-def test_images_that_are_too_long_give_way_to_notes(memory: HierarchicalMemory) -> None:
-    image = pytest.importorskip("PIL.Image").new("RGB", (2_000, 2_000))
-    agent = SmolAgent(memory, "s1", VAULT, str, None)
-    agent.agent.run("The Vault server of staging is in these plans.", images=[image] * 4)
-    content = agent.requests[-1][-1]["content"]
-    notes, images = str(content).count("left out"), sum(part["type"].startswith("image") for part in content)
-    assert "Vault server" in said(agent.requests[-1])[-1] and notes and notes + images == 4
-    (task,) = agent.steps("task_images")
-    assert task.task_images == [image] * 4
-
-
 def by_script(name: str, moves: Any, sent: list[str], **options: Any) -> ToolCallingAgent:
     """An agent with a model that makes these moves, each a text or the name and the arguments of a call."""
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, closing
-from itertools import islice
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -49,8 +48,7 @@ MESSAGE = {"role": "user", "content": "The staging server is at 10.0.0.7."}
 STEP = MessageStep("user", "The staging server is at 10.0.0.7.")
 CHEAP: dict[str, Any] = {"embedder": "hashing:8", "store": "exact"}
 WRONG: list[Any] = [
-    None, True, 0, -1, 10**30, 0.5, float("nan"), "", "x", "\ud800", "\x00", b"x",
-    [], [None], ["x"], [[]], {}, {5: object()}, {"x"}, object(), STEP,
+    None, True, -1, 10**30, float("nan"), "", "\ud800", "\x00", b"x", [None], {}, {5: object()}, object(), STEP,
     CANARY, [CANARY], {"role": "user", "content": CANARY}, {CANARY: CANARY},
 ]  # fmt: skip
 
@@ -106,16 +104,6 @@ def opening(kind: Callable[..., Any]) -> Callable[..., None]:
     return call
 
 
-def exhausted(iterate: Call) -> Call:
-    """Goes through all that comes."""
-
-    def call(**given: Any) -> None:
-        list(islice(iterate(**given), 100))
-
-    call.__signature__ = inspect.signature(iterate)  # type: ignore[attr-defined]
-    return call
-
-
 def of_strategy(make: Call) -> Call:
     """Makes a strategy, and lets it prune."""
 
@@ -128,18 +116,6 @@ def of_strategy(make: Call) -> Call:
 
     call.__signature__ = inspect.signature(make)  # type: ignore[attr-defined]
     return call
-
-
-def composed(strategy: Any) -> None:
-    of_strategy(lambda: tinymem.compose(strategy))()
-
-
-def opened(memories: Memories) -> Call:
-    def open(namespace: str) -> None:
-        with memories.open(namespace):
-            pass
-
-    return open
 
 
 def working() -> WorkingMemory:
@@ -197,12 +173,8 @@ CALLS: Table = {
     **{call.__name__: same(call) for call in PLAIN},
     **{call.__name__: same(of_strategy(call)) for call in STRATEGIES},
     **{f"{kind}.{name}": method for kind, methods in METHODS.items() for name, method in methods.items()},
-    "ActionStep of a call": same(ActionStep),
-    "compose": same(composed),
     "HierarchicalMemory": same(opening(HierarchicalMemory)),
-    "HierarchicalMemory.history": lambda place: exhausted(place.memory().history),
     "Memories": same(opening(Memories)),
-    "Memories.open": lambda place: opened(place.entered(closing(Memories(place.folder(), **CHEAP)))),
     "ConversationMemory": same(opening(ConversationMemory)),
 }
 # What an argument that must be given can be, by its name, and what a call is given instead or besides.
@@ -216,7 +188,6 @@ GOOD: dict[str, Any] = {
 }  # fmt: skip
 GIVEN: dict[str, dict[str, Any]] = {
     "Signal": {"message": "x"}, "count_message": {"message": MESSAGE},
-    "ActionStep of a call": {"tool_name": "ls", "tool_args": {}, "observation": "x"},
     "execution_result": {"step": ActionStep(tool_name="ls")},
     "MemoryManager.restore": {"report": MemoryManager("x").clear()},
     "HierarchicalMemory.restore": {"report": MemoryManager().clear()},

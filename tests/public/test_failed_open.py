@@ -66,9 +66,8 @@ def everything(path: Path) -> dict[str, bytes]:
     return {str(one): one.read_bytes() if one.is_file() else b"" for one in path.rglob("*")}
 
 
-@pytest.mark.parametrize("where", ["a/b/c", "."])
 @pytest.mark.parametrize("wrong", WRONG)
-@pytest.mark.parametrize("opened", OPENED)
+@pytest.mark.parametrize(("opened", "where"), [*((name, "a/b/c") for name in OPENED), ("HierarchicalMemory", ".")])
 def test_nothing_is_left_where_nothing_was(opened: str, wrong: str, where: str, tmp_path: Path) -> None:
     with pytest.raises(FAILS):
         OPENED[opened](tmp_path / where, **{**CHEAP, **WRONG[wrong]})
@@ -84,15 +83,6 @@ def test_another_namespace_stays_as_it_is(wrong: str, tmp_path: Path) -> None:
         HierarchicalMemory(tmp_path, namespace="bob", **{**CHEAP, **WRONG[wrong]})
     assert everything(tmp_path) == before
     assert namespaces(tmp_path) == ["ann"]
-
-
-def test_a_memory_of_this_process_that_fails_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    HierarchicalMemory(**CHEAP).close()
-    for wrong in WRONG.values():
-        with pytest.raises(FAILS):
-            HierarchicalMemory(**{**CHEAP, **wrong})
-        assert everything(tmp_path) == {}
 
 
 def test_an_import_that_fails_leaves_nothing(tmp_path: Path) -> None:

@@ -89,14 +89,6 @@ def test_each_package_that_a_message_names_is_a_dependency() -> None:
     assert {(name, package) for name, package, _ in found if package not in needed | {"{}"}} == set()
 
 
-def test_each_extra_that_a_message_names_is_declared() -> None:
-    extras = PYPROJECT["project"]["optional-dependencies"]
-    calls = [node for _, tree in trees() for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    missing = [call.args[1] for call in calls if getattr(call.func, "id", "") == "MissingExtraError"]
-    used = {extra.value for extra in missing if isinstance(extra, ast.Constant)}
-    assert used and used <= extras.keys()
-
-
 def test_the_command_of_another_embedder_does_what_it_says(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -114,14 +114,6 @@ def test_what_a_killed_session_said_is_read_when_the_next_one_begins(hook: Hook,
     assert "paint the fence" in hook("session-start", {"session_id": "s3"}, path).out
 
 
-@pytest.mark.parametrize("event", ["subagent-stop", "stop"])
-def test_a_session_without_a_transcript_leaves_nothing(event: str, hook: Hook, tmp_path: Path) -> None:
-    given = None if event == "stop" else str(tmp_path / "none.jsonl")
-    paths = {"transcript_path": given, "agent_transcript_path": given}
-    assert hook(event, {"session_id": "s1", **paths}, tmp_path / "m") == (0, "", "")
-    assert not (tmp_path / "m").exists()
-
-
 @pytest.mark.parametrize(
     ("prompt", "is_found"),
     [("/find the parcel's number", True), ("/compact keep the parcel", False),

@@ -42,15 +42,6 @@ def test_worktrees_share_a_memory_unless_they_are_to_have_their_own(git: Git, sh
     assert namespace_of(tmp_path / "link") == namespace_of(shop)
 
 
-def test_a_submodule_is_a_repository_of_its_own(git: Git, shop: Path, tmp_path: Path) -> None:
-    git("init", "-q", "all")
-    git("submodule", "add", "-q", str(shop), "part", folder="all")
-    part = tmp_path / "all" / "part"
-    git("worktree", "add", "-q", "../../tree", folder="all/part")
-    assert len({namespace_of(part), namespace_of(tmp_path / "all"), namespace_of(shop)}) == 3
-    assert namespace_of(tmp_path / "tree") == namespace_of(part)
-
-
 def forged(shop: Path, folder: Path) -> None:
     """A `.git` file that names a folder which says that it is a worktree of the shop's."""
     (folder / "x").mkdir()

@@ -49,7 +49,6 @@ COPIES: dict[str, tuple[list[Line], list[Line]]] = {
     "the same times": ([META, *HISTORY], [codex("session_meta", id="c"), *HISTORY, LATER[2]]),
     "with the parent's meta": ([META, *HISTORY], [codex("session_meta", id="c", forked_from_id="p"), META, *LATER]),
     "a subagent's": ([META, *HISTORY], [codex("session_meta", id="c", source=SPAWNED), *LATER]),
-    "twice in the file": ([*OLD, *OLD], [*OLD, MORE, MORE]),
 }  # fmt: skip
 
 
@@ -100,10 +99,6 @@ SHAPES: dict[str, list[Line]] = {
     "results beside calls": lines_of(
         ASKED, *CALLS, ("r1", "a1", "user", [result("t1", "14")]), ("r2", "a2", "user", [result("t2", "9")]),
         ("a3", "r2", "assistant", "Counted."),
-    ),
-    "results the other way round": lines_of(
-        ASKED, *CALLS, ("r2", "a2", "user", [result("t2", "9")]), ("r1", "a1", "user", [result("t1", "14")]),
-        ("a3", "r1", "assistant", "Counted."),
     ),
     "a parent that was lost": lines_of(
         ASKED, *CALLS, ("r1", "gone", "user", [result("t1", "14")]), ("r2", "r1", "user", [result("t2", "9")]),

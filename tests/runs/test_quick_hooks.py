@@ -22,7 +22,7 @@ from test_transcripts import claude, write
 from tinymem import HierarchicalMemory
 from tinymem.runs.hooks import quick
 from tinymem.runs.hooks.answers import EVENTS, Answers, Asked
-from tinymem.runs.hooks.client import ask, socket_of, start
+from tinymem.runs.hooks.client import ask, start
 from tinymem.runs.hooks.warm import asked_of, opener_of
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="sockets of Unix")
@@ -151,16 +151,6 @@ def test_a_prompt_does_not_wait_where_nobody_answers(hook: Hook, memory: Path, w
     finally:
         os.kill(warm, signal.SIGCONT)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-
-
-@pytest.mark.slow
-def test_the_other_events_are_answered_without_the_process(hook: Hook, memory: Path, tmp_path: Path) -> None:
-    (Path(os.environ["XDG_RUNTIME_DIR"]) / f"tinymem-{os.getuid()}").mkdir(mode=0o755)  # others could listen there
-    assert socket_of(str(memory)) is None
-    file = write(tmp_path / "s1.jsonl", [claude("user", PORT)])
-    assert hook("session-end", transcript_path=str(file)).returncode == 0
-    assert PORT in hook("session-start").stdout
-    assert (hook("prompt", prompt="Where?").stdout, hook("stop").returncode) == ("", 1)
 
 
 def test_namespaces_beside_it_are_fenced_by_their_names(tmp_path: Path) -> None:

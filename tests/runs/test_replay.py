@@ -128,12 +128,6 @@ def test_prices_that_no_bill_can_be_made_of_are_refused_in_words(prices: str) ->
         prices_from(prices)
 
 
-def test_a_budget_that_cannot_hold_what_must_be_sent_is_named() -> None:
-    messages = [{"role": "user", "content": "word " * 500}, call(0, path="x"), result(0, "ok")]
-    found = replay([Run("run", steps_from_messages(messages))], budgets=[100], policies=["token_budget"])
-    assert [one.policy for one in found.figures] == [WHOLE] and "token_budget, 100" in found.unfit[0]
-
-
 def test_the_command_prints_a_table_and_json(tinymem: Any, tmp_path: Path) -> None:
     file = tmp_path / "run.json"
     file.write_text(json.dumps(run_of(["word " * 300] * 6)), encoding="utf-8")

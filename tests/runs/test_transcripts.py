@@ -159,8 +159,3 @@ def test_a_text_without_a_closed_note_stays_as_it_is(parts: list[str]) -> None:
     kept = own_words(whole, left_out)
     assert left_out or "<command-args>" in parts or kept == whole
     assert kept["content"].count("word") <= whole["content"].count("word")
-
-
-def test_a_huge_text_of_tags_is_read_at_once() -> None:
-    tags = "<system-reminder>\n<command-name>\n" * 50_000
-    assert own_words({"role": "user", "content": tags}, Counter())["content"] == tags

@@ -173,13 +173,6 @@ class AdapterContract(ABC):
         """Return the text of each step."""
         return [" ".join(step.text.split()) for step in memory.history()]
 
-    def leave(self, agent: Any) -> None:  # noqa: B027 (most have nothing to do)
-        """End a conversation, if its framework hands over only then what was said."""
-
-    def reader(self, before: Any, make: Callable[[str], Any], at: int) -> Any:
-        """Return the agent that reads a sheet in a conversation of its own."""
-        return make(f"sheet-{at}")
-
     @pytest.fixture
     def memory(self, tmp_path: Path) -> Iterator[Any]:
         with self.opened(tmp_path / "memory") as opened:
@@ -209,9 +202,8 @@ class AdapterContract(ABC):
             assert len(agents[0].requests[-1]) < world.sheets  # of more than twice as many
         else:
             for at in range(world.sheets):
-                agents.append(self.reader(agents[-1] if agents else None, make, at))
+                agents.append(make(f"sheet-{at}"))
                 assert "Noted" in ask(agents[-1], f"Read a sheet. Begin with hosts/{at:03}.md.")
-            self.leave(agents[-1])
             agents.append(make("last"))
             assert world.word in ask(agents[-1], QUESTION)
         for agent in agents:
@@ -245,7 +237,6 @@ class AdapterContract(ABC):
         with self.opened(tmp_path) as memory:
             second = self.agent(memory, "s1", script, read, first)
             answers.append(second.ask("Which is the port of the second host?"))
-            self.leave(second)
             texts = self.texts(memory)
             assert [text for text, times in Counter(texts).items() if times > 1] == []
             kept = "\n".join(texts)
@@ -263,7 +254,6 @@ class AdapterContract(ABC):
                 agent = self.agent(memory, "s1", script, lambda path: f"The file {path} names ports.")
                 for number in range(3):
                     self.run(agent, way, f"Which is the port of host {number}?")
-                self.leave(agent)
                 texts = self.texts(memory)
             plain = plain or texts
             assert texts == plain and len(texts) == len(set(texts)) >= 3 * 3
@@ -276,18 +266,16 @@ class AdapterContract(ABC):
         assert [text for text in said(chat) if "Which port" in text] == said(chat)[-1:]
         assert TOLD not in "\n".join(said(chat)) and "18443" in recalled(chat)
 
-    def test_what_a_request_shows_is_not_recalled_into_it(self, tmp_path: Path) -> None:
+    def test_what_a_request_shows_is_not_recalled_into_it(self, memory: Any) -> None:
         def script(messages: Chat) -> Move:
             newest = said(messages)[-1]
             return Move(path="vault.md") if "Where" in newest else Move(answer=f"Noted: {newest[-14:]}")
 
-        for way in self.ways():
-            with self.opened(tmp_path / way) as memory:
-                agent = self.agent(memory, "s1", script, lambda path: "The Vault server of staging is in rack 18443.")
-                for number in range(3):
-                    self.run(agent, way, f"Where is the Vault server of staging, number {number}?")
-                assert all("Vault" in "\n".join(said(chat)) for chat in agent.requests)
-                assert not any(recalled(chat) for chat in agent.requests)
+        agent = self.agent(memory, "s1", script, lambda path: "The Vault server of staging is in rack 18443.")
+        for number in range(3):
+            agent.ask(f"Where is the Vault server of staging, number {number}?")
+        assert all("Vault" in "\n".join(said(chat)) for chat in agent.requests)
+        assert not any(recalled(chat) for chat in agent.requests)
 
     def test_nothing_is_recalled_that_has_nothing_to_do_with_the_question(self, memory: Any) -> None:
         if not self.judges:
@@ -301,7 +289,6 @@ class AdapterContract(ABC):
         """Say what others ask for, in a conversation of its own."""
         agent = self.agent(memory, "thread-1", VAULT)
         agent.ask(TOLD)
-        self.leave(agent)
 
     def ways(self) -> list[str]:
         """Return the names of the methods by which an agent is asked."""
@@ -330,7 +317,6 @@ class AdapterContract(ABC):
         self.check_pair(agent.requests[-1])
         assert self.cuts or str(agent.held()).count("all is quiet") == long.count("all is quiet")
         if not self.fits:
-            self.leave(agent)
             other = self.agent(memory, "s2", lambda _: Move(answer="Yes."))
             other.ask("Is all quiet in the log?")
             self.check(other, self.excerpts)

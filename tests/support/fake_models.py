@@ -7,7 +7,6 @@ from http.server import ThreadingHTTPServer
 from typing import Any
 
 from servers import STREAM, JsonHandler
-from streams import streamed
 
 USAGE = {"input_tokens": 10, "output_tokens": 5}
 
@@ -41,7 +40,9 @@ class _Handler(JsonHandler):
         elif "candidates" in answer:
             self.send(200, f"data: {json.dumps(answer)}\r\n\r\n".encode(), STREAM)
         else:
-            self.send(200, streamed("responses" if "output" in answer else "anthropic", answer), STREAM)
+            events = streamed_response(answer) if "output" in answer else streamed_message(answer)
+            lines = [f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events]
+            self.send(200, "".join(lines).encode(), STREAM)
 
     def _answer(self, body: dict[str, Any]) -> dict[str, Any]:
         said, number = self.server.answer, len(self.server.prompts)
@@ -62,3 +63,30 @@ class _Handler(JsonHandler):
         self.send(200, {})
 
     do_HEAD = do_GET
+
+
+def streamed_response(answer: dict[str, Any]) -> list[dict[str, Any]]:
+    """The events of the Responses API that make `answer`."""
+    events: list[dict[str, Any]] = [
+        {"type": "response.created", "response": {**answer, "output": [], "status": "in_progress"}}
+    ]
+    for at, item in enumerate(answer["output"]):
+        events.append({"type": "response.output_item.added", "output_index": at, "item": item})
+        events.append({"type": "response.output_item.done", "output_index": at, "item": item})
+    events.append({"type": "response.completed", "response": answer})
+    return [{**event, "sequence_number": number} for number, event in enumerate(events)]
+
+
+def streamed_message(answer: dict[str, Any]) -> list[dict[str, Any]]:
+    """The events of Anthropic's API that make `answer`, which is one text."""
+    (block,) = answer["content"]
+    delta = {"type": "text_delta", "text": block["text"]}
+    end = {"stop_reason": answer["stop_reason"], "stop_sequence": None}
+    return [
+        {"type": "message_start", "message": {**answer, "content": [], "stop_reason": None}},
+        {"type": "content_block_start", "index": 0, "content_block": {**block, "text": ""}},
+        {"type": "content_block_delta", "index": 0, "delta": delta},
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": end, "usage": answer["usage"]},
+        {"type": "message_stop"},
+    ]
