@@ -18,7 +18,7 @@ from tinymem.messages.tokens import PER_REPLY, count_message, default_counter
 from tinymem.runs import PRICES, Figures, Prices, Run
 from tinymem.runs.replays.billing import prices_from
 from tinymem.runs.replays.needles import DISTANCE, Needles
-from tinymem.runs.replays.policies import COMPACTED, MAKERS, WHOLE, Setting
+from tinymem.runs.replays.policies import MAKERS, WHOLE, Setting
 
 FLAT = Prices(0.1, 1.25, minimum=0)
 Message = dict[str, Any]
@@ -92,29 +92,6 @@ def test_what_is_near_or_everywhere_or_its_own_is_no_needle() -> None:
     needles.add({"role": "tool", "content": "near_by_name"}, 10)
     typed = call(1, text="src/old.py far_away_name own_words_here near_by_name")
     assert needles.copied(typed) == ["src/old.py"]
-
-
-SUMMARIES = [
-    {"type": "user", "isCompactSummary": True, "message": {"role": "user", "content": "Summary: the leak is in x."}},
-    {"type": "compacted", "payload": {"message": "Summary: the leak is in x."}},
-]
-
-
-@pytest.mark.parametrize("line", SUMMARIES, ids=["claude-code", "codex"])
-def test_a_compaction_is_a_call_that_leaves_its_summary(line: dict[str, Any], tmp_path: Path) -> None:
-    def said(role: str, text: str) -> dict[str, Any]:
-        return {"type": role, "message": {"role": role, "content": text}}
-
-    before = [said("user", "word " * 400), said("assistant", "I look.")]
-    after = [said("user", "And?"), said("assistant", "x")]
-    file = tmp_path / "session.jsonl"
-    file.write_text("\n".join(map(json.dumps, [*before, line, *after])), encoding="utf-8")
-    found = {one.policy: one for one in replay(file, budgets=[4_000], policies=[COMPACTED], prices=FLAT).figures}
-    calls = [[before[0]], before, [{"message": {"role": "user", "content": "Summary: the leak is in x."}}, after[0]]]
-    sent = [PER_REPLY + sum(count_message(one["message"]) for one in messages) for messages in calls]
-    assert found[WHOLE].calls == 2
-    assert (found[COMPACTED].calls, found[COMPACTED].tokens) == (3, sum(sent))
-    assert sent[0] - PER_REPLY <= found[COMPACTED].cached < sent[0] + 20  # nothing behind the summary
 
 
 def test_prices_have_names_and_ratios() -> None:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from tinymem import lazy_names
 
 if TYPE_CHECKING:
-    from tinymem.runs.readers import Compaction, Run, read_runs
+    from tinymem.runs.readers import Run, read_runs
     from tinymem.runs.replays.billing import PRICES, Prices
     from tinymem.runs.replays.replaying import Figures, Replay, replay
 else:
     __getattr__, __dir__ = lazy_names(__name__, {
-        "readers": "Compaction Run read_runs", "replays.billing": "PRICES Prices",
+        "readers": "Run read_runs", "replays.billing": "PRICES Prices",
         "replays.replaying": "Figures Replay replay",
     })  # fmt: skip
 
-__all__ = ["PRICES", "Compaction", "Figures", "Prices", "Replay", "Run", "read_runs", "replay"]
+__all__ = ["PRICES", "Figures", "Prices", "Replay", "Run", "read_runs", "replay"]

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["QUEUED", "Line", "Shown", "name_branches", "part"]
 
+BETWEEN = ("isCompactSummary", "isSidechain")  # keys of lines that are no child of the one before
 QUEUED = "queued"  # the turn of what was typed while the agent worked
 
 
@@ -35,7 +36,6 @@ class Line(NamedTuple):
         calls: The calls that it makes, or answers.
         goes_on: It goes on with what is before it, though it is no child of that.
         said: Its messages.
-        summary: What it puts in the place of all before it.
     """
 
     number: int
@@ -47,10 +47,9 @@ class Line(NamedTuple):
     calls: Sequence[str]
     goes_on: bool
     said: Sequence[Said] = ()
-    summary: str = ""
 
     @staticmethod
-    def of(value: Mapping[str, Any], number: int, session: str, said: Sequence[Said] = (), summary: str = "") -> Line:
+    def of(value: Mapping[str, Any], number: int, session: str, said: Sequence[Said] = ()) -> Line:
         """Make one of a line's value and what was read of it."""
         before = text_in(value, "parentUuid") or text_in(value, "logicalParentUuid")
         messages = [each.message for each in said]
@@ -64,9 +63,8 @@ class Line(NamedTuple):
             role=str(messages[0]["role"]) if messages else "",
             turn=QUEUED if value.get("type") == "attachment" else text_in(value, "message", "id"),
             calls=(*made, *answered),
-            goes_on=bool(summary or value.get("isSidechain") or value.get("subtype") == "compact_boundary"),
+            goes_on=any(value.get(key) for key in BETWEEN) or value.get("subtype") == "compact_boundary",
             said=said,
-            summary=summary,
         )
 
 

@@ -14,13 +14,12 @@ The shape of a file is recognised by its content; each may be gzip'd:
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 from tinymem.errors import InputError, describe_type
 from tinymem.memory.context.fitting import as_message
@@ -37,19 +36,12 @@ from tinymem.steps.step import Step
 from tinymem.steps.types import UNDATED, MessageStep
 from tinymem.upkeep.lines import byte_lines
 
-__all__ = ["MALFORMED", "Compaction", "Run", "read_runs", "runs_of"]
+__all__ = ["MALFORMED", "Run", "read_runs", "runs_of"]
 
 MALFORMED = "malformed message"
 BEFORE = b"\xef\xbb\xbf \t"  # a byte order mark, and blanks
 CLOCKS = ("timestamp", "created_at")  # what a message's time is called
 SHAPES = "a list of chat messages, {'messages': [...]}, {'traj': [...]} or a message"
-
-
-class Compaction(NamedTuple):
-    """A summary that the agent's program put in the place of the first `steps` steps of a run."""
-
-    steps: int
-    summary: str
 
 
 @dataclass(frozen=True)
@@ -61,7 +53,6 @@ class Run:
         steps: Its steps.
         skipped: The number of lines and messages that were left out, by their kind.
         fault: What ended the file early.
-        compactions: Where the agent's program compacted the conversation, in order.
         damaged: The places of lines and messages that were damaged.
         marks: What its messages are known by in other files, one for each; "" where it has no such thing.
         parents: Names of runs that it may begin with.
@@ -74,7 +65,6 @@ class Run:
     steps: list[Step] = field(repr=False)
     skipped: Mapping[str, int] = field(default_factory=dict)
     fault: InputError | None = None
-    compactions: Sequence[Compaction] = ()
     damaged: Sequence[str] = ()
     marks: Sequence[str] = ()
     parents: Sequence[str] = ()
@@ -350,12 +340,10 @@ def _run_of_thread(said: Sequence[Said], thread: Thread) -> Run:
         made = _converted(chat, thread.session)
     places = message_places(made, [step.to_messages(style="tools") for step in made])
     firsts = [first for first, *_ in places]
-    left = [(count, summary) for count, summary in thread.compactions if firsts and count <= firsts[-1]]
     return Run(
         thread.session,
         _dated(made, chat, firsts, thread.goes_on),
         {MALFORMED: len(damaged)} if damaged else {},
-        compactions=[Compaction(bisect_left(firsts, count), summary) for count, summary in left],
         damaged=damaged,
         marks=[message.mark for message in chat],
         goes_on=thread.goes_on,

@@ -74,14 +74,11 @@ class Thread:
         session: Its name.
         goes_on: It has messages in lines that were read before.
         events: Its messages.
-        compactions: Summaries that the agent's program put in the place of all before them, each with the number of
-            `events` before it.
     """
 
     session: str
     goes_on: bool = False
     events: list[Said] = field(default_factory=list)
-    compactions: list[tuple[int, str]] = field(default_factory=list)
 
 
 def is_event(value: Any) -> bool:
@@ -179,7 +176,7 @@ class Transcript:
         if number > self.known:
             self.skipped += notes + Counter({TWICE: len(messages) - len(new)})
         said = [Said(f"line {number}", message, moment, mark) for message in new]
-        line = Line.of(value, number, session, said, _summary(value))
+        line = Line.of(value, number, session, said)
         self._lines.append(line)
         if line.role == "user" and line.turn != QUEUED and not (line.goes_on or self._queued):
             self._prompts.add(number)
@@ -275,12 +272,8 @@ class Transcript:
                 if said.message["role"] == "tool":
                     results[_answered(said)].append(said)
         for line in lines:
-            if not line.said and not line.summary:
-                continue
-            thread = self.threads.setdefault(line.session, Thread(line.session, line.session in known))
-            if line.summary:
-                thread.compactions.append((len(thread.events), line.summary))
             for said in line.said:
+                thread = self.threads.setdefault(line.session, Thread(line.session, line.session in known))
                 waiting = results[_answered(said)]
                 if said.message["role"] != "tool":
                     _add_turn(thread, said, results)
@@ -345,13 +338,6 @@ def _item_of(value: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
     if kind == "attachment" and attached.get("type") == "queued_command" and attached.get("commandMode") != "bash":
         return {"role": "user", "content": attached.get("prompt")}, "anthropic"  # or what a subagent reports
     return mapping_in(value, "payload") if kind == "response_item" else {}, "responses"
-
-
-def _summary(value: Mapping[str, Any]) -> str:
-    """Return the summary that a line puts in the place of all before it; "" where it does not."""
-    if value.get("type") == "compacted":  # Codex
-        return text_in(value, "payload", "message")
-    return joined_texts(value_in(value, "message", "content")) if value.get("isCompactSummary") is True else ""
 
 
 def _mark(line: Mapping[str, Any]) -> str:

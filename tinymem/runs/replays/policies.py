@@ -23,11 +23,10 @@ from tinymem.window.strategy import Pruner
 from tinymem.window.summarize import summarize_strategy
 
 __all__ = [
-    "COMPACTED", "MAKERS", "USUAL", "WHOLE", "AsCompacted", "Policy", "Setting", "messages_of", "of_strategy",
+    "MAKERS", "USUAL", "WHOLE", "Policy", "Setting", "messages_of", "of_strategy",
 ]  # fmt: skip
 
 WHOLE = "whole history"
-COMPACTED = "as it was compacted"  # only of a run that was
 JUMP = 20  # outputs that are masked at once
 NOBODY = "(nobody)"  # a session that nothing was said in
 
@@ -77,31 +76,6 @@ class OfWindow:
         """Release what it has."""
 
 
-class AsCompacted:
-    """The history as the agent's program sent it: all of it until the program put a summary in its place."""
-
-    overflow = 0
-
-    def __init__(self, setting: Setting) -> None:
-        self._counter = setting.counter
-        self._pieces: list[Piece] = []
-
-    def add(self, steps: Sequence[Step]) -> None:
-        """Take what was said."""
-        self._pieces += pieces_of(messages_of(steps), self._counter)
-
-    def prompt(self) -> list[Piece]:
-        """Make the next prompt."""
-        return [*self._pieces]
-
-    def compact(self, summary: str) -> None:
-        """Put a summary in the place of all that was said."""
-        self._pieces = pieces_of([{"role": "user", "content": summary}], self._counter)
-
-    def close(self) -> None:
-        """Release what it has."""
-
-
 class OfMemory:
     """A HierarchicalMemory whose `context` is sent; or whose `fit`, of a history that its framework keeps.
 
@@ -143,7 +117,7 @@ class OfMemory:
         self._memory.close()
 
 
-Policy: TypeAlias = OfWindow | AsCompacted | OfMemory  # one agent's memory
+Policy: TypeAlias = OfWindow | OfMemory  # one agent's memory
 
 
 def messages_of(steps: Sequence[Step]) -> list[Message]:
@@ -170,10 +144,9 @@ def _within(strategy: Callable[..., Pruner], **options: Any) -> Callable[[Settin
     )
 
 
-# By name. The first two have no budget; the others get one in tokens, or the number of steps that it holds.
+# By name. The first has no budget; the others get one in tokens, or the number of steps that it holds.
 MAKERS: Mapping[str, Callable[[Setting], Policy]] = MappingProxyType({
     WHOLE: of_strategy(no_pruning()),
-    COMPACTED: AsCompacted,
     "keep_last_n_steps": lambda s: OfWindow(keep_last_n_steps(s.steps), s.counter),
     "prune_old_observations": lambda s: OfWindow(prune_old_observations(s.steps, batch=JUMP), s.counter),
     "token_budget": _within(token_budget),

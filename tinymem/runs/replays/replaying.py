@@ -26,11 +26,9 @@ from tinymem.runs.readers import Run, read_runs
 from tinymem.runs.replays.billing import PrefixCache, Prices, prices_from
 from tinymem.runs.replays.needles import Needles
 from tinymem.runs.replays.policies import (
-    COMPACTED,
     MAKERS,
     USUAL,
     WHOLE,
-    AsCompacted,
     Policy,
     Setting,
     messages_of,
@@ -128,14 +126,10 @@ class Replay:
 
 
 class Turn(NamedTuple):
-    """A call of the model: the `new` steps since the one before, and what the model answered.
-
-    Or a call for a `summary`, which the agent's program put in the place of all that was said so far.
-    """
+    """A call of the model: the `new` steps since the one before, and what the model answered."""
 
     new: Sequence[Step]
     answer: Sequence[Message]
-    summary: str = ""
 
 
 def replay(
@@ -181,7 +175,7 @@ def replay(
     recorded = [_recorded(run, count, embedder, price.cached) for run in recorded_runs(files)]
     jobs: list[_Job] = []
     for run in recorded:
-        if any(turn.answer for turn in run.turns):
+        if run.turns:
             jobs += _jobs(run, budgets, policies, strategies or {})
     if not jobs:
         raise InputError("there is no call of a model in what was given: replay needs what an assistant answered")
@@ -251,10 +245,7 @@ def _jobs(
     jobs = [_Job(run, WHOLE, "", run.whole)]
     wanted = {*(policies or USUAL)} - {WHOLE}
     for name in filter(wanted.__contains__, MAKERS):
-        if name != COMPACTED:
-            jobs += [_Job(run, name, label, replace(run.whole, budget=budget)) for label, budget in labelled.items()]
-        elif any(turn.summary for turn in run.turns):
-            jobs.append(_Job(run, name, "", run.whole))
+        jobs += [_Job(run, name, label, replace(run.whole, budget=budget)) for label, budget in labelled.items()]
     return jobs + [_Job(run, name, GIVEN, run.whole, strategy) for name, strategy in strategies.items()]
 
 
@@ -263,11 +254,7 @@ def turns_of(run: Run) -> list[Turn]:
     turns: list[Turn] = []
     new: list[Step] = []
     waits = False
-    summaries = {compaction.steps: compaction.summary for compaction in run.compactions if compaction.steps}
-    for place, step in enumerate(run.steps):
-        if place in summaries:
-            turns.append(Turn(new, (), summaries[place]))
-            new, waits = [], False
+    for step in run.steps:
         messages = step.to_messages(style="tools")
         if messages and messages[0]["role"] == "assistant":
             if waits:
@@ -293,14 +280,12 @@ def recorded_runs(files: Files) -> Iterator[Run]:
 
 def _replayed(policy: Policy, run: _RecordedPrompt, cache: PrefixCache, tell: Callable[[int], object]) -> Figures:
     """Replay a run under one policy. Raises BudgetError where its budget is too small."""
-    calls = tokens = cached = visible = overflow = 0
+    calls, tokens, cached, visible, overflow = len(run.turns), 0, 0, 0, 0
     bill = seconds = 0.0
     for place, (turn, needles) in enumerate(zip(run.turns, run.needed, strict=True), 1):
         begun = time.perf_counter()
         policy.add(turn.new)
-        if turn.summary and not isinstance(policy, AsCompacted):
-            continue  # a policy that prunes needs no such call
-        calls, prompt = calls + 1, policy.prompt()
+        prompt = policy.prompt()
         seconds += time.perf_counter() - begun
         overflow += policy.overflow
         sent = cache.send(prompt, PER_REPLY)
@@ -308,8 +293,6 @@ def _replayed(policy: Policy, run: _RecordedPrompt, cache: PrefixCache, tell: Ca
         if needles:
             text = "\n".join(piece.text for piece in prompt)
             visible += sum(needle in text for needle in needles)
-        if turn.summary and isinstance(policy, AsCompacted):
-            policy.compact(turn.summary)
         tell(place)
     needed, ms = sum(map(len, run.needed)), 1000 * seconds / calls
     seen = visible / needed if needed else None
