@@ -91,7 +91,7 @@ def _place(entry: Any) -> tuple[datetime, datetime]:
 
 
 def _parts(entry: Entry, names: Names) -> Iterator[str]:
-    """Yield a message's own text, of blocks what that does not say, the words of attachments, and the files' names."""
+    """Yield a message's own text, of blocks what that does not say, and the words of attachments."""
     text = names.read(text_in(entry, "text")).strip()
     yield text
     for block in mappings_in(entry, "blocks"):
@@ -100,8 +100,6 @@ def _parts(entry: Entry, names: Names) -> Iterator[str]:
             yield words
     for attachment in mappings_in(entry, "attachments"):
         yield _words(attachment, names) or names.read(text_in(attachment, "fallback"))
-    for file in mappings_in(entry, "files"):
-        yield f"file {first_name(file.get('title'), file.get('name'))}"
 
 
 def _words(part: Any, names: Names) -> str:
@@ -116,8 +114,6 @@ def _words(part: Any, names: Names) -> str:
             waiting += reversed(value)
         elif isinstance(value, Mapping):
             waiting += [_marked(value, key) for key in reversed(WORDS)]
-            if value.get("type") == "user":
-                said.append(names.read(f"<@{value.get('user_id')}>"))
     return " ".join(said)
 
 
