@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -62,15 +61,7 @@ def linked(shop: Path, folder: Path) -> None:
     (folder / ".git").symlink_to(shop / ".git")
 
 
-def configured(shop: Path, folder: Path) -> None:
-    """A worktree of a repository of its own, whose configuration says that the shop is its worktree."""
-    shutil.copytree(shop / ".git", folder / "fake")
-    (folder / "fake" / "config").write_text(f"[core]\n\tworktree = {shop}\n", "utf-8")
-    (folder / "fake" / "worktrees" / "tree" / "gitdir").write_text(str(folder / ".git"), "utf-8")
-    (folder / ".git").write_text("gitdir: fake/worktrees/tree\n", "utf-8")
-
-
-@pytest.mark.parametrize("forge", [forged, named, named_worktree, linked, configured])
+@pytest.mark.parametrize("forge", [forged, named, named_worktree, linked])
 def test_a_forged_repository_finds_nobody_elses_memory(
     forge: Callable[[Path, Path], None], git: Git, shop: Path, tmp_path: Path
 ) -> None:
@@ -87,7 +78,7 @@ UNREADABLE = pytest.param("unreadable", marks=pytest.mark.permissions)
 def test_no_file_of_a_repository_is_waited_for_or_read_whole(what: str, git: Git, shop: Path, tmp_path: Path) -> None:
     git("worktree", "add", "-q", "../tree", folder="my shop")
     folder, own = tmp_path / "tree", shop / ".git" / "worktrees" / "tree"
-    for file in (folder / ".git", own / "commondir", own / "gitdir", shop / ".git" / "config"):
+    for file in (folder / ".git", own / "commondir", own / "gitdir"):
         kept = file.rename(tmp_path / "kept")
         if what == "pipe":
             os.mkfifo(file)

@@ -17,8 +17,6 @@ __all__ = ["namespace_of", "project_of"]
 UNFIT = re.compile(r"[^\w.-]+")
 LONGEST = 60  # characters of a folder's name in that of a namespace
 LARGEST = 65_536  # bytes of a file that is read here
-_SECTION = re.compile(r"^\s*\[([^]\n]*)\]", re.MULTILINE)
-_WORKTREE = re.compile(r'^\s*worktree\s*=\s*"?([^"\n]*)"?\s*$', re.MULTILINE | re.IGNORECASE)
 
 
 def namespace_of(folder: str | Path, per_worktree: bool = False) -> str:
@@ -48,9 +46,6 @@ def project_of(folder: str | Path, per_worktree: bool = False) -> Path:
         common = _path_in(git / "commondir")
         if git.parent != common / "worktrees" or not _is_git(common) or _path_in(git / "gitdir") != link:
             return root
-        named = _worktree(common)  # a submodule has its git folder elsewhere
-        if named is not None:
-            return named if _path_in(named / ".git", "gitdir:") == common else root
     except (OSError, ValueError):
         return root
     return common.parent if common.name == ".git" else common
@@ -68,18 +63,6 @@ def _path_in(file: Path, head: str = "") -> Path:
     if not text.startswith(head) or not path:
         raise ValueError(f"{file} names no folder")
     return (file.parent / path).resolve()
-
-
-def _worktree(git: Path) -> Path | None:
-    """Return the folder that a git folder's configuration names as its worktree, as that of a submodule does."""
-    try:
-        config = _read(git / "config")
-    except (OSError, ValueError):
-        return None
-    _, *parts = _SECTION.split(config)
-    cores = [body for name, body in zip(parts[::2], parts[1::2], strict=True) if name.strip().lower() == "core"]
-    found = next(filter(None, map(_WORKTREE.search, cores)), None)
-    return None if found is None else (git / found[1]).resolve()
 
 
 def _read(file: Path) -> str:
