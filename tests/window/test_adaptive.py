@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import THOROUGH, WORDS, Words, histories
+from strategies import THOROUGH, WORDS, histories
 
 from tinymem import AdaptiveMemoryManager, count_tokens, no_pruning
 from tinymem.errors import BudgetError, MessageError
@@ -48,18 +47,6 @@ def check(memory: AdaptiveMemoryManager) -> None:
 def resized(memory: AdaptiveMemoryManager, max_tokens: int, **options: Any) -> AdaptiveMemoryManager:
     """A memory of the same steps with room for another number of tokens."""
     return AdaptiveMemoryManager(steps=memory.steps, max_tokens=max_tokens, counter=WORDS, **options)
-
-
-def test_the_newest_request_gives_way_to_the_newest_group() -> None:
-    def read(count: int, **more: Any) -> ActionStep:
-        return ActionStep(tool_calls=[ToolCall("", {"a": 1}, observation="") for _ in range(count)], **more)
-
-    for room in range(20, 80):
-        memory = AdaptiveMemoryManager(room, low_water=room * 2 // 3, counter=WORDS, style="tools")
-        with suppress(BudgetError):
-            memory.add_steps([read(1, pinned=True), MessageStep("user", "0")])
-            newest = memory.add(read(2))
-            assert newest.id == memory.steps[-1].id, room
 
 
 @pytest.mark.parametrize("length", [LENGTH, 400])
@@ -112,28 +99,6 @@ def told(steps: Sequence[Step], max_tokens: int, low: float, style: Style) -> It
 
 
 @THOROUGH
-@given(histories(), st.lists(st.integers(0, 400), max_size=5), st.sampled_from(STYLES))
-def test_however_it_is_used_it_stays_within_its_tokens(steps: list[Step], sizes: list[int], style: Style) -> None:
-    reports: list[PruneReport] = []
-    options: dict[str, Any] = {"style": style, "on_prune": reports.append}
-    try:
-        memory = AdaptiveMemoryManager(steps=steps, max_tokens=200, counter=WORDS, **options)
-    except BudgetError:
-        return
-    for size in sizes:
-        with suppress(BudgetError):
-            memory = resized(memory, size, **options)
-        check(memory)
-        for report in reports:
-            before = memory.steps
-            try:
-                memory.restore(report)
-            except BudgetError:
-                assert memory.steps == before
-            check(memory)
-
-
-@THOROUGH
 @given(histories(), BUDGETS, st.floats(0, 1), st.sampled_from(STYLES))
 def test_it_is_valid_within_its_tokens_and_whole(steps: list[Step], max_tokens: int, low: float, style: Style) -> None:
     for history in told(steps, max_tokens, low, style):
@@ -165,31 +130,7 @@ def test_by_default_it_falls_to_two_thirds() -> None:
     assert len(reports) <= 500 * 24 / (1_000 - 666) + 1 and {report.kept for report in reports} == {27}
 
 
-def test_adding_a_step_counts_that_step_and_not_the_history() -> None:
-    counter = Words()
-    memory = AdaptiveMemoryManager(100_000, counter=counter)
-    for i in range(500):
-        before = counter.asked
-        memory.add(said(f"w{i}"))
-        memory.to_messages()
-        assert memory.tokens == 3 + 24 * (i + 1)
-        assert counter.asked - before == 2  # role and content
-
-
 # -- what stays -------------------------------------------------------------------------------------------------------
-
-
-def test_a_newest_message_that_is_too_long_is_shortened_and_its_original_reported() -> None:
-    reports: list[PruneReport] = []
-    memory = filled(200, 5, on_prune=reports.append)
-    long = memory.add(MessageStep("user", "crates of plums " * 500))
-    (report,) = reports
-    assert report.shortened == (long,) and memory.steps[-1].id == long.id
-    assert "characters left out" in memory.steps[-1].text and memory.steps[-1].text.startswith("crates")
-    assert 60 < memory.tokens <= memory.low_water + 24
-    memory = resized(memory, 10_000)
-    memory.restore(report)
-    assert memory.steps[-1] == long and words(memory) == ["w0", "w1", "w2", "w3", "w4", "crates"]
 
 
 def test_a_long_result_is_shortened_and_its_call_is_not() -> None:
@@ -263,10 +204,3 @@ def test_a_memory_of_too_many_steps_starts_pruned() -> None:
     assert words(memory) == ["w18", "w19"] and memory.add(said("w20")).step_number == 20
     again = AdaptiveMemoryManager.from_list(memory.to_list(), max_tokens=100, counter=WORDS)
     assert again.steps == memory.steps and isinstance(again, AdaptiveMemoryManager)
-
-
-def test_another_style_and_the_summary_mode_are_valid_too() -> None:
-    memory = AdaptiveMemoryManager(500, "Be brief.", counter=WORDS)
-    memory.add_steps([ActionStep("Look.", [ToolCall("look", {}, "c1")]), MessageStep("tool", "plums", "c1")])
-    assert [m["role"] for m in memory.to_messages(style="observation")] == ["system", "assistant", "user"]
-    assert [m["role"] for m in memory.to_messages(summary_mode=True)] == ["assistant", "tool"]

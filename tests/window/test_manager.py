@@ -18,7 +18,7 @@ from strategies import MODERATE, histories, prune_strategies, summary_strategies
 from tinymem.errors import BudgetError, InputError
 from tinymem.steps.types import CARRY_OUT, ActionStep, MessageStep, PlanningStep, Step, SystemPromptStep, TaskStep
 from tinymem.window.manager import MemoryManager, PruneReport
-from tinymem.window.strategies import PruneStrategy, keep_last_n_steps, token_budget
+from tinymem.window.strategies import PruneStrategy, keep_last_n_steps
 
 
 def texts(memory: MemoryManager) -> list[str]:
@@ -212,14 +212,6 @@ def test_a_strategy_that_raises_while_adding_refuses_the_step() -> None:
     with pytest.raises(RuntimeError):
         memory.add_message("user", "c")
     assert texts(memory) == ["a", "b"] and memory.next_number == 2
-
-
-def test_a_pinned_step_that_can_never_fit_is_refused_and_the_memory_goes_on() -> None:
-    memory = filled("a", "b", prune_strategy=token_budget(30), auto_prune_at=2)
-    with pytest.raises(BudgetError, match="pinned steps"):
-        memory.add_message("user", "word " * 100, pinned=True)
-    memory.add_message("user", "c")
-    assert texts(memory) == ["a", "b", "c"]
 
 
 def test_when_on_prune_raises_the_window_stays_as_it_was() -> None:

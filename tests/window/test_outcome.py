@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -29,7 +28,6 @@ from tinymem import (
     ToolCall,
     compose,
     keep_last_n_steps,
-    no_pruning,
     token_budget,
 )
 from tinymem.errors import InputError
@@ -150,21 +148,6 @@ def test_any_iterable_of_steps_is_taken_and_order_restored(kind: Callable[[list[
     assert window_of(kind([WINDOW[4], WINDOW[0]])) == [WINDOW[0], WINDOW[4]]
 
 
-def test_a_step_that_came_back_longer_is_restored_too() -> None:
-    memory = MemoryManager(steps=[TaskStep("Count."), said("one"), said("two")])
-    before = memory.steps
-
-    def louder(steps: list[Step]) -> list[Step]:
-        return [step.evolve(task=f"{step.text}!") if isinstance(step, TaskStep) else step for step in steps]
-
-    reports = [memory.prune(louder) for _ in range(3)]
-    assert memory.steps[0].text == "Count.!!!" and current_task(memory.steps) is memory.steps[0]
-    for order in itertools.permutations(reports):
-        for report in order:
-            memory.restore(report)
-        assert memory.steps == before
-
-
 # -- new steps ---------------------------------------------------------------------------------------------------------
 
 
@@ -217,19 +200,6 @@ def test_a_new_step_is_neither_task_nor_system_prompt_and_leaves_again() -> None
     assert task is not None and task.text == "Count." and default_query(memory.steps).startswith("Count.")
     memory.prune(keep_last_n_steps(1))
     assert texts(memory.steps) == ["Be brief.", "Count.", "5"]
-
-
-def test_a_stand_in_that_a_function_rewrites_stays_one() -> None:
-    memory = MemoryManager(steps=[TaskStep("Count."), *(said(f"{n}") for n in range(6))])
-    before = memory.steps
-    first = memory.prune(lambda steps: [summary(), *steps[-2:]])
-    second = memory.prune(lambda steps: [s.evolve(metadata={}, task="[Summary] Again.") if s.text[0] == "[" else s
-                                         for s in steps])  # fmt: skip
-    held = memory.steps[1]
-    assert held.text == "[Summary] Again." and covers_of(held) == tuple(step.id for step in before[1:5])
-    memory.restore(second)
-    memory.restore(first)
-    assert memory.steps == before
 
 
 def test_metadata_of_the_user_that_is_called_covers_makes_no_stand_in() -> None:
@@ -314,22 +284,6 @@ def test_a_memory_keeps_the_originals_shows_the_stand_in_and_reopens_equal(memor
     memory.close()
     with open_memory(memory.path, prune_strategy=newest_five, system_prompt="Be brief.") as again:
         assert again.steps == window and again.stats().steps == 32
-
-
-def test_a_report_brings_the_originals_back_over_a_restart(tmp_path: Path) -> None:
-    open_it = partial(open_memory, tmp_path, prune_strategy=no_pruning())
-    with open_it() as memory:
-        memory.add_steps([TaskStep("Note."), *(said(f"Door {n}.") for n in range(20))])
-        before = memory.steps
-        reports = [memory.prune(lambda steps, n=n: [summary(f"[{n}]"), *steps[-n:]]) for n in (6, 3)]  # type: ignore[misc]
-        half = memory.steps
-    with open_it() as memory:
-        assert memory.steps == half
-        for report in reports[::-1]:
-            memory.restore(report)
-        assert memory.steps == before
-    with open_it() as memory:
-        assert memory.steps == before
 
 
 @pytest.mark.parametrize("which", ["covered", "seen"])

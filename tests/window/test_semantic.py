@@ -17,9 +17,7 @@ from tinymem.messages.conversion import groups, messages_from_steps
 from tinymem.messages.tokens import count_tokens
 from tinymem.protocols import Vectors
 from tinymem.steps.types import ActionStep, MessageStep, Step, SystemPromptStep, TaskStep, ToolCall
-from tinymem.window import step_index
 from tinymem.window.excerpts import LEAST
-from tinymem.window.manager import MemoryManager
 from tinymem.window.outcome import check_window
 from tinymem.window.semantic import semantic_pruning
 from tinymem.window.step_index import StepIndex
@@ -136,16 +134,6 @@ def test_what_bears_on_the_task_stays_where_the_newest_steps_would_have_pushed_i
     assert found.id == steps[5].id and 300 < len(found.text) < len(steps[5].text)
 
 
-def test_a_shortened_step_says_what_is_left_out_and_its_original_is_reported() -> None:
-    memory = MemoryManager(steps=needle_run(), prune_strategy=semantic_pruning("static", 2_000))
-    before = memory.steps
-    report = memory.prune()
-    assert report.shortened and {*report.shortened} < {*before}
-    assert any("characters left out" in step.text for step in memory.steps)
-    memory.restore(report)
-    assert memory.steps == before
-
-
 def test_every_text_is_embedded_once_whatever_is_asked_and_whichever_step_has_it() -> None:
     embedder = Counting()
     steps: list[Step] = [TASK, *run(80)]
@@ -157,21 +145,6 @@ def test_every_text_is_embedded_once_whatever_is_asked_and_whichever_step_has_it
     again = ActionStep("Once more.", tool_name="cat", observation=log("log7"))
     strategy([*steps[:40], again, *steps[40:]])
     assert {*embedder.texts[len(embedded) :]} == {"Once more.", "cat({})", "worker"}
-
-
-def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(step_index, "KEPT", 35)  # the texts of five steps
-    embedder, steps = Counting(), run(20)
-    index = StepIndex(embedder)
-
-    def embedded(window: list[Step]) -> int:
-        before = len(embedder.texts)
-        index.score(window, "question")
-        return len(embedder.texts) - before - 1  # the question
-
-    assert all(embedded([step]) for step in steps)
-    assert embedded(steps[-5:]) == 0 < embedded(steps[:1])
-    assert embedded(steps[:8]) > embedded(steps[:8]) == 0, "a window is held whole"
 
 
 def test_an_embedder_that_fails_says_so_and_nothing_is_kept() -> None:
@@ -189,31 +162,6 @@ def test_an_embedder_that_fails_says_so_and_nothing_is_kept() -> None:
         index.score(run(2), "q")
     embedder.is_broken = False
     assert len(index.score(run(2), "q").scores) and len(embedder.texts) == 14 + 1
-
-
-def test_over_a_whole_run_each_passage_is_embedded_about_once() -> None:
-    embedder = Counting()
-    strategy = semantic_pruning(embedder, 3_000, query="Which worker moved on?", low_water=2_000)
-    window: list[Step] = [TASK]
-    for step in run(30):
-        window = strategy([*window, step])
-    texts = [text for text in embedder.texts if "line" in text]
-    whole = sum(len(part.text) for step in run(30) for part in step.parts())
-    assert len(texts) == len(set(texts)) and sum(map(len, texts)) < 1.3 * whole
-
-
-def test_below_the_high_water_mark_nothing_changes() -> None:
-    def changes(low_water: int) -> int:
-        strategy = semantic_pruning("hashing:64", 6_000, low_water=low_water, query="port")
-        window: list[Step] = [TASK]
-        changed = 0
-        for step in run(40):
-            before = [*window, step]
-            window = strategy(before)
-            changed += window != before
-        return changed
-
-    assert changes(3_000) < 15 < 25 < changes(6_000)
 
 
 def test_a_call_that_wrote_a_file_is_brief_beside_its_result_and_whole_where_it_answers() -> None:
@@ -250,12 +198,6 @@ def test_repetitions_are_kept_once() -> None:
     assert sum("port line 3" in step.text for step in after) < 4 and any("8123" in step.text for step in after)
 
 
-def test_short_messages_that_say_the_same_are_kept_once() -> None:
-    oks = [MessageStep("user", ("ok", "Ok!", "OK.")[at % 3]) for at in range(60)]
-    after = semantic_pruning("static", 900, query="Is the build ok?", keep_recent=1)([TASK, *oks, *run(6)])
-    assert len([step for step in after if step in oks]) == 2  # one, and the newest, which a user said last
-
-
 def test_the_question_may_be_a_text_or_made_of_the_steps() -> None:
     steps, asked = needle_run(), list[int]()
 
@@ -266,10 +208,3 @@ def test_the_question_may_be_a_text_or_made_of_the_steps() -> None:
     by_text = semantic_pruning("static", 1_500, query="On which port does billing listen?")
     assert semantic_pruning("static", 1_500, query=question)(steps) == by_text(steps)
     assert asked == [len(steps)]
-
-
-def test_one_strategy_serves_several_windows() -> None:
-    one, two = needle_run(), [TASK, *run(30)]
-    strategy = semantic_pruning("static", 1_500)
-    alone = [semantic_pruning("static", 1_500)(steps) for steps in (one, two)]
-    assert [strategy(one), strategy(two), strategy(one)] == [*alone, alone[0]]

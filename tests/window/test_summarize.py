@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from memories import texts_in
 from strategies import THOROUGH, WORDS, histories, summary_strategies
 
-from tinymem import HierarchicalMemory, MemoryManager, count_tokens, no_pruning, summarize_strategy
+from tinymem import HierarchicalMemory, count_tokens, summarize_strategy
 from tinymem.errors import BudgetError
 from tinymem.messages import groups, messages_from_steps
-from tinymem.steps.types import ActionStep, MessageStep, Step, SummaryStep, SystemPromptStep, TaskStep, ToolCall
+from tinymem.steps.types import ActionStep, MessageStep, Step, SummaryStep, SystemPromptStep, TaskStep
 from tinymem.summarizers.writing import unfenced
-from tinymem.window.outcome import Outcomes, check_window
+from tinymem.window.outcome import check_window
 from tinymem.window.strategies import PruneStrategy
 from tinymem.window.strategy import critical
 
@@ -227,37 +227,6 @@ def test_a_summarizer_that_has_nothing_to_tell_leaves_no_summary() -> None:
     assert not summaries(after) and after == steps[-len(after) :]
 
 
-# -- what check_window lets pass --------------------------------------------------------------------------------------
-
-CALL = ActionStep("x", [ToolCall("f", id="1")], step_number=2, id="call")
-WINDOW: list[Step] = [
-    TaskStep("t", step_number=0, id="task"), said("a", step_number=1, id="a"), CALL,
-    MessageStep("tool", "ok", "1", step_number=3, id="ok"), said("b", step_number=4, id="b"),
-    said("p", step_number=5, id="p", pinned=True), said("c", step_number=6, id="c"),
-]  # fmt: skip
-
-
-def over(covers: str, id: str, number: int) -> SummaryStep:
-    return SummaryStep("s", covers.split(), id=id, step_number=number)
-
-
-@pytest.mark.parametrize(
-    ("after", "covers"),
-    [
-        ([over("z", "b", 4)], "a call ok b c"),
-        ([over("a z", "a", 1)], "a call ok b c"),
-        ([over("a call ok b p", "b", 4)], "a call ok b c"),
-        ([over("task", "new", 7)], "a call ok b c"),
-        ([over("a z", "a", 1), over("task", "new", 7)], "a call ok b|c"),
-    ],
-)
-def test_a_summary_covers_what_was_removed_whatever_it_names(after: list[Step], covers: str) -> None:
-    found = summaries(Outcomes()(WINDOW, [WINDOW[0], *after, WINDOW[5]], no_pruning()))
-    assert "|".join(" ".join(summary.covers) for summary in found) == covers
-    for summary in found:
-        assert summary.step_number == next(step.step_number for step in WINDOW if step.id == summary.id)
-
-
 # -- in a memory ------------------------------------------------------------------------------------------------------
 
 STRATEGY = summarize_strategy(max_tokens=400, summary_tokens=120, low_water=250)
@@ -280,15 +249,6 @@ def test_a_context_shows_the_summary_and_recalls_what_it_covers(memory: Hierarch
         assert f"shed {at} opens with code {7_001 + 13 * at}." in context.recalled.text
 
 
-def test_a_summary_longer_than_the_step_whose_place_it_takes_makes_way_for_it() -> None:
-    window = MemoryManager(steps=[*remarks(20), said("ok"), *remarks(3, 20)], auto_prune_at=None)
-    before = window.steps
-    report = window.prune(summarize_strategy(max_tokens=300, summary_tokens=100, low_water=170, keep_recent=3))
-    assert report.shortened[0].text == "ok" and len(summaries(window.steps)[0].text) > 2
-    window.restore(report)
-    assert window.steps == before
-
-
 def test_what_is_forgotten_is_in_no_summary(memory: HierarchicalMemory) -> None:
     (summary,) = summaries(memory.steps)
     told = next(line for line in unfenced(summary.text).split("\n") if line.startswith("#2 user: "))
@@ -300,6 +260,3 @@ def test_what_is_forgotten_is_in_no_summary(memory: HierarchicalMemory) -> None:
     assert not summaries(memory.steps) and memory.get(summary.covers[1]) and memory.stats().steps == 60
     memory.close()
     assert texts_in(memory.path, code) == {code: []}
-
-
-# -- arguments --------------------------------------------------------------------------------------------------------

@@ -18,8 +18,6 @@ RECORDS = MemoryManager(steps=[A, NEW]).to_list()
 
 ASKED: list[tuple[Callable[[Any], object], type[Exception], str]] = [
     (lambda memory: memory.add(None), InputError, "only steps can be added"),
-    (lambda memory: memory.add("text"), InputError, r"add_message\(role, text\)"),
-    (lambda memory: memory.add({"role": "user"}), InputError, "only steps can be added"),
     (lambda memory: memory.add(TaskStep), InputError, "only steps can be added"),
     (lambda memory: memory.add(A), InputError, "held already"),
     (lambda memory: memory.add_steps([NEW, NEW]), InputError, "held already"),
@@ -27,8 +25,6 @@ ASKED: list[tuple[Callable[[Any], object], type[Exception], str]] = [
     (lambda memory: memory.add_message("tool", "x"), StepError, "tool_call_id"),
     (lambda memory: memory.add_messages([{"role": "user", "content": "b"}, {"role": "robot"}]), MessageError, "1"),
     (lambda memory: memory.get_steps_by_type("dream"), InputError, "a step class or one of action, system_prompt"),
-    (lambda memory: memory.get_steps_by_type(int), InputError, "a step class or one of action, system_prompt"),
-    (lambda memory: memory.get_steps_by_type(None), InputError, "a step class or one of action, system_prompt"),
     (lambda memory: memory.to_messages(style="xml"), InputError, "style must be"),
     (lambda memory: memory.restore(MemoryManager(steps=[NEW]).clear()), InputError, "another memory"),
     (lambda memory: MemoryManager([TaskStep("Ship.")]), InputError, r"MemoryManager\(steps="),  # type: ignore[list-item]
@@ -51,7 +47,7 @@ def test_a_window_refuses_it_and_stays_as_it_was(
     assert (memory.steps, memory.next_number) == before
 
 
-@pytest.mark.parametrize("after", [None, 5, "steps", b"steps", [A, "text"], ["a"], {"a": 1}, [None], object()])
+@pytest.mark.parametrize("after", [None, "steps", [A, "text"], {"a": 1}])
 def test_a_strategy_that_misbehaves_loses_nothing(after: Any) -> None:
     def strategy(steps: list[Step]) -> Any:
         steps.clear()
