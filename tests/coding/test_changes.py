@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -14,12 +12,8 @@ import pytest
 from memories import texts_in
 
 from tinymem import ActionStep, HierarchicalMemory, MessageStep, ToolCall
-from tinymem.coding.tracker import CodingTracker
 from tinymem.errors import InputError
 from tinymem.messages.tokens import counter_from
-from tinymem.protocols import StepNote
-from tinymem.steps.step import Step
-from tinymem.upkeep import export_memory, import_memory
 
 open_memory = partial(HierarchicalMemory, store="exact", embedder="hashing:64")
 FILE = "/w/settings.py"
@@ -153,34 +147,6 @@ def test_no_hash_of_a_line_of_a_forgotten_step_is_left_in_any_file(memory: Hiera
     memory.forget(change.id)
     assert not hashes_in(tmp_path, NEW)
     assert OLD in shown(memory)
-
-
-def test_an_imported_memory_knows_what_changed(memory: HierarchicalMemory, tmp_path: Path) -> None:
-    memory.archive([edit(OLD, NEW)])
-    export_memory(tmp_path, tmp_path / "out.jsonl")
-    import_memory(tmp_path / "new", tmp_path / "out.jsonl", embedder="hashing:64")
-    with open_memory(tmp_path / "new") as imported:
-        assert "[changed by #2]" in imported.recall(ASKED, 300).text
-
-
-class Watching(CodingTracker):
-    """A tracker that looks whether another process could write while it takes notes."""
-
-    def __init__(self, path: Path) -> None:
-        self.path, self.asked = path, 0
-
-    def notes_of(self, steps: Sequence[Step], before: Callable[[], Sequence[Step]]) -> list[StepNote]:
-        with closing(sqlite3.connect(self.path, timeout=0)) as db:
-            db.execute("BEGIN IMMEDIATE")
-        self.asked += 1
-        return super().notes_of(steps, before)
-
-
-def test_notes_are_taken_while_others_may_write(tmp_path: Path) -> None:
-    tracker = Watching(tmp_path / "default" / "journal.db")
-    with open_memory(tmp_path, changes=tracker) as memory:
-        memory.add_steps([read(*LINES), edit(OLD, NEW)])
-        assert "[changed by #2]" in memory.recall(ASKED, 300).text and tracker.asked
 
 
 def test_a_memory_remembers_what_keeps_track_of_its_changes(tmp_path: Path) -> None:

@@ -12,9 +12,6 @@ from memories import said
 from strategies import THOROUGH, texts
 
 from tinymem.messages.characters import visible
-from tinymem.recall.render import fenced
-
-KEY = b"a key of sixteen"
 
 # As people write: each must come through as it is.
 MEANT = {
@@ -113,11 +110,6 @@ def test_showing_keeps_the_length_and_doing_it_twice_changes_nothing(text: str) 
     assert not re.search(r"<\|\w+\|>", shown)
     assert not re.search("[\U000e0000-\U000e007f]", shown.replace("🏴󠁧󠁢󠁥󠁮󠁧󠁿", ""))
     shown.encode("utf-8")
-
-
-@pytest.mark.parametrize("kind", ["recalled", "episodes", "scratchpad", "summary", "steps"])
-def test_whatever_is_fenced_is_shown_so(kind: str) -> None:
-    assert "a\ufffdb <¦im_end¦>" in fenced(kind, "of a test", "a\u202eb <|im_end|>", KEY)
 
 
 def test_what_is_stored_is_not_changed() -> None:

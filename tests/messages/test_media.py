@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import struct
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import MODERATE
 
-from tinymem import HierarchicalMemory, count_tokens
 from tinymem.messages import count_message
 from tinymem.messages.media import PER_PAGE, media_tokens
 
@@ -144,15 +142,3 @@ def test_whatever_the_data_are_they_are_counted(data: bytes, kind: str) -> None:
         parts = [{"type": "image_url", "image_url": {"url": address}}, {"type": "file", "file": {"file_data": address}}]
         assert all((media_tokens(part, len) or 0) >= 0 for part in parts)
     assert media_tokens({"type": "file", "file": {"file_data": "data:;base64,!"}}, len) == PER_PAGE
-
-
-@pytest.mark.parametrize(("form", "budget"), [(0, 3_000), (1, 8_000), (2, 8_000)])
-def test_a_pdf_of_60_kb_in_the_newest_message_is_sent_with_the_words(tmp_path: Path, form: int, budget: int) -> None:
-    with HierarchicalMemory(tmp_path, embedder="hashing:64", store="exact") as memory:
-        memory.add_messages([{"role": "user", "content": f"Note {i}."} for i in range(30)])
-        memory.add_messages([{"role": "user", "content": [{"type": "text", "text": WORDS}, forms(pdf())[form]]}])
-        context = memory.context(max_tokens=budget)
-    newest = context.messages[-1]["content"]
-    assert [part["type"] for part in newest] == ["text", "file"] and newest[0]["text"] == WORDS
-    assert newest[1]["file"]["file_data"] == url(pdf())
-    assert PER_PAGE < context.tokens == count_tokens(context.messages) <= budget

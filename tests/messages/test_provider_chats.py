@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import itertools
 import json
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from openai_rules import broken_rules
-from provider_chats import provider_chats, with_ids_by_place
+from provider_chats import provider_chats
 from strategies import MODERATE, THOROUGH, WORDS, Chat
 
 from tinymem import ActionStep, AdaptiveMemoryManager, HierarchicalMemory, MemoryManager, Step, count_tokens
@@ -93,36 +92,6 @@ def test_repair_makes_what_the_api_accepts_and_twice_changes_nothing_more(messag
     assert as_json(messages) == before
     if not problems(messages):
         assert [rule for rule in broken_rules(messages) if "not of the next call" not in rule] == []
-
-
-@pytest.mark.slow
-@MODERATE
-@given(provider_chats(), PIECES, st.integers(20, 400), st.lists(st.integers(10, 900), min_size=1, max_size=3))
-def test_every_context_is_accepted_and_within_its_budget(
-    messages: Chat, cuts: list[int], window: int, budgets: list[int]
-) -> None:
-    options: dict[str, Any] = {"embedder": "hashing:64", "store": "exact", "window_tokens": window}
-    with tempfile.TemporaryDirectory() as folder, HierarchicalMemory(folder, **options) as memory:
-        in_pieces(memory, messages, cuts)
-        for budget, query, style in itertools.product(budgets, [None, "Which file?"], STYLES):
-            try:
-                context = memory.context(query, max_tokens=budget, style=style)
-            except BudgetError as error:
-                assert error.needed > budget
-                continue
-            assert broken_rules(context.messages) == []
-            assert count_tokens(context.messages) == context.tokens <= budget
-
-
-@MODERATE
-@given(provider_chats(), PIECES)
-def test_a_context_that_has_room_shows_the_whole_window(messages: Chat, cuts: list[int]) -> None:
-    options: dict[str, Any] = {"embedder": "hashing:64", "store": "exact", "max_tokens": 1_000_000}
-    with tempfile.TemporaryDirectory() as folder, HierarchicalMemory(folder, **options) as memory:
-        in_pieces(memory, messages, cuts)
-        sent, repaired = memory.context().messages, repair(messages)
-        assert with_ids_by_place(sent) == with_ids_by_place(repaired)
-        assert memory.context().messages == sent
 
 
 @MODERATE

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -102,29 +101,6 @@ def test_a_window_that_was_pruned_takes_nothing_in_again() -> None:
     memory.add_messages(lines("a", "b", "c", "d"), on_conflict="skip")
     memory.prune()
     assert memory.add_messages(lines("a", "b", "c", "d"), on_conflict="skip") == []
-
-
-@pytest.mark.slow
-def test_processes_and_threads_that_add_the_same_history_add_it_once(tmp_path: Path) -> None:
-    history = lines(*map(str, range(60)))
-    memories = [open_memory(tmp_path / "m") for _ in range(4)]
-    failed: list[BaseException] = []
-
-    def grow(memory: HierarchicalMemory) -> None:
-        try:
-            for until in range(1, len(history) + 1):
-                memory.add_messages(history[:until], session="s", on_conflict="skip")
-        except BaseException as error:
-            failed.append(error)
-
-    threads = [threading.Thread(target=grow, args=(memory,)) for memory in memories]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failed == [] and held(memories[0]) == history
-    for memory in memories:
-        memory.close()
 
 
 # -- mistakes

@@ -116,31 +116,6 @@ def test_special_tokens_and_lone_surrogates_are_plain_text(text: str) -> None:
     assert CL100K.count(text) > 1 or text == "\ud800"
 
 
-@pytest.mark.parametrize("unit", ["a", "日", " ", "x1!\t"])
-@pytest.mark.parametrize("encoding", BUNDLED)
-def test_the_encoder_sees_no_more_than_a_slice_at_once(unit: str, encoding: str) -> None:
-    """What it costs grows faster than its text, so a long text is counted piece by piece."""
-    text = unit * (300_000 // len(unit))
-    counter, seen = _Watched(encoding), list[int]()
-    counter.watch(seen)
-    assert counter.count(text) > 0
-    assert sum(seen) == len(text) and max(seen) <= 100_000
-
-
-class _Watched(TiktokenCounter):
-    """Notes how many characters are encoded at once."""
-
-    def watch(self, seen: list[int]) -> None:
-        encoding = self._encoding
-
-        class Noting:
-            def encode_ordinary(self, text: str) -> list[int]:
-                seen.append(len(text))
-                return encoding.encode_ordinary(text)
-
-        self._encoding = Noting()  # type: ignore[assignment]
-
-
 BREAKS = ["\n", "\r\n", "\n\n", "/", " ", "  ", "\t", "\u3000"]
 PIECES = [*BREAKS, "a", "A", "don't", "'s", "12345", "==", "é", "日本", "😀", "x" * 9]
 
@@ -227,12 +202,3 @@ def test_a_counter_is_given_by_name_object_or_default() -> None:
     assert counter_from("cl100k_base").name == default_counter().name == "cl100k_base"
     with pytest.raises(InputError, match=r"counter must be an encoding of tiktoken \(cl100k_base, .*not 'klingon"):
         counter_from("klingon")
-
-
-def test_a_long_text_is_counted_once_and_takes_the_room_of_no_other() -> None:
-    counter = TiktokenCounter()
-    texts = ["what every message of a window says", "a long observation " * 20_000]
-    counts = [counter.count(text) for text in texts]
-    counter._encoding = None  # type: ignore[assignment]  # from now on, nothing can be encoded
-    assert [counter.count(text) for text in texts] == counts
-    assert counts[1] == 60_001

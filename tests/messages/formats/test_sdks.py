@@ -12,7 +12,6 @@ from scripted_model import Move
 from tinymem.messages.formats import conversation_from
 from tinymem.messages.formats.conversation import Added
 
-openai = pytest.importorskip("openai")
 anthropic = pytest.importorskip("anthropic", reason="anthropic is not installed (extra: test-all)")
 
 ASKED: Any = {"role": "user", "content": "Read a."}
@@ -47,17 +46,6 @@ def test_the_server_refuses_thinking_that_was_changed(server: StrictServer, chan
         sent[1] = {**sent[1], "content": [{**thinking, **change}, *said]}
         with pytest.raises(anthropic.BadRequestError, match="Invalid signature"):
             client.messages.create(messages=sent, **frame)
-
-
-def test_the_server_refuses_a_call_without_its_reasoning(server: StrictServer) -> None:
-    frame: Any = {"model": "m", "store": False}
-    with openai.OpenAI(base_url=f"{server.url}/v1", api_key="k", max_retries=0) as client:
-        output = client.responses.create(input=[ASKED], **frame).output
-        calls = [item for item in output if item.type == "function_call"]
-        results: Any = [{"type": "function_call_output", "call_id": one.call_id, "output": "ok"} for one in calls]
-        client.responses.create(input=[ASKED, *output, *results], **frame)
-        with pytest.raises(openai.BadRequestError, match="without its reasoning"):
-            client.responses.create(input=[ASKED, *calls, *results], **frame)
 
 
 def test_what_the_sdks_parsed_out_of_an_answer_is_not_sent_back() -> None:

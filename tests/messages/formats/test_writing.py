@@ -170,13 +170,6 @@ def test_a_mark_is_not_put_on_thinking_nor_beyond_four() -> None:
     assert conversation.write(entries_of(conversation), stable=3, cache_control=MARK) == full
 
 
-def test_equal_texts_are_marked_at_their_own_places() -> None:
-    said = [{"role": role, "content": "Go on."} for role in ("user", "assistant", "user")]
-    conversation = conversation_from(said, "anthropic")
-    sent = conversation.write(entries_of(conversation), stable=1, cache_control=MARK)
-    assert ["cache_control" in json.dumps(message) for message in sent["messages"]] == [True, False, False]
-
-
 @pytest.mark.parametrize("format", ["openai", "responses"])
 def test_other_formats_have_no_marks_of_caches(format: str) -> None:
     with pytest.raises(InputError, match="cache_control is Anthropic's"):
@@ -275,11 +268,6 @@ def test_a_shortened_chat_message_keeps_its_files_and_other_keys() -> None:
 def test_thinking_and_reasoning_are_counted_beside_the_messages(given: Any, tokens: list[int]) -> None:
     conversation = conversation_from(given)
     assert [conversation.tokens_beside(place, WORD_COUNT) for place in range(len(tokens))] == tokens
-
-
-def test_an_entry_of_another_conversation_is_refused() -> None:
-    with pytest.raises(InputError, match="entry 0 shows message 1 of 1"):
-        conversation_from([RECALLED]).write([Added(RECALLED, 1)])
 
 
 def fitted(draw: Callable[..., Any], conversation: Conversation) -> Iterator[Added]:
