@@ -90,17 +90,6 @@ def test_the_nearest_of_the_days_that_are_asked_about_come_too() -> None:
     assert rows == without | {row + by for row in then for by in (-1, 0, 1)}
 
 
-def test_of_a_long_time_that_is_asked_about_only_the_nearest_come() -> None:
-    catalog = catalog_of(VECTORS)
-    query = asked(QUERY.vectors[0], spans=(seconds(1_000, MANY),))
-    found = gather(query, catalog, NO_HITS, everything(catalog))
-    exact = np.argsort(-(catalog.vectors @ QUERY.vectors[0]), kind="stable")
-    late = exact[exact >= 1_000][:NEAREST]
-    assert set(late.tolist()) <= set(found.rows.tolist())
-    assert len(found.rows) <= 2 * (NEAREST + 2 * AROUND)
-    assert set(exact[:NEAREST].tolist()) <= set(found.rows.tolist())
-
-
 def test_days_that_are_asked_about_bring_nothing_that_is_not_allowed() -> None:
     catalog = catalog_of(VECTORS)
     allowed = everything(catalog)
@@ -146,24 +135,10 @@ def test_only_what_is_allowed_comes() -> None:
     assert gather(QUERY, catalog, hits(p4=1), np.zeros_like(allowed)).rows.tolist() == []
 
 
-def test_ids_that_the_full_text_has_too_many_are_passed_over() -> None:
-    catalog = catalog_of(VECTORS, id=range(10, 10 + 2 * MANY, 2))
-    lexical = lexical_of([99_999, 12, 3, 13], [3, 2, 1, 0.5])
-    found = gather(QUERY, catalog, lexical, everything(catalog))
-    assert found.bm25.sum() == 2
-    assert found.bm25[1] == 2
-
-
 def test_of_a_question_with_several_vectors_the_closest_counts() -> None:
     catalog = catalog_of(VECTORS)
     both = gather(asked(VECTORS[5], VECTORS[700]), catalog, NO_HITS, everything(catalog))
     assert both.cosine[[5, 700]] == pytest.approx([1, 1], abs=1e-3)
-
-
-def test_ties_go_to_the_older() -> None:
-    catalog = catalog_of(np.tile(QUERY.vectors[0], (MANY, 1)))
-    rows = gather(QUERY, catalog, NO_HITS, everything(catalog)).rows
-    assert rows.tolist() == list(range(NEAREST))
 
 
 def test_statements_in_a_run_are_compared_among_themselves() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +13,7 @@ from strategies import MODERATE, THOROUGH, texts
 from work import grows_linearly
 
 from tinymem import HierarchicalMemory
-from tinymem.recall.query.identifiers import LONGEST, NAME, NUMBER, Seen, classes, hashes, identifiers, named, read
+from tinymem.recall.query.identifiers import LONGEST, NAME, NUMBER, classes, hashes, identifiers, named, read
 from tinymem.recall.search import Search
 from tinymem.steps.types import ActionStep, MessageStep, Step
 
@@ -166,55 +165,6 @@ def test_long_and_odd_texts_take_linear_time(text: str) -> None:
 
 
 # which passage had each first, and what the agent typed
-
-PASSAGES = st.lists(st.tuples(st.lists(st.integers(0, 500), unique=True, max_size=8), st.booleans()), max_size=30)
-
-
-@THOROUGH
-@given(PASSAGES, st.integers(1, 30))
-def test_what_was_seen_is_what_a_dictionary_says(passages: list[tuple[list[int], bool]], piece: int) -> None:
-    first: dict[int, int] = {}
-    typed: set[int] = set()
-    for row, (codes, by_agent) in enumerate(passages):
-        for code in codes:
-            first.setdefault(4 * code, row)
-        typed |= {4 * code for code in codes} if by_agent else set()
-    seen = Seen(500)
-    for start in range(0, len(passages), piece):
-        seen.extend(*flat(passages[start : start + piece], start))
-    seen = seen.until(len(passages))
-    codes, rows, _ = flat(passages, 0)
-    assert seen.introduced(codes, rows).tolist() == [
-        first[code] == row for code, row in zip(codes.tolist(), rows.tolist(), strict=True)
-    ]
-    every = 4 * np.arange(501, dtype=np.uint32)
-    assert seen.typed(every).tolist() == [code in typed for code in every.tolist()]
-    assert not seen.introduced(every, np.full(501, 99)).any()
-
-
-def test_rows_that_come_later_do_not_count() -> None:
-    codes, typed = 4 * np.arange(3, dtype=np.uint32), np.array([True, False, True])
-    seen = Seen(500)
-    seen.extend(codes, np.array([5, 6, 9]), typed)
-    assert seen.until(7).typed(codes).tolist() == [True, False, False], "row 9 is still to come"
-    assert seen.until(10).typed(codes).tolist() == [True, False, True]
-    assert seen.until(7).introduced(codes, np.array([5, 6, 6])).tolist() == [True, True, False]
-
-
-def flat(passages: list[tuple[list[int], bool]], start: int) -> tuple[Any, Any, Any]:
-    """Codes, the row of each, and whether the agent typed it."""
-    of_each = [(code, start + at, by_agent) for at, (codes, by_agent) in enumerate(passages) for code in codes]
-    codes, rows, typed = zip(*of_each, strict=True) if of_each else ((), (), ())
-    return 4 * np.array(codes, np.uint32), np.array(rows, np.int64), np.array(typed, np.bool_)
-
-
-@pytest.mark.parametrize("room", [0, 512, 513])
-def test_there_is_the_room_that_was_asked_for(room: int) -> None:
-    seen = Seen(room)
-    assert max(room, 512) <= seen.tables.shape[1] // 2 < max(2 * room, 1_024)
-    codes = 4 * np.arange(room, dtype=np.uint32)
-    seen.extend(codes, np.arange(room), np.zeros(room, np.bool_))
-    assert seen.introduced(codes, np.arange(room)).all()
 
 
 # recall

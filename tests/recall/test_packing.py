@@ -104,16 +104,6 @@ def chat(count: int = 60, per_day: int = 60) -> list[Step]:
     ]
 
 
-@pytest.mark.parametrize("counter", [TOKENS, EstimatingCounter(), WORDS], ids=lambda counter: counter.name)
-@pytest.mark.parametrize("budget", [1, 12, 27, 28, 39])
-def test_a_budget_that_is_too_small_gives_an_empty_recall(budget: int, counter: TokenCounter) -> None:
-    memory = chat()
-    recall = packed(memory, ranked(memory), budget, counter)
-    check(recall, ranked(memory), budget, counter)
-    if budget < 28 and counter is not WORDS:  # the fence alone takes that
-        assert (recall.text, recall.tokens, recall.items) == ("", 0, ())
-
-
 def test_no_passages_and_forgotten_steps_give_an_empty_recall() -> None:
     assert not packed([], [], 500)
     assert not packed([], ranked(chat()), 500)
@@ -165,22 +155,6 @@ def test_little_of_the_budget_is_left_while_passages_would_fit(per_day: int) -> 
         assert budget - recall.tokens < longest + 20
     used = [packed(memory, ranked(memory), budget).tokens / budget for budget in range(300, 2_000, 197)]
     assert np.mean(used) > 0.97
-
-
-@pytest.mark.parametrize("budget", range(300, 2_000, 425))
-def test_slices_of_long_steps_fill_the_budget_too(budget: int) -> None:
-    memory = [said("\n".join(sentences(300, seed, length=20)), seed) for seed in range(1, 9)]
-    dice = np.random.default_rng(budget)
-    count = sum(len(passages_of(step)) for step in memory)
-    passages = ranked(memory, dice.normal(size=count).tolist())
-    recall = packed(memory, passages, budget)
-    check(recall, passages, budget, TOKENS)
-    shown = {(item.step.step_number, item.part, at) for item in recall.items for at in range(item.start, item.end)}
-    spare = budget - recall.tokens
-    for passage in passages[:24]:
-        if (passage.number, passage.part, passage.start) not in shown:
-            text = memory[passage.number - 1].text[passage.start : passage.end]
-            assert TOKENS.count(text) > spare - 30, "a passage that would fit was left out"
 
 
 def test_what_repeats_a_better_passage_makes_room_for_something_else() -> None:

@@ -8,15 +8,13 @@ from functools import partial
 from typing import Any
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 from memories import START, block_of, line_of, said
-from strategies import THOROUGH, steps
 
 from tinymem import HierarchicalMemory, MessageStep
 from tinymem.messages.tokens import default_counter
-from tinymem.recall.passages import passages_of
-from tinymem.recall.render import fenced, header, is_block, label
+from tinymem.recall.render import fenced, header, label
 from tinymem.recall.results import Excerpt
 from tinymem.steps.content import clean
 from tinymem.steps.step import Step
@@ -57,23 +55,6 @@ def test_a_block_has_a_header_for_each_day_and_a_line_for_each_excerpt() -> None
         "#3 task: Ship it\n"
         f"</{mark}>"
     )
-
-
-@THOROUGH
-@given(st.lists(steps(), min_size=1, max_size=4), st.booleans())
-def test_a_memory_recognises_its_own_blocks_and_only_those(drawn: list[Step], padded: bool) -> None:
-    numbered = [step.evolve(step_number=number) for number, step in enumerate(drawn, 1)]
-    excerpts = [excerpt(step, row.part, row.start, row.end) for step in numbered for row in passages_of(step)]
-    assume(excerpts)
-    text = block_of(excerpts, KEY)
-    assert is_block(f"\n {text}\n" if padded else text, KEY)
-    assert not is_block(text, OTHER_KEY)
-    assert not is_block(text + "and more", KEY)
-    assert not is_block("x" + text, KEY)
-    assert not is_block(text.replace("\n</recalled", "\nadded\n</recalled"), KEY)
-    assert not is_block(text[:-1], KEY)
-    assert not is_block(text + text, KEY)
-    text.encode("utf-8")
 
 
 def test_terminal_sequences_and_names_with_line_breaks_are_neutralised() -> None:

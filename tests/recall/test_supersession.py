@@ -12,7 +12,7 @@ from strategies import MODERATE
 
 from tinymem import HierarchicalMemory, MessageStep
 from tinymem.messages.tokens import default_counter
-from tinymem.recall.selection.supersession import Statement, has_other_value, newest_statements
+from tinymem.recall.selection.supersession import Statement, newest_statements
 
 open_memory = partial(HierarchicalMemory, store="exact")
 THEN = datetime(2026, 8, 1, tzinfo=timezone.utc)
@@ -48,23 +48,6 @@ def test_what_a_later_statement_of_the_same_source_changes_is_superseded(older: 
 @pytest.mark.parametrize(("older", "newer"), BOTH_HOLD)
 def test_what_may_hold_beside_a_later_statement_is_not_superseded(older: str, newer: str) -> None:
     assert not newest_statements([said(older, 1), said(newer, 2)])
-
-
-@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 4), st.integers(0, 9)), max_size=12))
-@MODERATE
-def test_a_statement_with_the_same_words_is_superseded_by_the_newest_of_its_source(
-    drawn: list[tuple[int, int, int, int]],
-) -> None:
-    texts = ["The head of the {} is Bo{}.", "The {} opens at {}:30.", "{}'s port is {}.", "Gate {} belongs to Ann{}."]
-    statements = [
-        said(texts[form].format("depot", value), number, by=f"source {by}", days=day)
-        for number, (form, by, value, day) in enumerate(drawn)
-    ]
-    found = newest_statements(statements)
-    for one in statements:
-        other = [two for two in statements if two.by == one.by and (has_other_value(one, two) or two.text == one.text)]
-        newest = max([one, *other], key=lambda two: two.when)
-        assert found.get(one) is (None if newest.text == one.text else newest)
 
 
 def test_the_newest_leads_and_the_older_names_it() -> None:

@@ -32,9 +32,8 @@ from tinymem import (
 from tinymem.integrations.mcp.recent import newest_steps
 from tinymem.memory import Shares
 from tinymem.messages import problems
-from tinymem.recall.passages import cut, passages_of
-from tinymem.recall.render import KINDS, between, fenced, is_block, own_blocks, quoted, without_echoes
-from tinymem.steps.content import clean
+from tinymem.recall.passages import passages_of
+from tinymem.recall.render import KINDS, fenced, is_block, own_blocks, quoted, without_echoes
 from tinymem.summarizers.writing import FunctionSummarizer
 
 KEY, OTHER_KEY = b"a key of sixteen", b"another 16 bytes"
@@ -221,22 +220,6 @@ def test_no_passage_is_made_of_a_memorys_own_block() -> None:
     assert len(passages_of(step, OTHER_KEY)) == len(passages_of(step)) == 5
     assert without_echoes(step, KEY).text == "Look.\nlook({})\nb({})\nFound:\n\nNothing else."
     assert without_echoes(step, OTHER_KEY) is step
-
-
-@MODERATE
-@given(BODIES, BODIES)
-def test_passages_cover_all_that_is_no_echo(before: str, after: str) -> None:
-    block = fenced("recalled", "of a test", "The code is 42.", KEY)
-    text = f"{before}{block}{after}"
-    step = MessageStep("assistant", text, step_number=1)
-    passages = passages_of(step, KEY)
-    told = own_blocks(text, KEY)
-    for passage in passages:
-        assert all(passage.end <= start or end <= passage.start for start, end in told)
-    texts = {passage.text for passage in passages}
-    for start, end in between(len(text), told):
-        left = clean(text[start:end])
-        assert all(left[first:last] in texts or left[first:last].isspace() for first, last in cut(left))
 
 
 def test_a_tools_result_that_quotes_our_block_is_kept_whole_and_found_once(memory: HierarchicalMemory) -> None:
