@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -116,11 +115,6 @@ def test_all_passages_of_a_step_come_with_its_best_one() -> None:
     assert set(range(max(0, first - 1), min(MANY, first + 5))) <= rows
 
 
-def test_of_a_step_of_thousands_of_passages_only_the_beginning_comes_along() -> None:
-    catalog = catalog_of(VECTORS, [1] * MANY)
-    assert len(gather(QUERY, catalog, NO_HITS, everything(catalog)).rows) < NEAREST + 40
-
-
 def test_only_what_is_allowed_comes() -> None:
     catalog = catalog_of(VECTORS)
     exact = np.argsort(-(catalog.vectors @ QUERY.vectors[0]), kind="stable")
@@ -133,12 +127,6 @@ def test_only_what_is_allowed_comes() -> None:
     some[[3, 900]] = True
     assert set(gather(QUERY, catalog, hits(p4=1), some).rows.tolist()) <= {3, 900}
     assert gather(QUERY, catalog, hits(p4=1), np.zeros_like(allowed)).rows.tolist() == []
-
-
-def test_of_a_question_with_several_vectors_the_closest_counts() -> None:
-    catalog = catalog_of(VECTORS)
-    both = gather(asked(VECTORS[5], VECTORS[700]), catalog, NO_HITS, everything(catalog))
-    assert both.cosine[[5, 700]] == pytest.approx([1, 1], abs=1e-3)
 
 
 def test_statements_in_a_run_are_compared_among_themselves() -> None:
@@ -157,12 +145,3 @@ def test_statements_in_a_run_are_compared_among_themselves() -> None:
     assert np.count_nonzero(found.stated) == len(statements) and found.stated.max() == 1
     allowed[np.argmax(found.stated)] = False
     assert gather(QUERY, catalog, NO_HITS, allowed).stated.argmax() != found.stated.argmax()
-
-
-def test_nothing_is_a_statement_in_a_chat_or_for_a_stretch() -> None:
-    catalog = catalog_of(VECTORS)
-    assert not gather(QUERY, catalog, NO_HITS, everything(catalog)).stated.any()
-    run = catalog_of(VECTORS, kind=["observation", "observation", "message", "thought"] * (MANY // 4))
-    assert gather(QUERY, run, NO_HITS, everything(run)).stated.any()
-    stretch = replace(QUERY, is_stretch=True)
-    assert not gather(stretch, run, NO_HITS, everything(run)).stated.any()

@@ -18,7 +18,7 @@ from strategies import MODERATE
 
 from tinymem.embedders.hashing import HashingEmbedder
 from tinymem.embedders.static import StaticEmbedder
-from tinymem.protocols import Embedder, Ids, Vectors
+from tinymem.protocols import Embedder, Vectors
 from tinymem.recall.candidates import Candidates
 from tinymem.recall.features import ASKED, CALLED, FEW, NAMES, features
 from tinymem.recall.query.analysis import Query
@@ -231,19 +231,6 @@ def test_each_column_is_what_slow_arithmetic_gives(data: st.DataObject) -> None:
     assert matrix.shape == (len(rows), len(NAMES))
     for line, values in zip(matrix.tolist(), expected, strict=True):
         assert dict(zip(NAMES, line, strict=True)) == pytest.approx(values, abs=2e-5, rel=2e-4)
-
-
-def candidates(rows: Ids, cosine: Vectors) -> Candidates:
-    """Candidates that no word has found."""
-    nothing = np.zeros(len(cosine), np.float32)
-    return Candidates(rows, cosine, nothing, nothing.astype(np.uint32), nothing[:0], 0.0, nothing)
-
-
-def test_no_candidates_are_an_empty_matrix() -> None:
-    catalog = catalog_of(unit_vectors(5, 8))
-    query = Query("x", unit_vectors(1, 8), LATER)
-    nothing = candidates(np.empty(0, np.int64), np.zeros(5, np.float32))
-    assert features(query, nothing, catalog).shape == (0, len(NAMES))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 from contract import unit_vectors
 from memories import LATER, START, catalog_of, fill, open_archive, said
 
@@ -69,12 +68,3 @@ def test_of_two_equally_good_passages_the_shorter_comes_first_and_of_equal_ones_
     assert [passage.number for passage in ranked] == [2, 3, 1]
     assert ranked[0].score == ranked[2].score
     assert (ranked[2].start, ranked[2].end) == (0, 600)
-
-
-def test_a_better_passage_comes_first_unless_it_is_much_longer() -> None:
-    weight = float(load_weights().weights[QUESTION, NAMES.index("cosine")])
-    assert weight > 0
-    better = scored(unit_vectors(2), [100, 100], [0.2, 0.9]).ranked(500)
-    assert [passage.number for passage in better] == [2, 1]
-    assert better[0].score - better[1].score == pytest.approx(0.7 * weight, abs=1e-4)
-    assert better[0].why() == {"cosine": pytest.approx(0.9 * weight, abs=1e-3)}

@@ -11,10 +11,10 @@ from memories import said, sentences
 from strategies import THOROUGH, steps, texts
 from work import grows_linearly
 
-from tinymem.recall.passages import LEAST, MAX_PASSAGES, MOST, TARGET, WHOLE, cut, passages_of
+from tinymem.recall.passages import LEAST, MOST, TARGET, WHOLE, cut, passages_of
 from tinymem.steps.content import clean
 from tinymem.steps.step import Step
-from tinymem.steps.types import ActionStep, MessageStep, TaskStep, ToolCall
+from tinymem.steps.types import ActionStep, MessageStep, TaskStep
 
 PIECES = st.sampled_from(
     ["word ", "\n", "\n\n", " \n \t\n ", "A sentence. ", "x" * 90, "日本語。",
@@ -68,22 +68,11 @@ def test_a_cut_is_made_at_the_strongest_boundary_in_reach(ending: str, weaker: s
     assert cut(text)[0] == (0, len(before))
 
 
-def test_of_equal_boundaries_the_one_nearest_to_the_target_wins() -> None:
-    text = "line\n" * 1_000
-    assert {end - start for start, end in cut(text)[:-1]} == {TARGET}
-
-
 @pytest.mark.parametrize("line", ["some words on a line of text\n", "x", "\n \t", "a.b. "])
 def test_long_texts_are_cut_in_linear_time(line: str) -> None:
     text = line * (300_000 // len(line))
     assert len(cut(text)) <= len(text) / LEAST + 1
     assert grows_linearly(lambda size: cut(text[:size]), len(text))
-
-
-def test_an_enormous_text_gets_longer_passages_not_more_of_them() -> None:
-    slices = cut("some words on a line of text\n" * 400_000)
-    assert len(slices) < MAX_PASSAGES * TARGET / LEAST
-    assert all(one[1] == other[0] for one, other in pairwise(slices))
 
 
 @THOROUGH
@@ -104,19 +93,6 @@ def test_offsets_are_offsets_into_the_parts_of_the_step(step: Step) -> None:
         assert all(text[start:end] in texts or text[start:end].isspace() for start, end in cut(text) if text)
 
 
-def test_parts_of_an_action_are_passages_of_their_own() -> None:
-    step = ActionStep(
-        "I look.", [ToolCall("ls", {"path": "."}, observation="a.py"), ToolCall("cat", {}, error="no such file")]
-    )
-    assert [(row.part, row.kind, row.text) for row in passages_of(step)] == [
-        (0, "thought", "I look."),
-        (1, "call", 'ls({"path": "."})'),
-        (2, "call", "cat({})"),
-        (3, "observation", "a.py"),
-        (4, "error", "no such file"),
-    ]
-
-
 @pytest.mark.parametrize(
     "step", [said(""), said(" \n\t"), MessageStep("assistant", None), TaskStep([]), ActionStep("")]
 )
@@ -127,11 +103,6 @@ def test_a_step_without_text_has_no_passages(step: Step) -> None:
 def test_what_repeats_itself_in_a_text_is_one_passage() -> None:
     assert len(passages_of(said("a" * 2_000_000))) <= 2
     assert {row.text for row in passages_of(said(("=" * 79 + "\n") * 9_000))} == {("=" * 79 + "\n") * 5}
-
-
-def test_passages_of_white_space_are_left_out() -> None:
-    rows = passages_of(said("begin " + " " * 3_000 + "end"))
-    assert [row.text.strip() for row in rows] == ["begin", "end"]
 
 
 @pytest.mark.parametrize(

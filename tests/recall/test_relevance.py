@@ -68,17 +68,9 @@ def test_the_rarer_the_words_that_it_shares_the_likelier_is_a_passage() -> None:
 
 def test_each_signal_speaks_for_the_memory_or_against_it() -> None:
     signals = Signals(score=-1.0, cosine=0.4, unseen=0.2, strange=1.0, coverage=0.5, speaker=0.0, passages=500)
-    better = {
-        "score": 1.0,
-        "cosine": 0.8,
-        "unseen": 0.0,
-        "strange": 0.0,
-        "coverage": 1.0,
-        "speaker": 1.0,
-        "passages": 5,
-    }
-    for name, value in better.items():
-        assert gate("static").odds(Signals(**{**signals._asdict(), name: value})) > gate("static").odds(signals), name
+    better = Signals(score=1.0, cosine=0.8, unseen=0.0, strange=0.0, coverage=1.0, speaker=1.0, passages=5)
+    for name, value in better._asdict().items():
+        assert gate("static").odds(signals._replace(**{name: value})) > gate("static").odds(signals), name
     assert gate("openai:any").odds(signals) == gate("other").odds(signals._replace(cosine=0.9))
 
 

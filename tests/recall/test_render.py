@@ -113,9 +113,9 @@ def test_brackets_that_say_something_else_stay_as_they_are() -> None:
 @pytest.mark.parametrize(
     ("speaker", "role", "shown"),
     [
-        ("Ann", "user", "Ann: "), ("user", "user", "user: "), ("assistant", "assistant", "assistant: "),
+        ("Ann", "user", "Ann: "), ("assistant", "assistant", "assistant: "),
         ("system", "user", '"system": '), ("assistant", "user", '"assistant": '), ("#7 bank", "user", '"#7 bank": '),
-        ("\uff33ystem", "user", '"\uff33ystem": '), ("Ann: yes", "user", '"Ann: yes": '), ("Task", "user", '"Task": '),
+        ("\uff33ystem", "user", '"\uff33ystem": '),
         ("[2025-01-01] Ann", "user", '"[2025-01-01] Ann": '), ("developer (admin)", "user", '"developer (admin)": '),
     ],
 )  # fmt: skip

@@ -6,10 +6,9 @@ import re
 
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import IMAGE, THOROUGH
+from strategies import THOROUGH
 
-from tinymem.steps.types import ActionStep, MessageStep, Step, TaskStep, ToolCall
-from tinymem.window.excerpts import HEAD, JOINED, LEAST, LONG, cut_pieces, excerpt, long_texts, replace_texts
+from tinymem.window.excerpts import HEAD, JOINED, LEAST, cut_pieces, excerpt
 
 MARK = re.compile(r"\n?… \[([0-9]+) characters left out\] …\n?")
 
@@ -66,27 +65,3 @@ def test_the_first_line_stays_if_it_is_short() -> None:
     assert excerpt(f"exit code 1\n{rest}", []).startswith("exit code 1\n… [")
     assert excerpt("x" * 900, []) == "… [900 characters left out] …"
     assert excerpt("", []) == "" and excerpt("short", [(0, 5)]) == "short"
-
-
-def test_only_results_and_messages_are_long_texts() -> None:
-    long = "word " * LONG
-    calls = [ToolCall("f", {"a": long}, observation=long + "1"), ToolCall("f", observation="short", error=long + "2")]
-    assert long_texts(ActionStep(long, calls)) == [long + "1", long + "2"]
-    assert long_texts(ActionStep(code=long, observation=long, error="short")) == [long]
-    assert long_texts(MessageStep("user", long)) == [long]
-    assert long_texts(MessageStep("user", long, pinned=True)) == []
-    assert long_texts(TaskStep(long)) == []
-    assert long_texts(MessageStep("user", [{"type": "text", "text": long}, IMAGE])) == []
-
-
-def test_texts_are_replaced_where_they_stand_and_nothing_else_changes() -> None:
-    long = "word " * LONG
-    action = ActionStep(long, [ToolCall("f", {"a": long}, "1", observation=long, error="no")])
-    step = replace_texts(action, {long: "new"})
-    assert isinstance(step, ActionStep)
-    assert step.tool_calls == (ToolCall("f", {"a": long}, "1", observation="new", error="no"),)
-    assert step.thought == long and step.id == action.id
-    assert replace_texts(action, {long: long}) is action
-    task: Step = TaskStep(long)
-    assert replace_texts(task, {long: "new"}) is task
-    assert replace_texts(MessageStep("user", long, id="m"), {long: "new"}).text == "new"
