@@ -72,13 +72,6 @@ def test_the_same_words_twice_are_two_messages() -> None:
     assert len(memory.add_messages(lines("yes", "yes", "yes", "yes"), on_conflict="skip")) == 1
 
 
-def test_sessions_are_apart() -> None:
-    memory = MemoryManager()
-    for session in ("a", "b", None, "a"):
-        memory.add_messages(lines("hello"), session=session, on_conflict="skip")
-    assert [step.session for step in memory] == ["a", "b", None]
-
-
 def test_an_edit_is_new_and_what_follows_it_unchanged_is_not(tmp_path: Path) -> None:
     with open_memory(tmp_path / "m") as memory:
         memory.add_messages(lines("a", "b", "c"), session="s", on_conflict="skip")
@@ -86,14 +79,6 @@ def test_an_edit_is_new_and_what_follows_it_unchanged_is_not(tmp_path: Path) -> 
         assert [step.text for step in new] == ["B", "d"]
         for version in (lines("a", "b", "c"), lines("a", "B", "c"), lines("a")):
             assert memory.add_messages(version, session="s", on_conflict="skip") == []
-
-
-def test_a_system_prompt_that_changes_does_not_make_the_rest_new() -> None:
-    memory = MemoryManager()
-    for day in ("Monday", "Tuesday", "Tuesday"):
-        prompt = {"role": "system", "content": f"Today is {day}."}
-        memory.add_messages([prompt, *lines("a", "b")], on_conflict="skip")
-    assert [step.text for step in memory] == ["Today is Monday.", "a", "b", "Today is Tuesday."]
 
 
 def test_a_window_that_was_pruned_takes_nothing_in_again() -> None:

@@ -13,7 +13,6 @@ from memories import fill, open_archive, said, sentences
 from strategies import THOROUGH, texts
 from work import grows_linearly
 
-from tinymem.recall.features import NAMES
 from tinymem.recall.query.dates import DAY, MOST, YEARS, spans
 from tinymem.recall.search import Search
 
@@ -186,13 +185,4 @@ def test_a_question_with_a_date_prefers_what_was_said_then(tmp_path: Path, other
         best = max(found.items, key=lambda item: item.score)
         assert best.text == f"We did eat {dishes[day - 1]} at noon."
         assert best.why["dated"] > 0
-    archive.close()
-
-
-def test_a_stretch_of_a_run_names_no_time(tmp_path: Path) -> None:
-    archive = open_archive(tmp_path)
-    fill(archive, [said("The log of yesterday.", 1, timestamp=NOW - timedelta(days=1))])
-    archive.queue.embed_pending()
-    assert Search(archive).score("What was in the log yesterday?", NOW).features[0, NAMES.index("dated")] == 1
-    assert Search(archive).score("yesterday\nthe log\nwas\nlong", NOW).features[0, NAMES.index("dated")] == 0
     archive.close()

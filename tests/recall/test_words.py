@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime, timezone
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,6 @@ from work import grows_linearly
 from tinymem import ActionStep, HierarchicalMemory, MessageStep, Step, TaskStep
 from tinymem.embedders.hashing import HashingEmbedder
 from tinymem.recall.query.analysis import analyse
-from tinymem.recall.query.identifiers import hashes, identifiers, read
 from tinymem.recall.query.words import MOST, stretch_of, words_of
 from tinymem.steps.ids import utc_now
 from tinymem.window.semantic import default_query
@@ -57,15 +55,6 @@ def test_one_call_makes_a_stretch_and_its_topic_is_what_the_agent_is_after() -> 
     assert np.allclose(query.vectors, embedder.embed_queries([query.topic]))
     plain = analyse("Which port does the server use?", embedder, utc_now())
     assert not plain.is_stretch
-
-
-def test_a_question_without_spaces_is_read_for_its_speaker_its_date_and_its_identifiers() -> None:
-    embedder, speakers = HashingEmbedder(64), ["王丽", "Bob"]
-    text = "王丽在2025-02-03把ORD-54741寄到哪里？"
-    query = analyse(text, embedder, utc_now(), 1.7e9, 1.8e9, speakers)
-    assert query.topic == "在2025-02-03把ORD-54741寄到哪里？"
-    assert [datetime.fromtimestamp(at, timezone.utc).day for at in query.spans[0]] == [3, 4]
-    assert set(read(hashes(identifiers("ORD-54741")))) <= set(query.named)
 
 
 ARGUMENTS = st.recursive(

@@ -6,9 +6,10 @@ import re
 
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import THOROUGH
+from strategies import IMAGE, THOROUGH
 
-from tinymem.window.excerpts import HEAD, JOINED, LEAST, cut_pieces, excerpt
+from tinymem.steps.types import ActionStep, MessageStep, TaskStep, ToolCall
+from tinymem.window.excerpts import HEAD, JOINED, LEAST, LONG, cut_pieces, excerpt, long_texts
 
 MARK = re.compile(r"\n?… \[([0-9]+) characters left out\] …\n?")
 
@@ -65,3 +66,14 @@ def test_the_first_line_stays_if_it_is_short() -> None:
     assert excerpt(f"exit code 1\n{rest}", []).startswith("exit code 1\n… [")
     assert excerpt("x" * 900, []) == "… [900 characters left out] …"
     assert excerpt("", []) == "" and excerpt("short", [(0, 5)]) == "short"
+
+
+def test_only_results_and_messages_are_long_texts() -> None:
+    long = "word " * LONG
+    calls = [ToolCall("f", {"a": long}, observation=long + "1"), ToolCall("f", observation="short", error=long + "2")]
+    assert long_texts(ActionStep(long, calls)) == [long + "1", long + "2"]
+    assert long_texts(ActionStep(code=long, observation=long, error="short")) == [long]
+    assert long_texts(MessageStep("user", long)) == [long]
+    assert long_texts(MessageStep("user", long, pinned=True)) == []
+    assert long_texts(TaskStep(long)) == []
+    assert long_texts(MessageStep("user", [{"type": "text", "text": long}, IMAGE])) == []

@@ -70,15 +70,6 @@ def test_the_first_system_message_is_the_system_prompt() -> None:
     assert memory.system_prompt == "Be careful." == MemoryManager("Be careful.").system_prompt
 
 
-def test_a_result_without_its_call_is_kept_and_answers_no_other() -> None:
-    memory = filled("a")
-    memory.add_messages([call("1")])
-    memory.add_message("tool", "x", tool_call_id="2")
-    assert memory.open_calls == {"1"}
-    memory.add_messages([result("1"), result("1")])
-    assert memory.open_calls == set() and len(memory) == 5
-
-
 def test_a_result_is_taken_though_its_call_was_pruned_and_then_not_sent() -> None:
     memory = MemoryManager(prune_strategy=keep_last_n_steps(0))
     memory.add_messages([call("1", "2"), result("1")])

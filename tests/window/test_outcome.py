@@ -160,13 +160,6 @@ def test_a_new_step_takes_the_place_of_the_last_that_is_gone_before_it() -> None
     assert after[1].metadata["by"] == "me" and {*sources_of(after[1])} == {step.id for step in WINDOW}
 
 
-def test_several_new_steps_share_what_is_gone_in_their_order() -> None:
-    one, two, three = summary("one"), said("two"), summary("three")
-    after = window_of([WINDOW[0], one, two, WINDOW[4], three])
-    assert texts(after) == ["t", "one", "two", "b", "three"]
-    assert [covers_of(step) for step in after] == [(), ("call", "ok"), ("a",), (), ("c",)]
-
-
 def test_steps_that_were_written_again_stand_for_their_originals_one_by_one() -> None:
     steps: list[Step] = [TaskStep("t"), *(ActionStep(tool_name="ls", observation=f"{n}" * 50) for n in range(4))]
     rewritten = [ActionStep(tool_name="ls", observation=step.text[:5]) for step in steps[1:3]]

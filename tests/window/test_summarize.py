@@ -18,7 +18,7 @@ from strategies import THOROUGH, WORDS, histories, summary_strategies
 from tinymem import HierarchicalMemory, count_tokens, summarize_strategy
 from tinymem.errors import BudgetError
 from tinymem.messages import groups, messages_from_steps
-from tinymem.steps.types import ActionStep, MessageStep, Step, SummaryStep, SystemPromptStep, TaskStep
+from tinymem.steps.types import MessageStep, Step, SummaryStep, SystemPromptStep, TaskStep
 from tinymem.summarizers.writing import unfenced
 from tinymem.window.outcome import check_window
 from tinymem.window.strategies import PruneStrategy
@@ -166,21 +166,6 @@ def test_the_newest_groups_stay_whatever_the_low_water_mark() -> None:
     steps = numbered(remarks(20))
     strategy = partial(summarize_strategy, max_tokens=400, summary_tokens=60, low_water=60)
     assert [len(strategy(keep_recent=n)(steps)) for n in (0, 1, 4, 9)] == [1, 2, 5, 10]
-
-
-def test_a_newest_group_that_does_not_fit_is_shortened() -> None:
-    steps = numbered([*remarks(3), ActionStep(tool_name="cat", observation="word " * 2_000)])
-    summary, request, newest = after = summarize_strategy(max_tokens=600)(steps)
-    assert isinstance(summary, SummaryStep) and request == steps[-2] and newest.id == steps[-1].id
-    assert "characters left out" in newest.text and tokens(after) <= 600
-    check_window(steps, after)
-
-
-def test_where_no_room_is_left_the_steps_just_go() -> None:
-    steps = numbered([said("Mind the dog.", pinned=True), *remarks(10)])
-    after = summarize_strategy(max_tokens=50, summary_tokens=25, low_water=25, keep_recent=0)(steps)
-    assert after == steps[:1]
-    assert summarize_strategy(max_tokens=100, summary_tokens=0)(steps)[0] == steps[0]
 
 
 def test_older_tasks_stay_while_they_fit_or_are_summarised() -> None:

@@ -100,12 +100,6 @@ def test_what_is_recalled_stands_behind_the_results_and_before_the_words() -> No
     assert between == sent
 
 
-def test_blocks_of_what_is_left_out_are_not_sent() -> None:
-    conversation = conversation_from(parallel())
-    entries = entries_of(conversation)
-    assert conversation.write([entries[5]]) == {"messages": [{"role": "user", "content": [_text("And now?")]}]}
-
-
 def _text(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
 
@@ -122,13 +116,6 @@ def test_a_result_that_is_missing_gets_one_under_the_id_of_the_call() -> None:
     sent = conversation.write(entries)
     assert sent["messages"][1] == request["messages"][1]
     assert anthropic_rules.broken_rules(sent, alternate=True) == []
-
-
-def test_images_of_a_result_that_goes_back_whole_are_not_sent_twice() -> None:
-    conversation = conversation_from(parallel())
-    moved = {"role": "user", "content": [_text("What call toolu_1 returned:"), {"type": "image_url", "image_url": {}}]}
-    entries = entries_of(conversation)
-    assert conversation.write([*entries[:5], Added(moved), entries[5]]) == parallel()
 
 
 def test_a_result_whose_call_is_gone_is_sent_as_text() -> None:
