@@ -25,7 +25,7 @@ def oks() -> list[Step]:
     return chat([*(OKS[at % 6] for at in range(150)), ALARM, *(OKS[at % 6] for at in range(150))])
 
 
-@pytest.mark.parametrize("budget", [128, 512, 4_096])
+@pytest.mark.parametrize("budget", [128, 4_096])
 def test_agreement_takes_a_line_for_each_wording(tmp_path: Path, oks: list[Step], budget: int) -> None:
     with HierarchicalMemory(tmp_path, store="exact") as memory:
         memory.add_steps(oks)
@@ -60,11 +60,3 @@ def test_a_context_shows_the_same_once_too(tmp_path: Path, oks: list[Step]) -> N
         assert context.tokens <= 800 and ALARM in context.recalled.text
         others = [item for item in context.recalled.items if item.text != ALARM]
         assert len(others) == 3
-
-
-def test_a_summary_shows_the_same_once_too(tmp_path: Path, oks: list[Step]) -> None:
-    with HierarchicalMemory(tmp_path, store="exact", max_tokens=200) as memory:
-        memory.add_steps(oks)
-        memory.flush()
-        summaries = [episode.summary.lower() for episode in memory.medium_term]
-        assert summaries and all(summary.count("ok, thanks") <= 1 for summary in summaries)

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 from strategies import MODERATE, THOROUGH, Chat, broken_chats, histories
 
 from tinymem.errors import MessageError
@@ -146,14 +145,6 @@ def test_repair_makes_any_sequence_valid_and_twice_changes_nothing_more(messages
     assert repair(once) == once
     assert messages == before
     assert once == messages or problems(messages)
-
-
-@MODERATE
-@given(histories(), st.sampled_from(["tools", "observation"]), st.booleans())
-def test_repair_makes_the_messages_of_any_history_valid(steps: list[Step], style: Any, summary_mode: bool) -> None:
-    repaired = repair(messages_from_steps(steps, summary_mode, style))
-    assert problems(repaired) == []
-    assert repair(repaired) == repaired
 
 
 def test_repair_moves_late_results_behind_their_calls_in_the_order_of_the_calls() -> None:

@@ -138,11 +138,6 @@ def test_arguments_are_sent_as_the_text_of_an_object(given: Any, sent: str) -> N
     assert as_json(messages_from_steps(steps_from_messages(messages), style="tools")) == as_json(messages)
 
 
-def test_arguments_as_a_mapping_cost_what_they_are_sent_as() -> None:
-    mapping, text = (asks(call(arguments=arguments)) for arguments in ({"path": "a b"}, '{"path": "a b"}'))
-    assert count_tokens([mapping]) == count_tokens([text])
-
-
 def test_ids_that_are_used_again_are_told_apart_and_stay_with_their_results() -> None:
     messages = [asks(call("call_0")), answers("call_0", "a"), asks(call("call_0")), answers("call_0", "b")]
     sent = repair(messages)

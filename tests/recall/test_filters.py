@@ -1,4 +1,4 @@
-"""Exact filters, and the order in which candidates go to be packed."""
+"""Exact filters hold in what a recall brings back."""
 
 from __future__ import annotations
 
@@ -6,15 +6,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from contract import unit_vectors
-from memories import LATER, START, catalog_of, fill, open_archive, said
+from memories import LATER, START, fill, open_archive, said
 
-from tinymem.protocols import Ids
-from tinymem.recall.candidates import Candidates
-from tinymem.recall.features import NAMES
-from tinymem.recall.fusion import QUESTION, ScoredCandidates, load_weights
-from tinymem.recall.query.analysis import Query
 from tinymem.recall.search import Search
 from tinymem.stores.filter import Filter
 
@@ -38,33 +31,3 @@ def test_filters_and_hidden_steps_hold_in_recall(tmp_path: Path) -> None:
     assert numbers(only=Filter(START + 10 * minute, START + 12 * minute)) == [10, 11, 12]
     assert numbers(only=Filter(since=START + 59 * minute, session="s0")) == [60]
     archive.close()
-
-
-# ranking
-
-
-def scored(vectors: Any, lengths: list[int], cosines: list[float]) -> ScoredCandidates:
-    catalog = catalog_of(vectors, end=lengths)
-    matrix = np.zeros((len(lengths), len(NAMES)), np.float32)
-    matrix[:, NAMES.index("cosine")] = cosines
-    kinds = np.full(len(lengths), QUESTION, np.int8)
-    return ScoredCandidates(
-        question(), catalog, candidates(np.arange(len(lengths)), len(lengths)), kinds, matrix, load_weights()
-    )
-
-
-def question() -> Query:
-    return Query("What?", unit_vectors(1), LATER)
-
-
-def candidates(rows: Ids, count: int) -> Candidates:
-    """Candidates that no word has found."""
-    nothing = np.zeros(count, np.float32)
-    return Candidates(rows, nothing, nothing, nothing.astype(np.uint32), nothing[:0], 0.0, nothing)
-
-
-def test_of_two_equally_good_passages_the_shorter_comes_first_and_of_equal_ones_the_older() -> None:
-    ranked = scored(unit_vectors(3), [600, 100, 100], [0.5, 0.5, 0.5]).ranked(500)
-    assert [passage.number for passage in ranked] == [2, 3, 1]
-    assert ranked[0].score == ranked[2].score
-    assert (ranked[2].start, ranked[2].end) == (0, 600)

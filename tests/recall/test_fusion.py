@@ -29,16 +29,6 @@ def test_contributions_come_strongest_first_without_those_that_add_nothing() -> 
     assert list(fusion.contributions(features, 0).items()) == [(NAMES[4], -4.5), (NAMES[1], 0.15)]
 
 
-def test_published_weights_load_and_are_for_the_features_that_are_computed() -> None:
-    fusion = load_weights()
-    assert fusion.weights.shape == (len(KIND_NAMES), len(NAMES))
-    assert fusion.bias.shape == (len(KIND_NAMES),)
-    assert np.isfinite(fusion.weights).all()
-    assert np.isfinite(fusion.bias).all()
-    assert fusion.weights.any(axis=1).all()
-    assert load_weights() is fusion
-
-
 MINILM = (
     "minilm",
     "sentence-transformers:all-MiniLM-L6-v2",

@@ -13,7 +13,7 @@ from strategies import MODERATE, THOROUGH, texts
 from work import grows_linearly
 
 from tinymem import HierarchicalMemory
-from tinymem.recall.query.identifiers import LONGEST, NAME, NUMBER, classes, hashes, identifiers, named, read
+from tinymem.recall.query.identifiers import LONGEST, NAME, NUMBER, Seen, classes, hashes, identifiers, named, read
 from tinymem.recall.search import Search
 from tinymem.steps.types import ActionStep, MessageStep, Step
 
@@ -168,6 +168,15 @@ def test_long_and_odd_texts_take_linear_time(text: str) -> None:
 
 
 # recall
+
+
+def test_rows_that_come_later_do_not_count() -> None:
+    codes, typed = 4 * np.arange(3, dtype=np.uint32), np.array([True, False, True])
+    seen = Seen(500)
+    seen.extend(codes, np.array([5, 6, 9]), typed)
+    assert seen.until(7).typed(codes).tolist() == [True, False, False], "row 9 is still to come"
+    assert seen.until(10).typed(codes).tolist() == [True, False, True]
+    assert seen.until(7).introduced(codes, np.array([5, 6, 6])).tolist() == [True, True, False]
 
 
 def an_agents_run() -> list[Step]:

@@ -181,14 +181,6 @@ def agreeing(count: int = 120) -> list[Step]:
     ]
 
 
-def test_the_same_short_words_stand_in_the_block_once() -> None:
-    memory = agreeing()
-    recall = packed(memory, ranked(memory), 1_000)
-    check(recall, ranked(memory), 1_000, TOKENS)
-    said_by = [(item.text, item.step.speaker) for item in recall.items]
-    assert said_by == [("OK.", "Ann"), ("Ok!", "Ben"), ("ok, thanks", "Ann"), ("The alarm code is 4471.", None)]
-
-
 def test_what_repetitions_leave_goes_to_what_is_ranked_behind_them() -> None:
     memory = agreeing()
     every, held = ranked(memory), {step.step_number or 0: step for step in memory}
