@@ -167,9 +167,6 @@ def test_long_and_odd_texts_take_linear_time(text: str) -> None:
 # which passage had each first, and what the agent typed
 
 
-# recall
-
-
 def test_rows_that_come_later_do_not_count() -> None:
     codes, typed = 4 * np.arange(3, dtype=np.uint32), np.array([True, False, True])
     seen = Seen(500)
@@ -177,6 +174,9 @@ def test_rows_that_come_later_do_not_count() -> None:
     assert seen.until(7).typed(codes).tolist() == [True, False, False], "row 9 is still to come"
     assert seen.until(10).typed(codes).tolist() == [True, False, True]
     assert seen.until(7).introduced(codes, np.array([5, 6, 6])).tolist() == [True, True, False]
+
+
+# recall
 
 
 def an_agents_run() -> list[Step]:

@@ -25,6 +25,12 @@ def test_two_that_go_on_from_one_snapshot_share_no_rows() -> None:
     assert second.seen.introduced(codes, np.array([0, 1, 1])).tolist() == [True, True, False]
 
 
+def test_what_follows_a_snapshot_must_come_behind_it() -> None:
+    snapshot = Snapshot(4).with_tail(passage_rows(unit_vectors(3, 4)))
+    with pytest.raises(ValueError, match="passage 3 is out of order"):
+        snapshot.with_tail(passage_rows(unit_vectors(1, 4), id=[3]))
+
+
 def some_rows(count: int) -> tuple[Vectors, dict[str, list[object]]]:
     columns: dict[str, list[object]] = {
         "kind": [
