@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import inspect
-import os
 import threading
-import weakref
 from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import ContextVar
 from functools import partial, wraps
@@ -15,14 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from memories import python, said
 from work import PATIENCE
 
-from tinymem import AsyncHierarchicalMemory, AsyncMemories, Callbacks, Context, HierarchicalMemory, Memories, Recall
+from tinymem import AsyncHierarchicalMemory, AsyncMemories, Callbacks, HierarchicalMemory, Memories
 from tinymem.errors import ClosedError, InputError, NotAMemoryError
-from tinymem.steps.types import MessageStep, Step
 
 OPTIONS: dict[str, Any] = {"embedder": "hashing:64", "store": "exact"}
 METHODS_HERE = {"steps", "tokens", "system_prompt", "action_count", "scratchpad"}  # properties without await
@@ -105,21 +99,6 @@ def test_the_signatures_are_the_same_and_every_call_is_awaited(kind: type, its_o
         assert [*inspect.signature(call).parameters.values()] == [*inspect.signature(sync).parameters.values()], name
         is_async = inspect.iscoroutinefunction(call) or name in ("history", "open")
         assert is_async and call.__doc__, name
-
-
-@awaited
-async def test_types_are_those_of_the_calls_without_await() -> None:
-    async with open_memory() as memory:
-        added: MessageStep = await memory.add(said("The port is 8443."))
-        several: list[Step] = await memory.add_steps([said("The host is db-2.")], on_conflict="skip")
-        messages: list[MessageStep] = await memory.get_steps_by_type(MessageStep)
-        recalled: Recall = await memory.recall("Which port?", 200, session=None)
-        fitted: Context = await memory.fit([{"role": "user", "content": "Which port?"}], session="s")
-        text: str = await memory.open("#1")
-        tokens: int = await memory.tokens()
-        assert messages == [added, *several] == await memory.get_steps_by_type("message")
-        assert "8443" in recalled.text and "8443" in text and tokens > 0
-        assert fitted.messages[-1]["content"] == "Which port?"
 
 
 @awaited
@@ -206,18 +185,6 @@ async def test_all_calls_of_a_memory_run_on_one_thread_in_order() -> None:
         assert all(one.memory is memory for one in wrapped)
 
 
-@pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarning")
-@awaited
-async def test_a_memory_that_nobody_holds_any_more_takes_its_thread_along() -> None:
-    memory = HierarchicalMemory(**OPTIONS)
-    gone = weakref.ref(memory)
-    await AsyncHierarchicalMemory.over(memory).add(said("Hello."))
-    del memory
-    while gone() is not None:  # its thread lets go of it a moment after the result is there
-        await asyncio.sleep(0.01)
-        gc.collect()
-
-
 @awaited
 async def test_context_variables_are_carried_over() -> None:
     async def named(memory: AsyncHierarchicalMemory, name: str) -> str:
@@ -226,17 +193,6 @@ async def test_context_variables_are_carried_over() -> None:
 
     async with open_memory() as memory:
         assert await asyncio.gather(*(named(memory, name) for name in ("ann", "bob", "cid"))) == ["ann", "bob", "cid"]
-
-
-@awaited
-async def test_work_of_others_on_the_default_pool_does_not_wait() -> None:
-    async with open_memory() as memory:
-        gate = Gate()
-        begun = [await gate.begun_by(memory.run(gate)) for _ in range(100)]
-        assert await asyncio.to_thread(str, "not delayed") == "not delayed"
-        assert not any(task.done() for task in begun)
-        gate.open()
-        await asyncio.gather(*begun)
 
 
 # -- what is cancelled ------------------------------------------------------------------------------------------------
@@ -299,20 +255,6 @@ async def test_an_opening_that_is_cancelled_leaves_nothing_open(tmp_path: Path) 
     HierarchicalMemory.forget_namespace(tmp_path, "default")  # which is refused while it is open
 
 
-def test_a_loop_that_is_closed_early_leaves_nothing_hanging() -> None:
-    gate = Gate()
-    memory = HierarchicalMemory(**OPTIONS)
-    over = AsyncHierarchicalMemory.over(memory)
-    loop = asyncio.new_event_loop()
-    task = loop.run_until_complete(gate.begun_by(over.run(gate)))
-    loop.close()
-    gate.open()
-    assert asyncio.run(over.add(said("Another loop goes on."))).step_number == 1
-    memory.close()
-    assert isinstance(task, asyncio.Task)
-    task.get_coro().close()
-
-
 @pytest.mark.slow
 def test_the_end_of_a_program_waits_for_an_add_and_for_no_thread(tmp_path: Path) -> None:
     program = """
@@ -334,55 +276,6 @@ sys.exit(7)
     assert process.returncode == 7
     with HierarchicalMemory(tmp_path, **OPTIONS) as memory:
         assert texts(memory) == ["0", "1", "2"]
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
-def test_a_forked_child_is_refused_and_does_not_hang(tmp_path: Path) -> None:
-    program = """
-import asyncio, os, sys
-from tinymem import AsyncHierarchicalMemory, MessageStep
-from tinymem.errors import StorageError
-memory = AsyncHierarchicalMemory(sys.argv[1], embedder="hashing:64", store="exact")
-async def add(memory):
-    await memory.add(MessageStep("user", "Hello."))
-async def begin():
-    await memory
-    await add(memory)
-asyncio.run(begin())
-if not (child := os.fork()):
-    try:
-        asyncio.run(add(memory))
-    except StorageError:
-        os._exit(7)
-    os._exit(1)
-print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-asyncio.run(memory.close())
-"""
-    out, _ = python(program, tmp_path).communicate(timeout=PATIENCE)
-    assert out.split() == ["7"]
-
-
-@settings(max_examples=25)
-@given(st.lists(st.tuples(st.sampled_from(["add", "read"]), st.booleans()), max_size=12), st.randoms())
-@awaited
-async def test_what_is_cancelled_is_there_whole_or_not_at_all(work: list[tuple[str, bool]], random: Any) -> None:
-    async with open_memory() as memory:
-        tasks: list[asyncio.Task[Any]] = []
-        for at, (kind, _) in enumerate(work):
-            call: Awaitable[Any] = memory.add(said(str(at))) if kind == "add" else memory.stats()
-            tasks.append(asyncio.ensure_future(call))
-            for _ in range(random.randrange(3)):
-                await asyncio.sleep(0)
-        for task, (_, is_cancelled) in zip(tasks, work, strict=True):
-            if is_cancelled:
-                task.cancel()
-        done = await asyncio.gather(*tasks, return_exceptions=True)
-        held = [int(step.text) async for step in memory.history()]
-        sure = {at for at, result in enumerate(done) if isinstance(result, Step)}
-        tried = {at for at, (kind, _) in enumerate(work) if kind == "add"}
-        assert held == sorted(held) and sure <= {*held} <= tried
-        assert {type(one) for one in done if isinstance(one, BaseException)} <= {asyncio.CancelledError}
 
 
 # -- many namespaces --------------------------------------------------------------------------------------------------
@@ -431,18 +324,3 @@ async def test_who_waits_for_one_holds_up_nobody_and_gives_it_back_though_cancel
             with pytest.raises(asyncio.CancelledError):
                 await opening
         assert await lent(memories, "dan") == "dan" and len(memories) == 1, "what nobody wanted was given back"
-
-
-@awaited
-async def test_errors_of_lending_are_those_without_await(tmp_path: Path) -> None:
-    with pytest.raises(ClosedError, match="use `async with`"):
-        await open_memories(tmp_path).namespaces()
-    async with open_memories(tmp_path) as memories:
-        with pytest.raises(InputError):
-            async with memories.open(""):
-                pass
-    with pytest.raises(ClosedError):
-        async with memories.open("ann"):
-            pass
-    with Memories(tmp_path, **OPTIONS) as sync:
-        assert await AsyncMemories.over(sync).namespaces() == [] and len(AsyncMemories.over(sync)) == 0

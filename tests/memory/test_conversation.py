@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
-import secrets
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from functools import partial
 from pathlib import Path
@@ -16,12 +14,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from memories import sqlite
 from strategies import MODERATE, contents
 
 from tinymem import ConversationMemory, HierarchicalMemory, Message, count_tokens
-from tinymem.archive.indexing import background
-from tinymem.errors import BudgetError, InputError
+from tinymem.errors import BudgetError
 from tinymem.memory.conversation.retrieve import Answer
 from tinymem.messages import problems
 from tinymem.messages.tokens import default_counter
@@ -50,25 +46,6 @@ def texts(messages: list[dict[str, Any]]) -> list[Any]:
     return [message["content"] for message in messages]
 
 
-def steps_of_sqlite(conversation: ConversationMemory, ask: Callable[[], object]) -> int:
-    """How many instructions SQLite's machine runs to answer, while the background does nothing."""
-    count = 0
-
-    def tick() -> int:
-        nonlocal count
-        count += 1
-        return 0
-
-    db = sqlite(conversation.memory.long_term.journal).connection
-    with background.working:
-        db.set_progress_handler(tick, 1)
-        try:
-            ask()
-        finally:
-            db.set_progress_handler(None, 1)
-    return count
-
-
 # -- in, and by id ----------------------------------------------------------------------------------------------------
 
 
@@ -94,34 +71,6 @@ def test_ids_are_short_different_and_safe_in_urls(conversation: ConversationMemo
     ids = [message.nanoid for message in talk(conversation, 200)]
     assert len(set(ids)) == 200
     assert all(len(id) == 10 and id.isalnum() and id.isascii() and not set(id) & set("0OolI1") for id in ids)
-
-
-def test_a_taken_id_is_not_given_again(conversation: ConversationMemory, monkeypatch: pytest.MonkeyPatch) -> None:
-    picks = iter("a" * 10 + "a" * 10 + "b" * 10)
-    monkeypatch.setattr(secrets, "choice", lambda _: next(picks))
-    assert [conversation.add_message("user", text).nanoid for text in "xy"] == ["a" * 10, "b" * 10]
-    assert conversation.get("a" * 10).content == "x"
-
-
-def test_a_look_up_costs_the_same_however_many_there_are(conversation: ConversationMemory) -> None:
-    first = talk(conversation, 10)
-    asked: list[Callable[[], object]] = [
-        lambda: conversation.get(first[3].nanoid),
-        lambda: conversation.get_history(60),
-    ]
-    few = [steps_of_sqlite(conversation, ask) for ask in asked]
-    conversation.memory.archive([MessageStep("user", f"Message {i}.", id=f"m{i}") for i in range(990)])
-    many = [steps_of_sqlite(conversation, ask) for ask in asked]
-    assert all(after < 3 * before for before, after in zip(few, many, strict=True))  # for a hundred times as many
-
-
-def test_what_was_forgotten_is_unknown(conversation: ConversationMemory) -> None:
-    kept, gone = talk(conversation, 2)
-    assert conversation.memory.forget([gone.nanoid]) == 1
-    with pytest.raises(InputError, match="no message has the id"):
-        conversation.get(gone.nanoid)
-    assert "no message has the id" in conversation.tool(nanoid=gone.nanoid)
-    assert list(conversation) == [kept]
 
 
 # -- whose memory it is -----------------------------------------------------------------------------------------------
@@ -210,18 +159,6 @@ def test_a_newest_message_that_is_too_long_is_shortened(conversation: Conversati
         assert shown["content"].startswith(f"[{message.nanoid}]\ncrates" if ids else "crates")
 
 
-def test_where_the_newest_fits_in_no_form_a_budget_error_says_what_it_takes(conversation: ConversationMemory) -> None:
-    assert conversation.to_messages(1) == []
-    conversation.add_message("user", "crates of plums " * 100)
-    with pytest.raises(BudgetError) as caught:
-        conversation.to_messages(10)
-    error = caught.value
-    assert error.needed == sum(error.parts.values()) > error.budget == 10
-    assert count_tokens(conversation.to_messages(error.needed)) <= error.needed
-    with pytest.raises(BudgetError):
-        conversation.to_messages(error.needed - 1)
-
-
 @MODERATE
 @given(
     st.lists(st.tuples(st.sampled_from(["user", "assistant", "system", "developer"]), contents()), max_size=8),
@@ -274,19 +211,6 @@ def test_a_message_is_fetched_under_its_id_role_and_date_in_a_fence(conversation
     assert conversation.tool(nanoid=f" [{message.nanoid}]\n").splitlines()[2] == content
 
 
-def test_it_is_called_as_it_is_or_awaited(conversation: ConversationMemory) -> None:
-    tool = conversation.tool
-    added = talk(conversation, 20)
-
-    async def ask() -> list[str]:
-        by_id = [tool.acall(nanoid=message.nanoid) for message in added]
-        found = [tool.acall(query=f"lot {i}") for i in range(20)]
-        return await asyncio.gather(*by_id, *found)
-
-    expected = [tool(nanoid=message.nanoid) for message in added]
-    assert asyncio.run(ask()) == [*expected, *(tool(query=f"lot {i}") for i in range(20))]
-
-
 async def awaited(answer: Answer) -> str:
     return await answer
 
@@ -300,27 +224,6 @@ def test_a_search_names_numbers_that_can_be_fetched(conversation: ConversationMe
     for number in named:
         fetched = conversation.tool(nanoid=f"#{number}")
         assert fetched == conversation.tool(nanoid=added[int(number) - 1].nanoid) and "holds" in fetched
-
-
-def test_its_schema_is_what_the_chat_api_takes(conversation: ConversationMemory) -> None:
-    schema = conversation.tool.schema
-    assert json.loads(json.dumps(schema)) == schema and schema.keys() == {"type", "function"}
-    function = schema["function"]
-    assert (schema["type"], function["name"]) == ("function", "retrieve_message")
-    assert function.keys() == {"name", "description", "parameters"} and len(function["description"]) < 1_024
-    parameters = function["parameters"]
-    assert (parameters["type"], parameters["required"]) == ("object", [])
-    kinds = {name: value["type"] for name, value in parameters["properties"].items()}
-    assert kinds == {"nanoid": "string", "query": "string", "max_tokens": "integer", "start": "integer"}
-    function.clear()
-    assert conversation.tool.schema["function"]
-
-
-def test_an_answer_may_stand_where_a_tools_result_does(conversation: ConversationMemory) -> None:
-    message = conversation.add_message("user", "\x1b[31m\ud800\x00")
-    answer = conversation.tool(nanoid=message.nanoid)
-    answer.encode("utf-8")
-    assert answer.isprintable() is False and "\x1b" not in answer and "\x00" not in answer
 
 
 @pytest.mark.parametrize(
@@ -349,21 +252,6 @@ def test_what_a_model_gets_wrong_is_answered_in_few_words(
     answer.encode("utf-8")
     left_open: dict[str, Any] = {"nanoid": message.nanoid, "query": "", "max_tokens": None, "start": None}
     assert conversation.tool(**left_open) == conversation.tool(nanoid=message.nanoid)
-
-
-def test_a_long_message_is_read_piece_by_piece(conversation: ConversationMemory) -> None:
-    text = "".join(f"line {i} of the log\n" for i in range(3_000))
-    message = conversation.add_message("user", text)
-    read, start = "", 0
-    while start < len(text):
-        answer = conversation.tool(nanoid=message.nanoid, start=start, max_tokens=4_000)
-        assert default_counter().count(answer) <= 4_000
-        _, _, rest = answer.partition("]\n")
-        piece, _, where = rest.rpartition("\n</recalled-")
-        assert f"Characters {start} to {start + len(piece)} of {len(text)}." in where
-        read, start = read + piece, start + len(piece)
-        assert ("To read on" in where) == (start < len(text))
-    assert read == text
 
 
 def test_an_answer_is_bounded_however_much_was_said(tmp_path: Path) -> None:

@@ -208,16 +208,6 @@ def test_a_note_that_a_framework_keeps_is_not_archived() -> None:
 
 
 @PROMPTS
-def test_reports_name_both_by_number(prompt: Any) -> None:
-    with hashing_memory() as memory:
-        prompt(memory)
-        old = number_of(memory)
-        new = memory.correct(old, NEW).step_number
-        context = prompt(memory)
-        assert f"corrected by #{new}" in [item.why for item in context.items if item.step.text == OLD]
-
-
-@PROMPTS
 def test_what_was_corrected_by_something_that_is_forgotten_stands_alone_again(prompt: Any) -> None:
     with hashing_memory() as memory:
         sent = texts(prompt(memory))

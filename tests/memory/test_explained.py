@@ -62,12 +62,6 @@ def test_the_text_has_number_date_score_tokens_and_the_strongest_features(memory
     assert len(lines) == 6
 
 
-def test_a_feature_that_is_the_same_in_all_passages_is_no_reason(memory: HierarchicalMemory) -> None:
-    memory.add_steps([MessageStep("user", text, timestamp=START) for text in sentences(40)])  # all on one day
-    explained = memory.explain("Which word is it?", 200)
-    assert all("day" in item.why for item in explained.items) and "day " not in str(explained)
-
-
 # -- what is ranked next
 
 

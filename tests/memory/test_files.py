@@ -13,7 +13,6 @@ from provider_servers import StrictServer
 from scripted_model import Move
 
 from tinymem import Context, HierarchicalMemory
-from tinymem.errors import BudgetError
 from tinymem.messages.media import PER_PAGE
 
 FORMATS = ["openai", "responses", "anthropic"]
@@ -139,16 +138,3 @@ def test_a_request_with_a_file_stays_while_its_work_goes_on(format: str) -> None
                 assert context.tokens <= budget and refused(format, context) == []
                 sent = json.dumps(context.to())
                 assert WORDS in sent and (PDF in sent) == (budget > PER_PAGE / 0.75)
-
-
-def test_a_plain_context_names_a_file_too() -> None:
-    with open_memory() as memory:
-        memory.add_message("user", asking("openai", FILES["openai"]["pdf"])[0]["content"])
-        newest = memory.context(max_tokens=1_500).messages[-1]["content"]
-        assert newest[0]["text"] == WORDS and SAID["pdf"] in newest[1]["text"]
-
-
-def test_what_is_too_little_even_without_the_file_says_what_is_needed() -> None:
-    with open_memory() as memory, pytest.raises(BudgetError) as raised:
-        memory.fit(asking("openai", FILES["openai"]["pdf"]), session="s", max_tokens=15)
-    assert raised.value.needed < 100

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from contextlib import ExitStack
 from functools import partial
@@ -17,13 +16,12 @@ from hypothesis import strategies as st
 from strategies import MODERATE, chats
 
 from tinymem import HierarchicalMemory, MessageStep, count_tokens
-from tinymem.errors import BudgetError, MessageError
+from tinymem.errors import BudgetError
 from tinymem.messages import problems
 from tinymem.messages.conversion import messages_from_steps
 from tinymem.messages.formats import FORMATS, conversation_from, write_messages
 from tinymem.messages.recognition import body_of
 from tinymem.recall.render import is_block
-from tinymem.steps.step import Style
 
 Chat = list[dict[str, Any]]
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
@@ -55,14 +53,6 @@ def archived(memory: HierarchicalMemory) -> Chat:
 
 def count(memory: HierarchicalMemory) -> int:
     return memory.stats().steps
-
-
-def sheets(number: int = 59) -> Chat:
-    found = [SYSTEM, {"role": "user", "content": "Read all sheets, then name the colour of sheet 3."}]
-    colours = {3: "The colour of sheet 3 is vermilion."}
-    for at in range(number):
-        found += turn(f"call_{at}", f"Sheet {at}. {colours.get(at, '')} " + f"Row {at} holds {at * 7} crates. " * 8)
-    return found
 
 
 # -- what is new is archived once
@@ -134,31 +124,6 @@ def test_edits_branches_cuts_and_restarts_double_nothing_and_lose_nothing(all: l
         assert Counter(map(body_of, archived(memory))) == Counter(wanted)
 
 
-@FEWER
-@given(versions(), st.sampled_from([*FORMATS]), st.data())
-def test_what_is_remembered_of_a_history_makes_no_difference(all: list[Chat], format: str, data: st.DataObject) -> None:
-    with open_memory(max_tokens=120) as memory:
-
-        def fitted(items: Any) -> Any:
-            context = memory.fit(items, session="s", sessions="none", format=format)
-            shown = [
-                (entry.input, entry.shortened, entry.kind, [step.id for step in entry.steps])
-                for entry in context.entries
-            ]
-            return context.to(), context.tokens, context.stable, shown, context.items
-
-        for number, history in enumerate(all):
-            items = write_messages([{"role": "system", "content": f"It is {number // 2}."}, *history], format)
-            found = fitted(items)
-            if data.draw(st.booleans()):
-                with pytest.raises(MessageError):  # after which nothing is remembered
-                    memory.fit([{"role": "wizard"}], session="s", format=format)
-                again = fitted(items)
-                prompts = len([item for item in found[4] if item.step.type == "system_prompt"])
-                assert again[:3] == found[:3] and again[3][prompts:] == found[3][prompts:]
-                assert [item.step.text for item in again[4]] == [item.step.text for item in found[4]]
-
-
 def test_words_that_a_cut_history_says_again_count_as_those_that_were_cut_off(tmp_path: Path) -> None:
     history = lines("yes", "a", "yes", "b", "c")
     with open_memory(tmp_path) as memory:
@@ -175,20 +140,6 @@ def test_an_answer_that_is_handed_over_at_once_is_known_later(tmp_path: Path) ->
     with open_memory(tmp_path) as memory:
         memory.fit([*history, answer, *lines("And b.txt?")], session="s")
         assert archived(memory) == [*history[1:], answer, *lines("And b.txt?")]
-
-
-def test_a_restart_in_the_middle_of_sheets_adds_nothing_twice(tmp_path: Path) -> None:
-    history = sheets()
-    for first, until in ((2, 60), (60, len(history))):
-        with open_memory(tmp_path, max_tokens=1_500, embedder="static") as memory:
-            for end in range(first, until + 1, 2):
-                context = memory.fit(history[:end], session="s")
-                assert problems(context.messages) == [] and context.tokens <= 1_500
-                assert context.messages[0] == SYSTEM and context.messages[1]["content"].startswith("Read all sheets")
-                assert context.messages[-1] == history[end - 1]
-            assert "vermilion" in "".join(str(message["content"]) for message in context.messages)
-    with open_memory(tmp_path, embedder="static") as memory:
-        assert Counter(map(body_of, archived(memory))) == Counter(map(body_of, history[1:]))
 
 
 def test_results_that_are_not_there_yet_come_later(tmp_path: Path) -> None:
@@ -316,38 +267,6 @@ def test_two_threads_see_nothing_of_each_others_window_and_recall_each_others_fa
         assert memory.fit(asked, session="second", sessions="second").messages == asked
 
 
-def test_the_result_that_was_cleared_in_place_is_recalled() -> None:
-    history = [*lines("Look."), *turn("c", "The safe opens with 7-3-9."), *lines("Go on.")]
-    with open_memory() as memory:
-        memory.fit(history, session="s")
-        history[2] = result("c", "[old result cleared]")
-        context = memory.fit(history, session="s", query="How does the safe open?")
-        assert any("7-3-9" in item.text for item in context.recalled.items)
-        assert context.messages[2]["content"] == "[old result cleared]"
-
-
-def test_a_request_that_is_too_long_is_shortened_and_its_rest_recalled() -> None:
-    long = "Look here. " + " ".join(f"Part {at} weighs {at * 3} grams." for at in range(400))
-    history = [{"role": "user", "content": long}, *turn("c", "seen")]
-    with open_memory(max_tokens=1_000) as memory:
-        context = memory.fit(history, session="s", query="How much weighs part 200?")
-        entry = next(entry for entry in context.entries if entry.input == 0)
-        assert entry.shortened and "characters left out" in entry.message["content"] and context.tokens <= 1_000
-        assert "Part 200 weighs 600 grams." in context.recalled.text
-
-
-@pytest.mark.parametrize("native", [False, True])
-def test_a_result_longer_than_the_budget_is_shortened_and_stays_with_its_call(native: bool) -> None:
-    history = [*lines("Read it."), call("c"), result("c", "word " * 5_000)]
-    if native:
-        for message in history:
-            message["native"] = {"blocks": ["x" * 20_000]}
-    with open_memory(max_tokens=600) as memory:
-        context = memory.fit(history, session="s")
-        assert [m["role"] for m in context.messages[-2:]] == ["assistant", "tool"] and context.tokens <= 600
-        assert [(entry.input, entry.shortened) for entry in context.entries[-2:]] == [(1, False), (2, True)]
-
-
 @pytest.mark.parametrize("format", FORMATS)
 def test_arguments_longer_than_the_budget_are_shortened_and_stay_an_object(format: str) -> None:
     history = [*lines("Write it."), call("c", "write", path="a.txt", text="word " * 5_000), result("c", "written")]
@@ -405,37 +324,7 @@ def test_native_parts_are_kept_given_back_and_neither_counted_nor_searched(tmp_p
         assert memory.get(3).to_messages() == history[:1]
 
 
-# -- formats
-
-
-def test_items_of_anthropic_go_back_as_they_came() -> None:
-    thinking = {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"}
-    used = {"type": "tool_use", "id": "toolu_1", "name": "read", "input": {"at": "hall"}}
-    answered = {"type": "tool_result", "tool_use_id": "toolu_1", "content": [{"type": "text", "text": "It is empty."}]}
-    asked = {"role": "user", "content": "Look into the hall."}
-    turns = [asked, {"role": "assistant", "content": [thinking, used]}, {"role": "user", "content": [answered]}]
-    request = {"system": "Be brief.", "messages": turns}
-    with open_memory() as memory:
-        for _ in range(2):
-            context = memory.fit(request, session="s")
-            assert context.to() == request == context.to("anthropic")
-        assert count(memory) == 2 and context.to("openai") == context.messages
-        assert "ephemeral" in str(context.to(cache_control={"type": "ephemeral"}))
-
-
 # -- what was asked last
-
-
-@pytest.mark.parametrize("question", ["What is the farm code?", "Wait. Which code did I give you for the farm?"])
-def test_a_question_behind_a_result_is_a_query_of_its_own(question: str) -> None:
-    history = [*lines("The farm code is KESTREL-12; count the barns.")]
-    for n in range(40):
-        seen = " ".join(f"stall-{n * 31 + at} has hay and {at * 7 % 19} hens" for at in range(40))
-        history += [{**call(f"c{n}", "look", barn=n), "content": f"Next {n}"}, result(f"c{n}", seen)]
-    with HierarchicalMemory(store="exact", max_tokens=3_000) as memory:
-        memory.fit(history, session="s")
-        sent = memory.fit([*history, *lines(question)], session="s")
-    assert "KESTREL-12" in str(sent.messages) and sent.tokens <= 3_000
 
 
 @pytest.mark.parametrize(("budget", "sheds"), [(1_200, 188), (1_300, 229), (1_400, 237)])
@@ -455,20 +344,6 @@ def test_a_prompt_that_leaves_recall_no_room_jumps(budget: int, sheds: int) -> N
 
 
 # -- mistakes
-
-
-def test_a_malformed_message_is_named_by_its_place_and_nothing_is_archived() -> None:
-    with open_memory(max_tokens=400) as memory:
-        memory.fit(lines(*(f"crate {at}" for at in range(90))), session="old")
-        sent = memory.fit(lines("Where is crate 21?"), session="s").messages
-        before = count(memory)
-        for bad in ({"role": "wizard"}, 7, {"role": "assistant", "tool_calls": 1}):
-            with pytest.raises(MessageError) as caught:
-                memory.fit([SYSTEM, *sent, bad], session="s")
-            assert caught.value.index == len(sent) + 1 and re.search("message", str(caught.value))
-        assert count(memory) == before
-        memory.fit([SYSTEM, *sent, *lines("ok")], session="s")
-        assert count(memory) == before + 1
 
 
 def test_an_empty_history_recalls_what_is_asked_for() -> None:
@@ -491,13 +366,3 @@ def test_what_is_archived_behind_a_session_is_known_when_the_history_comes_whole
         assert count(memory) == before
         memory.archive_messages(marked[:1], session="s", on_conflict="add")
         assert count(memory) == before + 1
-
-
-@pytest.mark.parametrize("style", ["tools", "observation"])
-def test_the_style_of_calls_and_results_is_the_one_that_was_asked_for(tmp_path: Path, style: Style) -> None:
-    chat = [*lines("Read it."), *turn("c1", "The port is 8443."), *lines("And now?")]
-    with HierarchicalMemory(tmp_path, max_tokens=2_000) as memory:
-        sent = memory.fit(chat, session="s1", style=style).messages
-    roles = [message["role"] for message in sent]
-    assert ("tool" in roles) == (style == "tools") and problems(sent) == []
-    assert any("8443" in str(message.get("content")) for message in sent)

@@ -19,7 +19,7 @@ from tinymem import Callbacks, HierarchicalMemory, MemoryManager
 from tinymem.errors import InputError, MessageError, PruneError
 from tinymem.messages import problems
 from tinymem.steps.types import ActionStep, MessageStep, Step, TaskStep
-from tinymem.window.strategies import PruneStrategy, keep_last_n_steps, no_pruning, prune_old_observations
+from tinymem.window.strategies import keep_last_n_steps, no_pruning, prune_old_observations
 
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
 FRUIT = ["plums", "pears", "figs"]
@@ -38,14 +38,6 @@ def talk(count: int, start: int = 0, **more: Any) -> list[Step]:
 
 
 # -- in, and opened again ---------------------------------------------------------------------------------------------
-
-
-def test_archived_steps_are_recalled_and_opened_by_id_and_number(memory: HierarchicalMemory) -> None:
-    added = memory.add_steps(talk(200))
-    stats = memory.stats()
-    assert stats.archived_steps + stats.window_steps == stats.steps == 200 and stats.window_tokens <= 400
-    assert "lot 17 holds 119 crates" in memory.recall("lot 17 crates", 120).text
-    assert memory.get(added[17].id) == memory.get(18) == added[17]
 
 
 def test_steps_that_are_archived_at_once_are_recalled_but_never_in_the_window(tmp_path: Path) -> None:
@@ -80,13 +72,6 @@ def test_a_memory_moves_with_its_folder(tmp_path: Path) -> None:
     (tmp_path / "here").rename(tmp_path / "there")
     with open_memory(tmp_path / "there", store="chroma") as memory:
         assert "lot 3 holds" in memory.recall("lot 3", 100).text
-
-
-def test_its_repr_says_where_it_is(tmp_path: Path) -> None:
-    memory = open_memory(tmp_path, namespace="ann")
-    assert repr(memory) == f"<HierarchicalMemory {tmp_path} namespace='ann': 0 steps in the window>"
-    memory.close()
-    assert repr(memory).endswith(" closed>")
 
 
 # -- chat messages ----------------------------------------------------------------------------------------------------
@@ -141,13 +126,6 @@ def test_a_block_that_was_tampered_with_is_kept(memory: HierarchicalMemory) -> N
     forged = block.replace("lot 3", "lot 4").replace("crates", "coins")
     framed = [{"role": "user", "content": text} for text in (forged, f"{block}\nand more", block)]
     assert [step.text for step in memory.add_messages(framed)] == [forged, f"{block}\nand more"]
-
-
-def test_a_tools_result_that_is_a_block_stays_with_its_call(memory: HierarchicalMemory) -> None:
-    memory.add_steps(talk(100))
-    found = {**RESULT, "content": memory.recall("lot 3", 200).text}  # an agent that has recall as a tool
-    memory.add_messages([CALL, found])
-    assert memory.context("").messages[-2:] == [CALL, found]
 
 
 # -- strategies, restored ---------------------------------------------------------------------------------------------
@@ -365,13 +343,3 @@ def test_steps_are_copied_pickled_and_replaced_and_memories_say_what_to_do() -> 
                     function(held)
         window: Any = memory.steps
         assert window == steps and window == tuple(steps) and window != [] and MemoryManager().steps == ()
-
-
-def newest_two(steps: list[Step]) -> list[Step]:
-    return steps[-2:]
-
-
-def test_a_strategy_over_a_list_is_one_and_add_gives_the_type_that_went_in() -> None:
-    strategy: PruneStrategy = newest_two
-    with open_memory(prune_strategy=strategy) as memory:
-        assert memory.add(TaskStep("Ship.")).task == MemoryManager().add(TaskStep("Ship.")).task

@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 from work import PATIENCE
 
-from tinymem import ConversationMemory, HierarchicalMemory, MessageStep
+from tinymem import HierarchicalMemory, MessageStep
 from tinymem.embedders.hashing import HashingEmbedder
 from tinymem.protocols import Vectors
 from tinymem.recall.selection.packing import pack
-from tinymem.upkeep import Retention
 
 Call = Callable[[HierarchicalMemory], Any]
 
@@ -25,8 +24,6 @@ HISTORY = [{"role": "user", "content": "Good morning."}, {"role": "assistant", "
 READING: dict[str, Call] = {
     "recall": lambda memory: memory.recall(QUESTION).text,
     "context": lambda memory: str(memory.context(QUESTION).messages),
-    "explain": lambda memory: memory.explain(QUESTION).recalled.text,
-    "search": lambda memory: ConversationMemory(memory=memory).search(QUESTION).text,
     "tool": lambda memory: memory.tools()[0].call(query=QUESTION),
     "fit": lambda memory: str(memory.fit(HISTORY, session="s2", query=QUESTION).messages),
 }
@@ -129,14 +126,6 @@ def test_what_is_forgotten_while_a_question_is_embedded_or_searched_for_does_not
     assert found and "10.0.0.7" not in found[0]
 
 
-def test_a_question_goes_on_while_others_add_and_ask(memory: HierarchicalMemory, gated: Gated) -> None:
-    memory.recall("Is all embedded?")
-    with gated.waiting("queries", lambda: READING["recall"](memory)) as found:
-        memory.archive([MessageStep("user", f"The staging server number {n} is quiet.") for n in range(40)])
-        assert "number 7" in in_a_thread(lambda: memory.recall("staging server number 7").text)
-    assert "10.0.0.7" in found[0] and "number" not in found[0]  # of the snapshot that it began with
-
-
 def test_two_threads_that_fit_one_session_archive_its_history_once(memory: HierarchicalMemory, gated: Gated) -> None:
     with gated.waiting("queries", lambda: READING["fit"](memory)) as found:
         longer = [*HISTORY, {"role": "user", "content": QUESTION}]
@@ -155,29 +144,3 @@ def test_a_memory_may_be_closed_while_a_question_is_embedded(memory: Hierarchica
     with gated.waiting("queries", asked) as found:
         in_a_thread(lambda: memory.close() or True)  # type: ignore[func-returns-value]
     assert found == ["ClosedError"]
-
-
-@pytest.mark.parametrize(
-    "forget",
-    [lambda memory: memory.forget("fact"), lambda memory: len(memory.retain(Retention(max_steps=0)).removed)],
-    ids=["forget", "retain"],
-)
-def test_an_add_does_not_wait_while_the_index_forgets(
-    forget: Call, memory: HierarchicalMemory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    done: list[int] = []
-    comes, goes_on = threading.Event(), threading.Event()
-
-    def waits() -> None:
-        comes.set()
-        assert goes_on.wait(600)
-
-    monkeypatch.setattr(memory.long_term.index, "forget", waits)
-    thread = threading.Thread(target=lambda: done.append(forget(memory)))
-    thread.start()
-    assert comes.wait(600)
-    in_a_thread(lambda: memory.add(MessageStep("user", "Something else.")))
-    assert not done
-    goes_on.set()
-    thread.join(600)
-    assert done == [1] and "10.0.0.7" not in memory.recall(QUESTION).text

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import shutil
-import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,9 +14,8 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
-from memories import python, sqlite
+from memories import python
 from strategies import MODERATE
-from work import PATIENCE
 
 from tinymem import ConversationMemory, FinalAnswerStep, HierarchicalMemory, Memories, MessageStep
 from tinymem.archive import namespaces
@@ -52,13 +49,6 @@ def test_a_namespace_stays_open_until_room_is_needed(memories: Memories) -> None
     assert ann is again and bob.closed and not ann.closed and not cid.closed, "the least recently used one made room"
 
 
-def test_the_embedder_and_the_counter_are_shared(memories: Memories) -> None:
-    with memories.open("ann") as ann, memories.open("bob") as bob:
-        assert ann.long_term.queue.embedder is bob.long_term.queue.embedder
-        assert ann.long_term.counter is bob.long_term.counter
-        assert ann.long_term.index is not bob.long_term.index
-
-
 def test_those_in_use_stay_open_above_the_limit_which_holds_again_once_they_are_given_back(memories: Memories) -> None:
     with memories.open("ann") as ann, memories.open("ann") as again, memories.open("bob"), memories.open("cid") as cid:
         assert ann is again and len(memories) == 3
@@ -66,28 +56,6 @@ def test_those_in_use_stay_open_above_the_limit_which_holds_again_once_they_are_
         assert len(memories) == 3 and not ann.closed, "the fourth is closed as soon as it is given back"
         ann.add(MessageStep("user", "Still here."))
     assert len(memories) == 2 and cid.closed, "the first that was given back"
-
-
-def test_nobody_waits_for_one_that_is_closed(memories: Memories) -> None:
-    entered, leave = threading.Event(), threading.Event()
-    with memories.open("ann") as ann:
-        close = ann.close
-
-        def slow() -> None:
-            entered.set()
-            assert leave.wait(PATIENCE)
-            close()
-
-        ann.close = slow  # type: ignore[method-assign]
-    with ThreadPoolExecutor(2) as pool:
-        opening = [pool.submit(say, memories, name, "Hello.") for name in ("bob", "cid")]
-        assert entered.wait(PATIENCE)
-        say(memories, "bob", "Others go on.")
-        say(memories, "ann", "Hello again.")
-        leave.set()
-        assert wait(opening, PATIENCE).not_done == set()
-    with memories.open("ann") as again:
-        assert again is not ann and [step.text for step in again.steps] == ["Hello again."]
 
 
 def test_what_fails_to_open_takes_no_place(memories: Memories) -> None:
@@ -118,18 +86,6 @@ def test_closing_closes_all_now_or_when_they_are_given_back(tmp_path: Path) -> N
     assert ann.closed and len(memories) == 0 and repr(memories).endswith("closed>")
     with HierarchicalMemory(tmp_path, namespace="ann", **OPTIONS) as memory:
         assert memory.stats().steps == 1
-
-
-def test_who_makes_room_does_not_get_the_error_of_another(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    with Memories(tmp_path, max_open=1, embedder="hashing:64", store="exact") as memories:
-        say(memories, "ann", "The code is 4711.")
-        with memories.open("ann") as memory:
-            memory.long_term.journal.close()
-        with memories.open("bob"):
-            assert len(memories) == 1
-        with memories.open("ann") as memory:
-            assert "4711" in memory.recall("code").text
-    assert "a namespace was closed, but ClosedError" in caplog.text and "4711" not in caplog.text
 
 
 def test_threads_share_what_is_open_and_no_namespace_is_open_twice(tmp_path: Path) -> None:
@@ -179,13 +135,6 @@ def test_a_folder_under_another_name_is_refused(tmp_path: Path, how: str) -> Non
     for _ in range(2):
         with pytest.raises(StorageError, match="belongs to another namespace than 'Ann'"):
             HierarchicalMemory(tmp_path, namespace="Ann", **OPTIONS)
-
-
-def test_a_memory_from_before_names_were_kept_gets_its_name(tmp_path: Path) -> None:
-    with HierarchicalMemory(tmp_path, namespace="ann", **OPTIONS) as memory:
-        sqlite(memory.long_term.journal).connection.execute("DELETE FROM meta WHERE key = 'namespace'")
-    with HierarchicalMemory(tmp_path, namespace="ann", **OPTIONS) as memory:
-        assert memory.long_term.journal.setting("namespace") == "ann"
 
 
 def test_only_what_is_a_namespace_is_listed(tmp_path: Path) -> None:
@@ -280,12 +229,6 @@ class Crossing(RuleBasedStateMachine):
             assert memory.forget(session=session) == len(gone)
         for id in gone:
             del self.held[name][id]
-
-    @rule(name=names)
-    def forget_all(self, name: str) -> None:
-        with self.memories.open(name) as memory:
-            assert memory.forget(before=datetime(2100, 1, 1, tzinfo=timezone.utc)) == len(self.held[name])
-        self.held[name].clear()
 
     @invariant()
     def each_counts_its_own(self) -> None:

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from tinymem import (
-    AdaptiveMemoryManager,
     AgentMemory,
     ConversationMemory,
     HierarchicalMemory,
@@ -20,10 +19,9 @@ from tinymem import (
     Retention,
     WorkingMemory,
     debug_memory,
-    semantic_pruning,
     summarize_strategy,
 )
-from tinymem.embedders import HashingEmbedder, MiniLMEmbedder
+from tinymem.embedders import HashingEmbedder
 from tinymem.errors import BudgetError, ClosedError, FormatError, InputError
 from tinymem.memory import Shares
 from tinymem.steps.types import ActionStep, MessageStep, TaskStep
@@ -58,18 +56,14 @@ def memory(tmp_path: Path) -> Iterator[HierarchicalMemory]:
 NAN = float("nan")
 NO_TOKENS = [0, -1, True, 1.5, "100"]
 NO_TIME = ["in March", True, NAN]
-NO_TEXT = [5, b"x", ["x"]]
 NO_LABELS = [5, "user", [("user", "ann")], {"user": ["ann"]}, {"user": None}, {5: "x"}, {"a": "x" * 1001}]
-UNKNOWN = ["nobody", "\ud800", "\x00", "#9", 9, 0, -1, True]
+UNKNOWN = ["nobody", "\ud800", "#9", 0, True]
 
 MEMORY: Table = [
     (lambda m, bad: m.add(bad), [None, "text", ASKED[0], 5, MessageStep], "only steps can be added, not "),
-    (lambda m, bad: m.add_steps([NEW, bad]), [None, "text"], "only steps can be added, not "),
     (lambda m, bad: m.add(m.get(bad)), ["old", "look"], "(look is held|in the memory) already"),
-    (lambda m, bad: m.add_steps([NEW, m.get(bad)]), ["old", "look"], "(look is held|in the memory) already"),
     (lambda m, bad: m.add_steps([bad, bad]), [NEW], "is held already"),
     (lambda m, bad: m.add_steps([NEW], on_conflict=bad), ["add"], "must be one of error, skip, replace"),
-    (lambda m, bad: m.add_steps([NEW, bad, bad], on_conflict="replace"), [NEW], "is held already"),
     (lambda m, bad: m.archive([NEW, bad]), ["text"], "must be a list of steps"),
     (lambda m, bad: m.archive([m.get(bad)]), ["look"], "in the memory already"),
     (lambda m, bad: m.add(NEW.evolve(metadata={"a": bad})), [object()], "cannot be saved"),
@@ -79,10 +73,7 @@ MEMORY: Table = [
     (lambda m, bad: m.recall("x", type=bad), ["acton"], "type must be one of action"),
     (lambda m, bad: m.recall("x", k=bad), [0, 1.5, True], "k must be"),
     (lambda m, bad: m.recall("x", min_relevance=bad), [-0.1, 1.1, NAN], "min_relevance must be"),
-    (lambda m, bad: m.recall("x", diversity=bad), [-0.1, 1.5, NAN], "diversity must be a number from 0 to 1"),
     (lambda m, bad: m.recall("x", order=bad), ["rank"], "order must be"),
-    (lambda m, bad: m.recall("x", tool=bad), NO_TEXT, "tool must be a string"),
-    (lambda m, bad: m.recall("x", until=bad), NO_TIME, "until must be "),
     (lambda m, bad: m.context().to(bad), ["telegraph"], "format must be one of"),
     (lambda m, bad: m.fit([*ASKED, bad], session="s"), [{"role": "wizard"}, 7], "^message 1: "),
     (lambda m, bad: m.history(after=bad), ["nobody"], "after must be the id or the number of a step"),
@@ -93,13 +84,9 @@ MEMORY: Table = [
     (lambda m, bad: m.correct(1, bad), ["  "], "say what is true"),
     (lambda m, bad: m.correct(bad, "It is 81."), [99], "no step"),
     (lambda m, bad: m.forget(bad), [*UNKNOWN, ["#1", "#9"]], r"no step .*nothing is forgotten"),
-    (lambda m, bad: m.forget(bad, dry_run=True), ["#9"], r"no step .*nothing is forgotten"),
     (lambda m, bad: m.forget([bad]), [b"x", ["x"]], "ids must be ids or numbers of steps"),
     (lambda m, bad: m.recall("x", where=bad), NO_LABELS, "where must"),
-    (lambda m, bad: m.forget(where=bad), NO_LABELS, "where must"),
     (lambda m, bad: m.forget(*bad), [(), ([],)], "say what to forget: ids, session, before, since"),
-    (lambda m, bad: m.forget(type=bad), ["acton"], "type must be one of action"),
-    (lambda m, bad: m.forget(session="s", speaker=bad), NO_TEXT, "speaker must be a string"),
     (lambda m, bad: m.forget(session="s", before=bad), NO_TIME, "before must be "),
     (lambda m, bad: m.retain(bad), [None, 5], "retention must be a Retention"),
     (lambda m, bad: m.retain(Retention(), now=bad), ["in 2025"], "now must be a datetime"),
@@ -138,7 +125,6 @@ CONVERSATION: Table = [
     (lambda c, bad: c.add_message("user", [{"type": "text", "text": bad}]), [b"x"], "cannot be saved"),
     (lambda c, bad: c.get(bad), ["", "nobody", "x" * 1_000_000, "\ud800", "\x00"], "^no message has the id.{,90}$"),
     (lambda c, bad: c.get(bad), ["task"], "is the id of a step of type task, not of a message"),
-    (lambda c, bad: c.retrieve_message(bad), ["nobody"], "no message has the id 'nobody'"),
 ]
 
 
@@ -158,12 +144,9 @@ WORKING: list[tuple[Any, str]] = [
     (TaskStep("a"), "a step must be a mapping, not TaskStep"),
     ({}, "needs one of thought, action and result"),
     ({"thought": "a", "thougt": "a"}, "has no field 'thougt'"),
-    ({"action": {"name": "a"}}, "action has no field 'name'"),
     ({"action": {}}, "action.tool must be a string, not NoneType"),
     ({"action": {"tool": "a", "arguments": {"x": object()}}}, "cannot be saved"),
     ({"thought": "a", "step_number": 1}, "step_number must be over 1, that of the step before it, not 1"),
-    ({"result": 3}, "result must be an ExecutionResult, a dict of its fields or a text, not int"),
-    ({"result": {3: 3}}, "ExecutionResult.result must be a mapping of names to values"),
     (result(execution_time=-1), "execution_time must be a number of 0 or more"),
     (result(local_variables={1: 2}), "local_variables must be a mapping"),
     (ActionStep("a", metadata={"execution_result": {"more": 3}}), "ExecutionResult.more must be a mapping"),
@@ -181,29 +164,24 @@ def test_a_task_refuses_a_step_and_names_the_field(step: Any, words: str) -> Non
     assert memory.steps == before
 
 
-NO_NAMES = ["", "1st", "a b", "a-b", "class", "None", "memory", "store", "recall", "observe", "fail", "__builtins__",
-            "a\n### Observations", "\ud800", "ｓｔｏｒｅ", 3, None, b"rows"]  # fmt: skip
-NO_NOTES = [None, 3, b"text", ["text"]]
-SCRATCHPAD: Table = [(lambda pad, bad: pad.store(bad, 1), NO_NAMES, "name")]
+NO_NAMES = ["", "a b", "class", "store", "__builtins__", "a\n### Observations", "\ud800", "ｓｔｏｒｅ", 3]
 
 
-@rows(SCRATCHPAD)
-def test_a_scratchpad_refuses_it(call: Call, bad: Any, words: str) -> None:
+@pytest.mark.parametrize("name", NO_NAMES, ids=ascii)
+def test_a_scratchpad_refuses_a_name_that_code_could_not_use(name: Any) -> None:
     memory = AgentMemory()
-    with pytest.raises(InputError, match=words):
-        call(memory, bad)
+    with pytest.raises(InputError, match="name"):
+        memory.store(name, 1)
     assert not memory
 
 
 DUMPED = json.loads(AgentMemory(observations=["It rains."]).dump())
 DUMPS: list[tuple[Any, str]] = [
     ("", "not the dump of a scratchpad"),
-    ("{", "not the dump of a scratchpad"),
     ("[" * 100_000, "not the dump of a scratchpad"),
     ([], "format None"),
     ({**DUMPED, "format": 2}, "format 2 .* upgrade"),
     ({**DUMPED, "variables": [1]}, "an object and two lists: variables, observations"),
-    ({"format": 1, "variables": {}}, "an object and two lists"),
 ]
 
 
@@ -224,7 +202,6 @@ OPTIONS: list[tuple[Callable[..., object], dict[str, Any], str, list[Any], str]]
     (HierarchicalMemory, {"path": "m"}, "retention", [5, {"max_steps": 1}], "retention must be a Retention"),
     (Retention, {}, "max_age", [5, timedelta(days=-1), datetime.now()], "max_age must be"),
     (Retention, {}, "max_steps", [-1, 1.5, True], "max_steps must be"),
-    (Retention, {}, "max_bytes", ["2GB"], "max_bytes must be"),
     (HierarchicalMemory, {"path": "m"}, "embedder", ["sttic"], "did you mean 'static'"),
     (HierarchicalMemory, {"path": "m"}, "embedder", [object()], "lacks "),
     (HierarchicalMemory, {"path": "m"}, "store", ["chrma"], "did you mean 'chroma'"),
@@ -235,37 +212,24 @@ OPTIONS: list[tuple[Callable[..., object], dict[str, Any], str, list[Any], str]]
     (Memories, {"path": "m"}, "max_open", [0, True], "max_open must be a whole number of 1 or more, not"),
     (Memories, {"path": "m"}, "namespace", ["ann"], r"given to open\(\)"),
     (Memories, {"path": "m"}, "store", [ExactStore()], "would hold the vectors of all"),
-    (Memories, {"path": "m"}, "store", ["chrma"], "did you mean 'chroma'"),
-    (Memories, {"path": "m"}, "summarizer", ["nobody"], "no summarizer"),
     (WorkingMemory, {}, "renderer", [3, "{thought}"], "renderer must be a callable, not"),
     (WorkingMemory, {}, "task_description", [" ", 3], "task_description"),
-    (AgentMemory, {}, "variables", [["rows"]], "variables must be a mapping of names to values, not a list"),
-    (AgentMemory, {}, "variables", [{"a b": 1}], "name must be a Python identifier"),
     (AgentMemory, {}, "variables", [{"store": 1}], "the name 'store' is taken"),
     (AgentMemory, {}, "observations", ["text", 3], "observations must be a list, not (a str of length 4|an int)"),
-    (AgentMemory, {}, "failed_approaches", [[3]], "failed_approaches must be a list of strings, and an int is in it"),
     (Shares, {}, "window", [1.2, NAN], NO_SHARES),
-    (Shares, {"window": 0.9}, "scratchpad", [0.2], NO_SHARES),
     (debug_memory, {"memory": MemoryManager()}, "steps", [-1, 2.5, True, "many"], "steps must be a whole number of 0"),
     (HashingEmbedder, {}, "dimensions", [0, -1, 5_000], "dimensions"),
-    (MiniLMEmbedder, {}, "threads", [0], "threads"),
     (keep_last_n_steps, {}, "n", [-1, True, 1.5, "3", None], "n must be a whole number of 0 or more"),
     (prune_old_observations, {}, "max_age_seconds", [-1, NAN, float("inf"), "3", True], "a number of 0 or more"),
     (prune_old_observations, {}, "now", [True, NAN, "2025"], "now must be "),
     (token_budget, {"max_tokens": 10}, "low_water", [11], "low_water must be at most max_tokens"),
     (token_budget, {"max_tokens": 10}, "tasks", ["some"], "tasks must be one of all, current"),
-    (token_budget, {"max_tokens": 10}, "style", ["xml"], "style must be one of auto, tools, observation"),
-    (token_budget, {"max_tokens": 10}, "counter", ["klingon"], "klingon"),
-    (semantic_pruning, {"max_tokens": 10}, "low_water", [11], "low_water must be at most max_tokens"),
-    (semantic_pruning, {}, "embedder", ["klingon"], "there is no embedder 'klingon'"),
     (summarize_strategy, {"max_tokens": 100}, "max_steps", [10], "two ways to say when"),
     (summarize_strategy, {}, "low_water", [10], "low_water is a number of tokens, and goes with max_tokens"),
     (summarize_strategy, {}, "keep_recent", [51], r"keep_recent must be at most max_steps \(50\), not 51"),
     (summarize_strategy, {"max_tokens": 100}, "summary_tokens", [51], r"at most low_water \(50\), not 51"),
     (summarize_strategy, {"max_tokens": 100}, "summarizer", [object()], "type object lacks name, summarize"),
-    (summarize_strategy, {"max_tokens": 100}, "summarizer", ["extractve"], "did you mean 'extractive'"),
     (MemoryManager, {}, "prune_strategy", ["last"], "prune_strategy must be a callable"),
-    (AdaptiveMemoryManager, {"max_tokens": 10}, "low_water", [11], "low_water must be at most max_tokens"),
 ]
 
 
@@ -292,26 +256,17 @@ def test_closed_memories_say_so_and_close_twice(memory: HierarchicalMemory, conv
     memory.close()
     calls: list[Callable[[], object]] = [
         lambda: memory.add(NEW),
-        lambda: memory.add_messages([]),
         lambda: memory.add_messages(ASKED),
-        lambda: memory.short_term.add_steps([NEW]),
         memory.context,
         lambda: memory.recall("x"),
-        lambda: memory.explain("x"),
         lambda: memory.get("old"),
         lambda: memory.forget(["old"]),
         lambda: memory.restore(report),
-        memory.stats,
         lambda: next(history),
-        memory.history,
         lambda: conversation.add_message("user", "y"),
         lambda: conversation.get("old"),
-        lambda: conversation.search("x"),
-        conversation.get_history,
-        lambda: len(conversation),
         lambda: list(conversation),
         lambda: task.add({"thought": "y"}),
-        lambda: task.new_task("y"),
     ]
     for call in calls:
         with pytest.raises(ClosedError, match="closed"):

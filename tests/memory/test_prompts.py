@@ -12,9 +12,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tinymem import Context, HierarchicalMemory, MemoryManager, count_tokens, keep_last_n_steps, no_pruning
+from tinymem import Context, HierarchicalMemory, count_tokens, keep_last_n_steps, no_pruning
 from tinymem.errors import BudgetError
-from tinymem.memory.context.questions import asked_last
 from tinymem.messages import problems
 from tinymem.messages.tokens import default_counter
 from tinymem.recall.relevance import BEARS
@@ -120,17 +119,6 @@ def test_the_same_call_again_has_the_same_prompt() -> None:
             assert memory.fit(history, session="f").messages == memory.fit(history, session="f").messages
 
 
-def test_what_the_agent_asks_for_now_is_recalled_behind_what_was_sent() -> None:
-    said = [f"Invoice {at} of the {FRUIT[at % 8]} farm is paid. " * 4 for at in range(150)]
-    with open_memory(max_tokens=3_000) as memory:
-        memory.add(TaskStep("Keep the books."))
-        memory.add_steps([MessageStep("user", text) for text in ("The vault's code is 4711-Q.", *said)])
-        before = memory.context(session="s").messages
-        memory.add_message("user", "What is the code of the vault?")
-        after = memory.context(session="s").messages
-    assert after[: len(before)] == before and "4711-Q" in str(after)
-
-
 def sheets(count: int) -> list[Step]:
     """A task, and calls whose results are sheets of some 160 tokens, each of a host."""
     steps: list[Step] = [TaskStep("Read all sheets, one by one.")]
@@ -170,18 +158,6 @@ def test_what_is_asked_has_first_call_on_the_room(budget: int, is_fitted: bool, 
     assert asked > 3
 
 
-def test_without_a_session_a_context_depends_on_nothing_that_was_sent() -> None:
-    steps, sent = work(80), []
-    for session in (False, True):
-        with open_memory(max_tokens=1_500) as memory:
-            for step in steps:
-                memory.add(step)
-                if session:
-                    memory.context(session="s")
-            sent.append([message for message in memory.context().messages if "recalled-" not in str(message)])
-    assert sent[0] == sent[1]
-
-
 def test_what_is_forgotten_or_cleared_is_sent_no_longer() -> None:
     with open_memory(max_tokens=2_000) as memory:
         memory.add_steps([TaskStep("Watch."), MessageStep("user", "The vault's code is 4711-Q."), *work(5)[1:]])
@@ -190,17 +166,6 @@ def test_what_is_forgotten_or_cleared_is_sent_no_longer() -> None:
         assert "4711-Q" not in str(memory.context(session="s").messages)
         memory.clear()
         assert "Field 3" not in str([entry.message for entry in memory.context("x", session="s").entries])
-
-
-def test_where_nothing_is_recalled_the_window_has_the_room() -> None:
-    with open_memory(max_tokens=2_000) as memory:
-        history: list[Any] = []
-        tokens = []
-        for step in work(60):
-            history += step.to_messages(style="tools")
-            tokens.append(memory.fit(history, session="s", sessions="nobody").tokens)
-    anew = [after for before, after in pairwise(tokens) if after < before]
-    assert anew and min(anew) > 700  # 240 with the window's usual share
 
 
 def test_a_session_begins_a_new_prompt_after_a_restart(tmp_path: Path) -> None:
@@ -252,7 +217,7 @@ def talk(memory: HierarchicalMemory, session: str, count: int, words: int = 12) 
     return memory.add_steps(said)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 60), st.booleans()), min_size=2, max_size=40),
     st.integers(250, 900),
@@ -277,18 +242,6 @@ def test_a_prompt_has_no_turn_of_another_session_and_its_own_request(
             assert count_tokens(context.messages) == context.tokens <= budget
 
 
-def test_the_prompts_of_each_session_only_grow_between_jumps() -> None:
-    sent: dict[str, list[Context]] = {"a": [], "b": []}
-    with open_memory(max_tokens=2_000) as memory:
-        for at in range(80):
-            session = "ab"[at % 3 > 1]
-            memory.add_message("user", f"{session} asks {at}. " + "leaf " * (at % 40), session=session)
-            sent[session].append(memory.context(session=session))
-    for prompts in sent.values():
-        jumps = sum(after.messages[: before.stable] != before.messages for before, after in pairwise(prompts))
-        assert jumps <= len(prompts) // 5
-
-
 def test_a_session_that_others_drove_out_of_the_window_has_its_prompt_task_and_request(tmp_path: Path) -> None:
     with open_memory(tmp_path, max_tokens=2_000) as memory:
         memory.add_messages([{"role": "system", "content": "Answer a in French."}], session="a")
@@ -300,16 +253,6 @@ def test_a_session_that_others_drove_out_of_the_window_has_its_prompt_task_and_r
     with open_memory(tmp_path, max_tokens=2_000) as memory:  # and after a restart
         assert texts(memory.context(session="a")) == ["Answer a in French.", own[0].text, own[-2].text]
         assert texts(memory.context(session="b"))[0] == "Answer b in German."
-
-
-def test_the_last_request_is_found_however_much_was_done_for_it() -> None:
-    with open_memory(max_tokens=800) as memory:
-        memory.add_message("user", "Please mend the mill.", session="a")
-        done = [f"mill part {at} " + "leaf " * 30 for at in range(30)]
-        memory.add_steps([ActionStep(tool_name="mend", observation=text, session="a") for text in done])
-        talk(memory, "b", 60)
-        shown = texts(memory.context(session="a"))
-    assert shown == ["Please mend the mill."]
 
 
 def test_without_a_session_the_one_that_spoke_last_is_shown() -> None:
@@ -339,29 +282,6 @@ def test_a_summary_of_two_sessions_is_in_the_prompt_of_neither() -> None:
     assert [*map(len, shown)] == [1, 2] and "They spoke" not in str(shown)
 
 
-def test_what_was_cleared_stays_away() -> None:
-    with open_memory(max_tokens=2_000) as memory:
-        talk(memory, "a", 4)
-        memory.clear()
-        talk(memory, "b", 20)
-        assert texts(memory.context(session="a")) == []
-
-
-@pytest.mark.parametrize(("first", "second"), [("team*", "team"), ("team*", "team/a"), ("x\n", "x")])
-def test_a_session_is_one_name_and_no_pattern(first: str, second: str) -> None:
-    with open_memory(max_tokens=1_000, prune_strategy=keep_last_n_steps(2)) as memory:
-        for session in (first, second, first, second, second, second):
-            memory.add_message("user", f"said in {session!r}", session=session)
-        assert {step.session for step in turns(memory.context(session=first))} == {first}
-
-
-def test_each_session_of_a_window_has_a_system_prompt() -> None:
-    memory = MemoryManager()
-    for session in ("a", "b"):
-        memory.add_message("system", f"You are {session}.", session=session)
-    assert [step.type for step in memory.steps] == ["system_prompt", "system_prompt"]
-
-
 def test_a_prompt_of_a_session_does_not_take_the_place_of_the_memorys_own(tmp_path: Path) -> None:
     for _ in range(2):
         with open_memory(tmp_path, system_prompt="Be brief.") as memory:
@@ -375,32 +295,12 @@ def test_a_prompt_of_a_session_does_not_take_the_place_of_the_memorys_own(tmp_pa
 
 # -- what was asked last -----------------------------------------------------------------------------------------------
 
-NEED = "I need the code of the farm where hens are grey."
 TASK = TaskStep("Count all hens in barns.")
 
 
 def looked(at: int, thought: str = "Next.", seen: str = "") -> ActionStep:
     hens = " ".join(f"stall-{at * 31 + stall} has hay and {stall * 7 % 19} hens" for stall in range(40))
     return ActionStep(thought, tool_name="look", tool_args={"barn": at}, observation=f"{hens} {seen}", session="s")
-
-
-@pytest.mark.parametrize(
-    ("newest", "asked"),
-    [
-        ([looked(1, NEED)], NEED),
-        ([looked(1, NEED), looked(2, "")], NEED),
-        ([looked(1), MessageStep("user", NEED)], NEED),
-        ([MessageStep("assistant", NEED)], NEED),
-        ([TASK], TASK.task),
-        ([looked(1, NEED), looked(2), looked(3)], ""),
-        ([looked(1, "Now let me look at the next barn.")], ""),
-        ([looked(1, "The code stands in the book of the farm:")], ""),
-        ([looked(1, f"{NEED} " * 20)], ""),
-        ([looked(1, ""), looked(2, "")], ""),
-    ],
-)
-def test_a_person_or_the_agent_asks_in_words(newest: list[Step], asked: str) -> None:
-    assert asked_last([TASK, looked(0, "Barns."), *newest]).strip() == asked
 
 
 @pytest.mark.parametrize("steps", [[], [SystemPromptStep("Be brief.")], work(2)])

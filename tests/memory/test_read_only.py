@@ -128,7 +128,7 @@ def test_a_log_that_a_killed_process_left_is_read_where_it_can_be_written(tmp_pa
 
 
 def test_nothing_is_made_where_nothing_may_be_written(tmp_path: Path) -> None:
-    closed(tmp_path / "memory")
+    HierarchicalMemory(tmp_path / "memory", embedder="hashing:64", store="exact").close()
     with read_only(tmp_path):
         for path, namespace in ((tmp_path / "new", "default"), (tmp_path / "memory", "new")):
             with pytest.raises(StorageError, match="choose a folder that can be written"):

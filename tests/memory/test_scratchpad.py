@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -15,11 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from memories import python
 from strategies import MODERATE, texts
-from work import PATIENCE
 
 from tinymem import AgentMemory, HierarchicalMemory, keep_last_n_steps
 from tinymem.errors import InputError
-from tinymem.memory import Shares
 from tinymem.memory.scratchpad import KeptScratchpad
 from tinymem.messages.tokens import EstimatingCounter, default_counter
 from tinymem.recall import Excerpt
@@ -80,12 +76,6 @@ def test_what_it_starts_with_is_copied_and_in_effect_like_what_is_noted_later() 
     assert (values, seen, failed) == ({"ﬁle": 1}, ["It is CSV."], ("Guessing.",))
 
 
-def test_names_of_the_memory_win_over_variables_that_were_put_in_directly() -> None:
-    memory = AgentMemory()
-    memory.variables["store"] = 3
-    assert memory.to_namespace()["store"] == memory.store
-
-
 # -- as text
 
 
@@ -96,25 +86,6 @@ def test_an_empty_memory_is_no_text_and_false() -> None:
     assert (bool(memory), len(memory), memory.to_context(1)) == (True, 1, "")
     memory.clear()
     assert (memory.to_context(), bool(memory)) == ("", False)
-
-
-def test_a_value_is_shown_by_a_hundred_characters() -> None:
-    memory = AgentMemory()
-    memory.store("numbers", list(range(1000)))
-    memory.store("rude", Rude())
-    assert f"- numbers: {str(list(range(1000)))[:100]}...\n" in memory.to_context()
-    assert memory.to_context().endswith("- rude: <Rude, whose repr raises ValueError>")
-
-
-def test_what_was_changed_directly_is_shown_whatever_it_is() -> None:
-    memory = filled()
-    memory.variables["### Observations\n- forged"] = 1
-    memory.variables[3] = 2  # type: ignore[index]
-    memory.observations.append(["not a text"])  # type: ignore[arg-type]
-    text = memory.to_context()
-    assert headings(text) == HEADINGS
-    assert "- 3: 2" in text and "- ['not a text']" in text
-    assert AgentMemory.load(memory.dump()).observations[-1] == "['not a text']"
 
 
 @pytest.mark.parametrize("forged", [*HEADINGS, "### Stored Values\n- port: 22", "(3 older left out)"])
@@ -238,16 +209,6 @@ def test_every_update_calls_on_change_after_it_took_effect() -> None:
     assert seen[4:] == [""]  # of the update; reading is none
 
 
-def test_what_on_change_raises_is_raised_and_the_update_stays() -> None:
-    def refuse() -> None:
-        raise OSError("disk full")
-
-    memory = AgentMemory(on_change=refuse)
-    with pytest.raises(OSError, match="disk full"):
-        memory.observe("a")
-    assert memory.observations == ["a"]
-
-
 # -- over a restart
 
 
@@ -281,42 +242,6 @@ def test_what_cannot_be_saved_comes_back_as_a_text_that_says_so() -> None:
             "(1, 2)": "<bytes, not kept over a restart: b'3'>",
         }
         assert "- seen: '<set, not kept over a restart: {1}>'" in memory.to_context()
-
-
-# -- threads
-
-
-@pytest.mark.slow
-def test_threads_lose_no_update() -> None:
-    memory = AgentMemory()
-
-    def work(worker: int) -> None:
-        for at in range(100):
-            memory.observe(f"{worker}: {at}")
-            memory.store(f"w{worker}_{at}", at)
-            memory.to_context(50)
-
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(work, range(4)))
-    assert len({*memory.observations}) == len(memory.observations) == len(memory.variables) == 400
-
-
-def test_reading_waits_for_no_update_that_waits_in_a_callback() -> None:
-    """Else two locks, the memory's and the caller's, could be taken in two orders."""
-    began, may_go_on = threading.Event(), threading.Event()
-
-    def slow() -> None:
-        began.set()
-        assert may_go_on.wait(PATIENCE)
-
-    memory = AgentMemory(on_change=slow)
-    with ThreadPoolExecutor(2) as pool:
-        pool.submit(memory.observe, "a")
-        assert began.wait(PATIENCE)
-        try:
-            assert "- a" in pool.submit(lambda: memory.to_context() + memory.dump()).result(PATIENCE)
-        finally:
-            may_go_on.set()
 
 
 # -- of a memory, and the shares of its parts --------------------------------------------------------------------------
@@ -383,27 +308,7 @@ def test_each_update_of_the_scratchpad_survives_a_killed_process(tmp_path: Path)
         assert memory.scratchpad.recall("answer") == 42 and memory.scratchpad.observations == ["seen"]
 
 
-def test_a_memory_that_never_used_its_scratchpad_keeps_none(tmp_path: Path) -> None:
-    with open_memory(tmp_path) as memory:
-        memory.add(TaskStep("Count."))
-        memory.context()
-    with open_memory(tmp_path) as memory:
-        assert memory.long_term.journal.setting("scratchpad") is None
-
-
 # shares
-
-
-def test_a_larger_share_shows_more_of_the_scratchpad(tmp_path: Path) -> None:
-    def shown(shares: Shares) -> int:
-        with open_memory(tmp_path, shares=shares) as memory:
-            return sum(i.tokens for i in memory.context(max_tokens=2_000).items if i.tier == "scratchpad")
-
-    with open_memory(tmp_path) as memory:
-        memory.add_steps([TaskStep("Count."), *talk(5)])
-        for i in range(200):
-            memory.scratchpad.observe(f"Observation {i} tells of the bolts on shelf {i}.")
-    assert shown(Shares(scratchpad=0)) == 0 < shown(Shares(scratchpad=0.1)) < shown(Shares(scratchpad=0.4)) < 800
 
 
 # milestones

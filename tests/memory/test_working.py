@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from memories import texts_in
 from strategies import MODERATE, actions, texts
 
-from tinymem import ActionStep, HierarchicalMemory, Step, TaskStep, ToolCall, WorkingMemory, count_tokens
+from tinymem import ActionStep, HierarchicalMemory, Step, ToolCall, WorkingMemory, count_tokens
 from tinymem.errors import BudgetError, InputError
 from tinymem.memory import ExecutionResult, execution_result
 from tinymem.messages import problems
@@ -84,51 +83,6 @@ def test_local_variables_are_kept_or_else_their_short_reprs() -> None:
     assert "raises ValueError" in ExecutionResult(local_variables={"rude": Rude()}).local_variables["rude"]
 
 
-def test_no_more_of_a_local_variable_is_read_than_is_kept() -> None:
-    read: list[int] = []
-
-    class Item:
-        def __repr__(self) -> str:
-            read.append(1)
-            return "item"
-
-    shown = ExecutionResult(local_variables={"rows": [Item()] * 10**6}).local_variables["rows"]
-    assert shown.startswith("[item, item") and 0 < len(read) < 50_000
-
-
-def test_what_a_result_leaves_open_is_none_and_what_it_adds_is_kept() -> None:
-    given_result = {"execution_status": "success", "task_status": None, "next_step": None, "local_variables": None}
-
-    def rendered(step: ActionStep) -> str:
-        return f"{(result := execution_result(step)).execution_status} on {result.more['host']} \x1b[2J"
-
-    memory = working(renderer=rendered)
-    held = memory.add({"action": "look()", "result": {**given_result, "host": "node-7", "more": {"port": 80}}})
-    assert execution_result(held) == ExecutionResult(more={"host": "node-7", "port": 80})
-    assert memory.format_history() == "success on node-7 \ufffd[2J"
-
-
-def test_what_json_does_not_hold_is_kept_by_its_repr() -> None:
-    held = working().add({"action": "look()", "result": {"result": {3, 1}, "when": b"\xff"}})
-    assert held.observation == "{1, 3}"
-    assert execution_result(held) == ExecutionResult(result="{1, 3}", more={"when": "b'\\xff'"})
-
-
-def test_a_result_cannot_be_changed_from_outside() -> None:
-    rows = [1]
-    result = ExecutionResult(result=rows, local_variables={"rows": rows}, more={"rows": rows})
-    rows.append(2)
-    assert result.result == result.local_variables["rows"] == result.more["rows"] == [1]
-
-
-def test_numbers_go_on_from_those_given() -> None:
-    memory = working(2)
-    memory.add(step(7, step_number=7))
-    memory.add(step(8))
-    assert memory.format_history(2).startswith("(2 earlier steps are not shown)\n\nStep 7 (success)\n")
-    assert "Step 8 (success)\n" in memory.format_history()
-
-
 def test_action_steps_from_elsewhere_are_accepted() -> None:
     memory = working(1)
     calls = [ToolCall("a", {"x": 1}, observation="one"), ToolCall("b", error="two")]
@@ -137,19 +91,6 @@ def test_action_steps_from_elsewhere_are_accepted() -> None:
     assert held == given_step.evolve(session=memory.task_id, metadata={"mine": 1, "iteration": 2}, step_number=2)
     assert execution_result(held) == ExecutionResult("error", result="one", error="two")
     assert 'Step 2 (error)\nThought: Both.\nAction: a({"x": 1})\nAction: b({})\nResult: one' in memory.format_history()
-
-
-def test_steps_of_a_task_without_words_are_kept_and_shown() -> None:
-    prompt = {"role": "system", "content": "You write Python."}
-    memory = WorkingMemory(system_prompt="You write Python.")
-    assert (memory.task_id, memory.task_description, memory.format_history()) == (None, "", "No previous steps")
-    memory.add(step(1))
-    first = memory.task_id
-    assert first and memory.get_full_context() == [prompt, {"role": "user", "content": memory.format_history()}]
-    memory.finish()
-    assert memory.task_id is None and memory.get_full_context() == [prompt]
-    assert memory.add(step(1)).step_number == 1 and memory.task_id not in (None, first)
-    assert WorkingMemory().get_full_context() == [] and WorkingMemory(2).format_history() == ""
 
 
 # -- the history
@@ -238,22 +179,6 @@ def test_a_newest_step_that_is_too_long_is_shortened_not_dropped() -> None:
     assert 150 < tokens(text) <= 200
 
 
-def test_what_only_the_renderer_makes_long_is_shortened_too() -> None:
-    memory = working(2, renderer=lambda one: "head " + "word " * 1_000 + "tail")
-    text = memory.format_history(max_tokens=60)
-    assert text.startswith("(1 earlier steps are not shown)\n\nhead") and text.endswith("tail") and tokens(text) <= 60
-
-
-def test_errors_of_a_renderer_are_not_swallowed() -> None:
-    def fail(given_step: ActionStep) -> str:
-        raise LookupError(given_step.text)
-
-    with pytest.raises(LookupError):
-        working(1, renderer=fail).format_history()
-    with pytest.raises(InputError, match="must return a string, not int"):
-        working(1, renderer=lambda given_step: 3).get_full_context()
-
-
 # -- the context
 
 
@@ -301,19 +226,6 @@ def test_an_unfinished_task_is_resumed(tmp_path: Path) -> None:
         assert WorkingMemory(memory=memory).task_id is None and working(memory=memory).steps == ()
 
 
-def test_a_task_without_words_is_resumed_until_another_is_given(tmp_path: Path) -> None:
-    with open_memory(tmp_path) as memory:
-        memory.add(TaskStep("Elsewhere."))
-        before = WorkingMemory(memory=memory)
-        held = before.add(step(4, step_number=4))
-        assert (held.step_number, memory.get(held.id).step_number) == (4, 2)  # in the task, in the memory
-    with open_memory(tmp_path) as memory:
-        after = WorkingMemory(memory=memory)
-        assert (after.task_id, after.steps, after.task_description) == (before.task_id, (held,), "")
-        other = working(memory=memory)
-        assert other.steps == () and WorkingMemory(memory=memory).task_description == "Count the rows."
-
-
 def test_steps_are_recalled_after_the_task(tmp_path: Path) -> None:
     with open_memory(tmp_path) as memory:
         task = working(memory=memory)
@@ -337,12 +249,3 @@ def test_another_task_starts_over_and_another_prompt_does_not(tmp_path: Path) ->
         other = WorkingMemory(4_000, "You write Rust.", "Sum the rows.", memory=memory)
         assert other.task_id != first.task_id and other.steps == ()
         assert WorkingMemory(memory=memory).task_id == other.task_id
-
-
-def test_a_forgotten_task_is_gone(tmp_path: Path) -> None:
-    with open_memory(tmp_path) as memory:
-        task = WorkingMemory(4_000, "The password is swordfish.", "Log in.", memory=memory)
-        task.add(step(1))
-        assert task.task_id is not None and memory.forget(session=task.task_id) == 2
-        assert WorkingMemory(memory=memory).task_id is None
-    assert texts_in(tmp_path, b"swordfish") == {b"swordfish": []}
