@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tinymem import Context, HierarchicalMemory, count_tokens, keep_last_n_steps, no_pruning
 from tinymem.errors import BudgetError
+from tinymem.memory.context.questions import asked_last
 from tinymem.messages import problems
 from tinymem.messages.tokens import default_counter
 from tinymem.recall.relevance import BEARS
@@ -295,12 +296,29 @@ def test_a_prompt_of_a_session_does_not_take_the_place_of_the_memorys_own(tmp_pa
 
 # -- what was asked last -----------------------------------------------------------------------------------------------
 
+NEED = "I need the code of the farm where hens are grey."
 TASK = TaskStep("Count all hens in barns.")
 
 
 def looked(at: int, thought: str = "Next.", seen: str = "") -> ActionStep:
     hens = " ".join(f"stall-{at * 31 + stall} has hay and {stall * 7 % 19} hens" for stall in range(40))
     return ActionStep(thought, tool_name="look", tool_args={"barn": at}, observation=f"{hens} {seen}", session="s")
+
+
+@pytest.mark.parametrize(
+    ("newest", "asked"),
+    [
+        ([looked(1, NEED), looked(2, "")], NEED),
+        ([looked(1), MessageStep("user", NEED)], NEED),
+        ([TASK], TASK.task),
+        ([looked(1, NEED), looked(2), looked(3)], ""),
+        ([looked(1, "Now let me look at the next barn.")], ""),
+        ([looked(1, "The code stands in the book of the farm:")], ""),
+        ([looked(1, f"{NEED} " * 20)], ""),
+    ],
+)
+def test_a_person_or_the_agent_asks_in_words(newest: list[Step], asked: str) -> None:
+    assert asked_last([TASK, looked(0, "Barns."), *newest]).strip() == asked
 
 
 @pytest.mark.parametrize("steps", [[], [SystemPromptStep("Be brief.")], work(2)])
