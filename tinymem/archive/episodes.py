@@ -8,13 +8,14 @@ was archived was embedded, so that no `add` waits for one. A context makes those
 extractive summarizer, which takes milliseconds and always gives the same: so a context does not depend on how far the
 background has come. It never waits for another summarizer, which may be a model over a network: until the background
 has its summary, an episode is not shown, and its steps are recalled.
+
+An episode goes with the first step of it that is forgotten; unless it was the newest, no other is made of the rest.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -70,7 +71,6 @@ class Episodes:
         self._summarizer = summarizer if summarizer is not None and is_shown else self._extractive
         self._is_quick = isinstance(self._summarizer, ExtractiveSummarizer)
         self._settling = threading.RLock()  # one thread at a time, or one of them would work in vain
-        self._settled: tuple[str | None, int] = (None, 0)  # as of which rewrite all is summarised, up to which step
 
     def __iter__(self) -> Iterator[Episode]:
         self.settle()
@@ -107,35 +107,34 @@ class Episodes:
             warn_hourly(logger, self._archive.folder, "summaries are late: %s", error)
 
     def settle(self) -> None:
-        """Summarise the closed episodes that have no summary yet."""
+        """Summarise the closed episodes behind the last one that has a summary."""
         journal = self._archive.journal
         if journal.is_read_only:  # a summary that cannot be kept would be made with each question
             return
         with self._settling:
             rewrites = journal.setting(REWRITES)  # before any step is read, for who forgets it then
-            settled_at, last = self._settled
-            runs = self._closed_runs(last if settled_at == rewrites else 0)
-            if all(self._summarize(run, rewrites) for run in runs):  # else the next call goes on
-                self._settled = rewrites, max((row.last for row in journal.summaries.all()), default=0)
+            for run in self._closed_runs():
+                if not self._summarize(run, rewrites):
+                    return  # the next call goes on
 
-    def _closed_runs(self, after: int) -> list[list[StepRow]]:
-        """Return the closed runs of archived steps behind this one that are in no episode yet.
+    def _closed_runs(self) -> list[list[StepRow]]:
+        """Return the closed runs of archived steps behind the last episode.
 
         A run is closed once a step behind it is archived, so that it is the same whenever this is asked.
         """
-        covered = self._archive.journal.summaries.all()
+        journal = self._archive.journal
+        last = max((row.last for row in journal.summaries.all()), default=0)
         runs: list[list[StepRow]] = []
         run: list[StepRow] = []
         has_ended = False
-        for row in self._archive.journal.rows(after, texts=False):
-            before = bisect_right(covered, row.number, key=_first)
-            is_covered = before > 0 and row.number <= covered[before - 1].last
-            has_ended = bool(run) and (has_ended or is_covered or _begins_episode(row, run))
-            if has_ended and (is_covered or not row.window):
+        for row in journal.rows(last, texts=False):
+            has_ended = bool(run) and (has_ended or _begins_episode(row, run))
+            if row.window:
+                continue
+            if has_ended:
                 runs.append(run)
                 run, has_ended = [], False
-            if not is_covered and not row.window:
-                run.append(row)
+            run.append(row)
         if run and run[-1].type == "final_answer":
             runs.append(run)
         return runs
@@ -182,7 +181,3 @@ def _begins_episode(row: StepRow, run: Sequence[StepRow]) -> bool:
     more = 1 if row.window else row.tokens  # a step that is still in the window may not become part of it
     too_long = len(run) >= MOST or sum(step.tokens for step in run) + more > MOST_TOKENS
     return too_long or row.type == "task" or last.type == "final_answer" or row.session != last.session
-
-
-def _first(row: SummaryRow) -> int:
-    return row.first
