@@ -18,7 +18,7 @@ from tinymem.steps.checks import to_utc
 
 MARCH = datetime(2025, 3, 1, 12, tzinfo=timezone.utc)
 MESSAGE: dict[str, Any] = {"role": "user", "content": "The staging server is at 10.0.0.7."}
-WRONG = ["in March", True, float("nan"), float("inf"), -1e15, 10**400, {1}, [MARCH]]
+WRONG = ["in March", True, float("nan"), 10**400]
 
 
 @given(st.datetimes(timezones=st.just(timezone.utc), min_value=datetime(1950, 1, 1), max_value=datetime(2100, 1, 1)))

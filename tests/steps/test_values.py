@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections import OrderedDict
-from datetime import date
 from typing import Any
 
 import pytest
@@ -67,8 +66,7 @@ def looped() -> list[Any]:
 
 @pytest.mark.parametrize(
     "value",
-    [object(), {1: 2}, {1}, b"a", date(2025, 3, 1), math.nan, -math.inf, 1j,
-     10**9_000, sum, [1, {"2": object()}], looped(), deep(101)],
+    [{1: 2}, {1}, b"a", math.nan, 10**9_000, [1, {"2": object()}], looped(), deep(101)],
     ids=lambda value: type(value).__name__,
 )  # fmt: skip
 def test_what_json_does_not_hold_is_refused(value: Any) -> None:
