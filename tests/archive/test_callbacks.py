@@ -18,7 +18,6 @@ from tinymem import (
     Step,
     TaskStep,
     keep_last_n_steps,
-    prune_old_observations,
 )
 from tinymem.errors import InputError
 from tinymem.window import PruneReport
@@ -72,16 +71,6 @@ def test_callbacks_hear_of_what_leaves_the_window_once_it_is_written(tmp_path: P
         memory.archive(talk(2))
     assert [[step.step_number for step in report.removed] for report in reports] == [[1, 2], [3]]
     assert archived == [([1, 2], {False}), ([3], {False}), ([7, 8], {False})]
-
-
-def test_a_shortened_step_is_in_the_report_and_not_archived(tmp_path: Path) -> None:
-    reports: list[PruneReport] = []
-    archived: list[Any] = []
-    strategy = prune_old_observations(keep_last_n=1, max_length=40)
-    callbacks = Callbacks(reports.append, archived.append)
-    with open_memory(tmp_path, prune_strategy=strategy, callbacks=callbacks) as memory:
-        memory.add_steps([ActionStep(tool_name="cat", observation=f"line {i} " * 200) for i in range(2)])
-    assert [len(report.shortened) for report in reports] == [1] and archived == []
 
 
 def test_callbacks_hear_of_what_came_back(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@ tests/reliability/test_processes.py."""
 
 from __future__ import annotations
 
-import asyncio
 import random
 import threading
 from collections.abc import Callable, Sequence
@@ -30,11 +29,8 @@ from tinymem import (
     no_pruning,
     prune_old_observations,
 )
-from tinymem.archive.window_rows import MOST_CALLS
-from tinymem.errors import FormatError, InputError, PruneError, StorageError
-from tinymem.memory import Shares
+from tinymem.errors import InputError
 from tinymem.messages import problems
-from tinymem.summarizers.extractive import ExtractiveSummarizer
 from tinymem.window import PruneReport, PruneStrategy
 
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact", prune_strategy=no_pruning())
@@ -66,79 +62,6 @@ def both(tmp_path: Path) -> Any:
 
 
 # one window
-
-
-def test_nothing_is_read_again_while_nobody_else_writes(both: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    one, other = both
-    one.add_steps(talk(3))
-    other.context("")
-
-    rows = other.long_term.journal.rows
-
-    def watched(*given: Any, **options: Any) -> Any:
-        assert not options.get("window"), "the window was read again"
-        return rows(*given, **options)
-
-    monkeypatch.setattr(other.long_term.journal, "rows", watched)
-    other.add(said("mine"))
-    other.context("")
-    with pytest.raises(AssertionError):
-        one.add(said("theirs"))
-        other.context("")
-
-
-def test_where_a_pruning_cannot_be_written_the_step_is_in_and_the_next_add_prunes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with open_memory(tmp_path, prune_strategy=keep_last_n_steps(2)) as memory:
-        memory.add_steps(talk(2))
-
-        def full(*_: object) -> list[int]:
-            raise StorageError("the disk is full")
-
-        with monkeypatch.context() as patch:
-            patch.setattr(memory.long_term.journal, "set_window", full)
-            with pytest.raises(PruneError, match="the disk is full"):
-                memory.add(said("third"))
-        assert numbers(memory) == [1, 2, 3] and memory.stats().steps == 3
-        assert memory.add(said("fourth")).step_number == 4 and numbers(memory) == [3, 4]
-
-
-def test_what_one_shortens_or_puts_back_the_other_shows_so(both: Pair) -> None:
-    one, other = both
-    one.add_steps([ActionStep("Look.", tool_name="cat", observation="line " * 200), *talk(4)])
-    assert numbers(other) == [1, 2, 3, 4, 5] and not other.short_term.shortened
-    cut = one.short_term.prune(prune_old_observations(keep_last_n=0, max_length=40))
-    assert numbers(other) == [1, 2, 3, 4, 5] and other.short_term.steps == one.short_term.steps
-    gone = one.short_term.prune(keep_last_n_steps(3))
-    assert numbers(one) == numbers(other) == [3, 4, 5]
-    one.restore(gone)
-    one.stats()
-    assert other.stats().window_steps == 5
-    assert other.short_term.steps == one.short_term.steps != ()
-    assert len(other.short_term.steps[0].text) < 200 and other.short_term.shortened == one.short_term.shortened != set()
-    other.restore(cut)
-    assert numbers(one) == [1, 2, 3, 4, 5]
-    assert one.short_term.steps == other.short_term.steps and not one.short_term.shortened
-    assert one.short_term.positions == other.short_term.positions
-
-
-def test_summaries_that_one_made_are_told_by_the_other_and_not_made_again(tmp_path: Path) -> None:
-    asked: list[int] = []
-
-    class Counting(ExtractiveSummarizer):
-        def summarize(self, steps: Sequence[Step], max_tokens: int) -> str:
-            asked.append(len(steps))
-            return super().summarize(steps, max_tokens)
-
-    shared = partial(open_memory, tmp_path, summarizer=Counting(), shares=Shares(episodes=0.2))
-    with shared() as one, shared() as other:
-        for session in "abc":
-            one.archive(talk(5, session=session))
-            assert len(list(other.medium_term)) == len(list(one.medium_term))
-        assert asked == [5, 5]
-        one.forget(session="a")
-        assert [episode.session for episode in other.medium_term] == ["b"]
 
 
 @pytest.mark.slow
@@ -228,14 +151,6 @@ def test_open_calls_are_known_where_they_have_left_every_window(both: Pair) -> N
     assert one.short_term.open_calls == other.short_term.open_calls == frozenset()
 
 
-def test_many_calls_without_a_result_are_not_remembered_for_ever(tmp_path: Path) -> None:
-    with open_memory(tmp_path) as memory:
-        memory.add_steps([call(f"c{i}") for i in range(MOST_CALLS + 50)])
-        memory.short_term.prune(keep_last_n_steps(0))
-    with open_memory(tmp_path) as memory:
-        assert memory.short_term.open_calls == {f"c{i}" for i in range(50, MOST_CALLS + 50)}
-
-
 def test_a_call_that_is_forgotten_waits_for_no_result_and_is_named_in_no_file(tmp_path: Path) -> None:
     with open_memory(tmp_path) as one, open_memory(tmp_path) as other:
         one.add_steps([call("call-xylophone"), call("c2")])
@@ -246,32 +161,7 @@ def test_a_call_that_is_forgotten_waits_for_no_result_and_is_named_in_no_file(tm
     assert not [file for file in tmp_path.rglob("*") if file.is_file() and b"xylophone" in file.read_bytes()]
 
 
-@pytest.mark.parametrize("garbage", ["nonsense", "[1]", '{"c1": "x"}', "5"])
-def test_garbage_in_the_place_of_open_calls_is_a_format_error(tmp_path: Path, garbage: str) -> None:
-    with open_memory(tmp_path) as memory:
-        memory.long_term.journal.keep({"open_calls": garbage})
-    with pytest.raises(FormatError, match="open calls"):
-        open_memory(tmp_path)
-
-
 # conflicts
-
-
-def test_a_step_that_both_take_out_leaves_once(tmp_path: Path) -> None:
-    told: list[list[int | None]] = []
-
-    def note(steps: Any) -> None:
-        told.append([step.step_number for step in steps])
-
-    shared = partial(open_memory, tmp_path, callbacks=Callbacks(on_archive=note))
-    with shared() as one, shared() as other:
-        one.add_steps(talk(6))
-        other.stats()
-        one.short_term.prune(keep_last_n_steps(3))
-        other.short_term.prune(keep_last_n_steps(2))
-        assert numbers(other) == [5, 6] == numbers(one)
-        assert told == [[1, 2, 3], [4]]
-        assert [row.window for row in one.long_term.journal.rows()] == [0, 0, 0, 0, 1, 1]
 
 
 @settings(MODERATE, max_examples=20)
@@ -320,22 +210,6 @@ def test_whatever_three_do_they_see_what_the_journal_has(
 
 
 # threads
-
-
-def test_threads_and_tasks_may_share_a_memory_that_another_one_writes_to(both: Pair) -> None:
-    one, other = both
-
-    def work(memory: HierarchicalMemory, name: str) -> None:
-        for i in range(15):
-            memory.add(said(f"{name} says {i}"))
-            memory.short_term.add_steps([said(f"{name} adds {i}")])
-            assert problems(memory.context("says").messages) == []
-
-    async def all_at_once() -> None:
-        await asyncio.gather(*(asyncio.to_thread(work, both[n % 2], f"n{n}") for n in range(4)))
-
-    asyncio.run(all_at_once())
-    assert numbers(one) == numbers(other) == list(range(1, 121))
 
 
 def test_adding_in_one_is_not_held_up_by_a_strategy_of_another(tmp_path: Path) -> None:

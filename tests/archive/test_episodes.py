@@ -85,16 +85,6 @@ def test_a_new_task_begins_an_episode_and_a_final_answer_ends_one(tmp_path: Path
         assert spans(memory) == [(1, 4, None), (6, 8, None)], "the current task stays in the window"
 
 
-def test_a_step_that_leaves_the_window_late_is_in_the_episode_around_it(tmp_path: Path) -> None:
-    with open_memory(tmp_path, prune_strategy=keep_last_n_steps(2)) as memory:
-        held = memory.add_steps([TaskStep("Watch the pumps."), *talk(MOST + 20)])[0]
-        assert spans(memory) == [(2, MOST + 1, None)]
-        memory.add_steps([TaskStep("Go home."), *talk(MOST, 500)])
-        assert spans(memory)[0] == (2, MOST + 1, None)
-    with open_memory(tmp_path, prune_strategy=keep_last_n_steps(2)) as memory:
-        assert spans(memory)[0] == (2, MOST + 1, None) and memory.get(held.id) == held
-
-
 def test_an_episode_opens_to_the_steps_that_it_covers(memory: HierarchicalMemory) -> None:
     added = memory.add_steps(talk(2 * MOST + 12))
     first, second = memory.medium_term
@@ -102,15 +92,6 @@ def test_an_episode_opens_to_the_steps_that_it_covers(memory: HierarchicalMemory
     summary = memory.medium_term.as_step(first)
     assert isinstance(summary, SummaryStep) and [memory.get(id) for id in summary.covers] == added[:MOST]
     assert str(first).startswith(f"#1-{MOST}:\n")
-
-
-def test_a_summary_is_of_lines_word_for_word_within_its_tokens(memory: HierarchicalMemory) -> None:
-    said = memory.add_steps(talk(MOST + 5))
-    [episode] = memory.medium_term
-    assert default_counter().count(episode.summary) <= SUMMARY_TOKENS
-    texts = {step.text for step in said}
-    lines = [line.partition(": ")[2] for line in episode.summary.splitlines()]
-    assert len(lines) > 2 and set(lines[:-1]) <= texts
 
 
 # summaries are kept
@@ -187,15 +168,6 @@ def test_what_was_forgotten_is_in_no_summary_and_in_no_file(tmp_path: Path) -> N
     assert texts_in(tmp_path, b"xylophone") == {b"xylophone": []}
 
 
-def test_where_whole_episodes_were_forgotten_the_others_stay_in_order(memory: HierarchicalMemory) -> None:
-    for session in range(9):
-        memory.add_steps(talk(2, 2 * session, session=f"s{session}"))
-    memory.add_steps(talk(3))
-    before = spans(memory)
-    assert len(before) == 9 and memory.forget(session="s3") == memory.forget(session="s7") == 2
-    assert spans(memory) == [span for span in before if span[2] not in ("s3", "s7")]
-
-
 # telling them
 
 
@@ -234,20 +206,3 @@ def test_a_context_tells_the_episodes_in_their_share(long_memory: HierarchicalMe
         assert default_counter().count(block["content"]) <= 0.05 * budget and block["role"] == "user"
         assert context.tokens <= budget
         assert long_memory.add_messages([block]) == [], "it is never taken for something new"
-
-
-def test_small_contexts_have_no_room_for_episodes(long_memory: HierarchicalMemory) -> None:
-    tiers = {item.tier for item in long_memory.context("Which pump?", max_tokens=1_000).items}
-    assert "episodes" not in tiers and "recall" in tiers
-
-
-def test_the_block_stays_the_same_until_an_episode_is_closed(tmp_path: Path) -> None:
-    shares = Shares(episodes=0.05)
-    with open_memory(tmp_path, prune_strategy=keep_last_n_steps(2), shares=shares) as memory:
-        memory.add_steps(talk(3 * MOST + 6))
-        blocks = []
-        for step in talk(MOST, 900):
-            memory.add(step)
-            context = memory.context(step.text, max_tokens=8_000)
-            blocks += [str(m["content"]) for m in context.messages if str(m["content"]).startswith("<episodes-")]
-        assert len(blocks) == MOST and len(set(blocks)) == 2

@@ -49,17 +49,14 @@ def test_every_namespace_has_a_folder_of_its_own_inside_the_memory(namespaces: l
         assert not namespaces or [child.name for child in Path(path).iterdir()] == ["memory"]
 
 
-@pytest.mark.parametrize("bad", ["", None, 5, b"ann", ["ann"]])
-def test_a_namespace_that_is_no_text_is_refused(tmp_path: Path, bad: Any) -> None:
-    with pytest.raises(InputError, match="namespace must be a string that is not empty, not"):
+@pytest.mark.parametrize(
+    ("bad", "why"),
+    [("", "not empty"), (None, "must be a string"), ("x" * 201, "too long"), ("日本" * 40, "too long"),
+     ("a\ud800", "can be encoded")],
+)  # fmt: skip
+def test_a_namespace_that_cannot_be_a_folders_name_is_refused(tmp_path: Path, bad: Any, why: str) -> None:
+    with pytest.raises(InputError, match=why):
         namespace_folder(tmp_path / "memory", bad, create=True)
-    assert not (tmp_path / "memory").exists()
-
-
-def test_a_namespace_that_cannot_be_a_folders_name_is_refused(tmp_path: Path) -> None:
-    for bad, why in (("x" * 201, "too long"), ("日本" * 40, "too long"), ("a\ud800", "can be encoded")):
-        with pytest.raises(InputError, match=why):
-            namespace_folder(tmp_path / "memory", bad, create=True)
     assert not (tmp_path / "memory").exists()
 
 
@@ -89,12 +86,6 @@ def test_without_create_nothing_is_made(tmp_path: Path) -> None:
     with pytest.raises(NotAMemoryError, match=r"there is no memory at .* with namespace 'ann'"):
         namespace_folder(tmp_path / "memory", "ann", create=False)
     assert not (tmp_path / "memory" / "ann").exists()
-
-
-def test_a_link_to_a_memory_is_a_memory(tmp_path: Path) -> None:
-    namespace_folder(tmp_path / "memory", "ann", create=True)
-    (tmp_path / "link").symlink_to(tmp_path / "memory")
-    assert namespace_folder(tmp_path / "link", "ann", create=True).is_dir()
 
 
 OTHER = r"has format \d+, this version reads \d+: .*(upgrade tinymem|`tinymem export` there .* or delete the folder)"

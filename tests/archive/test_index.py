@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ import numpy as np
 import pytest
 from dict_store import DictStore
 from memories import (
-    LATER,
     fill,
     forget,
     index_of,
@@ -33,12 +31,10 @@ import tinymem.archive.indexing.mirror
 from tinymem.archive.archive import Archive
 from tinymem.archive.indexing.child import Child
 from tinymem.archive.indexing.index import Index
-from tinymem.archive.indexing.notes import NOTES, hold_folder, read_notes
 from tinymem.embedders.hashing import HashingEmbedder
 from tinymem.embedders.static import StaticEmbedder
 from tinymem.errors import ClosedError, StorageError
 from tinymem.protocols import Vectors
-from tinymem.stores.chroma.store import ChromaStore
 
 PASSAGES = 240  # of the archives here
 
@@ -132,24 +128,6 @@ assert "chromadb" not in sys.modules and Child.newest is None
     assert folders == ["default"]
 
 
-def test_the_background_gives_the_store_a_batch_at_a_time_from_the_first_step_on_that_left(
-    tmp_path: Path, store: Watched, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    archive = open_archive(tmp_path, HashingEmbedder(64), store)
-    archive.indexing.in_background = True
-    fill(archive, numbered_texts(sentences(100)))
-    archive.queue.embed_pending()
-    archive.indexing._called_at = 0.0
-    assert archive.indexing.work() is None and not store.upserts
-    archive.journal.set_window([1, 2, 3, 4], {})
-    for held in (40, 80, 100):
-        assert archive.index.lacks and archive.indexing.work() == (1.0 if held < 100 else None)
-        assert store.count() == archive.index.notes.passage == held
-    assert not archive.index.lacks and archive.indexing.work() is None
-    assert [id for ids in store.upserts for id in ids] == list(range(1, 101)), "each once"
-    archive.close()
-
-
 def test_after_something_was_replaced_the_index_begins_anew_and_a_mark_is_nothing_to_it(
     archive: Archive, store: Watched
 ) -> None:
@@ -184,73 +162,6 @@ def test_what_is_forgotten_while_a_batch_is_written_is_not_taken_for_followed(
 # lost, taken, failing
 
 
-@pytest.mark.parametrize("moved", [0, 80, 200])
-def test_a_crash_between_the_store_and_its_notes_loses_and_doubles_nothing(
-    archive: Archive, store: Watched, monkeypatch: pytest.MonkeyPatch, moved: int
-) -> None:
-    for _ in range(moved // 40):
-        archive.index.advance()
-    with monkeypatch.context() as patch:
-
-        def crash(ids: Any, vectors: Vectors) -> None:
-            Watched.upsert(store, ids, vectors)
-            raise ZeroDivisionError
-
-        patch.setattr(store, "upsert", crash)
-        with pytest.raises(ZeroDivisionError):
-            archive.index.follow()
-    assert (store.count(), archive.index.notes.passage) == (moved + 40, moved)
-    assert "ZeroDivisionError" in archive.index.fault
-    archive.index.follow()
-    assert sorted(store.held) == archive.current().id.tolist()
-    assert archive.index.fault == ""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("what", ["all", "notes", "half of the notes", "vectors"])
-def test_an_index_that_lost_something_is_filled_again(in_chroma: Archive, what: str) -> None:
-    folder = in_chroma.folder / "index"
-    in_chroma.index.close()
-    if what == "all":
-        shutil.rmtree(folder)
-    elif what == "vectors":
-        with closing(ChromaStore(folder)) as store:
-            store.delete(range(3, 60))
-        write(in_chroma, [said("one more", in_chroma.journal.next_number())])  # or nobody looks
-        in_chroma.queue.embed_pending()
-    else:
-        notes = (folder / NOTES).read_text("utf-8")
-        (folder / NOTES).write_text("" if what == "notes" else notes[: len(notes) // 2], "utf-8")
-    assert 121 in numbers(in_chroma)
-    in_chroma.index.follow()
-    with index_of(in_chroma) as held:
-        assert sorted(map(int, held._get_collection().get()["ids"])) == in_chroma.current().id.tolist()
-
-
-@pytest.mark.slow
-def test_an_index_that_is_ahead_of_a_journal_from_a_backup_begins_anew(in_chroma: Archive) -> None:
-    folder, embedder = in_chroma.folder, in_chroma.queue.embedder
-    in_chroma.index.close()
-    in_chroma.close()
-    shutil.copy(folder / "journal.db", folder / "backup.db")
-    archive = open_archive(folder, embedder, "chroma")
-    write(archive, [said("the plums are in the cellar", archive.journal.next_number(), timestamp=LATER)])
-    archive.queue.embed_pending()
-    archive.index.follow()
-    archive.index.close()
-    archive.close()
-    os.replace(folder / "backup.db", folder / "journal.db")
-    archive = open_archive(folder, embedder, "chroma")
-    write(archive, [said(text, archive.journal.next_number() + at) for at, text in enumerate(("figs", "pears"))])
-    archive.queue.embed_pending()
-    archive.index.follow()
-    catalog = archive.current()
-    with index_of(archive) as held:
-        nearest = [held.query(vector, 1)[0][0] for vector in catalog.vectors[-2:]]
-    assert nearest == catalog.id[-2:].tolist()
-    archive.close()
-
-
 @pytest.mark.slow
 def test_files_that_end_the_process_are_made_again(in_chroma: Archive) -> None:
     folder = in_chroma.folder / "index"
@@ -277,62 +188,6 @@ def test_another_store_is_filled_from_the_journal_and_the_one_before_it_is_clear
     assert store.count() == len(archive.current())
     assert not (folder / "index" / "chroma.sqlite3").exists()
     archive.close()
-
-
-def test_an_index_that_another_one_has_is_done_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tinymem.archive.indexing.index, "FOLLOWED", 0.2)
-    archive = open_in_chroma(tmp_path)
-    fill(archive, numbered_texts(TEXTS))
-    archive.journal.set_window([1, 2, 3, 4], {})
-    with hold_folder(tmp_path / "index"):
-        assert 121 in numbers(archive)
-        with pytest.raises(StorageError, match="another process"):
-            archive.index.follow()
-        forget(archive, [1])  # which the index has never seen
-    monkeypatch.undo()
-    archive.index.follow()
-    with index_of(archive) as held:
-        assert held.count() == len(archive.current())
-    archive.close()
-
-
-@pytest.mark.slow
-def test_of_two_programs_one_has_the_index_and_follows_what_the_other_adds(tmp_path: Path) -> None:
-    """The other one's process finds it taken, until the first lets go of it."""
-    program = """
-import sys
-from tinymem import HierarchicalMemory, MessageStep
-with HierarchicalMemory(sys.argv[1], embedder="hashing:64", max_tokens=200) as memory:
-    for turn in range(4):
-        memory.add_steps([MessageStep("user", f"{sys.argv[2]} {turn} {at}") for at in range(100)])
-        memory.flush()
-"""
-    running = [python(program, tmp_path, name) for name in ("plums", "pears", "figs")]
-    for one in running:
-        one.communicate(timeout=600)
-        assert one.returncode == 0
-    notes = read_notes(tmp_path / "default" / "index")
-    assert notes.passage >= 1_100
-    archive = open_archive(tmp_path / "default", HashingEmbedder(64), "chroma")
-    archive.index.follow()
-    with index_of(archive) as held:
-        assert held.count() == 1_200
-    archive.close()
-
-
-def test_a_store_that_was_closed_is_done_without_and_a_closed_journal_is_an_error(tmp_path: Path) -> None:
-    store = DictStore()
-    archive = open_archive(tmp_path, None, store)
-    fill(archive, numbered_texts(TEXTS))
-    archive.journal.set_window([1, 2, 3, 4], {})
-    store.close()
-    assert 121 in numbers(archive)
-    with pytest.raises(ClosedError, match="this store"):
-        archive.index.follow()
-    archive.close()
-    for use in (archive.index.follow, archive.index.advance, archive.index.forget):
-        with pytest.raises(ClosedError, match="the memory at"):
-            use()
 
 
 # cleared

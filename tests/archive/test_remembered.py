@@ -14,7 +14,7 @@ from tinymem import ConversationMemory, HierarchicalMemory, Memories, MessageSte
 from tinymem.embedders import HashingEmbedder, OpenAIEmbedder
 from tinymem.errors import EmbedderError, EmbedderMismatchError, InputError
 from tinymem.protocols.settings import EMBEDDER_NAME
-from tinymem.upkeep import export_memory, import_memory, reindex
+from tinymem.upkeep import export_memory, import_memory
 
 TEXT = "The staging server is at 10.0.0.7."
 
@@ -84,19 +84,6 @@ def test_what_no_name_makes_must_be_passed(tmp_path: Path) -> None:
     db.close()
     with pytest.raises(EmbedderMismatchError, match=r"remembers by the name hashing:32.*hashing/crc32/32/1 is what"):
         HierarchicalMemory(tmp_path / "other")
-
-
-def test_reindexing_changes_what_is_remembered_even_where_the_vectors_stay(tmp_path: Path) -> None:
-    class Renamed(HashingEmbedder):
-        @property
-        def name(self) -> str:
-            return "renamed"
-
-    written(tmp_path, Renamed(64))
-    assert reindex(tmp_path, "hashing:64", store="exact").embedded == 0
-    assert opened_with(tmp_path) == "hashing:64"
-    assert reindex(tmp_path, "hashing:32", store="exact").embedded == 1
-    assert opened_with(tmp_path) == "hashing:32"
 
 
 # -- OpenAI: where texts and the key are sent, no file decides --------------------------------------------------------

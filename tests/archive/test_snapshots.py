@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import errno
-import json
 import mmap
 import os
-import random
 import shutil
-import signal
-import stat
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -18,17 +12,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from memories import LATER, chatter, fill, forget, open_archive, python, said, sqlite
+from memories import LATER, chatter, fill, forget, open_archive, said, sqlite
 
-from tinymem import HierarchicalMemory
 from tinymem.archive import snapshots
 from tinymem.archive.archive import Archive
-from tinymem.archive.snapshots import SnapshotFiles
 from tinymem.errors import StorageError
-from tinymem.protocols import EmbeddedPassage
 from tinymem.recall.search import Search
 from tinymem.recall.snapshot import COLUMNS, TABLES, Snapshot
-from tinymem.stores.sqlite.journal import SqliteJournal
 
 FILES = (*(f"{name}.npy" for name in (*COLUMNS, "seen")), "facts.json")
 
@@ -85,18 +75,6 @@ def mapped(archive: Archive) -> Snapshot:
     return found
 
 
-def passages_read(archive: Archive) -> list[EmbeddedPassage]:
-    """The passages that an archive reads from its journal from now on."""
-    read, found = SqliteJournal.passages, list[EmbeddedPassage]()
-
-    def reading(after: int = 0, limit: int = 2_000) -> list[EmbeddedPassage]:
-        found.extend(rows := read(sqlite(archive.journal), after, limit))
-        return rows
-
-    archive.journal.passages = reading  # type: ignore[assignment, method-assign]
-    return found
-
-
 def folders(folder: Path) -> list[Path]:
     return sorted(folder.glob("snapshot-*"))
 
@@ -113,92 +91,6 @@ def test_the_files_hold_what_the_journal_holds_however_it_came(archive: Archive,
         check(archive)
     with closing(open_archive(tmp_path)) as other:
         assert len(mapped(other)) == len(archive.current())
-
-
-def test_new_passages_are_added_in_memory_until_they_are_a_share(archive: Archive, tmp_path: Path) -> None:
-    write(archive, 100)
-    mapped(archive)
-    (before,) = folders(tmp_path)
-    write(archive, 2, 100)
-    assert len(mapped(archive)) > archive.current().filed and folders(tmp_path) == [before]
-    with closing(open_archive(tmp_path)) as other:
-        assert len(mapped(other)) == len(archive.current()), "who opens it reads them from the journal"
-        write(other, 60, 102)
-        assert mapped(other).filed == len(mapped(archive))
-    (after,) = folders(tmp_path)
-    assert after != before, "the old one is deleted"
-
-
-def test_who_writes_files_keeps_those_of_a_newer_state(archive: Archive, tmp_path: Path) -> None:
-    write(archive, 30)
-    with closing(open_archive(tmp_path)) as other:
-        before = other.current()
-        write(archive, 30, 30)
-        mapped(archive)
-        (newer,) = folders(tmp_path)
-        being_written = shutil.copytree(newer, newer.with_name(f"{newer.name}.1234"))
-        assert len(before) < len(archive.current())
-        other.write_files()
-        assert {newer, being_written} < {*folders(tmp_path)}
-
-
-@pytest.mark.parametrize("waits", [True, False])
-def test_files_are_written_by_the_background_or_when_closing_and_by_no_question(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, waits: bool
-) -> None:
-    writers, steps, begun = list[str](), snapshots._write, threading.Event()
-
-    def noting(*given: Any) -> None:
-        writers.append(threading.current_thread().name)
-        begun.set()
-        steps(*given)
-
-    monkeypatch.setattr(snapshots, "_write", noting)
-    with HierarchicalMemory(tmp_path, store="exact") as memory:
-        memory.archive(chatter(30))
-        memory.flush()
-        assert memory.recall("key_20", 500).text and "MainThread" not in writers
-        assert not waits or begun.wait(60)
-    assert len(writers) == 1 and (not waits or writers == ["tinymem"])
-    assert [*tmp_path.rglob("snapshot-*/facts.json")]
-
-
-def test_a_small_memory_is_read_and_has_no_files(
-    archive: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(snapshots, "LEAST", 40)
-    write(archive, 10)
-    assert len(check(archive)) and not is_mapped(archive.current().vectors)
-    assert not folders(tmp_path)
-    write(archive, 40, 10)
-    mapped(archive)
-
-
-def test_nothing_is_read_again_when_a_memory_with_files_is_opened(archive: Archive, tmp_path: Path) -> None:
-    write(archive, 60)
-    newest = mapped(archive).last_id
-    with closing(open_archive(tmp_path)) as other:
-        found = passages_read(other)
-        assert len(other.current()) == len(archive.current())
-        assert [row.id for row in found] == [newest], "the newest, to compare it"
-
-
-def test_a_snapshot_that_somebody_holds_stays_as_it_was(archive: Archive) -> None:
-    write(archive, 30)
-    held = archive.current()
-    columns = {name: getattr(held, name).copy() for name in COLUMNS}
-    codes, lengths = held.identifiers_of(np.arange(len(held)))
-    rows = np.repeat(np.arange(len(held)), lengths)
-    seen = held.seen.introduced(codes, rows), held.seen.typed(codes)
-    write(archive, 2, 30)
-    check(archive)
-    write(archive, 60, 32)
-    forget(archive, [3])
-    check(archive)
-    for name, array in columns.items():
-        assert np.array_equal(getattr(held, name), array)
-    assert np.array_equal(held.seen.introduced(codes, rows), seen[0])
-    assert np.array_equal(held.seen.typed(codes), seen[1])
 
 
 # -- forgetting
@@ -271,18 +163,6 @@ def test_a_forgetting_that_nobody_told_the_files_is_seen_at_the_next_opening(arc
     assert not {*before} & {*folders(tmp_path)}
 
 
-@pytest.mark.slow
-@pytest.mark.permissions
-def test_forgetting_fails_aloud_where_the_files_cannot_be_deleted(archive: Archive, tmp_path: Path) -> None:
-    write(archive, 30)
-    mapped(archive)
-    files = SnapshotFiles(tmp_path, archive.journal)
-    tmp_path.chmod(0o555)
-    with pytest.raises(StorageError, match="delete the folders"):
-        files.erase()
-    tmp_path.chmod(0o700)
-
-
 @pytest.mark.parametrize("moment", ["_write", "_read"])
 def test_who_writes_while_something_is_forgotten_brings_nothing_back(
     archive: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
@@ -322,27 +202,6 @@ def test_who_reads_a_state_from_before_writes_no_files_of_it(archive: Archive, t
         assert vector not in check(other).vectors.tobytes()
 
 
-@pytest.mark.parametrize("milestone", [True, False])
-def test_milestones_are_marked(archive: Archive, tmp_path: Path, milestone: bool) -> None:
-    write(archive, 30)
-    mapped(archive)
-    archive.set_milestones([3, 4], True)
-    archive.set_milestones([4], milestone)
-    with closing(open_archive(tmp_path)) as other:
-        for opened in (archive, other):
-            found = check(opened)
-            assert {*found.step[found.milestone].tolist()} == ({3, 4} if milestone else {3})
-
-
-def test_vectors_of_another_embedder_are_not_those_of_the_files(archive: Archive) -> None:
-    write(archive, 30)
-    snapshot = mapped(archive)
-    found = archive.files.load(snapshot.rewrites, archive.queue.embedder.fingerprint, snapshot.dimensions)
-    assert found is not None and len(found) == len(snapshot)
-    assert archive.files.load(snapshot.rewrites, "another", snapshot.dimensions) is None
-    assert archive.files.load(snapshot.rewrites, archive.queue.embedder.fingerprint, 7) is None
-
-
 # -- damage
 
 
@@ -356,9 +215,7 @@ def closed(tmp_path: Path) -> Path:
 
 
 def damage(path: Path, how: str) -> None:
-    if how == "deleted":
-        path.unlink()
-    elif how == "foreign":
+    if how == "foreign":
         path.write_bytes(b"[" * 100_000 if path.suffix == ".json" else b"\x93NUMPY\x01\x00nothing like it")
     elif how == "of another type":
         np.save(path, np.zeros((3, 3), np.int16))
@@ -366,7 +223,7 @@ def damage(path: Path, how: str) -> None:
         os.truncate(path, 10)
 
 
-@pytest.mark.parametrize("how", ["truncated", "deleted", "foreign", "of another type"])
+@pytest.mark.parametrize("how", ["truncated", "foreign", "of another type"])
 @pytest.mark.parametrize("name", FILES)
 def test_damaged_files_are_made_again(closed: Path, name: str, how: str) -> None:
     damage(folders(closed)[0] / name, how)
@@ -374,104 +231,4 @@ def test_damaged_files_are_made_again(closed: Path, name: str, how: str) -> None
         mapped(archive)
 
 
-@pytest.mark.parametrize("wrong", [0, 1, -1, 1 << 70, "many", None])
-def test_numbers_that_do_not_fit_the_arrays_are_not_believed(closed: Path, wrong: object) -> None:
-    (folder,) = folders(closed)
-    facts = json.loads((folder / "facts.json").read_bytes())
-    facts["counts"] = dict.fromkeys(facts["counts"], wrong)
-    (folder / "facts.json").write_text(json.dumps(facts), "utf-8")
-    with closing(open_archive(closed)) as archive:
-        mapped(archive)
-
-
-def test_a_journal_from_before_gets_files_of_its_own(tmp_path: Path) -> None:
-    with closing(open_archive(tmp_path)) as archive:
-        write(archive, 20)
-    shutil.copy(tmp_path / "journal.db", tmp_path / "backup")
-    with closing(open_archive(tmp_path)) as archive:
-        write(archive, 20, 20)
-        check(archive)
-    for grows in (False, True):
-        shutil.copy(tmp_path / "backup", tmp_path / "journal.db")
-        with closing(open_archive(tmp_path)) as archive:
-            if grows:
-                write(archive, 20, 300)
-            check(archive)
-
-
-def test_where_nothing_can_be_written_all_is_read_into_memory(
-    archive: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(folder: Path) -> None:
-        raise OSError(errno.ENOSPC, "no space left", str(folder))
-
-    write(archive, 20)
-    with monkeypatch.context() as full:
-        full.setattr(snapshots, "make_private_folder", refuse)
-        assert not is_mapped(check(archive).vectors)
-    write(archive, 1, 20)
-    check(archive)
-    assert not folders(tmp_path), "nobody tries with each question"
-    write(archive, 20, 21)
-    mapped(archive)
-
-
-def test_a_few_more_passages_are_added_without_counting_all(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(archive, 40)
-    before = len(archive.current())
-    monkeypatch.setattr(SqliteJournal, "counts", None)  # it takes as long as the memory is large; a call fails
-    write(archive, 3, first=40)
-    assert len(archive.current()) > before and archive.current().last_id == archive.journal.last_passage()
-
-
-def test_the_files_are_for_their_owner_only(archive: Archive, tmp_path: Path) -> None:
-    before = os.umask(0)
-    try:
-        write(archive, 20)
-        mapped(archive)
-    finally:
-        os.umask(before)
-    (folder,) = folders(tmp_path)
-    for path in [folder, *folder.iterdir()]:
-        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
-
-
 # -- processes
-
-WRITER = """
-import sys
-from pathlib import Path
-from memories import chatter, fill, forget, open_archive
-from tinymem.archive import snapshots
-snapshots.LEAST = 0
-archive = open_archive(Path(sys.argv[1]))
-first = archive.journal.next_number()
-print("open", flush=True)
-for at in range(first, first + 5_000, 3):
-    fill(archive, chatter(3, at % 3_000))
-    archive.queue.embed_pending()
-    archive.current()
-    archive.write_files()
-    if at % 10 == 0:
-        forget(archive, [at - 1])
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
-def test_a_process_killed_while_it_writes_leaves_what_the_journal_says(tmp_path: Path) -> None:
-    dice, sizes = random.Random(3), []
-    for _ in range(5):
-        process = python(WRITER, tmp_path)
-        assert process.stdout is not None and process.stdout.readline() == "open\n"
-        try:
-            process.wait(dice.uniform(0.02, 0.5))
-        except Exception:
-            process.kill()
-        assert process.wait(timeout=600) == -signal.SIGKILL
-        process.communicate()
-        with closing(open_archive(tmp_path)) as archive:
-            if archive.journal.last_passage():
-                check(archive)
-            sizes.append(archive.journal.last_passage())
-    assert sizes[-1] > sizes[0] >= 0 and sizes == sorted(sizes)
