@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,9 +14,8 @@ from memories import LATER, python
 
 import tinymem.archive.embedding
 import tinymem.archive.indexing.indexing
-from tinymem import ActionStep, FinalAnswerStep, HierarchicalMemory, Memories, MessageStep, Step
+from tinymem import ActionStep, FinalAnswerStep, HierarchicalMemory, MessageStep, Step
 from tinymem.archive.episodes import MOST
-from tinymem.archive.indexing.child import Child
 from tinymem.archive.indexing.indexing import Indexing
 from tinymem.archive.indexing.notes import hold_folder
 from tinymem.embedders.hashing import HashingEmbedder
@@ -143,14 +141,6 @@ def started(folder: Path, then: str) -> subprocess.Popen[str]:
 
 
 ERRORS_TOO = "import os; os.dup2(1, 2)"  # on standard output
-REMOVE = """
-import os, shutil
-gone = sys.argv[1] + " gone"
-os.rename(sys.argv[1], gone)  # all of it at once
-for _ in range(100):  # files come meanwhile
-    for folder in (gone, sys.argv[1]):
-        shutil.rmtree(folder, ignore_errors=True)
-"""
 FILLING = "while not memory.long_term.index.notes.passage > 100: pass"
 
 
@@ -165,41 +155,7 @@ def test_an_interpreter_ends_well_while_the_background_works(tmp_path: Path, the
         assert memory.stats().indexed_passages == 1_200
 
 
-@pytest.mark.slow
-def test_a_program_whose_folder_is_removed_ends_without_a_word(tmp_path: Path) -> None:
-    process = started(tmp_path / "m", f"{ERRORS_TOO}\n{FILLING}\n{REMOVE}")
-    assert process.communicate(timeout=600)[0] == "" and process.returncode == 0
-
-
-@pytest.mark.slow
-@pytest.mark.fills_index
-def test_the_indexes_of_many_namespaces_are_filled_and_no_process_is_left(tmp_path: Path) -> None:
-    with Memories(tmp_path, embedder="hashing:64", max_tokens=400, max_open=40) as memories:
-        for at in range(4):
-            with memories.open(f"user{at}") as memory:
-                memory.add_steps(lots(30))
-    assert Child.newest is not None and not Child.newest.runs()
-    for folder in tmp_path.glob("user*"):
-        assert collection_in(folder / "index").count() == 30
-
-
 # doctor
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("waiting", "is_sound"), [(100, True), (1_001, False)])
-def test_an_index_that_lags_by_more_than_a_batch_is_a_finding(tmp_path: Path, waiting: int, is_sound: bool) -> None:
-    with open_memory(tmp_path) as memory:
-        memory.add_steps(lots(100))
-        memory.flush()
-        memory.long_term.indexing.in_background = False  # as in a process that is killed
-        memory.long_term.index.close()
-        memory.add_steps(lots(waiting, 100))
-    found = doctor(tmp_path)
-    assert found.sound == is_sound
-    if not is_sound:
-        assert str(found.findings[0]).startswith(f"{waiting} passages are not in the index yet")
-        assert "tinymem rebuild" in found.findings[0].advice and "flush" in found.findings[0].advice
 
 
 # what it embeds and summarises
@@ -258,20 +214,6 @@ def test_adding_does_not_wait_for_the_embedder(tmp_path: Path, embedder: Gated) 
         assert steps_embedded(memory) == list(range(1, 66))
 
 
-def test_who_is_far_ahead_embeds_a_batch_before_going_on(tmp_path: Path, embedder: Gated) -> None:
-    with open_exact(tmp_path, embedder=embedder) as memory:
-        memory.long_term.indexing.in_background = False  # as if it were busy with other memories
-        memory.add_steps(lots(200))
-        before = memory.long_term.journal.waiting_tokens()
-        memory.long_term.indexing.in_background = True
-        memory.long_term.indexing.keep_pace()
-        assert 0 < len(steps_embedded(memory)) <= 8 and memory.long_term.journal.waiting_tokens() < before
-        embedder.gate.set()  # where the background waits by now
-        memory.flush()
-        memory.long_term.indexing.keep_pace()
-        assert steps_embedded(memory) == list(range(1, 201))
-
-
 def test_an_embedder_that_fails_in_the_background_is_left_alone_and_steps_wait(
     tmp_path: Path, embedder: Gated, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -288,20 +230,6 @@ def test_an_embedder_that_fails_in_the_background_is_left_alone_and_steps_wait(
         embedder.away = False
         memory.flush()
         assert steps_embedded(memory) == list(range(1, 61))
-
-
-@pytest.mark.slow
-def test_closing_waits_for_the_batch_at_hand(tmp_path: Path, embedder: Gated) -> None:
-    memory = open_exact(tmp_path, embedder=embedder)
-    memory.add_steps(lots(60))
-    assert embedder.came.wait(600)
-    with ThreadPoolExecutor(1) as pool:
-        closing = pool.submit(memory.close)
-        embedder.gate.set()
-        closing.result(600)
-    with open_exact(tmp_path, embedder=HashingEmbedder(64)) as memory:
-        assert steps_embedded(memory) == list(range(1, 61))
-    assert doctor(tmp_path).sound
 
 
 def test_neither_an_add_nor_a_context_waits_for_a_slow_summarizer(tmp_path: Path, little_waits: None) -> None:
@@ -343,17 +271,3 @@ def test_what_is_forgotten_while_it_is_summarised_comes_into_no_summary(tmp_path
         memory.flush()
         episodes = memory.medium_term.known()
         assert episodes and not any("lot 0 holds" in episode.summary for episode in episodes)
-
-
-def test_two_memories_of_a_namespace_in_one_process_embed_each_step_once(tmp_path: Path, little_waits: None) -> None:
-    with open_exact(tmp_path, embedder="hashing:64") as memory, open_exact(tmp_path, embedder="hashing:64") as other:
-        for number in range(0, 200, 5):
-            for opened in (memory, other):
-                opened.add_steps(lots(5, number))
-        for opened in (memory, other):
-            opened.flush()
-        assert steps_embedded(memory) == steps_embedded(other) == list(range(1, 401))
-        spans = [(episode.first, episode.last) for episode in memory.medium_term]
-        assert spans == [(episode.first, episode.last) for episode in other.medium_term]
-        assert len(set(spans)) == len(spans) > 1
-    assert doctor(tmp_path).sound

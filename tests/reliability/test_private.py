@@ -15,7 +15,7 @@ import pytest
 from memories import python
 
 from tinymem import HierarchicalMemory, MessageStep
-from tinymem.stores.files import NewFiles, make_private_file, make_private_folder
+from tinymem.stores.files import NewFiles
 from tinymem.upkeep import export_memory
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
@@ -74,14 +74,6 @@ def test_what_is_made_is_for_its_owner_only_whatever_the_umask(tmp_path: Path) -
     for name, found in modes.items():
         is_file = "." in Path(name).name or name.endswith(("-wal", "-shm"))
         assert found == ["0o600" if is_file else "0o700"], (name, found)
-
-
-def test_even_a_umask_that_takes_the_owners_rights_is_no_obstacle(tmp_path: Path) -> None:
-    file = tmp_path / "a" / "b" / "file"
-    with umask(0o777):
-        make_private_folder(file.parent)
-        assert make_private_file(file) and not make_private_file(file)
-    assert [mode(path) for path in (tmp_path / "a", file)] == [0o700, 0o600]
 
 
 def test_what_was_there_keeps_its_rights(tmp_path: Path) -> None:

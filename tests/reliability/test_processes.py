@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-import sqlite3
 import subprocess
-from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -14,7 +12,7 @@ import pytest
 from memories import python
 
 from benchmarks.reliability import processes
-from tinymem import HierarchicalMemory, MessageStep
+from tinymem import HierarchicalMemory
 from tinymem.upkeep import doctor
 
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", max_tokens=400)
@@ -28,29 +26,12 @@ def ended(process: subprocess.Popen[str], said: str = "") -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("others", "seconds"), [(1, 0.2), (2, 6)])
-def test_processes_that_write_and_read_at_once_lose_and_double_nothing(
-    tmp_path: Path, others: int, seconds: float
-) -> None:
-    """In six seconds there is enough for the index, which one process after the other has."""
-    record = processes.soak(tmp_path, writers=1 + others, readers=others, seconds=seconds)
+def test_processes_that_write_and_read_at_once_lose_and_double_nothing(tmp_path: Path) -> None:
+    """In four seconds there is enough for the index, which one process after the other has."""
+    record = processes.soak(tmp_path, writers=3, readers=2, seconds=4)
     assert record["faults"] == []
     assert record["acknowledged"] == record["steps"] >= 2 * 20
     assert record["operations"].keys() >= {"add", "context", "recall"}
-
-
-@pytest.mark.slow
-def test_the_soak_sees_what_is_lost_doubled_or_torn(tmp_path: Path) -> None:
-    with processes.opened(tmp_path) as memory:
-        added = memory.add_steps([MessageStep("user", f"marka{i} lot {i}") for i in range(400)])
-    told = [[step.id, step.step_number, step.text] for step in added]
-    with closing(sqlite3.connect(tmp_path / "default" / "journal.db")) as db, db:
-        db.execute("UPDATE vectors SET vector = (SELECT vector FROM vectors WHERE passage = 1) WHERE passage = 7")
-        db.execute("DELETE FROM passages WHERE step = 9")
-    faults = "\n".join(processes.check(tmp_path, [*told, ["lost", 401, "lost"]])[1])
-    for fault in ("lost is not there as it was added", "400 steps are there, 401 were acknowledged",
-                  "the vector of step 7 is another one's", "step 9 has no passage"):  # fmt: skip
-        assert fault in faults
 
 
 FORKED = """

@@ -52,21 +52,6 @@ def journal(tmp_path: Path) -> SqliteJournal:
     return journal
 
 
-def by_fts5(journal: SqliteJournal, words: list[str]) -> list[tuple[int, float]]:
-    match = " OR ".join(f'"{word}"' for word in words)
-    sql = "SELECT rowid, -rank FROM fulltext WHERE fulltext MATCH ? ORDER BY rank, rowid"
-    return [(int(id), float(score)) for id, score in journal.read(sql, (match,))]
-
-
-@pytest.mark.parametrize("words", [["cache"], ["cache", "parser"], ["config", "cache", "parser", "absent"], ["ωμέγα"]])
-def test_scores_are_those_of_fts5(journal: SqliteJournal, words: list[str]) -> None:
-    ids, scores, *_ = journal.search_text(" ".join(words))
-    expected = by_fts5(journal, words)
-    assert ids.tolist() == [id for id, _ in expected]
-    scale = scores[0] / expected[0][1]
-    assert np.allclose(scores, [score * scale for _, score in expected], rtol=1e-6)
-
-
 def test_scores_follow_what_others_add_and_remove(journal: SqliteJournal, tmp_path: Path) -> None:
     other = SqliteJournal(tmp_path / "journal.db")
     for number in range(50, 60):
