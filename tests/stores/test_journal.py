@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import os
-import random
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from memories import Entry, add, entry, put, said, texts_in
-from strategies import MODERATE
+from memories import Entry, add, entry, said, texts_in
 
-from tinymem.archive.rows import uncut
-from tinymem.errors import FormatError, StorageError, TinymemError
-from tinymem.steps.serialization import load_step
+from tinymem.errors import FormatError, StorageError
 from tinymem.stores.sqlite.journal import SqliteJournal
 
 
@@ -41,100 +34,21 @@ def filled(journal: SqliteJournal, *texts: str) -> list[Entry]:
     return entries
 
 
-def waiting(journal: SqliteJournal, *texts: str) -> list[Entry]:
-    """Add steps whose passages are not made yet."""
-    entries = entries_of(journal, *texts)
-    journal.add([row for row, _ in entries])
-    return entries
-
-
-def found(journal: SqliteJournal, query: str) -> list[int]:
-    return [int(id) for id in journal.search_text(query).ids]
-
-
 def removal(entries: list[Entry]) -> dict[int, list[str]]:
     return {row.number: [passage.text for passage in passages] for row, passages in entries}
 
 
-def test_add_is_synchronous_and_logged_ahead(journal: SqliteJournal) -> None:
+def test_a_step_is_on_disk_once_it_is_added(journal: SqliteJournal) -> None:
     assert journal.read("PRAGMA journal_mode") == [("wal",)]
     assert journal.read("PRAGMA synchronous") == [(2,)]  # FULL
     filled(journal, "passages", "are not waited for")
-    assert journal.put_vectors([], np.zeros((0, 8), np.float32), "", "")
-    with pytest.raises(ValueError):
-        journal.put_vectors([], np.zeros((1, 8), np.float32), "", "")
     assert journal.read("PRAGMA synchronous") == [(2,)]  # but that is over with their transaction
-
-
-def test_where_a_step_is_put_into_the_window_and_out_of_it_the_view_wins(journal: SqliteJournal) -> None:
-    filled(journal, "one", "two")
-    journal.set_window([2], {2: "{}"})
-    assert [row.view for row in journal.rows(window=True)] == [None, "{}"]
-    assert load_step(journal.rows()[1].record).text == "two", "the record stays whole behind its view"
-    journal.set_window([2], {})
-    assert [row.view for row in journal.rows()] == [None, None]
 
 
 def test_any_number_of_steps_is_read_at_once(journal: SqliteJournal) -> None:
     journal.add([row for row, _ in entries_of(journal, *(f"text {n}" for n in range(1_201)))])
     assert len(journal.steps(range(1, 2_000))) == 1_201
     assert [len(journal.rows(after, 500)) for after in (0, 500, 1_000, 1_201)] == [500, 500, 201, 0]
-
-
-def test_settings_are_kept_all_or_none(journal: SqliteJournal) -> None:
-    assert journal.setting("a") is None
-    journal.keep({"a": "1", "b": "2"})
-    with pytest.raises(TinymemError):
-        journal.keep({"a": "9", "c": None})  # type: ignore[dict-item]
-    assert [journal.setting(key) for key in "abc"] == ["1", "2", None]
-
-
-@settings(MODERATE, max_examples=20)
-@given(
-    st.lists(st.tuples(st.sampled_from("aaappdwv"), st.integers(1, 4), st.randoms(use_true_random=False)), max_size=12)
-)
-def test_the_journal_holds_what_a_dictionary_would(
-    tmp_path_factory: pytest.TempPathFactory, operations: list[tuple[str, int, random.Random]]
-) -> None:
-    with closing(
-        SqliteJournal(tmp_path_factory.mktemp("journal") / "journal.db")
-    ) as journal:  # a draw may end the test
-        held: dict[int, Entry] = {}
-        outside: set[int] = set()
-        used = made = 0  # the last numbers that were given, and whose passages were made
-        for kind, count, dice in operations:
-            some = dice.sample(sorted(held), min(count, len(held)))
-            if kind == "a":
-                new = {
-                    n: entry(said(f"shared word{n} and text {'long ' * 99 * n}", n))
-                    for n in range(used + 1, used + 1 + count)
-                }
-                used += count
-                journal.add([row for row, _ in new.values()])
-                held.update(new)
-            elif kind == "p" and (new := {n: held[n] for n in sorted(held) if n > made}):
-                made = [*new][:count][-1]
-                assert put(journal, [held for n, held in new.items() if n <= made])
-            elif kind == "d":
-                gone = removal([held.pop(n) for n in some])
-                assert journal.delete({n: texts if n <= made else [] for n, texts in gone.items()})
-                outside -= set(some)
-            elif kind == "w":
-                journal.set_window(some, {})
-                outside |= set(some)
-            else:
-                journal.set_window([], dict.fromkeys(some))
-                outside -= set(some)
-            assert [row.number for row in journal.rows()] == sorted(held)
-            assert [row.number for row in journal.rows(window=True)] == sorted(set(held) - outside)
-            assert journal.next_number() == used + 1
-            embedded = {n for n in held if n <= made}
-            assert journal.counts()["passages"] == sum(len(held[n][1]) for n in embedded)
-            assert journal.counts()["waiting_steps"] == len(held) - len(embedded)
-            assert (journal.waiting_tokens() > 0) == (len(embedded) < len(held))
-            owner = dict(journal.read("SELECT id, step FROM passages"))
-            assert {owner[id] for id in found(journal, "shared")} == embedded
-            assert all({owner[id] for id in found(journal, f"word{n}")} == {n} & embedded for n in range(1, used + 1))
 
 
 # forgotten
@@ -201,16 +115,6 @@ def test_another_kind_of_file_is_a_format_error_and_stays_as_it_is(tmp_path: Pat
     with pytest.raises(FormatError, match="damaged or not a journal"):
         SqliteJournal(path)
     assert path.read_bytes() == content
-
-
-@pytest.mark.parametrize("kept", ["one", "1 2"])
-def test_a_damaged_number_of_what_is_cut_is_a_format_error(journal: SqliteJournal, kept: str) -> None:
-    waiting(journal, "one")
-    journal.keep({"made": kept})
-    for use in (lambda: uncut(journal, 9), journal.waiting_tokens, journal.counts, lambda: filled(journal, "two")):
-        with pytest.raises(FormatError, match=r"journal\.db is damaged"):
-            use()
-    assert len(journal.rows()) == 1
 
 
 # together

@@ -19,7 +19,6 @@ from tinymem.archive.rows import uncut
 from tinymem.errors import ClosedError, FormatError, InputError
 from tinymem.protocols import Journal, MessageRow, PassageRow, StepNote, SummaryRow
 from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME, REWRITES
-from tinymem.stores import journals
 from tinymem.stores.filter import Beginning, Filter
 from tinymem.stores.sqlite.journal import SqliteJournal
 
@@ -374,15 +373,6 @@ def test_checks_itself_and_makes_words_and_passages_again(open_journal: OpenJour
         put(journal, [1, 2])
         assert upkeep.check_terms() == (2, None) and len(journal.passages()) == 2
         assert isinstance(journal.damaged("a test"), FormatError), "damage is a FormatError"
-
-
-def test_a_folder_has_one_journal(tmp_path: Path) -> None:
-    with (
-        closing(journals.open_journal(tmp_path)) as one,
-        closing(journals.open_journal(tmp_path, create=False)) as other,
-    ):
-        one.keep({"key": "value"})
-        assert other.setting("key") == "value"
 
 
 def test_keeps_notes_of_steps(open_journal: OpenJournal) -> None:

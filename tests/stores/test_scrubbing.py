@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import threading
 from pathlib import Path
 
 import pytest
 from memories import fill, forget, open_archive, python, said, sentences, texts_in
 
-import tinymem.archive.indexing.indexing
 from tinymem import HierarchicalMemory, MessageStep
 from tinymem.protocols.settings import UNSCRUBBED
 
@@ -71,21 +69,3 @@ def test_what_is_replaced_is_in_no_file_of_a_journal_that_was_closed(tmp_path: P
         assert memory.long_term.journal.setting(UNSCRUBBED), "nobody waits for it"
         assert [step.text for step in memory.steps] == ["The port is 8443."]
     assert not any(texts_in(tmp_path, b"zyxqvortex", b"vortex").values())
-
-
-def test_what_is_replaced_is_scrubbed_in_a_quiet_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tinymem.archive.indexing.indexing, "IDLE", 0.01)
-    is_scrubbed = threading.Event()
-    with HierarchicalMemory(tmp_path, store="exact") as memory:
-        journal = memory.long_term.journal
-        finish_scrub = journal.maintenance.finish_scrub
-
-        def watched() -> None:
-            finish_scrub()
-            if threading.current_thread() is not threading.main_thread() and not journal.setting(UNSCRUBBED):
-                is_scrubbed.set()
-
-        monkeypatch.setattr(journal.maintenance, "finish_scrub", watched)
-        replaced(memory)
-        assert is_scrubbed.wait(600)
-        assert not any(texts_in(tmp_path, b"zyxqvortex", b"vortex").values())

@@ -79,19 +79,3 @@ def wire(postgres: PostgresServer) -> Iterator[Wire]:
 def wired(postgres: PostgresServer, wire: Wire) -> str:
     """The server's address over the wire, without TLS or other exchanges before the first statement."""
     return postgres.url().replace(str(postgres.port), str(wire.port)) + "?sslmode=disable&gssencmode=disable"
-
-
-@pytest.fixture
-def trips(postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Grows with each round trip of this process, by the number of its statements."""
-    from tinymem.stores.postgres.server.pool import send
-
-    made = list[int]()
-
-    def counted(connection: Any, statements: Any) -> Any:
-        made.append(len(statements))
-        return send(connection, statements)
-
-    for module in ("server.pool", "database"):
-        monkeypatch.setattr(f"tinymem.stores.postgres.{module}.send", counted)
-    return made

@@ -10,8 +10,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -20,7 +18,6 @@ from journal_rows import add_next
 from postgres_server import PostgresServer
 from wire import Cut, Wire
 
-from tinymem import HierarchicalMemory, MessageStep
 from tinymem.errors import StorageError
 
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed (extra: postgres)")
@@ -59,22 +56,6 @@ def said(output: str) -> dict[str, int]:
     return {id: int(number) for id, number in (line.split() for line in output.splitlines() if line.count(" ") == 1)}
 
 
-def killed_writers(journal: Any, kills: int, together: int, seed: int = 0) -> None:
-    acknowledged: dict[str, int] = {}
-    chance = random.Random(seed)
-    for at in range(0, kills, together):
-        writers = [begun(journal, f"w{at + each}") for each in range(together)]
-        first = [writer.stdout.readline() for writer in writers if writer.stdout]
-        time.sleep(chance.uniform(0, 0.1))
-        for writer in writers:
-            writer.send_signal(signal.SIGKILL)
-        for line, writer in zip(first, writers, strict=True):
-            rest = writer.communicate()[0]
-            acknowledged |= said(line + rest[: rest.rfind("\n") + 1])
-    assert len(acknowledged) >= kills
-    check(journal, acknowledged)
-
-
 def test_writers_at_once_get_each_number_once(open_journal: OpenJournal) -> None:
     journal = open_journal()
     before = journal.version()
@@ -87,15 +68,6 @@ def test_writers_at_once_get_each_number_once(open_journal: OpenJournal) -> None
     assert sorted(acknowledged.values()) == list(range(1, 101))
     check(journal, acknowledged)
     assert journal.version() != before
-
-
-def test_a_writer_that_is_killed_leaves_no_half(open_journal: OpenJournal) -> None:
-    killed_writers(open_journal(), 3, 3)
-
-
-@pytest.mark.slow
-def test_many_writers_that_are_killed(open_journal: OpenJournal) -> None:
-    killed_writers(open_journal(), 60, 6)
 
 
 @pytest.mark.parametrize("cut", ["request", "answer"])
@@ -119,11 +91,10 @@ def test_a_commit_whose_answer_is_lost_is_asked_for(
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # of the connections that are dropped
-@pytest.mark.parametrize("first", range(3))
-def test_an_interrupt_leaves_no_half_of_a_transaction(first: int, open_journal: OpenJournal) -> None:
+def test_an_interrupt_leaves_no_half_of_a_transaction(open_journal: OpenJournal) -> None:
     journal = open_journal()
     acknowledged = {"0": add_next(journal, "0")}
-    at, was_interrupted = first, True
+    at, was_interrupted = 0, True
     while was_interrupted:
         at += 6
         was_interrupted = interrupted(lambda: add_next(journal, f"lost {at}"), at)  # noqa: B023
@@ -168,35 +139,6 @@ def interrupted(use: Callable[[], object], at: int) -> bool:
     return left <= 0  # in one that nobody waits for, as the removal of an object
 
 
-def test_what_was_forgotten_while_the_server_went_away_may_be_gone(
-    wire: Wire, wired: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TINYMEM_CACHE", str(tmp_path))
-    monkeypatch.setattr("tinymem.stores.postgres.database.ASKING", 0.0)
-    memory = HierarchicalMemory(wired, namespace=tmp_path.name, embedder="hashing:64")
-    memory.add(MessageStep("user", "The ladder is behind the shed.", id="ladder"))
-    memory.flush()
-    wire.cut_at, wire.word = "answer", b"next_number ="  # with the commit
-    wire.refuse()
-    with pytest.raises(StorageError, match="asked if it was committed: open the memory again and look before"):
-        memory.forget("ladder")
-    assert wire.cuts == 1
-    with suppress(StorageError):
-        memory.close()
-
-
-def test_a_namespace_that_was_removed_while_the_server_went_away_may_be_gone(
-    wire: Wire, wired: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TINYMEM_CACHE", str(tmp_path))
-    with HierarchicalMemory(wired, namespace=tmp_path.name, embedder="hashing:64") as memory:
-        memory.add(MessageStep("user", "The ladder is behind the shed."))
-    wire.cut_at, wire.word = "answer", b"DELETE FROM namespaces"
-    with pytest.raises(StorageError, match="it may be gone: look for it"):
-        HierarchicalMemory.forget_namespace(wired, tmp_path.name)
-    assert wire.cuts == 1
-
-
 def test_idle_connections_that_were_cut_are_not_noticed(open_journal: OpenJournal, wire: Wire, wired: str) -> None:
     journal = open_journal(url=wired)
     for use in (
@@ -229,28 +171,38 @@ def test_a_connection_that_is_cut_in_a_transaction_is_an_error(
     check(journal, {"one": 1})
 
 
-def ended_connections(journal: Any, url: str, kills: int, seed: int = 0) -> None:
-    """Let two threads write, while the server ends their connections at any moment."""
-    acknowledged: dict[str, int] = {}
-    done = threading.Event()
-    unsure: list[str] = []
+def test_writers_that_are_killed_leave_no_half(open_journal: OpenJournal) -> None:
+    journal, acknowledged = open_journal(), dict[str, int]()
+    for at in range(2):
+        writers = [begun(journal, f"w{at}{each}") for each in range(3)]
+        first = [writer.stdout.readline() for writer in writers if writer.stdout]
+        for line, writer in zip(first, writers, strict=True):
+            writer.send_signal(signal.SIGKILL)
+            rest = writer.communicate()[0]
+            acknowledged |= said(line + rest[: rest.rfind("\n") + 1])
+    assert len(acknowledged) >= 6
+    check(journal, acknowledged)
+
+
+def test_connections_that_the_server_ends_lose_nothing(open_journal: OpenJournal, postgres: PostgresServer) -> None:
+    journal = open_journal(url=postgres.url() + "?application_name=victim")
+    acknowledged, unsure, done = dict[str, int](), list[str](), threading.Event()
 
     def write(writer: str) -> None:
         at = 0
         while not done.is_set():
             at += 1
-            id = f"{writer}-{at}"
             try:
-                acknowledged[id] = add_next(journal, id)
+                acknowledged[f"{writer}-{at}"] = add_next(journal, f"{writer}-{at}")
             except StorageError as error:
                 unsure.append(str(error))
 
     threads = [threading.Thread(target=write, args=(f"t{each}",)) for each in range(2)]
     for thread in threads:
         thread.start()
-    chance, ended = random.Random(seed), 0
-    with psycopg.connect(url, autocommit=True) as db:
-        while ended < kills:
+    chance, ended = random.Random(0), 0
+    with psycopg.connect(postgres.url(), autocommit=True) as db:
+        while ended < 10:
             time.sleep(chance.uniform(0, 0.03))
             sql = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'victim'"
             ended += db.execute(sql).fetchone()[0]
@@ -262,20 +214,12 @@ def ended_connections(journal: Any, url: str, kills: int, seed: int = 0) -> None
     assert len(journal.rows(limit=1_000_000)) == len(acknowledged)  # what raised was not written
 
 
-def test_connections_that_the_server_ends_lose_nothing(open_journal: OpenJournal, postgres: PostgresServer) -> None:
-    ended_connections(open_journal(url=postgres.url() + "?application_name=victim"), postgres.url(), 10)
-
-
 @pytest.mark.slow
-def test_many_connections_that_the_server_ends(open_journal: OpenJournal, postgres: PostgresServer) -> None:
-    ended_connections(open_journal(url=postgres.url() + "?application_name=victim"), postgres.url(), 50)
-
-
-def crashed_servers(journal: Any, postgres: PostgresServer, crashes: int) -> None:
-    acknowledged: dict[str, int] = {}
-    for crash in range(crashes):
+def test_a_server_that_crashes_loses_nothing(open_journal: OpenJournal, postgres: PostgresServer) -> None:
+    journal, acknowledged = open_journal(), dict[str, int]()
+    for crash in range(2):
         at, failed = 0, ""
-        killer = threading.Timer(0.1 + 0.05 * (crash % 5), postgres.kill)
+        killer = threading.Timer(0.2, postgres.kill)
         killer.start()
         while not failed:
             at += 1
@@ -284,7 +228,6 @@ def crashed_servers(journal: Any, postgres: PostgresServer, crashes: int) -> Non
             except StorageError as error:
                 failed = str(error)
         killer.join()
-        assert "127.0.0.1" in failed
         with pytest.raises(StorageError) as refused:
             journal.rows()
         postgres.start()  # before anything is asserted: other tests need it
@@ -294,9 +237,4 @@ def crashed_servers(journal: Any, postgres: PostgresServer, crashes: int) -> Non
         if (last := f"{crash}-{at}") in rows:  # committed, and the server died before it said so
             acknowledged[last] = rows[last]
         check(journal, acknowledged)
-    assert len(acknowledged) > crashes
-
-
-@pytest.mark.slow
-def test_a_server_that_crashes_loses_nothing(open_journal: OpenJournal, postgres: PostgresServer) -> None:
-    crashed_servers(open_journal(), postgres, 5)
+    assert len(acknowledged) > 2

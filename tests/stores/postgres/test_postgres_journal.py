@@ -14,48 +14,12 @@ import pytest
 from journal_rows import add_next, put, row
 from memories import sentences
 from postgres_server import ESCAPED, PASSWORD, PostgresServer
-from wire import Wire
 
 from tinymem.errors import InputError, StorageError
 from tinymem.stores.sqlite.journal import SqliteJournal
 
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed (extra: postgres)")
 OpenJournal = Callable[..., Any]
-
-
-def test_a_writer_among_others_reads_what_they_have_written(open_journal: OpenJournal, trips: list[int]) -> None:
-    journal, other = open_journal(), open_journal()
-    seen = list[list[str]]()
-
-    def add(again: bool = False) -> None:
-        own = max((one.number for one in journal.rows() if one.id.startswith("own")), default=0)
-        add_next(other, f"other-{own}")
-        trips.clear()
-        with journal.together():
-            number = journal.next_number()
-            seen.append([one.id for one in journal.rows(window=True) if one.number > own])
-            journal.add([row(number, f"own-{number}", position=journal.end())])
-            if again:
-                seen.append([one.id for one in journal.rows(window=True) if one.number > own])
-        taken.append(len(trips))
-
-    taken = list[int]()
-    add()
-    add()
-    assert (taken, seen) == ([3, 3], [["other-0"], ["other-2"]])
-    add(again=True)
-    assert seen[2:] == [["other-4"], ["other-4", "own-6"]]
-
-
-def test_a_snapshot_asks_for_its_settings_once(open_journal: OpenJournal, wire: Wire, wired: str) -> None:
-    journal = open_journal(url=wired)
-    journal.keep({"a": "1", "b": "2"})
-    before = wire.round_trips
-    with journal.snapshot():
-        assert [journal.setting(key) for key in ("a", "b", "c")] == ["1", "2", None]
-        assert (journal.next_number(), journal.end()) == (1, 0)
-        journal.version()
-    assert wire.round_trips - before == 2  # the head, and the end
 
 
 def test_scores_are_those_of_sqlite(open_journal: OpenJournal, tmp_path: Path) -> None:
@@ -95,19 +59,6 @@ def test_namespaces_do_not_meet(open_journal: OpenJournal) -> None:
     assert [len(each.search_text("grandmother").ids) for each in (one, other)] == [1, 1]
     other.delete({1: ["A grandmother sleeps."]})
     assert len(one.rows()) == 1 and not any(each.maintenance.check_terms().fault for each in (one, other))
-
-
-def test_what_is_forgotten_is_in_no_row(open_journal: OpenJournal, postgres: PostgresServer) -> None:
-    journal = open_journal()
-    put(journal, ["kumquat marmalade", "pears"])
-    journal.messages.put([])
-    (stem,) = {journal.fulltext.hash_stem("kumquat")}
-    journal.delete({1: ["kumquat marmalade"]})
-    with psycopg.connect(postgres.url()) as db:
-        for table, column in (("stems", "stem"), ("terms", "passage"), ("passages", "step"), ("steps", "number")):
-            sql = f"SELECT count(*) FROM tinymem.{table} WHERE namespace = %s AND {column} = %s"
-            assert db.execute(sql, (journal.id, stem if column == "stem" else 1)).fetchone() == (0,)
-    assert journal.maintenance.check_terms() == (1, None)
 
 
 def test_a_damaged_index_is_found_and_made_again(open_journal: OpenJournal, postgres: PostgresServer) -> None:
@@ -186,15 +137,6 @@ def test_many_make_the_tables_once(open_journal: OpenJournal, postgres: Postgres
     assert failed == []
 
 
-def test_a_time_limit_is_an_error_that_says_so(open_journal: OpenJournal, postgres: PostgresServer) -> None:
-    journal = open_journal()
-    put(journal, ["a text"])
-    hurried = open_journal(url=postgres.url() + "?options=-c%20statement_timeout%3D200")
-    with pytest.raises(StorageError, match="time limit for a statement is over"):
-        hurried.read("SELECT pg_sleep(5)")
-    assert len(hurried.rows()) == 1
-
-
 def test_a_writer_that_waits_too_long_is_an_error(open_journal: OpenJournal, monkeypatch: pytest.MonkeyPatch) -> None:
     journal = open_journal()
     hasty = open_journal(url=journal._url + "?application_name=hasty", timeout=0.2)
@@ -204,35 +146,6 @@ def test_a_writer_that_waits_too_long_is_an_error(open_journal: OpenJournal, mon
         add_next(journal, "id")
     add_next(hasty, "then")
     assert [found.id for found in journal.rows()] == ["id", "then"]
-
-
-def test_a_full_pool_is_an_error(open_journal: OpenJournal, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tinymem.stores.postgres.server.pool.SIZE", 1)
-    url = open_journal()._url + "?application_name=small"
-    one, other = (open_journal(url=url, timeout=0.2) for _ in range(2))
-    with one.together(), pytest.raises(StorageError, match="all 1 connections of this process are in use"):
-        other.rows()
-    assert other.rows() == []
-
-
-def test_a_server_that_compiles_or_plans_otherwise_does_not_here(open_journal: OpenJournal) -> None:
-    others = "?options=-c%20jit%3Don%20-c%20plan_cache_mode%3Dforce_generic_plan"
-    journal = open_journal(url=open_journal()._url + others)
-    shown = journal.read("SELECT current_setting('jit'), current_setting('plan_cache_mode')")
-    assert shown == [("off", "auto")]
-
-
-def test_only_statements_by_keys_are_planned_once(open_journal: OpenJournal) -> None:
-    journal = open_journal(url=open_journal()._url + "?application_name=planned")  # a connection of its own
-    for at in range(12):
-        journal.version()
-        add_next(journal, f"id-{at}")
-        journal.search_text("windows")
-        journal.rows(session="a")
-    prepared = dict(journal.read("SELECT statement, generic_plans > 0 FROM pg_prepared_statements"))
-    planned_once = {" ".join(statement.split()[:3]) for statement, is_general in prepared.items() if is_general}
-    assert {"SELECT version, next_number,", "INSERT INTO steps", "WITH wrote AS"} <= planned_once
-    assert not any("session = $" in statement for statement in prepared)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")

@@ -12,12 +12,11 @@ from uuid import uuid4
 
 import pytest
 from journal_rows import add_next, put, row
-from memories import sentences
 from postgres_server import PostgresServer, binaries
 
-from tinymem.errors import FormatError, InputError, NotAMemoryError, StorageError
+from tinymem.errors import FormatError, NotAMemoryError, StorageError
 from tinymem.protocols import StepNote
-from tinymem.stores.journals import erase_shared, schema, scrub_shared, shared_names, shown_address
+from tinymem.stores.journals import erase_shared, schema, scrub_shared, shared_names
 
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed (extra: postgres)")
 from tinymem.stores.postgres.server.schema import FORMAT  # noqa: E402
@@ -80,12 +79,6 @@ def test_the_printed_schema_makes_the_same_tables(fresh: str, postgres: Postgres
     with psycopg.connect(fresh) as one, psycopg.connect(postgres.url()) as other:
         assert sorted(one.execute(TABLES).fetchall()) == sorted(other.execute(TABLES).fetchall())
     add_next(open_journal(url=fresh, create=True), "one")
-
-
-def test_an_address_is_shown_without_its_password() -> None:
-    assert shown_address("postgresql://me:secret@host:5/db?application_name=a") == "postgresql://me@host:5/db"
-    with pytest.raises(InputError):
-        shown_address("nothing")
 
 
 # -- namespaces -------------------------------------------------------------------------------------------------------
@@ -221,48 +214,6 @@ def test_a_beginning_and_all_may_be_allowed(open_journal: OpenJournal, role: Cal
         assert len(open_journal(name, url=url).search_text("grandmother").ids) == 1
 
 
-def test_a_member_may_use_what_its_group_was_allowed(
-    open_journal: OpenJournal, role: Callable[..., str], postgres: PostgresServer
-) -> None:
-    mine = open_journal("mine")
-    group, member = role(mine.name), role()
-    names = [url.split("/")[2].split(":")[0] for url in (group, member)]
-    with psycopg.connect(postgres.url(), autocommit=True) as db:
-        db.execute(f"GRANT {names[0]} TO {names[1]}")
-    add_next(open_journal("mine", url=member), "one")
-    assert len(mine.rows()) == 1
-
-
-PLANS = """
-LOAD 'auto_explain'; SET auto_explain.log_min_duration = 0; SET auto_explain.log_nested_statements = on;
-SET client_min_messages = log; SET search_path = tinymem, public;
-"""
-
-
-def test_words_are_found_by_the_index(
-    open_journal: OpenJournal, role: Callable[..., str], postgres: PostgresServer
-) -> None:
-    journal = open_journal()
-    for _ in range(4):
-        put(journal, sentences(1_000))
-    put(journal, ["kumquat"])
-    for name in (role(journal.name).split("/")[2].split(":")[0], "tinymem"):  # to a role rows are filtered
-        said: list[str] = []
-        with psycopg.connect(postgres.url(), autocommit=True) as db:
-            db.execute("ANALYZE tinymem.terms")
-            db.execute(PLANS)
-            db.execute(f"SET ROLE {name}")
-            db.add_notice_handler(lambda notice, said=said: said.append(notice.message_primary or ""))
-            for _ in range(10):  # by then a plan may be one for every namespace
-                sql = f"SELECT * FROM {OCCURRENCES}"
-                found = db.execute(sql, (journal.id, [journal.fulltext.hash_stem("kumquat")])).fetchall()
-                assert found == [(1, [4_001], [1], [1])]
-            db.execute("RESET ROLE")
-        plans = [text for text in said if "terms" in text and "rarest" in text]
-        assert len(plans) == 10
-        assert all("Bitmap Index Scan on terms_by_stem" in plan for plan in plans), plans[-1]
-
-
 # -- what forgetting leaves -------------------------------------------------------------------------------------------
 
 
@@ -304,8 +255,3 @@ def test_a_scrub_that_another_program_hinders_says_so(fresh: str, open_journal: 
         with pytest.raises(StorageError, match=r"removed rows are in the files still.*scrub again"):
             scrub_shared(fresh)
     scrub_shared(fresh)
-
-
-def test_only_the_owner_can_scrub(open_journal: OpenJournal, role: Callable[..., str]) -> None:
-    with pytest.raises(StorageError, match="only the owner of the tables"):
-        scrub_shared(role(open_journal().name))
