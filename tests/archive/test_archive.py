@@ -285,3 +285,33 @@ def test_what_another_archive_forgets_while_it_is_embedded_stays_away(tmp_path: 
     assert numbers(archive, "the third")
     archive.close()
     other.close()
+
+
+@pytest.mark.usefixtures("without_rest")
+def test_a_huge_step_that_is_half_embedded_is_forgotten_whole(tmp_path: Path) -> None:
+    embedder = Stopping()
+    archive = open_archive(tmp_path, embedder)
+    log = "\n".join(f"line {at} of the log says zyxqvortex{at}" for at in range(9_000))
+    fill(archive, [said("the first"), ActionStep(None, tool_name="cat", observation=log), said("the kumquat")])
+    embedder.batches = 2
+    with pytest.raises(EmbedderError):
+        archive.queue.embed_pending()
+    assert archive.journal.counts()["passages"] == 2 * BATCH < len(archive.journal.passages(step=2))
+    embedder.batches = 99
+    forget(archive, [2])
+    assert not any(texts_in(tmp_path, b"zyxqvortex", b"zyxqv").values())
+    assert numbers(archive, "kumquat") == [1, 3]
+    assert passages_of(archive) == ["the first", "the kumquat"]
+    archive.close()
+
+
+def test_a_step_that_another_archive_has_cut_or_forgotten_is_forgotten(tmp_path: Path) -> None:
+    archive, other = open_archive(tmp_path), open_archive(tmp_path)
+    fill(archive, [said("the first"), said(SECRET), said("the third")])
+    other.queue.cut_new()
+    forget(archive, [2])
+    forget(other, [2])
+    assert not any(texts_in(tmp_path, b"zyxqvortex", b"quokka", b"wobbul").values())
+    assert sorted(numbers(archive, "the first or the third")) == [1, 3]
+    archive.close()
+    other.close()

@@ -29,7 +29,7 @@ from tinymem import (
     no_pruning,
     prune_old_observations,
 )
-from tinymem.errors import InputError
+from tinymem.errors import InputError, PruneError, StorageError
 from tinymem.messages import problems
 from tinymem.window import PruneReport, PruneStrategy
 
@@ -228,3 +228,39 @@ def test_adding_in_one_is_not_held_up_by_a_strategy_of_another(tmp_path: Path) -
         done.set()
         thread.join(PATIENCE)
         assert numbers(other) == [1, 2]
+
+
+def test_where_a_pruning_cannot_be_written_the_step_is_in_and_the_next_add_prunes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_memory(tmp_path, prune_strategy=keep_last_n_steps(2)) as memory:
+        memory.add_steps(talk(2))
+
+        def full(*_: object) -> list[int]:
+            raise StorageError("the disk is full")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(memory.long_term.journal, "set_window", full)
+            with pytest.raises(PruneError, match="the disk is full"):
+                memory.add(said("third"))
+        assert numbers(memory) == [1, 2, 3] and memory.stats().steps == 3
+        assert memory.add(said("fourth")).step_number == 4 and numbers(memory) == [3, 4]
+
+
+def test_what_one_shortens_or_puts_back_the_other_shows_so(both: Pair) -> None:
+    one, other = both
+    one.add_steps([ActionStep("Look.", tool_name="cat", observation="line " * 200), *talk(4)])
+    assert numbers(other) == [1, 2, 3, 4, 5] and not other.short_term.shortened
+    cut = one.short_term.prune(prune_old_observations(keep_last_n=0, max_length=40))
+    assert numbers(other) == [1, 2, 3, 4, 5] and other.short_term.steps == one.short_term.steps
+    gone = one.short_term.prune(keep_last_n_steps(3))
+    assert numbers(one) == numbers(other) == [3, 4, 5]
+    one.restore(gone)
+    one.stats()
+    assert other.stats().window_steps == 5
+    assert other.short_term.steps == one.short_term.steps != ()
+    assert len(other.short_term.steps[0].text) < 200 and other.short_term.shortened == one.short_term.shortened != set()
+    other.restore(cut)
+    assert numbers(one) == [1, 2, 3, 4, 5]
+    assert one.short_term.steps == other.short_term.steps and not one.short_term.shortened
+    assert one.short_term.positions == other.short_term.positions

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 from dict_store import DictStore
 from memories import (
+    LATER,
     fill,
     forget,
     index_of,
@@ -31,10 +33,12 @@ import tinymem.archive.indexing.mirror
 from tinymem.archive.archive import Archive
 from tinymem.archive.indexing.child import Child
 from tinymem.archive.indexing.index import Index
+from tinymem.archive.indexing.notes import NOTES, read_notes
 from tinymem.embedders.hashing import HashingEmbedder
 from tinymem.embedders.static import StaticEmbedder
 from tinymem.errors import ClosedError, StorageError
 from tinymem.protocols import Vectors
+from tinymem.stores.chroma.store import ChromaStore
 
 PASSAGES = 240  # of the archives here
 
@@ -227,3 +231,94 @@ def test_a_store_that_could_not_be_cleared_is_cleared_before_it_is_next_filled(
     assert store.count() == 0
     archive.index.follow()
     assert len(archive.journal.rows()) == store.count() == PASSAGES - 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", ["all", "notes", "half of the notes", "vectors"])
+def test_an_index_that_lost_something_is_filled_again(in_chroma: Archive, what: str) -> None:
+    folder = in_chroma.folder / "index"
+    in_chroma.index.close()
+    if what == "all":
+        shutil.rmtree(folder)
+    elif what == "vectors":
+        with closing(ChromaStore(folder)) as store:
+            store.delete(range(3, 60))
+        write(in_chroma, [said("one more", in_chroma.journal.next_number())])  # or nobody looks
+        in_chroma.queue.embed_pending()
+    else:
+        notes = (folder / NOTES).read_text("utf-8")
+        (folder / NOTES).write_text("" if what == "notes" else notes[: len(notes) // 2], "utf-8")
+    assert 121 in numbers(in_chroma)
+    in_chroma.index.follow()
+    with index_of(in_chroma) as held:
+        assert sorted(map(int, held._get_collection().get()["ids"])) == in_chroma.current().id.tolist()
+
+
+@pytest.mark.slow
+def test_an_index_that_is_ahead_of_a_journal_from_a_backup_begins_anew(in_chroma: Archive) -> None:
+    folder, embedder = in_chroma.folder, in_chroma.queue.embedder
+    in_chroma.index.close()
+    in_chroma.close()
+    shutil.copy(folder / "journal.db", folder / "backup.db")
+    archive = open_archive(folder, embedder, "chroma")
+    write(archive, [said("the plums are in the cellar", archive.journal.next_number(), timestamp=LATER)])
+    archive.queue.embed_pending()
+    archive.index.follow()
+    archive.index.close()
+    archive.close()
+    os.replace(folder / "backup.db", folder / "journal.db")
+    archive = open_archive(folder, embedder, "chroma")
+    write(archive, [said(text, archive.journal.next_number() + at) for at, text in enumerate(("figs", "pears"))])
+    archive.queue.embed_pending()
+    archive.index.follow()
+    catalog = archive.current()
+    with index_of(archive) as held:
+        nearest = [held.query(vector, 1)[0][0] for vector in catalog.vectors[-2:]]
+    assert nearest == catalog.id[-2:].tolist()
+    archive.close()
+
+
+@pytest.mark.parametrize("moved", [0, 80, 200])
+def test_a_crash_between_the_store_and_its_notes_loses_and_doubles_nothing(
+    archive: Archive, store: Watched, monkeypatch: pytest.MonkeyPatch, moved: int
+) -> None:
+    for _ in range(moved // 40):
+        archive.index.advance()
+    with monkeypatch.context() as patch:
+
+        def crash(ids: Any, vectors: Vectors) -> None:
+            Watched.upsert(store, ids, vectors)
+            raise ZeroDivisionError
+
+        patch.setattr(store, "upsert", crash)
+        with pytest.raises(ZeroDivisionError):
+            archive.index.follow()
+    assert (store.count(), archive.index.notes.passage) == (moved + 40, moved)
+    assert "ZeroDivisionError" in archive.index.fault
+    archive.index.follow()
+    assert sorted(store.held) == archive.current().id.tolist()
+    assert archive.index.fault == ""
+
+
+@pytest.mark.slow
+def test_of_two_programs_one_has_the_index_and_follows_what_the_other_adds(tmp_path: Path) -> None:
+    """The other one's process finds it taken, until the first lets go of it."""
+    program = """
+import sys
+from tinymem import HierarchicalMemory, MessageStep
+with HierarchicalMemory(sys.argv[1], embedder="hashing:64", max_tokens=200) as memory:
+    for turn in range(4):
+        memory.add_steps([MessageStep("user", f"{sys.argv[2]} {turn} {at}") for at in range(100)])
+        memory.flush()
+"""
+    running = [python(program, tmp_path, name) for name in ("plums", "pears", "figs")]
+    for one in running:
+        one.communicate(timeout=600)
+        assert one.returncode == 0
+    notes = read_notes(tmp_path / "default" / "index")
+    assert notes.passage >= 1_100
+    archive = open_archive(tmp_path / "default", HashingEmbedder(64), "chroma")
+    archive.index.follow()
+    with index_of(archive) as held:
+        assert held.count() == 1_200
+    archive.close()

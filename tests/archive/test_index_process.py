@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sqlite3
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -191,3 +192,17 @@ def test_what_a_killed_program_left_is_done_when_the_memory_is_opened_again(tmp_
         memory.flush()
     notes = read_notes(tmp_path / "memory" / "default" / "index")
     assert notes.passage == 200
+
+
+def test_a_python_that_cannot_start_processes_fills_the_index_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", "")
+    monkeypatch.setattr(Child, "__init__", lambda *_: pytest.fail("no process can be started"))
+    with HierarchicalMemory(tmp_path / "memory", embedder="hashing:64", max_tokens=200) as memory:
+        memory.add_steps(lots(60))
+        memory.flush()
+        assert memory.stats().indexed_passages == 60
+        memory.add_steps(lots(60, 60))
+    notes = read_notes(tmp_path / "memory" / "default" / "index")
+    assert notes.passage == 120

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import mmap
 import os
 import shutil
@@ -16,6 +17,7 @@ from memories import LATER, chatter, fill, forget, open_archive, said, sqlite
 
 from tinymem.archive import snapshots
 from tinymem.archive.archive import Archive
+from tinymem.archive.snapshots import SnapshotFiles
 from tinymem.errors import StorageError
 from tinymem.recall.search import Search
 from tinymem.recall.snapshot import COLUMNS, TABLES, Snapshot
@@ -232,3 +234,38 @@ def test_damaged_files_are_made_again(closed: Path, name: str, how: str) -> None
 
 
 # -- processes
+
+
+@pytest.mark.slow
+@pytest.mark.permissions
+def test_forgetting_fails_aloud_where_the_files_cannot_be_deleted(archive: Archive, tmp_path: Path) -> None:
+    write(archive, 30)
+    mapped(archive)
+    files = SnapshotFiles(tmp_path, archive.journal)
+    tmp_path.chmod(0o555)
+    with pytest.raises(StorageError, match="delete the folders"):
+        files.erase()
+    tmp_path.chmod(0o700)
+
+
+def test_who_writes_files_keeps_those_of_a_newer_state(archive: Archive, tmp_path: Path) -> None:
+    write(archive, 30)
+    with closing(open_archive(tmp_path)) as other:
+        before = other.current()
+        write(archive, 30, 30)
+        mapped(archive)
+        (newer,) = folders(tmp_path)
+        being_written = shutil.copytree(newer, newer.with_name(f"{newer.name}.1234"))
+        assert len(before) < len(archive.current())
+        other.write_files()
+        assert {newer, being_written} < {*folders(tmp_path)}
+
+
+@pytest.mark.parametrize("wrong", [0, 1, -1, 1 << 70, "many", None])
+def test_numbers_that_do_not_fit_the_arrays_are_not_believed(closed: Path, wrong: object) -> None:
+    (folder,) = folders(closed)
+    facts = json.loads((folder / "facts.json").read_bytes())
+    facts["counts"] = dict.fromkeys(facts["counts"], wrong)
+    (folder / "facts.json").write_text(json.dumps(facts), "utf-8")
+    with closing(open_archive(closed)) as archive:
+        mapped(archive)

@@ -191,3 +191,20 @@ def test_a_file_works_without_a_server(written: str, opened: Open) -> None:
     page.click(".episode summary")
     page.until("return document.querySelectorAll('.covered .step').length > 1")
     assert all(url.startswith("file:///") for url in page.requests())
+
+
+def test_what_comes_back_follows_the_slider(served: str, opened: Open) -> None:
+    page = opened(served)
+    page.type("/")
+    page.type("What is the gate code?")
+    page.until("return document.querySelector('.excerpt')?.innerText.includes('4711')")
+    shown = "return document.querySelectorAll('.excerpt:not(.missed)').length"
+    page.slide(".ask input[type=range]", 10)
+    page.until("return document.querySelector('.summary')?.innerText.includes('of 88 tokens')")
+    few = page.run(shown)
+    assert "of 88 tokens" in page.text(".summary") and page.text(".missed .reason")
+    page.slide(".ask input[type=range]", 80)
+    page.until("return document.querySelector('.summary').innerText.includes('of 1,000 tokens')")
+    assert page.run(shown) > few >= 1
+    page.click(".excerpt .shares summary")
+    assert "constant" in page.text(".excerpt .shares dl") and "score" in page.text(".excerpt .shares dl")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import ContextVar
@@ -12,11 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from memories import python, said
 from work import PATIENCE
 
 from tinymem import AsyncHierarchicalMemory, AsyncMemories, Callbacks, HierarchicalMemory, Memories
 from tinymem.errors import ClosedError, InputError, NotAMemoryError
+from tinymem.steps.types import Step
 
 OPTIONS: dict[str, Any] = {"embedder": "hashing:64", "store": "exact"}
 METHODS_HERE = {"steps", "tokens", "system_prompt", "action_count", "scratchpad"}  # properties without await
@@ -324,3 +328,52 @@ async def test_who_waits_for_one_holds_up_nobody_and_gives_it_back_though_cancel
             with pytest.raises(asyncio.CancelledError):
                 await opening
         assert await lent(memories, "dan") == "dan" and len(memories) == 1, "what nobody wanted was given back"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_forked_child_is_refused_and_does_not_hang(tmp_path: Path) -> None:
+    program = """
+import asyncio, os, sys
+from tinymem import AsyncHierarchicalMemory, MessageStep
+from tinymem.errors import StorageError
+memory = AsyncHierarchicalMemory(sys.argv[1], embedder="hashing:64", store="exact")
+async def add(memory):
+    await memory.add(MessageStep("user", "Hello."))
+async def begin():
+    await memory
+    await add(memory)
+asyncio.run(begin())
+if not (child := os.fork()):
+    try:
+        asyncio.run(add(memory))
+    except StorageError:
+        os._exit(7)
+    os._exit(1)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+asyncio.run(memory.close())
+"""
+    out, _ = python(program, tmp_path).communicate(timeout=PATIENCE)
+    assert out.split() == ["7"]
+
+
+@settings(max_examples=25)
+@given(st.lists(st.tuples(st.sampled_from(["add", "read"]), st.booleans()), max_size=12), st.randoms())
+@awaited
+async def test_what_is_cancelled_is_there_whole_or_not_at_all(work: list[tuple[str, bool]], random: Any) -> None:
+    async with open_memory() as memory:
+        tasks: list[asyncio.Task[Any]] = []
+        for at, (kind, _) in enumerate(work):
+            call: Awaitable[Any] = memory.add(said(str(at))) if kind == "add" else memory.stats()
+            tasks.append(asyncio.ensure_future(call))
+            for _ in range(random.randrange(3)):
+                await asyncio.sleep(0)
+        for task, (_, is_cancelled) in zip(tasks, work, strict=True):
+            if is_cancelled:
+                task.cancel()
+        done = await asyncio.gather(*tasks, return_exceptions=True)
+        held = [int(step.text) async for step in memory.history()]
+        sure = {at for at, result in enumerate(done) if isinstance(result, Step)}
+        tried = {at for at, (kind, _) in enumerate(work) if kind == "add"}
+        assert held == sorted(held) and sure <= {*held} <= tried
+        assert {type(one) for one in done if isinstance(one, BaseException)} <= {asyncio.CancelledError}

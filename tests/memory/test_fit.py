@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from contextlib import ExitStack
 from functools import partial
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from strategies import MODERATE, chats
 
 from tinymem import HierarchicalMemory, MessageStep, count_tokens
-from tinymem.errors import BudgetError
+from tinymem.errors import BudgetError, MessageError
 from tinymem.messages import problems
 from tinymem.messages.conversion import messages_from_steps
 from tinymem.messages.formats import FORMATS, conversation_from, write_messages
@@ -365,4 +366,45 @@ def test_what_is_archived_behind_a_session_is_known_when_the_history_comes_whole
         assert memory.fit(history, session="s").messages == history
         assert count(memory) == before
         memory.archive_messages(marked[:1], session="s", on_conflict="add")
+        assert count(memory) == before + 1
+
+
+@pytest.mark.parametrize("native", [False, True])
+def test_a_result_longer_than_the_budget_is_shortened_and_stays_with_its_call(native: bool) -> None:
+    history = [*lines("Read it."), call("c"), result("c", "word " * 5_000)]
+    if native:
+        for message in history:
+            message["native"] = {"blocks": ["x" * 20_000]}
+    with open_memory(max_tokens=600) as memory:
+        context = memory.fit(history, session="s")
+        assert [m["role"] for m in context.messages[-2:]] == ["assistant", "tool"] and context.tokens <= 600
+        assert [(entry.input, entry.shortened) for entry in context.entries[-2:]] == [(1, False), (2, True)]
+
+
+def test_items_of_anthropic_go_back_as_they_came() -> None:
+    thinking = {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"}
+    used = {"type": "tool_use", "id": "toolu_1", "name": "read", "input": {"at": "hall"}}
+    answered = {"type": "tool_result", "tool_use_id": "toolu_1", "content": [{"type": "text", "text": "It is empty."}]}
+    asked = {"role": "user", "content": "Look into the hall."}
+    turns = [asked, {"role": "assistant", "content": [thinking, used]}, {"role": "user", "content": [answered]}]
+    request = {"system": "Be brief.", "messages": turns}
+    with open_memory() as memory:
+        for _ in range(2):
+            context = memory.fit(request, session="s")
+            assert context.to() == request == context.to("anthropic")
+        assert count(memory) == 2 and context.to("openai") == context.messages
+        assert "ephemeral" in str(context.to(cache_control={"type": "ephemeral"}))
+
+
+def test_a_malformed_message_is_named_by_its_place_and_nothing_is_archived() -> None:
+    with open_memory(max_tokens=400) as memory:
+        memory.fit(lines(*(f"crate {at}" for at in range(90))), session="old")
+        sent = memory.fit(lines("Where is crate 21?"), session="s").messages
+        before = count(memory)
+        for bad in ({"role": "wizard"}, 7, {"role": "assistant", "tool_calls": 1}):
+            with pytest.raises(MessageError) as caught:
+                memory.fit([SYSTEM, *sent, bad], session="s")
+            assert caught.value.index == len(sent) + 1 and re.search("message", str(caught.value))
+        assert count(memory) == before
+        memory.fit([SYSTEM, *sent, *lines("ok")], session="s")
         assert count(memory) == before + 1

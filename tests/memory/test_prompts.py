@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tinymem import Context, HierarchicalMemory, count_tokens, keep_last_n_steps, no_pruning
+from tinymem import Context, HierarchicalMemory, MemoryManager, count_tokens, keep_last_n_steps, no_pruning
 from tinymem.errors import BudgetError
 from tinymem.memory.context.questions import asked_last
 from tinymem.messages import problems
@@ -350,3 +350,41 @@ def test_every_need_of_a_loop_is_met_by_the_next_prompt(by_person: bool) -> None
             prompts = [sent, memory.context().messages] if asked else []
             missed += [at for prompt in prompts if f"K{needs[at] * 991}." not in str(prompt)]
     assert not missed and 3 < jumps < 84 // 2
+
+
+def test_the_prompts_of_each_session_only_grow_between_jumps() -> None:
+    sent: dict[str, list[Context]] = {"a": [], "b": []}
+    with open_memory(max_tokens=2_000) as memory:
+        for at in range(80):
+            session = "ab"[at % 3 > 1]
+            memory.add_message("user", f"{session} asks {at}. " + "leaf " * (at % 40), session=session)
+            sent[session].append(memory.context(session=session))
+    for prompts in sent.values():
+        jumps = sum(after.messages[: before.stable] != before.messages for before, after in pairwise(prompts))
+        assert jumps <= len(prompts) // 5
+
+
+def test_what_was_cleared_stays_away() -> None:
+    with open_memory(max_tokens=2_000) as memory:
+        talk(memory, "a", 4)
+        memory.clear()
+        talk(memory, "b", 20)
+        assert texts(memory.context(session="a")) == []
+
+
+def test_each_session_of_a_window_has_a_system_prompt() -> None:
+    memory = MemoryManager()
+    for session in ("a", "b"):
+        memory.add_message("system", f"You are {session}.", session=session)
+    assert [step.type for step in memory.steps] == ["system_prompt", "system_prompt"]
+
+
+def test_what_the_agent_asks_for_now_is_recalled_behind_what_was_sent() -> None:
+    said = [f"Invoice {at} of the {FRUIT[at % 8]} farm is paid. " * 4 for at in range(150)]
+    with open_memory(max_tokens=3_000) as memory:
+        memory.add(TaskStep("Keep the books."))
+        memory.add_steps([MessageStep("user", text) for text in ("The vault's code is 4711-Q.", *said)])
+        before = memory.context(session="s").messages
+        memory.add_message("user", "What is the code of the vault?")
+        after = memory.context(session="s").messages
+    assert after[: len(before)] == before and "4711-Q" in str(after)

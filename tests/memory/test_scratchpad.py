@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -336,3 +337,18 @@ def test_milestones_rank_higher(tmp_path: Path) -> None:
         assert item(memory, 5).why["milestone"] > 0
         with pytest.raises(InputError, match="no step 999"):
             memory.mark(999)
+
+
+@pytest.mark.slow
+def test_threads_lose_no_update() -> None:
+    memory = AgentMemory()
+
+    def work(worker: int) -> None:
+        for at in range(100):
+            memory.observe(f"{worker}: {at}")
+            memory.store(f"w{worker}_{at}", at)
+            memory.to_context(50)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
+    assert len({*memory.observations}) == len(memory.observations) == len(memory.variables) == 400

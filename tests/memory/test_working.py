@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from memories import texts_in
 from strategies import MODERATE, actions, texts
 
 from tinymem import ActionStep, HierarchicalMemory, Step, ToolCall, WorkingMemory, count_tokens
@@ -249,3 +250,12 @@ def test_another_task_starts_over_and_another_prompt_does_not(tmp_path: Path) ->
         other = WorkingMemory(4_000, "You write Rust.", "Sum the rows.", memory=memory)
         assert other.task_id != first.task_id and other.steps == ()
         assert WorkingMemory(memory=memory).task_id == other.task_id
+
+
+def test_a_forgotten_task_is_gone(tmp_path: Path) -> None:
+    with open_memory(tmp_path) as memory:
+        task = WorkingMemory(4_000, "The password is swordfish.", "Log in.", memory=memory)
+        task.add(step(1))
+        assert task.task_id is not None and memory.forget(session=task.task_id) == 2
+        assert WorkingMemory(memory=memory).task_id is None
+    assert texts_in(tmp_path, b"swordfish") == {b"swordfish": []}

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 from strategies import MODERATE, THOROUGH, Chat, broken_chats, histories
 
 from tinymem.errors import MessageError
@@ -171,3 +172,11 @@ def test_repair_moves_late_results_behind_their_calls_in_the_order_of_the_calls(
 )
 def test_problems_names_what_is_wrong_and_where(messages: Chat, problem: str) -> None:
     assert problem in problems(messages)
+
+
+@MODERATE
+@given(histories(), st.sampled_from(["tools", "observation"]), st.booleans())
+def test_repair_makes_the_messages_of_any_history_valid(steps: list[Step], style: Any, summary_mode: bool) -> None:
+    repaired = repair(messages_from_steps(steps, summary_mode, style))
+    assert problems(repaired) == []
+    assert repair(repaired) == repaired

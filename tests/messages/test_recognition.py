@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -95,3 +96,26 @@ def test_a_window_that_was_pruned_takes_nothing_in_again() -> None:
 def test_another_word_is_refused(on_conflict: Any) -> None:
     with pytest.raises(InputError, match="on_conflict must be one of add, skip"):
         MemoryManager().add_messages([], on_conflict=on_conflict)
+
+
+@pytest.mark.slow
+def test_processes_and_threads_that_add_the_same_history_add_it_once(tmp_path: Path) -> None:
+    history = lines(*map(str, range(60)))
+    memories = [open_memory(tmp_path / "m") for _ in range(4)]
+    failed: list[BaseException] = []
+
+    def grow(memory: HierarchicalMemory) -> None:
+        try:
+            for until in range(1, len(history) + 1):
+                memory.add_messages(history[:until], session="s", on_conflict="skip")
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=grow, args=(memory,)) for memory in memories]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == [] and held(memories[0]) == history
+    for memory in memories:
+        memory.close()

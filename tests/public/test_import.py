@@ -120,3 +120,16 @@ def test_onnxruntime_is_loaded_without_its_telemetry(tmp_path: Path) -> None:
     command = [sys.executable, "-c", program]
     subprocess.run(command, env=environment, check=True, timeout=600)
     assert [path for path in home.rglob("*") if "icrosoft" in path.name] == []
+
+
+def test_the_window_alone_loads_neither_chroma_nor_an_embedder() -> None:
+    program = f"""
+import sys, json
+from tinymem import MemoryManager, token_budget
+memory = MemoryManager("Be brief.", token_budget(50))
+memory.add_message("user", "Hello " * 100)
+memory.prune()
+heavy = set({HEAVY!r}) - {{"numpy", "tiktoken", "requests", "httpx", "asyncio", "sqlite3"}}
+print(json.dumps(sorted(heavy & set(sys.modules))))
+"""
+    assert told(program) == []
