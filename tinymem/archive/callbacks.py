@@ -38,8 +38,8 @@ class Callbacks:
     Raises:
         InputError: A callback cannot be called.
 
-    >>> Callbacks(on_step={Step: print}).wants_archived
-    False
+    >>> Callbacks(on_step={Step: print}).on_archive is None
+    True
     """
 
     on_prune: Callable[[PruneReport], object] | None = None
@@ -62,11 +62,6 @@ class Callbacks:
         if callable(self.on_step):
             return [(Step, self.on_step)]
         return [(Step, hook) for hook in check_iterable("on_step", self.on_step)]
-
-    @property
-    def wants_archived(self) -> bool:
-        """True if archived steps must be read for a callback."""
-        return self.on_archive is not None
 
     def added(self, steps: Sequence[Step]) -> None:
         """Call `on_step` with each of these steps, which are on disk by now."""

@@ -346,7 +346,7 @@ class DurableWindow(StepCollection):
                 self._callbacks.added(change.added)
             if change.report is not None and change.report.changed:
                 self._callbacks.pruned(change.report)
-            if left and self._callbacks.wants_archived:
+            if left and self._callbacks.on_archive is not None:  # or they would be read for nobody
                 self._callbacks.archived(list(self._archive.fetch(left).values()))
 
     def archive(self, steps: Sequence[Step]) -> list[Step]:
