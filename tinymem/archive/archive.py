@@ -81,7 +81,6 @@ class Archive:
             self._snapshot = Snapshot(self.queue.dimensions)
             self._waiting = self._snapshot, self._snapshot  # a snapshot, and that with passages that wait
             self._version = self.journal.version()
-            self.last_step = 0  # the newest that a question could find when one was last asked
 
     # -- in -----------------------------------------------------------------------------------------------------------
 
@@ -132,7 +131,6 @@ class Archive:
                 snapshot = self._follow_journal(progress)
             except (ValueError, TypeError, OverflowError) as error:  # a vector of another length, a text for a number
                 raise self.journal.damaged(error) from error
-            self.last_step = snapshot.last_step
         if self.files.is_due(self._snapshot):
             self.indexing.wake()
         return snapshot
