@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from functools import partial
@@ -15,9 +14,8 @@ import pytest
 from memories import LATER, START, python, said, sentences, texts_in
 
 from tinymem import ActionStep, HierarchicalMemory, MessageStep, Step, ToolCall, keep_last_n_steps
-from tinymem.archive.folders import namespaces
 from tinymem.archive.indexing.index import Index
-from tinymem.archive.indexing.notes import Notes, hold_folder, write_notes
+from tinymem.archive.indexing.notes import hold_folder
 from tinymem.errors import InputError, NotAMemoryError, StorageError
 from tinymem.upkeep.retention import Retention
 
@@ -47,33 +45,27 @@ def secret(at: int) -> Step:
 
 WAYS: dict[str, Callable[[HierarchicalMemory], object]] = {
     "id": lambda m: m.forget([f"secret-{at}" for at in range(4)]),
-    "session": lambda m: m.forget(session="cellar-talk"),
-    "before": lambda m: m.forget(before=START),
-    "since and until": lambda m: m.forget(since=PAST, until=PAST + timedelta(days=3)),
-    "speaker": lambda m: m.forget(speaker="Rumpelstilz"),
-    "tool": lambda m: m.forget(tool="whisper"),
-    "type": lambda m: m.forget(type="action"),
     "all filters": lambda m: m.forget(
         session="cellar-talk", speaker="Rumpelstilz", tool="whisper", type="action", since=PAST, before=START
     ),
     "age": lambda m: m.retain(Retention(max_age=timedelta(days=30)), now=START + timedelta(days=1)),
-    "number": lambda m: m.retain(Retention(max_steps=3)),  # long steps go last: only the window stays
     "bytes": lambda m: m.retain(Retention(max_bytes=m.long_term.journal.maintenance.size() - 30_000)),
 }
-FEW = ("all filters", "age")  # which are tried on every run
 
 
 @pytest.mark.parametrize(
     ("way", "others"),
     [
-        *((way, OTHERS) if way in FEW else pytest.param(way, OTHERS, marks=pytest.mark.slow) for way in WAYS),
+        ("all filters", OTHERS),
+        ("age", OTHERS),
+        pytest.param("bytes", OTHERS, marks=pytest.mark.slow),
         pytest.param("id", MANY, marks=pytest.mark.slow),
     ],
 )
 def test_what_is_forgotten_in_any_way_is_in_no_file_nor_is_its_vector(
     tmp_path: Path, way: str, others: Sequence[str]
 ) -> None:
-    retention = way in ("age", "number", "bytes")
+    retention = way in ("age", "bytes")
     with open_memory(tmp_path, embedder="static", store="chroma", prune_strategy=keep_last_n_steps(3)) as memory:
         memory.add_steps([secret(0), secret(1), secret(2)])
         memory.add_steps([said(text, at + 1) for at, text in enumerate(others)])
@@ -92,7 +84,7 @@ def test_what_is_forgotten_in_any_way_is_in_no_file_nor_is_its_vector(
             assert "vortex" not in str(memory.context("zyxqvortex", max_tokens=4_000).messages)
             memory.long_term.index.follow()
         kept = memory.stats().steps
-        assert kept == len(others) if way not in ("number", "bytes") else 3 <= kept < len(others)
+        assert kept == len(others) if way != "bytes" else 3 <= kept < len(others)
         assert others[-1] in memory.recall(others[-1], 300, now=LATER).text
     assert not any(texts_in(tmp_path, *halves, *singles, *WORDS, *PIECES).values())
 
@@ -143,18 +135,6 @@ def test_where_the_store_from_before_stays_in_use_an_error_says_what_is_left(
             memory.get("secret-0")
 
 
-def test_a_store_from_before_that_cannot_be_opened_is_named_and_tried_again(tmp_path: Path) -> None:
-    with open_memory(tmp_path) as memory:
-        memory.archive([secret(0), secret(1)])
-        memory.long_term.queue.embed_pending()
-        folder = memory.long_term.folder / "index"
-        folder.mkdir()
-        write_notes(folder, Notes("chroma:http://127.0.0.1:9", passage=memory.long_term.journal.last_passage()))
-        for at in range(2):
-            with pytest.raises(StorageError, match=r"the store chroma:http://127\.0\.0\.1:9 holds"):
-                memory.forget([f"secret-{at}"])
-
-
 # filters
 
 
@@ -188,16 +168,7 @@ def test_a_tool_is_meant_by_its_whole_name_in_any_of_a_steps_calls(memory: Hiera
     assert [step.text.partition("\n")[0] for step in memory.short_term.steps] == ["One.", "look"]
 
 
-def test_tools_are_found_among_more_steps_than_are_read_at_once(
-    memory: HierarchicalMemory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tinymem.upkeep.forgetting.AT_ONCE", 3)
-    memory.archive([ActionStep("Act.", [ToolCall(f"tool{n % 2}", {}, f"c{n}", "done")]) for n in range(10)])
-    assert memory.forget(tool="tool1") == 5
-    assert memory.forget(tool="tool0", type="action") == 5
-
-
-@pytest.mark.parametrize("text", ["\ud800", "\x00", "' OR 1 --", "", "𝔸" * 1_000])
+@pytest.mark.parametrize("text", ["\ud800", "' OR 1 --", ""])
 def test_any_text_is_a_filter_and_means_only_itself(memory: HierarchicalMemory, text: str) -> None:
     memory.add_steps([said("a", session=text, speaker=text), said("b", session="s", speaker="s"), said("c")])
     assert memory.forget(tool=text) == 0
@@ -225,35 +196,6 @@ def test_a_namespace_goes_with_its_folder_and_others_stay(tmp_path: Path) -> Non
             HierarchicalMemory.forget_namespace(tmp_path, "ann")
     with open_memory(tmp_path, namespace="ann") as memory:  # and begins anew
         assert memory.add(said("Hello.")).step_number == 1
-
-
-ODD = (
-    "ann",
-    "Ann",
-    "ann ",
-    " ann",
-    "ann.",
-    "..",
-    "../ann",
-    "a/b",
-    "ÄNN",
-    "A\u0308NN",
-    "con",
-    "%61nn",
-    "*",
-    "tinymem.json",
-)
-
-
-def test_namespaces_whose_names_are_nearly_the_same_are_forgotten_one_by_one(tmp_path: Path) -> None:
-    for name in ODD:
-        with open_memory(tmp_path / "memory", namespace=name) as memory:
-            memory.add(said(f"I am {name}."))
-    assert [path.name for path in tmp_path.iterdir()] == ["memory"]
-    for place, name in enumerate(ODD):
-        HierarchicalMemory.forget_namespace(tmp_path / "memory", name)
-        assert namespaces(tmp_path / "memory") == sorted(ODD[place + 1 :])
-    assert [path.name for path in (tmp_path / "memory").iterdir()] == ["tinymem.json"]
 
 
 @pytest.mark.parametrize("move", [os.rename, os.symlink])
@@ -316,20 +258,3 @@ def test_a_damaged_namespace_can_be_removed_and_what_it_links_to_stays(tmp_path:
     (folder / "journal.db").write_bytes(b"damaged")
     HierarchicalMemory.forget_namespace(tmp_path / "memory", "default")
     assert not folder.exists() and (elsewhere / "thesis.txt").read_text("utf-8") == "mine"
-
-
-def test_a_removal_that_fails_half_way_can_be_done_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with open_memory(tmp_path) as memory:
-        memory.add(said("Here."))
-    (tmp_path / "default" / "index").mkdir()
-
-    def refuse(path: Path) -> None:
-        raise OSError(13, "Permission denied")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(shutil, "rmtree", refuse)
-        with pytest.raises(StorageError, match="cannot be removed: Permission denied; try again"):
-            HierarchicalMemory.forget_namespace(tmp_path, "default")
-    assert (tmp_path / "default" / "journal.db").exists()
-    HierarchicalMemory.forget_namespace(tmp_path, "default")
-    assert not (tmp_path / "default").exists()

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import signal
 import sqlite3
-import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +15,9 @@ from work import PATIENCE
 
 from tinymem import HierarchicalMemory
 from tinymem.archive.embedding import BATCH
-from tinymem.archive.indexing.index import Index
-from tinymem.archive.indexing.notes import hold_folder
 from tinymem.embedders.hashing import HashingEmbedder
-from tinymem.errors import EmbedderError, EmbedderMismatchError, NotAMemoryError, StorageError
+from tinymem.errors import EmbedderMismatchError, StorageError
 from tinymem.protocols import Vectors
-from tinymem.stores.sqlite.journal import SqliteJournal
 from tinymem.upkeep.reindexing import reindex
 
 OLD, NEW = "hashing:64", "hashing:32"
@@ -58,10 +52,6 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def journal_of(folder: Path) -> SqliteJournal:
-    return SqliteJournal(folder / "default" / "journal.db", create=False)
-
-
 def finds(memory: HierarchicalMemory) -> bool:
     return LADDER in memory.recall("Where is the ladder?", 200, now=LATER).text
 
@@ -89,27 +79,6 @@ def test_all_passages_get_the_vectors_of_the_other_embedder_and_nothing_else_cha
         vectors = embedder.embed_documents([LADDER, *TEXTS[1:]])
         assert np.allclose(memory.long_term.current().vectors, vectors, atol=1e-3)
         assert memory.long_term.journal.setting("embedder_name") == NEW
-
-
-def test_another_embedder_is_an_error_that_names_the_command(folder: Path) -> None:
-    with pytest.raises(EmbedderMismatchError, match=f"tinymem reindex --embedder {NEW}") as caught:
-        opened(folder, NEW)
-    assert (caught.value.stored, caught.value.given) == ("hashing/crc32/64/1", "hashing/crc32/32/1")
-
-
-def test_where_there_is_no_memory_there_is_nothing_to_reindex(tmp_path: Path) -> None:
-    with pytest.raises(NotAMemoryError):
-        reindex(tmp_path / "nowhere", NEW)
-    assert not (tmp_path / "nowhere").exists()
-
-
-@pytest.mark.parametrize("texts", [[], [""], [LADDER]])
-def test_little_is_reindexed_too(tmp_path: Path, texts: list[str]) -> None:
-    with opened(tmp_path) as memory:
-        memory.add_steps([said(text) for text in texts])
-    assert reindex(tmp_path, NEW, store="exact").embedded == len([text for text in texts if text])
-    with opened(tmp_path, NEW) as memory:
-        assert finds(memory) == (LADDER in texts)
 
 
 # while it is being made
@@ -199,42 +168,6 @@ def test_a_killed_run_is_gone_on_with_and_until_then_the_old_embedder_serves(fol
         assert finds(memory)
 
 
-def test_an_embedder_that_fails_changes_nothing(folder: Path) -> None:
-    def fail(batch: int) -> None:
-        if batch == 2:
-            raise RuntimeError("no more tokens")
-
-    with pytest.raises(EmbedderError, match="RuntimeError"):
-        reindex(folder, Watched(fail), store="exact")
-    with opened(folder) as memory:
-        assert finds(memory)
-    assert reindex(folder, NEW, store="exact").embedded == len(TEXTS) - BATCH
-
-
-def test_a_third_embedder_starts_over_and_the_one_in_use_gives_it_up(folder: Path) -> None:
-    def interrupt(batch: int) -> None:
-        if batch == 3:
-            raise KeyboardInterrupt
-
-    def held() -> int:
-        journal = journal_of(folder)
-        journal.close()
-        with sqlite3.connect(journal.path) as db:
-            sql = "SELECT count(*) FROM vectors WHERE embedder != (SELECT value FROM meta WHERE key = 'embedder')"
-            (count,) = db.execute(sql).fetchone()
-        db.close()
-        return int(count)
-
-    with pytest.raises(KeyboardInterrupt):
-        reindex(folder, Watched(interrupt), store="exact")
-    assert held() == 2 * BATCH
-    assert reindex(folder, "hashing:16", store="exact").embedded == len(TEXTS)
-    assert held() == 0
-    with pytest.raises(KeyboardInterrupt):
-        reindex(folder, Watched(interrupt), store="exact")
-    assert reindex(folder, "hashing:16", store="exact").embedded == held() == 0
-
-
 def test_of_two_that_reindex_at_once_with_different_embedders_one_is_told(folder: Path) -> None:
     def meddle(batch: int) -> None:
         if batch == 2:
@@ -263,41 +196,6 @@ def test_a_memory_that_stayed_open_is_told_and_loses_nothing(folder: Path) -> No
         assert finds(memory)
 
 
-@pytest.mark.parametrize("same_length", [False, True])
-def test_a_catalog_that_grows_during_the_change_never_mixes_vectors(folder: Path, same_length: bool) -> None:
-    class Other(HashingEmbedder):
-        fingerprint = "other"
-
-    with opened(folder) as memory, ThreadPoolExecutor(1) as pool:
-        journal, read = memory.long_term.journal, memory.long_term.journal.passages
-        changes: list[Future[Any]] = []
-
-        def interrupted(after: int = 0, limit: int = 2_000) -> list[Any]:
-            rows = read(after, 300)
-            if after == 0:
-                changes.append(pool.submit(reindex, folder, Other(64) if same_length else NEW, store="exact"))
-                until(lambda: setting(folder, "embedder") != memory.long_term.queue.embedder.fingerprint)
-            return rows
-
-        journal.passages = interrupted  # type: ignore[assignment, method-assign]
-        assert finds(memory), "by the vectors from before the change"
-        changes[0].result(timeout=600)
-        with pytest.raises(EmbedderMismatchError):
-            memory.recall("the ladder")
-
-
-def setting(folder: Path, key: str) -> str | None:
-    with closing(sqlite3.connect(folder / "default" / "journal.db")) as db:
-        return next((value for (value,) in db.execute("SELECT value FROM meta WHERE key = ?", (key,))), None)
-
-
-def until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 600  # so that a mistake ends
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.01)
-
-
 @pytest.mark.parametrize("store", [pytest.param("exact", marks=pytest.mark.slow), "chroma"])
 def test_old_vectors_are_in_no_file_afterwards(tmp_path: Path, store: str) -> None:
     with opened(tmp_path, "static", store="chroma") as memory:
@@ -319,34 +217,3 @@ def test_old_vectors_are_in_no_file_afterwards(tmp_path: Path, store: str) -> No
         with index_of(memory.long_term) as held:  # in this process, of whose memory Chroma may write something
             ids, _ = held.query(HashingEmbedder(32).embed_queries([TEXTS[7]])[0], 1)
             assert (ids.tolist(), held.count()) == ([8], 40)
-
-
-def test_an_index_that_another_memory_holds_is_cleared_when_it_is_opened_next(
-    folder: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Index.forget, "__defaults__", (0.1,))
-    with opened(folder, store="chroma") as memory:
-        memory.long_term.indexing.in_background = False
-        memory.long_term.index.follow()
-        memory.long_term.index.close()
-        with hold_folder(folder / "default" / "index"):
-            reindex(folder, NEW)
-        assert "until the memory is opened again" in caplog.text
-    with opened(folder, NEW, store="chroma") as memory:
-        assert memory.long_term.index.notes.passage == 0
-        assert finds(memory)
-
-
-def test_a_reader_at_the_end_is_named_and_the_next_run_cleans_the_file(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    old = HashingEmbedder(64).embed_documents([LADDER]).astype("<f2").tobytes()
-    reader = sqlite3.connect(folder / "default" / "journal.db", isolation_level=None)
-    reader.execute("BEGIN")
-    reader.execute("SELECT count(*) FROM steps").fetchone()
-    monkeypatch.setattr(SqliteJournal.__init__, "__defaults__", (True, 0.2))
-    with pytest.raises(StorageError, match=r"old vectors stay.*another process or thread reads the file"):
-        reindex(folder, NEW, store="exact")
-    reader.close()
-    assert reindex(folder, NEW, store="exact").embedded == 0
-    assert texts_in(folder, old) == {old: []}

@@ -75,34 +75,6 @@ def test_over_max_bytes_steps_go_until_the_file_is_small_enough(tmp_path: Path) 
         assert memory.retain(Retention(max_bytes=0)).kept == 0
 
 
-def test_limits_add_up_and_each_step_goes_for_one_of_them(tmp_path: Path) -> None:
-    with open_memory(tmp_path) as memory:
-        memory.archive(days(10))
-        report = memory.retain(Retention(max_age=7 * DAY, max_steps=5), now=START + 10 * DAY)
-        assert report.reasons == {"max_age": 3, "max_steps": 2}
-        assert held(memory) == [f"day-{day}" for day in range(5, 10)]
-        assert memory.retain(Retention()).removed == {}
-
-
-def test_what_tools_gave_goes_first_then_the_models_words_then_a_persons(tmp_path: Path) -> None:
-    with open_memory(tmp_path) as memory:
-        memory.archive(
-            [
-                said("The gate is B42, at the far end of the hall.", id="long"),
-                MessageStep("assistant", "Thank you! I have noted that your gate is B42, at the end.", id="answer"),
-                said("Seat 17C.", id="short"),
-                ActionStep("Look.", [ToolCall("look", {}, "The gate is closed.")], id="call"),
-            ]
-        )
-        order = ["call", "answer", "long", "short"]
-        for most in range(5):
-            report = memory.retain(Retention(max_steps=most), dry_run=True)
-            assert {*report.removed} == {*order[: 4 - most]}
-        sizes = [memory.long_term.journal.maintenance.size() * part // 10 for part in (9, 6)]
-        by_bytes = [gone(memory.retain(Retention(max_bytes=most), dry_run=True)) for most in sizes]
-        assert by_bytes == [[("call", "max_bytes")], [("answer", "max_bytes"), ("call", "max_bytes")]]
-
-
 # exempt
 
 
