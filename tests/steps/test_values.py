@@ -66,7 +66,7 @@ def looped() -> list[Any]:
 
 @pytest.mark.parametrize(
     "value",
-    [{1: 2}, {1}, b"a", math.nan, 10**9_000, [1, {"2": object()}], looped(), deep(101)],
+    [{1: 2}, {1}, b"a", math.nan, -math.inf, 10**9_000, [1, {"2": object()}], looped(), deep(101)],
     ids=lambda value: type(value).__name__,
 )  # fmt: skip
 def test_what_json_does_not_hold_is_refused(value: Any) -> None:
