@@ -27,6 +27,10 @@ bench *ARGS:
 clients FOLDER=".clients":
     .ci/clients {{FOLDER}}
 
+# Let CI install newer releases
+constraints:
+    .ci/constraints
+
 # Try every adapter with the newest release of its framework, in a new environment
 frameworks FOLDER=".frameworks":
     .ci/frameworks {{FOLDER}}
