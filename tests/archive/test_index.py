@@ -33,7 +33,7 @@ import tinymem.archive.indexing.mirror
 from tinymem.archive.archive import Archive
 from tinymem.archive.indexing.child import Child
 from tinymem.archive.indexing.index import Index
-from tinymem.archive.indexing.notes import NOTES, read_notes
+from tinymem.archive.indexing.notes import NOTES, hold_folder, read_notes
 from tinymem.embedders.hashing import HashingEmbedder
 from tinymem.embedders.static import StaticEmbedder
 from tinymem.errors import ClosedError, StorageError
@@ -321,4 +321,21 @@ with HierarchicalMemory(sys.argv[1], embedder="hashing:64", max_tokens=200) as m
     archive.index.follow()
     with index_of(archive) as held:
         assert held.count() == 1_200
+    archive.close()
+
+
+def test_an_index_that_another_one_has_is_done_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tinymem.archive.indexing.index, "FOLLOWED", 0.2)
+    archive = open_in_chroma(tmp_path)
+    fill(archive, numbered_texts(TEXTS))
+    archive.journal.set_window([1, 2, 3, 4], {})
+    with hold_folder(tmp_path / "index"):
+        assert 121 in numbers(archive)
+        with pytest.raises(StorageError, match="another process"):
+            archive.index.follow()
+        forget(archive, [1])  # which the index has never seen
+    monkeypatch.undo()
+    archive.index.follow()
+    with index_of(archive) as held:
+        assert held.count() == len(archive.current())
     archive.close()

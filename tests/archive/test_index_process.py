@@ -8,6 +8,7 @@ import sqlite3
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from threading import enumerate as enumerate_threads
@@ -206,3 +207,19 @@ def test_a_python_that_cannot_start_processes_fills_the_index_itself(
         memory.add_steps(lots(60, 60))
     notes = read_notes(tmp_path / "memory" / "default" / "index")
     assert notes.passage == 120
+
+
+def test_neither_closing_nor_forgetting_cares_for_the_index_of_another_memory(
+    memory: HierarchicalMemory, tmp_path: Path
+) -> None:
+    hanging = stopped(memory)
+    with ThreadPoolExecutor(1) as pool:
+        flushing = pool.submit(memory.flush)
+        with HierarchicalMemory(tmp_path / "other", embedder="hashing:128", max_tokens=200) as other:
+            other.add_steps(lots(60))
+            other.forget(other.get(1).id)
+        with closing(ChromaStore(tmp_path / "other" / "default" / "index")) as store:
+            assert store.count() == 59
+        os.kill(hanging, signal.SIGCONT)
+        flushing.result(600)
+    assert count_in(memory.long_term) == 120

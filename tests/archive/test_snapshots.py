@@ -6,6 +6,7 @@ import json
 import mmap
 import os
 import shutil
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 from memories import LATER, chatter, fill, forget, open_archive, said, sqlite
 
+from tinymem import HierarchicalMemory
 from tinymem.archive import snapshots
 from tinymem.archive.archive import Archive
 from tinymem.archive.snapshots import SnapshotFiles
@@ -269,3 +271,24 @@ def test_numbers_that_do_not_fit_the_arrays_are_not_believed(closed: Path, wrong
     (folder / "facts.json").write_text(json.dumps(facts), "utf-8")
     with closing(open_archive(closed)) as archive:
         mapped(archive)
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_files_are_written_by_the_background_or_when_closing_and_by_no_question(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, waits: bool
+) -> None:
+    writers, steps, begun = list[str](), snapshots._write, threading.Event()
+
+    def noting(*given: Any) -> None:
+        writers.append(threading.current_thread().name)
+        begun.set()
+        steps(*given)
+
+    monkeypatch.setattr(snapshots, "_write", noting)
+    with HierarchicalMemory(tmp_path, store="exact") as memory:
+        memory.archive(chatter(30))
+        memory.flush()
+        assert memory.recall("key_20", 500).text and "MainThread" not in writers
+        assert not waits or begun.wait(60)
+    assert len(writers) == 1 and (not waits or writers == ["tinymem"])
+    assert [*tmp_path.rglob("snapshot-*/facts.json")]

@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from memories import sentences
+from memories import sentences, texts_in
 from servers import KEY, OpenAIServer, free_port, openai_server
 
 import tinymem.archive.indexing.indexing
 import tinymem.embedders.resting
 from tinymem import HierarchicalMemory, MessageStep, TaskStep, semantic_pruning
 from tinymem.embedders import HashingEmbedder, OpenAIEmbedder
+from tinymem.embedders.resting import LONGEST, LONGEST_SHARE, SHARE, Backoff
 from tinymem.errors import EmbedderError, EmbedderMismatchError
 from tinymem.protocols import Vectors
 from tinymem.recall.search import NOTHING
@@ -213,3 +214,47 @@ def test_adding_never_raises_for_an_embedder_be_it_that_of_the_strategy(
         memory.add_steps(remarks(10, seed=3))
         assert memory.recall("x", 100).note == NOTHING
         assert memory.stats().steps == 130 == memory.stats().passages
+
+
+def test_what_fails_is_left_alone_for_longer_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr(tinymem.embedders.resting, "time", SimpleNamespace(monotonic=lambda: clock.now))
+
+    def pause(rest: Backoff, took: float) -> float:
+        def failing() -> None:
+            with rest.trying():
+                clock.now += took
+                raise EmbedderError("no route")
+
+        with pytest.raises(EmbedderError):
+            failing()
+        begun = clock.now
+        while rest.is_on:
+            clock.now += 0.25
+        return float(clock.now - begun)
+
+    rest = Backoff()
+    assert [pause(rest, 0.0) for _ in range(8)] == [1, 2, 4, 8, 16, 32, 60, 60] and rest.problem == "no route"
+    assert pause(rest, 5.0) == SHARE * 5.0 and pause(rest, 120.0) == LONGEST_SHARE > LONGEST
+    with rest.trying():
+        pass
+    assert rest.problem == "" and not rest.is_on and pause(rest, 0.0) == 1, "from the beginning"
+
+
+@pytest.mark.usefixtures("without_rest")
+def test_what_waits_can_be_forgotten(tmp_path: Path) -> None:
+    embedder = Unreliable(64)
+    with open_memory(tmp_path, embedder=embedder) as memory:
+        memory.add_steps(remarks(20))
+        memory.recall("x", 50)
+        embedder.away = BOTH
+        memory.add(MessageStep("user", "zyxqvortex is the word", session="secret"))
+        memory.add(MessageStep("user", KEY_TEXT))
+        assert "zyxqvortex" in memory.recall("zyxqvortex", 100).text
+        assert memory.forget(session="secret") == 1
+        assert "zyxqvortex" not in memory.recall("zyxqvortex", 100).text
+        assert best_of(memory.recall(QUERY, 100)) == KEY_TEXT
+        assert not texts_in(tmp_path, b"zyxqvortex")[b"zyxqvortex"]
+        embedder.away = ()
+        assert best_of(memory.recall(QUERY, 100)) == KEY_TEXT
+        assert memory.stats().passages == 21
