@@ -189,5 +189,5 @@ def test_what_repetitions_leave_goes_to_what_is_ranked_behind_them() -> None:
     def fetch(numbers: Sequence[int]) -> Mapping[int, Step]:
         return {number: held[number] for number in numbers}
 
-    found, _ = pack(few, OpenedSteps(TOKENS, fetch), 200, KEY, every=lambda: every)
+    found, _ = pack(few, OpenedSteps(TOKENS, fetch), 200, KEY, Limits(), every=lambda: every)
     assert len(found.items) == 4 and "4471" in found.text

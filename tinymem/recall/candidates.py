@@ -94,8 +94,9 @@ def gather(
     if np.count_nonzero(allowed) < FEW * total:
         cosine[~allowed] = 0  # what a filter leaves out is no measure of what is close
     bm25, terms = np.zeros(total, np.float32), np.zeros(total, np.uint32)
-    is_known, places = _places(lexical.ids, catalog.id)
-    bm25[places], terms[places] = lexical.scores[is_known], lexical.terms[is_known]
+    places = np.minimum(np.searchsorted(catalog.id, lexical.ids), total - 1)  # ids ascend
+    is_known = catalog.id[places] == lexical.ids
+    bm25[places[is_known]], terms[places[is_known]] = lexical.scores[is_known], lexical.terms[is_known]
     stated = _stated(query, catalog, allowed)
     naming = catalog.rows_with(query.named) if len(query.named) else None
     chosen = allowed
@@ -165,13 +166,6 @@ def products(left: Vectors, right: Vectors) -> Vectors:
     return found
 
 
-def _places(ids: Ids, known: Ids) -> tuple[npt.NDArray[np.bool_], Ids]:
-    """Find `ids` in those `known`, which ascend: a mask of the ones that are there, and their places."""
-    places = np.minimum(np.searchsorted(known, ids), len(known) - 1)
-    is_known = known[places] == ids
-    return is_known, places[is_known]
-
-
 def _mark_around(chosen: npt.NDArray[np.bool_], rows: Ids, steps: Ids) -> None:
     """Mark the passages of the steps of `rows`, and of the step before and after each."""
     wanted = np.unique(steps[rows])
@@ -190,7 +184,7 @@ def find_requests(
     stands in a prompt already, and is hidden like the rest of that.
     """
     rows = _find_short(found, catalog, max(LONGER * len(question), SHORT), hidden)
-    if not len(rows):
+    if not rows.size:
         return rows
     behind = np.minimum(np.searchsorted(catalog.step, catalog.step[rows], "right"), len(catalog) - 1)
     # what people state may contradict the question

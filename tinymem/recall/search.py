@@ -42,22 +42,9 @@ class Search:
     def __init__(self, past: Archive, fusion: Fusion | None = None) -> None:
         self._past, self._fusion = past, fusion
 
-    def recall(
-        self,
-        text: str,
-        budget: int,
-        now: datetime,
-        *,
-        hidden: Collection[int] = (),
-        only: Filter | None = None,
-        **limits: Any,
-    ) -> Recall:
-        """Return what bears on `text`, in at most `budget` tokens, without the steps `hidden` (numbers).
-
-        `limits` are those of `Limits`. Where `min_relevance` is None, what is not worth its tokens to a question is
-        left out.
-        """
-        return self.explain(text, budget, now, hidden=hidden, only=only, **limits).recalled
+    def recall(self, text: str, budget: int, now: datetime, **more: Any) -> Recall:
+        """Return what bears on `text`, in at most `budget` tokens, as `explain` does."""
+        return self.explain(text, budget, now, **more).recalled
 
     def score(
         self, text: str, now: datetime, source: Source | None = None, hidden: Collection[int] | None = None
@@ -79,29 +66,35 @@ class Search:
         budget: int,
         now: datetime,
         *,
-        hidden: Collection[int] = (),
         only: Filter | None = None,
         **more: Any,
     ) -> Explanation:
-        """Return what `recall` gives for the same arguments, and the `next_best` so many that were ranked behind it."""
-        limits = Limits(hidden=hidden, **more)
+        """Return what bears on `text`, in at most `budget` tokens, and the `next_best` so many ranked behind it.
+
+        Args:
+            text: The question, or a stretch of a run.
+            budget: The most tokens of the block.
+            now: When it is asked.
+            only: The steps that may come back; all unless given.
+            more: Those of `Limits`. Where `min_relevance` is None, what is not worth its tokens is left out.
+        """
+        limits = Limits(**more)
         past, only = self._past, only or Filter()
         past.queue.catch_up()
-        source = past.source(only, hidden)
+        source = past.source(only, limits.hidden)
         note = source.explain_nothing()
         if note is not None or not text.strip():
             return Explanation(text, budget, Recall("", 0, (), past.queue.trouble or note or ""))
         snapshot, allowed = source.snapshot, source.allowed
         corrections = past.corrections if limits.as_of is None else self._corrections_until(limits.as_of)
-        wants_all = limits.min_relevance == 0  # requests, too
-        scored = self.score(text, now, source, None if wants_all else hidden)
+        scored = self.score(text, now, source, None if limits.min_relevance == 0 else limits.hidden)  # requests, too
         current = partial(put_corrections, corrections=corrections, snapshot=snapshot, allowed=allowed)
         newest = partial(places_of, snapshot, allowed)
         packed = self._packed(scored, text, budget, limits, current, newest)
         if past.is_current(snapshot):
             return replace(packed, corrections=corrections)
         # something was forgotten meanwhile, here or elsewhere
-        return self.explain(text, budget, now, hidden=hidden, only=only, **more)
+        return self.explain(text, budget, now, only=only, **more)
 
     def _corrections_until(self, moment: datetime) -> Mapping[int, int]:
         """Return the number of the newest correction of each step that was corrected up to a moment."""
@@ -128,7 +121,7 @@ class Search:
             last = int(snapshot.step[snapshot.time <= limits.as_of.timestamp()].max(initial=0))
         changes = past.tracking.changes(last)
         with past.checking_parts():
-            ranked = put_newest_first(ranked, past.opened, scored.query.now)
+            ranked = put_newest_first(ranked, past.opened, scored.query.now, budget)
             recalled, next_best = pack(ranked, past.opened, room, past.key, limits, every, changes, newest)
         if not note and not scored.query.is_stretch:
             asked = [*labels(text[:LABELLED]).items()][:MOST_NAMES]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +18,8 @@ from tinymem.recall.snapshot import Snapshot
 
 __all__ = ["newest_corrections", "places_of", "put_corrections", "put_newest_first"]
 
+READ = 4  # characters of the best passages for each token of the block, and
+LEAST_READ = 7_500  # so many in any case: there statements are looked for
 LOSS = 2.0  # log-odds that a statement loses where a newer one says it otherwise
 
 
@@ -69,13 +73,20 @@ def put_corrections(
     return [*found.values()]
 
 
-def put_newest_first(ranked: Sequence[RankedPassage], steps: OpenedSteps, now: datetime) -> Sequence[RankedPassage]:
+def put_newest_first(
+    ranked: Sequence[RankedPassage], steps: OpenedSteps, now: datetime, budget: int
+) -> Sequence[RankedPassage]:
     """Put statements before those that they supersede, as far as words tell, and note their numbers with these.
+
+    They are looked for among the best passages, a few times as many as fit `budget` tokens: a statement and what
+    supersedes it have most words in common, and so about the same score.
 
     What is dated later than `now` supersedes nothing. What was said in another session where nobody is named only comes
     behind.
     """
-    places = steps.statements([passage[:4] for passage in ranked if passage.is_relevant])
+    ends = accumulate(passage.end - passage.start for passage in ranked)
+    most = bisect_right([*ends], LEAST_READ + READ * budget)
+    places = steps.statements([passage[:4] for passage in ranked[:most] if passage.is_relevant])
     newest = newest_statements(places, now)
     if not newest:
         return ranked

@@ -9,7 +9,7 @@ from datetime import datetime
 from tinymem.recall.results import Excerpt
 from tinymem.recall.selection.diversity import DIVERSITY
 
-__all__ = ["NO_LIMITS", "Limits"]
+__all__ = ["Limits"]
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,3 @@ class Limits:
     as_of: datetime | None = None
     order: str = "time"
     hidden: Collection[int] = ()
-
-
-NO_LIMITS = Limits()

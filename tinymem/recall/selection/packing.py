@@ -18,7 +18,7 @@ from tinymem.recall.relevance import BEARS
 from tinymem.recall.render import block, format_mark, speaker_key
 from tinymem.recall.results import ALL_FITS, Excerpt, Overflow, Recall
 from tinymem.recall.selection.diversity import Repetitions, Utterance
-from tinymem.recall.selection.limits import NO_LIMITS, Limits
+from tinymem.recall.selection.limits import Limits
 from tinymem.recall.selection.opened import OpenedPassage, OpenedSteps, PassagePlace
 
 __all__ = ["FENCE", "Newest", "RankedPassage", "pack"]
@@ -261,7 +261,7 @@ def pack(
     steps: OpenedSteps,
     budget: int,
     key: bytes,
-    limits: Limits = NO_LIMITS,
+    limits: Limits,
     every: Every | None = None,
     changes: Changes | None = None,
     newest: Newest = lambda number: (),
