@@ -80,10 +80,9 @@ def ingest(
     Files hold OpenAI messages (a JSON list, JSON lines, or a list a line), sessions of Claude Code, Codex or Gemini
     CLI, tau-bench results, mini-swe-agent trajectories, gzip'd or not.
     Exports are read as they come: ChatGPT and Claude.ai (the zip, or conversations.json), Slack (the zip, or its
-    folder), Cursor (state.vscdb). Notes (.md, .txt) are read by sections. Of another folder,
-    all files of JSON in it and below are read. A damaged line is left
-    out and named, and so is what nobody said and what stands in <private> tags. After Ctrl-C (exit status 130), the
-    same command goes on where it stopped.
+    folder). Notes (.md, .txt) are read by sections. Of another folder, all files of JSON in it and below are read. A
+    damaged line is left out and named, and so is what nobody said and what stands in <private> tags. After Ctrl-C (exit
+    status 130), the same command goes on where it stopped.
 
     Example: tinymem ingest run.jsonl trajectories/*.json.gz --path ./memory
     """
