@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import inspect
+import logging
 import os
 import shutil
 import subprocess
@@ -101,6 +102,13 @@ def leave_index(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
     """Let memories be closed without waiting for Chroma to start, but in tests that are marked `fills_index`."""
     within = 0.0 if request.node.get_closest_marker("fills_index") is None else 600.0
     monkeypatch.setattr("tinymem.archive.indexing.index.CLOSES_WITHIN", within)
+
+
+@pytest.fixture
+def our_log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+    """What tinymem logs, for tests that count: other libraries log when another test's client is collected, say."""
+    caplog.handler.addFilter(logging.Filter("tinymem"))
+    return caplog
 
 
 EDGES = {"cli", "integrations", "runs"}  # folders whose tests are about something else than the index

@@ -84,7 +84,7 @@ def test_callbacks_hear_of_what_came_back(tmp_path: Path) -> None:
     assert told == [found, context.recalled]
 
 
-def test_what_a_callback_raises_is_logged_and_loses_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_a_callback_raises_is_logged_and_loses_nothing(tmp_path: Path, our_log: pytest.LogCaptureFixture) -> None:
     told: list[Step] = []
 
     def fails(_: object) -> None:
@@ -92,14 +92,14 @@ def test_what_a_callback_raises_is_logged_and_loses_nothing(tmp_path: Path, capl
 
     callbacks = Callbacks(fails, fails, fails, [fails, told.append])
     with (
-        caplog.at_level(logging.ERROR),
+        our_log.at_level(logging.ERROR),
         open_memory(tmp_path, prune_strategy=keep_last_n_steps(2), callbacks=callbacks) as memory,
     ):
         added = memory.add_steps(talk(9))
         assert told == added and len(memory.short_term) == 2 and memory.stats().steps == 9
         assert "lamp 3" in memory.recall("lamp 3 hangs", 200).text.lower()
-    assert len(caplog.records) == 4, "each once, however often it fails"
-    for message in caplog.messages:
+    assert len(our_log.records) == 4, "each once, however often it fails"
+    for message in our_log.messages:
         assert "fails failed; nothing is lost" in message and "RuntimeError in test_callbacks.py, line " in message
         assert message.count("raise RuntimeError(") == 1, "the line of code, without its message"
 

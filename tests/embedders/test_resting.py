@@ -90,7 +90,7 @@ def best_of(recalled: Any) -> str:
 
 @pytest.mark.usefixtures("without_rest")
 def test_a_run_goes_on_while_the_server_is_down_and_all_is_embedded_once_it_is_back(
-    port: Port, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    port: Port, tmp_path: Path, our_log: pytest.LogCaptureFixture
 ) -> None:
     port.start()
     embedder = OpenAIEmbedder("local-model", max_retries=0, timeout=5)
@@ -110,7 +110,7 @@ def test_a_run_goes_on_while_the_server_is_down_and_all_is_embedded_once_it_is_b
             assert told in said_so
         assert told in str(memory.explain(QUERY))
         assert memory.stats().waiting_steps == 61
-        warnings = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+        warnings = [record.getMessage() for record in our_log.records if record.levelno >= logging.WARNING]
         assert len(warnings) == 1 and "goes on without vectors" in warnings[0]
 
         server = port.start()
@@ -198,7 +198,7 @@ def test_questions_do_not_pay_for_an_embedder_that_is_away(tmp_path: Path, monke
 
 @pytest.mark.usefixtures("without_rest")
 def test_adding_never_raises_for_an_embedder_be_it_that_of_the_strategy(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, our_log: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(tinymem.archive.indexing.indexing, "WAITING", 100)
     mine, of_strategy = Unreliable(64), Unreliable(64)
@@ -209,7 +209,7 @@ def test_adding_never_raises_for_an_embedder_be_it_that_of_the_strategy(
         for remark in remarks(80, seed=2):
             memory.add(remark)
         assert 0 < len(memory.short_term.steps) < 40, "the window is kept within its tokens"
-        assert caplog.text.count("the window is pruned by tokens alone") == 1
+        assert our_log.text.count("the window is pruned by tokens alone") == 1
         mine.away = of_strategy.away = ()
         memory.add_steps(remarks(10, seed=3))
         assert memory.recall("x", 100).note == NOTHING

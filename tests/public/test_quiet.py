@@ -120,15 +120,14 @@ FAILURES = [
 
 
 def test_no_log_quotes_what_was_said(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, our_log: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with caplog.at_level(logging.DEBUG):
+    with our_log.at_level(logging.DEBUG):
         busy(tmp_path, monkeypatch)
-    ours = [record for record in caplog.records if record.name.startswith("tinymem")]
-    told = "\n".join(logging.Formatter().format(record) for record in ours)  # tracebacks too
+    told = "\n".join(logging.Formatter().format(record) for record in our_log.records)  # tracebacks too
     for what in FAILURES:
         assert what in told, what
-    assert CANARY not in told and {record.exc_info for record in ours} == {None}
+    assert CANARY not in told and {record.exc_info for record in our_log.records} == {None}
 
 
 # -- errors -----------------------------------------------------------------------------------------------------------
@@ -231,16 +230,16 @@ logger = logging.getLogger("tinymem.test_hourly")
 
 
 def test_it_is_given_again_after_an_hour_and_held_back_ones_can_be_seen(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    our_log: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = SimpleNamespace(now=10.0)
     monkeypatch.setattr(tinymem.errors, "time", SimpleNamespace(monotonic=lambda: clock.now))
     place = new_log_key()
-    with caplog.at_level(logging.DEBUG):
+    with our_log.at_level(logging.DEBUG):
         for passed in (0.0, 1.0, HOUR - 2, 1.0, 5.0):
             clock.now += passed
             warn_hourly(logger, place, "behind: %s", passed)
-        assert [record.levelname for record in caplog.records] == ["WARNING", "DEBUG", "DEBUG", "WARNING", "DEBUG"]
-        assert {record.funcName for record in caplog.records} == {
+        assert [record.levelname for record in our_log.records] == ["WARNING", "DEBUG", "DEBUG", "WARNING", "DEBUG"]
+        assert {record.funcName for record in our_log.records} == {
             test_it_is_given_again_after_an_hour_and_held_back_ones_can_be_seen.__name__
         }

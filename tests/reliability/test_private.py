@@ -102,17 +102,17 @@ def test_what_is_written_out_of_a_memory_is_for_its_owner_only(tmp_path: Path) -
 
 
 def test_a_namespace_that_others_may_look_into_is_warned_of_once(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, our_log: pytest.LogCaptureFixture
 ) -> None:
     for name in ("ann", "bob"):
         open_memory(tmp_path, namespace=name).close()
-    assert caplog.messages == []
+    assert our_log.messages == []
     (tmp_path / "ann").chmod(0o750)
-    with caplog.at_level(logging.WARNING):
+    with our_log.at_level(logging.WARNING):
         for name in ("ann", "bob", "ann"):
             with open_memory(tmp_path, namespace=name) as memory:
                 memory.add(MessageStep("user", "It works all the same."))
-    assert caplog.messages == [
+    assert our_log.messages == [
         f"other users can read {tmp_path / 'ann'} (mode 750): to prevent that, chmod -R go-rwx it"
     ]
     assert mode(tmp_path / "ann") == 0o750

@@ -150,11 +150,11 @@ def test_whatever_is_answered_is_within_the_budget_and_safe(
     ids=range(5),
 )
 def test_on_any_failure_lines_are_picked_with_a_warning(
-    server: OpenAIServer, caplog: pytest.LogCaptureFixture, fault: Any, says_what: str
+    server: OpenAIServer, our_log: pytest.LogCaptureFixture, fault: Any, says_what: str
 ) -> None:
     server.faults.append(lambda body: fault)
     assert impatient().summarize(RUN, 40) == extract(RUN, 40)
-    (record,) = [record for record in caplog.records if record.name.startswith("tinymem")]
+    (record,) = our_log.records
     assert record.levelno == logging.WARNING
     assert re.search(rf"openai:local-model at {server.url}.*{says_what}.*picked instead", record.getMessage())
     assert len(server.requests) == 1
@@ -179,14 +179,14 @@ def test_a_slow_server_is_given_up_in_time_whatever_the_repetitions(
 
 
 def test_after_a_failure_it_rests_and_then_asks_again(
-    alone: OpenAIServer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    alone: OpenAIServer, our_log: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = alone
     server.faults.append(lambda body: failure(500, "down"))
     summarizer = impatient(rest=60)
     assert [summarizer.summarize(RUN, 40) for _ in range(3)] == [extract(RUN, 40)] * 3
     assert len(server.requests) == 1
-    assert len([record for record in caplog.records if record.name.startswith("tinymem")]) == 1
+    assert len(our_log.records) == 1
     monkeypatch.setattr(time, "monotonic", lambda now=time.monotonic: now() + 61)
     assert summarizer.summarize(RUN, 40) == SUMMARY
 

@@ -168,7 +168,7 @@ def test_steps_that_were_written_again_stand_for_their_originals_one_by_one() ->
     assert [covers_of(step) for step in after[1:3]] == [(step.id,) for step in steps[1:3]]
 
 
-def test_new_steps_for_which_nothing_is_gone_are_left_out_with_one_warning(caplog: pytest.LogCaptureFixture) -> None:
+def test_new_steps_for_which_nothing_is_gone_are_left_out_with_one_warning(our_log: pytest.LogCaptureFixture) -> None:
     memory = MemoryManager(steps=[TaskStep("Count."), said("one"), said("two")])
     before = memory.steps
 
@@ -177,7 +177,7 @@ def test_new_steps_for_which_nothing_is_gone_are_left_out_with_one_warning(caplo
 
     for _ in range(3):
         assert not memory.prune(remind).changed
-    (record,) = caplog.records
+    (record,) = our_log.records
     assert "remind returned 2 new steps for which nothing was taken out" in record.getMessage()
     assert record.levelno == logging.WARNING and "brief" not in record.getMessage()
     report = memory.prune(lambda steps: [*steps[:2], said("one thing"), said("another")])
@@ -204,7 +204,7 @@ def test_metadata_of_the_user_that_is_called_covers_makes_no_stand_in() -> None:
 # -- what must stay ----------------------------------------------------------------------------------------------------
 
 
-def test_system_prompt_task_and_pins_come_back_and_it_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_system_prompt_task_and_pins_come_back_and_it_is_said_once(our_log: pytest.LogCaptureFixture) -> None:
     memory = MemoryManager("Be brief.", steps=[TaskStep("Old."), TaskStep("Count."), said("!", pinned=True), said("a")])
 
     def newest(steps: list[Step]) -> list[Step]:
@@ -216,15 +216,15 @@ def test_system_prompt_task_and_pins_come_back_and_it_is_said_once(caplog: pytes
     assert texts(memory.steps) == ["Be brief.", "Count.", "!", "d"]
     memory.prune(lambda steps: [])
     assert texts(memory.steps) == ["Be brief.", "Count.", "!"]
-    first, second = (record.getMessage() for record in caplog.records)
+    first, second = (record.getMessage() for record in our_log.records)
     assert "newest took out what must stay, SystemPromptStep" in first and "<lambda>" in second
 
 
-def test_a_strategy_inside_of_compose_says_it_too(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_strategy_inside_of_compose_says_it_too(our_log: pytest.LogCaptureFixture) -> None:
     steps: list[Step] = [TaskStep("Count."), said("a"), said("b")]
     strategy = compose(lambda steps: [summary(), *steps[-1:]], token_budget(1_000))
     assert texts(strategy(steps)) == texts(strategy(steps)) == ["Count.", "[Summary] Earlier steps.", "b"]
-    assert len(caplog.records) == 1
+    assert len(our_log.records) == 1
 
 
 def test_check_window_says_what_a_memory_would_mend() -> None:

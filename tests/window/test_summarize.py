@@ -198,11 +198,11 @@ def test_an_earlier_summary_is_given_to_the_summarizer_without_its_fence() -> No
 
 
 @pytest.mark.parametrize("answer", [RuntimeError("no idea"), None, 5])
-def test_when_the_summarizer_fails_lines_are_picked(answer: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_when_the_summarizer_fails_lines_are_picked(answer: Any, our_log: pytest.LogCaptureFixture) -> None:
     steps = numbered(remarks(30))
     failed, picked = (summarize_strategy(by, max_tokens=400)(steps) for by in (Fixed(answer), "extractive"))
     assert summaries(failed)[0].text == summaries(picked)[0].text
-    (record,) = caplog.records
+    (record,) = our_log.records
     assert record.levelno == logging.WARNING and "the summarizer fixed" in record.getMessage()
 
 
