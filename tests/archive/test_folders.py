@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from strategies import MODERATE
 
 from tinymem import HierarchicalMemory
-from tinymem.archive.folders import MARKER, namespace_folder
+from tinymem.archive.folders import namespace_folder
 from tinymem.errors import FormatError, InputError, NotAMemoryError, StorageError
 
 AWKWARD = [
@@ -94,7 +94,7 @@ OTHER = r"has format \d+, this version reads \d+: .*(upgrade tinymem|`tinymem ex
 def test_what_another_version_wrote_is_refused_and_not_touched(tmp_path: Path) -> None:
     with HierarchicalMemory(tmp_path / "mem", embedder="hashing:64", store="exact") as memory:
         memory.add_message("user", "Which port?")
-    marker, journal = tmp_path / "mem" / MARKER, tmp_path / "mem" / "default" / "journal.db"
+    journal = tmp_path / "mem" / "default" / "journal.db"
 
     def refused() -> None:
         before = {file: file.read_bytes() for file in sorted(tmp_path.rglob("*")) if file.is_file()}
@@ -103,9 +103,6 @@ def test_what_another_version_wrote_is_refused_and_not_touched(tmp_path: Path) -
                 use(tmp_path / "mem")
         assert {file: file.read_bytes() for file in sorted(tmp_path.rglob("*")) if file.is_file()} == before
 
-    marker.write_text('{"format": 99}\n', "utf-8")
-    refused()
-    marker.write_text('{"format": 1}\n', "utf-8")
     with HierarchicalMemory(tmp_path / "mem", store="exact") as memory, closing(sqlite3.connect(journal)) as db:
         db.execute("PRAGMA user_version=1")  # by another version, while this one has it open
         for use in (lambda: memory.recall("port"), lambda: memory.add_message("user", "Port 80.")):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import inspect
 import re
 import shlex
 from collections.abc import Iterator
@@ -21,7 +20,7 @@ from typer.main import get_command
 from tinymem import AsyncHierarchicalMemory, HierarchicalMemory, MemoryManager, TaskStep
 from tinymem.cli.main import app
 from tinymem.errors import DISTRIBUTION, EmbedderMismatchError
-from tinymem.steps.collection import ARGUMENTS, CALLS
+from tinymem.steps.collection import CALLS
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.skipif(not (ROOT / "tinymem").is_dir(), reason="the tests run beside an installed wheel")
@@ -110,9 +109,6 @@ def test_the_command_of_another_embedder_does_what_it_says(
 def test_each_name_of_another_library_leads_to_one_that_is_there() -> None:
     calls = {ours.partition("(")[0] for ours in CALLS.values()}
     assert [name for name in calls if not callable(getattr(HierarchicalMemory, name, None))] == []
-    methods = [HierarchicalMemory.__init__, *vars(HierarchicalMemory).values()]
-    known = {name for method in methods if callable(method) for name in inspect.signature(method).parameters}
-    assert {name for ours in ARGUMENTS.values() for name in ours} <= known
 
 
 @pytest.mark.parametrize("kind", [HierarchicalMemory, MemoryManager, AsyncHierarchicalMemory])
@@ -125,20 +121,3 @@ def test_a_call_of_another_library_says_what_it_is_called_here(kind: Any, name: 
     with pytest.raises(AttributeError, match=f"'{kind.__name__}' object has no attribute '{name}'") as caught:
         getattr(memory, name)
     assert str(caught.value).endswith(f": a HierarchicalMemory has {ours}" if ours else "'colour'")
-
-
-@pytest.mark.parametrize(
-    ("call", "says"),
-    [
-        (lambda memory: memory.recall("x", top_k=3), r"recall\(\) .* 'top_k': say k="),
-        (lambda memory: memory.recall("x", user_id="ann"), r"'user_id': say where=\{'user_id': \.\.\.\}"),
-        (lambda memory: memory.add_message("user", "x", user_id="ann"), r"'user_id': say metadata=\{'user_id'"),
-        (lambda memory: memory.add_messages([], run_id="9"), r"'run_id': say session="),
-        (lambda memory: type(memory)(user_id="ann"), r"__init__\(\) .* 'user_id': say namespace="),
-        (lambda memory: memory.add_message("user", "x", spekaer="a"), r"Memory\.add_message\(\) .* 'spekaer'$"),
-        (lambda memory: memory.short_term.add_message("user", "x", typo=1), r"Window\.add_message\(\) .* 'typo'$"),
-    ],
-)
-def test_an_argument_of_another_library_says_what_it_is_called_here(call: Any, says: str) -> None:
-    with HierarchicalMemory(embedder="hashing:8", store="exact") as memory, pytest.raises(TypeError, match=says):
-        call(memory)

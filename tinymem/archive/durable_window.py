@@ -22,7 +22,7 @@ from tinymem.errors import PruneError, describe_callable, safe_summary
 from tinymem.messages.formats import chat_messages
 from tinymem.messages.recognition import Arrival, Messages, keys_of
 from tinymem.steps.checks import Time, check_choice, check_iterable
-from tinymem.steps.collection import StepCollection, naming_arguments
+from tinymem.steps.collection import StepCollection
 from tinymem.steps.content import Content
 from tinymem.steps.redaction import Redact, redact_step
 from tinymem.steps.serialization import dump_step
@@ -37,7 +37,6 @@ from tinymem.window.window import Window, WindowChange, render_window, steps_of_
 __all__ = ["DurableWindow"]
 
 
-@naming_arguments
 class DurableWindow(StepCollection):
     """The window of a memory on disk, whose steps are in the journal before they are shown.
 

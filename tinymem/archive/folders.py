@@ -7,14 +7,13 @@ that takes `Ann` for `ann`, a link, or a renamed folder cannot open one namespac
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 from urllib.parse import quote, unquote
 
-from tinymem.errors import FormatError, InputError, NotAMemoryError, StorageError, undo_on_failure
+from tinymem.errors import InputError, NotAMemoryError, StorageError, undo_on_failure
 from tinymem.protocols import Journal
 from tinymem.steps.checks import to_path
 from tinymem.stores.files import make_private_file, make_private_folder, warn_if_open
@@ -34,8 +33,7 @@ __all__ = [
 ]  # fmt: skip
 
 NAMESPACE = "namespace"  # the name of the namespace that the journal belongs to
-FORMAT = 1
-MARKER = "tinymem.json"  # marks a folder as a memory, and has its format
+MARKER = "tinymem.json"  # marks a folder as a memory
 LONGEST = 200  # characters of a folder's name, escapes included
 INDEX = "index"  # the folder of the vector store, inside a namespace's folder
 
@@ -49,7 +47,7 @@ def namespace_folder(path: Path, namespace: str, create: bool) -> Path:
         if create:
             make_private_folder(path)
             if make_private_file(marker):
-                marker.write_text(json.dumps({"format": FORMAT}) + "\n", "utf-8")
+                marker.write_text('{"format": 1}\n', "utf-8")  # the journal, too, has a format, which is checked
             make_private_folder(folder)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         reason = getattr(error, "strerror", None) or error
@@ -152,7 +150,3 @@ def _check_memory(path: Path, marker: Path) -> None:
     # The marker is checked last, since another process may be creating this memory right now.
     if path.exists() and (not path.is_dir() or any(path.iterdir())) and not marker.exists():
         raise NotAMemoryError(f"{path} exists and is not a tinymem memory: choose an empty or a new folder")
-    if marker.exists() and (written := marker.read_text("utf-8")):  # it is empty for a moment when it is made
-        with suppress(ValueError, TypeError, AttributeError, KeyError):  # the journal has a format of its own
-            if (version := int(json.loads(written)["format"])) > FORMAT:
-                raise FormatError(f"{path} has format {version}, this version reads {FORMAT}: upgrade tinymem")

@@ -47,7 +47,6 @@ def forget(
 
     Example: tinymem forget --speaker Ann --until 2024-12-31 --dry-run
     """
-    from tinymem.steps.progress import show_progress
     from tinymem.upkeep.forgetting import sessions_repeated_by
 
     chosen, session = filters.given(), filters.session
@@ -61,8 +60,7 @@ def forget(
         count = memory.forget(ids, **chosen, dry_run=True)
         if count and not dry_run:
             _confirm(f"Forget {pluralize(count, 'step')} of namespace {target.namespace!r} for good?", yes)
-            with show_progress(sys.stderr, "forgetting", "parts") as progress:
-                count = memory.forget(ids, **chosen, progress=progress)
+            count = memory.forget(ids, **chosen)
         others = sessions_repeated_by(memory.long_term, session) if session is not None else []
     said = f"{'Would forget' if dry_run else 'Forgot'} {pluralize(count, 'step')}."
     if others:
@@ -105,7 +103,6 @@ def retain(
 
     Example: tinymem retain --max-age 90d --max-bytes 500MB
     """
-    from tinymem.steps.progress import show_progress
     from tinymem.upkeep.retention import Retention
 
     if max_age is None and max_steps is None and max_bytes is None:
@@ -116,8 +113,7 @@ def retain(
         report = memory.retain(limits, dry_run=True)
         if report.removed and not dry_run:
             _confirm(_summary(report, "Forget", "?"), yes)
-            with show_progress(sys.stderr, "forgetting", "parts") as progress:
-                report = memory.retain(limits, progress=progress)
+            report = memory.retain(limits)
     record = dataclasses.asdict(report) | {"reasons": report.reasons, "dry_run": dry_run}
     target.answer(record, _summary(report, "Would forget" if dry_run else "Forgot", f"; {report.kept:,} stay."))
 

@@ -47,7 +47,7 @@ from tinymem.steps.checks import (
     check_token_budget,
     to_utc,
 )
-from tinymem.steps.collection import StepCollection, naming_arguments
+from tinymem.steps.collection import StepCollection
 from tinymem.steps.content import Content, check_content
 from tinymem.steps.ids import utc_now
 from tinymem.steps.progress import Progress, no_progress
@@ -68,7 +68,6 @@ from tinymem.window.strategy import Pruner, PruneReport, check_strategy
 __all__ = ["Conflict", "HierarchicalMemory"]
 
 
-@naming_arguments
 class HierarchicalMemory(StepCollection):
     """A memory in a folder that outlives the context window of an agent, and its process.
 
@@ -402,8 +401,8 @@ class HierarchicalMemory(StepCollection):
             correction: What is true, in words of its own ("The port is 8444."), or as a step.
 
         Returns:
-            The correction, with the ids of what it corrects in its metadata under `"corrects"`, and those of some
-            that say about the same under `"similar"`: these are not touched.
+            The correction, with the ids of what it corrects in its metadata under `"corrects"`. A step that repeats the
+            claim is not touched.
 
         Raises:
             InputError: There is no such step, or the correction says nothing.
@@ -415,7 +414,7 @@ class HierarchicalMemory(StepCollection):
         ['The port of staging is 8444.']
         """
         with self._lock.while_open():
-            step = self.apply_redaction(correction_of(self.get(id), correction, self.long_term, self._search))
+            step = self.apply_redaction(correction_of(self.get(id), correction, self.long_term))
             is_in_window = any(shown.id in corrected_ids(step) for shown in self.steps)
         return self.add(step) if is_in_window else self.archive([step])[0]
 
@@ -842,7 +841,6 @@ class HierarchicalMemory(StepCollection):
         type: str | None = None,
         where: Mapping[str, Any] | None = None,
         dry_run: bool = False,
-        progress: Progress | None = None,
     ) -> int:
         """Remove steps for good, wherever they are, and return how many: those with these ids, or within all filters.
 
@@ -861,7 +859,6 @@ class HierarchicalMemory(StepCollection):
             type: Only steps of this type.
             where: Only steps with these values in their metadata, as `{"user": "ann"}`.
             dry_run: Only count.
-            progress: Called with the number of parts that are done, of two: the journal, then the index.
 
         Raises:
             InputError: Nothing says what to forget, or no step has one of the ids; nothing is forgotten then.
@@ -873,7 +870,6 @@ class HierarchicalMemory(StepCollection):
         ...     memory.forget(speaker="Ann", session="monday")
         1
         """
-        check_callable("progress", progress)
         limits = {"session": session, "speaker": speaker, "tool": tool, "type": type}
         with self._lock.while_open():
             named = [*check_iterable("ids", [ids] if isinstance(ids, (str, int)) else ids)]
@@ -886,7 +882,7 @@ class HierarchicalMemory(StepCollection):
             if numbers:
                 self._contexts.prompts.clear()
                 self._upkeep.remove(numbers)
-        self._upkeep.purge(progress)  # also what an earlier call has left
+        self.long_term.purge()  # also what an earlier call has left
         return len(numbers)
 
     def retain(
@@ -895,7 +891,6 @@ class HierarchicalMemory(StepCollection):
         *,
         now: Time | None = None,
         dry_run: bool = False,
-        progress: Progress | None = None,
     ) -> RetentionReport:
         """Forget what is over the limits, as `forget` does, and return what went, and why.
 
@@ -903,18 +898,16 @@ class HierarchicalMemory(StepCollection):
             retention: The limits, the memory's own unless given.
             now: The time that ages are reckoned from.
             dry_run: Only report what would go.
-            progress: Called as in `forget`, but not in a dry run.
 
         Raises:
             InputError: There are no limits.
             StorageError: As in `forget`.
         """
-        check_callable("progress", progress)
         with self._lock.while_open():
             report = self._upkeep.retain(retention, to_utc("now", now) or utc_now(), dry_run)
             if not dry_run:
                 self._contexts.prompts.clear()
-        self._upkeep.purge(None if dry_run else progress)
+        self.long_term.purge()
         return report
 
     @staticmethod

@@ -13,7 +13,6 @@ from tinymem.archive.durable_window import DurableWindow
 from tinymem.errors import InputError, StorageError, TinymemError, warn_hourly
 from tinymem.steps.checks import check_iterable
 from tinymem.steps.ids import utc_now
-from tinymem.steps.progress import Progress
 from tinymem.steps.step import Step
 from tinymem.upkeep.retention import Retention, RetentionReport, retain
 
@@ -97,14 +96,6 @@ class Upkeep:
             raise InputError(f"retention must be a Retention, not {limits!r:.80}: retain(Retention(max_steps=...))")
         self._window.catch_up()
         return retain(self._archive, limits, self.remove, now, dry_run)
-
-    def purge(self, progress: Progress | None) -> None:
-        """Have the index forget what is removed, without the lock: the second of the two parts of forgetting."""
-        if progress is not None:
-            progress(1, 2)
-        self._archive.purge()
-        if progress is not None:
-            progress(2, 2)
 
     def _keep_within_limits(self) -> None:
         """Apply the memory's own retention: at first, and then whenever enough steps were added."""

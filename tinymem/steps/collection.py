@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from functools import wraps
-from inspect import isfunction, signature
-from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar, overload
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
 from tinymem.errors import InputError, safe_repr
 from tinymem.steps.content import Content
@@ -15,11 +12,9 @@ from tinymem.steps.standins import newest_of
 from tinymem.steps.step import STEP_TYPES, Step, StepT
 from tinymem.steps.types import ActionStep, SystemPromptStep
 
-__all__ = ["StepCollection", "Steps", "naming_arguments", "refuse_attribute"]
+__all__ = ["StepCollection", "Steps", "refuse_attribute"]
 
-ClassT = TypeVar("ClassT", bound=type)
-
-# What other libraries call a call, or an argument, of a memory: an error says what it is called here.
+# What other libraries call a call of a memory: an error says what it is called here.
 CALLS = {
     **dict.fromkeys(("search", "query", "retrieve", "similarity_search"), "recall(query)"),
     **dict.fromkeys(("get_all", "get_history", "list", "history"), "history()"),
@@ -30,16 +25,6 @@ CALLS = {
     "update": "correct(id, text)",
     "reset": "clear(), which empties the window alone, or forget_namespace(path, namespace)",
 }
-ARGUMENTS = {  # the first of these that the call has
-    **dict.fromkeys(("top_k", "n_results", "num_results", "limit", "n"), ("k", "limit", "max_tokens")),
-    **dict.fromkeys(("token_budget", "token_limit", "max_token_limit", "budget"), ("max_tokens",)),
-    **dict.fromkeys(("session_id", "thread_id", "conversation_id", "run_id", "chat_id"), ("session",)),
-    **dict.fromkeys(("user_id", "agent_id", "app_id"), ("where", "metadata", "namespace")),
-    **dict.fromkeys(("filter", "filters"), ("where",)),
-    **dict.fromkeys(("memory_id", "step_id"), ("id", "ids")),
-    **dict.fromkeys(("threshold", "score_threshold"), ("min_relevance",)),
-}
-_UNEXPECTED = re.compile(r"unexpected keyword argument '(\w+)'")
 
 
 class Steps(tuple[Step, ...]):
@@ -59,34 +44,6 @@ def refuse_attribute(owner: object, name: str) -> Any:
     """Raise the AttributeError of a name that an object has not: it says what HierarchicalMemory calls it."""
     ours = f": a HierarchicalMemory has {CALLS[name]}" if name in CALLS else ""
     raise AttributeError(f"{type(owner).__name__!r} object has no attribute {name!r}{ours}", name=name, obj=owner)
-
-
-def naming_arguments(cls: ClassT) -> ClassT:
-    """Make the public calls of a class say what an argument that they do not have is called in them."""
-    for name, member in list(vars(cls).items()):
-        if isfunction(member) and (name == "__init__" or not name.startswith("_")):
-            setattr(cls, name, _naming(member))
-    return cls
-
-
-def _naming(function: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(function)
-    def called(*args: Any, **given: Any) -> Any:
-        try:
-            return function(*args, **given)
-        except TypeError as error:
-            found = _UNEXPECTED.search(str(error))
-            known = signature(function).parameters
-            if found is None or found[1] not in given or found[1] in known:
-                raise
-            wanted = ARGUMENTS.get(found[1], ())
-            ours = next((name for name in wanted if name in known), None)
-            example = f"{{'{found[1]}': ...}}" if ours in ("where", "metadata") and found[1].endswith("_id") else "..."
-            says = f": say {ours}={example}" if ours else ": open a memory with namespace=..." * ("namespace" in wanted)
-            text = f"{function.__qualname__}() got an unexpected keyword argument '{found[1]}'{says}"
-            raise TypeError(text) from None
-
-    return called
 
 
 class StepCollection(ABC):

@@ -24,7 +24,6 @@ CARRY_OUT = "Now proceed and carry out this plan."
 CORRECTS = "corrects"  # in the metadata of a step: the ids of those that it corrects
 UNDATED = "undated"  # in the metadata of a step: its source gives no time, and its timestamp says only when it came
 FILE = "memory_file"  # in metadata: the path of the file of Claude's memory tool that a step is
-SIMILAR = "similar"  # in the metadata of a correction: the ids of steps that say about the same and are not corrected
 ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 
 

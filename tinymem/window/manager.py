@@ -12,7 +12,7 @@ from tinymem.messages.formats import chat_messages
 from tinymem.messages.recognition import Messages, MessageTable, keys_of
 from tinymem.messages.tokens import Prices, count_tokens, default_counter
 from tinymem.steps.checks import Time, check_callable, check_choice, check_iterable, check_non_negative_int
-from tinymem.steps.collection import StepCollection, naming_arguments
+from tinymem.steps.collection import StepCollection
 from tinymem.steps.content import Content, check_content
 from tinymem.steps.step import Message, Step, StepT, Style
 from tinymem.steps.types import SystemPromptStep
@@ -27,7 +27,6 @@ ManagerT = TypeVar("ManagerT", bound="MemoryManager")
 KEEP_50 = keep_last_n_steps(50)
 
 
-@naming_arguments
 class MemoryManager(StepCollection):
     """The window of an agent's recent steps. Safe to use from several threads.
 

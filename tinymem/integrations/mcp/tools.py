@@ -132,13 +132,7 @@ class MemoryTools:
         if not added:
             return "Nothing is left of it to remember."
         instead = f", which comes back instead of {replaces}" if replaces else ""
-        similar = [memory.get(id).step_number for id in added[0].metadata.get("similar", ())]
-        others = (
-            f" Also similar, not touched: {', '.join(f'{namespace}#{number}' for number in similar)}."
-            if similar
-            else ""
-        )
-        return f"Remembered as {namespace}#{added[0].step_number}{instead}.{others}"
+        return f"Remembered as {namespace}#{added[0].step_number}{instead}."
 
     def recall(
         self,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -62,14 +61,13 @@ class StepLine:
 
 @dataclass(frozen=True)
 class SessionLine:
-    """A session: the times of its first and last step, and its number of steps of each type, most frequent first."""
+    """A session: the times of its first and last step, its number of steps, and their tokens."""
 
     session: str | None
     first: datetime
     last: datetime
     steps: int
     tokens: int
-    types: dict[str, int]
 
 
 @dataclass(frozen=True)
@@ -138,9 +136,8 @@ def session_lines(rows: Iterable[StepRow]) -> tuple[SessionLine, ...]:
 
 def _session_line(session: str | None, rows: Sequence[StepRow]) -> SessionLine:
     times = [row.time for row in rows]
-    types = dict(Counter(row.type for row in rows).most_common())
     tokens = sum(row.tokens for row in rows)
-    return SessionLine(session, moment(min(times)), moment(max(times)), len(rows), tokens, types)
+    return SessionLine(session, moment(min(times)), moment(max(times)), len(rows), tokens)
 
 
 def episode_line(memory: HierarchicalMemory, episode: Episode) -> EpisodeLine:

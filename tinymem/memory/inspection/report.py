@@ -48,7 +48,7 @@ TIERS = ("fixed", "window", "archive")
 SESSIONS, EPISODES = 10, 8  # shown at most, the newest
 NAMES = ("session", "who")  # columns that are cut where there is too little room, as dim texts are
 STYLES = {"step": "bold", "tier": "magenta", "session": "green", "episode": "green", "who": "green", "tokens": "cyan",
-          "notes": "yellow", "types": "dim", "summary": "dim", "first words": "dim"}  # fmt: skip
+          "notes": "yellow", "summary": "dim", "first words": "dim"}  # fmt: skip
 
 
 @dataclass(frozen=True, repr=False)
@@ -145,7 +145,6 @@ def _session_row(line: SessionLine) -> Row:
         "last": f"{line.last:%Y-%m-%d}",
         "steps": line.steps,
         "tokens": line.tokens,
-        "types": ", ".join(f"{count:,} {kind}" for kind, count in line.types.items()),
     }
 
 

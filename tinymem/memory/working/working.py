@@ -308,14 +308,7 @@ def _shorten(
     def shortened(length: int) -> str:
         return _join([render(step.shortened(length))], before)
 
-    def cut(length: int) -> str:
-        return shorten(text, length)
-
-    def cut_with_note(length: int) -> str:
-        return _join([cut(length)], before)
-
-    found = longest(shortened, room, counter) or longest(cut_with_note, room, counter)
-    return found or longest(cut, room, counter)
+    return longest(shortened, room, counter) or longest(lambda length: shorten(text, length), room, counter)
 
 
 def _join(texts: Sequence[str], before: int) -> str:

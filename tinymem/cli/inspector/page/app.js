@@ -531,7 +531,7 @@ const timeline = {
         {"aria-label": label, onchange: (event) => this.set({[name]: event.target.value || undefined})},
         options.map(([value, text]) => h("option", {value}, text)),
       );
-    const types = Object.keys(TYPES).filter((type) => memory.sessions.some((one) => one.types[type]));
+    const types = Object.keys(TYPES);
     this.count = count;
     this.strip = h("div.strip", {
       "aria-hidden": true,
@@ -911,7 +911,7 @@ async function suggest() {
   const {speakers, tools} = await call("known").catch(() => ({speakers: [], tools: []}));
   const known = {
     session: memory.sessions.map((one) => one.session).filter((session) => session !== null),
-    type: Object.keys(TYPES).filter((type) => memory.sessions.some((one) => one.types[type])),
+    type: Object.keys(TYPES),
     speaker: speakers,
     tool: tools,
   };
