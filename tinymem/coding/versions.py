@@ -33,11 +33,16 @@ class Version:
             self._whole.append(place)
             self._copies = Counter(lines)
         elif kind == EDITED:
-            taken = Counter(gone)
-            self._gone |= {code: place for code, count in taken.items() if self._copies[code] <= count}
-            self._copies = self._copies - taken + Counter(lines)
+            for code, count in Counter(gone).items():
+                left = self._copies.pop(code, 0) - count
+                if left > 0:
+                    self._copies[code] = left
+                else:
+                    self._gone[code] = place
+            self._copies.update(lines)
         elif kind == SEEN:
-            self._copies |= Counter(lines)
+            for code, count in Counter(lines).items():
+                self._copies[code] = max(count, self._copies.get(code, 0))
         elif kind == RESET:
             self._copies.clear()
             self._sure = place + 1

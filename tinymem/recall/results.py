@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, overload
 
 from tinymem.protocols import Span, TokenCounter
@@ -36,11 +37,12 @@ class Excerpt:
         tokens: The tokens that it costs in the block.
         score: Its score in this recall; higher is closer.
         relevance: The chance that it is evidence, 0 to 1: it means the same in every memory, small or large.
-        why: The share of each feature in the score.
+        shares: Gives `why`, once somebody wants to know.
         newer: The number of a later step that says otherwise, as far as words tell: that stands behind it in the block.
         gone: The lines that are gone: start and end of each run of them in the part, and the mark in its place. Where
             both are `start`, nothing is gone, and the mark stands before all.
         corrects: The numbers of the steps that it corrects, where it stands behind them in a prompt.
+        line: The text as it stands in a block of its own memory, where that was made already.
     """
 
     step: Step
@@ -51,15 +53,25 @@ class Excerpt:
     tokens: int
     score: float
     relevance: float
-    why: Mapping[str, float] = field(repr=False)
+    shares: Callable[[], Mapping[str, float]] = field(default=dict, repr=False, compare=False)
     newer: int | None = None
     gone: tuple[Span, ...] = ()
     corrects: tuple[int, ...] = ()
+    line: str = field(default="", repr=False, compare=False)
+
+    @cached_property
+    def why(self) -> Mapping[str, float]:
+        """The share of each feature in the score, strongest first."""
+        return self.shares()
 
     @property
     def mark(self) -> str:
         """The memory's own words that stand behind it."""
         return format_mark(self.newer, self.corrects)
+
+    def _shown(self, is_numbered: bool, gone: Sequence[Span]) -> str:
+        """Return it as it stands in a block."""
+        return line(self.step, self.step.parts()[self.part], self.start, self.end, is_numbered, gone)
 
     def __repr__(self) -> str:
         words = one_line(self.text[:REPR_LENGTH])
@@ -220,6 +232,6 @@ def block_of(items: Iterable[Excerpt], key: bytes, namespace: str = "") -> str:
     for item in items:
         is_named = bool(namespace) or item.step.step_number in named or bool(item.corrects)
         gone = [(start, end, name_numbers(mark, namespace)) for start, end, mark in item.gone]
-        shown = line(item.step, item.step.parts()[item.part], item.start, item.end, is_named, gone)
+        shown = item._shown(is_named, gone) if is_named or not item.line else item.line
         lines.append((header(item.step), namespace + shown + item.mark.replace("#", f"{namespace}#")))
     return block(lines, key)

@@ -80,4 +80,4 @@ def _excerpts(newer: Mapping[int, list[int]], steps: Mapping[int, Step]) -> Iter
         parts = steps[new].parts() if new in steps else ()
         if parts:
             text = parts[0].text[:SHOWN]
-            yield Excerpt(steps[new], 0, 0, len(text), clean(text), 0, 0, 0, {}, corrects=(*old,))
+            yield Excerpt(steps[new], 0, 0, len(text), clean(text), 0, 0, 0, corrects=(*old,))

@@ -207,9 +207,10 @@ class _Packer:
             tokens=chosen.tokens,
             score=passage.score,
             relevance=passage.relevance,
-            why=passage.why(),
+            shares=passage.why,
             newer=passage.newer,
             gone=shown.gone,
+            line=shown.opened.line(*passage[1:4], False, shown.gone),
         )
 
     def overflow(self) -> Overflow:
