@@ -33,7 +33,7 @@ T = TypeVar("T")
 TOGETHER = 64  # steps in one transaction when many are added, as `tinymem ingest` does
 CHROMA_BATCH = 2_000  # records that plain Chroma gets at once
 NEIGHBOURS = 10  # that plain Chroma is asked for
-BUDGET = 1_000  # tokens of a recall
+BUDGET, CONTEXT = 1_000, 8_000  # tokens of a recall, and of a context: whatever the default is
 FORGOTTEN = 5  # steps, one by one
 
 
@@ -96,7 +96,7 @@ class Build:
     """A new memory and a plain Chroma in `folder`, filled side by side and then used side by side."""
 
     def __init__(self, folder: Path, store: str, size: int, effort: Effort, data: Path | None) -> None:
-        self.memory = HierarchicalMemory(folder / "memory", store=store)
+        self.memory = HierarchicalMemory(folder / "memory", store=store, max_tokens=CONTEXT)
         self.plain = Plain(folder / "chroma") if store == "chroma" else None
         self._size, self._effort = size, effort
         self._chunks = folder / "chunks.jsonl"  # what each chunk took
@@ -197,7 +197,7 @@ class Build:
 def opened_memory(folder: Path, store: str) -> dict[str, Any]:
     """Open, first recall, first context; then how much memory that takes."""
     start = time.perf_counter()
-    memory = HierarchicalMemory(folder / "memory", create=False, store=store)
+    memory = HierarchicalMemory(folder / "memory", create=False, store=store, max_tokens=CONTEXT)
     opened = time.perf_counter()
     memory.recall("Which file was it?", BUDGET)
     recalled = time.perf_counter()

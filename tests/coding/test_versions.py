@@ -55,7 +55,7 @@ class FileModel:
 
     def version(self) -> Version:
         notes = map(FileNote.of, CodingTracker().notes_of(self.steps, list))
-        return Version(note for note in notes if note.act.path.startswith(SCOPE))
+        return Version([note for note in notes if note.act.path.startswith(SCOPE)])
 
 
 @settings(max_examples=150)

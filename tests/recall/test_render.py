@@ -26,7 +26,7 @@ KEY, OTHER_KEY = b"a key of sixteen", b"another 16 bytes"
 def excerpt(step: Step, part: int = 0, start: int = 0, end: int | None = None) -> Excerpt:
     text = clean(step.parts()[part].text)
     end = len(text) if end is None else end
-    return Excerpt(step, part, start, end, text[start:end], 1, 0.0, 0.0, {})
+    return Excerpt(step, part, start, end, text[start:end], 1, 0.0, 0.0)
 
 
 def fence(text: str) -> str:

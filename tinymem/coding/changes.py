@@ -72,8 +72,8 @@ class FileChanges:
                 gone += last - first
                 newest = max(newest, note.step)
                 spans.append((first, last, _mark_of(note)))
-        passed = [] if is_call else [mark_of_pass(self._notes[path], number) for path in paths]
-        later = [(start, start, mark) for mark in passed if mark][:1]
+        passed = filter(None, (mark_of_pass(self._notes[path], number) for path in paths if not is_call))
+        later = [(start, start, mark) for mark in passed][:1]
         return PassageChange((*later, *_joined(spans, text)), newest, said - gone < LEAST * said)
 
 
@@ -107,5 +107,4 @@ def _call_of(step: Step, parts: Sequence[Part], place: int) -> int:
         return sum(earlier.kind == "call" for earlier in parts[:place])
     if part.message > len(step.results):
         return -1
-    result = step.results[part.message - 1]
-    return next(place for place, call in enumerate(step.tool_calls) if call is result)
+    return step.tool_calls.index(step.results[part.message - 1])

@@ -47,10 +47,7 @@ class CodingTracker:
 
 
 def _calls_in(steps: Iterable[Step]) -> dict[str, ToolCall]:
-    found: dict[str, ToolCall] = {}
-    for step in steps:
-        found |= {call.id: call for call in step.tool_calls} if isinstance(step, ActionStep) else {}
-    return found
+    return {call.id: call for step in steps if isinstance(step, ActionStep) for call in step.tool_calls}
 
 
 def _calls(step: Step, known: dict[str, ToolCall]) -> Sequence[ToolCall]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
 from itertools import chain
 
 from tinymem.coding.acts import EDITED, READ, RESET, SEEN, WROTE, FileNote, folders_of
@@ -15,8 +15,8 @@ __all__ = ["Version", "version_of"]
 class Version:
     """A file as its `notes`, in order, leave it."""
 
-    def __init__(self, notes: Iterable[FileNote]) -> None:
-        self._notes = [*notes]
+    def __init__(self, notes: Sequence[FileNote]) -> None:
+        self._notes = notes
         self._last: dict[int, int] = {}  # by line: the place of the last note that shows it,
         self._gone: dict[int, int] = {}  # and of the last one that takes it away
         self._whole: list[int] = []  # places of the notes that say what all lines are
@@ -42,7 +42,7 @@ class Version:
             self._copies.update(lines)
         elif kind == SEEN:
             for code, count in Counter(lines).items():
-                self._copies[code] = max(count, self._copies.get(code, 0))
+                self._copies[code] = max(count, self._copies[code])
         elif kind == RESET:
             self._copies.clear()
             self._sure = place + 1

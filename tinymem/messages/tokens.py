@@ -165,9 +165,7 @@ class TiktokenCounter:
 
     def _by_line(self, text: str) -> int:
         *lines, last = _LINE_BREAK.split(text)
-        if not lines:
-            return self._encoded(text)
-        return sum(self._known.get(part) or self.count(part) for part in (*(f"{line}\n" for line in lines), last))
+        return sum(self.count(f"{line}\n") for line in lines) + (self.count(last) if lines else self._encoded(text))
 
     def _encoded(self, text: str) -> int:
         return len(self._encoding.encode_ordinary(text))

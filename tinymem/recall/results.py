@@ -69,10 +69,6 @@ class Excerpt:
         """The memory's own words that stand behind it."""
         return format_mark(self.newer, self.corrects)
 
-    def _shown(self, is_numbered: bool, gone: Sequence[Span]) -> str:
-        """Return it as it stands in a block."""
-        return line(self.step, self.step.parts()[self.part], self.start, self.end, is_numbered, gone)
-
     def __repr__(self) -> str:
         words = one_line(self.text[:REPR_LENGTH])
         return f"<Excerpt of #{self.step.step_number}: {self.tokens} tokens, score {self.score:+.2f}: {words}>"
@@ -169,7 +165,6 @@ class Explanation(ShownText):
         next_best: The best ranked passages that did not come back.
         signals: What tells whether the memory knows anything of the question; None for a stretch of a run.
         odds: The log-odds that it does, by these signals; below 0 the answer is no.
-        corrections: The numbers of the steps that are corrected, each with that of its newest correction.
     """
 
     query: str
@@ -178,7 +173,6 @@ class Explanation(ShownText):
     next_best: tuple[Excerpt, ...] = ()
     signals: Signals | None = None
     odds: float = 0.0
-    corrections: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def items(self) -> tuple[Excerpt, ...]:
@@ -193,11 +187,6 @@ class Explanation(ShownText):
             yield [(self.recalled.note, "yellow")]
         if self.signals is not None:
             yield [(f"{self.signals}: log-odds {self.odds:+.2f} that something is known of it", "dim")]
-        for number in dict.fromkeys(item.step.step_number for item in self.items):
-            stale = [f"#{old}" for old, new in sorted(self.corrections.items()) if new == number]
-            if stale:
-                verb = "is" if len(stale) == 1 else "are"
-                yield [(f"{', '.join(stale)} {verb} corrected by #{number}", "yellow")]
         common = self._common_features()
         for heading, ranked in (("", self.items), ("ranked next", self.next_best)):
             if ranked:
@@ -231,7 +220,9 @@ def block_of(items: Iterable[Excerpt], key: bytes, namespace: str = "") -> str:
     named = {item.newer for item in items}
     for item in items:
         is_named = bool(namespace) or item.step.step_number in named or bool(item.corrects)
-        gone = [(start, end, name_numbers(mark, namespace)) for start, end, mark in item.gone]
-        shown = item._shown(is_named, gone) if is_named or not item.line else item.line
+        shown = "" if is_named else item.line
+        if not shown:
+            gone = [(start, end, name_numbers(mark, namespace)) for start, end, mark in item.gone]
+            shown = line(item.step, item.step.parts()[item.part], item.start, item.end, is_named, gone)
         lines.append((header(item.step), namespace + shown + item.mark.replace("#", f"{namespace}#")))
     return block(lines, key)

@@ -92,7 +92,7 @@ class Search:
         newest = partial(places_of, snapshot, allowed)
         packed = self._packed(scored, text, budget, limits, current, newest)
         if past.is_current(snapshot):
-            return replace(packed, corrections=corrections)
+            return packed
         # something was forgotten meanwhile, here or elsewhere
         return self.explain(text, budget, now, only=only, **more)
 

@@ -83,9 +83,7 @@ def assemble(
         left = budget - shown.tokens - _overhead(sending)
         left -= _note_tokens(earlier, choice.note, left)
         can_go = tokens_of(group for group in choice.earlier if group.first != window.request)
-        found = recall.asked(left, numbers)
-        if found.overflow.passages and can_go:
-            found = recall.asked(left + can_go, numbers)
+        found = recall.asked(left + can_go, numbers)
         needed = recall.needed(found).tokens
         if needed <= left or not can_go:
             break

@@ -90,14 +90,14 @@ def put_newest_first(
     newest = newest_statements(places, now)
     if not newest:
         return ranked
-    costs = price_of(np.array([passage.end - passage.start for passage in ranked]))
-    costs -= [passage.score for passage in ranked]
-    rows = {passage[:4]: row for row, passage in enumerate(ranked)}
-    marked, is_marked = [*ranked], np.zeros(len(ranked), bool)
+    costs = {passage[:4]: price_of(passage.end - passage.start) - passage.score for passage in ranked}
+    numbers: dict[PassagePlace, int] = {}
     for older, newer in newest.items():
-        old, new = rows[places[older]], rows[places[newer]]
+        old, new = places[older], places[newer]
         costs[new] = min(costs[new], costs[old])
         if older.source == newer.source:
-            marked[old], is_marked[old] = marked[old]._replace(newer=ranked[new].number), True
-    order = np.lexsort((is_marked, costs + LOSS * is_marked))
-    return [marked[row] for row in order.tolist()]
+            numbers[old] = new[0]
+    for old in numbers:
+        costs[old] += LOSS
+    marked = [passage._replace(newer=numbers.get(passage[:4])) for passage in ranked]
+    return sorted(marked, key=lambda passage: (costs[passage[:4]], passage.newer is not None))
