@@ -69,9 +69,9 @@ OF_QUESTION = tuple(
     if name not in OF_STRETCH or name in ("cosine", "bm25", "size")
 )  # fmt: skip
 OF_SPEAKERS = tuple(name for name in OF_QUESTION if FEATURES[name].family == "who and when" or name == "call")
-SIGNED = ("reply", "announces", "milestone", "call", "size")  # these may speak against a passage,
+SIGNED = ("reply", "announces", "now", "milestone", "call", "size")  # these may speak against a passage,
 WEIGHED = ("text_bm25", "size_bm25")  # and in a stretch these
-SET = ("milestone", "named", "stated", "rule")  # features whose weights are `Settings`
+SET = ("milestone", "named", "stated", "rule", "now")  # features whose weights are `Settings`
 
 NOTHING = Fusion(np.zeros((len(KIND_NAMES), len(NAMES)), np.float32), np.zeros(len(KIND_NAMES), np.float32))
 Floats = npt.NDArray[np.float64]
@@ -94,6 +94,7 @@ class Settings:
     named: float = 8.0  # few questions name a rare identifier
     stated: float = 1.5  # few are asked of an agent's memory for what people said there, and in other words,
     rule: float = 2.0  # and hardly any for a rule
+    now: float = 1.0  # questions of what holds now are a hundredth of most files, and nearly all of GateMem
 
 
 class Lists:

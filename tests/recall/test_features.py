@@ -144,6 +144,7 @@ def reference(query: Query, found: Candidates, catalog: Snapshot) -> list[dict[s
         held = [value for at, value in enumerate(found.rarity.tolist()) if any(one >> at & 1 for one in bits)]
         return (1 - found.unseen) * math.fsum(held) / max(1e-6, math.fsum(found.rarity.tolist()))
 
+    best_step = int(catalog.step[max(rows, key=lambda row: base[row])]) if rows else 0
     expected = []
     for row in rows:
         step = int(catalog.step[row])
@@ -166,6 +167,7 @@ def reference(query: Query, found: Candidates, catalog: Snapshot) -> list[dict[s
             "reply": float(catalog.reply[row] and (before is None or catalog.kind[rows_of[before][0]] == SAID)),
             "announces": float(catalog.announces[row]),
             "recent": -math.log(1 + steps[-1] - step),
+            "now": query.is_of_now * math.log((1 + steps[-1] - best_step) / (1 + steps[-1] - step)),
             "milestone": float(catalog.milestone[row]),
             "dated": dated(float(catalog.time[row])),
             "day": sum(that_day[:3]) / 3,
@@ -209,7 +211,7 @@ def test_each_column_is_what_slow_arithmetic_gives(data: st.DataObject) -> None:
         time=(START.timestamp() + np.sort(dice.integers(0, int(2 * DAY), count))).tolist(),
         identifiers=[codes(dice, int(dice.integers(0, 6))).tobytes() for _ in range(count)],
     )
-    text = data.draw(st.sampled_from(["What did Ana say?", "What?", "a\nb\nc\nben\nd"]))
+    text = data.draw(st.sampled_from(["What did Ana say?", "What holds now?", "What?", "a\nb\nnow\nben\nd"]))
     vectors = unit_vectors(1, 8, seed=7)
     asked = codes(dice, 10)
     query = Query(
@@ -248,3 +250,19 @@ def test_a_speaker_is_known_by_a_name_spelled_otherwise_or_without_spaces_around
     steps: list[Step] = [said(f"我去了{at}", at, speaker=speaker) for at, speaker in enumerate(speakers, 1)]
     matrix, _ = matrix_of(tmp_path, steps, question, EMBEDDERS[0])
     assert matrix[:, NAMES.index("speaker")].tolist() == named
+
+
+@pytest.mark.parametrize(
+    ("question", "of_now"),
+    [
+        ("What is our current limit?", True), ("As of July, who signs?", True), ("Was ist heute das Limit?", True),
+        ("What was the limit in May?", False), ("Now run the tests.", False),
+        ("It is 300 from now on.", False), ("a\nb\nnow\nc", False),
+    ],
+)  # fmt: skip
+def test_asked_for_what_holds_now_the_newest_comes_first(tmp_path: Path, question: str, of_now: bool) -> None:
+    steps: list[Step] = [said(f"The limit of orders is {at} crates.", at) for at in range(1, 20)]
+    matrix, _ = matrix_of(tmp_path, steps, question, EMBEDDERS[0])
+    columns = dict(zip(NAMES, matrix.T.tolist(), strict=True))
+    assert (len(set(columns["now"])) > 1) == of_now
+    assert not of_now or columns["now"].index(max(columns["now"])) == columns["recent"].index(max(columns["recent"]))

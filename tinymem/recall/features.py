@@ -47,6 +47,8 @@ FEATURES: Mapping[str, Feature] = {
     # "Now let me run the tests." says that something was done, and nothing of what came of it
     "announces": Feature("who and when", "1 where the agent only says what it does next"),
     "recent": Feature("who and when", "-ln(1 + steps since)"),
+    # asked for what holds now, the newest that is said of it is the answer, and the rest what it was
+    "now": Feature("who and when", "of a question of what holds now: recent, less that of the best by cosine + bm25"),
     "milestone": Feature("who and when", "1 for final answers, pinned steps, and what the user marked"),
     "dated": Feature("who and when", "1 in the spans of time that the question names, falling to 0 by days"),
     "day": Feature("around", "mean of the three best passages of the day, by cosine + bm25"),
@@ -134,6 +136,7 @@ def features(query: Query, found: Candidates, snapshot: Snapshot) -> Vectors:
     cosines, bm25s = np.maximum(cosines / tops[0], -1), bm25s / tops[1]
     calls, size, best = _texts(whole, rows, firsts, found.bm25)
     best /= tops[1]
+    recent = -np.log1p(snapshot.last_step - snapshot.step[rows])
     columns = {
         "cosine": cosine,
         "bm25": bm25,
@@ -145,7 +148,8 @@ def features(query: Query, found: Candidates, snapshot: Snapshot) -> Vectors:
         "speaker": _is_speaker_named(query, snapshot.speakers, here),
         "reply": here["reply"] & ((before < 0) | (whole.places["kind"][before] == SAID)),
         "announces": here["announces"],
-        "recent": -np.log1p(snapshot.last_step - snapshot.step[rows]),
+        "recent": recent,
+        "now": query.is_of_now * (recent - recent[base.argmax()]),
         "milestone": here["milestone"],
         "dated": closeness(times, query.spans),
         "day": _mean_of_best(base, (times // DAY).astype(np.int64)),

@@ -154,8 +154,8 @@ class Explanation(ShownText):
     """The explanation of a recall, to print: what was ranked, with scores and what speaks for it.
 
     `explanation.text(80)` has lines of 80 columns at most.
-    Printed, `why` has the strongest features, of those that are not the same for all passages, and the price of the
-    excerpt's length: what has a lower score may cost less and come in before.
+    Printed, `why` has the strongest features, and the price of the excerpt's length: what has a lower score may cost
+    less and come in before.
 
     Attributes:
         query: The query.
@@ -187,24 +187,17 @@ class Explanation(ShownText):
             yield [(self.recalled.note, "yellow")]
         if self.signals is not None:
             yield [(f"{self.signals}: log-odds {self.odds:+.2f} that something is known of it", "dim")]
-        common = self._common_features()
         for heading, ranked in (("", self.items), ("ranked next", self.next_best)):
             if ranked:
                 yield [(heading, "bold")]
-                yield table_of(RANKED, [_row(item, common) for item in ranked])
-
-    def _common_features(self) -> set[tuple[str, float]]:
-        """Return the features that are the same in all passages, with their shares; they decide nothing."""
-        whys = [item.why.items() for item in (*self.items, *self.next_best)]
-        return set.intersection(*map(set, whys)) if len(whys) > 1 else set()
+                yield table_of(RANKED, map(_row, ranked))
 
 
-def _row(item: Excerpt, common: set[tuple[str, float]]) -> tuple[str, ...]:
+def _row(item: Excerpt) -> tuple[str, ...]:
     """Return an excerpt as a row: where it is, its first words, and the features that weigh most."""
     where = f"#{item.step.step_number}", shown_time(item.step, DAY)
     values = f"{item.score:+.2f}", f"{item.relevance:.2f}", f"{item.tokens:,}"
-    shares = [share for share in item.why.items() if share not in common]
-    shown = [*shares[:REASONS], ("length", -price_of(item.end - item.start))]
+    shown = [*[*item.why.items()][:REASONS], ("length", -price_of(item.end - item.start))]
     why = ", ".join(f"{name} {value:+.2f}" for name, value in shown)
     return *where, *values, first_words(item.text, WORDS) + item.mark, why
 

@@ -43,6 +43,12 @@ _NAME = re.compile(r"\w{3,}")
 _UNSPACED = re.compile(rf"[{CJK}]{{2,}}")
 _OWN = re.compile(r"['’]s?$")
 _ENGLISH = re.compile(r"\b(?:what|when|where|who|whom|whose|which|why|how|did|does|the)\b", re.IGNORECASE)
+# Of what holds now, but not "Now run the tests." and "from now on"
+_OF_NOW = re.compile(
+    r"(?<=\w )now\b(?! on\b)|\b(?:current(?:ly)?|nowadays|today|latest|newest|as of|at (?:the moment|present)|"
+    r"aktuell\w*|derzeit\w*|jetzt|heute|actuel\w*|maintenant|aujourd.hui|actualmente|ahora|hoy|attual\w*|adesso|oggi)\b",
+    re.IGNORECASE,
+)
 _CAPITALISED = re.compile(r"(?<!^)(?<![.?!:\n\"“] )\b[A-Z][^\W\d_]{2,}")  # but for a sentence's first word
 
 
@@ -162,6 +168,11 @@ class Query:
     topic: str = ""
     is_stretch: bool = False
     embedder: str = ""
+
+    @property
+    def is_of_now(self) -> bool:
+        """True for a question that says that it asks for what holds now."""
+        return not self.is_stretch and _OF_NOW.search(self.text) is not None
 
 
 def embed_texts(embedder: Embedder, texts: Sequence[str], asked: bool = False) -> Vectors:
