@@ -8,6 +8,7 @@ import inspect
 import logging
 import os
 import shutil
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -43,6 +44,9 @@ def temporary_folders() -> str | None:
 
 # A command line of thirty commands takes longer to build than most of them to run: it is built once.
 typer.main.get_command = functools.cache(typer.main.get_command)
+
+# Each client of HTTP reads the certificates of all authorities, though no server of a test has one: they are read once.
+ssl.create_default_context = functools.cache(ssl.create_default_context)  # type: ignore[assignment]
 
 # Hundreds of child processes import tinymem: it is compiled once.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -111,7 +115,7 @@ def our_log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
     return caplog
 
 
-EDGES = {"cli", "integrations", "runs"}  # folders whose tests are about something else than the index
+EDGES = {"cli", "docs", "integrations", "runs"}  # folders whose tests are about something else than the index
 
 
 @pytest.fixture(autouse=True)

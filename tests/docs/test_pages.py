@@ -36,7 +36,14 @@ def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[OpenAISe
         yield server
 
 
-@pytest.mark.parametrize("name", [name for name in WITH_CODE if name not in WITH_OTHERS])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.fills_index] * (name == "stores.md"))
+        for name in WITH_CODE
+        if name not in WITH_OTHERS
+    ],
+)
 def test_the_code_on_the_page_runs_and_prints_what_is_shown(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

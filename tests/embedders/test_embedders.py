@@ -34,7 +34,7 @@ class OneByOne:
 TORCH = pytest.param("sentence-transformers", marks=pytest.mark.slow)  # torch takes seconds to import
 
 
-@pytest.fixture(params=["static", "hashing:8", "minilm", TORCH, "object"])
+@pytest.fixture(scope="module", params=["static", "hashing:8", "minilm", TORCH, "object"])
 def embedder(request: pytest.FixtureRequest) -> Embedder:
     if request.param == "object":
         return embedder_from(OneByOne())
@@ -98,7 +98,7 @@ folder = pathlib.Path(wordllama.__file__).parent
 model = wordllama.WordLlama.load(cache_dir=folder, disable_download=True)
 np.save(sys.argv[1], model.embed(json.loads(sys.argv[2]), norm=True))
 """
-    longer = [*TEXTS, "a longer text, cut in slices.\n" * 2_000]
+    longer = [*TEXTS, "a longer text, cut in slices.\n" * 700]
     printed(program, str(tmp_path / "theirs.npy"), json.dumps(longer))
     theirs, ours = np.load(tmp_path / "theirs.npy"), StaticEmbedder().embed_documents(longer)
     assert np.allclose((theirs * ours).sum(axis=1), 1, atol=1e-6)

@@ -97,11 +97,11 @@ def test_a_conversation_cut_where_the_assistant_speaks_begins_with_a_note(memory
 
 def test_the_prefix_stays_byte_identical_but_for_jumps(memory: HierarchicalMemory) -> None:
     memory.add_steps([SystemPromptStep("Be brief."), TaskStep("Watch the fields.")])
-    steps = chatter(80)
-    memory.add_steps(steps[:80])
+    steps = chatter(60)
+    memory.add_steps(steps[:60])
     jumps = 0
     before = split(memory.context(), memory.long_term.key)[0]
-    for step in steps[80:]:
+    for step in steps[60:]:
         memory.add(step)
         now, block, _ = split(memory.context(), memory.long_term.key)
         assert block is not None
@@ -109,7 +109,7 @@ def test_the_prefix_stays_byte_identical_but_for_jumps(memory: HierarchicalMemor
             jumps += 1
             assert now[:2] == before[:2]
         before = now
-    assert 3 <= jumps <= len(steps[80:]) / 5
+    assert 3 <= jumps <= len(steps[60:]) / 5
 
 
 # -- too much ---------------------------------------------------------------------------------------------------------

@@ -247,7 +247,7 @@ def test_forgotten_text_is_nowhere(tmp_path: Path) -> None:
 
 
 def test_by_default_meaning_is_found_through_the_whole_way(tmp_path: Path) -> None:
-    filler = [{"role": "user", "content": f"Ticket {i}: the {FRUIT[i % 3]} page was deployed."} for i in range(120)]
+    filler = [{"role": "user", "content": f"Ticket {i}: the {FRUIT[i % 3]} page was deployed."} for i in range(60)]
     with HierarchicalMemory(tmp_path, max_tokens=600) as memory:
         memory.add(said("My cat is allergic to chicken, so she only gets fish.", speaker="Ann"))
         memory.add_messages(filler)
@@ -255,7 +255,7 @@ def test_by_default_meaning_is_found_through_the_whole_way(tmp_path: Path) -> No
     with HierarchicalMemory(tmp_path, max_tokens=600) as memory:
         assert "allergic to chicken" in memory.recall("What food must the kitten not have?", 200).text
         memory.flush()
-        assert count_in(memory.long_term) == memory.stats().passages == 121
+        assert count_in(memory.long_term) == memory.stats().passages == 61
     assert (tmp_path / "default" / "index" / "chroma.sqlite3").exists()
 
 

@@ -79,7 +79,7 @@ def jumps(prompts: list[Context]) -> int:
 
 @pytest.mark.parametrize("make", [prompts_of_window, prompts_of_history, prompts_of_a_user])
 def test_a_prompt_begins_as_the_one_before_but_for_jumps(make: Any) -> None:
-    prompts = make(work(70), 2_000)
+    prompts = make(work(45), 1_400)
     assert 2 <= jumps(prompts) <= 19
     assert all(prompt.stable == len(prompt.messages) for prompt in prompts)
     assert any(entry.kind == "recalled" for entry in prompts[-1].entries)
@@ -130,14 +130,15 @@ def sheets(count: int) -> list[Step]:
     return steps
 
 
-@pytest.mark.parametrize("is_query", [True, False])
-@pytest.mark.parametrize("is_fitted", [True, False])
-@pytest.mark.parametrize("budget", [500, 1_200, 3_000])
+@pytest.mark.parametrize(
+    ("budget", "is_fitted", "is_query"),
+    [(500, True, True), (500, False, False), (1_200, True, False), (3_000, False, True)],
+)
 def test_what_is_asked_has_first_call_on_the_room(budget: int, is_fitted: bool, is_query: bool) -> None:
     """A prompt shows the sheet that `recall` finds, as it begins, goes on or jumps; the window has the rest."""
     history, asked = list[Any](), 0
     with HierarchicalMemory(store="exact", max_tokens=budget) as memory:
-        for at, step in enumerate(sheets(40)):
+        for at, step in enumerate(sheets(36)):
             question = f"Which port does the host of sheet {at // 4} listen on?"
             is_asked = at > 20 and at % 3 == 0
             said = [step, MessageStep("user", question)] if is_asked and not is_query else [step]
@@ -170,7 +171,7 @@ def test_what_is_forgotten_or_cleared_is_sent_no_longer() -> None:
 
 
 def test_a_session_begins_a_new_prompt_after_a_restart(tmp_path: Path) -> None:
-    history = [message for step in work(60) for message in step.to_messages(style="tools")]
+    history = [message for step in work(37) for message in step.to_messages(style="tools")]
     with open_memory(tmp_path, max_tokens=2_000) as memory:
         for end in range(1, len(history), 2):
             before = memory.fit(history[:end], session="s").messages
@@ -194,7 +195,7 @@ def test_an_edited_history_starts_a_new_prompt() -> None:
 @pytest.mark.parametrize("gaps", [0, 900])
 def test_the_newest_request_is_in_every_prompt_shortened_where_it_is_long(make: Any, gaps: int) -> None:
     request = MessageStep("user", "Find the vault code. " + "Mind the gap. " * gaps)
-    for prompt in make([MessageStep("user", "Hello."), request, *work(40)[1:]], 800)[1:]:
+    for prompt in make([MessageStep("user", "Hello."), request, *work(20)[1:]], 800)[1:]:
         assert any(said["role"] == "user" and said["content"].startswith("Find the") for said in prompt.messages)
         assert prompt.tokens <= 800
 
@@ -220,7 +221,7 @@ def talk(memory: HierarchicalMemory, session: str, count: int, words: int = 12) 
 
 @settings(max_examples=12, deadline=None)
 @given(
-    st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 60), st.booleans()), min_size=2, max_size=40),
+    st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 60), st.booleans()), min_size=2, max_size=20),
     st.integers(250, 900),
 )
 @example([*[("a", words, False) for words in (1, 1, 26)], ("a", 49, True), ("a", 43, False), ("a", 5, True)], 284)
@@ -333,13 +334,13 @@ def test_the_first_prompt_of_a_session_needs_no_more_than_one_without(steps: lis
 @pytest.mark.parametrize("by_person", [False, True])
 def test_every_need_of_a_loop_is_met_by_the_next_prompt(by_person: bool) -> None:
     """A session's prompts only grow at their end but for jumps, and one that has no room for what is asked jumps."""
-    needs = {at: at - 45 for at in range(50, 86, 6)}
+    needs = {at: at - 45 for at in range(50, 69, 6)}
     missed: list[int] = []
     last: list[Message] = []
     jumps = 0
     with HierarchicalMemory(store="exact", max_tokens=3_000) as memory:
         memory.add(TASK)
-        for at in range(84):
+        for at in range(70):
             asked = f"I need the key of the gate at river{needs[at]}." if at in needs else ""
             memory.add(looked(at, "" if by_person else asked, f"river{at} has a gate, its key is K{at * 991}."))
             if asked and by_person:
@@ -349,13 +350,13 @@ def test_every_need_of_a_loop_is_met_by_the_next_prompt(by_person: bool) -> None
             last = sent
             prompts = [sent, memory.context().messages] if asked else []
             missed += [at for prompt in prompts if f"K{needs[at] * 991}." not in str(prompt)]
-    assert not missed and 3 < jumps < 84 // 2
+    assert not missed and 3 < jumps < 70 // 2
 
 
 def test_the_prompts_of_each_session_only_grow_between_jumps() -> None:
     sent: dict[str, list[Context]] = {"a": [], "b": []}
     with open_memory(max_tokens=2_000) as memory:
-        for at in range(80):
+        for at in range(60):
             session = "ab"[at % 3 > 1]
             memory.add_message("user", f"{session} asks {at}. " + "leaf " * (at % 40), session=session)
             sent[session].append(memory.context(session=session))

@@ -82,7 +82,7 @@ def test_sessions_and_episodes_have_their_numbers_and_the_newest_are_shown(memor
     assert [episode.steps for episode in report.episodes] == [40, 20], "june is not closed yet"
     assert sum(episode.tokens for episode in report.episodes) == report.sessions[1].tokens
     for day in range(13):
-        memory.add_steps(chatter(50, session=f"day {day}"))
+        memory.add_steps(chatter(25, session=f"day {day}"))
     memory.flush()
     found = tables(report := debug_memory(memory))
     assert len(found["session"]) == 11 and found["session"][-1] == "… 6 earlier sessions, not listed"

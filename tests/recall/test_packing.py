@@ -150,10 +150,10 @@ def test_slices_of_two_parts_or_two_steps_stay_apart() -> None:
 def test_little_of_the_budget_is_left_while_passages_would_fit(per_day: int) -> None:
     memory = chat(120, per_day)
     longest = max(TOKENS.count(step.text) for step in memory)
-    for budget in range(100, 2_000, 137):
+    for budget in range(100, 2_000, 237):
         recall = packed(memory, ranked(memory), budget)
         assert budget - recall.tokens < longest + 20
-    used = [packed(memory, ranked(memory), budget).tokens / budget for budget in range(300, 2_000, 197)]
+    used = [packed(memory, ranked(memory), budget).tokens / budget for budget in range(300, 2_000, 397)]
     assert np.mean(used) > 0.97
 
 

@@ -39,11 +39,11 @@ THOUGHTS = [
 
 
 def rounds_of_work() -> Iterator[ActionStep]:
-    """Yield ten manifests and 200 rounds of logs."""
+    """Yield ten manifests and 120 rounds of logs."""
     for port, (service, owner) in enumerate(zip(SERVICES, OWNERS, strict=True), 2_100):
         text = f"service {service}\nport: {port}\nowner: {owner}\nregion: eu-{port % 7}"
         yield ActionStep("Next.", tool_name="read_file", tool_args={"path": service}, observation=text)
-    for at in range(200):
+    for at in range(120):
         lines = [f"[{at * 7 + line}] {SERVICES[at % 10]} request {at * line} took {line} ms" for line in range(8)]
         yield ActionStep("Logs.", tool_name="tail", tool_args={"n": at}, observation="\n".join(lines))
 

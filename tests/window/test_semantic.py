@@ -183,7 +183,7 @@ def test_the_newest_groups_stay_whole() -> None:
 
 
 def test_a_newest_group_that_is_too_long_is_shortened() -> None:
-    steps = [TASK, *run(3), ActionStep("Read it.", tool_name="cat", observation=log("huge", 2000))]
+    steps = [TASK, *run(3), ActionStep("Read it.", tool_name="cat", observation=log("huge", 600))]
     after = semantic_pruning("static", 1_000)(steps)
     assert after[-1].id == steps[-1].id and tokens(after) <= 1_000
     assert 500 < len(after[-1].text) < 3_000

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable
 from typing import Any
 
-import anthropic_rules
-import openai_rules
 import pytest
-import responses_rules
 from hypothesis import given
 from hypothesis import strategies as st
+from judges import JUDGES
 from native_chats import anthropic_chats, responses_chats
 from provider_chats import provider_chats
 from strategies import MODERATE, broken_chats, chats
@@ -23,11 +20,6 @@ from tinymem.messages.formats.conversation import Added
 from tinymem.messages.formats.parts import encodable_value
 
 NATIVE = {"openai": chats() | provider_chats(), "responses": responses_chats(), "anthropic": anthropic_chats()}
-JUDGES: dict[str, Callable[[Any], list[str]]] = {
-    "openai": openai_rules.broken_rules,
-    "responses": responses_rules.broken_rules,
-    "anthropic": lambda request: anthropic_rules.broken_rules(request, alternate=True),
-}
 FORMATS = sorted(JUDGES)
 
 
