@@ -12,11 +12,16 @@ import ssl
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import typer.main
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:  # so that what is set below is set before it is imported
+    from tinymem import HierarchicalMemory
 
 pytest_plugins = ["postgres_fixtures"]
 
@@ -106,6 +111,15 @@ def leave_index(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
     """Let memories be closed without waiting for Chroma to start, but in tests that are marked `fills_index`."""
     within = 0.0 if request.node.get_closest_marker("fills_index") is None else 600.0
     monkeypatch.setattr("tinymem.archive.indexing.index.CLOSES_WITHIN", within)
+
+
+@pytest.fixture
+def memory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[HierarchicalMemory]:
+    """A memory with the options `MEMORY` of the test's module, beside those of `open_memory`."""
+    from memories import open_memory
+
+    with open_memory(tmp_path / "memory", **getattr(request.module, "MEMORY", {})) as opened:
+        yield opened
 
 
 @pytest.fixture

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from random import Random
 from zlib import crc32
 
 import pytest
-from memories import texts_in
+from memories import open_memory, texts_in
 
 from tinymem import ActionStep, HierarchicalMemory, MessageStep, ToolCall
 from tinymem.errors import InputError
 from tinymem.messages.tokens import counter_from
 
-open_memory = partial(HierarchicalMemory, store="exact", embedder="hashing:64")
 FILE = "/w/settings.py"
 OLD = 'QUARANTINE_BUCKET = "cellar-cobalt"'
 NEW = 'QUARANTINE_BUCKET = "attic-saffron"'

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 
 import pytest
+from memories import open_memory
 
 from tinymem import HierarchicalMemory
 from tinymem.cli.inspector.view import View
@@ -15,7 +15,6 @@ from tinymem.runs.hooks.answers import Answers, Asked
 from tinymem.steps.types import ActionStep, FinalAnswerStep, MessageStep, ToolCall
 from tinymem.upkeep import export_memory, import_memory
 
-open_memory = partial(HierarchicalMemory, store="exact", embedder="hashing:64")
 FILE = "/w/settings.py"
 OLD, NEW = "QUARANTINE_DAYS = 90 # as the auditors ask", "QUARANTINE_DAYS = 30 # as the auditors ask"
 LINES = ["import quarantine_policy", "QUARANTINE_BUCKET = 'cellar-cobalt'", OLD, "QUARANTINE_OWNER = 'nora'"]

@@ -58,7 +58,7 @@ class FileModel:
         return Version([note for note in notes if note.act.path.startswith(SCOPE)])
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(TEXTS, st.lists(st.tuples(st.integers(0, 7), st.integers(1, 3), TEXTS, st.booleans()), max_size=8))
 def test_replayed_edits_give_the_file_that_the_last_whole_read_shows(
     begin: list[str], changes: list[tuple[int, int, list[str], bool]]

@@ -39,7 +39,7 @@ def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[OpenAISe
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=[pytest.mark.fills_index] * (name == "stores.md"))
+        pytest.param(name, marks=[pytest.mark.fills_index, pytest.mark.slow] if name == "stores.md" else [])
         for name in WITH_CODE
         if name not in WITH_OTHERS
     ],

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
-from functools import partial
 from pathlib import Path
 
 import pytest
-from memories import said
+from memories import open_memory, said
 from strategies import WORDS
 
 from tinymem import Context, HierarchicalMemory, count_tokens, prune_old_observations
@@ -19,15 +17,9 @@ from tinymem.recall.render import is_block
 from tinymem.steps.step import Message
 from tinymem.steps.types import ActionStep, MessageStep, Step, SystemPromptStep, TaskStep, ToolCall
 
-open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
+MEMORY = {"max_tokens": 800}
 FRUIT = ["apple", "banana", "cherry", "damson", "elder", "fig", "grape", "hazel"]
 START = datetime(2025, 3, 1, 9, tzinfo=timezone.utc)
-
-
-@pytest.fixture
-def memory(tmp_path: Path) -> Iterator[HierarchicalMemory]:
-    with open_memory(tmp_path, max_tokens=800) as opened:
-        yield opened
 
 
 def looked(what: str, found: str) -> ActionStep:

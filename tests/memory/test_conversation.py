@@ -14,16 +14,16 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from memories import open_memory
 from strategies import MODERATE, contents
 
-from tinymem import ConversationMemory, HierarchicalMemory, Message, count_tokens
+from tinymem import ConversationMemory, Message, count_tokens
 from tinymem.errors import BudgetError
 from tinymem.memory.conversation.retrieve import Answer
 from tinymem.messages import problems
 from tinymem.messages.tokens import default_counter
 from tinymem.steps.types import ActionStep, MessageStep, TaskStep, ToolCall
 
-open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
 open_conversation = partial(ConversationMemory, embedder="hashing:64", store="exact")
 START = datetime(2025, 3, 1, 9, tzinfo=timezone.utc)
 

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 from memories import START, sentences
-from test_report import drawn, open_memory
+from test_report import drawn
 
 from tinymem import HierarchicalMemory, MessageStep
 from tinymem.recall import Explanation
 from tinymem.recall.fusion import QUESTION, load_weights
 from tinymem.recall.relevance import price_of
 
-
-@pytest.fixture
-def memory(tmp_path: Path) -> Iterator[HierarchicalMemory]:
-    with open_memory(tmp_path / "memory", max_tokens=400) as opened:
-        yield opened
+MEMORY = {"max_tokens": 400}
 
 
 # -- what came back

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import struct
-from functools import partial
 from typing import Any
 
 import pytest
@@ -16,7 +15,6 @@ from tinymem.messages.media import PER_PAGE
 
 FORMATS = ["openai", "responses", "anthropic"]
 WORDS = "What is in this invoice?"
-open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
 
 
 def coded(data: bytes) -> str:
@@ -87,43 +85,42 @@ def returned(format: str, *files: dict[str, Any]) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("where", [asking, returned])
 @pytest.mark.parametrize("budget", [300, 9_000])
 def test_a_file_is_sent_as_it_came_or_gives_way_to_a_note_and_the_words_stay(
-    where: Any, format: str, kind: str, budget: int
+    memory: HierarchicalMemory, where: Any, format: str, kind: str, budget: int
 ) -> None:
     history = where(format, FILES[format][kind])
-    with open_memory() as memory:
-        context = memory.fit(history, session="s", max_tokens=budget, format=format)
-        (entry,) = (entry for entry in context.entries if entry.input == len(history) - 1)
-        sent, fits = context.to(), budget == 9_000
-        assert context.tokens <= budget and entry.shortened is not fits
-        if fits:
-            assert (sent["messages"] if format == "anthropic" else sent)[: len(history)] == history
-        else:
-            assert WORDS in json.dumps(sent) and SAID[kind] in json.dumps(sent) and "base64" not in json.dumps(sent)
-        if (where, format, fits) != (returned, "openai", True):  # it was never one of OpenAI's chat
-            assert JUDGES[format](context.to(format)) == JUDGES["openai"](context.to("openai")) == []
+    context = memory.fit(history, session="s", max_tokens=budget, format=format)
+    (entry,) = (entry for entry in context.entries if entry.input == len(history) - 1)
+    sent, fits = context.to(), budget == 9_000
+    assert context.tokens <= budget and entry.shortened is not fits
+    if fits:
+        assert (sent["messages"] if format == "anthropic" else sent)[: len(history)] == history
+    else:
+        assert WORDS in json.dumps(sent) and SAID[kind] in json.dumps(sent) and "base64" not in json.dumps(sent)
+    if (where, format, fits) != (returned, "openai", True):  # it was never one of OpenAI's chat
+        assert JUDGES[format](context.to(format)) == JUDGES["openai"](context.to("openai")) == []
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_of_several_files_that_are_too_long_together_all_give_way_to_notes(format: str) -> None:
+def test_of_several_files_that_are_too_long_together_all_give_way_to_notes(
+    memory: HierarchicalMemory, format: str
+) -> None:
     pdf, png = FILES[format]["pdf"], FILES[format]["png"]
-    with open_memory() as memory:
-        context = memory.fit(asking(format, png, pdf), session="s", max_tokens=2_200, format=format)
-        sent = context.to()
-        content = (sent["messages"] if format == "anthropic" else sent)[-1]["content"][-3:]
-        notes = [f"[image left out, too long: {SAID['png']}]", f"[file left out, too long: {SAID['pdf']}]"]
-        assert content == [text(format), *(text(format, note) for note in notes)]
-        assert JUDGES[format](sent) == []
+    context = memory.fit(asking(format, png, pdf), session="s", max_tokens=2_200, format=format)
+    sent = context.to()
+    content = (sent["messages"] if format == "anthropic" else sent)[-1]["content"][-3:]
+    notes = [f"[image left out, too long: {SAID['png']}]", f"[file left out, too long: {SAID['pdf']}]"]
+    assert content == [text(format), *(text(format, note) for note in notes)]
+    assert JUDGES[format](sent) == []
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_a_request_with_a_file_stays_while_its_work_goes_on(format: str) -> None:
+def test_a_request_with_a_file_stays_while_its_work_goes_on(memory: HierarchicalMemory, format: str) -> None:
     history = asking(format, FILES[format]["pdf"])
-    with open_memory() as memory:
-        for at in range(8):
-            done = returned(format)
-            history += json.loads(json.dumps(done[1:]).replace("call_1", f"call_{at}"))
-            for budget in (400, 3_200, 6_000):
-                context = memory.fit(history, session="s", max_tokens=budget, format=format)
-                assert context.tokens <= budget and JUDGES[format](context.to()) == []
-                sent = json.dumps(context.to())
-                assert WORDS in sent and (PDF in sent) == (budget > PER_PAGE / 0.75)
+    for at in range(8):
+        done = returned(format)
+        history += json.loads(json.dumps(done[1:]).replace("call_1", f"call_{at}"))
+        for budget in (400, 3_200, 6_000):
+            context = memory.fit(history, session="s", max_tokens=budget, format=format)
+            assert context.tokens <= budget and JUDGES[format](context.to()) == []
+            sent = json.dumps(context.to())
+            assert WORDS in sent and (PDF in sent) == (budget > PER_PAGE / 0.75)

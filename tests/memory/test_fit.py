@@ -6,7 +6,6 @@ import json
 import re
 from collections import Counter
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from memories import open_memory
 from strategies import MODERATE, chats
 
 from tinymem import HierarchicalMemory, MessageStep, count_tokens
@@ -25,7 +25,6 @@ from tinymem.messages.recognition import body_of
 from tinymem.recall.render import is_block
 
 Chat = list[dict[str, Any]]
-open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
 FEWER = settings(MODERATE, max_examples=20)  # each opens several memories
 SYSTEM = {"role": "system", "content": "Be brief."}
 
@@ -125,12 +124,11 @@ def test_edits_branches_cuts_and_restarts_double_nothing_and_lose_nothing(all: l
         assert Counter(map(body_of, archived(memory))) == Counter(wanted)
 
 
-def test_words_that_a_cut_history_says_again_count_as_those_that_were_cut_off(tmp_path: Path) -> None:
+def test_words_that_a_cut_history_says_again_count_as_those_that_were_cut_off(memory: HierarchicalMemory) -> None:
     history = lines("yes", "a", "yes", "b", "c")
-    with open_memory(tmp_path) as memory:
-        memory.fit(history, session="s")
-        memory.fit([*history[3:], {"role": "user", "content": "yes"}, *lines("d")], session="s")
-        assert [message["content"] for message in archived(memory)] == ["yes", "a", "yes", "b", "c", "d"]
+    memory.fit(history, session="s")
+    memory.fit([*history[3:], {"role": "user", "content": "yes"}, *lines("d")], session="s")
+    assert [message["content"] for message in archived(memory)] == ["yes", "a", "yes", "b", "c", "d"]
 
 
 def test_an_answer_that_is_handed_over_at_once_is_known_later(tmp_path: Path) -> None:
@@ -143,25 +141,23 @@ def test_an_answer_that_is_handed_over_at_once_is_known_later(tmp_path: Path) ->
         assert archived(memory) == [*history[1:], answer, *lines("And b.txt?")]
 
 
-def test_results_that_are_not_there_yet_come_later(tmp_path: Path) -> None:
+def test_results_that_are_not_there_yet_come_later(memory: HierarchicalMemory) -> None:
     calls = {"role": "assistant", "content": None, "tool_calls": [*call("a")["tool_calls"], *call("b")["tool_calls"]]}
     done = {"role": "assistant", "content": "Done."}
     history = [*lines("Look."), calls, result("a", "one"), result("b", "two"), done]
-    with open_memory(tmp_path) as memory:
-        for until in (2, 3, 3, 4, 5):
-            context = memory.fit(history[:until], session="s")
-            assert problems(context.messages) == []
-            assert [entry.kind for entry in context.entries].count("placeholder") == max(0, 4 - until)
-        assert archived(memory) == history
+    for until in (2, 3, 3, 4, 5):
+        context = memory.fit(history[:until], session="s")
+        assert problems(context.messages) == []
+        assert [entry.kind for entry in context.entries].count("placeholder") == max(0, 4 - until)
+    assert archived(memory) == history
 
 
-def test_system_prompts_that_come_with_every_call_are_shown_and_not_archived() -> None:
-    with open_memory() as memory:
-        for day in ("Monday", "Tuesday", "Tuesday"):
-            prompts = [{"role": "system", "content": f"Today is {day}."}, {"role": "developer", "content": "Be kind."}]
-            context = memory.fit([*prompts, *lines("a", "b")], session="s")
-            assert context.messages == [*prompts, *lines("a", "b")]
-        assert archived(memory) == lines("a", "b")
+def test_system_prompts_that_come_with_every_call_are_shown_and_not_archived(memory: HierarchicalMemory) -> None:
+    for day in ("Monday", "Tuesday", "Tuesday"):
+        prompts = [{"role": "system", "content": f"Today is {day}."}, {"role": "developer", "content": "Be kind."}]
+        context = memory.fit([*prompts, *lines("a", "b")], session="s")
+        assert context.messages == [*prompts, *lines("a", "b")]
+    assert archived(memory) == lines("a", "b")
 
 
 def test_what_a_context_added_is_left_out_when_it_comes_back() -> None:
@@ -197,12 +193,11 @@ def test_what_is_redacted_is_recognised_and_the_caller_sends_its_own_words(tmp_p
             assert archived(memory) == lines("the key is *", "ok")[:until]
 
 
-def test_added_by_hand_and_fitted_it_is_the_same_history() -> None:
+def test_added_by_hand_and_fitted_it_is_the_same_history(memory: HierarchicalMemory) -> None:
     history = [SYSTEM, {"role": "system", "content": "Be kind."}, *lines("one", "two"), *turn("c", "a.txt")]
-    with open_memory() as memory:
-        memory.add_messages(history, session="s", on_conflict="skip")
-        memory.fit([*history, *lines("new")], session="s")
-        assert archived(memory) == [*history, *lines("new")]
+    memory.add_messages(history, session="s", on_conflict="skip")
+    memory.fit([*history, *lines("new")], session="s")
+    assert archived(memory) == [*history, *lines("new")]
 
 
 TRIP = lines(
@@ -224,35 +219,32 @@ EDITS: list[
 
 @pytest.mark.parametrize(("count", "later", "is_edit"), EDITS)
 def test_what_was_edited_away_is_corrected_by_what_stands_there_now(
-    count: int, later: list[list[dict[str, Any]]], is_edit: bool
+    memory: HierarchicalMemory, count: int, later: list[list[dict[str, Any]]], is_edit: bool
 ) -> None:
-    with open_memory() as memory:
-        memory.fit(TRIP[:1], session="s")
-        memory.fit(TRIP[:count], session="s")
-        memory.fit(TRIP[:count], session="other")
-        for history in later:
-            memory.fit(history, session="s")
-        question = "Where shall I sleep in Lisbon for 500 euros?"
-        assert ("Aurora" in memory.recall(question, session="s").text) is not is_edit
-        assert "Aurora" in memory.recall(question, session="other").text and memory.get(2).text == TRIP[1]["content"]
-
-
-def test_a_result_that_was_shortened_is_no_edit() -> None:
-    history = [*lines("Look."), *turn("c", "The safe opens with 7-3-9."), *turn("d", "The door opens with 1-1-2.")]
-    with open_memory() as memory:
+    memory.fit(TRIP[:1], session="s")
+    memory.fit(TRIP[:count], session="s")
+    memory.fit(TRIP[:count], session="other")
+    for history in later:
         memory.fit(history, session="s")
-        memory.fit([*history[:-1], result("d", "The door opens")], session="s")
-        assert "1-1-2" in memory.recall("What opens the door?").text
+    question = "Where shall I sleep in Lisbon for 500 euros?"
+    assert ("Aurora" in memory.recall(question, session="s").text) is not is_edit
+    assert "Aurora" in memory.recall(question, session="other").text and memory.get(2).text == TRIP[1]["content"]
+
+
+def test_a_result_that_was_shortened_is_no_edit(memory: HierarchicalMemory) -> None:
+    history = [*lines("Look."), *turn("c", "The safe opens with 7-3-9."), *turn("d", "The door opens with 1-1-2.")]
+    memory.fit(history, session="s")
+    memory.fit([*history[:-1], result("d", "The door opens")], session="s")
+    assert "1-1-2" in memory.recall("What opens the door?").text
 
 
 # -- what is shown
 
 
-def test_a_history_that_fits_is_sent_as_it_is_and_in_no_other_window() -> None:
-    with open_memory() as memory:
-        memory.add(MessageStep("user", "Something else."))
-        assert memory.fit([SYSTEM, *lines("a", "b")], session="s").messages == [SYSTEM, *lines("a", "b")]
-        assert [step.text for step in memory.steps] == ["Something else."]
+def test_a_history_that_fits_is_sent_as_it_is_and_in_no_other_window(memory: HierarchicalMemory) -> None:
+    memory.add(MessageStep("user", "Something else."))
+    assert memory.fit([SYSTEM, *lines("a", "b")], session="s").messages == [SYSTEM, *lines("a", "b")]
+    assert [step.text for step in memory.steps] == ["Something else."]
 
 
 def test_two_threads_see_nothing_of_each_others_window_and_recall_each_others_facts() -> None:
@@ -280,11 +272,10 @@ def test_arguments_longer_than_the_budget_are_shortened_and_stay_an_object(forma
         assert sent[-1]["tool_call_id"] == "c" and count_tokens(sent) <= 600
 
 
-def test_what_does_not_fit_at_all_is_an_error_with_numbers_and_still_archived() -> None:
-    with open_memory() as memory:
-        with pytest.raises(BudgetError, match="newest messages"):
-            memory.fit([*lines("a" * 50), *turn("c" * 30, "x")], session="s", max_tokens=15)
-        assert count(memory) == 2
+def test_what_does_not_fit_at_all_is_an_error_with_numbers_and_still_archived(memory: HierarchicalMemory) -> None:
+    with pytest.raises(BudgetError, match="newest messages"):
+        memory.fit([*lines("a" * 50), *turn("c" * 30, "x")], session="s", max_tokens=15)
+    assert count(memory) == 2
 
 
 # -- entries
@@ -307,22 +298,21 @@ def test_entries_say_where_each_message_comes_from() -> None:
         assert set(recalled.steps) == {item.step for item in context.recalled.items}
 
 
-def test_native_parts_are_kept_given_back_and_neither_counted_nor_searched(tmp_path: Path) -> None:
+def test_native_parts_are_kept_given_back_and_neither_counted_nor_searched(memory: HierarchicalMemory) -> None:
     plain = [*lines("Look into the hall."), *turn("c", "The hall is empty.")]
     history = [
         {**message, "native": {"zyxqvortex": [at, None, "zyxqvortex " * 50]}} for at, message in enumerate(plain)
     ]
-    with open_memory(tmp_path) as memory:
-        tokens = memory.fit(plain, session="p").tokens
-        context = memory.fit(history, session="p", sessions="p")
-        assert context.tokens == tokens and context.messages == plain
-        assert [entry.native for entry in context.entries] == [message["native"] for message in history]
-        assert count(memory) == 2  # it is the same history
-        memory.fit(history, session="n")
-        journal = memory.long_term.journal
-        assert [row.tokens for row in journal.rows()][:2] == [row.tokens for row in journal.rows()][2:]
-        assert "zyxqvortex" not in memory.recall("zyxqvortex").text
-        assert memory.get(3).to_messages() == history[:1]
+    tokens = memory.fit(plain, session="p").tokens
+    context = memory.fit(history, session="p", sessions="p")
+    assert context.tokens == tokens and context.messages == plain
+    assert [entry.native for entry in context.entries] == [message["native"] for message in history]
+    assert count(memory) == 2  # it is the same history
+    memory.fit(history, session="n")
+    journal = memory.long_term.journal
+    assert [row.tokens for row in journal.rows()][:2] == [row.tokens for row in journal.rows()][2:]
+    assert "zyxqvortex" not in memory.recall("zyxqvortex").text
+    assert memory.get(3).to_messages() == history[:1]
 
 
 # -- what was asked last
@@ -347,26 +337,24 @@ def test_a_prompt_that_leaves_recall_no_room_jumps(budget: int, sheds: int) -> N
 # -- mistakes
 
 
-def test_an_empty_history_recalls_what_is_asked_for() -> None:
-    with open_memory() as memory:
-        assert memory.fit([], session="s").messages == []
-        memory.fit(lines("Ada likes pears."), session="t")
-        assert "pears" in str(memory.fit([], session="s", query="What does Ada like?").messages)
+def test_an_empty_history_recalls_what_is_asked_for(memory: HierarchicalMemory) -> None:
+    assert memory.fit([], session="s").messages == []
+    memory.fit(lines("Ada likes pears."), session="t")
+    assert "pears" in str(memory.fit([], session="s", query="What does Ada like?").messages)
 
 
-def test_what_is_archived_behind_a_session_is_known_when_the_history_comes_whole() -> None:
+def test_what_is_archived_behind_a_session_is_known_when_the_history_comes_whole(memory: HierarchicalMemory) -> None:
     history = [*lines("Where is staging?"), *turn("c1", "At 10.0.0.7."), *lines("Where is staging?")]
     marked = [{**message, "native": at} for at, message in enumerate(history)]
-    with open_memory() as memory:
-        for part in (marked[:2], marked[2:3], marked[3:]):  # the result comes later than its call
-            memory.archive_messages(part, session="s", on_conflict="add")
-        kept = [message for step in memory.history("s") for message in step.to_messages()]
-        assert [message["native"] for message in kept] == [0, 1, 2, 3]
-        before = count(memory)
-        assert memory.fit(history, session="s").messages == history
-        assert count(memory) == before
-        memory.archive_messages(marked[:1], session="s", on_conflict="add")
-        assert count(memory) == before + 1
+    for part in (marked[:2], marked[2:3], marked[3:]):  # the result comes later than its call
+        memory.archive_messages(part, session="s", on_conflict="add")
+    kept = [message for step in memory.history("s") for message in step.to_messages()]
+    assert [message["native"] for message in kept] == [0, 1, 2, 3]
+    before = count(memory)
+    assert memory.fit(history, session="s").messages == history
+    assert count(memory) == before
+    memory.archive_messages(marked[:1], session="s", on_conflict="add")
+    assert count(memory) == before + 1
 
 
 @pytest.mark.parametrize("native", [False, True])
@@ -381,19 +369,18 @@ def test_a_result_longer_than_the_budget_is_shortened_and_stays_with_its_call(na
         assert [(entry.input, entry.shortened) for entry in context.entries[-2:]] == [(1, False), (2, True)]
 
 
-def test_items_of_anthropic_go_back_as_they_came() -> None:
+def test_items_of_anthropic_go_back_as_they_came(memory: HierarchicalMemory) -> None:
     thinking = {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"}
     used = {"type": "tool_use", "id": "toolu_1", "name": "read", "input": {"at": "hall"}}
     answered = {"type": "tool_result", "tool_use_id": "toolu_1", "content": [{"type": "text", "text": "It is empty."}]}
     asked = {"role": "user", "content": "Look into the hall."}
     turns = [asked, {"role": "assistant", "content": [thinking, used]}, {"role": "user", "content": [answered]}]
     request = {"system": "Be brief.", "messages": turns}
-    with open_memory() as memory:
-        for _ in range(2):
-            context = memory.fit(request, session="s")
-            assert context.to() == request == context.to("anthropic")
-        assert count(memory) == 2 and context.to("openai") == context.messages
-        assert "ephemeral" in str(context.to(cache_control={"type": "ephemeral"}))
+    for _ in range(2):
+        context = memory.fit(request, session="s")
+        assert context.to() == request == context.to("anthropic")
+    assert count(memory) == 2 and context.to("openai") == context.messages
+    assert "ephemeral" in str(context.to(cache_control={"type": "ephemeral"}))
 
 
 def test_a_malformed_message_is_named_by_its_place_and_nothing_is_archived() -> None:

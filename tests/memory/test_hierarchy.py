@@ -6,14 +6,13 @@ import copy
 import dataclasses
 import logging
 import pickle
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import date, datetime, timezone
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from memories import count_in, said, texts_in
+from memories import count_in, open_memory, said, texts_in
 
 from tinymem import Callbacks, HierarchicalMemory, MemoryManager
 from tinymem.errors import InputError, MessageError, PruneError
@@ -21,15 +20,9 @@ from tinymem.messages import problems
 from tinymem.steps.types import ActionStep, MessageStep, Step, TaskStep
 from tinymem.window.strategies import keep_last_n_steps, no_pruning, prune_old_observations
 
-open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
+MEMORY = {"max_tokens": 800}
 FRUIT = ["plums", "pears", "figs"]
 START = datetime(2025, 3, 1, 9, tzinfo=timezone.utc)
-
-
-@pytest.fixture
-def memory(tmp_path: Path) -> Iterator[HierarchicalMemory]:
-    with open_memory(tmp_path / "memory", max_tokens=800) as opened:
-        yield opened
 
 
 def talk(count: int, start: int = 0, **more: Any) -> list[Step]:
@@ -263,40 +256,36 @@ def test_by_default_meaning_is_found_through_the_whole_way(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("ids", ["#1", ["#1"], 1, [1], "1", ("#1", 1)])
-def test_a_step_is_forgotten_by_its_number(ids: Any) -> None:
-    with open_memory() as memory:
-        memory.add_messages([{"role": "user", "content": text} for text in ("one", "two")])
-        assert memory.forget(ids) == 1
-        assert [step.text for step in memory.history()] == ["two"]
+def test_a_step_is_forgotten_by_its_number(memory: HierarchicalMemory, ids: Any) -> None:
+    memory.add_messages([{"role": "user", "content": text} for text in ("one", "two")])
+    assert memory.forget(ids) == 1
+    assert [step.text for step in memory.history()] == ["two"]
 
 
 DAYS = [datetime(2025, month, 1, 12, tzinfo=timezone.utc) for month in (1, 2, 3)]
 
 
 @pytest.mark.parametrize("day", ["2025-02-01", date(2025, 2, 1), "2025-02-01T12:00", "2025-02-01T12:00Z", DAYS[1]])
-def test_a_time_may_be_a_day_or_text(day: Any) -> None:
-    with open_memory() as memory:
-        memory.archive([MessageStep("user", f"Harvest {at}.", timestamp=when) for at, when in enumerate(DAYS)])
-        assert [item.text for item in memory.recall("harvest", since=day, until=day)] == ["Harvest 1."]
-        assert memory.forget(before=day) == 1 and memory.forget(since=day) == 2
+def test_a_time_may_be_a_day_or_text(memory: HierarchicalMemory, day: Any) -> None:
+    memory.archive([MessageStep("user", f"Harvest {at}.", timestamp=when) for at, when in enumerate(DAYS)])
+    assert [item.text for item in memory.recall("harvest", since=day, until=day)] == ["Harvest 1."]
+    assert memory.forget(before=day) == 1 and memory.forget(since=day) == 2
 
 
-def test_a_filter_that_names_nothing_says_so() -> None:
-    with open_memory() as memory:
-        memory.add(ActionStep("Look.", tool_name="look", observation="ripe", session="a", speaker="Ann"))
-        for name in ("session", "speaker", "tool"):
-            filters: dict[str, Any] = {name: "nobody"}
-            assert memory.recall("ripe", **filters).note == f"no step has the {name} 'nobody'"
-        with pytest.raises(InputError, match="type must be one of action"):
-            memory.recall("ripe", type="acton")
+def test_a_filter_that_names_nothing_says_so(memory: HierarchicalMemory) -> None:
+    memory.add(ActionStep("Look.", tool_name="look", observation="ripe", session="a", speaker="Ann"))
+    for name in ("session", "speaker", "tool"):
+        filters: dict[str, Any] = {name: "nobody"}
+        assert memory.recall("ripe", **filters).note == f"no step has the {name} 'nobody'"
+    with pytest.raises(InputError, match="type must be one of action"):
+        memory.recall("ripe", type="acton")
 
 
-def test_a_recall_is_the_sequence_of_its_excerpts() -> None:
-    with open_memory() as memory:
-        memory.add_message("user", "The gate is open.")
-        found = memory.recall("gate")
-        assert (len(found), [*found], found[0], found[:1]) == (1, [*found.items], found.items[0], found.items)
-        assert not memory.recall("")
+def test_a_recall_is_the_sequence_of_its_excerpts(memory: HierarchicalMemory) -> None:
+    memory.add_message("user", "The gate is open.")
+    found = memory.recall("gate")
+    assert (len(found), [*found], found[0], found[:1]) == (1, [*found.items], found.items[0], found.items)
+    assert not memory.recall("")
 
 
 class OwnTask(TaskStep):
@@ -331,15 +320,14 @@ def test_a_class_of_ones_own_is_refused_with_advice(step: Step, way: str, tmp_pa
         assert memory.stats().steps == 0 and memory.add_message("user", "more")
 
 
-def test_steps_are_copied_pickled_and_replaced_and_memories_say_what_to_do() -> None:
-    with open_memory() as memory:
-        task = memory.add(TaskStep("Ship.", metadata={"a": [{"b": 1}]}))
-        steps = [task, memory.add(ActionStep("t", tool_name="look", tool_args={"q": [1]}, observation="o"))]
-        assert [copy.copy(steps[0]), copy.deepcopy(steps)[1], *pickle.loads(pickle.dumps(steps))] == [*steps, *steps]
-        assert dataclasses.replace(task, task="Wait.").task == "Wait."
-        for held in (memory, MemoryManager()):
-            for function in (copy.copy, copy.deepcopy, pickle.dumps):
-                with pytest.raises(TypeError, match="cannot be copied or pickled: copy its steps"):
-                    function(held)
-        window: Any = memory.steps
-        assert window == steps and window == tuple(steps) and window != [] and MemoryManager().steps == ()
+def test_steps_are_copied_pickled_and_replaced_and_memories_say_what_to_do(memory: HierarchicalMemory) -> None:
+    task = memory.add(TaskStep("Ship.", metadata={"a": [{"b": 1}]}))
+    steps = [task, memory.add(ActionStep("t", tool_name="look", tool_args={"q": [1]}, observation="o"))]
+    assert [copy.copy(steps[0]), copy.deepcopy(steps)[1], *pickle.loads(pickle.dumps(steps))] == [*steps, *steps]
+    assert dataclasses.replace(task, task="Wait.").task == "Wait."
+    for held in (memory, MemoryManager()):
+        for function in (copy.copy, copy.deepcopy, pickle.dumps):
+            with pytest.raises(TypeError, match="cannot be copied or pickled: copy its steps"):
+                function(held)
+    window: Any = memory.steps
+    assert window == steps and window == tuple(steps) and window != [] and MemoryManager().steps == ()

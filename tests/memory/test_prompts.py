@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from memories import open_memory
 
 from tinymem import Context, HierarchicalMemory, MemoryManager, count_tokens, keep_last_n_steps, no_pruning
 from tinymem.errors import BudgetError
@@ -25,7 +25,7 @@ from tinymem.steps.actions import ToolCall
 from tinymem.steps.step import Message
 from tinymem.steps.types import ActionStep, MessageStep, Step, SummaryStep, SystemPromptStep, TaskStep
 
-open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
+MEMORY = {"max_tokens": 2_000}
 FRUIT = ["apple", "banana", "cherry", "damson", "elder", "fig", "grape", "hazel"]
 
 
@@ -110,14 +110,13 @@ def test_where_nothing_is_cached_every_prompt_is_built_from_scratch(make: Any) -
     assert jumps(make(work(40), 1_000, cache=1)) > 13
 
 
-def test_the_same_call_again_has_the_same_prompt() -> None:
+def test_the_same_call_again_has_the_same_prompt(memory: HierarchicalMemory) -> None:
     steps = work(40)
-    with open_memory(max_tokens=1_500) as memory:
-        memory.add_steps(steps)
-        history = [message for step in steps for message in step.to_messages(style="tools")]
-        for _ in range(2):
-            assert memory.context(session="s").messages == memory.context(session="s").messages
-            assert memory.fit(history, session="f").messages == memory.fit(history, session="f").messages
+    memory.add_steps(steps)
+    history = [message for step in steps for message in step.to_messages(style="tools")]
+    for _ in range(2):
+        assert memory.context(session="s").messages == memory.context(session="s").messages
+        assert memory.fit(history, session="f").messages == memory.fit(history, session="f").messages
 
 
 def sheets(count: int) -> list[Step]:
@@ -160,14 +159,13 @@ def test_what_is_asked_has_first_call_on_the_room(budget: int, is_fitted: bool, 
     assert asked > 3
 
 
-def test_what_is_forgotten_or_cleared_is_sent_no_longer() -> None:
-    with open_memory(max_tokens=2_000) as memory:
-        memory.add_steps([TaskStep("Watch."), MessageStep("user", "The vault's code is 4711-Q."), *work(5)[1:]])
-        assert "4711-Q" in str(memory.context(session="s").messages)
-        memory.forget(memory.get(2).id)
-        assert "4711-Q" not in str(memory.context(session="s").messages)
-        memory.clear()
-        assert "Field 3" not in str([entry.message for entry in memory.context("x", session="s").entries])
+def test_what_is_forgotten_or_cleared_is_sent_no_longer(memory: HierarchicalMemory) -> None:
+    memory.add_steps([TaskStep("Watch."), MessageStep("user", "The vault's code is 4711-Q."), *work(5)[1:]])
+    assert "4711-Q" in str(memory.context(session="s").messages)
+    memory.forget(memory.get(2).id)
+    assert "4711-Q" not in str(memory.context(session="s").messages)
+    memory.clear()
+    assert "Field 3" not in str([entry.message for entry in memory.context("x", session="s").entries])
 
 
 def test_a_session_begins_a_new_prompt_after_a_restart(tmp_path: Path) -> None:
@@ -182,13 +180,12 @@ def test_a_session_begins_a_new_prompt_after_a_restart(tmp_path: Path) -> None:
     assert sent[0] == sent[1] != before
 
 
-def test_an_edited_history_starts_a_new_prompt() -> None:
+def test_an_edited_history_starts_a_new_prompt(memory: HierarchicalMemory) -> None:
     history = [message for step in work(10) for message in step.to_messages(style="tools")]
-    with open_memory(max_tokens=4_000) as memory:
-        memory.fit(history, session="s")
-        edited = [*history[:2], {**history[2], "content": "[cleared]"}, *history[3:]]
-        shown = [m for m in memory.fit(edited, session="s").messages if "recalled-" not in str(m)]
-        assert shown == edited
+    memory.fit(history, session="s")
+    edited = [*history[:2], {**history[2], "content": "[cleared]"}, *history[3:]]
+    shown = [m for m in memory.fit(edited, session="s").messages if "recalled-" not in str(m)]
+    assert shown == edited
 
 
 @MAKERS
@@ -267,13 +264,12 @@ def test_without_a_session_the_one_that_spoke_last_is_shown() -> None:
     assert "4711-Q" in context.recalled.text
 
 
-def test_steps_without_a_session_are_in_every_prompt() -> None:
-    with open_memory(max_tokens=2_000) as memory:
-        memory.add_steps([SystemPromptStep("Be brief."), TaskStep("Run the farm.")])
-        talk(memory, "a", 1), talk(memory, "b", 1)
-        for session in ("a", "b", "new"):
-            own = [step.session for step in turns(memory.context(session=session))]
-            assert own == [None, None, *[session] * (session != "new")]
+def test_steps_without_a_session_are_in_every_prompt(memory: HierarchicalMemory) -> None:
+    memory.add_steps([SystemPromptStep("Be brief."), TaskStep("Run the farm.")])
+    talk(memory, "a", 1), talk(memory, "b", 1)
+    for session in ("a", "b", "new"):
+        own = [step.session for step in turns(memory.context(session=session))]
+        assert own == [None, None, *[session] * (session != "new")]
 
 
 def test_a_summary_of_two_sessions_is_in_the_prompt_of_neither() -> None:
@@ -323,12 +319,13 @@ def test_a_person_or_the_agent_asks_in_words(newest: list[Step], asked: str) -> 
 
 
 @pytest.mark.parametrize("steps", [[], [SystemPromptStep("Be brief.")], work(2)])
-def test_the_first_prompt_of_a_session_needs_no_more_than_one_without(steps: list[Step]) -> None:
-    with open_memory() as memory:
-        memory.add_steps(steps)
-        with pytest.raises(BudgetError) as refused:
-            memory.context(max_tokens=1)
-        assert memory.context(max_tokens=refused.value.needed, session="s").tokens == refused.value.needed
+def test_the_first_prompt_of_a_session_needs_no_more_than_one_without(
+    memory: HierarchicalMemory, steps: list[Step]
+) -> None:
+    memory.add_steps(steps)
+    with pytest.raises(BudgetError) as refused:
+        memory.context(max_tokens=1)
+    assert memory.context(max_tokens=refused.value.needed, session="s").tokens == refused.value.needed
 
 
 @pytest.mark.parametrize("by_person", [False, True])
@@ -365,12 +362,11 @@ def test_the_prompts_of_each_session_only_grow_between_jumps() -> None:
         assert jumps <= len(prompts) // 5
 
 
-def test_what_was_cleared_stays_away() -> None:
-    with open_memory(max_tokens=2_000) as memory:
-        talk(memory, "a", 4)
-        memory.clear()
-        talk(memory, "b", 20)
-        assert texts(memory.context(session="a")) == []
+def test_what_was_cleared_stays_away(memory: HierarchicalMemory) -> None:
+    talk(memory, "a", 4)
+    memory.clear()
+    talk(memory, "b", 20)
+    assert texts(memory.context(session="a")) == []
 
 
 def test_each_session_of_a_window_has_a_system_prompt() -> None:

@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
+from memories import open_memory
 
 from tinymem import ActionStep, HierarchicalMemory, MessageStep, count_tokens
 
-open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
-
-
-@pytest.fixture
-def memory(tmp_path: Path) -> Iterator[HierarchicalMemory]:
-    with open_memory(tmp_path / "m", max_tokens=800) as opened:
-        yield opened
+MEMORY = {"max_tokens": 800}
 
 
 def said(text: str, session: str | None = None, **more: Any) -> MessageStep:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hostile import HOSTILE, OBEYED
-from memories import START
+from memories import START, open_memory
 from rich.cells import cell_len
 from rich.console import Console
 
@@ -20,13 +18,7 @@ from tinymem.errors import ClosedError, InputError
 from tinymem.memory import Shares
 from tinymem.steps.types import ActionStep, MessageStep, Step, SystemPromptStep, TaskStep
 
-open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
-
-
-@pytest.fixture
-def memory(tmp_path: Path) -> Iterator[HierarchicalMemory]:
-    with open_memory(tmp_path / "memory", max_tokens=400, shares=Shares(episodes=0.1)) as opened:
-        yield opened
+MEMORY = {"max_tokens": 400, "shares": Shares(episodes=0.1)}
 
 
 def chatter(count: int, start: int = 0, **more: Any) -> list[Step]:

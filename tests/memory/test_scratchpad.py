@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from memories import python
+from memories import open_memory, python
 from strategies import MODERATE, texts
 
 from tinymem import AgentMemory, HierarchicalMemory, keep_last_n_steps
@@ -22,7 +21,6 @@ from tinymem.messages.tokens import EstimatingCounter, default_counter
 from tinymem.recall import Excerpt
 from tinymem.steps.types import FinalAnswerStep, MessageStep, ScratchpadStep, Step, TaskStep
 
-open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
 HEADINGS = ["## Working Memory", "### Stored Values", "### Observations", "### Failed Approaches (avoid these)"]
 
 
@@ -171,7 +169,7 @@ def test_the_oldest_notes_are_archived_and_recalled(tmp_path: Path, monkeypatch:
 
 
 def test_when_the_archive_fails_nothing_is_lost_and_it_is_tried_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    memory: HierarchicalMemory, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("tinymem.memory.scratchpad.MOST_NOTES", 1)
     archived: list[str] = []
@@ -182,15 +180,14 @@ def test_when_the_archive_fails_nothing_is_lost_and_it_is_tried_again(
             raise OSError("disk full")
         archived.extend(step.text for step in steps)
 
-    with open_memory(tmp_path) as memory:
-        pad = KeptScratchpad(memory.long_term, archiver, None, nullcontext).memory
-        for text in "abc":
-            pad.observe(text)
-        assert (pad.observations, archived) == (["a", "b", "c"], [])
-        assert "the archive failed" in caplog.text and "disk full" in caplog.text
-        broken = False
-        pad.store("any", "update")
-        assert (pad.observations, archived) == (["c"], ["a", "b"])
+    pad = KeptScratchpad(memory.long_term, archiver, None, nullcontext).memory
+    for text in "abc":
+        pad.observe(text)
+    assert (pad.observations, archived) == (["a", "b", "c"], [])
+    assert "the archive failed" in caplog.text and "disk full" in caplog.text
+    broken = False
+    pad.store("any", "update")
+    assert (pad.observations, archived) == (["c"], ["a", "b"])
 
 
 # -- told
@@ -301,12 +298,11 @@ os.kill(os.getpid(), 9)
 
 
 @pytest.mark.slow
-def test_each_update_of_the_scratchpad_survives_a_killed_process(tmp_path: Path) -> None:
+def test_each_update_of_the_scratchpad_survives_a_killed_process(memory: HierarchicalMemory, tmp_path: Path) -> None:
     with python(KILLED, tmp_path) as process:
         assert process.stdout and process.stdout.readline() == "done\n"
         process.wait()
-    with open_memory(tmp_path) as memory:
-        assert memory.scratchpad.recall("answer") == 42 and memory.scratchpad.observations == ["seen"]
+    assert memory.scratchpad.recall("answer") == 42 and memory.scratchpad.observations == ["seen"]
 
 
 # shares

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import anthropic_rules
@@ -10,6 +9,7 @@ import pytest
 import responses_rules
 from hypothesis import given
 from hypothesis import strategies as st
+from memories import open_memory
 from native_chats import anthropic_chats, responses_chats
 from strategies import MODERATE, chats, texts
 
@@ -19,7 +19,6 @@ from tinymem.messages import problems
 from tinymem.messages.formats import FORMATS, conversation_from
 from tinymem.messages.tokens import default_counter
 
-open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
 CHATS: dict[str, st.SearchStrategy[Any]] = {
     "openai": chats(),
     "responses": responses_chats(),

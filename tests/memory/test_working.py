@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from memories import texts_in
+from memories import open_memory, texts_in
 from strategies import MODERATE, actions, texts
 
 from tinymem import ActionStep, HierarchicalMemory, Step, ToolCall, WorkingMemory, count_tokens
@@ -19,8 +18,6 @@ from tinymem.errors import BudgetError, InputError
 from tinymem.memory import ExecutionResult, execution_result
 from tinymem.messages import problems
 from tinymem.messages.tokens import EstimatingCounter, default_counter
-
-open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
 
 FULL = ExecutionResult(
     execution_status="timeout", task_status="blocked", result={"rows": (3, 1)}, error="took too long",
@@ -240,16 +237,15 @@ def test_steps_are_recalled_after_the_task(tmp_path: Path) -> None:
         assert (resumed.task_description, resumed.steps) == ("Sum the rows.", ())
 
 
-def test_another_task_starts_over_and_another_prompt_does_not(tmp_path: Path) -> None:
-    with open_memory(tmp_path) as memory:
-        first = working(2, memory=memory)
-        prompted = WorkingMemory(4_000, "You write Rust.", "Count the rows.", memory=memory)
-        assert (prompted.task_id, len(prompted)) == (first.task_id, 2)
-        resumed = WorkingMemory(memory=memory)
-        assert resumed.system_prompt == "You write Rust." and len(resumed) == 2
-        other = WorkingMemory(4_000, "You write Rust.", "Sum the rows.", memory=memory)
-        assert other.task_id != first.task_id and other.steps == ()
-        assert WorkingMemory(memory=memory).task_id == other.task_id
+def test_another_task_starts_over_and_another_prompt_does_not(memory: HierarchicalMemory) -> None:
+    first = working(2, memory=memory)
+    prompted = WorkingMemory(4_000, "You write Rust.", "Count the rows.", memory=memory)
+    assert (prompted.task_id, len(prompted)) == (first.task_id, 2)
+    resumed = WorkingMemory(memory=memory)
+    assert resumed.system_prompt == "You write Rust." and len(resumed) == 2
+    other = WorkingMemory(4_000, "You write Rust.", "Sum the rows.", memory=memory)
+    assert other.task_id != first.task_id and other.steps == ()
+    assert WorkingMemory(memory=memory).task_id == other.task_id
 
 
 def test_a_forgotten_task_is_gone(tmp_path: Path) -> None:

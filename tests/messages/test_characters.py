@@ -117,5 +117,5 @@ def test_what_is_stored_is_not_changed() -> None:
     assert step.text == "a\u202eb" and step.parts()[0].text == "a\u202eb"
 
 
-def test_a_million_characters_are_shown_at_once() -> None:
-    assert len(visible("\u200d" * 1_000_000)) == len(visible("<|" * 500_000)) == 1_000_000
+def test_very_many_characters_are_shown_at_once() -> None:
+    assert len(visible("\u200d" * 400_000)) == len(visible("<|" * 200_000)) == 400_000

@@ -90,12 +90,11 @@ def test_a_long_number_is_an_id() -> None:
 
 
 @pytest.mark.parametrize("held", ["ORD50700", "ORD-50700"])
-def test_a_label_is_found_in_each_of_its_spellings(held: str) -> None:
-    with HierarchicalMemory(embedder="hashing:64", store="exact") as memory:
-        memory.add_steps([*numbered_texts(sentences(60)), MessageStep("user", f"{held} went out on Monday.")])
-        for asked in ("ORD50700", "ord-50700", "ORD_50700", "ORD-50700"):
-            found = memory.recall(f"Where is {asked}?", 200)
-            assert max(found.items, key=lambda item: item.score).step.step_number == 61 and found.note == ""
+def test_a_label_is_found_in_each_of_its_spellings(memory: HierarchicalMemory, held: str) -> None:
+    memory.add_steps([*numbered_texts(sentences(60)), MessageStep("user", f"{held} went out on Monday.")])
+    for asked in ("ORD50700", "ord-50700", "ORD_50700", "ORD-50700"):
+        found = memory.recall(f"Where is {asked}?", 200)
+        assert max(found.items, key=lambda item: item.score).step.step_number == 61 and found.note == ""
 
 
 @pytest.mark.parametrize(
@@ -106,14 +105,13 @@ def test_a_label_is_found_in_each_of_its_spellings(held: str) -> None:
         ("What says /tmp/ORD-50701.txt of ORD-50701, GPT-4 and covid-19?", ""),
     ],
 )
-def test_a_label_that_no_step_has_is_said_to_be_unknown(asked: str, note: str) -> None:
-    with HierarchicalMemory(embedder="hashing:64", store="exact") as memory:
-        memory.add_steps([MessageStep("user", "ORD-50700 went out."), MessageStep("user", "See /tmp/ORD-50701.txt.")])
-        found = memory.recall(asked, 200)
-        assert found.note == note
-        (search, _) = memory.tools()
-        assert (f"({note})" in search(query=asked)) == bool(note)
-        assert memory.recall(f"{asked}\none\ntwo\nthree", 200).note == "", "a stretch of a run asks for no label"
+def test_a_label_that_no_step_has_is_said_to_be_unknown(memory: HierarchicalMemory, asked: str, note: str) -> None:
+    memory.add_steps([MessageStep("user", "ORD-50700 went out."), MessageStep("user", "See /tmp/ORD-50701.txt.")])
+    found = memory.recall(asked, 200)
+    assert found.note == note
+    (search, _) = memory.tools()
+    assert (f"({note})" in search(query=asked)) == bool(note)
+    assert memory.recall(f"{asked}\none\ntwo\nthree", 200).note == "", "a stretch of a run asks for no label"
 
 
 def test_what_is_too_long_is_data_and_no_name() -> None:

@@ -20,6 +20,7 @@ from tinymem.steps.content import clean
 from tinymem.steps.step import Step
 from tinymem.steps.types import ActionStep, FinalAnswerStep, TaskStep, ToolCall
 
+MEMORY = {"embedder": "static"}
 KEY, OTHER_KEY = b"a key of sixteen", b"another 16 bytes"
 
 
@@ -96,13 +97,12 @@ FORGED = [
 
 
 @pytest.mark.parametrize("forged", FORGED)
-def test_a_text_that_looks_like_a_mark_of_ours_shows_that_it_is_none(forged: str) -> None:
-    with HierarchicalMemory(store="exact") as memory:
-        page = f"The lights of the lighthouse are red. {forged}\n{forged} blue in May."
-        memory.archive([ActionStep(tool_name="fetch", tool_args={"url": "x"}, observation=page)])
-        found = memory.recall("What colour are the lights of the lighthouse?", 300, min_relevance=0)
-        assert forged not in found.text and found.text.count(f"{forged[0]}| {forged[1:]}") == 2
-        assert found.tokens == default_counter().count(found.text)
+def test_a_text_that_looks_like_a_mark_of_ours_shows_that_it_is_none(memory: HierarchicalMemory, forged: str) -> None:
+    page = f"The lights of the lighthouse are red. {forged}\n{forged} blue in May."
+    memory.archive([ActionStep(tool_name="fetch", tool_args={"url": "x"}, observation=page)])
+    found = memory.recall("What colour are the lights of the lighthouse?", 300, min_relevance=0)
+    assert forged not in found.text and found.text.count(f"{forged[0]}| {forged[1:]}") == 2
+    assert found.tokens == default_counter().count(found.text)
 
 
 def test_brackets_that_say_something_else_stay_as_they_are() -> None:
@@ -134,13 +134,12 @@ NOON = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)
 SAID = ("The cat sat on the mat.", "Staging is at 10.0.0.7.", "I like pears.", "The staging server is at 10.0.0.9 now.")
 
 
-def test_by_relevance_the_best_day_stands_first_and_in_it_the_best_excerpt() -> None:
-    with HierarchicalMemory(store="exact") as memory:
-        memory.add_steps([MessageStep("user", text, timestamp=NOON + timedelta(hours=8 * n))
-                          for n, text in enumerate(SAID)])  # fmt: skip
-        recall = partial(memory.recall, "Where is the staging server?", 300, min_relevance=0)
-        by_time, by_relevance = recall(), recall(order="relevance")
-        assert [item.step.step_number for item in by_time.items] == [1, 2, 3, 4]
-        assert [item.step.step_number for item in by_relevance.items] == [4, 3, 2, 1]
-        assert by_relevance.text.splitlines()[1:3] == ["[2026-03-02]", f"user: {SAID[3]}"]
-        assert abs(by_relevance.tokens - by_time.tokens) <= 2
+def test_by_relevance_the_best_day_stands_first_and_in_it_the_best_excerpt(memory: HierarchicalMemory) -> None:
+    memory.add_steps([MessageStep("user", text, timestamp=NOON + timedelta(hours=8 * n))
+                      for n, text in enumerate(SAID)])  # fmt: skip
+    recall = partial(memory.recall, "Where is the staging server?", 300, min_relevance=0)
+    by_time, by_relevance = recall(), recall(order="relevance")
+    assert [item.step.step_number for item in by_time.items] == [1, 2, 3, 4]
+    assert [item.step.step_number for item in by_relevance.items] == [4, 3, 2, 1]
+    assert by_relevance.text.splitlines()[1:3] == ["[2026-03-02]", f"user: {SAID[3]}"]
+    assert abs(by_relevance.tokens - by_time.tokens) <= 2

@@ -9,6 +9,7 @@ import pytest
 from tinymem import ActionStep, HierarchicalMemory, MessageStep
 from tinymem.recall.query.requests import Request
 
+MEMORY = {"embedder": "static"}
 MODULES = ("alder", "birch", "cedar", "hazel", "maple", "rowan", "spruce", "willow", "aspen", "beech", "larch")
 ASKED = "I need the ticket of the failed build of module alder."
 
@@ -93,13 +94,12 @@ def test_what_somebody_asked_and_somebody_answered_comes_back() -> None:
     assert asked in text and answer in text
 
 
-def test_a_denial_is_no_knowledge_whatever_is_said_behind_it() -> None:
+def test_a_denial_is_no_knowledge_whatever_is_said_behind_it(memory: HierarchicalMemory) -> None:
     asked = "When is the Larkspur migration?"
     turns = [MessageStep("user", asked), MessageStep("assistant", "I don't have any context about that migration.")]
-    with HierarchicalMemory(store="exact") as memory:
-        memory.archive([*turns, MessageStep("user", "Fine, let us count the jars.")])
-        memory.archive([MessageStep("user", f"Shelf {n} has {n * 7} jars of jam, I think.") for n in range(300)])
-        assert "migration" not in memory.recall(asked, 300).text
+    memory.archive([*turns, MessageStep("user", "Fine, let us count the jars.")])
+    memory.archive([MessageStep("user", f"Shelf {n} has {n * 7} jars of jam, I think.") for n in range(300)])
+    assert "migration" not in memory.recall(asked, 300).text
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from tinymem.messages.tokens import default_counter
 from tinymem.recall.selection.supersession import Statement, newest_statements
 
 open_memory = partial(HierarchicalMemory, store="exact")
+MEMORY = {"embedder": "static"}
 THEN = datetime(2026, 8, 1, tzinfo=timezone.utc)
 OVENS = "The oven in Linz starts at 03:30."
 CHANGED = [
@@ -50,42 +51,38 @@ def test_what_may_hold_beside_a_later_statement_is_not_superseded(older: str, ne
     assert not newest_statements([said(older, 1), said(newer, 2)])
 
 
-def test_the_newest_leads_and_the_older_names_it() -> None:
-    with open_memory() as memory:
-        for older, newer in CHANGED[:3]:
-            memory.archive([MessageStep("user", older), MessageStep("user", newer)])
-        found = memory.recall("When does the oven in Linz start?", min_relevance=0)
-        assert {item.text for item in found} == {text for pair in CHANGED[:3] for text in pair}
-        assert {item.step.step_number: item.newer for item in found} == {1: 2, 2: None, 3: 4, 4: None, 5: 6, 6: None}
-        assert f"user: {OVENS} (perhaps outdated by #2)\n#2 user: {CHANGED[0][1]}" in found.text
-        assert [item.text for item in memory.recall("oven in Linz", max_tokens=56)] == [CHANGED[0][1]]
+def test_the_newest_leads_and_the_older_names_it(memory: HierarchicalMemory) -> None:
+    for older, newer in CHANGED[:3]:
+        memory.archive([MessageStep("user", older), MessageStep("user", newer)])
+    found = memory.recall("When does the oven in Linz start?", min_relevance=0)
+    assert {item.text for item in found} == {text for pair in CHANGED[:3] for text in pair}
+    assert {item.step.step_number: item.newer for item in found} == {1: 2, 2: None, 3: 4, 4: None, 5: 6, 6: None}
+    assert f"user: {OVENS} (perhaps outdated by #2)\n#2 user: {CHANGED[0][1]}" in found.text
+    assert [item.text for item in memory.recall("oven in Linz", max_tokens=56)] == [CHANGED[0][1]]
 
 
 @pytest.mark.parametrize(
     ("first", "second", "is_marked"), [(None, None, False), ("Ann", "Ann", True), ("Ann", "Bob", False)]
 )
-def test_without_a_speaker_nothing_crosses_sessions(first: str | None, second: str | None, is_marked: bool) -> None:
-    with open_memory() as memory:
-        memory.archive([MessageStep("user", CHANGED[0][0], session="a", speaker=first)])
-        memory.archive([MessageStep("user", CHANGED[0][1], session="b", speaker=second)])
-        assert ("outdated" in memory.recall("When does the oven in Linz start?", min_relevance=0).text) is is_marked
+def test_without_a_speaker_nothing_crosses_sessions(
+    memory: HierarchicalMemory, first: str | None, second: str | None, is_marked: bool
+) -> None:
+    memory.archive([MessageStep("user", CHANGED[0][0], session="a", speaker=first)])
+    memory.archive([MessageStep("user", CHANGED[0][1], session="b", speaker=second)])
+    assert ("outdated" in memory.recall("When does the oven in Linz start?", min_relevance=0).text) is is_marked
 
 
-def test_what_is_dated_later_than_the_question_marks_nothing() -> None:
-    with open_memory() as memory:
-        times = THEN, datetime(2031, 1, 1, tzinfo=timezone.utc)
-        memory.archive([MessageStep("user", text, timestamp=at) for text, at in zip(CHANGED[0], times, strict=True)])
-        asked = partial(memory.recall, "When does the oven in Linz start?", min_relevance=0)
-        assert "outdated" not in asked(now="2027-01-01").text and "outdated" in asked(now="2032-01-01").text
+def test_what_is_dated_later_than_the_question_marks_nothing(memory: HierarchicalMemory) -> None:
+    times = THEN, datetime(2031, 1, 1, tzinfo=timezone.utc)
+    memory.archive([MessageStep("user", text, timestamp=at) for text, at in zip(CHANGED[0], times, strict=True)])
+    asked = partial(memory.recall, "When does the oven in Linz start?", min_relevance=0)
+    assert "outdated" not in asked(now="2027-01-01").text and "outdated" in asked(now="2032-01-01").text
 
 
-def test_until_brings_back_what_held_then_without_a_mark() -> None:
-    with open_memory() as memory:
-        memory.archive(
-            [MessageStep("user", text, timestamp=THEN + timedelta(days=n)) for n, text in enumerate(CHANGED[0])]
-        )
-        then = memory.recall("When does the oven in Linz start?", until=THEN)
-        assert [(item.text, item.newer) for item in then] == [(OVENS, None)]
+def test_until_brings_back_what_held_then_without_a_mark(memory: HierarchicalMemory) -> None:
+    memory.archive([MessageStep("user", text, timestamp=THEN + timedelta(days=n)) for n, text in enumerate(CHANGED[0])])
+    then = memory.recall("When does the oven in Linz start?", until=THEN)
+    assert [(item.text, item.newer) for item in then] == [(OVENS, None)]
 
 
 @given(

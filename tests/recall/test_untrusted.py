@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import unicodedata
-from collections.abc import Iterator
 from datetime import datetime, timezone
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from injections import ATTEMPTS, OPENING, closing
-from memories import python, said
+from memories import open_memory, python, said
 from strategies import MODERATE
 from work import grows_linearly
 
@@ -36,14 +34,8 @@ from tinymem.recall.passages import passages_of
 from tinymem.recall.render import KINDS, fenced, is_block, own_blocks, quoted, without_echoes
 from tinymem.summarizers.writing import FunctionSummarizer
 
+MEMORY = {"max_tokens": 800}
 KEY, OTHER_KEY = b"a key of sixteen", b"another 16 bytes"
-open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
-
-
-@pytest.fixture
-def memory(tmp_path: Path) -> Iterator[HierarchicalMemory]:
-    with open_memory(tmp_path / "memory", max_tokens=800) as opened:
-        yield opened
 
 
 def name_of(block: str) -> str:
@@ -205,7 +197,7 @@ def test_a_block_inside_a_block_is_one_block() -> None:
 
 
 def test_hostile_text_is_searched_for_blocks_in_linear_time() -> None:
-    many = "".join(f"<recalled-{n:012} of a test>\n" for n in range(300_000))
+    many = "".join(f"<recalled-{n:012} of a test>\n" for n in range(100_000))
     assert own_blocks(many, KEY) == []
     assert own_blocks(f"{many}{fenced('recalled', 'x', 'hello', KEY)}", KEY) == [], "only so many are tried"
     assert grows_linearly(lambda size: own_blocks(many[:size], KEY), len(many))

@@ -9,13 +9,14 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import datetime, timedelta, timezone
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from journal_rows import embed
 
+from tinymem import HierarchicalMemory
 from tinymem.archive.archive import Archive
 from tinymem.archive.indexing.notes import hold_folder
 from tinymem.archive.rows import uncut
@@ -34,6 +35,8 @@ from tinymem.stores.sqlite.journal import SqliteJournal
 START = datetime(2025, 3, 1, 12, tzinfo=timezone.utc)
 LATER = START + timedelta(days=365)
 REPOSITORY = Path(__file__).resolve().parents[2]
+
+open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
 
 Entry = tuple[StepRow, list[PassageRow]]
 

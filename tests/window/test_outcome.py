@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from memories import texts_in
+from memories import open_memory, texts_in
 from strategies import THOROUGH, histories
 
 from tinymem import (
@@ -37,8 +36,6 @@ from tinymem.steps.standins import COVERS, REVISION, SEEN, covers_of, is_stand_i
 from tinymem.window.outcome import Outcomes, check_window
 from tinymem.window.semantic import default_query
 from tinymem.window.strategy import critical
-
-open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
 
 
 def said(text: str, **more: Any) -> MessageStep:

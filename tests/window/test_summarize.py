@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from memories import texts_in
+from memories import open_memory, texts_in
 from strategies import THOROUGH, WORDS, histories, summary_strategies
 
 from tinymem import HierarchicalMemory, count_tokens, summarize_strategy
@@ -24,7 +24,6 @@ from tinymem.window.outcome import check_window
 from tinymem.window.strategies import PruneStrategy
 from tinymem.window.strategy import critical
 
-open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
 START = datetime(2025, 3, 1, 9, tzinfo=timezone.utc)
 
 
