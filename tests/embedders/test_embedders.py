@@ -114,14 +114,6 @@ def test_static_embeds_a_long_text_as_if_it_were_not_cut(monkeypatch: pytest.Mon
     assert whole.tolist() == cut.tolist() == small.tolist()
 
 
-def test_static_vector_is_the_same_in_any_batch() -> None:
-    embedder = StaticEmbedder()
-    together = embedder.embed_documents([*TEXTS, "word " * 50_000, *TEXTS])
-    alone = np.concatenate([embedder.embed_documents([text]) for text in TEXTS])
-    assert np.allclose(together[: len(TEXTS)], alone, atol=1e-5)
-    assert np.allclose(together[-len(TEXTS) :], alone, atol=1e-5)
-
-
 def test_static_needs_little_memory_for_one_long_text_among_short_ones() -> None:
     program = """
 import tracemalloc

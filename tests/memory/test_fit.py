@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from memories import open_memory
 from strategies import MODERATE, chats
+from turns import answers, asks, call, lines
 
 from tinymem import HierarchicalMemory, MessageStep, count_tokens
 from tinymem.errors import BudgetError, MessageError
@@ -29,21 +30,8 @@ FEWER = settings(MODERATE, max_examples=20)  # each opens several memories
 SYSTEM = {"role": "system", "content": "Be brief."}
 
 
-def lines(*texts: str) -> Chat:
-    return [{"role": "user" if at % 2 == 0 else "assistant", "content": text} for at, text in enumerate(texts)]
-
-
-def call(id: str, name: str = "read", **arguments: Any) -> dict[str, Any]:
-    asked = {"id": id, "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
-    return {"role": "assistant", "content": None, "tool_calls": [asked]}
-
-
-def result(id: str, text: str) -> dict[str, Any]:
-    return {"role": "tool", "tool_call_id": id, "content": text}
-
-
 def turn(id: str, text: str) -> Chat:
-    return [call(id, at=id), result(id, text)]
+    return [asks(call(id, arguments=json.dumps({"at": id}))), answers(id, text)]
 
 
 def archived(memory: HierarchicalMemory) -> Chat:
@@ -142,9 +130,9 @@ def test_an_answer_that_is_handed_over_at_once_is_known_later(tmp_path: Path) ->
 
 
 def test_results_that_are_not_there_yet_come_later(memory: HierarchicalMemory) -> None:
-    calls = {"role": "assistant", "content": None, "tool_calls": [*call("a")["tool_calls"], *call("b")["tool_calls"]]}
+    calls = asks("a", "b")
     done = {"role": "assistant", "content": "Done."}
-    history = [*lines("Look."), calls, result("a", "one"), result("b", "two"), done]
+    history = [*lines("Look."), calls, answers("a", "one"), answers("b", "two"), done]
     for until in (2, 3, 3, 4, 5):
         context = memory.fit(history[:until], session="s")
         assert problems(context.messages) == []
@@ -234,7 +222,7 @@ def test_what_was_edited_away_is_corrected_by_what_stands_there_now(
 def test_a_result_that_was_shortened_is_no_edit(memory: HierarchicalMemory) -> None:
     history = [*lines("Look."), *turn("c", "The safe opens with 7-3-9."), *turn("d", "The door opens with 1-1-2.")]
     memory.fit(history, session="s")
-    memory.fit([*history[:-1], result("d", "The door opens")], session="s")
+    memory.fit([*history[:-1], answers("d", "The door opens")], session="s")
     assert "1-1-2" in memory.recall("What opens the door?").text
 
 
@@ -262,7 +250,11 @@ def test_two_threads_see_nothing_of_each_others_window_and_recall_each_others_fa
 
 @pytest.mark.parametrize("format", FORMATS)
 def test_arguments_longer_than_the_budget_are_shortened_and_stay_an_object(format: str) -> None:
-    history = [*lines("Write it."), call("c", "write", path="a.txt", text="word " * 5_000), result("c", "written")]
+    history = [
+        *lines("Write it."),
+        asks(call("c", "write", json.dumps({"path": "a.txt", "text": "word " * 5_000}))),
+        answers("c", "written"),
+    ]
     with open_memory(max_tokens=600) as memory:
         context = memory.fit(write_messages(history, format), session="s", format=format)
         sent = conversation_from(context.to(), format).messages
@@ -359,7 +351,7 @@ def test_what_is_archived_behind_a_session_is_known_when_the_history_comes_whole
 
 @pytest.mark.parametrize("native", [False, True])
 def test_a_result_longer_than_the_budget_is_shortened_and_stays_with_its_call(native: bool) -> None:
-    history = [*lines("Read it."), call("c"), result("c", "word " * 5_000)]
+    history = [*lines("Read it."), asks("c"), answers("c", "word " * 5_000)]
     if native:
         for message in history:
             message["native"] = {"blocks": ["x" * 20_000]}

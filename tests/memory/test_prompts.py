@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
@@ -40,36 +41,24 @@ def work(count: int, length: int = 6) -> list[Step]:
     return steps
 
 
-def prompts_of_window(steps: list[Step], budget: int, **options: Any) -> list[Context]:
+def prompts_of_window(steps: list[Step], budget: int, is_fitted: bool = False, **options: Any) -> list[Context]:
+    """The prompts of a session, step by step: of a memory's own window, or of a history that grows."""
+    history, found = list[Any](), []
+    filters = {name: options.pop(name) for name in ("metadata", "where") if name in options}
     with open_memory(max_tokens=budget, **options) as memory:
-        found = []
-        for step in steps:
-            memory.add(step)
-            found.append(memory.context(session="s"))
-        return found
-
-
-def prompts_of_history(steps: list[Step], budget: int, **options: Any) -> list[Context]:
-    with open_memory(max_tokens=budget, **options) as memory:
-        history: list[Any] = []
-        found = []
         for step in steps:
             history += step.to_messages(style="tools")
-            found.append(memory.fit(history, session="s"))
-        return found
+            if is_fitted:
+                found.append(memory.fit(history, session="s", **filters))
+            else:
+                memory.add(step)
+                found.append(memory.context(session="s"))
+    return found
 
 
-def prompts_of_a_user(steps: list[Step], budget: int) -> list[Context]:
-    """Prompts of a history that is archived with its user, and recalls only what that user's steps say."""
-    with open_memory(max_tokens=budget) as memory:
-        history, found = list[Any](), []
-        for step in steps:
-            history += step.to_messages(style="tools")
-            user = {"user": "ann"}
-            found.append(memory.fit(history, session="s", metadata=user, where=user))
-        return found
-
-
+USER = {"user": "ann"}  # with whom a history is archived, and of whom alone something is recalled
+prompts_of_history = partial(prompts_of_window, is_fitted=True)
+prompts_of_a_user = partial(prompts_of_history, metadata=USER, where=USER)
 MAKERS = pytest.mark.parametrize("make", [prompts_of_window, prompts_of_history])
 
 
@@ -362,26 +351,8 @@ def test_the_prompts_of_each_session_only_grow_between_jumps() -> None:
         assert jumps <= len(prompts) // 5
 
 
-def test_what_was_cleared_stays_away(memory: HierarchicalMemory) -> None:
-    talk(memory, "a", 4)
-    memory.clear()
-    talk(memory, "b", 20)
-    assert texts(memory.context(session="a")) == []
-
-
 def test_each_session_of_a_window_has_a_system_prompt() -> None:
     memory = MemoryManager()
     for session in ("a", "b"):
         memory.add_message("system", f"You are {session}.", session=session)
     assert [step.type for step in memory.steps] == ["system_prompt", "system_prompt"]
-
-
-def test_what_the_agent_asks_for_now_is_recalled_behind_what_was_sent() -> None:
-    said = [f"Invoice {at} of the {FRUIT[at % 8]} farm is paid. " * 4 for at in range(150)]
-    with open_memory(max_tokens=3_000) as memory:
-        memory.add(TaskStep("Keep the books."))
-        memory.add_steps([MessageStep("user", text) for text in ("The vault's code is 4711-Q.", *said)])
-        before = memory.context(session="s").messages
-        memory.add_message("user", "What is the code of the vault?")
-        after = memory.context(session="s").messages
-    assert after[: len(before)] == before and "4711-Q" in str(after)

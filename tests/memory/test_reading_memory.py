@@ -132,12 +132,6 @@ def test_filters_of_fit_narrow_what_is_recalled(shared: HierarchicalMemory) -> N
     assert shared.recall("key", where={"user": "dan"}).items[0].step.text == "Who keeps the key?"
 
 
-def test_metadata_is_redacted_before_it_is_compared(tmp_path: Path) -> None:
-    with open_memory(tmp_path, redact=lambda text: text.replace("ann", "*")) as memory:
-        memory.add(said("The key is here.", metadata={"user": "ann"}))
-        assert memory.recall("key", where={"user": "ann"}).items and not memory.recall("key", where={"user": "x"}).items
-
-
 # -- numbers, and what they open
 
 

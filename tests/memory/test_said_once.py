@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 from memories import START
@@ -51,12 +50,3 @@ def test_an_answer_of_one_word_is_shown_with_the_best_of_its_questions(memory: H
         found = memory.recall(question, 512, min_relevance=0)
         (yes,) = (item for item in found.items if item.text == "Yes.")
         assert yes.step.step_number == answer
-
-
-def test_a_context_shows_the_same_once_too(tmp_path: Path, oks: list[Step]) -> None:
-    with HierarchicalMemory(tmp_path, store="exact", max_tokens=400) as memory:
-        memory.add_steps(oks)
-        context = memory.context("What is the alarm code?", max_tokens=800)
-        assert context.tokens <= 800 and ALARM in context.recalled.text
-        others = [item for item in context.recalled.items if item.text != ALARM]
-        assert len(others) == 3

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import MODERATE, THOROUGH, Chat, broken_chats, histories
+from turns import answers, asks, says
 
 from tinymem.errors import MessageError
 from tinymem.messages.answers import open_calls
@@ -18,31 +19,15 @@ from tinymem.messages.validity import problems, repair
 from tinymem.steps.types import ActionStep, MessageStep, Step, SystemPromptStep, TaskStep, ToolCall
 
 
-def call(id: str, name: str = "f", arguments: str = "{}") -> dict[str, Any]:
-    return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
-
-
-def asks(*ids: str, content: str | None = None) -> dict[str, Any]:
-    return {"role": "assistant", "content": content, "tool_calls": [call(id) for id in ids]}
-
-
-def answers(id: str, content: Any = "ok") -> dict[str, Any]:
-    return {"role": "tool", "tool_call_id": id, "content": content}
-
-
-def says(role: str, content: Any) -> dict[str, Any]:
-    return {"role": role, "content": content}
-
-
 def test_an_agent_run_becomes_typed_steps() -> None:
     steps = steps_from_messages(
         [
-            says("system", "Be careful."),
-            says("user", "Ship it."),
+            says("Be careful.", "system"),
+            says("Ship it.", "user"),
             asks("1", "2", content="Test and lint."),
             answers("1", "12 passed"),
             answers("2", "clean"),
-            says("assistant", "Shipped."),
+            says("Shipped.", "assistant"),
         ]
     )
     assert [type(step) for step in steps] == [SystemPromptStep, TaskStep, ActionStep, MessageStep]
@@ -50,7 +35,7 @@ def test_an_agent_run_becomes_typed_steps() -> None:
     assert isinstance(action, ActionStep)
     assert [(c.id, c.observation) for c in action.tool_calls] == [("1", "12 passed"), ("2", "clean")]
     assert action.observation == "12 passed\nclean"
-    chat = steps_from_messages([says("system", "s"), {**says("user", "hi"), "name": "Ann"}])  # without tools no task
+    chat = steps_from_messages([says("s", "system"), {**says("hi", "user"), "name": "Ann"}])  # without tools no task
     assert [type(step) for step in chat] == [SystemPromptStep, MessageStep] and chat[1].speaker == "Ann"
 
 
@@ -60,8 +45,8 @@ def test_an_agent_run_becomes_typed_steps() -> None:
         [asks("1", "2"), answers("2", "b"), answers("1", "a")],
         [asks("1"), asks("2"), answers("1", "a"), answers("2", "b")],
         [asks("1"), asks("2"), answers("2", "b"), answers("1", "a")],
-        [asks("1", "2"), answers("2", "b"), says("user", "wait"), says("assistant", "so"), answers("1", "a")],
-        [asks("1"), says("user", "on"), asks("3"), asks("2"), says("user", "?"), answers("2", "b"), answers("1", "a")],
+        [asks("1", "2"), answers("2", "b"), says("wait", "user"), says("so", "assistant"), answers("1", "a")],
+        [asks("1"), says("on", "user"), asks("3"), asks("2"), says("?", "user"), answers("2", "b"), answers("1", "a")],
     ],
 )
 def test_results_are_of_the_calls_that_they_name_in_whatever_order_they_come(messages: Chat) -> None:
@@ -81,7 +66,7 @@ def test_an_empty_result_is_a_result(content: Any) -> None:
 
 
 def test_of_open_calls_with_one_id_the_newest_is_answered() -> None:
-    steps = steps_from_messages([asks("1"), says("user", "again"), asks("1"), answers("1", "new"), answers("1", "old")])
+    steps = steps_from_messages([asks("1"), says("again", "user"), asks("1"), answers("1", "new"), answers("1", "old")])
     assert [step.tool_calls[0].observation for step in steps if isinstance(step, ActionStep)] == ["old", "new"]
 
 
@@ -89,17 +74,17 @@ def test_of_open_calls_with_one_id_the_newest_is_answered() -> None:
     "orphan", [answers("9", "lost"), {"role": "tool", "content": "lost"}, answers("1", "lost"), answers("", "lost")]
 )
 def test_a_result_of_no_call_is_kept_as_what_it_is_and_sent_as_text(orphan: dict[str, Any]) -> None:
-    messages = [asks("1"), answers("1"), orphan, says("user", "on")]
+    messages = [asks("1"), answers("1"), orphan, says("on", "user")]
     steps = steps_from_messages(messages)
     assert messages_from_steps(steps, style="tools") == messages
     sent = [message for group in groups(steps) for message in messages_from_steps(group)]
-    assert problems(repair(sent)) == [] and says("user", "Observation: lost") in sent
+    assert problems(repair(sent)) == [] and says("Observation: lost", "user") in sent
 
 
 @pytest.mark.parametrize(
     ("messages", "index", "says_what"),
     [
-        ([says("user", "a"), {"role": "robot", "content": "b"}], 1, "role must be one of"),
+        ([says("a", "user"), {"role": "robot", "content": "b"}], 1, "role must be one of"),
         ([{"content": "b"}], 0, "role must be one of"),
         (["text"], 0, "must be a mapping"),
         ([{"role": "assistant", "tool_calls": {"id": "1"}}], 0, "tool_calls"),
@@ -107,7 +92,7 @@ def test_a_result_of_no_call_is_kept_as_what_it_is_and_sent_as_text(orphan: dict
         ([{"role": "assistant", "tool_calls": [{"id": "1"}]}], 0, "has no name"),
         ([{"role": "assistant", "tool_calls": [{"id": 1, "function": {"name": "f"}}]}], 0, "an id"),
         ([{"role": "assistant", "tool_calls": [{"id": "1", "function": "f"}]}], 0, "has no name"),
-        ([says("user", "a"), says("user", 7)], 1, "content"),
+        ([says("a", "user"), says(7, "user")], 1, "content"),
         ([asks("1"), answers("1", 7)], 1, "content must be a string"),
         ([{"role": ["user"], "content": "x"}], 0, "role must be one of"),
         ([asks("1"), {"role": "tool", "tool_call_id": 7, "content": "x"}], 1, "tool_call_id of a result"),
@@ -149,17 +134,17 @@ def test_repair_makes_any_sequence_valid_and_twice_changes_nothing_more(messages
 
 
 def test_repair_moves_late_results_behind_their_calls_in_the_order_of_the_calls() -> None:
-    messages = [asks("1", "2"), says("user", "wait"), answers("2", "b"), answers("1", "a")]
-    assert repair(messages) == [asks("1", "2"), answers("1", "a"), answers("2", "b"), says("user", "wait")]
+    messages = [asks("1", "2"), says("wait", "user"), answers("2", "b"), answers("1", "a")]
+    assert repair(messages) == [asks("1", "2"), answers("1", "a"), answers("2", "b"), says("wait", "user")]
 
 
 @pytest.mark.parametrize(
     ("messages", "problem"),
     [
         ([answers("1")], "message 0: a tool result that answers no open call"),
-        ([asks("1"), says("user", "x"), answers("1")], "message 1: it stands between a call and its result"),
+        ([asks("1"), says("x", "user"), answers("1")], "message 1: it stands between a call and its result"),
         ([asks("1")], "message 0: a call without a result"),
-        ([says("user", " ")], "message 0: nothing in it"),
+        ([says(" ", "user")], "message 0: nothing in it"),
         (
             [{"role": "assistant", "content": "x", "tool_calls": []}],
             "message 0: tool_calls in a form that the API refuses",

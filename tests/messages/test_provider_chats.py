@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from openai_rules import broken_rules
 from provider_chats import provider_chats
 from strategies import MODERATE, THOROUGH, WORDS, Chat
+from turns import answers, asks, call
 
 from tinymem import ActionStep, AdaptiveMemoryManager, HierarchicalMemory, MemoryManager, Step, count_tokens
 from tinymem.errors import BudgetError, MessageError
@@ -27,18 +28,6 @@ IMAGE = {"type": "image_url", "image_url": {"url": PNG}}
 
 def as_json(messages: Any) -> str:
     return json.dumps(messages, sort_keys=True)  # NaN is NaN here, and True is not 1
-
-
-def asks(*calls: dict[str, Any], content: Any = None) -> dict[str, Any]:
-    return {"role": "assistant", "content": content, "tool_calls": list(calls)}
-
-
-def call(id: Any = "1", name: str = "read", arguments: Any = "{}") -> dict[str, Any]:
-    return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
-
-
-def answers(id: Any = "1", content: Any = "ok") -> dict[str, Any]:
-    return {"role": "tool", "tool_call_id": id, "content": content}
 
 
 def in_pieces(memory: Any, messages: Chat, cuts: list[int]) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from turns import lines
 
 from tinymem import HierarchicalMemory, MemoryManager, MessageStep, keep_last_n_steps
 from tinymem.errors import InputError
@@ -15,10 +16,6 @@ from tinymem.messages.conversion import messages_from_steps
 from tinymem.messages.recognition import keys_of, name_hash
 
 Chat = list[dict[str, Any]]
-
-
-def lines(*texts: str) -> Chat:
-    return [{"role": "user" if at % 2 == 0 else "assistant", "content": text} for at, text in enumerate(texts)]
 
 
 def open_memory(path: Path, **options: Any) -> HierarchicalMemory:
@@ -65,12 +62,6 @@ def test_without_a_session_and_by_default_it_is_as_before(tmp_path: Path) -> Non
             memory.add_messages([{"role": "system", "content": "Be brief."}, *lines("a", "a")])
         assert len(held(memory)) == 6
         assert memory.add_messages(lines("x"), on_conflict="skip") != []
-
-
-def test_the_same_words_twice_are_two_messages() -> None:
-    memory = MemoryManager()
-    assert len(memory.add_messages(lines("yes", "yes", "yes"), on_conflict="skip")) == 3
-    assert len(memory.add_messages(lines("yes", "yes", "yes", "yes"), on_conflict="skip")) == 1
 
 
 def test_an_edit_is_new_and_what_follows_it_unchanged_is_not(tmp_path: Path) -> None:

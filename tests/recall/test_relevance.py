@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from memories import vocabulary
 from strategies import MODERATE
 
 from tinymem import HierarchicalMemory
@@ -99,20 +100,7 @@ def test_a_name_that_is_nowhere_speaks_against_what_is_asked(chat: HierarchicalM
 
 
 def test_a_block_ends_where_nothing_more_is_worth_its_tokens(chat: HierarchicalMemory) -> None:
-    things = [
-        "oven",
-        "choir",
-        "fountain",
-        "lamp",
-        "ferry",
-        "parcel",
-        "ladder",
-        "kettle",
-        "window",
-        "garden",
-        "saw",
-        "bus",
-    ]
+    things = vocabulary(12)
     for left, right in product(things, things):
         chat.add_message(
             "user", f"Between the {left} of Monday and the {right} that Ida drew nobody saw much difference."

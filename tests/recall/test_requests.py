@@ -10,27 +10,6 @@ from tinymem import ActionStep, HierarchicalMemory, MessageStep
 from tinymem.recall.query.requests import Request
 
 MEMORY = {"embedder": "static"}
-MODULES = ("alder", "birch", "cedar", "hazel", "maple", "rowan", "spruce", "willow", "aspen", "beech", "larch")
-ASKED = "I need the ticket of the failed build of module alder."
-
-
-def build_of(module: str, at: int, thought: str) -> ActionStep:
-    lines = [f"[{line}] CC obj/{module}_{line * at}.o {line * 7 + at} ms" for line in range(12)]
-    lines[5] = f"build of module {module} failed: ticket BLD-{9_000 + at}"
-    return ActionStep(thought, tool_name="make", tool_args={"target": at}, observation="\n".join(lines))
-
-
-def test_earlier_requests_in_the_same_words_do_not_hide_the_answer() -> None:
-    asked = [f"I need the ticket of the failed build of module {module}." for module in MODULES[1:]]
-    steps = [build_of(module, at, "The next module.") for at, module in enumerate(MODULES)]
-    steps += [build_of(f"pine{at}", 20 + at, thought) for at, thought in enumerate(asked)]
-    with HierarchicalMemory(store="exact") as memory:
-        memory.add_steps(steps)
-        found = sorted(memory.recall(ASKED, max_tokens=500), key=lambda item: -item.score)
-    assert "BLD-9000" in f"{found[0].text} {found[1].text}"
-    assert not any(thought in item.text for item in found for thought in asked)
-
-
 SERVICES = ["ledger", "cart", "search", "mail", "auth", "billing", "catalog", "shipping", "stock", "report"]
 OWNERS = ["Nora", "Olga", "Pavel", "Quinn", "Rosa", "Sven", "Tomas", "Uma", "Vera", "Walt"]
 THOUGHTS = [

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from strategies import MODERATE
 from work import grows_linearly
 
-from tinymem import ActionStep, HierarchicalMemory, MessageStep, Step, TaskStep
+from tinymem import ActionStep, MessageStep, Step, TaskStep
 from tinymem.embedders.hashing import HashingEmbedder
 from tinymem.recall.query.analysis import analyse
 from tinymem.recall.query.words import MOST, stretch_of, words_of
@@ -76,13 +76,3 @@ def test_arguments_that_are_cut_off_lose_only_their_end(arguments: dict[str, Any
 @pytest.mark.parametrize("piece", ["f({", 'f({"a": "', "x \\n", 'f({"a": 1}) ', 'f({"a": [', " ", 'f({"a" '])
 def test_a_huge_stretch_takes_linear_time(piece: str) -> None:
     assert grows_linearly(lambda size: words_of(f'f({{"a": 1, {piece * size}'), 20_000)
-
-
-def test_a_context_asks_for_what_the_agent_is_after() -> None:
-    noise = [ActionStep("Look.", tool_name="ls", observation=f"file_{n}.txt is here, nothing else") for n in range(60)]
-    with HierarchicalMemory(embedder="static", store="exact", max_tokens=900, window_tokens=300) as memory:
-        memory.add(TaskStep("Set up the kitchen."))
-        memory.add(ActionStep("I read the notes.", tool_name="cat", observation="The kumquat oven needs 240 volts."))
-        memory.add_steps(noise)
-        memory.add(ActionStep("Which voltage has the kumquat oven?", tool_name="ls", observation="file_1.txt is here"))
-        assert "240 volts" in memory.context().recalled.text

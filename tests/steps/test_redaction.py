@@ -176,8 +176,10 @@ def test_what_gives_no_text_refuses_the_add(tmp_path: Path, bad: Any) -> None:
 
 def test_filters_ask_for_what_was_written(memory: HierarchicalMemory) -> None:
     session, speaker = f"of {SECRET}", f"Ann {SECRET}"
-    memory.add(MessageStep("user", "The ladder is behind the shed.", session=session, speaker=speaker))
-    assert "ladder" in memory.recall("ladder", session=session, speaker=speaker).text
+    user = {"user": SECRET}
+    memory.add(MessageStep("user", "The ladder is there.", session=session, speaker=speaker, metadata=user))
+    assert "ladder" in memory.recall("ladder", session=session, speaker=speaker, where=user).text
+    assert not memory.recall("ladder", where={"user": "x"}).items
     assert memory.forget(session=session) == 1
 
 

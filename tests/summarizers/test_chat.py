@@ -72,13 +72,6 @@ def test_the_summarizer_keeps_the_contract(server: OpenAIServer, check: Callable
 # -- what is sent, and what comes back --------------------------------------------------------------------------------
 
 
-def test_a_summary_is_what_the_model_answers(server: OpenAIServer) -> None:
-    summarizer = summarizer_from("openai:local-model")
-    assert isinstance(summarizer, Summarizer) and summarizer.name == "openai:local-model"
-    assert summarizer.summarize(RUN, 100) == SUMMARY
-    assert len(server.requests) == 1
-
-
 def test_the_steps_are_sent_as_data_in_a_fence(server: OpenAIServer) -> None:
     summarizer = impatient()
     for _ in range(2):

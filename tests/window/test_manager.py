@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import MODERATE, histories, prune_strategies, summary_strategies
+from turns import answers, asks
 
 from tinymem.errors import BudgetError, InputError
 from tinymem.steps.types import CARRY_OUT, ActionStep, MessageStep, PlanningStep, Step, SystemPromptStep, TaskStep
@@ -30,15 +31,6 @@ def filled(*words: str, **options: Any) -> MemoryManager:
     for word in words:
         memory.add_message("user", word)
     return memory
-
-
-def call(*ids: str) -> dict[str, Any]:
-    calls = [{"id": id, "type": "function", "function": {"name": "f", "arguments": "{}"}} for id in ids]
-    return {"role": "assistant", "content": None, "tool_calls": calls}
-
-
-def result(id: str, content: str = "ok") -> dict[str, Any]:
-    return {"role": "tool", "tool_call_id": id, "content": content}
 
 
 # -- adding
@@ -72,9 +64,9 @@ def test_the_first_system_message_is_the_system_prompt() -> None:
 
 def test_a_result_is_taken_though_its_call_was_pruned_and_then_not_sent() -> None:
     memory = MemoryManager(prune_strategy=keep_last_n_steps(0))
-    memory.add_messages([call("1", "2"), result("1")])
+    memory.add_messages([asks("1", "2"), answers("1")])
     memory.prune()
-    memory.add_messages([result("2", "late")])
+    memory.add_messages([answers("2", "late")])
     memory.add_message("user", "go on")
     assert texts(memory) == ["late", "go on"]
     assert memory.to_messages(style="tools") == [{"role": "user", "content": "go on"}]

@@ -10,6 +10,7 @@ import anthropic_rules
 import openai_rules
 import pytest
 import responses_rules
+from turns import answers, asks, call, says
 
 PNG = {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}
 THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "s"}
@@ -91,22 +92,6 @@ def test_each_rule_of_the_responses_api_refuses_something(items: Any, rule: str)
 URL = "https://example.com/a.png"
 
 
-def call(id: str = "call_1", name: str = "read", arguments: Any = "{}") -> dict[str, Any]:
-    return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
-
-
-def asks(*calls: Any, **more: Any) -> dict[str, Any]:
-    return {"role": "assistant", "content": None, "tool_calls": list(calls) or [call()], **more}
-
-
-def answers(id: Any = "call_1", content: Any = "ok", **more: Any) -> dict[str, Any]:
-    return {"role": "tool", "tool_call_id": id, "content": content, **more}
-
-
-def says(content: Any, role: str = "user", **more: Any) -> dict[str, Any]:
-    return {"role": role, "content": content, **more}
-
-
 def shows(**image: Any) -> dict[str, Any]:
     return says([{"type": "image_url", "image_url": image}])
 
@@ -120,14 +105,14 @@ def shows(**image: Any) -> dict[str, Any]:
         ([says({"type": "text", "text": "a"})], "content: neither a string nor an array"),
         ([says(" \n")], "content: blank"),
         ([says([{"type": "text", "text": "a", "cache_control": {}}])], "cache_control: unknown parameter"),
-        ([asks(), answers(content=shows(url=URL)["content"])], "type 'image_url' is not allowed in the role tool"),
+        ([asks("1"), answers(content=shows(url=URL)["content"])], "type 'image_url' is not allowed in the role tool"),
         ([says([{"type": "image_url", "image_url": URL}])], "image_url: not an object"),
         ([shows(url="a.png")], "url: neither an address nor data"),
         ([says("a", "assistant", tool_calls=[])], "tool_calls: not an array with a call in it"),
         ([asks(call(arguments='{"path": "a'))], "not the text of a JSON object"),
         ([answers()], "not of the next call"),
-        ([asks(), says("wait"), answers()], r"\[1\]: calls before it have no result: call_1"),
-        ([asks(), answers(), asks(), answers()], r"\[2\]: two calls have the id call_1"),
+        ([asks("1"), says("wait"), answers()], r"\[1\]: calls before it have no result: 1"),
+        ([asks("1"), answers(), asks("1"), answers()], r"\[2\]: two calls have the id 1"),
         ([says("a\ud800b")], "cannot be written as JSON in UTF-8"),
     ],
 )
