@@ -23,7 +23,7 @@ from hypothesis import HealthCheck, settings
 if TYPE_CHECKING:  # so that what is set below is set before it is imported
     from tinymem import HierarchicalMemory
 
-pytest_plugins = ["postgres_fixtures"]
+pytest_plugins = ["openai_fixtures", "postgres_fixtures"]
 
 # CI asks for more examples: pytest --hypothesis-profile=thorough
 for name, examples in (("quick", 20), ("thorough", 60)):

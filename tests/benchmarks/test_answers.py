@@ -5,12 +5,11 @@ from __future__ import annotations
 import gzip
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from servers import KEY, Answer, OpenAIServer, chat_answer_with, failure, openai_server
+from servers import Answer, OpenAIServer, chat_answer_with, failure
 
 from benchmarks.answers import score
 from benchmarks.answers.run import main
@@ -55,13 +54,10 @@ def reads(body: dict[str, Any]) -> Answer:
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenAIServer]:
+def server(server: OpenAIServer, monkeypatch: pytest.MonkeyPatch) -> OpenAIServer:
     monkeypatch.setattr("benchmarks.harness.scoring.DRAWS", 50)
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    with openai_server() as server:
-        server.chat = reads
-        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-        yield server
+    server.chat = reads
+    return server
 
 
 def by_method(out: Path) -> dict[str, Any]:

@@ -6,14 +6,10 @@ import re
 from pathlib import Path
 
 import pytest
-from pages import REPOSITORY
+from pages import REPOSITORY, needs_sources
 
 TESTS = Path(__file__).resolve().parents[1]
 PROMISES, SECURITY = TESTS / "README.md", REPOSITORY / "SECURITY.md"
-
-needs_sources = pytest.mark.skipif(
-    not (REPOSITORY / "tinymem").is_dir(), reason="the tests run beside an installed wheel"
-)
 
 
 def rows_of(page: Path) -> list[str]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pages import REPOSITORY, blocks, broken_links, commands, python_of, run_page
+from pages import REPOSITORY, blocks, broken_links, commands, needs_sources, python_of, run_page
 from scripted_model import calling, in_turn
-from servers import KEY, OpenAIServer, chat_answer_with, openai_server
+from servers import OpenAIServer, chat_answer_with
 from typer.testing import CliRunner
 
 from tinymem import HierarchicalMemory
@@ -21,19 +20,12 @@ WITH_OTHERS = ("adapters.md", "agents.md", "embedders.md", "integrations.md")  #
 PAGES = sorted(DOCS.glob("*.md"))
 WITH_CODE = [page.name for page in PAGES if any(block.language == "python" for block in blocks(page))]
 
-needs_sources = pytest.mark.skipif(
-    not (REPOSITORY / "tinymem").is_dir(), reason="the tests run beside an installed wheel"
-)
-
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[OpenAIServer]:
+def server(server: OpenAIServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> OpenAIServer:
     """A server that the pages' clients call, and a folder of its own for what they write."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    with openai_server() as server:
-        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-        yield server
+    return server
 
 
 @pytest.mark.parametrize(

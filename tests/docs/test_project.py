@@ -6,7 +6,7 @@ import re
 import sys
 
 import pytest
-from pages import REPOSITORY
+from pages import REPOSITORY, needs_sources
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -14,7 +14,7 @@ else:
     tomllib = pytest.importorskip("tomli")
 
 DOCS = REPOSITORY / "docs"
-pytestmark = pytest.mark.skipif(not (REPOSITORY / "tinymem").is_dir(), reason="the tests run beside an installed wheel")
+pytestmark = needs_sources
 
 
 def test_the_drawing_has_every_package_in_the_order_of_the_contract() -> None:

@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from pages import REPOSITORY
+from pages import REPOSITORY, needs_sources
 from public import PACKAGES
 
 import tinymem
@@ -21,9 +21,6 @@ from tinymem.errors import MissingExtraError, TinymemError
 REFERENCE = REPOSITORY / "docs" / "reference"
 FRAMEWORKS = "tinymem.integrations."  # which take seconds to import
 DESCRIBED = re.compile(r"^::: ([\w.]+)$", re.MULTILINE)
-
-SOURCES = (REPOSITORY / "tinymem").is_dir()
-needs_sources = pytest.mark.skipif(not SOURCES, reason="the tests run beside an installed wheel")
 
 
 def described() -> set[str]:

@@ -6,7 +6,7 @@ import logging
 import re
 import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ import openai
 import pytest
 from contract import EMBEDDER_CHECKS
 from memories import sentences
-from servers import KEY, OpenAIServer, answer, answer_with, failure, free_port, openai_server
+from servers import KEY, OpenAIServer, answer, answer_with, failure, free_port
 
 from tinymem.embedders import HashingEmbedder, OpenAIEmbedder
 from tinymem.errors import EmbedderError, InputError, MissingExtraError
@@ -29,22 +29,6 @@ NONSENSE: list[Callable[[dict[str, Any]], Any]] = [
     lambda body: (200, {"hello": "world"}, {}),
     lambda body: (200, b"<html>a proxy's login page</html>", {"Content-Type": "text/html"}),
 ]
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[OpenAIServer]:
-    with openai_server() as server:
-        yield server
-
-
-@pytest.fixture
-def server(running: OpenAIServer, monkeypatch: pytest.MonkeyPatch) -> OpenAIServer:
-    """The server with nothing recorded, named in the environment as the openai package reads it."""
-    for recorded in (running.requests, running.faults):
-        recorded.clear()
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    monkeypatch.setenv("OPENAI_BASE_URL", running.url)
-    return running
 
 
 @pytest.fixture

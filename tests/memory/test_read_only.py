@@ -28,17 +28,15 @@ def fill(folder: Path) -> HierarchicalMemory:
     return memory
 
 
-def closed(folder: Path) -> HierarchicalMemory:
-    memory = fill(folder)
-    memory.flush()
-    memory.close()
-    return memory
-
-
 def in_use(folder: Path) -> HierarchicalMemory:
     memory = fill(folder)
     memory.flush()
     return memory
+
+
+def closed(folder: Path) -> HierarchicalMemory:
+    with in_use(folder) as memory:
+        return memory
 
 
 @contextmanager

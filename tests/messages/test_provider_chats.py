@@ -136,15 +136,14 @@ def test_ids_that_are_used_again_are_told_apart_and_stay_with_their_results() ->
     assert [m["content"] for m in unanswered[1::2]] == ["[no result was recorded]", "b"]
 
 
-def test_in_a_context_an_id_that_is_used_again_is_told_apart_by_its_step(tmp_path: Path) -> None:
-    with HierarchicalMemory(tmp_path, embedder="hashing:64", store="exact") as memory:
-        for text in "abc":
-            memory.add_messages([asks(call("call_0")), answers("call_0", text)])
-        numbers = [step.step_number for step in memory.short_term.steps[1:]]
-        sent = memory.context(max_tokens=2_000).messages
-        ids = [m["tool_calls"][0]["id"] for m in sent if m["role"] == "assistant"]
-        assert ids == ["call_0", *(f"call_0_{number}" for number in numbers)]
-        assert [m["content"] for m in sent if m["role"] == "tool"] == ["a", "b", "c"]
+def test_in_a_context_an_id_that_is_used_again_is_told_apart_by_its_step(memory: HierarchicalMemory) -> None:
+    for text in "abc":
+        memory.add_messages([asks(call("call_0")), answers("call_0", text)])
+    numbers = [step.step_number for step in memory.short_term.steps[1:]]
+    sent = memory.context(max_tokens=2_000).messages
+    ids = [m["tool_calls"][0]["id"] for m in sent if m["role"] == "assistant"]
+    assert ids == ["call_0", *(f"call_0_{number}" for number in numbers)]
+    assert [m["content"] for m in sent if m["role"] == "tool"] == ["a", "b", "c"]
 
 
 def test_results_without_ids_answer_the_calls_of_their_tools_one_message_at_a_time() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from memories import open_memory
 from turns import lines
 
 from tinymem import HierarchicalMemory, MemoryManager, MessageStep, keep_last_n_steps
@@ -16,10 +17,6 @@ from tinymem.messages.conversion import messages_from_steps
 from tinymem.messages.recognition import keys_of, name_hash
 
 Chat = list[dict[str, Any]]
-
-
-def open_memory(path: Path, **options: Any) -> HierarchicalMemory:
-    return HierarchicalMemory(path, embedder="hashing:64", store="exact", **options)
 
 
 def held(memory: HierarchicalMemory) -> Chat:
@@ -56,21 +53,19 @@ def test_a_memory_that_is_opened_again_knows_what_it_has(tmp_path: Path) -> None
         assert held(memory) == history
 
 
-def test_without_a_session_and_by_default_it_is_as_before(tmp_path: Path) -> None:
-    with open_memory(tmp_path / "m") as memory:
-        for _ in range(2):
-            memory.add_messages([{"role": "system", "content": "Be brief."}, *lines("a", "a")])
-        assert len(held(memory)) == 6
-        assert memory.add_messages(lines("x"), on_conflict="skip") != []
+def test_without_a_session_and_by_default_it_is_as_before(memory: HierarchicalMemory) -> None:
+    for _ in range(2):
+        memory.add_messages([{"role": "system", "content": "Be brief."}, *lines("a", "a")])
+    assert len(held(memory)) == 6
+    assert memory.add_messages(lines("x"), on_conflict="skip") != []
 
 
-def test_an_edit_is_new_and_what_follows_it_unchanged_is_not(tmp_path: Path) -> None:
-    with open_memory(tmp_path / "m") as memory:
-        memory.add_messages(lines("a", "b", "c"), session="s", on_conflict="skip")
-        new = memory.add_messages(lines("a", "B", "c", "d"), session="s", on_conflict="skip")
-        assert [step.text for step in new] == ["B", "d"]
-        for version in (lines("a", "b", "c"), lines("a", "B", "c"), lines("a")):
-            assert memory.add_messages(version, session="s", on_conflict="skip") == []
+def test_an_edit_is_new_and_what_follows_it_unchanged_is_not(memory: HierarchicalMemory) -> None:
+    memory.add_messages(lines("a", "b", "c"), session="s", on_conflict="skip")
+    new = memory.add_messages(lines("a", "B", "c", "d"), session="s", on_conflict="skip")
+    assert [step.text for step in new] == ["B", "d"]
+    for version in (lines("a", "b", "c"), lines("a", "B", "c"), lines("a")):
+        assert memory.add_messages(version, session="s", on_conflict="skip") == []
 
 
 def test_a_window_that_was_pruned_takes_nothing_in_again() -> None:

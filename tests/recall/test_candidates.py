@@ -18,6 +18,7 @@ from tinymem.recall.snapshot import Snapshot
 
 MANY = 2_000
 VECTORS = unit_vectors(MANY, 16)
+CATALOG = catalog_of(VECTORS)
 
 
 def asked(*vectors: Vectors, spans: tuple[Span, ...] = ()) -> Query:
@@ -60,9 +61,8 @@ def test_a_small_memory_is_looked_at_whole(size: int) -> None:
 
 
 def test_of_a_large_memory_the_nearest_are_looked_at() -> None:
-    catalog = catalog_of(VECTORS)
-    found = gather(QUERY, catalog, NO_HITS, everything(catalog))
-    exact = np.argsort(-(catalog.vectors @ QUERY.vectors[0]), kind="stable")
+    found = gather(QUERY, CATALOG, NO_HITS, everything(CATALOG))
+    exact = np.argsort(-(CATALOG.vectors @ QUERY.vectors[0]), kind="stable")
     assert set(exact[:NEAREST].tolist()) <= set(found.rows.tolist())
     beside = {row + by for row in exact[:AROUND].tolist() for by in (-1, 1)} & set(range(MANY))
     assert set(found.rows.tolist()) == set(exact[:NEAREST].tolist()) | beside
@@ -70,33 +70,30 @@ def test_of_a_large_memory_the_nearest_are_looked_at() -> None:
 
 
 def test_what_bm25_finds_is_looked_at_with_what_stands_beside_it() -> None:
-    catalog = catalog_of(VECTORS)
-    without = set(gather(QUERY, catalog, NO_HITS, everything(catalog)).rows.tolist())
+    without = set(gather(QUERY, CATALOG, NO_HITS, everything(CATALOG)).rows.tolist())
     row = next(row for row in range(5, MANY) if not {row - 1, row, row + 1} & without)
-    found = gather(QUERY, catalog, hits(**{f"p{row + 1}": 0.7}), everything(catalog))
+    found = gather(QUERY, CATALOG, hits(**{f"p{row + 1}": 0.7}), everything(CATALOG))
     assert set(found.rows.tolist()) == without | {row - 1, row, row + 1}
     assert found.bm25[row] == np.float32(0.7)
 
 
 def test_the_nearest_of_the_days_that_are_asked_about_come_too() -> None:
-    catalog = catalog_of(VECTORS)
-    without = set(gather(QUERY, catalog, NO_HITS, everything(catalog)).rows.tolist())
+    without = set(gather(QUERY, CATALOG, NO_HITS, everything(CATALOG)).rows.tolist())
     query = asked(QUERY.vectors[0], spans=(seconds(100, 110), seconds(1_500, 1_503)))  # the end is not in it
-    rows = set(gather(query, catalog, NO_HITS, everything(catalog)).rows.tolist())
-    cosine = catalog.vectors @ QUERY.vectors[0]
+    rows = set(gather(query, CATALOG, NO_HITS, everything(CATALOG)).rows.tolist())
+    cosine = CATALOG.vectors @ QUERY.vectors[0]
     then = {row for row in (*range(100, 110), *range(1_500, 1_503)) if cosine[row] > 0}
     assert then - without, "the date brings something that the vectors alone do not"
     assert rows == without | {row + by for row in then for by in (-1, 0, 1)}
 
 
 def test_days_that_are_asked_about_bring_nothing_that_is_not_allowed() -> None:
-    catalog = catalog_of(VECTORS)
-    allowed = everything(catalog)
+    allowed = everything(CATALOG)
     allowed[100:200] = False
     query = asked(QUERY.vectors[0], spans=(seconds(150, 250),))
-    rows = gather(query, catalog, NO_HITS, allowed).rows
+    rows = gather(query, CATALOG, NO_HITS, allowed).rows
     assert allowed[rows].all()
-    assert set(rows.tolist()) >= {row for row in range(200, 250) if catalog.vectors[row] @ QUERY.vectors[0] > 0}
+    assert set(rows.tolist()) >= {row for row in range(200, 250) if CATALOG.vectors[row] @ QUERY.vectors[0] > 0}
 
 
 def test_where_no_signal_says_anything_nothing_is_looked_at() -> None:
@@ -116,17 +113,16 @@ def test_all_passages_of_a_step_come_with_its_best_one() -> None:
 
 
 def test_only_what_is_allowed_comes() -> None:
-    catalog = catalog_of(VECTORS)
-    exact = np.argsort(-(catalog.vectors @ QUERY.vectors[0]), kind="stable")
-    allowed = everything(catalog)
+    exact = np.argsort(-(CATALOG.vectors @ QUERY.vectors[0]), kind="stable")
+    allowed = everything(CATALOG)
     allowed[exact[:500]] = False
-    found = gather(QUERY, catalog, hits(p1=1, p2=2), allowed)
+    found = gather(QUERY, CATALOG, hits(p1=1, p2=2), allowed)
     assert allowed[found.rows].all()
     assert set(exact[500 : 500 + NEAREST].tolist()) <= set(found.rows.tolist())
     some = np.zeros_like(allowed)
     some[[3, 900]] = True
-    assert set(gather(QUERY, catalog, hits(p4=1), some).rows.tolist()) <= {3, 900}
-    assert gather(QUERY, catalog, hits(p4=1), np.zeros_like(allowed)).rows.tolist() == []
+    assert set(gather(QUERY, CATALOG, hits(p4=1), some).rows.tolist()) <= {3, 900}
+    assert gather(QUERY, CATALOG, hits(p4=1), np.zeros_like(allowed)).rows.tolist() == []
 
 
 def test_statements_in_a_run_are_compared_among_themselves() -> None:

@@ -28,15 +28,14 @@ def test_seconds_and_datetimes_are_the_same_time(when: datetime) -> None:
     assert to_utc("now", None) is None
 
 
-def test_a_time_without_a_zone_is_in_utc(tmp_path: Path) -> None:
+def test_a_time_without_a_zone_is_in_utc(memory: HierarchicalMemory) -> None:
     assert to_utc("now", datetime(2025, 3, 1, 12)) == MARCH
     zeros: list[Any] = [0, 0.0, np.float32(0), np.int64(0)]  # the first second is a time
     assert {to_utc("now", zero) for zero in zeros} == {datetime(1970, 1, 1, tzinfo=timezone.utc)}
-    with HierarchicalMemory(tmp_path, embedder="hashing", store="exact") as memory:
-        memory.add_messages([MESSAGE], timestamp=datetime(2025, 3, 1, 12))
-        assert memory.steps[0].timestamp == MARCH and memory.steps[0].timestamp.tzinfo is timezone.utc
-        assert memory.recall("staging", since=datetime(2025, 3, 1, 12), until=MARCH).items
-        assert memory.forget(until=datetime(2025, 3, 1, 11, 59), dry_run=True) == 0
+    memory.add_messages([MESSAGE], timestamp=datetime(2025, 3, 1, 12))
+    assert memory.steps[0].timestamp == MARCH and memory.steps[0].timestamp.tzinfo is timezone.utc
+    assert memory.recall("staging", since=datetime(2025, 3, 1, 12), until=MARCH).items
+    assert memory.forget(until=datetime(2025, 3, 1, 11, 59), dry_run=True) == 0
 
 
 @pytest.mark.parametrize("wrong", WRONG, ids=repr)
@@ -45,12 +44,6 @@ def test_what_is_no_time_is_refused_by_name(wrong: Any) -> None:
         to_utc("until", wrong)
     with pytest.raises(StepError, match=r"^timestamp must be "):
         to_utc("timestamp", wrong, StepError)
-
-
-@pytest.fixture
-def memory(tmp_path: Path) -> Any:
-    with HierarchicalMemory(tmp_path / "m", embedder="hashing", store="exact") as memory:
-        yield memory
 
 
 def test_every_call_takes_seconds(memory: HierarchicalMemory, tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -41,11 +40,7 @@ def redact(text: str) -> str:
 
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact", redact=redact, max_tokens=500)
 
-
-@pytest.fixture
-def memory(tmp_path: Path) -> Iterator[HierarchicalMemory]:
-    with open_memory(tmp_path / "memory", max_tokens=2_000, window_tokens=250) as opened:
-        yield opened
+MEMORY = {"redact": redact, "max_tokens": 2_000, "window_tokens": 250}
 
 
 def nowhere(folder: Path) -> bool:

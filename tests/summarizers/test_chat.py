@@ -31,22 +31,6 @@ RUN: list[Step] = [
 ]
 
 
-@pytest.fixture(scope="module")
-def running() -> Iterator[OpenAIServer]:
-    with openai_server() as server:
-        yield server
-
-
-@pytest.fixture
-def server(running: OpenAIServer, monkeypatch: pytest.MonkeyPatch) -> OpenAIServer:
-    """The server with nothing recorded, named in the environment as the openai package reads it."""
-    for recorded in (running.requests, running.faults):
-        recorded.clear()
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    monkeypatch.setenv("OPENAI_BASE_URL", running.url)
-    return running
-
-
 @pytest.fixture
 def alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenAIServer]:
     """A server of the test's own: no request that an earlier test gave up on reaches it."""

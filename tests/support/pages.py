@@ -20,6 +20,8 @@ from nearly import is_same_but_for_decimals
 from tinymem.cli.main import main
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+SOURCES = (REPOSITORY / "tinymem").is_dir()
+needs_sources = pytest.mark.skipif(not SOURCES, reason="the tests run beside an installed wheel")
 WRITES = "TINYMEM_WRITE_PAGES" in os.environ  # put what blocks print into the pages, instead of comparing it
 VARIES = {r"\d{4}-\d\d-\d\d( \d\d:\d\d)?": "DATE", r"(?<=recalled-)\d{12}": "DIGITS", r"\d+ ms": "TIME"}
 

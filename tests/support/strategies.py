@@ -6,9 +6,10 @@ from datetime import datetime, timedelta, timezone
 from functools import cache
 from typing import Any
 
-from hypothesis import settings
+from hypothesis import assume, settings
 from hypothesis import strategies as st
 
+from tinymem.errors import BudgetError
 from tinymem.steps.ids import new_id
 from tinymem.steps.types import (
     ActionStep,
@@ -334,3 +335,12 @@ def semantic_strategies() -> st.SearchStrategy[PruneStrategy]:
         ),
         falling(150), st.sampled_from([None, "", "What failed?"]), st.integers(0, 4), shorten=st.booleans(), **OPTIONS,
     )  # fmt: skip
+
+
+def pruned(strategy: PruneStrategy, steps: list[Step]) -> list[Step]:
+    """The new window; a history whose fixed steps are over the budget is not the point here."""
+    try:
+        return strategy(steps)
+    except BudgetError:
+        assume(False)
+        raise

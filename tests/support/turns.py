@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["answers", "asks", "call", "lines", "says"]
+from tinymem.messages.formats import Conversation
+from tinymem.messages.formats.conversation import Added
+
+__all__ = ["answers", "asks", "call", "entries_of", "lines", "says"]
 
 Message = dict[str, Any]
 
@@ -29,3 +32,8 @@ def says(content: Any, role: str = "user", **more: Any) -> Message:
 
 def lines(*texts: str) -> list[Message]:
     return [says(text, "assistant" if at % 2 else "user") for at, text in enumerate(texts)]
+
+
+def entries_of(conversation: Conversation) -> list[Added]:
+    """The messages of a conversation as a context has them that leaves none out."""
+    return [Added(message, at) for at, message in enumerate(conversation.messages)]

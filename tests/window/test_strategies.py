@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
-from strategies import MODERATE, THOROUGH, WORDS, histories, prune_strategies, summary_strategies
+from strategies import MODERATE, THOROUGH, WORDS, histories, prune_strategies, pruned, summary_strategies
 
 from tinymem.errors import BudgetError
 from tinymem.messages.conversion import groups, messages_from_steps
@@ -41,15 +41,6 @@ def texts(steps: Sequence[Step]) -> list[str]:
 
 def said(*words: str) -> list[Step]:
     return [MessageStep("user", word) for word in words]
-
-
-def pruned(strategy: PruneStrategy, steps: list[Step]) -> list[Step]:
-    """The new window; a history whose fixed steps are over the budget is not the point here."""
-    try:
-        return strategy(steps)
-    except BudgetError:
-        assume(False)
-        raise
 
 
 @THOROUGH

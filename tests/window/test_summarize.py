@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 from memories import open_memory, texts_in
-from strategies import THOROUGH, WORDS, histories, summary_strategies
+from strategies import THOROUGH, WORDS, histories, pruned, summary_strategies
 
 from tinymem import HierarchicalMemory, count_tokens, summarize_strategy
-from tinymem.errors import BudgetError
 from tinymem.messages import groups, messages_from_steps
 from tinymem.steps.types import MessageStep, Step, SummaryStep, SystemPromptStep, TaskStep
 from tinymem.summarizers.writing import unfenced
@@ -47,14 +46,6 @@ def tokens(steps: Sequence[Step], **options: Any) -> int:
 
 def summaries(steps: Sequence[Step]) -> list[SummaryStep]:
     return [step for step in steps if isinstance(step, SummaryStep)]
-
-
-def pruned(strategy: PruneStrategy, steps: list[Step]) -> list[Step]:
-    try:
-        return strategy(steps)
-    except BudgetError:
-        assume(False)
-        raise
 
 
 class Fixed:

@@ -13,10 +13,10 @@ from judges import JUDGES
 from native_chats import anthropic_chats, responses_chats
 from provider_chats import provider_chats
 from strategies import MODERATE, broken_chats, chats
+from turns import entries_of
 
 from tinymem.messages import repair
-from tinymem.messages.formats import Conversation, conversation_from, write_messages
-from tinymem.messages.formats.conversation import Added
+from tinymem.messages.formats import conversation_from, write_messages
 from tinymem.messages.formats.parts import encodable_value
 
 NATIVE = {"openai": chats() | provider_chats(), "responses": responses_chats(), "anthropic": anthropic_chats()}
@@ -25,10 +25,6 @@ FORMATS = sorted(JUDGES)
 
 def as_json(value: Any) -> str:
     return json.dumps(value, sort_keys=True)
-
-
-def entries_of(conversation: Conversation) -> list[Added]:
-    return [Added(message, at) for at, message in enumerate(conversation.messages)]
 
 
 def has_user(messages: list[dict[str, Any]]) -> bool:

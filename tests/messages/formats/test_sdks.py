@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from provider_servers import StrictServer, strict_server
 from scripted_model import Move
+from turns import entries_of
 
 from tinymem.messages.formats import conversation_from
-from tinymem.messages.formats.conversation import Added
 
 anthropic = pytest.importorskip("anthropic", reason="anthropic is not installed (extra: test-all)")
 
@@ -26,7 +26,7 @@ def server() -> Iterator[StrictServer]:
 def written(items: Any, format: str | None = None) -> Any:
     """A conversation, read and written back."""
     conversation = conversation_from(items, format)
-    return conversation.write([Added(message, at) for at, message in enumerate(conversation.messages)])
+    return conversation.write(entries_of(conversation))
 
 
 @pytest.mark.parametrize("change", [{"thinking": "Other."}, {"signature": "other"}], ids=str)

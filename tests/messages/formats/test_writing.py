@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from native_chats import anthropic_chats, responses_chats
 from strategies import MODERATE
 from strategies import WORDS as WORD_COUNT
+from turns import entries_of
 
 from tinymem.errors import InputError
 from tinymem.messages import groups, steps_from_messages
@@ -48,10 +49,6 @@ def parallel() -> dict[str, Any]:
             {"role": "user", "content": results},
         ],
     }
-
-
-def entries_of(conversation: Conversation) -> list[Added]:
-    return [Added(message, at) for at, message in enumerate(conversation.messages)]
 
 
 def shortened(message: dict[str, Any], text: str) -> dict[str, Any]:
