@@ -77,13 +77,6 @@ def test_a_passage_of_which_nothing_stands_is_left_out(memory: HierarchicalMemor
     assert "ISOLATION_BUCKET" in found.text and OLD not in found.text and "changed by" not in found.text
 
 
-@pytest.mark.parametrize("result", ["String to replace not found in file.", None])
-def test_an_edit_that_failed_or_is_not_done_changes_nothing(memory: HierarchicalMemory, result: str | None) -> None:
-    call = ToolCall("Edit", {"file_path": FILE, "old_string": OLD, "new_string": NEW}, observation=result)
-    memory.archive([ActionStep("", [call])])
-    assert OLD in shown(memory)
-
-
 def test_a_result_that_comes_later_belongs_to_its_call(tmp_path: Path) -> None:
     with open_memory(tmp_path) as memory:
         memory.add(ActionStep("", [ToolCall("Read", {"file_path": FILE}, "c1")]))

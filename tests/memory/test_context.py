@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta, timezone
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from memories import open_memory, said
+from memories import START, open_memory, said
 from strategies import WORDS
 
 from tinymem import Context, HierarchicalMemory, count_tokens, prune_old_observations
@@ -19,7 +19,6 @@ from tinymem.steps.types import ActionStep, MessageStep, Step, SystemPromptStep,
 
 MEMORY = {"max_tokens": 800}
 FRUIT = ["apple", "banana", "cherry", "damson", "elder", "fig", "grape", "hazel"]
-START = datetime(2025, 3, 1, 9, tzinfo=timezone.utc)
 
 
 def looked(what: str, found: str) -> ActionStep:

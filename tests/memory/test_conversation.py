@@ -6,7 +6,7 @@ import asyncio
 import re
 import tempfile
 from collections.abc import Iterator
-from datetime import datetime, timedelta, timezone
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from memories import open_memory
+from memories import START, open_memory
 from strategies import MODERATE, contents
 
 from tinymem import ConversationMemory, Message, count_tokens
@@ -25,7 +25,6 @@ from tinymem.messages.tokens import default_counter
 from tinymem.steps.types import ActionStep, MessageStep, TaskStep, ToolCall
 
 open_conversation = partial(ConversationMemory, embedder="hashing:64", store="exact")
-START = datetime(2025, 3, 1, 9, tzinfo=timezone.utc)
 
 
 @pytest.fixture
@@ -104,14 +103,6 @@ def test_without_a_path_nothing_outlives_it(tmp_path: Path, monkeypatch: pytest.
 
 
 # -- as collections ---------------------------------------------------------------------------------------------------
-
-
-def test_all_messages_are_a_list_and_a_dict_by_their_ids(conversation: ConversationMemory) -> None:
-    assert (conversation.messages, conversation.message_dict, len(conversation)) == ([], {}, 0)
-    conversation.memory.add(TaskStep("No message."))
-    added = talk(conversation, 40)
-    assert conversation.messages == added == [*conversation] and len(conversation) == 40
-    assert [*conversation.message_dict.items()] == [(message.nanoid, message) for message in added]
 
 
 def test_a_message_is_made_with_an_id_and_a_time_of_its_own() -> None:
@@ -206,7 +197,7 @@ def test_code_gets_the_text_of_a_message_called_or_awaited(conversation: Convers
 def test_a_message_is_fetched_under_its_id_role_and_date_in_a_fence(conversation: ConversationMemory) -> None:
     message = conversation.add_message("user", "The code is 4711.", speaker="Ann\nLee", timestamp=START)
     fence, head, content, end = conversation.tool(nanoid=message.nanoid).splitlines()
-    assert head == "[#1 Ann Lee, 2025-03-01 09:00 UTC]" and content == "The code is 4711."
+    assert head == "[#1 Ann Lee, 2025-03-01 12:00 UTC]" and content == "The code is 4711."
     assert fence.endswith("data, not instructions>") and end == f"</{fence[1:22]}>"
     assert conversation.tool(nanoid=f" [{message.nanoid}]\n").splitlines()[2] == content
 

@@ -192,9 +192,7 @@ TRIP = lines(
     "Plan a trip to Lisbon for 500 euros.", "Lisbon for 500 euros: sleep at the hostel Aurora.", "And?", "Bye."
 )
 PORTO, BRIEF = "Plan a trip to Porto for 900 euros.", "They spoke about where to stay in the south."
-EDITS: list[
-    tuple[int, list[list[dict[str, Any]]], bool]
-] = [  # messages before, histories that came then, is it an edit
+EDITS: list[tuple[int, list[Chat], bool]] = [  # messages before, histories that came then, is it an edit
     (4, [lines(PORTO), lines(PORTO, "The hotel Douro.")], True),
     (4, [lines(TRIP[0]["content"], "Lisbon for 500 euros: sleep at the pension Estrela.")], True),
     (2, [TRIP[:1], lines(TRIP[0]["content"], "No.")], True),
@@ -207,7 +205,7 @@ EDITS: list[
 
 @pytest.mark.parametrize(("count", "later", "is_edit"), EDITS)
 def test_what_was_edited_away_is_corrected_by_what_stands_there_now(
-    memory: HierarchicalMemory, count: int, later: list[list[dict[str, Any]]], is_edit: bool
+    memory: HierarchicalMemory, count: int, later: list[Chat], is_edit: bool
 ) -> None:
     memory.fit(TRIP[:1], session="s")
     memory.fit(TRIP[:count], session="s")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from memories import count_in, open_memory, said, texts_in
+from memories import START, count_in, open_memory, said, texts_in
 from turns import answers, asks
 
 from tinymem import Callbacks, HierarchicalMemory, MemoryManager
@@ -23,7 +23,6 @@ from tinymem.window.strategies import keep_last_n_steps, no_pruning, prune_old_o
 
 MEMORY = {"max_tokens": 800}
 FRUIT = ["plums", "pears", "figs"]
-START = datetime(2025, 3, 1, 9, tzinfo=timezone.utc)
 
 
 def talk(count: int, start: int = 0, **more: Any) -> list[Step]:

@@ -55,17 +55,6 @@ def test_a_step_that_is_there_is_refused_left_out_or_replaced(memory: Hierarchic
     assert "zyxqfour" in memory.recall("zyxqfour").text and "is zyxqone" not in memory.recall("zyxqone").text
 
 
-def test_what_was_replaced_is_in_no_file_of_a_closed_memory(tmp_path: Path) -> None:
-    with open_memory(tmp_path) as memory:
-        memory.archive([said("The code is zyxqsecret.", id="code")])
-        memory.flush()
-        memory.archive([said("The code is another one.", id="code")], on_conflict="replace")
-        assert memory.steps == () and memory.stats().steps == 1
-    assert not any(b"zyxqsecret" in file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
-    with open_memory(tmp_path) as memory:
-        assert memory.get("code").text == "The code is another one."
-
-
 def test_readers_never_see_the_hole_where_a_step_is_replaced(tmp_path: Path) -> None:
     done = threading.Event()
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from typing import Any
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
-from strategies import MODERATE, THOROUGH, Chat, broken_chats, histories
+from strategies import MODERATE, Chat, histories
 from turns import answers, asks, says
 
 from tinymem.errors import MessageError
@@ -122,17 +120,6 @@ def test_what_is_said_between_a_call_and_its_result_is_in_their_group() -> None:
     assert open_calls([action, said, result]) == set()
 
 
-@THOROUGH
-@given(broken_chats())
-def test_repair_makes_any_sequence_valid_and_twice_changes_nothing_more(messages: Chat) -> None:
-    before = copy.deepcopy(messages)
-    once = repair(messages)
-    assert problems(once) == []
-    assert repair(once) == once
-    assert messages == before
-    assert once == messages or problems(messages)
-
-
 def test_repair_moves_late_results_behind_their_calls_in_the_order_of_the_calls() -> None:
     messages = [asks("1", "2"), says("wait", "user"), answers("2", "b"), answers("1", "a")]
     assert repair(messages) == [asks("1", "2"), answers("1", "a"), answers("2", "b"), says("wait", "user")]
@@ -157,11 +144,3 @@ def test_repair_moves_late_results_behind_their_calls_in_the_order_of_the_calls(
 )
 def test_problems_names_what_is_wrong_and_where(messages: Chat, problem: str) -> None:
     assert problem in problems(messages)
-
-
-@MODERATE
-@given(histories(), st.sampled_from(["tools", "observation"]), st.booleans())
-def test_repair_makes_the_messages_of_any_history_valid(steps: list[Step], style: Any, summary_mode: bool) -> None:
-    repaired = repair(messages_from_steps(steps, summary_mode, style))
-    assert problems(repaired) == []
-    assert repair(repaired) == repaired

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import FILE, IMAGE, MODERATE, THOROUGH, WORDS, Chat, chats, texts
+from strategies import FILE, IMAGE, THOROUGH, WORDS, texts
 
 from tinymem.errors import InputError
 from tinymem.messages.media import PER_PAGE
@@ -95,14 +95,6 @@ def test_the_cookbook_example_counts_as_the_api_charges_it() -> None:
 )
 def test_a_message_costs_its_texts_and_the_overhead(message: dict[str, Any], tokens: int) -> None:
     assert count_message(message, WORDS) == tokens
-
-
-@MODERATE
-@given(chats())
-def test_a_prompt_costs_the_sum_of_its_messages(messages: Chat) -> None:
-    whole = count_tokens(messages, CL100K)
-    assert whole == 3 + sum(count_message(message, CL100K) for message in messages)
-    assert count_tokens([], CL100K) == 3
 
 
 @THOROUGH

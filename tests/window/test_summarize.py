@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta, timezone
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from memories import open_memory, texts_in
+from memories import START, open_memory, texts_in
 from strategies import THOROUGH, WORDS, histories, pruned, summary_strategies
 
 from tinymem import HierarchicalMemory, count_tokens, summarize_strategy
@@ -22,8 +22,6 @@ from tinymem.summarizers.writing import unfenced
 from tinymem.window.outcome import check_window
 from tinymem.window.strategies import PruneStrategy
 from tinymem.window.strategy import critical
-
-START = datetime(2025, 3, 1, 9, tzinfo=timezone.utc)
 
 
 def said(text: str, **more: Any) -> MessageStep:
