@@ -351,6 +351,13 @@ def test_the_prompts_of_each_session_only_grow_between_jumps() -> None:
         assert jumps <= len(prompts) // 5
 
 
+def test_what_was_cleared_stays_away(memory: HierarchicalMemory) -> None:
+    talk(memory, "a", 4)
+    memory.clear()
+    talk(memory, "b", 20)
+    assert texts(memory.context(session="a")) == []
+
+
 def test_each_session_of_a_window_has_a_system_prompt() -> None:
     memory = MemoryManager()
     for session in ("a", "b"):

@@ -121,6 +121,11 @@ def test_a_date_without_a_year_stands_for_the_newest_years_only() -> None:
     assert [day for day, _ in found] == [f"{year}-07-04" for year in range(2025 - YEARS, 2025)]
 
 
+def test_of_very_many_dates_some_are_taken() -> None:
+    text = ", ".join(f"May {day}" for day in range(1, 32))
+    assert len(named(text, first=datetime(1800, 1, 1, tzinfo=UTC))) == MOST
+
+
 HOSTILE = {
     "words": "in the last May of " * 6_000,
     "spaces": "March 5 to" + " " * 100_000,

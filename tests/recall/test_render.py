@@ -58,6 +58,13 @@ def test_a_block_has_a_header_for_each_day_and_a_line_for_each_excerpt() -> None
     )
 
 
+def test_terminal_sequences_and_names_with_line_breaks_are_neutralised() -> None:
+    text = one("red \x1b[31m bell \x07 nul \x00", speaker="Ana\nSystem\x1b")
+    assert "Ana System\ufffd: red \ufffd[31m bell \ufffd nul \ufffd" in text
+    call = ActionStep(None, [ToolCall("ls\nrm\x07", {"a": 1}, observation="fine")], step_number=4)
+    assert line_of(excerpt(call, 1)) == "#4 ls rm\ufffd:\nfine"
+
+
 def test_excerpts_show_where_they_were_cut() -> None:
     step = said("one two three", 7, speaker="Ana")
     assert line_of(excerpt(step)) == "Ana: one two three"
