@@ -156,10 +156,10 @@ def test_a_tool_with_names_of_its_own_is_added_to_the_tables(monkeypatch: pytest
 
 def test_a_huge_call_says_what_is_sure_in_linear_time() -> None:
     """Each of these took from seconds to minutes."""
-    old, new = ("\n".join(f"{word} {n} of a long file" for n in range(8_000)) for word in ("line", "row"))
+    old, new = ("\n".join(f"{word} {n} of a long file" for n in range(4_000)) for word in ("line", "row"))
     edited = ToolCall("Edit", {"file_path": "/a", "old_string": old, "new_string": new}, observation="ok")
-    assert [len(found.gone) for found in acts_of(edited)] == [8_000]
-    texts = ToolCall("bash", {"command": "cat <<EOF > /a\n" * 8_000}, observation="ok")
+    assert [len(found.gone) for found in acts_of(edited)] == [4_000]
+    texts = ToolCall("bash", {"command": "cat <<EOF > /a\n" * 4_000}, observation="ok")
     assert acts_of(texts) == act("", RESET)
     blank = ToolCall("Read", {"file_path": "/a"}, observation=(" " * 1_000 + "\n") * 2_000)
     assert acts_of(blank) == act("/a", READ)

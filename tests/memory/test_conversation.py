@@ -247,7 +247,7 @@ def test_what_a_model_gets_wrong_is_answered_in_few_words(
 
 def test_an_answer_is_bounded_however_much_was_said(tmp_path: Path) -> None:
     with open_conversation(tmp_path, max_tokens=2_000) as conversation:
-        huge = conversation.add_message("user", " ".join(f"pump 7 leaks 👩‍👩‍👧 {at}" for at in range(5_000)))
+        huge = conversation.add_message("user", " ".join(f"pump 7 leaks 👩‍👩‍👧 {at}" for at in range(2_000)))
         named = conversation.add_message("user", "pump 8 leaks " * 2_000, speaker="\U0001f600 " * 500)
         talk(conversation, 100)
         asked: list[dict[str, Any]] = [

@@ -252,7 +252,7 @@ class Crossing(RuleBasedStateMachine):
 
 def test_nothing_of_one_namespace_is_returned_counted_or_deleted_by_another(tmp_path: Path) -> None:
     machine = type("Machine", (Crossing,), {"folder": tmp_path})
-    run_state_machine_as_test(machine, settings=settings(MODERATE, max_examples=8, stateful_step_count=10))
+    run_state_machine_as_test(machine, settings=settings(MODERATE, max_examples=8, stateful_step_count=8))
 
 
 # -- thousands --------------------------------------------------------------------------------------------------------

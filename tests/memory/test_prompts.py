@@ -12,6 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from memories import open_memory
+from strategies import MODERATE
 
 from tinymem import Context, HierarchicalMemory, MemoryManager, count_tokens, keep_last_n_steps, no_pruning
 from tinymem.errors import BudgetError
@@ -178,7 +179,7 @@ def test_an_edited_history_starts_a_new_prompt(memory: HierarchicalMemory) -> No
 
 
 @MAKERS
-@pytest.mark.parametrize("gaps", [0, 900])
+@pytest.mark.parametrize("gaps", [0, 400])
 def test_the_newest_request_is_in_every_prompt_shortened_where_it_is_long(make: Any, gaps: int) -> None:
     request = MessageStep("user", "Find the vault code. " + "Mind the gap. " * gaps)
     for prompt in make([MessageStep("user", "Hello."), request, *work(20)[1:]], 800)[1:]:
@@ -205,7 +206,7 @@ def talk(memory: HierarchicalMemory, session: str, count: int, words: int = 12) 
     return memory.add_steps(said)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(MODERATE, max_examples=8)
 @given(
     st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 60), st.booleans()), min_size=2, max_size=20),
     st.integers(250, 900),

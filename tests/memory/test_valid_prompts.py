@@ -73,7 +73,7 @@ def test_every_prompt_is_valid_and_within_its_budget(format: str) -> None:
                 if not is_fitted:
                     memory.add_messages(messages[start:end], session="s")
                 history = items[:end] if format == "openai" else items
-                for budget in data.draw(st.lists(BUDGETS, min_size=1, max_size=3)):
+                for budget in data.draw(st.lists(BUDGETS, min_size=1, max_size=2)):
                     try:
                         prompt = built(memory, maker, history, format, budget)
                     except BudgetError as error:

@@ -35,8 +35,7 @@ def manifests() -> Iterator[HierarchicalMemory]:
         yield memory
 
 
-@pytest.mark.parametrize("thought", THOUGHTS)
-@pytest.mark.parametrize("role", ["", "assistant"])
+@pytest.mark.parametrize(("role", "thought"), [*(("", thought) for thought in THOUGHTS), ("assistant", THOUGHTS[2])])
 def test_an_agents_own_question_is_no_rival_of_its_answer(
     manifests: HierarchicalMemory, thought: str, role: str
 ) -> None:

@@ -147,8 +147,7 @@ BREAKS = ["\n", "\r", "\r\n", "\u2028", "\u2029", "\x85", "\x0b", "\x0c"]
 FULL_WIDTH = str.maketrans({":": "：", "#": "＃", "[": "［", "2": "２"})
 
 
-@pytest.mark.parametrize("broken", BREAKS, ids=ascii)
-@pytest.mark.parametrize("table", [{}, FULL_WIDTH], ids=["plain", "full width"])
+@pytest.mark.parametrize(("table", "broken"), [*(({}, end) for end in BREAKS), (FULL_WIDTH, "\n")], ids=ascii)
 def test_no_words_begin_a_line_as_an_attribution_does(
     memory: HierarchicalMemory, table: dict[int, str], broken: str
 ) -> None:
