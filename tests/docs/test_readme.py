@@ -22,6 +22,7 @@ def test_every_python_block_runs_and_prints_what_is_shown(
     assert run_page(README, monkeypatch, capsys, with_commands=False) >= 2
 
 
+@pytest.mark.fills_index  # as users have it
 def test_commands_work_as_they_stand_in_this_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -250,17 +250,15 @@ def test_a_speaker_is_known_by_a_name_spelled_otherwise_or_without_spaces_around
     assert matrix[:, NAMES.index("speaker")].tolist() == named
 
 
-@pytest.mark.parametrize(
-    ("question", "of_now"),
-    [
-        ("What is our current limit?", True), ("As of July, who signs?", True), ("Was ist heute das Limit?", True),
-        ("What was the limit in May?", False), ("Now run the tests.", False),
-        ("It is 300 from now on.", False), ("a\nb\nnow\nc", False),
-    ],
-)  # fmt: skip
-def test_asked_for_what_holds_now_the_newest_comes_first(tmp_path: Path, question: str, of_now: bool) -> None:
+OF_NOW = {
+    "What is our current limit?": True, "As of July, who signs?": True, "Was ist heute das Limit?": True,
+    "What was the limit in May?": False, "Now run the tests.": False, "It is 300 from now on.": False,
+    "a\nb\nnow\nc": False, "My trips, from first to latest?": False,
+}  # fmt: skip
+
+
+def test_asked_for_what_holds_now_the_newest_comes_first(tmp_path: Path) -> None:
     steps: list[Step] = [said(f"The limit of orders is {at} crates.", at) for at in range(1, 20)]
-    matrix, _ = matrix_of(tmp_path, steps, question, EMBEDDERS[0])
-    columns = dict(zip(NAMES, matrix.T.tolist(), strict=True))
-    assert (len(set(columns["now"])) > 1) == of_now
-    assert not of_now or columns["now"].index(max(columns["now"])) == columns["recent"].index(max(columns["recent"]))
+    for matrix, of_now in zip(matrices_of(tmp_path, steps, OF_NOW, EMBEDDERS[0]), OF_NOW.values(), strict=True):
+        now, recent = (matrix[:, NAMES.index(name)] for name in ("now", "recent"))
+        assert now.argmax() == recent.argmax() if of_now else not now.any()

@@ -72,8 +72,8 @@ class FileChanges:
                 gone += last - first
                 newest = max(newest, note.step)
                 spans.append((first, last, _mark_of(note)))
-        passed = filter(None, (mark_of_pass(self._notes[path], number) for path in paths if not is_call))
-        later = [(start, start, mark) for mark in passed][:1]
+        marks = (mark_of_pass(self._notes[path], number) for path in paths if not is_call)
+        later = [(start, start, mark) for mark in marks if mark][:1]
         return PassageChange((*later, *_joined(spans, text)), newest, said - gone < LEAST * said)
 
 

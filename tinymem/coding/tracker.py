@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from tinymem.coding.acts import LONGEST_PATH
 from tinymem.coding.changes import FileChanges
@@ -47,7 +48,8 @@ class CodingTracker:
 
 
 def _calls_in(steps: Iterable[Step]) -> dict[str, ToolCall]:
-    return {call.id: call for step in steps if isinstance(step, ActionStep) for call in step.tool_calls}
+    actions = (step.tool_calls for step in steps if isinstance(step, ActionStep))
+    return {call.id: call for call in chain.from_iterable(actions)}
 
 
 def _calls(step: Step, known: dict[str, ToolCall]) -> Sequence[ToolCall]:

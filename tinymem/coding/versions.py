@@ -22,7 +22,7 @@ class Version:
         self._whole: list[int] = []  # places of the notes that say what all lines are
         self._copies: Counter[int] = Counter()  # of each line, as far as they are known
         self._sure = 0  # the place from which on it is known what stands there
-        for place, note in enumerate(self._notes):
+        for place, note in enumerate(notes):
             self._take(place, note)
 
     def _take(self, place: int, note: FileNote) -> None:
@@ -34,10 +34,9 @@ class Version:
             self._copies = Counter(lines)
         elif kind == EDITED:
             for code, count in Counter(gone).items():
-                left = self._copies.pop(code, 0) - count
-                if left > 0:
-                    self._copies[code] = left
-                else:
+                self._copies[code] -= count
+                if self._copies[code] <= 0:
+                    del self._copies[code]
                     self._gone[code] = place
             self._copies.update(lines)
         elif kind == SEEN:
@@ -55,9 +54,10 @@ class Version:
     def gone_since(self, code: int) -> FileNote | None:
         """Return the note since which a line that it knows is gone; None where it stands, or may stand."""
         last, gone = self._last.get(code, -1), self._gone.get(code, -1)
-        if gone > last and gone >= self._sure:
+        begin = max(last + 1, self._sure)
+        if gone >= begin:
             return self._notes[gone]
-        next_whole = bisect_left(self._whole, max(last + 1, self._sure))
+        next_whole = bisect_left(self._whole, begin)
         return self._notes[self._whole[next_whole]] if next_whole < len(self._whole) else None
 
 

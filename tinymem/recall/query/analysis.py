@@ -43,10 +43,11 @@ _NAME = re.compile(r"\w{3,}")
 _UNSPACED = re.compile(rf"[{CJK}]{{2,}}")
 _OWN = re.compile(r"['’]s?$")
 _ENGLISH = re.compile(r"\b(?:what|when|where|who|whom|whose|which|why|how|did|does|the)\b", re.IGNORECASE)
-# Of what holds now, but not "Now run the tests." and "from now on"
+# Of what holds now, but not "Now run the tests.", "from now on" and "from earliest to latest"
 _OF_NOW = re.compile(
-    r"(?<=\w )now\b(?! on\b)|\b(?:current(?:ly)?|nowadays|today|latest|newest|as of|at (?:the moment|present)|"
-    r"aktuell\w*|derzeit\w*|jetzt|heute|actuel\w*|maintenant|aujourd.hui|actualmente|ahora|hoy|attual\w*|adesso|oggi)\b",
+    r"(?<=\w )now\b(?! on\b)|\b(?:current(?:ly)?|nowadays|today|(?<!to )(?:latest|newest)|as of|"
+    r"at (?:the moment|present)|aktuell\w*|derzeit\w*|jetzt|heute|actuel\w*|maintenant|aujourd.hui|actualmente|ahora|"
+    r"hoy|attual\w*|adesso|oggi)\b",
     re.IGNORECASE,
 )
 _CAPITALISED = re.compile(r"(?<!^)(?<![.?!:\n\"“] )\b[A-Z][^\W\d_]{2,}")  # but for a sentence's first word
