@@ -266,7 +266,11 @@ def outcomes(name: str, place: Place) -> Iterator[tuple[str, Any, BaseException]
                 yield argument, wrong, error
 
 
-@pytest.mark.parametrize("name", CALLS)
+# Each of its clients takes long to make.
+NAMES = [pytest.param(name, marks=pytest.mark.slow) if name == "ChatSummarizer" else name for name in CALLS]
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_whatever_an_argument_is_the_error_is_tinymems_own_names_it_and_quotes_no_text(name: str, place: Place) -> None:
     wrong = [
         f"{argument}={given!r:.60}: {type(error).__name__}: {error}"

@@ -31,20 +31,20 @@ def vectors(count: int, seed: int = 0) -> Vectors:
     return np.random.default_rng(seed).normal(size=(count, 256)).astype(np.float32)
 
 
-def fill(folder: str, name: str) -> None:
-    """Fill a store, clear it and fill it again, as the process of the index does."""
-    seed = int(name)
-    with closing(ChromaStore(folder)) as store:
-        store.upsert(range(140), vectors(140, seed))
-        store.clear()
-        store.upsert(range(20, 140), vectors(140, seed)[20:])
+def fill(folder: str, rounds: str) -> None:
+    """Fill stores, clear them and fill them again, as the process of the index does."""
+    for seed in range(int(rounds)):
+        with closing(ChromaStore(Path(folder) / f"{seed}")) as store:
+            store.upsert(range(140), vectors(140, seed))
+            store.clear()
+            store.upsert(range(20, 140), vectors(140, seed)[20:])
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="a setting of the GNU C library")
 def test_nothing_that_the_process_of_chroma_had_in_memory_gets_into_new_files(tmp_path: Path) -> None:
     """Without `MALLOC_PERTURB_`, most of these rounds leave something behind."""
+    filling = Child(fill, tmp_path, "2")
+    assert not filling.runs(600) and filling.answer() is None
     for seed in range(2):
-        filling = Child(fill, tmp_path / f"{seed}", f"{seed}")
-        assert not filling.runs(600) and filling.answer() is None
         found = unused(tmp_path / f"{seed}")
         assert len(found) > 100_000 and len(found.translate(None, FILLERS)) < 64

@@ -32,7 +32,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield started.url
 
 
-KINDS = ["chroma", "chroma on disk", "chroma server"]
+KINDS = ["chroma", "chroma on disk", pytest.param("chroma server", marks=pytest.mark.slow)]
 
 
 @pytest.fixture(params=KINDS)
@@ -119,6 +119,7 @@ def test_chroma_folder_that_is_open_in_this_process_is_refused(tmp_path: Path) -
     again.close()
 
 
+@pytest.mark.slow
 def test_chroma_folder_that_is_open_in_another_process_is_refused_at_once(tmp_path: Path) -> None:
     program = "import sys, tinymem.stores as t; store = t.ChromaStore(sys.argv[1]); print(1, flush=True); input()"
     command = [sys.executable, "-c", program, str(tmp_path)]
@@ -175,6 +176,7 @@ def test_chroma_files_are_removed_unread_and_nothing_else_is(tmp_path: Path, mon
     store.close()
 
 
+@pytest.mark.slow
 def test_a_server_gets_the_token_of_the_environment(
     server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -96,10 +96,10 @@ def test_an_interrupt_leaves_no_half_of_a_transaction(open_journal: OpenJournal)
     acknowledged = {"0": add_next(journal, "0")}
     at, was_interrupted = 0, True
     while was_interrupted:
-        at += 6
+        at += 17
         was_interrupted = interrupted(lambda: add_next(journal, f"lost {at}"), at)  # noqa: B023
         acknowledged[str(at)] = add_next(journal, str(at))
-    assert at > 30
+    assert at > 60
     check(open_journal(), acknowledged)
 
 
@@ -171,6 +171,7 @@ def test_a_connection_that_is_cut_in_a_transaction_is_an_error(
     check(journal, {"one": 1})
 
 
+@pytest.mark.slow
 def test_writers_that_are_killed_leave_no_half(open_journal: OpenJournal) -> None:
     journal, acknowledged = open_journal(), dict[str, int]()
     for at in range(2):
