@@ -100,13 +100,12 @@ class Raw:
 
 def test_an_agent_uses_the_memory_over_stdio(tmp_path: Path) -> None:
     async def main() -> None:
-        async with over_stdio(tmp_path / "m") as session:
+        async with over_stdio(tmp_path / "m", "--also", "user", "--redact", "7tree") as session:
             assert len((await session.list_tools()).tools) == 5
             assert await call(session, "remember", text="The staging server is at 10.0.0.7.") == "Remembered as #1."
             assert "10.0.0.7" in await call(session, "recall", query="Where is staging?")
             wrong = await session.call_tool("open", {"id": "#9"})
             assert failed(wrong) and "no step 9" in text_of(wrong)
-        async with over_stdio(tmp_path / "m", "--also", "user", "--redact", "7tree") as session:
             assert "10.0.0.7" in await call(session, "recent")
             assert "\n#1 " in await call(session, "recall", query="Where is staging?")
             assert not (tmp_path / "m" / "user").exists()
@@ -117,6 +116,8 @@ def test_an_agent_uses_the_memory_over_stdio(tmp_path: Path) -> None:
             assert "It is in [redacted]." in await call(session, "open", id="user#2")
 
     run(main)
+    with HierarchicalMemory(tmp_path / "m", embedder="hashing:64") as memory:
+        assert [step.text for step in memory.history()] == ["The staging server is at 10.0.0.7."]
 
 
 @pytest.mark.slow

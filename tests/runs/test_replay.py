@@ -62,7 +62,7 @@ def test_the_whole_history_costs_what_a_hand_counts(outputs: list[str]) -> None:
     assert found.bill == pytest.approx(0.1 * found.cached + 1.25 * fresh)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(OUTPUTS, st.sampled_from([300, 1000]))
 @pytest.mark.parametrize("name", ["token_budget", "summarize_strategy", "semantic_pruning", "context", "fit"])
 def test_a_prompt_is_never_over_its_budget(name: str, outputs: list[str], budget: int) -> None:

@@ -51,7 +51,7 @@ EXPORTS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("kind", EXPORTS)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_a_damaged_conversation_costs_itself_alone(
     kind: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
