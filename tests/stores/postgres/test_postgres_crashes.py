@@ -96,10 +96,10 @@ def test_an_interrupt_leaves_no_half_of_a_transaction(open_journal: OpenJournal)
     acknowledged = {"0": add_next(journal, "0")}
     at, was_interrupted = 0, True
     while was_interrupted:
-        at += 17
+        at += 6
         was_interrupted = interrupted(lambda: add_next(journal, f"lost {at}"), at)  # noqa: B023
         acknowledged[str(at)] = add_next(journal, str(at))
-    assert at > 60
+    assert at > 30
     check(open_journal(), acknowledged)
 
 
