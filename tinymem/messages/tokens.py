@@ -39,7 +39,7 @@ _SLICE = 100_000  # characters that the encoder sees at once: memory and time st
 _REMEMBERED = 2_000_000  # characters whose tokens are remembered
 # Where no token of any tiktoken encoding reaches across: a line break before a visible character (a slash excepted,
 # which o200k_base joins with line breaks before it).
-_LINE_BREAK = re.compile(r"\n(?=[!-.0-~])")
+_LINE_START = re.compile(r"(?<=\n)(?=[!-.0-~])")
 # All up to the last place where every tiktoken pattern splits: behind a letter or digit, before a sign that is no mark
 # on a letter, and no apostrophe, for 's belongs to its word.
 _UP_TO_A_SPLIT = re.compile(r".*[^\W_](?=[\s!-&(-/:-@\[-`{-~、。，：；！？])", re.DOTALL)
@@ -164,8 +164,8 @@ class TiktokenCounter:
         return tokens
 
     def _by_line(self, text: str) -> int:
-        *lines, last = _LINE_BREAK.split(text)
-        return sum(self.count(f"{line}\n") for line in lines) + (self.count(last) if lines else self._encoded(text))
+        lines = _LINE_START.split(text)
+        return sum(self._known.get(line) or self.count(line) for line in lines) if lines[1:] else self._encoded(text)
 
     def _encoded(self, text: str) -> int:
         return len(self._encoding.encode_ordinary(text))

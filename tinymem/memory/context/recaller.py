@@ -55,12 +55,12 @@ class Recaller:
         """
         if not found.items or found.tokens <= most:
             return found
-        ranked = sorted(found.items, key=lambda item: item.relevance / item.tokens, reverse=True)
-        least = min(BEARS, max(item.relevance for item in ranked))
-        items = [ranked[0], *(item for item in ranked[1:] if item.relevance >= least)]
+        best, *others = sorted(found.items, key=lambda item: item.relevance / item.tokens, reverse=True)
+        least = min(BEARS, max(item.relevance for item in found.items))
+        items = [best, *(item for item in others if item.relevance >= least)]
         needed = self._block(found, items, found.tokens)
         left = most - FENCE - sum(item.tokens for item in items)
-        for item in ranked[1:]:
+        for item in others:
             if item.relevance < least and item.tokens <= left:
                 items.append(item)
                 left -= item.tokens
