@@ -123,11 +123,11 @@ def _use(step: Step) -> None:
 
 
 def _read_messages(data: bytes) -> None:
-    """Chat messages: what is taken comes out as it went in."""
+    """Chat messages: what is taken comes out as it went in, in the style that keeps them."""
     value = made_of(data, CHAT_WORDS)
     messages = value if isinstance(value, list) else [value, *([value] * (len(data) % 2))]
     steps = steps_from_messages(messages)
-    assert json.dumps(messages_from_steps(steps), sort_keys=True) == json.dumps(messages, sort_keys=True)
+    assert json.dumps(messages_from_steps(steps, style="tools"), sort_keys=True) == json.dumps(messages, sort_keys=True)
     repaired = repair(messages)
     assert repair(repaired) == repaired and not problems(repaired)
     count_tokens(messages, EstimatingCounter())
