@@ -298,11 +298,12 @@ os.kill(os.getpid(), 9)
 
 
 @pytest.mark.slow
-def test_each_update_of_the_scratchpad_survives_a_killed_process(memory: HierarchicalMemory, tmp_path: Path) -> None:
+def test_each_update_of_the_scratchpad_survives_a_killed_process(tmp_path: Path) -> None:
     with python(KILLED, tmp_path) as process:
         assert process.stdout and process.stdout.readline() == "done\n"
         process.wait()
-    assert memory.scratchpad.recall("answer") == 42 and memory.scratchpad.observations == ["seen"]
+    with open_memory(tmp_path) as memory:
+        assert memory.scratchpad.recall("answer") == 42 and memory.scratchpad.observations == ["seen"]
 
 
 # shares
