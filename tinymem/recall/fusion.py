@@ -185,7 +185,9 @@ class ScoredCandidates:
         if least is None:
             is_worthy |= self.query.is_stretch | (self.features[:, NAMED] > 0)
         scores, chances, worthy = (column[order].tolist() for column in (self.scores, self.relevance, is_worthy))
-        why = self.fusion.contributions  # of the features alone, so that what comes back holds no snapshot
-        whys = map(partial, repeat(why), self.features[order], self.kinds[order].tolist())
+        # Of its own features alone, so that what comes back holds neither the snapshot nor those of all others.
+        whys = map(
+            partial, repeat(self.fusion.contributions), map(np.copy, self.features[order]), self.kinds[order].tolist()
+        )
         places = zip(*snapshot.places_of(rows[order]), strict=True)
         return [*map(RankedPassage, *places, scores, whys, chances, worthy)]

@@ -212,7 +212,7 @@ def block_of(items: Iterable[Excerpt], key: bytes, namespace: str = "") -> str:
     items, lines = [*items], []
     named = {item.newer for item in items}
     for item in items:
-        is_named = bool(namespace) or item.step.step_number in named or bool(item.corrects)
+        is_named = item.step.step_number in named or bool(namespace or item.corrects)
         shown = "" if is_named else item.line
         if not shown:
             gone = [(start, end, name_numbers(mark, namespace)) for start, end, mark in item.gone]
