@@ -94,7 +94,7 @@ class Settings:
     named: float = 8.0  # few questions name a rare identifier
     stated: float = 1.5  # few are asked of an agent's memory for what people said there, and in other words,
     rule: float = 2.0  # and hardly any for a rule
-    now: float = 1.0  # questions of what holds now are a hundredth of most files, and nearly all of GateMem
+    now: float = 1.0  # of most files few questions ask for what holds now
 
 
 class Lists:
