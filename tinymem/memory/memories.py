@@ -74,8 +74,8 @@ class Memories:
             raise InputError("namespace is given to open(), not to Memories: it holds all of them")
         self._where, self._max_open = to_place(path), max_open
         self.path = shown_address(self._where) if isinstance(self._where, str) else self._where
+        self._embedder = None if embedder is None else embedder_from(embedder)
         self._options: dict[str, Any] = {
-            "embedder": None if embedder is None else embedder_from(embedder),
             "store": _check_store_name(store),
             "counter": counter_from(counter),
             "summarizer": summarizer_from(summarizer),
@@ -105,7 +105,10 @@ class Memories:
             self._close_idle()
             with slot.lock:
                 if slot.memory is None or slot.memory.closed:
-                    slot.memory = self._open_memory(namespace)
+                    embedder = self._embedder or self._embedder_of(namespace)
+                    slot.memory = HierarchicalMemory(
+                        self._where, namespace=namespace, embedder=embedder, **self._options
+                    )
             yield slot.memory
         finally:
             with self._lock:
@@ -136,22 +139,15 @@ class Memories:
                 if not slot.users and (is_full or slot.memory is None):
                     del self._slots[name]
                     leaving.append(slot.memory)
-        errors = [self._close(memory) for memory in leaving if memory is not None]
-        return [error for error in errors if error is not None]
-
-    def _close(self, memory: HierarchicalMemory) -> Exception | None:
-        """Close a memory, and log an error instead of raising it: it does not concern who wants another namespace."""
-        try:
-            memory.long_term.indexing.in_background &= self._closed  # who makes room waits for no index
-            memory.close()
-        except Exception as error:
-            warn_hourly(logger, self.path, "a namespace was closed, but %s", safe_summary(error))
-            return error
-        return None
-
-    def _open_memory(self, namespace: str) -> HierarchicalMemory:
-        options = {**self._options, "embedder": self._options["embedder"] or self._embedder_of(namespace)}
-        return HierarchicalMemory(self._where, namespace=namespace, **options)
+        errors: list[Exception] = []
+        for memory in filter(None, leaving):
+            try:
+                memory.long_term.indexing.in_background &= self._closed  # who makes room waits for no index
+                memory.close()
+            except Exception as error:  # it does not concern who wants another namespace
+                warn_hourly(logger, self.path, "a namespace was closed, but %s", safe_summary(error))
+                errors.append(error)
+        return errors
 
     def _embedder_of(self, namespace: str) -> Embedder:
         name = name_at(self._where, namespace)

@@ -46,16 +46,11 @@ def _newer(sent: RenderedGroup, window: RenderedWindow, corrections: Mapping[int
     """Return the numbers of what corrects steps of a group, each with the numbers of these steps."""
     found: dict[int, list[int]] = {}
     for step in sent.group:
-        for number in _numbers(step, window):
-            new = corrections.get(number)
-            if new is not None:
-                found.setdefault(new, []).append(number)
+        whole = window.given.numbers(step) if window.given else ()
+        for number in sorted({*whole, step.step_number or 0}):
+            if number in corrections:
+                found.setdefault(corrections[number], []).append(number)
     return found
-
-
-def _numbers(step: Step, window: RenderedWindow) -> list[int]:
-    whole = window.given.numbers(step) if window.given else ()
-    return sorted({*whole, step.step_number or 0})
 
 
 def _noted(

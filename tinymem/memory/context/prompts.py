@@ -67,8 +67,9 @@ class Prompts:
         """
         if key is None or self._cache >= 1:
             return assemble(window, budget, budget, blocks, shares, whole)
-        state: State = (self._archive.journal.setting(REWRITES), blocks.recall.only)
-        last, prompt = self._last.pop(key, None), None
+        state = (self._archive.journal.setting(REWRITES), blocks.recall.only)
+        last = self._last.pop(key, None)
+        prompt = None
         if last and last.state == state:
             prompt = extend(last.prompt, window, budget, blocks, shares, min(MOST, int(MORE * budget)))
         if prompt is None:

@@ -27,9 +27,8 @@ def session_steps(shown: Sequence[Step], archive: Archive, session: str | None) 
 
     Without a session it is that of the newest step that has one.
     """
-    name = session
-    if session is None:
-        name = next((step.session for step in reversed(shown) if step.session is not None), None)
+    newest = (step.session for step in reversed(shown) if step.session is not None)
+    name = next(newest, None) if session is None else session
     in_window = [step for step in steps_of_session(shown, name) if not _is_mixed(step, name, archive)]
     if name is None or len(in_window) == len(shown):
         return shown, False

@@ -183,7 +183,8 @@ class ConversationMemory:
         Raises:
             BudgetError: The newest message, shortened, is still over the budget.
         """
-        return [message_of(step) for step in self._newest(max_tokens, session, _render_plainly)]
+        newest = self._newest(max_tokens, session, lambda step: [{"role": step.role, "content": step.content}])
+        return [message_of(step) for step in newest]
 
     def to_messages(
         self, max_tokens: int | None = None, *, session: str | None = None, ids: bool = False
@@ -282,11 +283,6 @@ def _check_role(role: str) -> None:
         )
     if role not in ROLES:
         raise InputError(f"role must be one of {', '.join(ROLES)}, not {safe_repr(role)}")
-
-
-def _render_plainly(step: MessageStep) -> list[ChatMessage]:
-    """Render the message by its role and content alone."""
-    return [{"role": step.role, "content": step.content}]
 
 
 def _render_for_api(step: MessageStep, ids: bool) -> list[ChatMessage]:

@@ -248,16 +248,15 @@ class WorkingMemory:
             if self._task is not None:
                 fixed["current task"] = repair(self._task.to_messages())
             messages = list(chain.from_iterable(fixed.values()))
-            costs = {name: self._tokens(part) for name, part in fixed.items()}
+            costs = {}
+            for name, part in fixed.items():
+                costs[name] = sum(count_message(message, self._counter) for message in part)
             needed = PER_REPLY + sum(costs.values())
             if needed > self.max_tokens:
                 raise BudgetError(needed, self.max_tokens, {"reply": PER_REPLY, **costs})
             room = self.max_tokens - needed - PER_MESSAGE - self._counter.count("user")
             text = render_history(self._steps, None, room, self._render, self._counter)
             return [*messages, {"role": "user", "content": text}] if text.strip() else messages
-
-    def _tokens(self, messages: Sequence[Message]) -> int:
-        return sum(count_message(message, self._counter) for message in messages)
 
     def __len__(self) -> int:
         return len(self._steps)
