@@ -25,8 +25,7 @@ ShownLine: TypeAlias = tuple[int, int, int]  # a line as it stands in a text, fr
 
 def code_lines(text: str) -> list[int]:
     """Return the codes of the lines of `text`, in order, without those that say nothing."""
-    said = map(str.rstrip, _LINE.findall(text))
-    return [crc32(line.encode("utf-8", "replace")) for line in said if len(line) >= SHORTEST]
+    return [code for _, _, code in lines_in_text(text, 0, len(text))]
 
 
 def shown_codes(result: str) -> tuple[int, ...]:
@@ -40,8 +39,9 @@ def lines_in_text(text: str, start: int, end: int) -> Iterator[ShownLine]:
     for found in _LINE.finditer(text, text.rfind("\n", 0, start) + 1):
         if found.start() >= end:
             break
-        for code in code_lines(found[0]):
-            yield found.start(), found.end(), code
+        said = found[1].rstrip()
+        if len(said) >= SHORTEST:
+            yield found.start(), found.end(), crc32(said.encode("utf-8", "replace"))
 
 
 def lines_in_json(text: str, start: int, end: int) -> Iterator[ShownLine]:

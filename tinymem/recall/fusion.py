@@ -177,8 +177,7 @@ class ScoredCandidates:
         none for a stretch, and nothing that has an identifier of a question.
         """
         snapshot, rows = self.snapshot, self.rows
-        lengths = snapshot.end[rows] - snapshot.start[rows]
-        order = np.argsort(price_of(lengths) - self.scores, kind="stable")
+        order = np.argsort(price_of(snapshot.end[rows] - snapshot.start[rows]) - self.scores, kind="stable")
         if budget is not None:
             order = order[: 64 + budget // 8]
         is_worthy = self.relevance >= (WORTH if least is None else least)
@@ -187,7 +186,10 @@ class ScoredCandidates:
         scores, chances, worthy = (column[order].tolist() for column in (self.scores, self.relevance, is_worthy))
         # Of its own features alone, so that what comes back holds neither the snapshot nor those of all others.
         whys = map(
-            partial, repeat(self.fusion.contributions), map(np.copy, self.features[order]), self.kinds[order].tolist()
+            partial,
+            repeat(self.fusion.contributions),
+            map(np.ndarray.copy, self.features[order]),
+            self.kinds[order].tolist(),
         )
-        places = zip(*snapshot.places_of(rows[order]), strict=True)
-        return [*map(RankedPassage, *places, scores, whys, chances, worthy)]
+        places = snapshot.places_of(rows[order])
+        return [*map(RankedPassage, *zip(*places, strict=True), scores, whys, chances, worthy)]
