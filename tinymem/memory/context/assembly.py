@@ -83,7 +83,7 @@ def assemble(
         left = budget - shown.tokens - _overhead(sending)
         left -= _note_tokens(earlier, choice.note, left)
         can_go = tokens_of(group for group in choice.earlier if group.first != window.request)
-        found = recall.asked(left + can_go, numbers)
+        found = recall.asked(left, left + can_go, numbers)
         needed = recall.needed(found).tokens
         if needed <= left or not can_go:
             break
@@ -172,8 +172,8 @@ def extend(
     numbers = replace(last, parts=(*last.parts, *added)).numbers(window.partial, window.given)
     if has_news:
         must = {*window.fixed, window.groups[-1].first}
-        room = budget - PER_REPLY - tokens_of(group for group in window.groups if group.first in must)
-        found = recall.asked(room - overhead, numbers, last.excerpts)
+        room = budget - PER_REPLY - overhead - tokens_of(group for group in window.groups if group.first in must)
+        found = recall.asked(room, room, numbers, last.excerpts)
     needed = recall.needed(found).tokens
     pad = _block("scratchpad", blocks.scratchpad, min(left - needed, int(shares.scratchpad * budget)), window.sending)
     padded = [part.message for part in last.parts if isinstance(part, AddedMessage) and part.kind == "scratchpad"]

@@ -43,9 +43,16 @@ class Recaller:
     only: Filter | None = None
     without: Collection[int] = ()
 
-    def asked(self, room: int, hidden: Collection[int], shown: Sequence[Excerpt] = ()) -> Recall:
-        """Return what bears on what is asked, in `room` tokens, but hidden steps and what lies in shown excerpts."""
-        return self._ask(self.questions.asked, room, None, hidden, shown)
+    def asked(self, most: int, room: int, hidden: Collection[int], shown: Sequence[Excerpt] = ()) -> Recall:
+        """Return what bears on what is asked, but hidden steps and what lies in shown excerpts.
+
+        It has `room` tokens where more bears on it than fits its share of `most`.
+        """
+        share = FIRST if self.questions.about else 1
+        found = self._ask(self.questions.asked, int(share * most), hidden, shown)
+        if not found.is_relevant or (found.items and not found.overflow.passages):
+            return found
+        return self._ask(self.questions.asked, room, hidden, shown)
 
     def needed(self, found: Recall, most: int = 0) -> Recall:
         """Return what was found without what hardly bears on what is asked, but for what `most` tokens have room for.
@@ -55,7 +62,7 @@ class Recaller:
         """
         if not found.items or found.tokens <= most:
             return found
-        best, *others = sorted(found.items, key=lambda item: item.relevance / item.tokens, reverse=True)
+        best, *others = sorted(found.items, key=lambda item: item.relevance / (item.tokens + LEAST_BLOCK), reverse=True)
         least = min(BEARS, max(item.relevance for item in found.items))
         items = [best, *(item for item in others if item.relevance >= least)]
         needed = self._block(found, items, found.tokens)
@@ -78,14 +85,19 @@ class Recaller:
         left = room - found.tokens
         if left < LEAST_BLOCK:
             return found
-        more = self._ask(self.questions.about, left, least, hidden, [*shown, *found.items])
+        more = self._ask(self.questions.about, left, hidden, [*shown, *found.items], least)
         if not found.items:
             return more
         overflow = found.overflow if found.overflow.passages else more.overflow
         return self._block(replace(found, overflow=overflow), [*found.items, *more.items], room)
 
     def _ask(
-        self, question: str, room: int, least: float | None, hidden: Collection[int], shown: Sequence[Excerpt]
+        self,
+        question: str,
+        room: int,
+        hidden: Collection[int],
+        shown: Sequence[Excerpt],
+        least: float | None = None,
     ) -> Recall:
         if not question or room < LEAST_BLOCK:
             return NOTHING
