@@ -155,7 +155,7 @@ def test_the_branch_of_claude_that_was_shown_last_is_told(tmp_path: Path) -> Non
 # -- beside the chats
 
 
-def test_what_stands_beside_the_chats_is_read_or_named(tmp_path: Path) -> None:
+def test_what_stands_beside_the_chats_is_read_or_counted(tmp_path: Path) -> None:
     told = node("8", "0", "user", "", content={"content_type": "user_editable_context", "user_profile": "I keep bees."})
     chat = {**CHATGPT, "mapping": {**CHATGPT["mapping"], "8": told}}  # type: ignore[dict-item]
     files = {
@@ -172,18 +172,18 @@ def test_what_stands_beside_the_chats_is_read_or_named(tmp_path: Path) -> None:
     assert texts["claude.ai/memories"] == ["The person keeps goats."]
     assert texts["claude.ai/project Farm p"] == ["plan.md:\nSow oats."]
     counted = {name for run in runs for name in run.skipped if name.startswith("file that was not read")}
-    assert counted == {"file that was not read (user.json)", "file that was not read (photo.png)"}
+    assert counted == {"file that was not read (.json)", "file that was not read (.png)"}
 
 
 @pytest.mark.parametrize(
     ("others", "skipped"),
     [
-        ({"conversations.jsonl": "{}", "notes.md": "Hay."}, "file that was not read (notes.md)"),
+        ({"conversations.jsonl": "{}", "notes.md": "Hay."}, "file that was not read (.md)"),
         ({"users.json": "[]"}, ""),
-        ({"users.json": "[]", "general/2026-01-01.json": "[]"}, "file that was not read (run.jsonl)"),
+        ({"users.json": "[]", "general/2026-01-01.json": "[]"}, "file that was not read (.jsonl)"),
     ],
 )
-def test_a_folder_gives_its_runs_or_names_what_it_did_not_read(
+def test_a_folder_gives_its_runs_or_counts_what_it_did_not_read(
     others: dict[str, str], skipped: str, tmp_path: Path
 ) -> None:
     said = {"role": "user", "content": "Oats grow best."}
@@ -192,7 +192,7 @@ def test_a_folder_gives_its_runs_or_names_what_it_did_not_read(
         file.write_text(text, encoding="utf-8")
     with HierarchicalMemory(tmp_path / "memory", embedder="hashing:16", store="exact") as memory:
         done = ingest_files(memory, [tmp_path / "in"])
-        assert memory.stats().steps == ("run.jsonl" not in skipped)
+        assert memory.stats().steps == (".jsonl" not in skipped)
     assert {kind for one in done for kind in one.skipped} == {*filter(None, [skipped])}
     assert all(one.error or one.skipped or one.steps for one in done), "each is told of"
 

@@ -67,7 +67,7 @@ def test_nobody_speaks_under_the_name_of_another(tmp_path: Path) -> None:
     run = read(tmp_path, {"text": "a", "user": "U3"}, {"text": "b", "user": "U4"},
                {"text": "c", "user": None, "subtype": "bot_message", "username": "Ann", "bot_id": "B1"},
                {"text": "d", "user": "U9", "user_profile": {"real_name": "Zoe"}})  # fmt: skip
-    assert [step.speaker for step in run.steps] == ["Kim (U3)", "Kim (U4)", "Ann (B1)", "Zoe"]
+    assert [step.speaker for step in run.steps] == ["Kim (U3)", "Kim (U4)", "Ann (B1)", "Zoe (U9)"]
 
 
 def test_replies_stand_behind_what_they_answer(tmp_path: Path) -> None:

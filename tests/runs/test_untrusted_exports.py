@@ -107,7 +107,7 @@ def test_all_files_of_an_archive_together_are_bounded(
             list(read_runs(path))
 
 
-def test_links_that_lead_out_of_an_export_are_named_and_not_followed(tmp_path: Path) -> None:
+def test_links_in_an_export_are_not_followed(tmp_path: Path) -> None:
     secret = {"type": "message", "ts": f"{WHEN}.1", "text": "secret"}
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "2026-01-01.json").write_text(json.dumps([secret]), encoding="utf-8")
@@ -120,11 +120,10 @@ def test_links_that_lead_out_of_an_export_are_named_and_not_followed(tmp_path: P
         link.external_attr = (S_IFLNK | 0o777) << 16
         opened.writestr(link, "../../out/2026-01-01.json")
         opened.writestr("../outside.json", "[]")
-    named = ["link that was not followed (general/2026-01-09.json)", "link that was not followed (random)"]
-    for path, names in ((folder, named), (archive, [f"file that is damaged ({link.filename})"])):
+    left = {folder: {"link that was not followed": 2}, archive: {f"file that is damaged ({link.filename})": 1}}
+    for path, skipped in left.items():
         (run,) = read_runs(path)
-        assert run.steps == []
-        assert [name for name in run.skipped if name in names] == names
+        assert run.steps == [] and skipped.items() <= run.skipped.items()
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tinymem.runs.exports.chats import BRANCH, Chat, Entry, ExportedChat, first_name, shown_branch
-from tinymem.runs.values import mapping_in, mappings_in, text_in
+from tinymem.runs.values import joined_texts, mapping_in, mappings_in, text_in
 
-__all__ = ["CLAUDE", "read_claude", "read_memories", "read_projects"]
+__all__ = ["read_claude", "read_memories", "read_projects"]
 
 CLAUDE = "claude.ai"
-REMEMBERED = ("content", "text", "memory", "conversations_memory")  # keys of what an assistant remembered
 TEXTLESS = "file without its text"
 
 
@@ -63,13 +62,10 @@ def _shown(entry: Entry, chat: Chat) -> Sequence[Entry]:
 
 
 def _text(content: Any, chat: Chat) -> str:
-    if isinstance(content, str):
-        return content
-    parts = mappings_in(content)
-    for part in parts:
+    for part in mappings_in(content):
         if not isinstance(part.get("text"), str):
             chat.skip(part)
-    return "\n".join(part["text"] for part in parts if isinstance(part.get("text"), str))
+    return joined_texts(content)
 
 
 def read_projects(value: Any) -> Iterator[ExportedChat]:
@@ -88,14 +84,11 @@ def read_projects(value: Any) -> Iterator[ExportedChat]:
             yield chat.done(f"{CLAUDE}/project {first_name(project.get('name'))} {first_name(project.get('uuid'))}")
 
 
-def read_memories(value: Any, program: str) -> ExportedChat:
-    """Read what an assistant remembered of a person: texts, or mappings with one or several."""
+def read_memories(value: Any) -> ExportedChat:
+    """Read what Claude remembered of a person, and of each project."""
     chat = Chat()
-    entries = value if isinstance(value, list) else mapping_in(value).get("memories", [value])
-    for entry in entries if isinstance(entries, list) else ():
-        fields = mapping_in(entry)
-        texts = [entry, *map(fields.get, REMEMBERED), *mapping_in(fields, "project_memories").values()]
-        when = fields.get("updated_at") or fields.get("created_at") or fields.get("create_time")
+    for entry in mappings_in(value):
+        texts = [entry.get("conversations_memory"), *mapping_in(entry, "project_memories").values()]
         for text in filter(text_in, texts):
-            chat.say("assistant", text, when)
-    return chat.done(f"{program}/memories")
+            chat.say("assistant", text, None)
+    return chat.done(f"{CLAUDE}/memories")

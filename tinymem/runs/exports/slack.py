@@ -9,41 +9,37 @@ import html
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import datetime, timezone
 from typing import Any
 
 from tinymem.runs.exports.chats import Chat, Entry, ExportedChat, first_name
-from tinymem.runs.values import mapping_in, mappings_in, text_in, time_of, value_in
+from tinymem.runs.values import mapping_in, mappings_in, text_in, value_in
 
 __all__ = ["Names", "is_slack", "read_channel"]
 
 SAID = (None, "bot_message", "thread_broadcast", "reply_broadcast", "me_message", "file_share", "slackbot_response")
-SHOWN = ("display_name", "real_name")  # keys of a profile, the first one first
+SHOWN = ("display_name", "real_name", "name")  # keys of a name, the first one first
 WORDS = ("author_name", "pretext", "title", "text", "value", "fields", "elements", "message_blocks", "message",
          "blocks")  # fmt: skip
 PLAIN = ("plain_text", "text")  # types of what has no markup
 _MARKUP = re.compile(r"<([^<>|]*)\|?([^<>]*)>")
-_BEGIN = datetime.min.replace(tzinfo=timezone.utc)
 
 
 class Names:
     """The names of people and channels in an export; no two people have the same."""
 
-    def __init__(self, users: Iterable[Any] = (), channels: Iterable[Any] = ()) -> None:
-        shown = {user["id"]: _name_of(user) for user in mappings_in(users) if isinstance(user.get("id"), str)}
+    def __init__(self, users: Any = (), channels: Any = ()) -> None:
+        shown = {text_in(user, "id"): _name_of(user, "profile") for user in mappings_in(users)}
         count = Counter(shown.values())
         self.people = {id: f"{name} ({id})" if count[name] > 1 else name for id, name in shown.items()}
-        self.channels = {str(channel.get("id")): first_name(channel.get("name")) for channel in mappings_in(channels)}
-        self._taken = set(count)
+        self.channels = {text_in(channel, "id"): first_name(channel.get("name")) for channel in mappings_in(channels)}
 
     def speaker(self, entry: Entry) -> str:
-        """Return who said a message: somebody who is no member never has the name of one."""
+        """Return who said a message; somebody who is no member has an id, so never the name of one."""
         id = text_in(entry, "user") or text_in(entry, "bot_id")
         if id in self.people:
             return self.people[id]
-        profile = map(mapping_in(entry, "user_profile").get, SHOWN)
-        name = first_name(*profile, entry.get("username"), value_in(entry, "bot_profile", "name"), id)
-        return f"{name} ({id or 'bot'})" if name in self._taken else name
+        profile = "user_profile" if "user_profile" in entry else "bot_profile"
+        return f"{first_name(entry.get('username'), _name_of(entry, profile))} ({id or 'bot'})"
 
     def read(self, text: str) -> str:
         """Return a text of Slack's as people read it."""
@@ -51,23 +47,21 @@ class Names:
 
     def _said(self, markup: re.Match[str]) -> str:
         target, label = markup.groups()
-        if target.startswith("@"):
-            return f"@{self.people.get(target[1:]) or label or target[1:]}"
-        if target.startswith("#"):
-            return f"#{self.channels.get(target[1:]) or label or target[1:]}"
         if target.startswith("!"):
             return label or f"@{target[1:]}"
+        if target.startswith(("@", "#")):
+            names = self.people if target[0] == "@" else self.channels
+            return f"{target[0]}{names.get(target[1:]) or label or target[1:]}"
         return f"{label} ({target})" if label and not target.endswith(label) else label or target
 
 
-def _name_of(user: Entry) -> str:
-    profile = map(mapping_in(user, "profile").get, SHOWN)
-    return first_name(*profile, *map(user.get, ("real_name", "name", "id")))
+def _name_of(entry: Entry, profile: str) -> str:
+    return first_name(*map(mapping_in(entry, profile).get, SHOWN), *map(entry.get, SHOWN))
 
 
 def is_slack(value: Any) -> bool:
     """Return True for what looks like a message of a Slack export."""
-    return isinstance(value, Mapping) and value.get("type") == "message" and isinstance(value.get("ts"), str)
+    return value_in(value, "type") == "message" and isinstance(value_in(value, "ts"), str)
 
 
 def read_channel(entries: Iterable[Any], names: Names, session: str) -> ExportedChat:
@@ -85,9 +79,9 @@ def read_channel(entries: Iterable[Any], names: Names, session: str) -> Exported
     return chat.done(session)
 
 
-def _place(entry: Any) -> tuple[datetime, datetime]:
-    said = time_of(value_in(entry, "ts")) or _BEGIN
-    return time_of(value_in(entry, "thread_ts")) or said, said
+def _place(entry: Any) -> tuple[str, str]:
+    said = text_in(entry, "ts")
+    return text_in(entry, "thread_ts") or said, said
 
 
 def _parts(entry: Entry, names: Names) -> Iterator[str]:
@@ -102,22 +96,18 @@ def _parts(entry: Entry, names: Names) -> Iterator[str]:
         yield _words(attachment, names) or names.read(text_in(attachment, "fallback"))
 
 
-def _words(part: Any, names: Names) -> str:
+def _words(part: Entry, names: Names) -> str:
     """Return the words in a block or an attachment, however deep they stand in it."""
     said: list[str] = []
-    waiting = [part]
+    waiting: list[Any] = [part]
     while waiting:
         value = waiting.pop()
         if isinstance(value, str):
             said.append(names.read(value))
         elif isinstance(value, list):
             waiting += reversed(value)
+        elif value_in(value, "type") in PLAIN:
+            said.append(text_in(value, "text"))
         elif isinstance(value, Mapping):
-            waiting += [_marked(value, key) for key in reversed(WORDS)]
-    return " ".join(said)
-
-
-def _marked(value: Mapping[str, Any], key: str) -> Any:
-    """Return what stands under a key, with Slack's markup."""
-    found = value.get(key)
-    return html.escape(found, quote=False) if isinstance(found, str) and value.get("type") in PLAIN else found
+            waiting += map(value.get, reversed(WORDS))
+    return " ".join(filter(None, said))
