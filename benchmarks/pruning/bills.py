@@ -10,7 +10,7 @@ recall that were fitted without each run. Masking is `prune_old_observations` of
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -87,7 +87,12 @@ def draw(record: dict[str, Any]) -> None:
     """Draw bill against what was visible, as means over the sets."""
     from matplotlib.figure import Figure
 
-    every = [Figures(**{**one, "run": each["data"]}) for each in record["sets"] for one in each["figures"]]
+    names = [field.name for field in fields(Figures)]  # older records have more
+    every = [
+        Figures(**{name: one[name] for name in names} | {"run": each["data"]})
+        for each in record["sets"]
+        for one in each["figures"]
+    ]
     points: dict[str, list[Figures]] = {}
     for mean in Replay(tuple(every), prices_from("anthropic")).means():
         points.setdefault(mean.policy, []).append(mean)

@@ -217,7 +217,7 @@ def replay(
     from tinymem.runs.replays.replaying import replay as run
     from tinymem.steps.progress import show_progress
 
-    with show_progress(sys.stderr, "replaying", "calls") as progress:
+    with show_progress(sys.stderr, "replaying", "replays") as progress:
         found = run(
             files,
             budgets=budgets or (),
@@ -229,12 +229,7 @@ def replay(
     if as_json:
         print_json(found.to_dict())
     else:
-        from rich.console import Console
-
-        width = None if sys.stdout.isatty() else 140
-        with (console := Console(width=width)).capture() as printed:
-            console.print(found.table())
-        say(printed.get(), nl=False)
+        say(found.text())
     for line in found.unfit:
         say(f"tinymem: {line}", err=True)
 

@@ -19,13 +19,13 @@ import numpy as np
 
 from tinymem.errors import InputError
 from tinymem.memory.hierarchy import HierarchicalMemory
-from tinymem.messages.tokens import count_message, default_counter
+from tinymem.messages.tokens import default_counter
 from tinymem.recall.passages import cut
 from tinymem.registry import embedder_from
 from tinymem.runs.readers import Run
-from tinymem.runs.replays.needles import DISTANCE, Needles, text_of
+from tinymem.runs.replays.needles import DISTANCE, text_of
 from tinymem.runs.replays.policies import messages_of
-from tinymem.runs.replays.replaying import recorded_runs, turns_of
+from tinymem.runs.replays.replaying import RecordedRun, recorded_runs
 from tinymem.steps.checks import check_token_budget
 from tinymem.steps.progress import Progress, no_progress
 from tinymem.steps.step import Message, Step
@@ -156,12 +156,12 @@ def bench(
     """
     for budget in budgets:
         check_token_budget("budgets", budget)
-    asked = [(run, questions) for run in recorded_runs(files) if (questions := questions_of(run))]
+    asked = [(run, questions_of(run)) for run in recorded_runs(files, default_counter())]
     total = sum(len(questions) for _, questions in asked)
     if not total:
         raise InputError(f"no call in these runs copied anything from {DISTANCE:,} tokens back or more")
     every = -(-total // MOST_QUESTIONS)
-    chosen = [(run, questions[::every]) for run, questions in asked]
+    chosen = [(run, questions[::every]) for run, questions in asked if questions]
     counted = [*chain.from_iterable(questions for _, questions in chosen)]
     found: list[list[list[float]]] = []  # by question, budget and method
     for run, questions in chosen:
@@ -174,30 +174,26 @@ def bench(
 
 
 def _asked(
-    run: Run, questions: Sequence[Question], budgets: Sequence[int], embedder: str
+    run: RecordedRun, questions: Sequence[Question], budgets: Sequence[int], embedder: str
 ) -> Iterator[list[list[float]]]:
     """Yield the shares of a run's questions, each asked when all before it is in the memories."""
+    steps = run.steps()
     with closing(_Methods(embedder)) as methods:
         added = 0
         for question in questions:
-            methods.add(run.steps[added : question.steps])
+            methods.add(steps[added : question.steps])
             added = question.steps
             yield [methods.shares(question, budget) for budget in budgets]
 
 
-def questions_of(run: Run) -> list[Question]:
+def questions_of(run: RecordedRun) -> list[Question]:
     """Return the calls of a run that copy something from far back, what the newest steps show apart."""
-    needles, counter = Needles(), default_counter()
-    known = 0
+    known: list[Step] = []
     found = []
-    for turn in turns_of(run):
-        for message in messages_of(turn.new):
-            needles.add(message, count_message(message, counter))
-        known += len(turn.new)
-        first = max(0, known - SHOWN)
-        shown = "\n\n".join(map(text_of, messages_of(run.steps[first:known])))
-        found_again = chain.from_iterable(map(needles.copied, turn.answer))
-        copied = [needle for needle in found_again if needle not in shown]
-        if copied and first:
-            found.append(Question(first, shown[-MOST_CHARACTERS:], copied))
+    for turn, needed in zip(run.turns, run.needed, strict=True):
+        known += turn.new
+        shown = "\n\n".join(map(text_of, messages_of(known[-SHOWN:])))
+        copied = [needle for needle in needed if needle not in shown]
+        if copied and len(known) > SHOWN:
+            found.append(Question(len(known) - SHOWN, shown[-MOST_CHARACTERS:], copied))
     return found

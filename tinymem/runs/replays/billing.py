@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from math import inf
+from operator import eq
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -16,29 +18,27 @@ __all__ = ["PRICES", "Piece", "PrefixCache", "Prices", "Sent", "prices_from"]
 
 @dataclass(frozen=True)
 class Prices:
-    """Prices of input tokens as ratios to a fresh one, and which tokens a provider's cache can hold.
+    """Prices of input tokens as ratios to a fresh one.
 
     Attributes:
         cached: Of a token that the cache serves.
         written: Of a token that is written to the cache.
-        block: The cache holds whole blocks of so many tokens.
         minimum: Prompts with fewer tokens are not cached.
     """
 
     cached: float = 0.1
     written: float = 1.25
-    block: int = 1
     minimum: int = 1_024
 
     def __post_init__(self) -> None:
-        if not (0 <= self.cached < inf and 0 < self.written < inf and self.block > 0):
-            raise InputError("only a cached token may cost nothing, and a block has at least 1 token")
+        if not (0 <= self.cached < inf and 0 < self.written < inf):
+            raise InputError("only a cached token may cost nothing")
 
 
 # As of November 2026. Prices of output are the same whatever is sent.
 PRICES: Mapping[str, Prices] = MappingProxyType({
     "anthropic": Prices(),  # writes that live five minutes
-    "openai": Prices(0.1, 1, 128),
+    "openai": Prices(0.1, 1),
 })  # fmt: skip
 
 
@@ -71,30 +71,20 @@ class PrefixCache:
         if tokens < prices.minimum:
             self._last = ()
             return Sent(tokens, 0, tokens)
-        cached = self._common(prompt) // prices.block * prices.block
-        cached = cached if cached >= prices.minimum else 0
-        written = tokens // prices.block * prices.block - cached
+        common = self._common(prompt)
+        cached = common if common >= prices.minimum else 0
         self._last = prompt
-        return Sent(tokens, cached, prices.cached * cached + prices.written * written + tokens - cached - written)
+        return Sent(tokens, cached, prices.cached * cached + prices.written * (tokens - cached))
 
     def _common(self, prompt: Sequence[Piece]) -> int:
         """Count the tokens that a prompt begins with as the last one did."""
         tokens = 0
         for before, piece in zip(self._last, prompt, strict=False):
-            if before is not piece and before.form != piece.form:
-                common = _common_length(before.form, piece.form)
+            if before.form != piece.form:
+                common = len([*takewhile(bool, map(eq, before.form, piece.form))])
                 return tokens + min(piece.tokens, self._counter.count(piece.form[:common]))
             tokens += piece.tokens
         return tokens
-
-
-def _common_length(text: str, other: str) -> int:
-    """Return the number of characters that two texts begin with alike."""
-    low, high = 0, min(len(text), len(other))
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if text[:middle] == other[:middle] else (low, middle - 1)
-    return low
 
 
 def prices_from(prices: Prices | str) -> Prices:

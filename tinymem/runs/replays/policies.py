@@ -22,9 +22,7 @@ from tinymem.window.strategies import keep_last_n_steps, no_pruning, prune_old_o
 from tinymem.window.strategy import Pruner
 from tinymem.window.summarize import summarize_strategy
 
-__all__ = [
-    "MAKERS", "USUAL", "WHOLE", "Policy", "Setting", "messages_of", "of_strategy",
-]  # fmt: skip
+__all__ = ["MAKERS", "USUAL", "WHOLE", "OfWindow", "Policy", "Setting", "messages_of", "pieces_of"]
 
 WHOLE = "whole history"
 JUMP = 20  # outputs that are masked at once
@@ -50,12 +48,10 @@ class Setting:
 class OfWindow:
     """A window that a strategy prunes at every step, as a MemoryManager does."""
 
-    overflow = 0  # tokens that recall had no room for
-
     def __init__(self, strategy: Pruner, counter: TokenCounter) -> None:
         self._window = MemoryManager(prune_strategy=strategy, auto_prune_at=0)
         self._render = MessageRenderer(counter, "tools")
-        self._known: dict[int, tuple[RenderedGroup, list[Piece]]] = {}
+        self._known: dict[int, tuple[RenderedGroup, list[Piece]]] = {}  # a group is held: another has another id
 
     def add(self, steps: Sequence[Step]) -> None:
         """Take what was said."""
@@ -64,12 +60,11 @@ class OfWindow:
 
     def prompt(self) -> list[Piece]:
         """Make the next prompt."""
-        counter, before, self._known = self._render.counter, self._known, {}
         prompt: list[Piece] = []
         for group in self._render(self._window.steps):
-            known = before.get(id(group)) or (group, pieces_of(group.messages, counter))
-            self._known[id(group)] = known
-            prompt += known[1]
+            if id(group) not in self._known:
+                self._known[id(group)] = group, pieces_of(group.messages, self._render.counter)
+            prompt += self._known[id(group)][1]
         return prompt
 
     def close(self) -> None:
@@ -85,7 +80,6 @@ class OfMemory:
     def __init__(self, setting: Setting, *, fits: bool, sessions: str | None = None) -> None:
         self._counter, self._fits, self._sessions = setting.counter, fits, sessions
         self._history: list[Message] = []
-        self.overflow = 0
         self._memory = HierarchicalMemory(
             max_tokens=setting.budget,
             counter=setting.counter,
@@ -109,7 +103,6 @@ class OfMemory:
             context = self._memory.fit(self._history, session="run", sessions=self._sessions, **options)
         else:
             context = self._memory.context(session=self._session, **options)
-        self.overflow = context.recalled.overflow.tokens
         return pieces_of(context.messages, self._counter)
 
     def close(self) -> None:
@@ -127,14 +120,10 @@ def messages_of(steps: Sequence[Step]) -> list[Message]:
 
 def pieces_of(messages: Sequence[Message], counter: TokenCounter) -> list[Piece]:
     """Return messages as parts of a prompt."""
-    forms = [json.dumps(message, ensure_ascii=False, default=str) for message in messages]
-    parts = zip(forms, map(text_of, messages), strict=True)
-    return [Piece(*part, count_message(message, counter)) for part, message in zip(parts, messages, strict=True)]
-
-
-def of_strategy(strategy: Pruner) -> Callable[[Setting], Policy]:
-    """Return the policy of a strategy."""
-    return lambda setting: OfWindow(strategy, setting.counter)
+    return [
+        Piece(json.dumps(message, ensure_ascii=False, default=str), text_of(message), count_message(message, counter))
+        for message in messages
+    ]
 
 
 def _within(strategy: Callable[..., Pruner], **options: Any) -> Callable[[Setting], Policy]:
@@ -146,7 +135,7 @@ def _within(strategy: Callable[..., Pruner], **options: Any) -> Callable[[Settin
 
 # By name. The first has no budget; the others get one in tokens, or the number of steps that it holds.
 MAKERS: Mapping[str, Callable[[Setting], Policy]] = MappingProxyType({
-    WHOLE: of_strategy(no_pruning()),
+    WHOLE: lambda s: OfWindow(no_pruning(), s.counter),
     "keep_last_n_steps": lambda s: OfWindow(keep_last_n_steps(s.steps), s.counter),
     "prune_old_observations": lambda s: OfWindow(prune_old_observations(s.steps, batch=JUMP), s.counter),
     "token_budget": _within(token_budget),

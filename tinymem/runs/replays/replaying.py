@@ -8,16 +8,16 @@ calls it would have needed.
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from itertools import chain
 from operator import attrgetter
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from tinymem.errors import BudgetError, InputError
 from tinymem.messages.tokens import PER_REPLY, count_message, counter_from
@@ -25,28 +25,20 @@ from tinymem.protocols import TokenCounter
 from tinymem.runs.readers import Run, read_runs
 from tinymem.runs.replays.billing import PrefixCache, Prices, prices_from
 from tinymem.runs.replays.needles import Needles
-from tinymem.runs.replays.policies import (
-    MAKERS,
-    USUAL,
-    WHOLE,
-    Policy,
-    Setting,
-    messages_of,
-    of_strategy,
-)
+from tinymem.runs.replays.policies import MAKERS, USUAL, WHOLE, OfWindow, Policy, Setting, messages_of
 from tinymem.steps.checks import check_choice, check_token_budget
 from tinymem.steps.progress import Progress, no_progress
 from tinymem.steps.step import Message, Step
+from tinymem.steps.terminal import Column, draw, table_of
 from tinymem.window.strategy import Pruner, check_strategy
 
-if TYPE_CHECKING:
-    from rich.table import Table
-
-__all__ = ["Figures", "Replay", "Turn", "recorded_runs", "replay", "turns_of"]
+__all__ = ["Figures", "RecordedRun", "Replay", "Turn", "recorded_runs", "replay"]
 
 QUARTER = "1/4 of the run"  # the budget, unless some are given
 LEAST = 4_000  # tokens of such a budget
 GIVEN = "as given"  # the budget of a strategy of the caller, which may have the name of a policy
+NUMBERS = ("calls", "tokens", "cached", "bill", "share", "needed")  # of figures, whose means are taken
+TITLES = ("budget", "calls", "tokens sent", "cached", "bill", "of the whole", "visible")
 
 Files: TypeAlias = str | Path | Run | Iterable[str | Path | Run]
 
@@ -67,8 +59,6 @@ class Figures:
         share: The bill as a share of that of the whole history.
         needed: The identifiers and lines that calls copied from far back (`tinymem.runs.replays.needles`).
         visible: The share of them that stood in the prompt; None if nothing was needed.
-        ms: Milliseconds that making a prompt took, on average.
-        overflow: Tokens, about, that bore on a prompt and had no room, on average: much of it asks for a larger budget.
     """
 
     run: str
@@ -81,8 +71,6 @@ class Figures:
     share: float
     needed: float
     visible: float | None
-    ms: float
-    overflow: float = 0
 
 
 @dataclass(frozen=True)
@@ -110,19 +98,10 @@ class Replay:
         """Return all figures as JSON values."""
         return {**asdict(self), "means": [*map(asdict, self.means())]}
 
-    def table(self) -> Table:
-        """Return the means as a table, to be printed by rich."""
-        from rich.table import Table
-
-        table = Table("policy", "budget")
-        for name in ("calls", "tokens sent", "cached", "bill", "of the whole", "visible", "no room", "ms a call"):
-            table.add_column(name, justify="right")
-        for mean in self.means():
-            visible = "-" if mean.visible is None else f"{mean.visible:.2f}"
-            cached = f"{mean.cached / mean.tokens:.2f}" if mean.tokens else "-"
-            sizes = f"{mean.calls:,.0f}", f"{mean.tokens:,.0f}", cached, f"{mean.bill:,.0f}", f"{mean.share:.2f}"
-            table.add_row(mean.policy, mean.budget, *sizes, visible, f"{mean.overflow:,.0f}", f"{mean.ms:.1f}")
-        return table
+    def text(self) -> str:
+        """Return the means as a table."""
+        columns = [Column("policy"), *(Column(title, right=True) for title in TITLES)]
+        return draw([table_of(columns, map(_cells, self.means()))])
 
 
 class Turn(NamedTuple):
@@ -153,7 +132,8 @@ def replay(
         prices: A provider's name, ratios as in `"1:0.1:1.25"` (fresh, cached, written), or Prices.
         embedder: The embedder of policies that have one.
         counter: A TokenCounter, or the name of an encoding or of a model.
-        progress: Hears of how many calls were replayed, and of how many there are.
+        progress: Hears of how many replays were made (of a run, under a policy, at a budget), and of how many there
+            are.
 
     Returns:
         The figures, for each run, policy and budget.
@@ -172,43 +152,51 @@ def replay(
     for name, strategy in (strategies or {}).items():
         check_strategy(name, strategy)
     price, count = prices_from(prices), counter_from(counter)
-    recorded = [_recorded(run, count, embedder, price.cached) for run in recorded_runs(files)]
     jobs: list[_Job] = []
-    for run in recorded:
-        if run.turns:
-            jobs += _jobs(run, budgets, policies, strategies or {})
+    for run in recorded_runs(files, count):
+        whole = Setting(run.tokens, run.tokens / len(run.steps()), count, embedder, price.cached)
+        jobs += _jobs(run, whole, budgets, policies or USUAL, strategies or {})
     if not jobs:
         raise InputError("there is no call of a model in what was given: replay needs what an assistant answered")
     figures: list[Figures] = []
     unfit: list[str] = []
-    bill, done, total = 1.0, 0, sum(len(job.run.turns) for job in jobs)
-
-    def tell(calls: int) -> None:
-        progress(done + calls, total)
-
-    for job in jobs:
+    bill = 1.0  # of the whole history
+    for done, job in enumerate(jobs, 1):
         try:
-            found = job.replay(price, tell)
-            if job.policy == WHOLE and job.strategy is None:
-                bill = found.bill
+            found = _replayed(job, PrefixCache(price, count))
+            bill = bill if job.budget else found.bill
             figures.append(replace(found, share=found.bill / bill))
         except BudgetError as error:
-            unfit.append(f"{job.run.name}: {job.policy}, {job.label}: {error}")
-        done += len(job.run.turns)
+            unfit.append(f"{job.run.name}: {job.policy}, {job.budget}: {error}")
+        progress(done, len(jobs))
     return Replay(tuple(figures), price, tuple(unfit))
 
 
-class _RecordedPrompt(NamedTuple):
-    """A run to replay: its calls, what each of them copied from far back, and the setting of the whole history."""
+class RecordedRun(NamedTuple):
+    """A run to replay: its name, its calls, what each of them copied from far back, and the tokens of its messages."""
 
     name: str
     turns: Sequence[Turn]
     needed: Sequence[Sequence[str]]
-    whole: Setting
+    tokens: int
+
+    def steps(self) -> list[Step]:
+        """Return the steps before the last call."""
+        return [*chain.from_iterable(turn.new for turn in self.turns)]
 
 
-def _recorded(run: Run, counter: TokenCounter, embedder: str, cache: float) -> _RecordedPrompt:
-    turns, needles, needed = turns_of(run), Needles(), []
+def recorded_runs(files: Files, counter: TokenCounter) -> Iterator[RecordedRun]:
+    """Yield the runs in files that have a call of a model; InputError for one that ends early."""
+    for file in [files] if isinstance(files, (str, Path, Run)) else files:
+        for run in [file] if isinstance(file, Run) else read_runs(file):
+            if run.fault is not None:
+                raise run.fault
+            if (recorded := _recorded(run, counter)).turns:
+                yield recorded
+
+
+def _recorded(run: Run, counter: TokenCounter) -> RecordedRun:
+    turns, needles, needed = _turns_of(run), Needles(), []
     tokens = 0
     for turn in turns:
         for message in messages_of(turn.new):
@@ -216,40 +204,10 @@ def _recorded(run: Run, counter: TokenCounter, embedder: str, cache: float) -> _
             needles.add(message, count)
             tokens += count
         needed.append([*chain.from_iterable(map(needles.copied, turn.answer))])
-    steps = sum(len(turn.new) for turn in turns)
-    return _RecordedPrompt(run.name, turns, needed, Setting(tokens, tokens / max(1, steps), counter, embedder, cache))
+    return RecordedRun(run.name, turns, needed, tokens)
 
 
-class _Job(NamedTuple):
-    """A policy, or a strategy of the caller, at one budget and on one run."""
-
-    run: _RecordedPrompt
-    policy: str
-    label: str
-    setting: Setting
-    strategy: Pruner | None = None
-
-    def replay(self, prices: Prices, tell: Callable[[int], object]) -> Figures:
-        """Replay the run. Raises BudgetError where the budget is too small."""
-        policy = of_strategy(self.strategy)(self.setting) if self.strategy else MAKERS[self.policy](self.setting)
-        with closing(policy):
-            found = _replayed(policy, self.run, PrefixCache(prices, self.setting.counter), tell)
-        return replace(found, policy=self.policy, budget=self.label)
-
-
-def _jobs(
-    run: _RecordedPrompt, budgets: Sequence[int], policies: Sequence[str], strategies: Mapping[str, Pruner]
-) -> list[_Job]:
-    """Return what to replay of a run; the whole history comes first, since bills are shares of its bill."""
-    labelled = {f"{budget:,}": budget for budget in budgets} or {QUARTER: max(LEAST, run.whole.budget // 4)}
-    jobs = [_Job(run, WHOLE, "", run.whole)]
-    wanted = {*(policies or USUAL)} - {WHOLE}
-    for name in filter(wanted.__contains__, MAKERS):
-        jobs += [_Job(run, name, label, replace(run.whole, budget=budget)) for label, budget in labelled.items()]
-    return jobs + [_Job(run, name, GIVEN, run.whole, strategy) for name, strategy in strategies.items()]
-
-
-def turns_of(run: Run) -> list[Turn]:
+def _turns_of(run: Run) -> list[Turn]:
     """Return the calls of the model in a run; what it said in a row, with no answer between, is one call."""
     turns: list[Turn] = []
     new: list[Step] = []
@@ -269,39 +227,57 @@ def turns_of(run: Run) -> list[Turn]:
     return turns
 
 
-def recorded_runs(files: Files) -> Iterator[Run]:
-    """Yield the runs in files, whole; InputError for one that ends early."""
-    for file in [files] if isinstance(files, (str, Path, Run)) else files:
-        for run in [file] if isinstance(file, Run) else read_runs(file):
-            if run.fault is not None:
-                raise run.fault
-            yield run
+class _Job(NamedTuple):
+    """A policy, or a strategy of the caller, at one budget and on one run."""
+
+    run: RecordedRun
+    policy: str
+    budget: str
+    make: Callable[[], Policy]
 
 
-def _replayed(policy: Policy, run: _RecordedPrompt, cache: PrefixCache, tell: Callable[[int], object]) -> Figures:
+def _jobs(
+    run: RecordedRun,
+    whole: Setting,
+    budgets: Sequence[int],
+    policies: Sequence[str],
+    strategies: Mapping[str, Pruner],
+) -> Iterator[_Job]:
+    """Yield what to replay of a run; the whole history comes first, since bills are shares of its bill."""
+    labelled = {f"{budget:,}": budget for budget in budgets} or {QUARTER: max(LEAST, whole.budget // 4)}
+    yield _Job(run, WHOLE, "", partial(MAKERS[WHOLE], whole))
+    for name in [name for name in MAKERS if name in policies and name != WHOLE]:
+        for label, budget in labelled.items():
+            yield _Job(run, name, label, partial(MAKERS[name], replace(whole, budget=budget)))
+    for name, strategy in strategies.items():
+        yield _Job(run, name, GIVEN, partial(OfWindow, strategy, whole.counter))
+
+
+def _replayed(job: _Job, cache: PrefixCache) -> Figures:
     """Replay a run under one policy. Raises BudgetError where its budget is too small."""
-    calls, tokens, cached, visible, overflow = len(run.turns), 0, 0, 0, 0
-    bill = seconds = 0.0
-    for place, (turn, needles) in enumerate(zip(run.turns, run.needed, strict=True), 1):
-        begun = time.perf_counter()
-        policy.add(turn.new)
-        prompt = policy.prompt()
-        seconds += time.perf_counter() - begun
-        overflow += policy.overflow
-        sent = cache.send(prompt, PER_REPLY)
-        tokens, cached, bill = tokens + sent.tokens, cached + sent.cached, bill + sent.bill
-        if needles:
-            text = "\n".join(piece.text for piece in prompt)
+    run, tokens, cached, bill, visible = job.run, 0, 0, 0.0, 0
+    with closing(job.make()) as policy:
+        for turn, needles in zip(run.turns, run.needed, strict=True):
+            policy.add(turn.new)
+            prompt = policy.prompt()
+            sent = cache.send(prompt, PER_REPLY)
+            tokens, cached, bill = tokens + sent.tokens, cached + sent.cached, bill + sent.bill
+            text = "\n".join(piece.text for piece in prompt) if needles else ""
             visible += sum(needle in text for needle in needles)
-        tell(place)
-    needed, ms = sum(map(len, run.needed)), 1000 * seconds / calls
+    needed = sum(map(len, run.needed))
     seen = visible / needed if needed else None
-    return Figures(run.name, "", "", calls, tokens, cached, bill, 1, needed, seen, ms, overflow / calls)
+    return Figures(run.name, job.policy, job.budget, len(run.turns), tokens, cached, bill, 1, needed, seen)
 
 
 def _mean(same: Sequence[Figures]) -> Figures:
     """Return means of figures; what was visible by those that needed something."""
-    names = ("calls", "tokens", "cached", "bill", "share", "needed", "ms", "overflow")
-    means: dict[str, Any] = {name: fmean(map(attrgetter(name), same)) for name in names}
+    means: dict[str, Any] = {name: fmean(map(attrgetter(name), same)) for name in NUMBERS}
     seen = [figures.visible for figures in same if figures.visible is not None]
     return replace(same[0], run="", visible=fmean(seen) if seen else None, **means)
+
+
+def _cells(mean: Figures) -> Sequence[str]:
+    """Return figures as a row of the table."""
+    sent = f"{mean.calls:,.0f}", f"{mean.tokens:,.0f}", f"{mean.cached / mean.tokens:.2f}"
+    visible = "-" if mean.visible is None else f"{mean.visible:.2f}"
+    return mean.policy, mean.budget, *sent, f"{mean.bill:,.0f}", f"{mean.share:.2f}", visible
