@@ -217,7 +217,7 @@ def test_notes_are_passages_of_their_file_under_their_headings(tmp_path: Path) -
         ("a.md", "[[Ann]] keeps bees.\n", [(None, "[[Ann]] keeps bees.")]),
         ("a.md", "{% include x %}\nHello.\n", [(None, "{% include x %}\nHello.")]),
         ("a.txt", "[\nnot closed", [(None, "[\nnot closed")]),
-        ("a.txt", "SHEEP\n=====\nBruno.\n\nOlga\n----\nEwe.", [(None, "SHEEP\nBruno."), (None, "SHEEP\nOlga\nEwe.")]),
+        ("a.txt", "SHEEP\n=====\nBruno.\n\n\nOlga.", [(None, "SHEEP\n=====\nBruno."), (None, "Olga.")]),
         ("a.txt", "One.\n\n\nTwo.\n\nStill two.", [(None, "One."), (None, "Two.\n\nStill two.")]),
         ("a.txt", "2026-03-01\nHay.\n1 April 2026:\nOats.", [
             ("2026-03-01T00:00:00", "2026-03-01\nHay."), ("2026-04-01T00:00:00", "1 April 2026:\nOats.")]),

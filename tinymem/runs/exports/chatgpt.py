@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
 from typing import Any
 
 from tinymem.runs.exports.chats import BRANCH, Chat, Entry, ExportedChat, first_name, shown_branch
-from tinymem.runs.values import mapping_in, mappings_in, text_in, time_of, value_in
+from tinymem.runs.values import mapping_in, text_in, value_in
 
 __all__ = ["CHATGPT", "instructions_in", "read_chatgpt"]
 
@@ -15,7 +14,6 @@ INSTRUCTIONS = {"user_profile": "About the user", "user_instructions": "How to a
 TEXTS = ("title", "url", "text", "result", "summary", "transcription")  # of a content or of a part of one
 CALLED = ("tool_call_id", "call_id", "parent_id")  # keys of a result's metadata that may name its call
 UNCOUNTED = ("text", "code", "execution_output", None)  # types of contents that may be empty
-_BEGIN = datetime.min.replace(tzinfo=timezone.utc)
 
 
 def read_chatgpt(entry: Entry) -> ExportedChat:
@@ -60,11 +58,10 @@ def instructions_in(entry: Entry) -> list[str]:
 
 
 def _shown_path(entry: Entry) -> list[Entry]:
-    """Return the messages from the root to the node that was shown last; without one, to the newest leaf."""
+    """Return the messages from the root to the node that was shown last; without one, to the last of all."""
     mapping, last = entry["mapping"], entry.get("current_node")
-    if not isinstance(last, str) or last not in mapping:
-        leaves = [key for key, node in mapping.items() if not mapping_in(node).get("children")]
-        last = max(leaves, key=lambda key: time_of(_message(mapping[key]).get("create_time")) or _BEGIN, default=None)
+    if last not in mapping:
+        last = next(reversed(mapping), None)
     parents = {key: value_in(node, "parent") for key, node in mapping.items()}
     return [*filter(None, (_message(mapping[key]) for key in shown_branch(parents, last)))]
 
@@ -75,21 +72,10 @@ def _message(node: Any) -> Entry:
 
 def _text(content: Entry, chat: Chat) -> str:
     """Return the text of a content: of its parts, or its own; what has none is counted."""
-    parts = content.get("parts")
-    if not isinstance(parts, list) or not parts:
-        texts = _texts_in(content)
-        if (not texts and content.get("content_type") not in UNCOUNTED) or mappings_in(content, "thoughts"):
-            chat.skip(content)
-        return "\n".join(texts)
-    texts = [*filter(str.strip, map(text_in, parts))]
-    for part in mappings_in(content, "parts"):
-        found = _texts_in(part)
-        texts += found
-        if not found:
+    parts, texts = content.get("parts"), list[str]()
+    for part in parts if isinstance(parts, list) and parts else [content]:
+        found = [*filter(str.strip, [text_in(part), *(text_in(part, key) for key in TEXTS)])]
+        if not found and value_in(part, "content_type") not in UNCOUNTED:
             chat.skip(part)
+        texts += found
     return "\n".join(texts)
-
-
-def _texts_in(content: Entry) -> list[str]:
-    texts = [text_in(content, key) for key in TEXTS]
-    return [text for text in texts if text.strip()]

@@ -47,16 +47,13 @@ def _read_message(message: Entry, chat: Chat) -> None:
 
 
 def _shown(entry: Entry, chat: Chat) -> Sequence[Entry]:
-    """Return the messages that were shown last; those of other branches are counted."""
+    """Return the messages of the branch with the newest one; those of other branches are counted."""
     messages = mappings_in(entry["chat_messages"])
     by_id = {message["uuid"]: message for message in messages if isinstance(message.get("uuid"), str)}
     parents = {id: message.get("parent_message_uuid") for id, message in by_id.items()}
     if len(by_id) < len(messages) or by_id.keys().isdisjoint(filter(text_in, parents.values())):
         return messages  # of an older export, in a row
-    last = entry.get("current_leaf_message_uuid")
-    if not isinstance(last, str) or last not in by_id:
-        last = max(by_id, key=lambda id: str(by_id[id].get("created_at") or ""))
-    path = shown_branch(parents, last)
+    path = shown_branch(parents, max(by_id, key=lambda id: text_in(by_id[id], "created_at")))
     chat.leave_out(BRANCH, len(messages) - len(path))
     return [by_id[id] for id in path]
 

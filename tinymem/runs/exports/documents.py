@@ -20,7 +20,6 @@ SUFFIXES = (".md", ".markdown", ".txt")
 ENOUGH = 600  # characters after which the next paragraph begins a new message
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _HEADING = re.compile(r"(#{1,6})\s+(.+)")
-_UNDERLINE = re.compile(r"(={3,}|-{3,})\s*")
 _FENCE = re.compile(r"\s*(```|~~~)")
 _DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th|\.)?"
 _MONTH = rf"(?P<month>{'|'.join(MONTHS)})[a-z]*\.?"
@@ -57,26 +56,21 @@ def _sections(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[str, str | Non
     """Yield the texts of sections with the dates that they stand under."""
     headings: Headings = []
     body: list[str] = []
-    last, is_code, is_bare = 0, False, False  # is_bare: the last heading has nothing under it yet
+    last, is_code = 0, False
     for number, line in lines:
         gap, last = number - last - 1 if body else 0, number
         heading = None if is_code else _heading(line)
-        if _UNDERLINE.fullmatch(line) and not gap and body and body[-2:-1] in ([], [""]) and not is_code:
-            heading = 1 if line[0] == "=" else 2, body.pop()
-            body = body[:-1]
-        if body and not is_code and (heading or gap > 1 or (gap and sum(map(len, body)) > ENOUGH)):
+        under = [above for above in headings if above[0] < heading[0]] if heading else headings
+        is_long = gap > 1 or (gap and sum(map(len, body)) > ENOUGH)
+        if (body and not is_code and (heading or is_long)) or (not body and under != headings):
             yield _section(headings, body)
             body, gap = [], 0
         if heading:
-            if is_bare and headings[-1][0] >= heading[0]:
-                yield _section(headings, [])
-            headings = [above for above in headings if above[0] < heading[0]] + [heading]
-            body, is_bare = [], True
-            continue
-        is_code ^= bool(_FENCE.match(line))
-        body += ["", line] if gap else [line]
-        is_bare = False
-    if body or is_bare:
+            headings = [*under, heading]
+        else:
+            is_code ^= bool(_FENCE.match(line))
+            body += ["", line] if gap else [line]
+    if body or headings:
         yield _section(headings, body)
 
 

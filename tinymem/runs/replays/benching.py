@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain, groupby, islice
+from operator import attrgetter
 from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
@@ -43,8 +44,9 @@ SHORTEST = 8  # tokens of a short passage: more than budget / SHORTEST are of no
 
 
 class Question(NamedTuple):
-    """A call that copies needles from far back: the steps in the memory, the text asked, and what is to come back."""
+    """A call of a run that copies needles from far back: the steps in the memory, the text asked, what is to come."""
 
+    run: RecordedRun
     steps: int
     text: str
     needles: Sequence[str]
@@ -156,25 +158,24 @@ def bench(
     """
     for budget in budgets:
         check_token_budget("budgets", budget)
-    asked = [(run, questions_of(run)) for run in recorded_runs(files, default_counter())]
-    total = sum(len(questions) for _, questions in asked)
-    if not total:
+    asked = [*chain.from_iterable(map(questions_of, recorded_runs(files, default_counter())))]
+    if not asked:
         raise InputError(f"no call in these runs copied anything from {DISTANCE:,} tokens back or more")
-    every = -(-total // MOST_QUESTIONS)
-    chosen = [(run, questions[::every]) for run, questions in asked if questions]
-    counted = [*chain.from_iterable(questions for _, questions in chosen)]
+    asked = asked[:: -(-len(asked) // MOST_QUESTIONS)]
     found: list[list[list[float]]] = []  # by question, budget and method
-    for run, questions in chosen:
+    runs = 0
+    for run, questions in groupby(asked, attrgetter("run")):
+        runs += 1
         for shares in _asked(run, questions, budgets, embedder):
             found.append(shares)
-            progress(len(found), len(counted))
+            progress(len(found), len(asked))
     means = dict(zip(METHODS, np.mean(found, axis=0).T.tolist(), strict=True))
-    needles = sum(len(question.needles) for question in counted)
-    return Bench(len(chosen), len(counted), needles, tuple(budgets), means)
+    needles = sum(len(question.needles) for question in asked)
+    return Bench(runs, len(asked), needles, tuple(budgets), means)
 
 
 def _asked(
-    run: RecordedRun, questions: Sequence[Question], budgets: Sequence[int], embedder: str
+    run: RecordedRun, questions: Iterable[Question], budgets: Sequence[int], embedder: str
 ) -> Iterator[list[list[float]]]:
     """Yield the shares of a run's questions, each asked when all before it is in the memories."""
     steps = run.steps()
@@ -195,5 +196,5 @@ def questions_of(run: RecordedRun) -> list[Question]:
         shown = "\n\n".join(map(text_of, messages_of(known[-SHOWN:])))
         copied = [needle for needle in needed if needle not in shown]
         if copied and len(known) > SHOWN:
-            found.append(Question(len(known) - SHOWN, shown[-MOST_CHARACTERS:], copied))
+            found.append(Question(run, len(known) - SHOWN, shown[-MOST_CHARACTERS:], copied))
     return found
