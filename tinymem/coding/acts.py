@@ -16,12 +16,12 @@ from tinymem.steps.content import clean
 
 __all__ = [
     "EDITED", "LONGEST_PATH", "READ", "RESET", "SCOPE", "SEEN", "WROTE", "Act", "FileNote", "acts_of_patch", "edit",
-    "folders_of", "full_path", "has_suffix", "in_scope", "read", "reset", "scope_of", "write",
+    "folders_of", "full_path", "has_suffix", "hash_of", "in_scope", "read", "reset", "scope_of", "write",
 ]  # fmt: skip
 
 SCOPE = "in://"  # how the path of a file in its session begins, and no other
 LONGEST_PATH = 1_000  # characters of a path that is noted
-HASH = 8  # bytes of the hash of a session
+HASH = 8  # bytes of the hash of a session, or of a command
 # Some lines were shown, all were shown, some were changed, it was made of these, something made it nobody knows what
 SEEN, READ, EDITED, WROTE, RESET = range(5)
 _DRIVE = re.compile(r"([A-Za-z]):(?=/)")
@@ -77,9 +77,14 @@ def has_suffix(path: str) -> bool:
     return "." in path.rsplit("/", 1)[-1].strip(".")
 
 
+def hash_of(text: str) -> str:
+    """Return a text as a short name that no other has."""
+    return blake2b(text.encode("utf-8", "replace"), digest_size=HASH).hexdigest()
+
+
 def scope_of(session: str | None) -> str:
     """Return what stands before the paths of a session: what others do says nothing of their files."""
-    return SCOPE + blake2b(clean(session or "").encode("utf-8", "replace"), digest_size=HASH).hexdigest()
+    return SCOPE + hash_of(clean(session or ""))
 
 
 def in_scope(act: Act, scope: str) -> Act:

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from hashlib import blake2b
 
-from tinymem.coding.acts import Act, FileNote
+from tinymem.coding.acts import Act, FileNote, hash_of
 from tinymem.steps.content import clean
 from tinymem.steps.terminal import first_words
 
@@ -22,7 +21,6 @@ FAILURES = {FAILED, FAILED_IN_WORDS}
 RUN = "run://"  # how the path of a note of a run begins, and no other
 MOST_SHOWN = 60  # characters of a command
 LONGEST = 2_000  # characters of one that is compared
-HASH = 8  # bytes of the hash of a line
 HEAD, TAIL = 400, 3_000  # characters of a result that are looked at
 
 # Exit codes where Claude Code, Codex and mini-swe-agent put them, and where pi, OpenHands and Gemini CLI do
@@ -76,8 +74,7 @@ def run_of(line: str, folder: str, result: str, is_error: bool, session: str | N
     outcome = None if _UNSURE.search(same) else _outcome(f"{result[:HEAD]}\n{result[HEAD:][-TAIL:]}", is_error)
     if outcome is None or _OTHERS.issuperset(_PROGRAMS.findall(same)):
         return None
-    said = "\0".join([session or "", folder, same])
-    key = RUN + blake2b(said.encode("utf-8", "replace"), digest_size=HASH).hexdigest()
+    key = RUN + hash_of("\0".join([session or "", folder, same]))
     shown = first_words(_UNSAFE.sub("…", clean(_FOLDER.sub("", same))), MOST_SHOWN)
     return Act(key, outcome, (*shown.encode("utf-8", "replace"),))
 

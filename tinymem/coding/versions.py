@@ -33,8 +33,8 @@ class Version:
             self._whole.append(place)
             self._copies = Counter(lines)
         elif kind == EDITED:
-            for code, count in Counter(gone).items():
-                self._copies[code] -= count
+            self._copies.subtract(gone)
+            for code in {*gone}:
                 if self._copies[code] <= 0:
                     del self._copies[code]
                     self._gone[code] = place

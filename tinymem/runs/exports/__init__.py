@@ -30,15 +30,11 @@ Reader = Callable[[Entry], ExportedChat]
 
 def conversations_of(value: Any, name: str) -> Iterator[ExportedChat] | None:
     """Return the conversations of an export, or None for what is none of them; `name` is that of the file."""
-    if isinstance(value, Mapping):
-        read = _reader(value)
-        return None if read is None else _read_each([value], read)
-    if not isinstance(value, list) or not value or not isinstance(value[0], Mapping) or "role" in value[0]:
-        return None
-    if any(map(is_slack, value)):
+    if isinstance(value, list) and any(map(is_slack, value)):
         return iter([read_channel(value, Names(), f"slack/{name}")])
-    first = next(filter(None, map(_reader, value)), None)
-    return None if first is None else _read_each(value, first)
+    entries = value if isinstance(value, list) else [value]
+    first = next(filter(None, map(_reader, entries)), None)
+    return None if first is None else _read_each(entries, first)
 
 
 def _read_each(entries: list[Any], read: Reader) -> Iterator[ExportedChat]:
