@@ -136,3 +136,13 @@ def test_what_would_never_end_or_fill_the_memory_is_refused(
     monkeypatch.setattr(folders, "LARGEST", 16 << 20)
     with pytest.raises(InputError, match=said):
         list(read_runs(write(tmp_path)))
+
+
+def test_a_file_that_is_damaged_in_an_archive_is_named(tmp_path: Path) -> None:
+    said = {"type": "message", "ts": f"{WHEN}.1", "text": "secret"}
+    archive = zipped(slack(tmp_path, b"[]"))
+    with zipfile.ZipFile(archive, "a", zipfile.ZIP_STORED) as opened:
+        opened.writestr("general/2026-01-09.json", json.dumps([said]))
+    archive.write_bytes(archive.read_bytes().replace(b"secret", b"public"))
+    (run,) = read_runs(archive)
+    assert run.steps == [] and run.skipped == {"file that is damaged (general/2026-01-09.json)": 1}
