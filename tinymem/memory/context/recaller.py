@@ -18,6 +18,7 @@ __all__ = ["FENCE", "LEAST_BLOCK", "NOTHING", "WORTH", "Recaller"]
 
 LEAST_BLOCK = 64  # tokens below which a block is not worth its fence
 FENCE = 32  # tokens of a fence, about
+PASSAGE = 1_000  # tokens that any passage fits
 FIRST = 0.75  # share of what is recalled that the first of two questions has at most, beyond what it needs
 WORTH = 0.005  # chance from which on a passage bears on what the window is about, where a prompt is to go on
 NOTHING = Recall("", 0, ())
@@ -49,8 +50,9 @@ class Recaller:
         It has `room` tokens where more bears on it than fits its share of `most`.
         """
         share = FIRST if self.questions.about else 1
-        found = self._ask(self.questions.asked, int(share * most), hidden, shown)
-        if not found.is_relevant or (found.items and not found.overflow.passages):
+        first = min(room, max(int(share * most), PASSAGE))
+        found = self._ask(self.questions.asked, first, hidden, shown)
+        if first == room or not found.overflow.passages:
             return found
         return self._ask(self.questions.asked, room, hidden, shown)
 

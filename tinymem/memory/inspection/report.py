@@ -28,7 +28,6 @@ from tinymem.steps.actions import ActionStep
 from tinymem.steps.checks import check_non_negative_int
 from tinymem.steps.content import as_text
 from tinymem.steps.serialization import load_step
-from tinymem.steps.step import Step
 from tinymem.steps.terminal import Column, Line, ShownText, first_words, pluralize, table_of
 from tinymem.window.manager import MemoryManager
 
@@ -247,7 +246,20 @@ def report_of(memory: Memory, steps: int = LISTED) -> MemoryReport:
     kind = type(memory).__name__
     if isinstance(memory, MemoryManager):
         shown, tokens = memory.steps, memory.step_tokens()
-        rows = [_row(step, tokens.get(step.id, 0)) for step in shown]  # 0 for one that another thread adds now
+        rows = [  # as a journal would have them; 0 tokens for one that another thread adds now
+            StepRow(
+                step.step_number or 0,
+                step.id,
+                step.type,
+                step.session,
+                step.speaker,
+                step.timestamp.timestamp(),
+                tokens.get(step.id, 0),
+                0,
+                "",
+            )
+            for step in shown
+        ]
         fixed = {step.id for step in fixed_steps(shown)}
         newest = [*zip(rows, shown, strict=True)][max(0, len(rows) - steps) :]
         listed = tuple(step_line(row, step, fixed) for row, step in newest)
@@ -270,9 +282,3 @@ def report_of(memory: Memory, steps: int = LISTED) -> MemoryReport:
         str(memory.path),
         stats,
     )
-
-
-def _row(step: Step, tokens: int) -> StepRow:
-    """Return the row that a journal would have of a step in a window."""
-    time = step.timestamp.timestamp()
-    return StepRow(step.step_number or 0, step.id, step.type, step.session, step.speaker, time, tokens, 0, "")
