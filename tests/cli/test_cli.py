@@ -123,7 +123,7 @@ def test_ingesting_twice_is_ingesting_once(tinymem: Run, chat: Path) -> None:
     assert "Added 1 step of 1 run (3 were added before) in" in tinymem("ingest", str(chat)).out
     done = tinymem("ingest", str(chat), "--json")
     assert json.loads(done.out)["files"][0] | {"file": ""} == {
-        "file": "", "runs": 1, "steps": 0, "known": 4, "error": None, "skipped": {}, "damaged": [],
+        "file": "", "runs": 1, "steps": 0, "known": 4, "error": None, "left_out": {},
     }  # fmt: skip
     assert "X41" in tinymem("recall", "X41").out, "a lone surrogate is printed somehow"
     assert "HierarchicalMemory: 4 steps" in tinymem("show").out
@@ -146,12 +146,12 @@ def test_ingest_keeps_what_stands_before_the_damage(tinymem: Run, chat: Path) ->
     chat.write_text(chat.read_text("utf-8") + '{"role": "user", "cont', encoding="utf-8")
     done = tinymem("ingest", str(chat), "--sample")
     assert done.status == 0 and f"Added {3 + 179} steps of 2 runs" in done.out
-    assert done.err.endswith("chat.jsonl: damaged, and left out: line 4\n") and len(done.err.splitlines()) == 1
+    assert done.err.endswith("chat.jsonl: left out: damaged line 4\n") and len(done.err.splitlines()) == 1
     assert "10.0.0.7" in tinymem("recall", "staging", "--max-tokens", "100").out
     done = tinymem("ingest", str(chat), "--json")
     result = json.loads(done.out)
     assert done.status == 0 and [(one["runs"], one["known"]) for one in result["files"]] == [(1, 3)]
-    assert result["files"][0]["damaged"] == ["line 4"] and result["memory"]["steps"] == 182
+    assert result["files"][0]["left_out"] == {"damaged line 4": 1} and result["memory"]["steps"] == 182
 
 
 def test_a_damaged_memory_names_the_ways_back(tinymem: Run, tmp_path: Path, chat: Path) -> None:

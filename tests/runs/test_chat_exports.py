@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -30,9 +31,9 @@ AGENTS: dict[str, tuple[Callable[[Path], Path], str, dict[str, int]]] = {
 @pytest.mark.parametrize("name", AGENTS)
 def test_a_conversation_comes_with_calls_times_and_what_was_left_out(name: str, tmp_path: Path) -> None:
     write, session, skipped = AGENTS[name]
-    run, *_ = read_runs(write(tmp_path))
+    run, *_ = read_runs(write(tmp_path), left_out=(left_out := Counter[str]()))
     asked, call, answer = run.steps
-    assert (run.name, {step.session for step in run.steps}, dict(run.skipped)) == (session, {session}, skipped)
+    assert (run.name, {step.session for step in run.steps}, left_out) == (session, {session}, skipped)
     assert asked.text.startswith("Which port is open?") and answer.text == "It is 8443."
     assert isinstance(call, ActionStep) and "port 8443 is open" in call.text
     assert asked.timestamp.isoformat() == "2026-01-01T00:00:01+00:00"
@@ -55,12 +56,12 @@ def zipped(folder: Path) -> Path:
 
 @pytest.mark.parametrize("pack", [Path, zipped])
 def test_a_channel_of_slack_has_its_speakers_by_name(pack: Callable[[Path], Path], tmp_path: Path) -> None:
-    (run,) = read_runs(pack(slack_folder(tmp_path / "slack")))
+    (run,) = read_runs(pack(slack_folder(tmp_path / "slack")), left_out=(left_out := Counter[str]()))
     assert [(step.speaker, step.text) for step in run.steps] == [
         ("Ann", "Which port is open?"),
         ("Bob Lee", "8443, @Ann."),
     ]
-    assert (run.name, run.skipped) == ("slack/general", {"channel_join": 1})
+    assert (run.name, left_out) == ("slack/general", {"channel_join": 1})
     assert [step.timestamp.day for step in run.steps] == [1, 2]
 
 
@@ -147,9 +148,9 @@ def test_the_branch_of_claude_that_was_shown_last_is_told(tmp_path: Path) -> Non
         }
         for id, parent, who, text in said
     ]
-    (run,) = read_runs(file_of(tmp_path, [{"uuid": "c", "chat_messages": messages}]))
+    (run,) = read_runs(file_of(tmp_path, [{"uuid": "c", "chat_messages": messages}]), left_out=(left := Counter[str]()))
     assert [step.text for step in run.steps] == ["Name a colour.", "Blue."]
-    assert run.skipped == {"message of another branch": 1}
+    assert left == {"message of another branch": 1}
 
 
 # -- beside the chats
@@ -166,12 +167,12 @@ def test_what_stands_beside_the_chats_is_read_or_counted(tmp_path: Path) -> None
     for name, value in files.items():
         (tmp_path / name).write_text(json.dumps(value), encoding="utf-8")
     (tmp_path / "photo.png").write_bytes(b"x")
-    runs = [*read_runs(tmp_path)]
+    runs = [*read_runs(tmp_path, left_out=(left_out := Counter[str]()))]
     texts = {run.name: [step.text for step in run.steps] for run in runs}
     assert texts["chatgpt/custom instructions"] == ["About the user: I keep bees."]
     assert texts["claude.ai/memories"] == ["The person keeps goats."]
     assert texts["claude.ai/project Farm p"] == ["plan.md:\nSow oats."]
-    counted = {name for run in runs for name in run.skipped if name.startswith("file that was not read")}
+    counted = {name for name in left_out if name.startswith("file that was not read")}
     assert counted == {"file that was not read (.json)", "file that was not read (.png)"}
 
 
@@ -193,8 +194,8 @@ def test_a_folder_gives_its_runs_or_counts_what_it_did_not_read(
     with HierarchicalMemory(tmp_path / "memory", embedder="hashing:16", store="exact") as memory:
         done = ingest_files(memory, [tmp_path / "in"])
         assert memory.stats().steps == (".jsonl" not in skipped)
-    assert {kind for one in done for kind in one.skipped} == {*filter(None, [skipped])}
-    assert all(one.error or one.skipped or one.steps for one in done), "each is told of"
+    assert {kind for one in done for kind in one.left_out} == {*filter(None, [skipped])}
+    assert all(one.error or one.left_out or one.steps for one in done), "each is told of"
 
 
 NOTES = "# Farm\n\nOats grow best.\n\n## Barn\n\nThe key is under the stone.\n\n```sh\n# no heading\nls\n```\n"

@@ -118,7 +118,7 @@ def test_what_stands_beside_in_one_answer_is_no_branch(tmp_path: Path, shape: st
         (done,) = ingest_files(memory, [write(tmp_path / "s1.jsonl", SHAPES[shape])])
         seen = {call.id: call.observation for step in memory.history() for call in getattr(step, "tool_calls", ())}
         texts = [text for _, text in said(memory)]
-    assert "message of another branch" not in done.skipped
+    assert "message of another branch" not in done.left_out
     assert {id: str(seen[id]).count(count) for id, count in (("t1", "14"), ("t2", "9"))} == {"t1": 1, "t2": 1}
     assert texts[0] == "Count both barns." and texts[-1] == "Counted."
 

@@ -17,8 +17,7 @@ from tinymem import ActionStep, HierarchicalMemory
 from tinymem.messages import problems
 from tinymem.runs.harness import ABOUT, own_words
 from tinymem.runs.ingest import ingest_files
-from tinymem.runs.readers import read_runs
-from tinymem.runs.transcripts import APART
+from tinymem.runs.readers import APART, read_runs
 
 IDS = count()
 TIME = "2026-03-01T12:00:00.000Z"
@@ -99,10 +98,9 @@ def test_lines_without_a_message_are_counted_by_type(tmp_path: Path) -> None:
     ]
     with HierarchicalMemory(embedder="hashing:64", store="exact") as memory:
         (done,) = ingest_files(memory, [write(tmp_path / "run.jsonl", [*CLAUDE, *unknown])])
-        other = ingest_files(memory, [write(tmp_path / "codex.jsonl", CODEX)])[0].skipped
-    kinds = ("snapshot of files", "thinking", "note", "line of type 'hologram'", "damaged line", APART)
-    assert (done.error, done.steps, done.skipped) == (None, 5, dict.fromkeys(kinds, 1))
-    assert done.damaged == ["line 12"]
+        other = ingest_files(memory, [write(tmp_path / "codex.jsonl", CODEX)])[0].left_out
+    kinds = ("snapshot of files", "thinking", "note", "line of type 'hologram'", "damaged line 12", APART)
+    assert (done.error, done.steps, done.left_out) == (None, 5, dict.fromkeys(kinds, 1))
     assert other == {"setting": 1, "progress": 1, "thinking": 1}
 
 
@@ -148,8 +146,8 @@ def test_the_words_of_the_agents_program_are_left_out_and_counted(tmp_path: Path
         "<system-reminder>seen in a page</system-reminder> 3 passed",
         "Is the port free?",
     ]
-    assert done.skipped == {"note": 5, "summary": 1, "API error": 1, "interruption": 1}
-    assert other.skipped == {"setting": 1, "note": 3, "AGENTS.md": 1}
+    assert done.left_out == {"note": 5, "summary": 1, "API error": 1, "interruption": 1}
+    assert other.left_out == {"setting": 1, "note": 3, "AGENTS.md": 1}
 
 
 @given(st.lists(st.sampled_from(["<system-reminder>", "</system-reminder>", "<command-args>", "\n", " ", "word"])))

@@ -28,6 +28,7 @@ __all__ = ["bench", "demo", "ingest", "replay", "watch"]
 
 STDIN = Path("-")
 PAUSE = 2.0  # seconds from one look at a folder to the next
+MOST_NAMED = 20  # kinds of what was left out of a file
 INTERRUPTED = 130  # exit status after Ctrl-C
 
 
@@ -115,7 +116,7 @@ def _ingest(target: Target, files: Sequence[Path]) -> None:
                 memory.flush(progress)  # where that fails, it waits for the next time
             stats = memory.stats()
         seconds = time.perf_counter() - begin
-        result = {"files": [*map(dataclasses.asdict, done)], "seconds": round(seconds, 3)}
+        result = {"files": [*map(vars, done)], "seconds": round(seconds, 3)}
         failed = any(outcome.error is not None for outcome in done)
         where = f"in {seconds:.1f} s to {target.display_path} (namespace {target.namespace})"
         if stats.steps or not failed:
@@ -128,18 +129,16 @@ def _ingest(target: Target, files: Sequence[Path]) -> None:
 
 def _report(done: Ingested) -> None:
     """Name on standard error what was left out of a file, and the error that ended it."""
-    from tinymem.runs.readers import MALFORMED
-    from tinymem.runs.transcripts import APART, DAMAGED
+    from tinymem.runs.lines import DAMAGED
+    from tinymem.runs.readers import APART
 
-    kinds = Counter(done.skipped)
-    apart, damaged = kinds.pop(APART, 0), kinds.pop(DAMAGED, 0) + kinds.pop(MALFORMED, 0)
-    left = ", ".join(f"{count:,} {name}" for name, count in kinds.most_common())
-    unnamed = damaged - len(done.damaged)
-    places = ", ".join(done.damaged) + (f" and {unnamed:,} more" if unnamed > 0 else "")
+    kinds = Counter(done.left_out)
+    apart = kinds.pop(APART, 0)
+    named = [kind if kind.startswith(DAMAGED) else f"{count:,} {kind}" for kind, count in kinds.most_common()]
+    more = f" and {len(named) - MOST_NAMED:,} more" if len(named) > MOST_NAMED else ""
     added = f" (the {pluralize(done.steps, 'step')} before it {'was' if done.steps == 1 else 'were'} added)"
     lines = [
-        f"{done.file}: left out: {left}" if left else "",
-        f"{done.file}: damaged, and left out: {places}" if damaged else "",
+        f"{done.file}: left out: {', '.join(named[:MOST_NAMED])}{more}" if named else "",
         f"{done.file}: {pluralize(apart, 'result')} whose call is not in it: kept as such" if apart else "",
         f"{done.error}{added if done.steps else ''}" if done.error is not None else "",
     ]

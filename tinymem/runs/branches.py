@@ -7,7 +7,7 @@ own.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,7 +17,7 @@ from tinymem.runs.values import text_in
 if TYPE_CHECKING:
     from tinymem.runs.transcripts import Said
 
-__all__ = ["QUEUED", "Line", "Shown", "name_branches", "part"]
+__all__ = ["QUEUED", "Line", "part"]
 
 BETWEEN = ("isCompactSummary", "isSidechain")  # keys of lines that are no child of the one before
 QUEUED = "queued"  # the turn of what was typed while the agent worked
@@ -68,53 +68,13 @@ class Line(NamedTuple):
         )
 
 
-class Shown(NamedTuple):
-    """Lines, parted: those that are kept, and those of branches that were left.
+def part(lines: Sequence[Line]) -> tuple[list[Line], list[Line], bool]:
+    """Part the lines of a file in those that are kept and those of branches that were left.
 
-    Attributes:
-        kept: Lines that are kept.
-        left: Lines that are not.
-        parents: The parent of each line, by its id.
-        path: The ids of the lines between the last message of each session and its first.
-        is_apart: A line but the first one stands behind one that is not there.
+    Also return whether a line but the first one stands behind one that is not there.
     """
-
-    kept: list[Line]
-    left: list[Line]
-    parents: Mapping[str, str]
-    path: Collection[str]
-    is_apart: bool
-
-
-def part(lines: Sequence[Line]) -> Shown:
-    """Part the lines of a file."""
     parents, is_apart = _parents(lines)
-    path = _paths(lines, parents)
-    return Shown(*_parted(lines, parents, path), parents, path, is_apart)
-
-
-def name_branches(shown: Shown, lines: Sequence[Line], known: int, names: dict[str, str]) -> list[Line]:
-    """Return the lines that are kept, in the branches of their sessions; their `names` by session are kept up.
-
-    Messages of the first `known` lines of the file were added. Where some of them are left now, they stay; and what is
-    new is a branch: its name is that of the session, and the beginning of its first line's id.
-    """
-    read_before = [line for line in lines if line.number <= known] if shown.left else []
-    added = {line.number for line in part(read_before).kept}
-    gone = [line for line in shown.left if line.number in added]
-    forks = {(line.session, shown.parents[line.uuid]) for line in gone} if any(line.role for line in gone) else ()
-    path = [line for line in shown.kept if line.uuid in shown.path]
-    went_back = {line.session for line in path if (line.session, shown.parents[line.uuid]) in forks}
-    found: list[Line] = []
-    for line in shown.kept:
-        if line.session in went_back and line.number > known and line.uuid in shown.path:
-            went_back.remove(line.session)
-            names[line.session] = f"{line.session}/{line.uuid[:8]}"
-        session = names.get(line.session, line.session)
-        if line.said:
-            names[line.session] = session
-        found.append(line._replace(session=session))
-    return found
+    return *_parted(lines, parents, _paths(lines, parents)), is_apart
 
 
 def _parents(lines: Sequence[Line]) -> tuple[dict[str, str], bool]:

@@ -7,8 +7,9 @@ were read are not as they were, the file is read whole.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from io import BufferedReader, BytesIO
 from itertools import chain
@@ -16,10 +17,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tinymem.errors import InputError
+from tinymem.memory.context.fitting import as_message
 from tinymem.runs.ingest import Ingested, add_run, ingest_files, is_json
 from tinymem.runs.lines import LONGEST, json_values, read_values
-from tinymem.runs.readers import runs_of
-from tinymem.runs.transcripts import DAMAGED, Transcript, is_event
+from tinymem.runs.readers import APART, runs_of
+from tinymem.runs.transcripts import Transcript, is_event
+from tinymem.runs.values import value_in
 from tinymem.upkeep.lines import byte_lines
 
 if TYPE_CHECKING:
@@ -42,22 +45,19 @@ class ReadPlace:
         lines: The lines before it.
         end: The bytes that were read already.
         digest: A hash of the last of them.
-        sessions: What was said there of the file's sessions.
     """
 
     offset: int = 0
     lines: int = 0
     end: int = 0
     digest: str = ""
-    sessions: Mapping[str, Any] = field(default_factory=dict)
 
 
 def ingest_growing(memory: HierarchicalMemory, file: Path) -> Ingested:
     """Add what is new in a file as `ingest_files` does; a session file is read from the last prompt on.
 
-    A last line that is still being written waits. Where a person went back to an earlier prompt, and what was said
-    behind that was added before, this stays, and what is said instead is a session of its own: `SESSION/ID`, with the
-    beginning of the id of its first line.
+    A last line that is still being written waits. Where a person went back to an earlier prompt, what was said behind
+    that and was added before stays in the session; what is said instead follows.
     """
     try:
         place, unread = _unread(memory, file)
@@ -79,18 +79,20 @@ def ingest_growing(memory: HierarchicalMemory, file: Path) -> Ingested:
 
 def _read_on(memory: HierarchicalMemory, file: Path, place: ReadPlace, unread: bytes, done: Ingested) -> None:
     """Add what is new in the bytes behind a place, and keep that of the last prompt in them."""
-    transcript, damaged = Transcript(file.stem, place.sessions), list[str]()
+    left_out = Counter[str]()
+    transcript = Transcript(file.stem, left_out)
     lines = byte_lines(file, LONGEST, BufferedReader(BytesIO(unread)), place.lines)
-    runs = [*runs_of(file, read_values(lines, damaged), transcript)]
-    if place.offset and transcript.is_apart:
+    transcript.read(chain(_head(file) if place.offset else (), read_values(lines, left_out)))
+    runs = [*runs_of(file, transcript, left_out)]
+    is_marked = all(all(run.marks) for run in runs)
+    if place.offset and (transcript.is_apart or left_out[APART] or not is_marked):
         unread = file.read_bytes()[: place.offset + len(unread)]
         _read_on(memory, file, replace(place, offset=0, lines=0), unread, done)
         return
-    done.leave_out({DAMAGED: len(damaged)}, damaged)
-    if not runs:
-        done.leave_out(transcript.skipped, transcript.damaged)
+    done.left_out += left_out
     for run in runs:
-        done.leave_out(run.skipped, run.damaged)
+        if place.end and is_marked:
+            run = replace(run, steps=[*map(as_message, run.steps)], goes_on=True)
         add_run(memory, run, done)
     done.known = 0 if place.end else done.known  # of what was read again
     read = unread[: unread.rfind(b"\n") + 1]
@@ -99,7 +101,7 @@ def _read_on(memory: HierarchicalMemory, file: Path, place: ReadPlace, unread: b
     if not again:  # the line of the prompt has no end
         before, again = 0, read
     end = place.offset + len(read)
-    begin = ReadPlace(end - len(again), place.lines + before, end, _digest(again), transcript.kept())
+    begin = ReadPlace(end - len(again), place.lines + before, end, _digest(again))
     memory.long_term.journal.keep({_key(file): json.dumps(asdict(begin))})
 
 
@@ -130,11 +132,10 @@ class WatchedFolder:
             self._seen[file] = stamp
             done = ingest_growing(memory, file)
             named = self._named.setdefault(file, set())
-            done.skipped = {name: count for name, count in done.skipped.items() if name not in named}
-            done.damaged = [place for place in done.damaged if place not in named]
+            done.left_out = Counter({kind: count for kind, count in done.left_out.items() if kind not in named})
             done.error = None if done.error in named else done.error
-            named.update(done.skipped, done.damaged, [str(done.error)])
-            if done.steps or done.error or (done.skipped and not done.known):
+            named.update(done.left_out, [str(done.error)])
+            if done.steps or done.error or (done.left_out and not done.known):
                 yield done
 
 
@@ -160,6 +161,13 @@ def _is_session(begin: bytes) -> bool:
     """Return True for a file of events, by its first value."""
     values = chain.from_iterable(json_values(line)[0] for line in begin.split(b"\n", LOOKED_AT)[:LOOKED_AT])
     return is_event(next(values, None))
+
+
+def _head(file: Path) -> list[tuple[int, Any]]:
+    """Return the first line of a file with its number, where it names the session; none where it does not."""
+    with file.open("rb") as stream:
+        values = json_values(stream.readline())[0]
+    return [(1, value) for value in values if value_in(value, "type") == "session_meta"]
 
 
 def _key(file: Path) -> str:

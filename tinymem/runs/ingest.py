@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 __all__ = ["Ingested", "add_run", "ingest_files", "is_json"]
 
 KINDS = (".jsonl", ".jsonl.gz", ".json", ".json.gz")
-MOST_NAMED = 20  # places of damage
 BATCH = 64  # steps that are added in one transaction
 STDIN = Path("-")
 
@@ -39,8 +38,7 @@ class Ingested:
         steps: The steps added.
         known: The steps known before.
         error: The error that ended it early.
-        skipped: The number of lines, messages and notes that were left out, by their kind.
-        damaged: The first places of damaged lines and messages.
+        left_out: The number of lines, messages and notes that were left out, by their kind.
     """
 
     file: str
@@ -48,13 +46,7 @@ class Ingested:
     steps: int = 0
     known: int = 0
     error: str | None = None
-    skipped: dict[str, int] = field(default_factory=dict)
-    damaged: list[str] = field(default_factory=list)
-
-    def leave_out(self, skipped: Mapping[str, int], damaged: Sequence[str]) -> None:
-        """Count what was left out."""
-        self.skipped = dict(Counter(self.skipped) + Counter(skipped))
-        self.damaged += damaged[: MOST_NAMED - len(self.damaged)]
+    left_out: Counter[str] = field(default_factory=Counter)
 
 
 def ingest_files(memory: HierarchicalMemory, files: Sequence[Path], progress: Progress = no_progress) -> list[Ingested]:
@@ -72,13 +64,12 @@ def ingest_files(memory: HierarchicalMemory, files: Sequence[Path], progress: Pr
     for path in files:
         inside, left = _files_in(path)
         if left:
-            outcomes.append(Ingested(str(path), skipped=left))
+            outcomes.append(Ingested(str(path), left_out=Counter(left)))
         for file in inside:
             outcomes.append(done := Ingested(str(file)))
-            source = ("stdin", sys.stdin.buffer) if file == STDIN else (file, None)
+            raw = sys.stdin.buffer if file == STDIN else None
             try:
-                for run in read_runs(*source):
-                    done.leave_out(run.skipped, run.damaged)
+                for run in read_runs("stdin" if raw else file, raw, done.left_out):
                     add_run(memory, run, done, tell=tell)
             except InputError as error:
                 done.error = str(error)
@@ -103,11 +94,7 @@ def is_json(line: bytes) -> bool:
 
 
 def add_run(memory: HierarchicalMemory, run: Run, done: Ingested, tell: Callable[[], object] = lambda: None) -> None:
-    """Add what is new of a run, and `tell` whenever a batch is safe.
-
-    Raises:
-        InputError: The run ends early; the steps before that were added.
-    """
+    """Add what is new of a run, and `tell` whenever a batch is safe."""
     done.runs += 1
     run = name_run(memory, run)
     lineage = Lineage(memory, run)
@@ -123,8 +110,6 @@ def add_run(memory: HierarchicalMemory, run: Run, done: Ingested, tell: Callable
         tell()
     if rows := [*lineage.rows_of_run(first)]:
         memory.long_term.journal.messages.put(rows)
-    if run.fault is not None:
-        raise run.fault
 
 
 def _add(memory: HierarchicalMemory, new: Sequence[Arrival], lineage: Lineage) -> list[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -11,11 +12,12 @@ from typing import Any, TypeAlias
 
 from tinymem.errors import InputError
 
-__all__ = ["LONGEST", "RawLine", "is_of_lines", "json_values", "parse_document", "read_values"]
+__all__ = ["DAMAGED", "LONGEST", "RawLine", "is_of_lines", "json_values", "parse_document", "read_values"]
 
 _DECODER = json.JSONDecoder()
 _BLANK = re.compile(r"\s*")
 RawLine: TypeAlias = tuple[int, "bytes | None"]
+DAMAGED = "damaged "  # and a place: a kind of what is left out
 LONGEST = 256 << 20  # bytes of a line of a recorded run
 
 
@@ -59,14 +61,14 @@ def _joined(lines: Sequence[RawLine]) -> str:
     return b"".join(line or b"" for _, line in lines).decode("utf-8-sig")
 
 
-def read_values(lines: Iterable[RawLine], damaged: list[str]) -> Iterator[tuple[int, Any]]:
-    """Yield the JSON values of lines with the lines' numbers; the places of damaged lines are added to `damaged`."""
+def read_values(lines: Iterable[RawLine], left_out: Counter[str]) -> Iterator[tuple[int, Any]]:
+    """Yield the JSON values of lines with the lines' numbers; damaged lines are counted in `left_out`."""
     for number, line in lines:
         if line is not None and not line.strip():
             continue
         values, is_whole = json_values(line)
         if not is_whole:
-            damaged.append(f"line {number}")
+            left_out[f"{DAMAGED}line {number}"] += 1
         for value in values:
             yield number, value
 

@@ -14,32 +14,31 @@ The shape of a file is recognised by its content; each may be gzip'd:
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from contextlib import closing
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from tinymem.errors import InputError, describe_type
-from tinymem.memory.context.fitting import as_message
 from tinymem.messages.conversion import message_places, steps_from_messages
 from tinymem.messages.formats import chat_messages
 from tinymem.runs.exports import ExportedChat, conversations_of, is_gemini_log, read_gemini_log
 from tinymem.runs.exports.documents import is_document, read_document
 from tinymem.runs.exports.folders import conversations_in, is_export
-from tinymem.runs.lines import LONGEST, RawLine, is_of_lines, json_values, parse_document, read_values
-from tinymem.runs.transcripts import APART, DAMAGED, Said, Thread, Transcript, is_event
+from tinymem.runs.lines import DAMAGED, LONGEST, RawLine, is_of_lines, json_values, parse_document, read_values
+from tinymem.runs.transcripts import Said, Transcript, is_event
 from tinymem.runs.values import time_of, value_in
 from tinymem.steps.checks import to_path
 from tinymem.steps.step import Step
 from tinymem.steps.types import UNDATED, MessageStep
 from tinymem.upkeep.lines import byte_lines
 
-__all__ = ["MALFORMED", "Run", "read_runs", "runs_of"]
+__all__ = ["APART", "Run", "read_runs", "runs_of"]
 
-MALFORMED = "malformed message"
-BEFORE = b"\xef\xbb\xbf \t"  # a byte order mark, and blanks
+APART = "result that stands apart from its call"
 CLOCKS = ("timestamp", "created_at")  # what a message's time is called
 SHAPES = "a list of chat messages, {'messages': [...]}, {'traj': [...]} or a message"
 
@@ -51,9 +50,6 @@ class Run:
     Attributes:
         name: Its name.
         steps: Its steps.
-        skipped: The number of lines and messages that were left out, by their kind.
-        fault: What ended the file early.
-        damaged: The places of lines and messages that were damaged.
         marks: What its messages are known by in other files, one for each; "" where it has no such thing.
         parents: Names of runs that it may begin with.
         file: The file, where that alone says which run this is.
@@ -63,24 +59,14 @@ class Run:
 
     name: str
     steps: list[Step] = field(repr=False)
-    skipped: Mapping[str, int] = field(default_factory=dict)
-    fault: InputError | None = None
-    damaged: Sequence[str] = ()
     marks: Sequence[str] = ()
     parents: Sequence[str] = ()
     file: Path | None = None
     goes_on: bool = False
     is_spawned: bool = False
 
-    def with_damage(self, lines: Sequence[str]) -> Run:
-        """Return it with damaged lines."""
-        if not lines:
-            return self
-        skipped = {**self.skipped, DAMAGED: self.skipped.get(DAMAGED, 0) + len(lines)}
-        return replace(self, skipped=skipped, damaged=[*self.damaged, *lines])
 
-
-def read_runs(path: str | Path, raw: BinaryIO | None = None) -> Iterator[Run]:
+def read_runs(path: str | Path, raw: BinaryIO | None = None, left_out: Counter[str] | None = None) -> Iterator[Run]:
     """Read the runs in a file, in order, one at a time.
 
     The N-th run is named `FILE#N`, and so is the session of its steps; those of coding agents have their own names.
@@ -91,121 +77,111 @@ def read_runs(path: str | Path, raw: BinaryIO | None = None) -> Iterator[Run]:
     Args:
         path: The file.
         raw: A buffered stream to read instead, from its position on; `path` is then only its name.
+        left_out: Where lines, messages and notes that are left out are counted, by their kind; those that are damaged
+            with their place, as "damaged line 7".
 
     Raises:
         InputError: Something cannot be read, or has none of the known shapes; the error names file and line. The runs
             before it have been given by then.
     """
-    path = to_path("path", path)
+    path, left_out = to_path("path", path), Counter() if left_out is None else left_out
     if raw is None and is_export(path):
-        yield from (_of_export(conversation, str(path)) for conversation in conversations_in(path))
+        yield from (_of_export(conversation, str(path), left_out) for conversation in conversations_in(path))
         return
-    lines = byte_lines(path, LONGEST, raw)
+    faults: list[InputError] = []
+    with closing(byte_lines(path, LONGEST, raw)) as lines:
+        try:
+            yield from _runs_in(path, _until_fault(lines, faults), left_out)
+        except InputError as error:
+            faults.append(error)
+    if faults:
+        raise faults[0]
+
+
+def _until_fault(lines: Iterator[RawLine], faults: list[InputError]) -> Iterator[RawLine]:
+    """Yield lines up to what ends them early, which is added to `faults`: what comes before it is read."""
     try:
-        for run in _runs_in(path, lines):
-            if run.fault is not None:
-                lines.close()  # at once, not when the error is collected
-            yield run
-    finally:
-        lines.close()
+        yield from lines
+    except InputError as error:
+        faults.append(error)
 
 
-def _runs_in(path: Path, lines: Iterator[RawLine]) -> Iterator[Run]:
-    """Read the runs of a file; in one of text, JSON is looked for where it begins like that."""
+def _runs_in(path: Path, lines: Iterator[RawLine], left_out: Counter[str]) -> Iterator[Run]:
+    """Read the runs of a file."""
     begin = next(((number, line) for number, line in lines if line is None or line.strip()), None)
     if begin is None:
         raise InputError(f"{path} is empty")
     lines = chain([begin], lines)
     if is_document(path):
-        kept = [*lines] if (begin[1] or b"").lstrip(BEFORE).startswith((b"{", b"[")) else []
-        runs: list[Run] = []
-        if kept:
-            with suppress(InputError):
-                runs = [*_runs_of_json(path, iter(kept))]
-        yield from runs or [_of_export(read_document(kept or lines, path), str(path))]
+        yield _of_export(read_document(lines, path), str(path), left_out)
     else:
-        yield from _runs_of_json(path, lines)
+        yield from _runs_of_json(path, lines, left_out)
 
 
-def _runs_of_json(path: Path, lines: Iterator[RawLine]) -> Iterator[Run]:
+def _runs_of_json(path: Path, lines: Iterator[RawLine], left_out: Counter[str]) -> Iterator[Run]:
     """Read the runs of a file by its shape, which its first whole line tells."""
     head: list[RawLine] = []
     is_whole = False
     while not is_whole and (line := next(lines, None)) is not None:
         head.append(line)
         is_whole = json_values(line[1])[1]
-    damaged: list[str] = []
     is_split = len(head) > 1 or not is_whole
     if is_split:
         head += lines
     if is_split and not is_of_lines(head):
-        runs = _runs_of_value(parse_document(path, head), path, str(path), 0, damaged)
+        yield from _runs_of_value(parse_document(path, head), path, str(path), 0, left_out)
     else:
-        runs = _runs_of_lines(path, read_values(chain(head, lines), damaged), damaged)
-    last: Run | None = None
-    for run in runs:
-        if last is not None:
-            yield last
-        last = run.with_damage(damaged)
-        damaged.clear()
-    if last is not None:
-        yield last.with_damage(damaged)
+        yield from _runs_of_lines(path, read_values(chain(head, lines), left_out), left_out)
 
 
-def _runs_of_lines(path: Path, values: Iterator[tuple[int, Any]], damaged: list[str]) -> Iterator[Run]:
+def _runs_of_lines(path: Path, values: Iterator[tuple[int, Any]], left_out: Counter[str]) -> Iterator[Run]:
     """Read lines with a JSON value each; those of a shape that none has are damaged."""
-    fault: InputError | None = None
+    faults: dict[str, InputError] = {}
     count = others = 0
     for number, value in values:
         shapes = LINES.items() if count == 0 else ()
         read = next((read for is_shape, read in shapes if is_shape(value)), None)
         if read is not None:
-            yield from read(path, chain([(number, value)], values), damaged)
+            yield from read(path, chain([(number, value)], values), left_out)
             return
         try:
-            for run in _runs_of_value(value, path, f"{path}, line {number}", count, damaged):
+            for run in _runs_of_value(value, path, f"{path}, line {number}", count, left_out):
                 count += 1
                 yield run
             others += 1
         except InputError as error:
-            fault = fault or error
-            damaged.append(f"line {number}")
-    if fault is not None and not others:
-        raise fault
+            faults[f"{DAMAGED}line {number}"] = error
+    if faults and not others:
+        raise next(iter(faults.values()))
+    left_out.update([*faults])
 
 
 Numbered = Iterable[tuple[int, Any]]
 
 
-def _refuse_export(path: Path, values: Numbered, damaged: list[str]) -> Iterator[Run]:
+def _refuse_export(path: Path, values: Numbered, left_out: Counter[str]) -> Iterator[Run]:
     raise InputError(f"{path} is the export of a memory: add it with tinymem import {path.name}")
 
 
-def _runs_of_sessions(path: Path, values: Numbered, damaged: list[str]) -> Iterator[Run]:
+def _runs_of_sessions(path: Path, values: Numbered, left_out: Counter[str]) -> Iterator[Run]:
     """Read a session file of a coding agent."""
-    transcript = Transcript(path.stem)
-    yield from runs_of(path, values, transcript)
-    if not any(thread.events for thread in transcript.threads.values()):
-        kinds = ", ".join(f"{count:,} {kind}" for kind, count in transcript.skipped.items())
+    transcript = Transcript(path.stem, left_out)
+    transcript.read(values)
+    yield from runs_of(path, transcript, left_out)
+    if not transcript.threads:
+        kinds = ", ".join(f"{count:,} {kind}" for kind, count in left_out.items())
         raise InputError(f"{path}: should be {SHAPES}, and has no message, only {kinds}"[:400])
 
 
-def _run_of_log(path: Path, values: Numbered, damaged: list[str]) -> Iterator[Run]:
+def _run_of_log(path: Path, values: Numbered, left_out: Counter[str]) -> Iterator[Run]:
     """Read a log of Gemini CLI."""
-    yield _of_export(read_gemini_log(value for _, value in values), str(path))
+    yield _of_export(read_gemini_log(value for _, value in values), str(path), left_out)
 
 
-def _run_of_messages(path: Path, values: Numbered, damaged: list[str]) -> Iterator[Run]:
+def _run_of_messages(path: Path, values: Numbered, left_out: Counter[str]) -> Iterator[Run]:
     """Read lines with a message each."""
-
-    def read() -> Iterator[Said]:
-        for number, value in values:
-            try:
-                yield _said(value, f"{path}, line {number}")
-            except InputError:
-                damaged.append(f"line {number}")
-
-    yield _run(read(), f"{path.name}#1", file=path)
+    said = [_said(value, f"{path}, line {number}") for number, value in values]
+    yield _run(said, f"{path.name}#1", left_out, file=path)
 
 
 def _is_message(value: Any) -> bool:
@@ -215,7 +191,7 @@ def _is_message(value: Any) -> bool:
     )
 
 
-LINES: Mapping[Callable[[Any], bool], Callable[[Path, Numbered, list[str]], Iterator[Run]]] = {
+LINES: Mapping[Callable[[Any], bool], Callable[[Path, Numbered, Counter[str]], Iterator[Run]]] = {
     lambda value: value_in(value, "tinymem_export") is not None: _refuse_export,
     is_event: _runs_of_sessions,
     lambda value: is_gemini_log(value) and "messages" not in value: _run_of_log,
@@ -223,61 +199,56 @@ LINES: Mapping[Callable[[Any], bool], Callable[[Path, Numbered, list[str]], Iter
 }
 
 
-def runs_of(path: Path, values: Numbered, transcript: Transcript) -> Iterator[Run]:
-    """Read lines of a session file: a run for each session in them."""
-    fault = transcript.read(values)
-    grown = [thread for thread in transcript.threads.values() if thread.events]
-    skipped: Mapping[str, int] = transcript.skipped
-    damaged: Sequence[str] = transcript.damaged
-    for thread in grown:
-        said = [event._replace(place=f"{path}, {event.place}") for event in thread.events]
-        run = _run_of_thread(said, thread)
-        run = replace(
-            run,
-            skipped={**skipped, **run.skipped},
-            damaged=[*damaged, *run.damaged],
-            is_spawned=thread.session in transcript.spawned,
+def runs_of(path: Path, transcript: Transcript, left_out: Counter[str]) -> Iterator[Run]:
+    """Return a run for each session in a session file."""
+    for session, messages in transcript.threads.items():
+        said = [message._replace(place=f"{path}, {message.place}") for message in messages]
+        is_files = session == transcript.session
+        is_known_by_file = is_files and not transcript.is_named and session == path.stem
+        yield _run(
+            said,
+            session,
+            left_out,
+            parents=sorted(transcript.parents) if is_files else (),
+            file=path if is_known_by_file else None,
+            is_spawned=session in transcript.spawned,
         )
-        if thread.session == transcript.session:
-            is_known_by_file = not transcript.is_named and thread.session == path.stem
-            run = replace(run, parents=transcript.parents, file=path if is_known_by_file else None)
-        yield replace(run, fault=fault if thread is grown[-1] else None)
-        skipped, damaged = {}, ()
-    if not grown and fault is not None:
-        raise fault
 
 
-def _runs_of_value(value: Any, path: Path, place: str, count: int, damaged: list[str]) -> Iterator[Run]:
+def _runs_of_value(value: Any, path: Path, place: str, count: int, left_out: Counter[str]) -> Iterator[Run]:
     """Read the runs of one value; `count` runs come before it in the file."""
     exported = conversations_of(value, path.stem)
     if exported is not None:
-        yield from (_of_export(conversation, place) for conversation in exported)
+        yield from (_of_export(conversation, place, left_out) for conversation in exported)
     elif not isinstance(value, list) or not value or any(map(_is_message, value)):
-        yield _run(_messages_of(value, place), f"{path.name}#{count + 1}", file=path)
+        yield _run(_messages_of(value, place), f"{path.name}#{count + 1}", left_out, file=path)
     else:
-        yield from _runs_of_entries(value, path, place, count, damaged)
+        yield from _runs_of_entries(value, path, place, count, left_out)
 
 
-def _runs_of_entries(entries: Sequence[Any], path: Path, place: str, count: int, damaged: list[str]) -> Iterator[Run]:
+def _runs_of_entries(
+    entries: Sequence[Any], path: Path, place: str, count: int, left_out: Counter[str]
+) -> Iterator[Run]:
     """Read a list with a run an entry; an entry without messages is damaged."""
-    faults: dict[int, InputError] = {}
+    faults: dict[str, InputError] = {}
     for index, entry in enumerate(entries):
         try:
             said = _messages_of(entry, f"{place}, entry {index}")
-            yield _run(said, f"{path.name}#{count + index + 1}", file=path)
+            yield _run(said, f"{path.name}#{count + index + 1}", left_out, file=path)
         except InputError as error:
-            faults[index] = error
+            faults[f"{DAMAGED}entry {index}"] = error
     if len(faults) == len(entries):
-        raise faults[0]
-    damaged += [f"entry {index}" for index in faults]
+        raise next(iter(faults.values()))
+    left_out.update([*faults])
 
 
-def _of_export(conversation: ExportedChat, place: str) -> Run:
+def _of_export(conversation: ExportedChat, place: str, left_out: Counter[str]) -> Run:
+    left_out += conversation.skipped
     said = _listed(conversation.messages, f"{place}, {conversation.session}")
-    return _run(said, conversation.session, conversation.skipped)
+    return _run(said, conversation.session, left_out)
 
 
-def _messages_of(value: Any, place: str) -> Iterator[Said]:
+def _messages_of(value: Any, place: str) -> list[Said]:
     if isinstance(value, list) and value:
         return _listed(value, place)
     for key in ("messages", "traj"):
@@ -287,19 +258,14 @@ def _messages_of(value: Any, place: str) -> Iterator[Said]:
     raise InputError(f"{place}: should be {SHAPES}, and has {keys or describe_type(value)}"[:400])
 
 
-def _listed(messages: Sequence[Any], place: str) -> Iterator[Said]:
-    for index, message in enumerate(messages):
-        here = f"{place}, message {index}"
-        try:
-            yield _said(message, here)
-        except InputError:
-            yield Said(here, {"role": None})  # what is no message is left out with the malformed ones
+def _listed(messages: Sequence[Any], place: str) -> list[Said]:
+    return [_said(message, f"{place}, message {index}") for index, message in enumerate(messages)]
 
 
 def _said(value: Any, place: str) -> Said:
-    """Check a message, and remove what mini-swe-agent adds to it; its closing role "exit" becomes "user"."""
+    """Return a message without what mini-swe-agent adds to it; its closing role "exit" becomes "user"."""
     if not _is_message(value):
-        raise InputError(f"{place}: should be a message with a role, not {describe_type(value)}"[:400])
+        return Said(place, {"role": None})  # it is left out with the malformed ones
     clocks = [value[key] for key in CLOCKS if key in value]
     message = {key: field for key, field in value.items() if key not in ("extra", *CLOCKS)}
     if message.get("role") == "exit":
@@ -307,50 +273,26 @@ def _said(value: Any, place: str) -> Said:
     return Said(place, message, time_of(clocks[0] if clocks else value_in(value, "extra", "timestamp")))
 
 
-def _run(
-    messages: Iterable[Said], name: str, skipped: Mapping[str, int] | None = None, file: Path | None = None
-) -> Run:
-    """Convert messages to the steps of a run, up to what ends the file early; a malformed one is left out."""
-    said: list[Said] = []
-    fault: InputError | None = None
-    try:
-        for message in messages:
-            said.append(message)
-    except InputError as error:
-        fault = error
-    run = _run_of_thread(said, Thread(name))
-    apart = sum(isinstance(step, MessageStep) and step.role == "tool" for step in run.steps)
-    counted = {**(skipped or {}), **run.skipped, **({APART: apart} if apart else {})}
-    return replace(run, skipped=counted, fault=fault, file=file)
-
-
-def _run_of_thread(said: Sequence[Said], thread: Thread) -> Run:
-    """Convert the messages of a thread, which may go on with others; a malformed one is left out."""
-    damaged: list[str] = []
+def _run(said: Sequence[Said], name: str, left_out: Counter[str], **more: Any) -> Run:
+    """Convert messages to the steps of a run; a malformed one is left out."""
     try:
         chat = _as_chat(said)
-        made = _converted(chat, thread.session)
+        made = _converted(chat, name)
     except (InputError, RecursionError):
         complaints = [_complaint(message) for message in said]
         judged = [*zip(said, complaints, strict=True)]
-        damaged = [message.place.rpartition(", ")[2] for message, complaint in judged if complaint]
         chat = _as_chat([message for message, complaint in judged if not complaint])
         if not chat:
             raise InputError(f"{said[0].place}: {complaints[0]}") from None
-        made = _converted(chat, thread.session)
+        left_out.update(f"{DAMAGED}{message.place.rpartition(', ')[2]}" for message, complaint in judged if complaint)
+        made = _converted(chat, name)
+    left_out += Counter({APART: sum(isinstance(step, MessageStep) and step.role == "tool" for step in made)})
     places = message_places(made, [step.to_messages(style="tools") for step in made])
-    firsts = [first for first, *_ in places]
-    return Run(
-        thread.session,
-        _dated(made, chat, firsts, thread.goes_on),
-        {MALFORMED: len(damaged)} if damaged else {},
-        damaged=damaged,
-        marks=[message.mark for message in chat],
-        goes_on=thread.goes_on,
-    )
+    steps = _dated(made, chat, [first for first, *_ in places])
+    return Run(name, steps, marks=[message.mark for message in chat], **more)
 
 
-def _dated(steps: Sequence[Step], said: Sequence[Said], firsts: Sequence[int], goes_on: bool) -> list[Step]:
+def _dated(steps: Sequence[Step], said: Sequence[Said], firsts: Sequence[int]) -> list[Step]:
     """Return steps with the times of their messages; one that has none gets that of the one before, and a mark."""
     last = next((message.moment for message in said if message.moment is not None), None)
     dated: list[Step] = []
@@ -358,7 +300,7 @@ def _dated(steps: Sequence[Step], said: Sequence[Said], firsts: Sequence[int], g
         last = message.moment or last
         known = {} if last is None else {"timestamp": last}
         undated = {} if message.moment else {"metadata": {**step.metadata, UNDATED: True}}
-        dated.append((as_message(step) if goes_on else step).evolve(**known, **undated))
+        dated.append(step.evolve(**known, **undated))
     return dated
 
 

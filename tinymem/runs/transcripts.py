@@ -2,36 +2,30 @@
 
 Claude Code writes Anthropic's messages, Codex writes items of the Responses API. An event without a message is left
 out, and counted; so are notes that the agent's program sends along (`tinymem.runs.harness`), calls of tinymem's own
-tools, and branches that a person went back on (`tinymem.runs.branches`). A result stands behind its call, wherever
-its line is.
+tools, and branches that a person went back on (`tinymem.runs.branches`).
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from copy import deepcopy
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from itertools import chain
-from operator import attrgetter
 from typing import Any, NamedTuple
 
 from tinymem.errors import InputError
 from tinymem.messages.formats import conversation_from
 from tinymem.messages.recognition import body_of
 from tinymem.messages.sendable import name_and_arguments, raw_calls
-from tinymem.runs.branches import QUEUED, Line, name_branches, part
+from tinymem.runs.branches import QUEUED, Line, part
 from tinymem.runs.harness import AGENT, STEERS, is_own_tool, own_words, program_line
+from tinymem.runs.lines import DAMAGED
 from tinymem.runs.values import joined_texts, mapping_in, text_in, time_of, value_in
 from tinymem.steps.content import as_text
 from tinymem.steps.step import Message
 
-__all__ = ["APART", "DAMAGED", "Queued", "Said", "Thread", "Transcript", "is_event"]
+__all__ = ["Queued", "Said", "Transcript", "is_event"]
 
-APART = "result that stands apart from its call"
-DAMAGED = "damaged line"
 BRANCH = "message of another branch"
 TWICE = "message that the file holds twice"
 NAMES = {  # of lines that hold no message, as a person would call them
@@ -66,21 +60,6 @@ class Queued(NamedTuple):
     is_taken: bool = False
 
 
-@dataclass
-class Thread:
-    """The messages of one session in a file.
-
-    Attributes:
-        session: Its name.
-        goes_on: It has messages in lines that were read before.
-        events: Its messages.
-    """
-
-    session: str
-    goes_on: bool = False
-    events: list[Said] = field(default_factory=list)
-
-
 def is_event(value: Any) -> bool:
     """Return True for what looks like a line of a session file."""
     if not isinstance(value, Mapping) or not isinstance(value.get("type"), str) or "role" in value:
@@ -93,74 +72,51 @@ class Transcript:
 
     Args:
         session: The session of lines that name none.
-        kept: What `kept` returned when lines of the file were read before.
+        left_out: Where what is left out is counted, by its kind.
 
     Attributes:
         is_named: The file says that this is its session.
         parents: Names of sessions that this one was forked from, or works for.
         spawned: The sessions whose prompts a model wrote.
-        names: By session, the name of the branch that it goes on in.
-        known: The number of the last line that was read.
-        threads: The sessions, by their names.
-        skipped: The number of lines and notes left out, by their kind.
-        damaged: The places of those that are damaged.
-        is_apart: A line stands behind one, or a result behind a call, that is not there; or nothing says which line a
-            message is.
+        threads: The messages of each session.
+        is_apart: A line stands behind one that is not there.
         begin: The number of the last line with a prompt that nothing typed before waits behind; 0 for none.
     """
 
-    def __init__(self, session: str, kept: Mapping[str, Any] | None = None) -> None:
-        self.session, self.is_named, self.known = session, False, 0
-        self.parents: list[str] = []
-        self.spawned: list[str] = []
-        self.names: dict[str, str] = {}
-        self.__dict__.update(deepcopy(kept or {}))
-        self.threads: dict[str, Thread] = {}
-        self.skipped: Counter[str] = Counter()
-        self.damaged: list[str] = []
+    def __init__(self, session: str, left_out: Counter[str]) -> None:
+        self.session, self.is_named = session, False
+        self.parents: set[str] = set()
+        self.spawned: set[str] = set()
+        self.threads: dict[str, list[Said]] = {}
         self.is_apart = False
         self.begin = 0
+        self._left_out = left_out
         self._own_calls: list[str] = []  # of tinymem's tools, that wait for their results
         self._queued: list[Queued] = []  # what was typed while the agent worked, and has not come as a message
         self._prompts: set[int] = set()
         self._lines: list[Line] = []
         self._seen: set[tuple[str, str]] = set()
 
-    def kept(self) -> dict[str, Any]:
-        """Return what is known of the sessions, as values for JSON."""
-        return {name: getattr(self, name) for name in ("session", "is_named", "known", "parents", "spawned", "names")}
-
-    def read(self, lines: Iterable[tuple[int, Any]]) -> InputError | None:
-        """Read lines, given with their numbers; return the error that ended the file early."""
-        fault = None
-        try:
-            for number, value in lines:
-                try:
-                    self._take(number, value)
-                except RecursionError:
-                    self._damage(number)
-        except InputError as error:
-            fault = error
-        shown, names = part(self._lines), {*self.names.values()}
-        kept = name_branches(shown, self._lines, self.known, self.names)
-        is_marked = all(map(attrgetter("mark"), chain.from_iterable(map(attrgetter("said"), kept))))
-        apart = self._arrange(kept, names if is_marked else ())
-        self.skipped += Counter({BRANCH: sum(len(line.said) for line in shown.left), APART: apart})
-        self.is_apart = shown.is_apart or apart > 0 or not is_marked
+    def read(self, lines: Iterable[tuple[int, Any]]) -> None:
+        """Read lines, given with their numbers."""
+        for number, value in lines:
+            try:
+                self._take(number, value)
+            except RecursionError:
+                self._left_out[f"{DAMAGED}line {number}"] += 1
+        kept, left, self.is_apart = part(self._lines)
+        for line in kept:
+            if line.said:
+                self.threads.setdefault(line.session, []).extend(line.said)
+        self._left_out += Counter({BRANCH: sum(len(line.said) for line in left)})
         self.begin = max(self._prompts.intersection(line.number for line in kept), default=0)
-        self.known = max([self.known, *(line.number for line in self._lines)])
-        return fault
-
-    def _damage(self, number: int) -> None:
-        self.skipped[DAMAGED] += 1
-        self.damaged.append(f"line {number}")
 
     # -- lines --------------------------------------------------------------------------------------------------------
 
     def _take(self, number: int, value: Any) -> None:
         """Take in a line, with its messages."""
         if not isinstance(value, Mapping):
-            self._damage(number)
+            self._left_out[f"{DAMAGED}line {number}"] += 1
             return
         if value.get("type") == "session_meta":
             self._begin(mapping_in(value, "payload"))
@@ -173,8 +129,7 @@ class Transcript:
             notes[_kind(value)] += 1
         mark, moment, session = _mark(value), time_of(value.get("timestamp")), self._session_of(value)
         new = self._without_repeated(messages, mark)
-        if number > self.known:
-            self.skipped += notes + Counter({TWICE: len(messages) - len(new)})
+        self._left_out += notes + Counter({TWICE: len(messages) - len(new)})
         said = [Said(f"line {number}", message, moment, mark) for message in new]
         line = Line.of(value, number, session, said)
         self._lines.append(line)
@@ -184,22 +139,17 @@ class Transcript:
     def _begin(self, meta: Mapping[str, Any]) -> None:
         """Take in what Codex says of a session: this file's, or in a copied history the one that it comes from."""
         id, spawned = text_in(meta, "id"), text_in(meta, "source", "subagent", "thread_spawn", "parent_thread_id")
-        parents = [text_in(meta, "forked_from_id"), spawned]
-        is_copied = self.is_named and (id in self.parents or not any(line.said for line in self._lines))
-        if is_copied and id != self.session:
-            parents = [id, *parents]
-        elif id:
-            self.parents = [] if id != self.session else self.parents
+        if id and not self.is_named:
             self.session, self.is_named = id, True
-            self.spawned += [id] if value_in(meta, "source", "subagent") else []
-        self.parents += [name for name in parents if name and name not in self.parents and name != self.session]
+            self.spawned.update([id] if value_in(meta, "source", "subagent") else [])
+        self.parents |= {id, text_in(meta, "forked_from_id"), spawned} - {"", self.session}
 
     def _session_of(self, line: Mapping[str, Any]) -> str:
         session = text_in(line, "forkedFrom", "sessionId") or text_in(line, "sessionId") or self.session
         agent = text_in(line, "agentId") or text_in(line, "parent_tool_use_id")
         if line.get("isSidechain") or agent:  # a subagent has a session of its own
             session = f"{session}/{agent or 'subagent'}"
-            self.spawned += [session] if session not in self.spawned else []
+            self.spawned.add(session)
         return session
 
     def _without_own_tools(self, messages: Sequence[Message], notes: Counter[str]) -> list[Message]:
@@ -257,42 +207,6 @@ class Transcript:
                     prompt = {"role": "user", "content": queued.text}
                     typed = Said(f"line {number}", prompt, time_of(queued.clock), f"queued {queued.clock}")
                     self._lines.append(Line.of({}, number, self._session_of(line), [typed]))
-
-    # -- the order of messages ----------------------------------------------------------------------------------------
-
-    def _arrange(self, lines: Sequence[Line], known: Collection[str]) -> int:
-        """Give each session its messages in order, each result behind its call; return the number of those without.
-
-        The sessions that are `known` go on.
-        """
-        apart = 0
-        results: defaultdict[str, list[Said]] = defaultdict(list)  # by their calls, until each was taken
-        for line in lines:
-            for said in line.said:
-                if said.message["role"] == "tool":
-                    results[_answered(said)].append(said)
-        for line in lines:
-            for said in line.said:
-                thread = self.threads.setdefault(line.session, Thread(line.session, line.session in known))
-                waiting = results[_answered(said)]
-                if said.message["role"] != "tool":
-                    _add_turn(thread, said, results)
-                elif waiting and waiting[0] is said:  # no call took it
-                    thread.events.append(waiting.pop(0))
-                    apart += 1
-        return apart
-
-
-def _add_turn(thread: Thread, turn: Said, results: Mapping[str, list[Said]]) -> None:
-    """Add a message, and behind it the first result of each of its calls."""
-    thread.events.append(turn)
-    for call in raw_calls(turn.message):
-        thread.events += results[str(call.get("id"))][:1]
-        del results[str(call.get("id"))][:1]
-
-
-def _answered(result: Said) -> str:
-    return str(result.message.get("tool_call_id"))
 
 
 # -- what lines hold --------------------------------------------------------------------------------------------------

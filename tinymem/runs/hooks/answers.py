@@ -347,7 +347,7 @@ def add_transcript(memory: HierarchicalMemory, file: Path, session: str) -> str:
     another format.
     """
     done = ingest_growing(memory, file)
-    is_strange = any(kind.startswith(STRANGE) for kind in done.skipped) and not done.steps + done.known
+    is_strange = any(kind.startswith(STRANGE) for kind in done.left_out) and not done.steps + done.known
     if done.error is None and is_strange and next(memory.history(session or None), None) is None:
         return f"nothing is kept of {file}: its format is not known"
     return done.error or ""

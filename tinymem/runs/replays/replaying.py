@@ -189,8 +189,6 @@ def recorded_runs(files: Files, counter: TokenCounter) -> Iterator[RecordedRun]:
     """Yield the runs in files that have a call of a model; InputError for one that ends early."""
     for file in [files] if isinstance(files, (str, Path, Run)) else files:
         for run in [file] if isinstance(file, Run) else read_runs(file):
-            if run.fault is not None:
-                raise run.fault
             if (recorded := _recorded(run, counter)).turns:
                 yield recorded
 
