@@ -244,8 +244,8 @@ def test_cut_and_damaged_gzip(write: Write) -> None:
 @pytest.mark.parametrize(
     ("data", "before", "said"),
     [
-        (b"\x7fELF\0\x10\x00\xff\xfe" * 20, [], ["not a text file"]),
-        (b'{"role": "user",\n "content": "caf\xe9"}\n', [], ["not UTF-8", "0xe9"]),
+        (b"\x7fELF\0\x10\x00\xff\xfe" * 20, [], ["not valid JSON"]),
+        (b'{"role": "user",\n "content": "caf\xe9"}\n', [], ["not valid JSON", "0xe9"]),
         (None, [], ["No such file"]),
     ],
 )

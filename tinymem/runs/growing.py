@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from tinymem.errors import InputError
 from tinymem.memory.context.fitting import as_message
-from tinymem.runs.ingest import Ingested, add_run, ingest_files, is_json
+from tinymem.runs.ingest import Ingested, add_run, ingest_files
 from tinymem.runs.lines import LONGEST, json_values, read_values
 from tinymem.runs.readers import APART, runs_of
 from tinymem.runs.transcripts import Transcript, is_event
@@ -63,15 +63,14 @@ def ingest_growing(memory: HierarchicalMemory, file: Path) -> Ingested:
         place, unread = _unread(memory, file)
     except (OSError, ValueError):  # ValueError: a path with NUL
         place, unread = ReadPlace(), b""
-    end = unread.rfind(b"\n") + 1
-    is_whole = unread[end:] == b"" or is_json(unread[end:])
+    written = unread[: unread.rfind(b"\n") + 1]
     if not place.end and not _is_session(unread):
         (done,) = ingest_files(memory, [file])
-        return done if is_whole else replace(done, error=None)
+        return done if written == unread else replace(done, error=None)
     done = Ingested(str(file))
-    if place.offset + len(unread) > place.end:
+    if place.offset + len(written) > place.end:
         try:
-            _read_on(memory, file, place, unread if is_whole else unread[:end], done)
+            _read_on(memory, file, place, written, done)
         except InputError as error:
             done.error = str(error)
     return done
@@ -95,12 +94,9 @@ def _read_on(memory: HierarchicalMemory, file: Path, place: ReadPlace, unread: b
             run = replace(run, steps=[*map(as_message, run.steps)], goes_on=True)
         add_run(memory, run, done)
     done.known = 0 if place.end else done.known  # of what was read again
-    read = unread[: unread.rfind(b"\n") + 1]
     before = max(transcript.begin - 1 - place.lines, 0)
-    again = read.split(b"\n", before)[-1]
-    if not again:  # the line of the prompt has no end
-        before, again = 0, read
-    end = place.offset + len(read)
+    again = unread.split(b"\n", before)[-1]
+    end = place.offset + len(unread)
     begin = ReadPlace(end - len(again), place.lines + before, end, _digest(again))
     memory.long_term.journal.keep({_key(file): json.dumps(asdict(begin))})
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -21,7 +20,7 @@ from tinymem.steps.progress import Progress, no_progress
 if TYPE_CHECKING:
     from tinymem.memory.hierarchy import HierarchicalMemory
 
-__all__ = ["Ingested", "add_run", "ingest_files", "is_json"]
+__all__ = ["Ingested", "add_run", "ingest_files"]
 
 KINDS = (".jsonl", ".jsonl.gz", ".json", ".json.gz")
 BATCH = 64  # steps that are added in one transaction
@@ -83,14 +82,6 @@ def _files_in(path: Path) -> tuple[list[Path], dict[str, int]]:
     if not found or holds_export(names):
         return [path], {}
     return [path / name for name in found], unread({*names} - {*found}, links)
-
-
-def is_json(line: bytes) -> bool:
-    """Return True for a JSON value other than null."""
-    try:
-        return json.loads(line) is not None
-    except (ValueError, RecursionError):
-        return False
 
 
 def add_run(memory: HierarchicalMemory, run: Run, done: Ingested, tell: Callable[[], object] = lambda: None) -> None:

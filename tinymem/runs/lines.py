@@ -6,13 +6,12 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from tinymem.errors import InputError
 
-__all__ = ["DAMAGED", "LONGEST", "RawLine", "is_of_lines", "json_values", "parse_document", "read_values"]
+__all__ = ["DAMAGED", "LONGEST", "RawLine", "json_values", "parse_document", "read_values"]
 
 _DECODER = json.JSONDecoder()
 _BLANK = re.compile(r"\s*")
@@ -46,21 +45,6 @@ def json_values(line: bytes | None) -> tuple[list[Any], bool]:
     return values, len(values) == 1 and b"\0" not in line
 
 
-def is_of_lines(lines: Sequence[RawLine]) -> bool:
-    """Return True for lines of JSON of which the first is damaged; False for one JSON value that spans them all."""
-    with suppress(ValueError, RecursionError, TypeError):
-        json.loads(_joined(lines))
-        return False
-    texts = [line for _, line in lines if line is not None and line.strip(b"\0 \t\r\n")]
-    whole = sum(is_whole and bool(values[0]) for values, is_whole in map(json_values, texts))
-    return whole > 0 and 2 * whole >= len(texts)
-
-
-def _joined(lines: Sequence[RawLine]) -> str:
-    """Return the text of lines."""
-    return b"".join(line or b"" for _, line in lines).decode("utf-8-sig")
-
-
 def read_values(lines: Iterable[RawLine], left_out: Counter[str]) -> Iterator[tuple[int, Any]]:
     """Yield the JSON values of lines with the lines' numbers; damaged lines are counted in `left_out`."""
     for number, line in lines:
@@ -73,16 +57,19 @@ def read_values(lines: Iterable[RawLine], left_out: Counter[str]) -> Iterator[tu
             yield number, value
 
 
-def parse_document(path: Path, lines: Sequence[RawLine]) -> Any:
-    """Return the one JSON value that spans many lines. Raises InputError."""
+def parse_document(path: Path, lines: Sequence[RawLine]) -> list[Any]:
+    """Return the one JSON value that spans many lines; none where they are lines of JSON of which the first is damaged.
+
+    Raises:
+        InputError: They are neither.
+    """
     blank = "\n" * (lines[0][0] - 1)
+    texts = [line or b"" for _, line in lines]
     try:
-        return json.loads(blank + _joined(lines))
-    except UnicodeDecodeError as error:
-        what = "is not a text file" if any(b"\0" in (line or b"") for _, line in lines) else "is not UTF-8"
-        raise InputError(f"{path}: {what} (byte {error.start} is {error.object[error.start]:#04x})") from error
-    except json.JSONDecodeError as error:
-        place = f"{path}, line {error.lineno}, column {error.colno}"
-        raise InputError(f"{place}: not valid JSON: {error.msg}") from error
+        return [json.loads(blank + b"".join(texts).decode("utf-8-sig"))]
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}, line 1: not valid JSON: {error}") from error
+        filled = [text for text in texts if text.strip(b"\0 \t\r\n")]
+        whole = sum(is_whole and bool(values[0]) for values, is_whole in map(json_values, filled))
+        if whole and 2 * whole >= len(filled):
+            return []
+        raise InputError(f"{path}: not valid JSON: {error}") from error

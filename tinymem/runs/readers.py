@@ -28,7 +28,7 @@ from tinymem.messages.formats import chat_messages
 from tinymem.runs.exports import ExportedChat, conversations_of, is_gemini_log, read_gemini_log
 from tinymem.runs.exports.documents import is_document, read_document
 from tinymem.runs.exports.folders import conversations_in, is_export
-from tinymem.runs.lines import DAMAGED, LONGEST, RawLine, is_of_lines, json_values, parse_document, read_values
+from tinymem.runs.lines import DAMAGED, LONGEST, RawLine, json_values, parse_document, read_values
 from tinymem.runs.transcripts import Said, Transcript, is_event
 from tinymem.runs.values import time_of, value_in
 from tinymem.steps.checks import to_path
@@ -125,11 +125,12 @@ def _runs_of_json(path: Path, lines: Iterator[RawLine], left_out: Counter[str]) 
     while not is_whole and (line := next(lines, None)) is not None:
         head.append(line)
         is_whole = json_values(line[1])[1]
-    is_split = len(head) > 1 or not is_whole
-    if is_split:
+    document: list[Any] = []
+    if len(head) > 1 or not is_whole:
         head += lines
-    if is_split and not is_of_lines(head):
-        yield from _runs_of_value(parse_document(path, head), path, str(path), 0, left_out)
+        document = parse_document(path, head)
+    if document:
+        yield from _runs_of_value(document[0], path, str(path), 0, left_out)
     else:
         yield from _runs_of_lines(path, read_values(chain(head, lines), left_out), left_out)
 

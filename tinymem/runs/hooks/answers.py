@@ -115,7 +115,8 @@ class Answers:
 
     def __init__(self, opener: Opener, stays: bool = False) -> None:
         self._opener, self._stays = opener, stays
-        self._answered: dict[tuple[object, ...], float] = {}  # when
+        self._last: tuple[object, ...] = ()  # what a hook asked
+        self._asked_at = -TWICE
         self._memories: dict[tuple[str, ...], HierarchicalMemory] = {}  # by namespace and what is redacted
         self._sessions: OrderedDict[str, _Session] = OrderedDict()
         self._lock = threading.RLock()
@@ -163,14 +164,9 @@ class Answers:
 
     def _is_repeated(self, asked: Asked) -> bool:
         """Return True where another hook asked the same a moment ago: an agent runs all that it has."""
-        if not asked.session:
-            return False
-        now, said = time.monotonic(), asked.details.get("prompt" if asked.event == "prompt" else "source")
-        key = (asked.namespace, asked.session, asked.event, str(said))
-        self._answered = {known: then for known, then in self._answered.items() if now - then < TWICE}
-        is_known = key in self._answered
-        self._answered.setdefault(key, now)
-        return is_known
+        last, then = self._last, self._asked_at
+        self._last, self._asked_at = (asked.event, asked.namespace, asked.details), time.monotonic()
+        return bool(asked.session) and last == self._last and self._asked_at - then < TWICE
 
     def _prepare(self, asked: Asked) -> None:
         """Open what prompts ask, and load what answers them."""
