@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
-from io import BufferedReader, BytesIO
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,11 +18,10 @@ from typing import TYPE_CHECKING, Any
 from tinymem.errors import InputError
 from tinymem.memory.context.fitting import as_message
 from tinymem.runs.ingest import Ingested, add_run, ingest_files
-from tinymem.runs.lines import LONGEST, json_values, read_values
+from tinymem.runs.lines import json_values, read_values
 from tinymem.runs.readers import APART, runs_of
 from tinymem.runs.transcripts import Transcript, is_event
 from tinymem.runs.values import value_in
-from tinymem.upkeep.lines import byte_lines
 
 if TYPE_CHECKING:
     from tinymem.memory.hierarchy import HierarchicalMemory
@@ -80,7 +78,7 @@ def _read_on(memory: HierarchicalMemory, file: Path, place: ReadPlace, unread: b
     """Add what is new in the bytes behind a place, and keep that of the last prompt in them."""
     left_out = Counter[str]()
     transcript = Transcript(file.stem, left_out)
-    lines = byte_lines(file, LONGEST, BufferedReader(BytesIO(unread)), place.lines)
+    lines = enumerate(unread.split(b"\n"), place.lines + 1)
     transcript.read(chain(_head(file) if place.offset else (), read_values(lines, left_out)))
     runs = [*runs_of(file, transcript, left_out)]
     is_marked = all(all(run.marks) for run in runs)
@@ -140,10 +138,7 @@ class WatchedFolder:
 
 def _unread(memory: HierarchicalMemory, file: Path) -> tuple[ReadPlace, bytes]:
     """Return the place that was kept of a file, if what was read there is as it was, and the bytes behind it."""
-    try:
-        place = ReadPlace(**json.loads(memory.long_term.journal.setting(_key(file)) or ""))
-    except (TypeError, ValueError):  # none, or one of another version
-        place = ReadPlace()
+    place = ReadPlace(**json.loads(memory.long_term.journal.setting(_key(file)) or "{}"))
     with file.open("rb") as stream:
         stream.seek(place.offset)
         unread = stream.read()

@@ -107,10 +107,7 @@ def _add(memory: HierarchicalMemory, new: Sequence[Arrival], lineage: Lineage) -
     """Add steps, less those that are there already, then keep their messages; return the numbers of what was added."""
     added = memory.add_steps([arrival.step for arrival in new], on_conflict="skip")
     journal = memory.long_term.journal
-    stored = memory.long_term.fetch([*journal.numbers([arrival.step.id for arrival in new]).values()])
-    numbers = {
-        step.id: number for number, step in stored.items()
-    }  # also of a process that was killed before it got here
-    known = [(arrival, numbers[arrival.step.id]) for arrival in new if arrival.step.id in numbers]
-    journal.messages.put([*chain.from_iterable(lineage.rows_of(arrival, number) for arrival, number in known)])
+    numbers = journal.numbers([arrival.step.id for arrival in new])  # also of a process that was killed before this
+    rows = [lineage.rows_of(arrival, numbers[arrival.step.id]) for arrival in new if arrival.step.id in numbers]
+    journal.messages.put([*chain.from_iterable(rows)])
     return [step.step_number or 0 for step in added]

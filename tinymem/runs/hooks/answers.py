@@ -376,11 +376,8 @@ def _read_on(memory: HierarchicalMemory) -> None:
 
 def kept_files(memory: HierarchicalMemory, setting: str) -> list[str]:
     """Return the files of sessions, or what was said of them, that a setting keeps."""
-    try:
-        found = json.loads(memory.long_term.journal.setting(setting) or "[]")
-    except ValueError:
-        return []
-    return [file for file in found if isinstance(file, str)] if isinstance(found, list) else []
+    found: list[str] = json.loads(memory.long_term.journal.setting(setting) or "[]")
+    return found
 
 
 def keep_files(memory: HierarchicalMemory, setting: str, files: Sequence[str]) -> None:
