@@ -20,7 +20,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeAlias
 
 from tinymem.errors import InputError, describe_type
 from tinymem.messages.conversion import message_places, steps_from_messages
@@ -41,6 +41,10 @@ __all__ = ["APART", "Run", "read_runs", "runs_of"]
 APART = "result that stands apart from its call"
 CLOCKS = ("timestamp", "created_at")  # what a message's time is called
 SHAPES = "a list of chat messages, {'messages': [...]}, {'traj': [...]} or a message"
+
+
+Numbered: TypeAlias = Iterable[tuple[int, Any]]
+Shapes: TypeAlias = "Mapping[Callable[[Any], bool], Callable[[Path, Numbered, Counter[str]], Iterator[Run]]]"
 
 
 @dataclass(frozen=True)
@@ -132,32 +136,41 @@ def _runs_of_json(path: Path, lines: Iterator[RawLine], left_out: Counter[str]) 
     if document:
         yield from _runs_of_value(document[0], path, str(path), 0, left_out)
     else:
-        yield from _runs_of_lines(path, read_values(chain(head, lines), left_out), left_out)
+        values = read_values(chain(head, lines), left_out)
+        yield from _runs_of_each(path, f"{path}, line", values, left_out, shapes=LINES)
 
 
-def _runs_of_lines(path: Path, values: Iterator[tuple[int, Any]], left_out: Counter[str]) -> Iterator[Run]:
-    """Read lines with a JSON value each; those of a shape that none has are damaged."""
+def _runs_of_each(
+    path: Path,
+    place: str,
+    values: Iterator[tuple[int, Any]],
+    left_out: Counter[str],
+    count: int = 0,
+    shapes: Shapes | None = None,
+) -> Iterator[Run]:
+    """Read the runs of values, which are given with their numbers; those of a shape that none has are damaged.
+
+    The first value of one of the `shapes` before all runs tells how that and all behind it are read. `count` runs come
+    before them in the file.
+    """
     faults: dict[str, InputError] = {}
-    count = others = 0
+    others = 0
     for number, value in values:
-        shapes = LINES.items() if count == 0 else ()
-        read = next((read for is_shape, read in shapes if is_shape(value)), None)
+        here = f"{place} {number}"
+        read = next((read for is_shape, read in (shapes or {}).items() if is_shape(value)), None)
         if read is not None:
             yield from read(path, chain([(number, value)], values), left_out)
             return
         try:
-            for run in _runs_of_value(value, path, f"{path}, line {number}", count, left_out):
-                count += 1
+            for run in _runs_of_value(value, path, here, count, left_out):
+                count, shapes = count + 1, None
                 yield run
             others += 1
         except InputError as error:
-            faults[f"{DAMAGED}line {number}"] = error
+            faults[DAMAGED + here.removeprefix(f"{path}, ")] = error
     if faults and not others:
         raise next(iter(faults.values()))
     left_out.update([*faults])
-
-
-Numbered = Iterable[tuple[int, Any]]
 
 
 def _refuse_export(path: Path, values: Numbered, left_out: Counter[str]) -> Iterator[Run]:
@@ -166,7 +179,7 @@ def _refuse_export(path: Path, values: Numbered, left_out: Counter[str]) -> Iter
 
 def _runs_of_sessions(path: Path, values: Numbered, left_out: Counter[str]) -> Iterator[Run]:
     """Read a session file of a coding agent."""
-    transcript = Transcript(path.stem, left_out)
+    transcript = Transcript(path, left_out)
     transcript.read(values)
     yield from runs_of(path, transcript, left_out)
     if not transcript.threads:
@@ -192,7 +205,7 @@ def _is_message(value: Any) -> bool:
     )
 
 
-LINES: Mapping[Callable[[Any], bool], Callable[[Path, Numbered, Counter[str]], Iterator[Run]]] = {
+LINES: Shapes = {
     lambda value: value_in(value, "tinymem_export") is not None: _refuse_export,
     is_event: _runs_of_sessions,
     lambda value: is_gemini_log(value) and "messages" not in value: _run_of_log,
@@ -202,16 +215,14 @@ LINES: Mapping[Callable[[Any], bool], Callable[[Path, Numbered, Counter[str]], I
 
 def runs_of(path: Path, transcript: Transcript, left_out: Counter[str]) -> Iterator[Run]:
     """Return a run for each session in a session file."""
-    for session, messages in transcript.threads.items():
-        said = [message._replace(place=f"{path}, {message.place}") for message in messages]
+    for session, said in transcript.threads.items():
         is_files = session == transcript.session
-        is_known_by_file = is_files and not transcript.is_named and session == path.stem
         yield _run(
             said,
             session,
             left_out,
             parents=sorted(transcript.parents) if is_files else (),
-            file=path if is_known_by_file else None,
+            file=path if is_files and not transcript.is_named else None,
             is_spawned=session in transcript.spawned,
         )
 
@@ -224,23 +235,8 @@ def _runs_of_value(value: Any, path: Path, place: str, count: int, left_out: Cou
     elif not isinstance(value, list) or not value or any(map(_is_message, value)):
         yield _run(_messages_of(value, place), f"{path.name}#{count + 1}", left_out, file=path)
     else:
-        yield from _runs_of_entries(value, path, place, count, left_out)
-
-
-def _runs_of_entries(
-    entries: Sequence[Any], path: Path, place: str, count: int, left_out: Counter[str]
-) -> Iterator[Run]:
-    """Read a list with a run an entry; an entry without messages is damaged."""
-    faults: dict[str, InputError] = {}
-    for index, entry in enumerate(entries):
-        try:
-            said = _messages_of(entry, f"{place}, entry {index}")
-            yield _run(said, f"{path.name}#{count + index + 1}", left_out, file=path)
-        except InputError as error:
-            faults[f"{DAMAGED}entry {index}"] = error
-    if len(faults) == len(entries):
-        raise next(iter(faults.values()))
-    left_out.update([*faults])
+        entries = [{"messages": entry} if isinstance(entry, list) else entry for entry in value]
+        yield from _runs_of_each(path, f"{place}, entry", enumerate(entries), left_out, count)
 
 
 def _of_export(conversation: ExportedChat, place: str, left_out: Counter[str]) -> Run:

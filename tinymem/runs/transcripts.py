@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from tinymem.errors import InputError
@@ -44,7 +45,7 @@ MOST_QUEUED = 100
 
 
 class Said(NamedTuple):
-    """A message, its place in the file, when it was said, and what it is known by, where the file has that."""
+    """A message, its file and place in it, when it was said, and what it is known by, where the file has that."""
 
     place: str
     message: Mapping[str, Any]
@@ -71,7 +72,7 @@ class Transcript:
     """The sessions in a file, or in its lines from a prompt on.
 
     Args:
-        session: The session of lines that name none.
+        path: The file; its name is the session of lines that name none.
         left_out: Where what is left out is counted, by its kind.
 
     Attributes:
@@ -83,14 +84,14 @@ class Transcript:
         begin: The number of the last line with a prompt that nothing typed before waits behind; 0 for none.
     """
 
-    def __init__(self, session: str, left_out: Counter[str]) -> None:
-        self.session, self.is_named = session, False
+    def __init__(self, path: Path, left_out: Counter[str]) -> None:
+        self.session, self.is_named = path.stem, False
         self.parents: set[str] = set()
         self.spawned: set[str] = set()
         self.threads: dict[str, list[Said]] = {}
         self.is_apart = False
         self.begin = 0
-        self._left_out = left_out
+        self._path, self._left_out = path, left_out
         self._own_calls: list[str] = []  # of tinymem's tools, that wait for their results
         self._queued: list[Queued] = []  # what was typed while the agent worked, and has not come as a message
         self._prompts: set[int] = set()
@@ -130,7 +131,7 @@ class Transcript:
         mark, moment, session = _mark(value), time_of(value.get("timestamp")), self._session_of(value)
         new = self._without_repeated(messages, mark)
         self._left_out += notes + Counter({TWICE: len(messages) - len(new)})
-        said = [Said(f"line {number}", message, moment, mark) for message in new]
+        said = [Said(f"{self._path}, line {number}", message, moment, mark) for message in new]
         line = Line.of(value, number, session, said)
         self._lines.append(line)
         if line.role == "user" and line.turn != QUEUED and not (line.goes_on or self._queued):
@@ -205,7 +206,9 @@ class Transcript:
                 self._queued.remove(queued)
                 if not UNSAID.match(queued.text):
                     prompt = {"role": "user", "content": queued.text}
-                    typed = Said(f"line {number}", prompt, time_of(queued.clock), f"queued {queued.clock}")
+                    typed = Said(
+                        f"{self._path}, line {number}", prompt, time_of(queued.clock), f"queued {queued.clock}"
+                    )
                     self._lines.append(Line.of({}, number, self._session_of(line), [typed]))
 
 
