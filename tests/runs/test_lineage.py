@@ -65,6 +65,18 @@ def test_what_a_session_repeats_is_stored_once_in_whatever_order_files_come(
             assert sorted(text for _, text in said(memory)) == ["And the pears?", "Noted.", SECRET]
 
 
+@pytest.mark.parametrize("name", COPIES)
+def test_what_a_session_repeats_is_stored_once_where_its_file_is_read_before_it_goes_on(
+    tmp_path: Path, name: str
+) -> None:
+    first, second = COPIES[name]
+    with opened() as memory:
+        ingest_growing(memory, write(tmp_path / "0.jsonl", first))
+        for lines in (second[:-1], second):
+            ingest_growing(memory, write(tmp_path / "1.jsonl", lines))
+        assert [text for _, text in said(memory)] == [SECRET, "Noted.", "And the pears?"]
+
+
 def test_files_of_one_name_are_runs_of_their_own_but_a_moved_file_is_the_same_run(tmp_path: Path) -> None:
     system, asked = {"role": "system", "content": "Be brief."}, {"role": "user", "content": "Which pears?"}
     pears, plums = ({"role": "assistant", "content": f"Those {text}."} for text in ("pears", "plums"))

@@ -13,6 +13,7 @@ from dataclasses import replace
 from itertools import chain, repeat, takewhile
 from typing import TYPE_CHECKING
 
+from tinymem.memory.context.fitting import as_message
 from tinymem.messages.conversion import in_order, message_places
 from tinymem.messages.recognition import (
     Arrival,
@@ -30,7 +31,7 @@ from tinymem.runs.harness import AGENT
 from tinymem.runs.readers import Run
 from tinymem.steps.standins import is_from_user
 from tinymem.steps.step import Step
-from tinymem.steps.types import MessageStep, SystemPromptStep
+from tinymem.steps.types import SystemPromptStep
 from tinymem.upkeep.forgetting import repeated_by
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ class Lineage:
         self._holders = {row.said: row.step for row in self._journal.messages.find({*self._lines} - {""}, 1)}
         self._marks: dict[MessageKey, str] = {}
         self._repeated: set[int] = set()
+        self._copied: dict[str, int] = {}  # lines of messages that stand in a run that this one comes from
         self._begins = False
 
     def new(self) -> list[Arrival]:
@@ -72,13 +74,15 @@ class Lineage:
         """
         keys = self._keys_behind() if self._run.goes_on else keys_in(self._session, self._bodies, Counter())
         known = {*rows_by_key(self._journal.messages, keys)}
-        self._begins = bool(keys) and keys[0] not in known and not self._run.goes_on
+        self._begins = not (self._run.goes_on or known.issuperset(keys[:1]))
         shared = self._shared() if self._begins else []
-        for place, (key, line) in enumerate(zip(keys, self._lines, strict=True)):
-            if key not in known and (line in self._holders or place < len(shared)):
+        self._copied = {line: step for line, step in zip(self._lines, shared, strict=False) if line}
+        holders = {**self._copied, **self._holders}
+        for key, line in zip(keys, self._lines, strict=True):
+            if key not in known and line in holders:
                 known.add(key)
-                self._repeated.add(self._holders[line] if line in self._holders else shared[place])
-        self._marks = {key: line for key, line in zip(keys, self._lines, strict=True) if line}
+                self._repeated.add(holders[line])
+        self._marks = dict(zip(keys, self._lines, strict=True))
         step_keys: list[list[MessageKey]] = []
         for step_places in self._places:
             step_keys.append([keys[place] for place in step_places])
@@ -100,11 +104,13 @@ class Lineage:
         """Give the messages of a step that was added, and what their lines are known by."""
         yield from arrival.rows(number)
         for key in arrival.keys:
-            if mark := self._marks.get(key):
+            if mark := self._marks[key]:
                 yield MessageRow(mark, 1, number, False)
 
     def rows_of_run(self, first: int) -> Iterator[MessageRow]:
         """Give the rows that tell whose history the run repeats, and whom it comes from; `first` is its first step."""
+        for line, step in self._copied.items():
+            yield MessageRow(line, 1, step, False)
         if self._repeated and not self._run.goes_on:  # one that goes on knows its own messages so, too
             yield from self._not_yet(repeated_by(self._run.name), {min(self._repeated), max(self._repeated)})
         for parent in self._run.parents if first and self._begins else ():
@@ -119,8 +125,8 @@ class Lineage:
     def _shared(self) -> list[int]:
         """Return the numbers of the steps that hold what the run begins with, in a run that it comes from or a fork."""
         numbers = [row.step for row in self._journal.messages.find([_forks(self._run.name)], FORKS)]
-        steps = self._memory.long_term.fetch(numbers).values() if numbers else ()
-        names = [*self._run.parents, *(step.session for step in steps)]
+        forks = self._memory.long_term.fetch(numbers).values()
+        names = [*self._run.parents, *(step.session for step in forks)]
         return max(map(self._begun, dict.fromkeys(names)), key=len, default=[])
 
     def _begun(self, session: str | None) -> list[int]:
@@ -160,15 +166,7 @@ def _as_models(step: Step) -> Step:
     """Return what a subagent was asked as the words of the agent that asked: only a person gives rules and tasks."""
     if not is_from_user(step):
         return step
-    (asked,) = step.to_messages()
-    return MessageStep(
-        "assistant",
-        asked["content"],
-        session=step.session,
-        timestamp=step.timestamp,
-        metadata=step.metadata,
-        speaker=AGENT,
-    )
+    return as_message(step).evolve(role="assistant", speaker=AGENT, metadata=step.metadata, overlay=())
 
 
 def _line_hash(mark: str, body: str) -> str:

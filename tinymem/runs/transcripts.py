@@ -103,7 +103,7 @@ class Transcript:
         for number, value in lines:
             try:
                 self._take(number, value)
-            except RecursionError:
+            except (InputError, RecursionError):
                 self._left_out[f"{DAMAGED}line {number}"] += 1
         kept, left, self.is_apart = part(self._lines)
         for line in kept:
@@ -117,8 +117,7 @@ class Transcript:
     def _take(self, number: int, value: Any) -> None:
         """Take in a line, with its messages."""
         if not isinstance(value, Mapping):
-            self._left_out[f"{DAMAGED}line {number}"] += 1
-            return
+            raise InputError("a line should be an object")
         if value.get("type") == "session_meta":
             self._begin(mapping_in(value, "payload"))
         elif value.get("type") == "queue-operation":
