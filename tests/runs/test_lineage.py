@@ -116,6 +116,11 @@ SHAPES: dict[str, list[Line]] = {
         ASKED, *CALLS, ("r1", "gone", "user", [result("t1", "14")]), ("r2", "r1", "user", [result("t2", "9")]),
         ("a3", "r2", "assistant", "Counted."),
     ),
+    "a parent that names none": [
+        {key: value for key, value in lines_of(ASKED)[0].items() if key != "parentUuid"},
+        *lines_of(*CALLS, ("r1", "a1", "user", [result("t1", "14")]), ("r2", "a2", "user", [result("t2", "9")]),
+                  ("a3", "r2", "assistant", "Counted.")),
+    ],
     "compacted": [
         *lines_of(ASKED, *CALLS, ("r1", "a1", "user", [result("t1", "14")]), ("r2", "a2", "user", [result("t2", "9")])),
         {"type": "system", "subtype": "compact_boundary", "uuid": "b", "parentUuid": None, "sessionId": "s1"},

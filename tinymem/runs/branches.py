@@ -105,9 +105,9 @@ def _paths(lines: Sequence[Line], parents: Mapping[str, str]) -> set[str]:
     last = {line.session: line.uuid for line in lines if line.uuid in parents and line.role}
     path: set[str] = set()
     for uuid in last.values():
-        while uuid and uuid not in path:
+        while uuid in parents and uuid not in path:
             path.add(uuid)
-            uuid = parents.get(uuid, "")
+            uuid = parents[uuid]
     return path
 
 
