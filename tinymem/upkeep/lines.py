@@ -17,16 +17,16 @@ GZIP = b"\x1f\x8b"
 
 
 def byte_lines(
-    path: Path, longest: int = -1, raw: BinaryIO | None = None, before: int = 0
+    path: Path, longest: int = -1, raw: BinaryIO | None = None
 ) -> Generator[tuple[int, bytes | None], None, None]:
     """Yield all lines with their numbers; None for one of over `longest` bytes."""
-    number = before
+    number = 0
     try:
         with nullcontext(raw) if raw else path.open("rb") as stream:  # opened once and peeked at, so that a pipe works
             is_gzip = stream.peek(2)[:2] == GZIP  # type: ignore[attr-defined]
             file = gzip.GzipFile(fileobj=stream) if is_gzip else stream
             size = longest + 1 if longest >= 0 else -1
-            for number, line in enumerate(iter(lambda: file.readline(size), b""), before + 1):
+            for number, line in enumerate(iter(lambda: file.readline(size), b""), 1):
                 if len(line) != size:
                     yield number, line
                     continue
