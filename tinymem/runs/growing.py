@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["WatchedFolder", "ingest_growing"]
 
-TRANSCRIPT = "transcript "  # and a hash of a file's path: from where the session file is read, as JSON
+TRANSCRIPT = "read to "  # and a hash of a file's path: from where the session file is read, as JSON
 PATTERN = "*.jsonl"
 LOOKED_AT = 100  # lines of a file, to know what it is
 KNOWN_BY = 4_096  # bytes, by whose hash it is known that a file is as it was
