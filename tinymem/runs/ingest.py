@@ -63,7 +63,7 @@ def ingest_files(memory: HierarchicalMemory, files: Sequence[Path], progress: Pr
     for path in files:
         inside, left = _files_in(path)
         if left:
-            outcomes.append(Ingested(str(path), left_out=Counter(left)))
+            outcomes.append(Ingested(str(path), left_out=left))
         for file in inside:
             outcomes.append(done := Ingested(str(file)))
             raw = sys.stdin.buffer if file == STDIN else None
@@ -75,12 +75,12 @@ def ingest_files(memory: HierarchicalMemory, files: Sequence[Path], progress: Pr
     return outcomes
 
 
-def _files_in(path: Path) -> tuple[list[Path], dict[str, int]]:
+def _files_in(path: Path) -> tuple[list[Path], Counter[str]]:
     """Return the files of JSON in a folder that is no export, and the count of others; else the path itself."""
     names, links = files_below(path) if path.is_dir() else ([], [])
     found = [name for name in names if name.endswith(KINDS)]
     if not found or holds_export(names):
-        return [path], {}
+        return [path], Counter()
     return [path / name for name in found], unread({*names} - {*found}, links)
 
 
