@@ -16,7 +16,7 @@ from strategies import MODERATE
 
 from tinymem import Context, HierarchicalMemory, MemoryManager, count_tokens, keep_last_n_steps, no_pruning
 from tinymem.errors import BudgetError
-from tinymem.memory.context.questions import asked_last
+from tinymem.memory.context.recaller import asked_last
 from tinymem.messages import problems
 from tinymem.messages.tokens import default_counter
 from tinymem.recall.relevance import BEARS

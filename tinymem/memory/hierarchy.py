@@ -18,7 +18,6 @@ from tinymem.memory.aio.worker import Worker
 from tinymem.memory.context.context import Context, Shares
 from tinymem.memory.context.contexts import Contexts
 from tinymem.memory.context.fitting import Fitting, facts_about, indices_given
-from tinymem.memory.context.prompts import Prompts
 from tinymem.memory.filters import Filters
 from tinymem.memory.opening import open_place
 from tinymem.memory.reading import Reading, render_step
@@ -201,7 +200,7 @@ class HierarchicalMemory(StepCollection):
             search=self._search,
             extra_keys=extra_keys,
             while_open=self._lock.while_open,
-            prompts=Prompts(archive, cache),
+            cache=cache,
         )
 
     # -- in -----------------------------------------------------------------------------------------------------------
@@ -449,7 +448,7 @@ class HierarchicalMemory(StepCollection):
         """
         with self._lock.while_open():
             report = self.short_term.prune(strategy)
-            self._contexts.prompts.clear()
+            self._contexts.begin_anew()
             self._upkeep.settle(0)
             return report
 
@@ -457,7 +456,7 @@ class HierarchicalMemory(StepCollection):
         """Empty the window, or all but its system prompts; what is in the archive stays, as the report says."""
         with self._lock.while_open():
             report = self.short_term.clear(keep_system)
-            self._contexts.prompts.clear()
+            self._contexts.begin_anew()
             self._upkeep.settle(0)
             return replace(report, archived=self.long_term.journal.counts()["steps"] - report.kept)
 
@@ -465,7 +464,7 @@ class HierarchicalMemory(StepCollection):
         """Put back into the window what a pruning took out; what was forgotten since stays away."""
         with self._lock.while_open():
             self.short_term.restore(report)
-            self._contexts.prompts.clear()
+            self._contexts.begin_anew()
 
     @property
     def scratchpad(self) -> AgentMemory:
@@ -880,7 +879,7 @@ class HierarchicalMemory(StepCollection):
             if dry_run:
                 return len(numbers)
             if numbers:
-                self._contexts.prompts.clear()
+                self._contexts.begin_anew()
                 self._upkeep.remove(numbers)
         self.long_term.purge()  # also what an earlier call has left
         return len(numbers)
@@ -906,7 +905,7 @@ class HierarchicalMemory(StepCollection):
         with self._lock.while_open():
             report = self._upkeep.retain(retention, to_utc("now", now) or utc_now(), dry_run)
             if not dry_run:
-                self._contexts.prompts.clear()
+                self._contexts.begin_anew()
         self.long_term.purge()
         return report
 

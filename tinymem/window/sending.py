@@ -9,7 +9,7 @@ from itertools import chain
 
 from tinymem.messages.conversion import groups, messages_of_each
 from tinymem.messages.sendable import raw_calls
-from tinymem.messages.tokens import PER_REPLY, count_message
+from tinymem.messages.tokens import PER_MESSAGE, PER_REPLY, count_message
 from tinymem.messages.validity import CallIds, valid
 from tinymem.protocols import TokenCounter
 from tinymem.recall.results import Excerpt
@@ -89,6 +89,11 @@ class MessageRenderer:
         self._beside, self.format = beside, format
         self._known: dict[str, RenderedGroup] = {}  # by the id of a group's first step
         self._last: tuple[Sequence[Step], list[RenderedGroup]] = ((), [])
+
+    @cached_property
+    def overhead(self) -> int:
+        """Tokens of a user's message beyond its text."""
+        return PER_MESSAGE + self.counter.count("user")
 
     def __call__(self, steps: Sequence[Step], summary_mode: bool = False) -> list[RenderedGroup]:
         """Return the groups of `steps` as they are sent."""

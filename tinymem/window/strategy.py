@@ -67,15 +67,15 @@ def critical(steps: Sequence[Step], tasks: Tasks = "all") -> list[Step]:
     ['c']
     """
     check_choice("tasks", tasks, "all", "current")
-    steps = [step for step in steps if not is_stand_in(step)]
-    prompts = [step for step in steps if isinstance(step, SystemPromptStep)]
-    given_tasks = [step for step in steps if isinstance(step, TaskStep)]
-    if tasks == "current":
-        shared = [step for step in prompts if step.session is None]
-        prompts = prompts[-1:] + shared[-1:]
-        given_tasks = given_tasks[-1:]
-    ids = {step.id for step in (*prompts, *given_tasks)}
-    return [step for step in steps if step.pinned or step.id in ids]
+    found = [step for step in steps if step.pinned or isinstance(step, (SystemPromptStep, TaskStep))]
+    found = [step for step in found if not is_stand_in(step)]
+    if tasks == "all":
+        return found
+    prompts = [step for step in found if isinstance(step, SystemPromptStep)]
+    shared = [step for step in prompts if step.session is None]
+    given_tasks = [step for step in found if isinstance(step, TaskStep)]
+    ids = {step.id for step in (*prompts[-1:], *shared[-1:], *given_tasks[-1:])}
+    return [step for step in found if step.pinned or step.id in ids]
 
 
 def cost_of(group: Group, costs: Mapping[str, int]) -> int:

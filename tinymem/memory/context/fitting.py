@@ -2,7 +2,8 @@
 
 A history comes whole at every model call. Its new messages become steps that never stand in the window of the
 namespace, so that no other conversation sees them there; they are recalled instead. System prompts at its beginning are
-the caller's, come with every call, and are not archived.
+the caller's, come with every call, and are not archived. Where a message was edited or an answer made again, what
+stands there now corrects what stood there and behind it: recall gives that instead, and `get` both.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ from tinymem.archive.archive import Archive
 from tinymem.archive.durable_window import DurableWindow
 from tinymem.errors import InputError, MessageError, safe_repr
 from tinymem.memory.context.context import NOTE
-from tinymem.memory.context.forks import is_fork
 from tinymem.memory.context.history import History
 from tinymem.messages.conversion import message_places, steps_from_messages
 from tinymem.messages.formats import conversation_from
@@ -29,10 +29,13 @@ from tinymem.steps.checks import Time, to_utc
 from tinymem.steps.ids import utc_now
 from tinymem.steps.step import Message, Step
 from tinymem.steps.types import CORRECTS, MessageStep, SystemPromptStep, TaskStep
+from tinymem.stores.words import words
 
-__all__ = ["About", "Fitting", "as_message", "facts_about", "indices_given"]
+__all__ = ["About", "Fitting", "as_message", "facts_about", "indices_given", "is_fork"]
 
 PROMPTS = ("system", "developer")  # roles of what stands before a conversation
+TURN = 2  # steps that an edit takes back at most, where words do not tell it from a summary of them
+ALIKE = 0.3  # share of their words, all together, that what takes the place of another message has in common with it
 REMEMBERED = 64  # sessions whose histories are held, so that what was seen is not read again
 
 
@@ -154,3 +157,25 @@ def as_message(step: Step) -> Step:
         common: dict[str, Any] = {name: getattr(step, name) for name in names}
         return MessageStep(step.to_messages()[0]["role"], content, **common)
     return step
+
+
+def is_fork(dropped: Sequence[Step], new: Sequence[Step], has_begun: bool) -> bool:
+    """Return whether what is new in a history stands in the place of what was dropped, and is no summary of it.
+
+    Args:
+        dropped: The steps that a history no longer has at its end.
+        new: The steps that it has there now, and never had before.
+        has_begun: The steps before them are the same.
+    """
+    if not dropped or not new or _role(dropped[0]) != _role(new[0]):
+        return False
+    old, now = {*words(dropped[0].text)}, {*words(new[0].text)}
+    is_alike = len(old & now) >= ALIKE * (len(old | now) or 1)
+    if has_begun:
+        return is_alike or len(dropped) <= TURN
+    return is_alike and len(dropped) <= 2 * TURN  # or it is another conversation
+
+
+def _role(step: Step) -> str:
+    messages = step.to_messages()
+    return str(messages[0]["role"]) if messages else ""

@@ -9,7 +9,7 @@ from itertools import chain, groupby, takewhile
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from tinymem.memory.context.questions import Questions
+from tinymem.memory.context.recaller import Questions
 from tinymem.memory.context.window import RenderedWindow, fit_request, positions_of
 from tinymem.messages.answers import open_calls
 from tinymem.messages.formats.conversation import ItemConversation
@@ -116,10 +116,6 @@ class History:
             return [len(self.prompts) + place for place in self._read[step.id].places]
         return [index for index, prompt in enumerate(self.prompts) if prompt.id == step.id]
 
-    def numbers(self, step: Step) -> Collection[int]:
-        """Return the numbers of the steps that stand whole in the messages of a step."""
-        return self._read[step.id].numbers if step.id in self._read else ()
-
     def questions(self) -> Questions:
         """Return the questions of a context that is given none."""
         return Questions.of([*self.prompts, *self.steps[-QUERY_STEPS:]], self._task())
@@ -146,7 +142,9 @@ class History:
             place = next(place for place, sent in enumerate(groups) if task.id in sent.step_ids)
             groups[place], partial = fit_request(groups[place], budget, self._sending)
             fixed.add(groups[place].first)
-        return RenderedWindow(self._sending, steps, groups, fixed, positions, partial, self)
+        inputs = {step.id: self.inputs(step) for step in steps}
+        kept = {id: read.numbers for id, read in self._read.items()}
+        return RenderedWindow(self._sending, steps, groups, fixed, positions, partial, inputs, kept)
 
     def _tokens_beside(self, step: Step, place: int) -> int:
         """Count the tokens of what goes back with a message of a step and is not in it."""

@@ -1,45 +1,41 @@
 """Windows: what of a conversation a context may show and shows, as it is sent, and how it is shortened.
 
-A group is shortened to a number of tokens by cutting its texts; files that are too long give way to notes.
+A group is shortened to a number of tokens by cutting its texts; files that are too long give way to notes. Behind a
+group with corrected steps stands a note of what corrects them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import accumulate, chain
-from typing import Protocol
 
+from tinymem.archive.archive import Archive
 from tinymem.memory.context.context import NOTE
 from tinymem.messages.conversion import groups
 from tinymem.messages.fitting import most_characters
 from tinymem.messages.media import with_notes
 from tinymem.messages.tokens import count_message
+from tinymem.recall import Excerpt
+from tinymem.recall.results import block_of
 from tinymem.steps.actions import ActionStep
-from tinymem.steps.standins import covers_of, newest_of, newest_request
-from tinymem.steps.step import Step
+from tinymem.steps.content import clean
+from tinymem.steps.standins import find_stand_ins, newest_of, newest_request
+from tinymem.steps.step import Message, Step
 from tinymem.steps.types import TaskStep
-from tinymem.window.sending import MessageRenderer, RenderedGroup, tokens_of
+from tinymem.stores.filter import Filter
+from tinymem.window.sending import MessageRenderer, Note, RenderedGroup, tokens_of
 from tinymem.window.strategy import critical, split
 
 __all__ = [
-    "Choice", "Given", "RenderedWindow", "choose", "current_task", "fit_request", "fixed_steps", "least",
-    "positions_of",
-    "shorten_group", "shortened_ids", "window_of", "with_request",
+    "Choice", "RenderedWindow", "choose", "current_task", "fit_request", "fixed_steps", "least", "positions_of",
+    "shorten_group", "shortened_ids", "window_of", "with_corrections", "with_request",
 ]  # fmt: skip
 
 REQUEST = 0.5  # share of a context that the newest request has at most, once something was done for it
 FILES = 0.75  # and with its files
-
-
-class Given(Protocol):
-    """The messages that a window was made of, where the caller has them."""
-
-    def inputs(self, step: Step) -> Sequence[int]:
-        """Return the indices of a step's messages in the caller's list."""
-
-    def numbers(self, step: Step) -> Collection[int]:
-        """Return the numbers of the steps that stand whole in the messages of a step."""
+CORRECTED = 400  # characters of a correction that are shown
 
 
 @dataclass(frozen=True)
@@ -53,7 +49,9 @@ class RenderedWindow:
         fixed: The groups that are always shown, by the ids of their first steps.
         positions: How many tokens came before each step of the groups since the memory or the history began, by id.
         partial: The ids of steps that the groups do not show whole; what they lack may be recalled.
-        given: The messages that the window was made of, where the caller has them; the newest group is then always in.
+        inputs: Where the caller has the messages that the window was made of, their indices in the caller's list, by
+            the id of their step; the newest group is then always in.
+        kept: There, the numbers of the steps of the memory that stand whole in a step, by its id.
         request: The first step of the group with the newest request, which is shown however old it is.
         corrections: The number of the newest correction of each corrected step of the memory.
     """
@@ -64,9 +62,21 @@ class RenderedWindow:
     fixed: Collection[str]
     positions: Mapping[str, int]
     partial: Collection[str] = ()
-    given: Given | None = None
+    inputs: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    kept: Mapping[str, Collection[int]] = field(default_factory=dict)
     request: str | None = None
     corrections: Mapping[int, int] = field(default_factory=dict)
+
+    @cached_property
+    def by_first(self) -> dict[str, RenderedGroup]:
+        """The groups by the ids of their first steps."""
+        return {group.first: group for group in self.groups}
+
+    def numbers(self, steps: Iterable[Step]) -> set[int]:
+        """Return the numbers of the steps of the memory that stand whole in these."""
+        if self.inputs:
+            return set().union(*(self.kept.get(step.id, ()) for step in steps))
+        return {step.step_number for step in steps if step.step_number is not None}
 
 
 def window_of(
@@ -181,18 +191,20 @@ def _from_start(
     until what is shown has grown over the share, and then jumps by half of it. Summaries stand for what is older than
     the window, so they do not go with its start.
     """
-    summaries = [group for group in rest if covers_of(group.group[0])]
+    first = [group.group[0] for group in rest]
+    stand_ins = {step.id for step in find_stand_ins(first)}
+    summaries = [group for group in rest if group.first in stand_ins]
     taken = tokens_of(summaries)
     if summaries and taken <= min(room, share):
-        others = [group for group in rest if not covers_of(group.group[0])]
+        others = [group for group in rest if group.first not in stand_ins]
         return [*summaries, *_from_start(others, end, positions, room - taken, share - taken, jump)]
     start = -(-(end - share) // jump) * jump
-    first = next((place for place, group in enumerate(rest) if positions[group.first] >= start), len(rest))
-    shown = tokens_of(rest[first:])
-    while first < len(rest) and shown > min(room, share):
-        shown -= rest[first].tokens
-        first += 1
-    return [*rest[first:]]
+    begin = next((place for place, group in enumerate(rest) if positions[group.first] >= start), len(rest))
+    shown = tokens_of(rest[begin:])
+    while begin < len(rest) and shown > min(room, share):
+        shown -= rest[begin].tokens
+        begin += 1
+    return [*rest[begin:]]
 
 
 # -- shortening --------------------------------------------------------------------------------------------------------
@@ -251,3 +263,63 @@ def _without_files(step: Step) -> Step:
         return step.map_observations(with_notes)
     field = getattr(step, "content_field", "content")
     return step.evolve(**{field: with_notes(getattr(step, field))})
+
+
+# -- corrections -------------------------------------------------------------------------------------------------------
+
+
+def with_corrections(
+    window: RenderedWindow, archive: Archive, only: Filter | None = None, without: Collection[int] = ()
+) -> RenderedWindow:
+    """Return a window with notes behind its groups of what corrects their steps.
+
+    Args:
+        window: The window.
+        archive: Knows what was corrected.
+        only: The corrections that may be shown, as what may be recalled; all unless given.
+        without: The numbers of corrections that may not be shown.
+    """
+    corrections = archive.corrections
+    if not corrections:
+        return window
+    newer = {sent.first: _newer(sent, window, corrections) for sent in window.groups}
+    wanted = set().union(*newer.values())
+    steps = archive.fetch(sorted(wanted.difference(without))) if wanted else {}
+    steps = {number: step for number, step in steps.items() if only is None or only.accepts(step)}
+    groups = [_noted(sent, newer[sent.first], steps, window, archive) for sent in window.groups]
+    return replace(window, groups=groups, corrections=corrections)
+
+
+def _newer(sent: RenderedGroup, window: RenderedWindow, corrections: Mapping[int, int]) -> dict[int, list[int]]:
+    """Return the numbers of what corrects steps of a group, each with the numbers of these steps."""
+    found: dict[int, list[int]] = {}
+    for step in sent.group:
+        for number in sorted({*window.numbers([step]), step.step_number or 0}):
+            if number in corrections:
+                found.setdefault(corrections[number], []).append(number)
+    return found
+
+
+def _noted(
+    sent: RenderedGroup,
+    newer: Mapping[int, list[int]],
+    steps: Mapping[int, Step],
+    window: RenderedWindow,
+    archive: Archive,
+) -> RenderedGroup:
+    """Return a group with its note, if one of its corrections may be shown."""
+    excerpts = [*_excerpts(newer, steps)]
+    if not excerpts:
+        return sent
+    counter = window.sending.counter
+    message: Message = {"role": "user", "content": block_of(excerpts, archive.key)}
+    shown = tuple(replace(excerpt, tokens=counter.count(excerpt.text)) for excerpt in excerpts)
+    return sent.with_note(Note(message, count_message(message, counter), shown))
+
+
+def _excerpts(newer: Mapping[int, list[int]], steps: Mapping[int, Step]) -> Iterable[Excerpt]:
+    for new, old in sorted(newer.items()):
+        parts = steps[new].parts() if new in steps else ()
+        if parts:
+            text = parts[0].text[:CORRECTED]
+            yield Excerpt(steps[new], 0, 0, len(text), clean(text), 0, 0, 0, corrects=(*old,))
