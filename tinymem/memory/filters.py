@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypedDict
 
 from tinymem.archive.rows import LONGEST_LABEL, label_of
 from tinymem.errors import InputError, safe_repr
@@ -14,7 +14,57 @@ from tinymem.steps.redaction import Redact, redact_json
 from tinymem.steps.types import STEP_TYPES
 from tinymem.stores.filter import Beginning, Filter
 
-__all__ = ["Filters"]
+__all__ = ["Filters", "ForgetLimits", "HistoryLimits", "NamespaceLimits", "StepLimits"]
+
+
+class StepLimits(TypedDict, total=False):
+    """Limits of the steps that `recall`, `explain`, `fit` and `forget` are about, by name: None is no limit.
+
+    Attributes:
+        since: Only steps of this moment or later.
+        until: Only steps of this moment or earlier.
+        speaker: Only steps said by this speaker.
+        tool: Only steps that call this tool.
+        type: Only steps of this type, as in `"action"`.
+        where: Only steps with these values in their metadata, as `{"user": "ann"}`.
+    """
+
+    since: Time | None
+    until: Time | None
+    speaker: str | None
+    tool: str | None
+    type: str | None
+    where: Mapping[str, Any] | None
+
+
+class NamespaceLimits(StepLimits, total=False):
+    """The limits of `recall` and `explain`.
+
+    Attributes:
+        session: Only steps of this session.
+    """
+
+    session: str | None
+
+
+class HistoryLimits(StepLimits, total=False):
+    """The limits of what `fit` recalls.
+
+    Attributes:
+        sessions: Only steps of this session.
+    """
+
+    sessions: str | None
+
+
+class ForgetLimits(NamespaceLimits, total=False):
+    """The limits of `forget`.
+
+    Attributes:
+        before: Only steps before this moment.
+    """
+
+    before: Time | None
 
 
 class Filters:
@@ -34,15 +84,20 @@ class Filters:
         text = self._redact(text) if self._redact else text
         return Beginning(text) if isinstance(value, Beginning) else text
 
-    def make(self, *, where: Mapping[str, Any] | None = None, as_of: Time | None = None, **limits: Any) -> Filter:
-        """Make a Filter of metadata, `where`, and its other fields; `sessions` is another name of `session`.
+    def make(self, limits: Mapping[str, Any], known: type[StepLimits], as_of: Time | None = None) -> Filter:
+        """Make a Filter of limits, which have names that are `known`; `sessions` is another name of `session`.
 
         A moment `as_of` which something is asked is the last one, as `until`.
 
         Raises:
             InputError: A filter cannot be applied.
+            TypeError: There is no such limit.
         """
+        names = known.__annotations__
+        if unknown := [name for name in limits if name not in names]:
+            raise TypeError(f"there is no limit {unknown[0]!r}: give {', '.join(names)}")
         given = {name: value for name, value in limits.items() if value is not None}
+        where = given.pop("where", None)
         if as_of is not None:
             if "until" in given:
                 raise InputError("give until or as_of, not both")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, TextIO, cast
+from typing import TYPE_CHECKING, Any, Literal, TextIO, cast
 
 from tinymem.archive.archive import Archive
 from tinymem.archive.callbacks import Callbacks
@@ -18,7 +18,7 @@ from tinymem.memory.aio.worker import Worker
 from tinymem.memory.context.context import Context, Shares
 from tinymem.memory.context.contexts import Contexts
 from tinymem.memory.context.fitting import Fitting, facts_about, indices_given
-from tinymem.memory.filters import Filters
+from tinymem.memory.filters import Filters, ForgetLimits, HistoryLimits, NamespaceLimits
 from tinymem.memory.opening import open_place
 from tinymem.memory.reading import Reading, render_step
 from tinymem.memory.scratchpad import AgentMemory, KeptScratchpad
@@ -63,6 +63,9 @@ from tinymem.upkeep.retention import Retention, RetentionReport
 from tinymem.window.defaults import default_strategy, with_fallback
 from tinymem.window.manager import OnConflict
 from tinymem.window.strategy import Pruner, PruneReport, check_strategy
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 __all__ = ["Conflict", "HierarchicalMemory"]
 
@@ -525,15 +528,9 @@ class HierarchicalMemory(StepCollection):
         style: Style = "auto",
         format: str | None = None,
         metadata: Mapping[str, Any] | None = None,
-        sessions: str | None = None,
-        since: Time | None = None,
-        until: Time | None = None,
-        speaker: str | None = None,
-        tool: str | None = None,
-        type: str | None = None,
-        where: Mapping[str, Any] | None = None,
         without: Iterable[int] = (),
         archive: bool = True,
+        **limits: Unpack[HistoryLimits],
     ) -> Context:
         """Build the messages to send from a history that the caller keeps, and hands over whole at every model call.
 
@@ -554,15 +551,10 @@ class HierarchicalMemory(StepCollection):
             style: How calls and their results are rendered; see `Step.to_messages`.
             format: `"openai"`, `"responses"` or `"anthropic"`; known by the shape of the messages unless given.
             metadata: Metadata of the steps that are archived.
-            sessions: Recall only from this session.
-            since: Recall only steps of this moment or later.
-            until: Recall only steps of this moment or earlier.
-            speaker: Recall only steps said by this speaker.
-            tool: Recall only steps that call this tool.
-            type: Recall only steps of this type.
-            where: Recall only steps with these values in their metadata, as `{"user": "ann"}`.
             without: Recall no steps with these numbers.
             archive: False where what is new is archived otherwise, as by a session of the framework.
+            **limits: Recall only steps within these: `sessions` (one of that name), `since`, `until`, `speaker`,
+                `tool`, `type`, `where`.
 
         Returns:
             The context, as chat messages. `Context.entries` says for each which of the given ones it is, and
@@ -578,9 +570,8 @@ class HierarchicalMemory(StepCollection):
         ...     sent == [history, history], memory.stats().steps
         (True, 1)
         """
-        limits = {"since": since, "until": until, "sessions": sessions, "speaker": speaker, "tool": tool, "type": type}
         with self._lock.while_open():
-            only = self._filters.make(**limits, where=where)
+            only = self._filters.make(limits, HistoryLimits)
             budget = check_token_budget("max_tokens", self.max_tokens if max_tokens is None else max_tokens)
             asked = None if query is None else check_str("query", query)
             check_choice("style", style, *STYLES)
@@ -607,20 +598,14 @@ class HierarchicalMemory(StepCollection):
         max_tokens: int = 1_000,
         *,
         now: Time | None = None,
-        since: Time | None = None,
-        until: Time | None = None,
         as_of: Time | None = None,
-        session: str | None = None,
-        speaker: str | None = None,
-        tool: str | None = None,
-        type: str | None = None,
-        where: Mapping[str, Any] | None = None,
         ids: bool = False,
         diversity: float = DIVERSITY,
         k: int | None = None,
         min_relevance: float | None = None,
         without: Iterable[int] = (),
         order: Literal["time", "relevance"] = "time",
+        **limits: Unpack[NamespaceLimits],
     ) -> Recall:
         """Return what bears on `query` from every step of the namespace, in the window or not.
 
@@ -631,14 +616,7 @@ class HierarchicalMemory(StepCollection):
             query: A question, a task, or a stretch of conversation.
             max_tokens: The most tokens of the block.
             now: When it is asked, and what dates in the query are reckoned from.
-            since: Only steps of this moment or later.
-            until: Only steps of this moment or earlier.
             as_of: What held at this moment: `until` then, and no mark of what changed after it.
-            session: Only steps of this session.
-            speaker: Only steps said by this speaker.
-            tool: Only steps that call this tool.
-            type: Only steps of this type, as in `"action"`.
-            where: Only steps with these values in their metadata, as `{"user": "ann"}`.
             ids: Each excerpt begins with the number of its step (`#12`), by which `open` and `get` find it.
             diversity: With more of it, less of what repeats something better comes back: of two passages the worse is
                 left out where their wordings resemble each other by 1 - `diversity` or more (Jaccard index); 0 keeps
@@ -648,6 +626,8 @@ class HierarchicalMemory(StepCollection):
             without: Numbers of steps to leave out, as those that the prompt shows already.
             order: With `"relevance"`, the best excerpts stand first, those of a day together: for small models, which
                 may overlook what stands in the middle.
+            **limits: Only steps within these: `session`, `since`, `until`, `speaker`, `tool`, `type` (as in
+                `"action"`), `where` (values in their metadata, as `{"user": "ann"}`).
 
         >>> with HierarchicalMemory() as memory:
         ...     step = memory.add_message("user", "The staging server is at 10.0.0.7.")
@@ -656,8 +636,7 @@ class HierarchicalMemory(StepCollection):
         """
         found = self.explain(
             query, max_tokens, next_best=0, now=now, as_of=as_of, ids=ids, diversity=diversity, k=k,
-            min_relevance=min_relevance, without=without, order=order, since=since, until=until, session=session,
-            speaker=speaker, tool=tool, type=type, where=where,
+            min_relevance=min_relevance, without=without, order=order, **limits,
         ).recalled  # fmt: skip
         self._callbacks.recalled(found)
         return found
@@ -676,7 +655,7 @@ class HierarchicalMemory(StepCollection):
         min_relevance: float | None = None,
         without: Iterable[int] = (),
         order: Literal["time", "relevance"] = "time",
-        **filters: Any,
+        **limits: Unpack[NamespaceLimits],
     ) -> Explanation:
         """Explain what `recall` brings back for the same arguments: tokens, scores, and each feature's part in them.
 
@@ -689,7 +668,7 @@ class HierarchicalMemory(StepCollection):
         True
         """
         with self._lock.while_open():
-            only = self._filters.make(**filters, as_of=as_of)
+            only = self._filters.make(limits, NamespaceLimits, as_of)
         budget, asked = check_token_budget("max_tokens", max_tokens), check_str("query", query)
         check_instance("ids", ids, bool)
         if k is not None and check_non_negative_int("k", k) < 1:
@@ -783,9 +762,9 @@ class HierarchicalMemory(StepCollection):
         ...     "10.0.0.7" in search.call(query="Where is staging?"), "10.0.0.7" in read.call(id="#1")
         (True, True)
         """
-        filters: dict[str, Any] = {"session": session, "where": where}
-        self._filters.make(**filters)
-        return memory_tools(self, lambda step: self._filters.make(**filters).accepts(step), filters)
+        limits: NamespaceLimits = {"session": session, "where": where}
+        self._filters.make(limits, NamespaceLimits)
+        return memory_tools(self, lambda step: self._filters.make(limits, NamespaceLimits).accepts(step), limits)
 
     def stats(self) -> Stats:
         """Count what the namespace holds."""
@@ -831,15 +810,8 @@ class HierarchicalMemory(StepCollection):
         self,
         ids: str | int | Iterable[str | int] = (),
         *,
-        session: str | None = None,
-        before: Time | None = None,
-        since: Time | None = None,
-        until: Time | None = None,
-        speaker: str | None = None,
-        tool: str | None = None,
-        type: str | None = None,
-        where: Mapping[str, Any] | None = None,
         dry_run: bool = False,
+        **limits: Unpack[ForgetLimits],
     ) -> int:
         """Remove steps for good, wherever they are, and return how many: those with these ids, or within all filters.
 
@@ -849,15 +821,9 @@ class HierarchicalMemory(StepCollection):
 
         Args:
             ids: An id or a number of a step, or several; a number may be text, as `"#12"`.
-            session: Only steps of this session.
-            before: Only steps before this moment.
-            since: Only steps of this moment or later.
-            until: Only steps of this moment or earlier.
-            speaker: Only steps said by this speaker.
-            tool: Only steps that call this tool.
-            type: Only steps of this type.
-            where: Only steps with these values in their metadata, as `{"user": "ann"}`.
             dry_run: Only count.
+            **limits: Only steps within these: `session`, `before`, `since`, `until`, `speaker`, `tool`, `type`, `where`
+                (values in their metadata, as `{"user": "ann"}`).
 
         Raises:
             InputError: Nothing says what to forget, or no step has one of the ids; nothing is forgotten then.
@@ -869,10 +835,9 @@ class HierarchicalMemory(StepCollection):
         ...     memory.forget(speaker="Ann", session="monday")
         1
         """
-        limits = {"session": session, "speaker": speaker, "tool": tool, "type": type}
         with self._lock.while_open():
             named = [*check_iterable("ids", [ids] if isinstance(ids, (str, int)) else ids)]
-            only = self._filters.make(since=since, until=until, before=before, where=where, **limits)
+            only = self._filters.make(limits, ForgetLimits)
             if not named and only == Filter():
                 raise InputError("say what to forget: ids, session, before, since, until, speaker, tool, type or where")
             numbers = select_steps(self.long_term, named, only)

@@ -124,7 +124,7 @@ class AsyncHierarchicalMemory(Facade[HierarchicalMemory]):
     context = awaited(HierarchicalMemory.context)
     fit = awaited(HierarchicalMemory.fit)
     recall = awaited(HierarchicalMemory.recall)
-    explain = awaited(HierarchicalMemory.explain)  # type: ignore[arg-type]  # mypy trips over **filters
+    explain = awaited(HierarchicalMemory.explain)
     open = awaited(HierarchicalMemory.open)
     get = awaited(HierarchicalMemory.get)
     history = iterated(HierarchicalMemory.history)

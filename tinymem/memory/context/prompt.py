@@ -36,7 +36,7 @@ from tinymem.memory.context.recaller import FENCE, LEAST_BLOCK, NOTHING, WORTH, 
 from tinymem.memory.context.window import Choice, RenderedWindow, choose, least, with_request
 from tinymem.messages.tokens import PER_REPLY, count_message
 from tinymem.recall import Excerpt, Recall
-from tinymem.steps.step import Message
+from tinymem.steps.step import Message, Step
 from tinymem.window.sending import RenderedGroup, tokens_of
 from tinymem.window.strategy import sum_fixed
 
@@ -277,20 +277,20 @@ class PromptBuilder:
         """Return the part that is a block of at most `room` tokens, if there is one."""
         if make is None or room < LEAST_BLOCK:
             return []
-        sending = self.window.sending
-        block = make(room - sending.overhead)
-        if not block.text:
-            return []
-        message: Message = {"role": "user", "content": block.text}
-        return [AddedMessage(kind, count_message(message, sending.counter), message, tuple(block.steps))]
+        block = make(room - self.window.sending.overhead)
+        return self._added(kind, block.text, block.steps)
 
     def _recalled(self, recalled: Recall) -> list[AddedMessage]:
-        if not recalled.text:
-            return []
-        message: Message = {"role": "user", "content": recalled.text}
         steps = {item.step.id: item.step for item in recalled.items}
-        tokens = count_message(message, self.window.sending.counter)
-        return [AddedMessage("recalled", tokens, message, (*steps.values(),), recalled.items)]
+        return self._added("recalled", recalled.text, steps.values(), recalled.items)
+
+    def _added(
+        self, kind: Kind, text: str, steps: Iterable[Step], recalled: tuple[Excerpt, ...] = ()
+    ) -> list[AddedMessage]:
+        if not text:
+            return []
+        message: Message = {"role": "user", "content": text}
+        return [AddedMessage(kind, count_message(message, self.window.sending.counter), message, (*steps,), recalled)]
 
     def render(self, prompt: Prompt) -> Context:
         """Return the messages of a prompt, and the report of them."""
