@@ -71,7 +71,13 @@ EXAMPLES: dict[str, list[tuple[str, int]]] = {
     "in the last 3 days": [("2024-03-07", 4)],
     "last Friday": [("2024-03-08", 1)],
     "last sunday": [("2024-03-03", 1)],
+    "on Monday": [("2024-03-04", 1)],
+    "last weekend": [("2024-03-09", 2)],
+    "a fortnight ago": [("2024-02-25", 1)],
+    "on 13/11/2023 or 13.11.2023": [("2023-11-13", 1)],
+    "on 05/11/2023": [("2023-11-05", 1), ("2023-05-11", 1)],
     "What was yesterday?": [("2024-03-09", 1)],
+    "the day before yesterday": [("2024-03-08", 1)],
     "Today or yesterday?": [("2024-03-10", 1), ("2024-03-09", 1)],
     # each once
     "yesterday, I said yesterday": [("2024-03-09", 1)],
@@ -80,7 +86,7 @@ EXAMPLES: dict[str, list[tuple[str, int]]] = {
     "May I go in?": [],
     "Which port is 8080?": [],
     "March 10:30": [],
-    "the 5th, on Monday": [],
+    "the 5th": [],
     "": [],
     # invalid
     "31 June 2023": [],

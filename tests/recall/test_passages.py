@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import random
 from itertools import pairwise
 
 import pytest
@@ -98,6 +100,12 @@ def test_offsets_are_offsets_into_the_parts_of_the_step(step: Step) -> None:
 )
 def test_a_step_without_text_has_no_passages(step: Step) -> None:
     assert passages_of(step) == []
+
+
+def test_base64_is_in_no_passage() -> None:
+    words = '{"url": "data:image/png;base64,', '", "controls": [{"name": "Open gate"}]}'
+    picture = base64.b64encode(random.Random(1).randbytes(6_000)).decode()
+    assert [row.text for row in passages_of(MessageStep("user", picture.join(words)))] == [*words]
 
 
 def test_what_repeats_itself_in_a_text_is_one_passage() -> None:

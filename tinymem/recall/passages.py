@@ -38,6 +38,10 @@ _ANNOUNCED = re.compile(
     r"|\b(?:let me|i'll|now)\b[^.!?\n]{0,160}[:.]?$",
     re.IGNORECASE,
 )
+# Base64, as in data URLs: what it says is not in its letters
+_BASE64 = re.compile(
+    r"(?<![A-Za-z0-9+/_-])(?=\S{0,99}[0-9])(?=\S{0,99}[A-Z])(?=\S{0,99}[a-z])[A-Za-z0-9+/_-]{256,}={0,2}"
+)
 # Ends of a slice, best first; a later kind wins only where no earlier one is in reach.
 _ENDS = [re.compile(p) for p in (r"\n[ \t]*\n\s*", r"\n", r"[.!?][\"')\]]?\s+|[。！？][\"')\]”’」』）]?\s*", r"\s")]
 
@@ -74,9 +78,9 @@ def _boundary(text: str, least: int, target: int, most: int) -> int:
 def passages_of(step: Step, key: bytes | None = None, pieces: Cut | None = None) -> list[PassageRow]:
     """Make the passages of all parts of `step`, in order. Text is cleaned (see `content.clean`), which moves no offset.
 
-    Blocks that the memory with this `key` recalled earlier are left out: see `tinymem.recall.render`. Texts are cut
-    into `pieces`; one that repeats an earlier one of its part is found there already, and an index of thousands of
-    equal vectors takes minutes.
+    Blocks that the memory with this `key` recalled earlier are left out (see `tinymem.recall.render`), and long
+    stretches of base64. Texts are cut into `pieces`; one that repeats an earlier one of its part is found there
+    already, and an index of thousands of equal vectors takes minutes.
     """
     asks = is_question(step.text)
     calls = step.tool_calls if isinstance(step, ActionStep) else ()
@@ -84,7 +88,8 @@ def passages_of(step: Step, key: bytes | None = None, pieces: Cut | None = None)
     rows: list[PassageRow] = []
     for index, part in enumerate(step.parts()):
         text, known = clean(part.text), set[str]()
-        for first, last in between(len(text), own_blocks(text, key) if key else ()):
+        taken = [*(own_blocks(text, key) if key else ()), *(match.span() for match in _BASE64.finditer(text))]
+        for first, last in between(len(text), sorted(taken)):
             for start, end in (pieces or cut)(text[first:last]):
                 said = text[first + start : first + end]
                 if said not in known and not said.isspace():

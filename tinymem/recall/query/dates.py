@@ -46,6 +46,7 @@ _MONTH = (  # "may", "march" and the short ones can be words: these want their c
 _DAY, _YEAR = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?\b", r"(?P<year>(?:19|20)\d\d)\b"
 _TO = r"(?:\s*(?:-|–|to|and|until|through)\s*(?:the\s+)?(?P<to>\d{1,2})(?:st|nd|rd|th)?\b(?!:))?"
 _ISO = re.compile(r"\b(?P<year>(?:19|20)\d\d)[-/](?P<month>\d{1,2})(?:[-/](?P<day>\d{1,2}))?(?!\d)")  # a "T" may follow
+_NUMBERS = re.compile(rf"\b(?P<day>\d{{1,2}})[/.](?P<month>\d{{1,2}})[/.]{_YEAR}")
 _MONTH_DAY = re.compile(rf"\b{_MONTH}\s+(?:the\s+)?{_DAY}(?!:){_TO}(?:,?\s+(?:of\s+)?{_YEAR})?")
 _DAY_MONTH = re.compile(rf"\b{_DAY}{_TO}\s+(?:of\s+)?{_MONTH}(?:,?\s+{_YEAR})?")
 _PART = rf"(?i:(?P<part>{'|'.join(filter(None, PARTS))})[\s-]+(?:the\s+)?)"
@@ -60,8 +61,12 @@ _PAST = re.compile(
     rf"\b(?:last|past|previous|recent)\s+(?:(?P<number>\d{{1,3}}|{'|'.join(NUMBERS)})\s+)?(?P<unit>day|week|month|year)s?\b",
     re.IGNORECASE,
 )
-_WEEKDAY = re.compile(rf"\b(?:last|this past)\s+(?P<weekday>{'|'.join(WEEKDAYS)})\b", re.IGNORECASE)
-_NEAR = re.compile(r"\b(?:(today|this morning|tonight)|yesterday|last night)\b", re.IGNORECASE)
+_WEEKDAY = re.compile(
+    rf"\b(?:last|past|on|since|this(?! weekend))\s+(?P<weekday>{'|'.join(WEEKDAYS)}|weekend)\b", re.IGNORECASE
+)
+_NEAR = re.compile(
+    r"\b(?:(?P<today>today|this morning|tonight)|(?P<before>the day before )?yesterday|last night)\b", re.IGNORECASE
+)
 
 
 def spans(text: str, now: datetime, first: float, last: float) -> list[Span]:
@@ -84,6 +89,7 @@ def spans(text: str, now: datetime, first: float, last: float) -> list[Span]:
 
 
 def _found(text: str, years: range, now: datetime) -> Iterator[Span]:
+    text = _NUMBERS.sub(r"\g<year>-\g<month>-\g<day> \g<year>-\g<day>-\g<month>", text)  # either may be the day
     for pattern in (_ISO, _MONTH_DAY, _DAY_MONTH, _MONTH_YEAR, _MONTH_ONLY, _YEAR_ONLY):
         for match in pattern.finditer(text):
             yield from _dated(match.groupdict(), years, now)
@@ -128,7 +134,7 @@ def _span(named: dict[str, str | None], year: int, now: datetime) -> Span:
 
 def _relative(text: str, weekday: int) -> Iterator[tuple[int, int]]:
     """Yield how many days ago a span begins that is named by its distance from a `weekday`, and its days."""
-    for match in _AGO.finditer(text):
+    for match in _AGO.finditer(re.sub(r"\ba fortnight\b", "14 days", text, flags=re.IGNORECASE)):
         unit = UNITS[match["unit"].lower()]
         slack = unit // 2  # "two weeks ago" is about two weeks ago
         yield _count(match["number"]) * unit + slack, 2 * slack + 1
@@ -137,9 +143,11 @@ def _relative(text: str, weekday: int) -> Iterator[tuple[int, int]]:
         days = _count(match["number"] or "two") * unit
         yield days, days + bool(match["number"])
     for match in _WEEKDAY.finditer(text):
-        yield (weekday - WEEKDAYS.index(match["weekday"].lower()) - 1) % 7 + 1, 1
+        named = match["weekday"].lower()
+        begin, days = (WEEKDAYS.index("saturday"), 2) if named == "weekend" else (WEEKDAYS.index(named), 1)
+        yield (weekday - begin - 1) % 7 + 1, days
     for match in _NEAR.finditer(text):
-        yield (0 if match[1] else 1), 1
+        yield (0 if match["today"] else 2 if match["before"] else 1), 1
 
 
 def _count(number: str) -> int:
