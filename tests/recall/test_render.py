@@ -73,6 +73,23 @@ def test_excerpts_show_where_they_were_cut() -> None:
     assert line_of(excerpt(step, 0, 4, 7)) == "#7 Ana: …two…"
 
 
+@pytest.mark.parametrize(
+    ("names", "row", "shown"),
+    [
+        ("id,place,sold,left", "SH-2,shed 2,377,128", True),
+        ("| id | place | left |\n| --- | --- | --- |", "| SH-2 | shed 2 | 128 |", True),
+        ("id\tplace\tleft", "SH-2\tshed 2\t128", True),
+        ("SH-0,shed 0,118,215", "SH-2,shed 2,377,128", False),  # a row
+        ("id,place,left", "SH-2,shed 2,377,128", False),  # of another table
+        ("Oats, rye and wheat, they said:", "Sheds, carts, 12 gates", False),  # a sentence
+    ],
+)
+def test_rows_of_a_table_stand_below_the_names_of_its_columns(names: str, row: str, shown: bool) -> None:
+    text = f"The shop:\n\n{names}\n{row}\n{row}"
+    line = line_of(excerpt(said(text, 7), 0, len(text) - len(row)))
+    assert line == f"#7 user: {names.splitlines()[0] + chr(10) if shown else ''}…{row}"
+
+
 def test_a_label_says_what_a_step_is_and_its_number_where_there_is_more_to_open() -> None:
     def shown(step: Step, part: int = 0) -> str:
         return label(step.evolve(step_number=7), step.parts()[part])

@@ -45,6 +45,7 @@ __all__ = [
 
 DAY = "%Y-%m-%d"
 LONGEST_LABEL = 200  # characters of a line that are looked at
+SEPARATORS = "|\t,;"  # of the columns of a table
 _LEADING = re.compile(r"[\s\ufffd]*")
 _COLON = "[ \t\ufffd]*[:\u02d0\u2236\ua789](?!\\S)"
 _ROLE = rf"(?:user|assistant|system|developer|tool|function|result)\b[ \t]*(?:\([^)\n]*\))?{_COLON}"
@@ -54,6 +55,7 @@ _OWN = re.compile(
     rf"|[\w.@/+~%-]*#\W*\d+[ \t][^:\n]{{1,80}}{_COLON}|{_ROLE}",
     re.IGNORECASE,
 )
+_NUMBER_CELL = re.compile(r"(?:^|[|\t,;])\s*[-+]?[$€£]?\d[\d.]*%?\s*(?=[|\t,;\n]|$)")
 _NUMBER = re.compile(r"#(?=\d+(?:[ ,)]|$))")
 # What only a memory writes behind a bracket, or what reads like it
 _LIKE_MARK = re.compile(
@@ -155,12 +157,28 @@ def _without_marks(text: str) -> str:
 def line(step: Step, part: Part, start: int, end: int, numbered: bool = False, gone: Sequence[Span] = ()) -> str:
     """Return the excerpt `[start, end)` of a part as it is shown: label and text, with … where it was cut.
 
-    It begins with the step's number where there is more to open than is shown, or where it is `numbered`.
+    It begins with the step's number where there is more to open than is shown, or where it is `numbered`. Above rows of
+    a table stands what its columns are called.
     """
     before = "" if start == 0 else "…"
     after = "" if end >= len(part.text) else "…"
     named = label(step, part, whole=not (before or after or numbered or gone))
-    return quoted(named, f"{before}{without_gone(part.text, start, end, gone).strip()}{after}")
+    columns = _columns(part.text, start) if start and not gone else ""
+    return quoted(named, f"{columns}{before}{without_gone(part.text, start, end, gone).strip()}{after}")
+
+
+def _columns(text: str, start: int) -> str:
+    """Return the line with the names of the columns of the table whose rows go on at a place; "" where there is none.
+
+    It is the first line of its paragraph, has as many separators as the row, and no cell that is a number.
+    """
+    before = text.rfind("\n\n", 0, start)
+    begin = before + 2 if before >= 0 else 0
+    names = text[begin : text.find("\n", begin, min(start, begin + LONGEST_LABEL)) + 1]
+    row = text[text.rfind("\n", 0, start) + 1 :][:LONGEST_LABEL].partition("\n")[0]
+    counts = [names.count(separator) for separator in SEPARATORS]
+    is_table = max(counts) > 1 and counts == [row.count(separator) for separator in SEPARATORS]
+    return _without_marks(names) if is_table and _NUMBER_CELL.search(row) and not _NUMBER_CELL.search(names) else ""
 
 
 def quoted(label: str, text: str) -> str:
