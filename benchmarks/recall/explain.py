@@ -21,7 +21,7 @@ from benchmarks.harness.scoring import SLICE, score
 from tinymem import Recall
 from tinymem.errors import InputError
 from tinymem.recall.fusion import ScoredCandidates
-from tinymem.recall.selection.packing import RankedPassage
+from tinymem.recall.selection.opened import RankedPassage
 
 __all__ = ["Inside", "explain"]
 

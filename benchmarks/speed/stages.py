@@ -44,7 +44,7 @@ STAGES = {
     "rank": ["recall.fusion:ScoredCandidates.ranked"],
     "read steps": ["archive.archive:Archive.fetch"],
     "pack": ["recall.search:pack"],
-    "near-duplicates": ["recall.selection.diversity:Repetitions.take"],
+    "near-duplicates": ["recall.selection.packing:Repetitions.take"],
     "render": ["recall.selection.packing:_Packer.render"],
     "window": ["window.sending:MessageRenderer.__call__"],
     "follow the journal": ["archive.durable_window:DurableWindow.catch_up"],

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import MODERATE
 
-from tinymem.recall.selection.diversity import DIVERSITY, SHORT, Repetitions, Utterance, wording
+from tinymem.recall.selection.diversity import DIVERSITY, SHORT, Utterance, wording
+from tinymem.recall.selection.packing import Repetitions
 
 LISTING = "total 24 drwxr-xr-x 5 ana staff 160 Mar 3 10:12 src -rw-r--r-- 1 ana staff 1071 Mar 3 10:12 setup.cfg"
 

@@ -22,8 +22,8 @@ from tinymem.recall.render import is_block
 from tinymem.recall.results import Recall
 from tinymem.recall.selection.diversity import DIVERSITY
 from tinymem.recall.selection.limits import Limits
-from tinymem.recall.selection.opened import OpenedSteps
-from tinymem.recall.selection.packing import RankedPassage, pack
+from tinymem.recall.selection.opened import OpenedSteps, RankedPassage
+from tinymem.recall.selection.packing import pack
 from tinymem.steps.content import clean
 from tinymem.steps.step import Step
 from tinymem.steps.types import ActionStep

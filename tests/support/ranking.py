@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tinymem.messages.tokens import default_counter
 from tinymem.recall.passages import passages_of
-from tinymem.recall.selection.packing import RankedPassage
+from tinymem.recall.selection.opened import RankedPassage
 from tinymem.steps.step import Step
 
 KEY = b"a key of sixteen"

@@ -26,7 +26,7 @@ from tinymem.recall.candidates import Candidates
 from tinymem.recall.features import NAMES, features
 from tinymem.recall.query.analysis import Query
 from tinymem.recall.relevance import LIKELY, WORTH, Signals, calibration, gate, price_of
-from tinymem.recall.selection.packing import RankedPassage
+from tinymem.recall.selection.opened import RankedPassage
 from tinymem.recall.snapshot import SAID, Snapshot
 
 __all__ = ["OTHER", "Fusion", "ScoredCandidates", "load_weights", "name_of_weights"]

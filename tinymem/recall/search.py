@@ -15,7 +15,8 @@ from tinymem.recall.relevance import WORTH
 from tinymem.recall.results import ALL_FITS, Explanation, Recall
 from tinymem.recall.selection.corrections import newest_corrections, places_of, put_corrections, put_newest_first
 from tinymem.recall.selection.limits import Limits
-from tinymem.recall.selection.packing import FENCE, Newest, RankedPassage, pack
+from tinymem.recall.selection.opened import RankedPassage
+from tinymem.recall.selection.packing import FENCE, Newest, pack
 from tinymem.stores.filter import Filter
 
 if TYPE_CHECKING:

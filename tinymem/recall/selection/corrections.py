@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tinymem.recall.relevance import price_of
-from tinymem.recall.selection.opened import OpenedSteps, PassagePlace
-from tinymem.recall.selection.packing import RankedPassage
+from tinymem.recall.selection.opened import OpenedSteps, PassagePlace, RankedPassage
 from tinymem.recall.selection.supersession import newest_statements
 from tinymem.recall.snapshot import Snapshot
 

@@ -13,10 +13,9 @@ import unicodedata
 from dataclasses import dataclass
 from functools import cached_property
 
-from tinymem.steps.checks import check_number
 from tinymem.stores.words import CJK, has_cjk
 
-__all__ = ["DIVERSITY", "SHORT", "Repetitions", "Utterance", "wording"]
+__all__ = ["DIVERSITY", "SHORT", "Utterance", "wording"]
 
 DIVERSITY = 0.1  # a passage repeats another where their resemblance is 1 - DIVERSITY or more
 SHORT = 80  # characters below which a passage repeats only what has the same words
@@ -56,28 +55,3 @@ class Utterance:
             return frozenset([hash(self.saying)])
         words = [self.by, *(_CJK_WORD if has_cjk(self.text) else _WORD).findall(self.text.lower())]
         return frozenset(map(hash, zip(words, words[1:], words[2:], strict=False)))
-
-
-class Repetitions:
-    """A register of wordings that finds repetitions. With a `diversity` of 0 nothing is one, with 1 everything."""
-
-    def __init__(self, diversity: float = DIVERSITY) -> None:
-        self._least = 1 - check_number("diversity", diversity, 0, 1)
-        self._taken: list[frozenset[int]] = []  # hashed shingles of each wording
-        self._known: set[int] = set()  # of all
-
-    def take(self, said: Utterance) -> bool:
-        """Note what is `said`, unless it repeats something: False then."""
-        if self._least == 1:
-            return True
-        shingles = said.shingles
-        may_repeat = len(shingles & self._known) >= self._least * len(shingles)  # quicker, and few do
-        if may_repeat and any(self._resemble(shingles, earlier) for earlier in self._taken):
-            return False
-        self._taken.append(shingles)
-        self._known |= shingles
-        return True
-
-    def _resemble(self, shingles: frozenset[int], earlier: frozenset[int]) -> bool:
-        shared = len(shingles & earlier)
-        return shared > 0 and shared >= self._least * (len(shingles) + len(earlier) - shared)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from tinymem.protocols import Span, TokenCounter
 from tinymem.recall.render import RESULTS, header, label, line, quoted, speaker_key, without_gone
@@ -12,7 +12,7 @@ from tinymem.recall.selection.diversity import Utterance
 from tinymem.recall.selection.supersession import LONGEST, Statement
 from tinymem.steps.step import Part, Step
 
-__all__ = ["Fetch", "Gone", "Opened", "OpenedPassage", "OpenedSteps", "PassagePlace"]
+__all__ = ["Fetch", "Gone", "Opened", "OpenedPassage", "OpenedSteps", "PassagePlace", "RankedPassage"]
 
 REMEMBERED = 500_000  # characters of steps that are kept from one recall to the next
 LONG = 50_000  # characters of a step that is not kept
@@ -24,23 +24,43 @@ PassagePlace: TypeAlias = tuple[int, int, int, int]  # number of its step, part,
 
 
 class OpenedPassage:
-    """A passage of a step, without the lines that are `gone`, with what it says, and its tokens counted once."""
+    """A passage of a step, without the lines that are `gone`; what is made of it is made once."""
 
     def __init__(self, opened: Opened, part: int, start: int, end: int, gone: Gone) -> None:
         self.opened, self.part, self.gone = opened, opened.parts[part], gone
-        text = without_gone(self.part.text, start, end, gone)
-        self.said = Utterance(text, speaker_key(opened.step, self.part))
+        self._place = part, start, end
+
+    def without(self, gone: Gone) -> OpenedPassage:
+        """Return it without lines that are gone."""
+        return self.opened.passage(*self._place, gone)
+
+    @cached_property
+    def said(self) -> Utterance:
+        """Its words, and who said them."""
+        text = without_gone(self.part.text, *self._place[1:], self.gone)
+        return Utterance(text, speaker_key(self.opened.step, self.part))
 
     @cached_property
     def tokens(self) -> int:
         """The tokens that it takes behind another passage of its part."""
-        return self.opened.counter.count(f"{quoted('', self.said.text)}\n")
+        return self._count("")
 
     @cached_property
     def labelled_tokens(self) -> int:
         """The tokens that it takes with its label before it."""
-        before = label(self.opened.step, self.part, whole=False)
+        return self._count(label(self.opened.step, self.part, whole=False))
+
+    def _count(self, before: str) -> int:
         return self.opened.counter.count(f"{quoted(before, self.said.text)}\n")
+
+    @cached_property
+    def line(self) -> str:
+        """The excerpt as it stands in a block."""
+        return self.line_with(number=False)
+
+    def line_with(self, number: bool) -> str:
+        """Return the excerpt as it stands in a block, with or without its step's number."""
+        return line(self.opened.step, self.part, *self._place[1:], number, self.gone)
 
 
 class Opened:
@@ -49,14 +69,17 @@ class Opened:
     def __init__(self, step: Step, counter: TokenCounter) -> None:
         self.step, self.counter = step, counter
         self.parts: tuple[Part, ...] = step.parts()
-        self.header = header(step)
         self._passages: dict[tuple[object, ...], OpenedPassage] = {}
-        self._lines: dict[tuple[object, ...], str] = {}
         self._statements: dict[int, Statement | None] = {}
 
     @cached_property
+    def header(self) -> str:
+        """The header over its excerpts."""
+        return header(self.step)
+
+    @cached_property
     def header_tokens(self) -> int:
-        """The tokens of the header over its excerpts."""
+        """The tokens of the header."""
         return self.counter.count(f"{self.header}\n")
 
     def passage(self, part: int, start: int, end: int, gone: Gone = ()) -> OpenedPassage:
@@ -66,27 +89,34 @@ class Opened:
             self._passages[key] = OpenedPassage(self, part, start, end, gone)
         return self._passages[key]
 
-    def said(self, part: int, start: int, end: int) -> Utterance:
-        """Return the text of a passage with who said it."""
-        return self.passage(part, start, end).said
-
     def statement(self, part: int) -> Statement | None:
         """Return a short part in words as a statement, made once; None for another one."""
         if part not in self._statements:
             whole, found = self.parts[part], None
             if len(whole.text) <= LONGEST and whole.kind not in WORDLESS:
-                said, step = self.said(part, 0, len(whole.text)), self.step
+                said, step = self.passage(part, 0, len(whole.text)).said, self.step
                 when = step.timestamp, step.step_number or 0
                 found = Statement(said.text, said.by, when, step.speaker or f"session {step.session}")
             self._statements[part] = found
         return self._statements[part]
 
-    def line(self, part: int, start: int, end: int, numbered: bool = False, gone: Gone = ()) -> str:
-        """Return the excerpt as it stands in the block, made once."""
-        key = part, start, end, numbered, gone
-        if key not in self._lines:
-            self._lines[key] = line(self.step, self.parts[part], start, end, numbered, gone)
-        return self._lines[key]
+
+class RankedPassage(NamedTuple):
+    """A passage on its way into the prompt: its place, its score, the reasons, its relevance, and if that is enough."""
+
+    number: int
+    part: int
+    start: int
+    end: int
+    score: float
+    why: Callable[[], Mapping[str, float]]
+    relevance: float = 0.0
+    is_relevant: bool = True
+    newer: int | None = None  # the number of a later step that says otherwise, as far as words tell
+    # once it is chosen
+    rank: int = -1  # from 0 on
+    tokens: int = 0
+    shown: OpenedPassage = None  # type: ignore[assignment]
 
 
 class OpenedSteps:

@@ -1,27 +1,26 @@
 """Packing of the best passages into a token budget: whole lines, shared headers, adjoining slices united.
 
-Greedy in order of score: a passage that does not fit is passed over, and a smaller one may fill the gap. The budget is
-checked on the text as it is sent, so it holds exactly.
+It chooses in order of score, renders, and drops the worst until the block fits: a passage that does not fit is passed
+over, and a smaller one may fill the gap. The budget is checked on the text as it is sent, so it holds exactly.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
 from operator import attrgetter
-from typing import NamedTuple
 
 from tinymem.protocols import NOTHING, Changes, PassageChange
 from tinymem.recall.relevance import BEARS
 from tinymem.recall.render import block, format_mark, speaker_key
 from tinymem.recall.results import ALL_FITS, Excerpt, Overflow, Recall
-from tinymem.recall.selection.diversity import Repetitions, Utterance
+from tinymem.recall.selection.diversity import Utterance
 from tinymem.recall.selection.limits import Limits
-from tinymem.recall.selection.opened import OpenedPassage, OpenedSteps, PassagePlace
+from tinymem.recall.selection.opened import OpenedPassage, OpenedSteps, PassagePlace, RankedPassage
+from tinymem.steps.checks import check_number
 
-__all__ = ["FENCE", "Newest", "RankedPassage", "pack"]
+__all__ = ["FENCE", "Newest", "Repetitions", "pack"]
 
 FETCHED = 24  # steps that are read from the journal at once
 MISSES = 24  # passages in a row that did not fit, after which the budget counts as full
@@ -35,28 +34,35 @@ Every = Callable[[], "Sequence[RankedPassage]"]
 Newest = Callable[[int], Sequence[PassagePlace]]  # the places of the passages of a step that may come back
 
 
-class RankedPassage(NamedTuple):
-    """A passage on its way into the prompt: its place, its score, the reasons, its relevance, and if that is enough."""
+class Repetitions:
+    """A register of wordings that finds repetitions. With a `diversity` of 0 nothing is one, with 1 everything.
 
-    number: int
-    part: int
-    start: int
-    end: int
-    score: float
-    why: Callable[[], Mapping[str, float]]
-    relevance: float = 0.0
-    is_relevant: bool = True
-    newer: int | None = None  # the number of a later step that says otherwise, as far as words tell
+    Agents list the same folder and open the same file again and again; the tokens of a repetition are better spent. The
+    wording counts, not the meaning: two lists that differ in their numbers are close in meaning, and both are needed.
+    Wordings are compared as sets of shingles (Broder, On the resemblance and containment of documents, 1997): their
+    resemblance is the Jaccard index, and a passage repeats another where it is 1 - `diversity` or more.
+    """
 
+    def __init__(self, diversity: float) -> None:
+        self._least = 1 - check_number("diversity", diversity, 0, 1)
+        self._taken: list[frozenset[int]] = []  # hashed shingles of each wording
+        self._known: set[int] = set()  # of all
 
-@dataclass(frozen=True)
-class _Chosen:
-    """A chosen passage, its rank from 0 on, the text as it is shown, and its tokens."""
+    def take(self, said: Utterance) -> bool:
+        """Note what is `said`, unless it repeats something: False then."""
+        if self._least == 1:
+            return True
+        shingles = said.shingles
+        may_repeat = len(shingles & self._known) >= self._least * len(shingles)  # quicker, and few do
+        if may_repeat and any(self._resemble(shingles, earlier) for earlier in self._taken):
+            return False
+        self._taken.append(shingles)
+        self._known |= shingles
+        return True
 
-    rank: int
-    passage: RankedPassage
-    shown: OpenedPassage
-    tokens: int
+    def _resemble(self, shingles: frozenset[int], earlier: frozenset[int]) -> bool:
+        shared = len(shingles & earlier)
+        return shared > 0 and shared >= self._least * (len(shingles) + len(earlier) - shared)
 
 
 class _Packer:
@@ -72,21 +78,19 @@ class _Packer:
         newest: Newest,
     ) -> None:
         self.ranked, self.every, self.newest, self.changes = ranked, every, newest, changes
-        self.steps, self.counter = steps, steps.counter
+        self.steps, self.limits = steps, limits
         self.most = len(ranked) if limits.k is None else limits.k
-        self.order, self.hidden = limits.order, limits.hidden
         self.repetitions = Repetitions(limits.diversity)
-        self.chosen: dict[PassagePlace, _Chosen] = {}
+        self.chosen: list[RankedPassage] = []
+        self.headers: set[str] = set()  # of what is chosen,
+        self.labelled: set[tuple[object, ...]] = set()  # and its parts
         self.passed: set[int] = set()  # ranks that are not looked at again
         self.opened: dict[PassagePlace, OpenedPassage] = {}
-        self.headers: set[str] = set()  # of what is chosen,
-        self.labelled: set[tuple[int, ...]] = set()  # and its parts
         self.room = 0
         self.is_repeated = False  # whether something was passed over that repeats another
-        self.spans: dict[tuple[int, ...], list[tuple[int, int]]] = {}  # that the model sees already, by step and part
+        self.spans: dict[tuple[object, ...], list[tuple[int, int]]] = {}  # that the model sees, by step and part
         for item in limits.shown:
-            part = item.step.parts()[item.part]
-            self.repetitions.take(Utterance(item.text, speaker_key(item.step, part)))
+            self.repetitions.take(Utterance(item.text, speaker_key(item.step, item.step.parts()[item.part])))
             self.spans.setdefault((item.step.step_number or 0, item.part), []).append((item.start, item.end))
 
     def fill(self, room: int) -> bool:
@@ -96,21 +100,17 @@ class _Packer:
         for rank, passage in enumerate(self._candidates()):
             if self.room < SMALLEST or misses >= MISSES or len(self.chosen) >= self.most:
                 break
-            if rank in self.passed or not passage.is_relevant or passage[:4] in self.chosen:
+            if rank in self.passed or not passage.is_relevant:
                 continue
             if self._is_shown(passage):
                 self.passed.add(rank)
-                continue
-            if passage.end - passage.start > DENSEST * self.room:
+            elif passage.end - passage.start > DENSEST * self.room:
                 misses += 1
-                continue
-            opened = self._open(rank)
-            if opened is None:
-                continue
-            if self._cost(passage, opened) > self.room:
-                misses += 1
-            elif self._choose(rank, passage, opened):
-                misses = 0
+            elif (opened := self._open(rank)) is not None:
+                if self._cost(passage, opened) > self.room:
+                    misses += 1
+                elif self._choose(rank, passage, opened):
+                    misses = 0
         return len(self.chosen) > before
 
     def _candidates(self) -> Iterator[RankedPassage]:
@@ -130,8 +130,7 @@ class _Packer:
         """Return the passage of a rank, opened with the next ones; None where its step is gone."""
         place = self.ranked[rank][:4]
         if place not in self.opened:
-            places = [passage[:4] for passage in self.ranked[rank : rank + FETCHED]]
-            found = self.steps.passages(places)
+            found = self.steps.passages([passage[:4] for passage in self.ranked[rank : rank + FETCHED]])
             self.opened |= found
             if self.changes is not None:
                 self.changes.expect([passage.opened.step for passage in found.values()])
@@ -141,30 +140,29 @@ class _Packer:
         """Count the tokens that a passage takes with its mark, beside what is chosen already."""
         cost = shown.tokens if passage[:2] in self.labelled else shown.labelled_tokens
         cost += 0 if shown.opened.header in self.headers else shown.opened.header_tokens
-        return cost if passage.newer is None else cost + self.counter.count(format_mark(passage.newer))
+        return cost if passage.newer is None else cost + self.steps.counter.count(format_mark(passage.newer))
 
     def _choose(self, rank: int, passage: RankedPassage, opened: OpenedPassage) -> bool:
-        """Choose a passage as far as it holds, and return True, if it is new and there is room."""
+        """Choose a passage without its lines that are gone, and return True, if it is new and there is room.
+
+        It is left out where all its lines are gone, and what took them may be shown.
+        """
         self.passed.add(rank)
         if not self.repetitions.take(opened.said):
             self.is_repeated = True
             return False
-        shown = self._current(passage, opened)
-        cost = self._cost(passage, shown) if shown else 0
-        if shown is None or cost > self.room:
+        change = self._change(passage, opened)
+        if change.is_all and (change.step in self.limits.hidden or self.newest(change.step)):
             return False
-        self.chosen[passage[:4]] = _Chosen(rank, passage, shown, cost)
+        shown = opened.without(change.spans) if change.spans else opened
+        cost = self._cost(passage, shown)
+        if cost > self.room:
+            return False
+        self.chosen.append(passage._replace(rank=rank, shown=shown, tokens=cost))
         self.headers.add(shown.opened.header)
         self.labelled.add(passage[:2])
         self.room -= cost
         return True
-
-    def _current(self, passage: RankedPassage, opened: OpenedPassage) -> OpenedPassage | None:
-        """Return a passage without its lines that are gone; None where all are, and what took them may be shown."""
-        change = self._change(passage, opened)
-        if change.is_all and (change.step in self.hidden or self.newest(change.step)):
-            return None
-        return opened.opened.passage(*passage[1:4], change.spans) if change.spans else opened
 
     def _change(self, passage: RankedPassage, opened: OpenedPassage) -> PassageChange:
         """Return what changed since of what a passage shows."""
@@ -172,46 +170,25 @@ class _Packer:
             return NOTHING
         return self.changes.since(opened.opened.step, opened.opened.parts, *passage[1:4])
 
-    def united(self) -> list[_Chosen]:
+    def united(self) -> list[RankedPassage]:
         """Return what is chosen in its order, slices that adjoin in the same part as one."""
-        found: list[_Chosen] = []
-        in_time = sorted(self.chosen.values(), key=lambda item: (item.shown.opened.step.timestamp, *item.passage[:4]))
-        for chosen in in_time:
-            before = found[-1].passage if found else None
-            if before is not None and (*before[:2], before.end) == chosen.passage[:3]:
-                chosen = _unite(found.pop(), chosen)
-            found.append(chosen)
-        return _by_rank(found) if self.order == "relevance" else found
+        found: list[RankedPassage] = []
+        for passage in sorted(self.chosen, key=lambda item: (item.shown.opened.step.timestamp, *item[:4])):
+            if found and (*found[-1][:2], found[-1].end) == passage[:3]:
+                passage = _unite(found.pop(), passage)
+            found.append(passage)
+        return _by_rank(found) if self.limits.order == "relevance" else found
 
-    def render(self, key: bytes, numbered: bool) -> tuple[str, int]:
+    def render(self, key: bytes) -> tuple[str, int]:
         """Return the block of what is chosen, and its tokens."""
-        named = {chosen.passage.newer for chosen in self.chosen.values()}
+        named = {passage.newer for passage in self.chosen}
         lines = []
-        for chosen in self.united():
-            passage, shown = chosen.passage, chosen.shown
-            is_numbered = numbered or passage.number in named
-            text = shown.opened.line(*passage[1:4], is_numbered, shown.gone)
-            lines.append((shown.opened.header, text + format_mark(passage.newer)))
+        for passage in self.united():
+            shown = passage.shown
+            text = shown.line_with(number=True) if self.limits.ids or passage.number in named else shown.line
+            lines.append((shown.opened.header, text + (format_mark(passage.newer) if passage.newer else "")))
         text = block(lines, key)
-        return text, self.counter.count(text)
-
-    def excerpt(self, chosen: _Chosen) -> Excerpt:
-        """Return a passage as an excerpt."""
-        passage, shown = chosen.passage, chosen.shown
-        return Excerpt(
-            step=shown.opened.step,
-            part=passage.part,
-            start=passage.start,
-            end=passage.end,
-            text=shown.said.text,
-            tokens=chosen.tokens,
-            score=passage.score,
-            relevance=passage.relevance,
-            shares=passage.why,
-            newer=passage.newer,
-            gone=shown.gone,
-            line=shown.opened.line(*passage[1:4], False, shown.gone),
-        )
+        return text, self.steps.counter.count(text)
 
     def overflow(self) -> Overflow:
         """Return what bears on the question and had no room; nothing where as many came back as were wanted."""
@@ -228,33 +205,57 @@ class _Packer:
 
     def next_best(self, most: int) -> tuple[Excerpt, ...]:
         """Return the best passages that were not chosen, as excerpts."""
-        chosen = {item.rank for item in self.chosen.values()}
-        others = ((rank, self._open(rank)) for rank in range(len(self.ranked)) if rank not in chosen)
-        found = ((rank, opened) for rank, opened in others if opened is not None)
-        return tuple(self._unchosen(rank, opened) for rank, opened in islice(found, min(most, sys.maxsize)))
+        chosen = {passage.rank for passage in self.chosen}
+        others = (self._unchosen(rank) for rank in range(len(self.ranked)) if rank not in chosen)
+        return tuple(islice(filter(None, others), min(most, sys.maxsize)))
 
-    def _unchosen(self, rank: int, opened: OpenedPassage) -> Excerpt:
-        passage = self.ranked[rank]
-        shown = opened.opened.passage(*passage[1:4], self._change(passage, opened).spans)
-        return self.excerpt(_Chosen(rank, passage, shown, opened.labelled_tokens + opened.opened.header_tokens))
+    def _unchosen(self, rank: int) -> Excerpt | None:
+        """Return the passage of a rank as an excerpt, as if nothing else was chosen; None where its step is gone."""
+        passage, opened = self.ranked[rank], self._open(rank)
+        if opened is None:
+            return None
+        shown, tokens = opened.without(self._change(passage, opened).spans), opened.labelled_tokens
+        return _excerpt(passage._replace(shown=shown, tokens=tokens + opened.opened.header_tokens))
 
 
-def _by_rank(chosen: Iterable[_Chosen]) -> list[_Chosen]:
+def _by_rank(passages: Sequence[RankedPassage]) -> list[RankedPassage]:
     """Sort by rank, what is of the same day behind the best of it, so that headers cost what they do in time."""
-    days: dict[str, list[_Chosen]] = {}
-    for item in sorted(chosen, key=attrgetter("rank")):
-        days.setdefault(item.shown.opened.header, []).append(item)
+    days: dict[str, list[RankedPassage]] = {}
+    for passage in sorted(passages, key=attrgetter("rank")):
+        days.setdefault(passage.shown.opened.header, []).append(passage)
     return [*chain.from_iterable(days.values())]
 
 
-def _unite(before: _Chosen, after: _Chosen) -> _Chosen:
+def _unite(first: RankedPassage, last: RankedPassage) -> RankedPassage:
     """Return two passages that adjoin as one, with the better score; what stands before all of it stands there once."""
-    first, last = before.passage, after.passage
-    best = max(first, last, key=lambda passage: passage.score)
-    passage = best._replace(start=first.start, end=last.end, newer=first.newer or last.newer)
-    gone = (*before.shown.gone, *(span for span in after.shown.gone if span[0] < span[1]))
-    shown = before.shown.opened.passage(*passage[1:4], gone)
-    return _Chosen(min(before.rank, after.rank), passage, shown, before.tokens + after.tokens)
+    best = max(first, last, key=attrgetter("score"))
+    gone = (*first.shown.gone, *(span for span in last.shown.gone if span[0] < span[1]))
+    return best._replace(
+        start=first.start,
+        end=last.end,
+        newer=first.newer or last.newer,
+        rank=min(first.rank, last.rank),
+        shown=first.shown.opened.passage(first.part, first.start, last.end, gone),
+        tokens=first.tokens + last.tokens,
+    )
+
+
+def _excerpt(passage: RankedPassage) -> Excerpt:
+    shown = passage.shown
+    return Excerpt(
+        step=shown.opened.step,
+        part=passage.part,
+        start=passage.start,
+        end=passage.end,
+        text=shown.said.text,
+        tokens=passage.tokens,
+        score=passage.score,
+        relevance=passage.relevance,
+        shares=passage.why,
+        newer=passage.newer,
+        gone=shown.gone,
+        line=shown.line,
+    )
 
 
 def pack(
@@ -284,13 +285,13 @@ def pack(
     """
     packer = _Packer(ranked, steps, limits, every, changes, newest)
     packer.fill(budget - FENCE)
-    text, tokens = packer.render(key, limits.ids)
+    text, tokens = packer.render(key)
     for _ in range(ROUNDS):
-        if tokens > budget or not packer.fill(budget - tokens):
+        if not packer.fill(budget - tokens):
             break
-        text, tokens = packer.render(key, limits.ids)
+        text, tokens = packer.render(key)
     while tokens > budget:
-        del packer.chosen[min(packer.chosen, key=lambda place: packer.chosen[place].passage.score)]
-        text, tokens = packer.render(key, limits.ids)
-    recalled = Recall(text, tokens, tuple(map(packer.excerpt, packer.united())), overflow=packer.overflow())
+        packer.chosen.remove(min(packer.chosen, key=attrgetter("score")))
+        text, tokens = packer.render(key)
+    recalled = Recall(text, tokens, tuple(map(_excerpt, packer.united())), overflow=packer.overflow())
     return recalled, packer.next_best(limits.next_best)
