@@ -156,7 +156,7 @@ class Filter:
         names = {
             "session": catalog.sessions, "speaker": catalog.speakers, "type": catalog.types, "tools": catalog.toolsets,
         }  # fmt: skip
-        mask = np.ones(len(catalog), np.bool_)
+        mask = np.ones(len(catalog.id), np.bool_)
         for column, relation, value in self.limits:
             if column == "time":
                 mask &= HOLDS[relation](catalog.time, value)

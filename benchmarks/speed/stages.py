@@ -35,10 +35,10 @@ TOGETHER = 1_000  # steps that are added at once
 STAGES = {
     "embed the new step": ["archive.embedding:EmbeddingQueue.catch_up"],
     "extend the snapshot": ["archive.archive:Archive.current"],
-    "filter": ["recall.snapshot:Snapshot.allowed"],
+    "filter": ["stores.filter:Filter.mask"],
     "analyse the question": ["archive.embedding:analyse"],
     "full-text search": ["stores.sqlite.passages:SqlitePassages.search_text"],
-    "candidates": ["recall.sources:Source.gather"],
+    "candidates": ["recall.search:Search._gather"],
     "nearest vectors": ["recall.candidates:products"],
     "features": ["recall.fusion:features"],
     "rank": ["recall.fusion:ScoredCandidates.ranked"],

@@ -139,16 +139,16 @@ def test_forgetting_changes_the_snapshot_of_those_who_have_the_memory_open(archi
 def test_a_recall_during_which_something_is_forgotten_elsewhere_begins_again(archive: Archive, tmp_path: Path) -> None:
     write(archive, 60)
     with closing(open_archive(tmp_path)) as other:
-        begin, asked = other.source, list[int]()
+        begin, asked = other.current, list[int]()
 
         def interrupted(*given: Any) -> Any:
-            source = begin(*given)
+            snapshot = begin(*given)
             asked.append(1)
             if len(asked) == 1:
                 forget(archive, [17])
-            return source
+            return snapshot
 
-        other.source = interrupted  # type: ignore[assignment, method-assign]
+        other.current = interrupted  # type: ignore[assignment, method-assign]
         found = Search(other).recall("key_20", 500, LATER)
         assert len(asked) == 2
         assert found.text == Search(archive).recall("key_20", 500, LATER).text != ""

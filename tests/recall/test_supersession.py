@@ -12,7 +12,7 @@ from strategies import MODERATE
 
 from tinymem import HierarchicalMemory, MessageStep
 from tinymem.messages.tokens import default_counter
-from tinymem.recall.selection.supersession import Statement, newest_statements
+from tinymem.recall.selection.corrections import Statement, newest_statements
 
 open_memory = partial(HierarchicalMemory, store="exact")
 MEMORY = {"embedder": "static"}

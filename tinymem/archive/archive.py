@@ -8,15 +8,15 @@ No question asks it: an exact search of the journal's own vectors is better, and
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from tinymem.archive.embedding import EmbeddingQueue, checked_embedder
 from tinymem.archive.folders import INDEX
 from tinymem.archive.indexing.index import Index
 from tinymem.archive.indexing.indexing import Indexing
-from tinymem.archive.rows import checking_parts, count_rewrites, row_of, step_of, texts_in
+from tinymem.archive.rows import count_rewrites, row_of, step_of, texts_in
 from tinymem.archive.snapshots import SnapshotFiles
 from tinymem.archive.tracking import Tracking
 from tinymem.errors import EmbedderMismatchError, StorageError, is_unwritable, undo_on_failure
@@ -27,11 +27,9 @@ from tinymem.protocols.settings import EMBEDDER, UNSCRUBBED
 from tinymem.recall.selection.corrections import newest_corrections
 from tinymem.recall.selection.opened import OpenedSteps
 from tinymem.recall.snapshot import Snapshot
-from tinymem.recall.sources import Source
 from tinymem.steps.progress import Progress, no_progress
 from tinymem.steps.step import Step
 from tinymem.steps.types import corrected_ids
-from tinymem.stores.filter import Filter
 from tinymem.stores.journals import open_journal
 
 __all__ = ["Archive", "saying"]
@@ -148,10 +146,6 @@ class Archive:
             if written is not None and self._snapshot.rewrites == written.rewrites:
                 self._snapshot = written
 
-    def source(self, only: Filter, hidden: Collection[int] = ()) -> Source:
-        """Return what finds candidates for a question among the steps within a filter, but for the `hidden` ones."""
-        return Source(self.journal, self.current(), only, hidden)
-
     def rules(self) -> list[int]:
         """Return the numbers of the steps in which people gave rules."""
         snapshot = self.current()
@@ -236,10 +230,6 @@ class Archive:
     def load(self, record: str) -> Step:
         """Return the step of a record in the journal; FormatError if the record is damaged."""
         return step_of(self.journal, record)
-
-    def checking_parts(self) -> AbstractContextManager[None]:
-        """Raise FormatError where a passage names a part that its step does not have."""
-        return checking_parts(self.journal)
 
     # -- away ---------------------------------------------------------------------------------------------------------
 

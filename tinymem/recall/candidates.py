@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,12 +12,10 @@ from tinymem.protocols import Ids, Lexical, Vectors
 from tinymem.recall.query.analysis import Query
 from tinymem.recall.query.dates import inside
 from tinymem.recall.query.identifiers import Codes
-from tinymem.recall.query.requests import Request
-from tinymem.recall.selection.opened import OpenedSteps
-from tinymem.recall.snapshot import ACT, SAID, Snapshot
+from tinymem.recall.snapshot import SAID, Snapshot
 from tinymem.stores.bm25 import highest
 
-__all__ = ["Candidates", "find_requests", "gather", "products"]
+__all__ = ["Candidates", "gather", "products"]
 
 EVERYTHING = 600  # passages up to which all of a memory are candidates
 NEAREST = 240  # passages by each of the two signals
@@ -28,9 +25,6 @@ STATEMENTS = 30  # of the statements that are closest to a question among themse
 SHORT = 300  # characters of a statement, at most,
 NEWEST = 2_000  # and so many of the newest are compared with a question
 FEW = 0.5  # of the passages: where a filter lets through less, the others have no closeness
-LONGER = 2  # times as long as the question a request is at most
-LOOKED_AT = 256  # passages that are read at most to find requests, the best by words
-TERMS = 32  # bits for the words of a question
 FALLING = 10.0  # ranks in which their closeness falls to a third
 CHAT = 0.5  # of the passages: where more are said, the memory is of chats
 SMALL = 1 << 18  # multiplications up to which OpenBLAS starts no thread
@@ -65,23 +59,9 @@ class Candidates:
     is_strange: bool = False
     named: tuple[Ids, Codes] | None = None
 
-    def without(self, rows: Ids) -> Candidates:
-        """Return the others, as if these passages had nothing of the question."""
-        if not len(rows):
-            return self
-        signals = {name: getattr(self, name).copy() for name in ("cosine", "bm25", "terms")}
-        for signal in signals.values():
-            signal[rows] = 0
-        return replace(self, rows=np.setdiff1d(self.rows, rows), **signals)
 
-
-def gather(
-    query: Query,
-    catalog: Snapshot,
-    lexical: Lexical,
-    allowed: npt.NDArray[np.bool_],
-) -> Candidates:
-    """Gather candidates among the `allowed` rows.
+def gather(query: Query, catalog: Snapshot, lexical: Lexical, allowed: npt.NDArray[np.bool_]) -> Candidates:
+    """Gather candidates among the `allowed` rows: all of a small memory, and of a large one the best.
 
     Args:
         query: The analysed question.
@@ -89,7 +69,7 @@ def gather(
         lexical: Passages by BM25.
         allowed: Rows that may come back: `(len(catalog),)`.
     """
-    total = len(catalog)
+    total = len(catalog.id)
     cosine = products(query.vectors, catalog.vectors).max(axis=0)
     if np.count_nonzero(allowed) < FEW * total:
         cosine[~allowed] = 0  # what a filter leaves out is no measure of what is close
@@ -97,34 +77,29 @@ def gather(
     places = np.minimum(np.searchsorted(catalog.id, lexical.ids), total - 1)  # ids ascend
     is_known = catalog.id[places] == lexical.ids
     bm25[places[is_known]], terms[places[is_known]] = lexical.scores[is_known], lexical.terms[is_known]
-    stated = _stated(query, catalog, allowed)
-    naming = catalog.rows_with(query.named) if len(query.named) else None
-    chosen = allowed
-    if total > EVERYTHING:
-        named = naming[0] if naming is not None and len(naming[0]) <= NAMED else NONE
-        chosen = allowed & _best(query, catalog, allowed, named, cosine, bm25)
-        chosen |= stated > math.exp(-STATEMENTS / FALLING)
     unseen = lexical.unseen if terms[allowed].any() else 1.0
-    rows = np.flatnonzero(chosen)
-    return Candidates(rows, cosine, bm25, terms, lexical.rarity, unseen, stated, named=naming)
+    stated = _stated(query, catalog, allowed)
+    named = catalog.rows_with(query.named) if len(query.named) else None
+    found = Candidates(np.flatnonzero(allowed), cosine, bm25, terms, lexical.rarity, unseen, stated, named=named)
+    return found if total <= EVERYTHING else replace(found, rows=_best(query, catalog, allowed, found))
 
 
-def _best(
-    query: Query, catalog: Snapshot, allowed: npt.NDArray[np.bool_], named: Ids, cosine: Vectors, bm25: Vectors
-) -> npt.NDArray[np.bool_]:
-    """Mark those `named`, the best by each signal, and the neighbours of the best of these."""
-    chosen: npt.NDArray[np.bool_] = np.zeros(len(catalog), np.bool_)
-    chosen[named] = True
-    _mark_around(chosen, named, catalog.step)
-    signals = [(cosine, allowed), (bm25, allowed)]
+def _best(query: Query, catalog: Snapshot, allowed: npt.NDArray[np.bool_], found: Candidates) -> Ids:
+    """Return the rows with an identifier, the best by each signal, the neighbours of the best, and statements."""
+    chosen: npt.NDArray[np.bool_] = np.zeros(len(allowed), np.bool_)
+    named = NONE if found.named is None else found.named[0]
+    best = [(named, named)] if len(named) <= NAMED else []
+    signals = [(found.cosine, allowed), (found.bm25, allowed)]
     if query.spans:
-        signals.append((cosine, allowed & inside(catalog.time, query.spans)))
+        signals.append((found.cosine, allowed & inside(catalog.time, query.spans)))
     for signal, among in signals:
         usable = np.flatnonzero(among & (signal > 0))
-        best = usable[highest(signal[usable], NEAREST)]
-        chosen[best] = True
-        _mark_around(chosen, best[:AROUND], catalog.step)
-    return chosen
+        nearest = usable[highest(signal[usable], NEAREST)]
+        best.append((nearest, nearest[:AROUND]))
+    for rows, centres in best:
+        chosen[rows] = True
+        _mark_around(chosen, centres, catalog.step)
+    return np.flatnonzero((chosen & allowed) | (found.stated > math.exp(-STATEMENTS / FALLING)))
 
 
 def _stated(query: Query, catalog: Snapshot, allowed: npt.NDArray[np.bool_]) -> Vectors:
@@ -135,11 +110,9 @@ def _stated(query: Query, catalog: Snapshot, allowed: npt.NDArray[np.bool_]) -> 
     are compared among themselves, without what all of them have in common. In a chat nearly everything is one, and says
     nothing by it.
     """
-    stated = np.zeros(len(catalog), np.float32)
-    if query.is_stretch:
-        return stated
+    stated = np.zeros(len(allowed), np.float32)
     said = np.flatnonzero(catalog.kind == SAID)
-    if len(said) > CHAT * len(catalog):
+    if query.is_stretch or len(said) > CHAT * len(allowed):
         return stated
     said = said[allowed[said]]
     is_short = catalog.end[said] - catalog.start[said] <= SHORT
@@ -173,50 +146,3 @@ def _mark_around(chosen: npt.NDArray[np.bool_], rows: Ids, steps: Ids) -> None:
     spans = np.maximum(first - 1, 0), np.minimum(end, first + 30) + 1
     for low, high in zip(*(span.tolist() for span in spans), strict=True):
         chosen[low:high] = True
-
-
-def find_requests(
-    question: str, found: Candidates, catalog: Snapshot, hidden: Collection[int], steps: OpenedSteps
-) -> Ids:
-    """Return the rows of texts that ask alike: of the same, of something else, or among the steps `hidden` of anything.
-
-    What somebody asked and somebody answered stays: without the one nobody knows what the other is about. What is asked
-    stands in a prompt already, and is hidden like the rest of that.
-    """
-    rows = _find_short(found, catalog, max(LONGER * len(question), SHORT), hidden)
-    if not rows.size:
-        return rows
-    behind = np.minimum(np.searchsorted(catalog.step, catalog.step[rows], "right"), len(catalog) - 1)
-    # what people state may contradict the question
-    is_hidden = np.isin(catalog.step[rows], [*hidden])
-    may_ask = is_hidden | (catalog.kind[rows] == ACT) | catalog.asks[rows]
-    is_next = (behind > rows) & (catalog.session[behind] == catalog.session[rows])
-    is_talk = is_next & (catalog.kind[rows] == SAID) & (catalog.kind[behind] == SAID)
-    may_be_answered = is_talk & (catalog.asks[rows] | ~catalog.reply[rows])  # not a denial
-    both = np.stack([rows, behind])
-    places = catalog.places_of(both.ravel())
-    opened = steps.passages(places)
-    texts = [opened[place].said.text if place in opened else "" for place in places]
-    said, answers = np.array(texts, object).reshape(both.shape)
-    by_agent, answers_by_agent = (catalog.kind[both] == ACT) | catalog.reply[both]
-    request = Request(question)
-    is_alike = may_ask & request.find_alike(said, ~is_hidden)
-    asks = is_alike | request.find_only_asking(said, by_agent)
-    open_ = np.flatnonzero(asks & ~is_alike & may_be_answered)
-    asks[open_] = request.find_only_asking(answers[open_], answers_by_agent[open_])
-    return np.compress(asks, rows)
-
-
-def _find_short(found: Candidates, catalog: Snapshot, length: int, hidden: Collection[int]) -> Ids:
-    """Return the rows of short texts in words: those with most words of the question, best first, and all `hidden`."""
-    terms = np.unpackbits(found.terms[found.rows].view(np.uint8)).reshape(-1, TERMS).sum(axis=1)
-    rows = found.rows[terms * 2 >= max(len(found.rarity), 1)]
-    if hidden:
-        newest = np.array(sorted(hidden)[-LOOKED_AT:], np.int64)
-        begins, ends = (np.searchsorted(catalog.step, steps).tolist() for steps in (newest, newest + 1))
-        spans = zip(begins, ends, strict=True)
-        rows = np.union1d(rows, np.concatenate([np.arange(*span) for span in spans])[-LOOKED_AT:])
-    places = catalog.places[rows]
-    is_said = (places["kind"] == SAID) | (places["kind"] == ACT)
-    short: Ids = rows[is_said & (places["end"] - places["start"] <= length)]
-    return short[highest(found.bm25[short], LOOKED_AT)]

@@ -2,36 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
-from tinymem.recall.candidates import find_requests
+import numpy as np
+import numpy.typing as npt
+
+from tinymem.recall.candidates import Candidates, gather
 from tinymem.recall.fusion import Fusion, ScoredCandidates
-from tinymem.recall.query.identifiers import labels
+from tinymem.recall.query.analysis import Query
+from tinymem.recall.query.requests import without_requests
 from tinymem.recall.relevance import WORTH
 from tinymem.recall.results import ALL_FITS, Explanation, Recall
 from tinymem.recall.selection.corrections import newest_corrections, places_of, put_corrections, put_newest_first
 from tinymem.recall.selection.limits import Limits
 from tinymem.recall.selection.opened import RankedPassage
-from tinymem.recall.selection.packing import FENCE, Newest, pack
+from tinymem.recall.selection.packing import FENCE, pack
+from tinymem.recall.snapshot import Snapshot
 from tinymem.stores.filter import Filter
 
 if TYPE_CHECKING:
     from tinymem.archive.archive import Archive
-    from tinymem.recall.sources import Source
 
 __all__ = ["NEXT_BEST", "NOTHING", "Search"]
-
-Current: TypeAlias = Callable[[Sequence[RankedPassage]], Sequence[RankedPassage]]
 
 NEXT_BEST = 5  # passages that an explanation names by default beside those that came back
 LITTLE = FENCE + 90  # tokens that the best gets where the memory most likely knows nothing of a question
 NOTHING = "nothing relevant"
-LABELLED = 1_000  # characters of a question in which labels are looked for,
-MOST_NAMES = 3  # and those that are named where no step has them
+MOST_NAMES = 3  # labels that are named where no step has them
 
 
 class Search:
@@ -47,29 +48,7 @@ class Search:
         """Return what bears on `text`, in at most `budget` tokens, as `explain` does."""
         return self.explain(text, budget, now, **more).recalled
 
-    def score(
-        self, text: str, now: datetime, source: Source | None = None, hidden: Collection[int] | None = None
-    ) -> ScoredCandidates:
-        """Return the candidates for `text` of a source, or of the whole memory, with their features and scores.
-
-        With the steps that are `hidden`, requests that ask the same as a question count as nothing.
-        """
-        source = source or self._past.source(Filter())
-        query = self._past.queue.question(text, source.snapshot, now)
-        found = source.gather(query)
-        if hidden is not None and not query.is_stretch:
-            found = found.without(find_requests(query.text, found, source.snapshot, hidden, self._past.opened))
-        return ScoredCandidates.of(query, source.snapshot, found, self._fusion)
-
-    def explain(
-        self,
-        text: str,
-        budget: int,
-        now: datetime,
-        *,
-        only: Filter | None = None,
-        **more: Any,
-    ) -> Explanation:
+    def explain(self, text: str, budget: int, now: datetime, *, only: Filter | None = None, **more: Any) -> Explanation:
         """Return what bears on `text`, in at most `budget` tokens, and the `next_best` so many ranked behind it.
 
         Args:
@@ -79,23 +58,74 @@ class Search:
             only: The steps that may come back; all unless given.
             more: Those of `Limits`. Where `min_relevance` is None, what is not worth its tokens is left out.
         """
-        limits = Limits(**more)
-        past, only = self._past, only or Filter()
+        limits, only, past = Limits(**more), only or Filter(), self._past
         past.queue.catch_up()
-        source = past.source(only, limits.hidden)
-        note = source.explain_nothing()
-        if note is not None or not text.strip():
-            return Explanation(text, budget, Recall("", 0, (), past.queue.trouble or note or ""))
-        snapshot, allowed = source.snapshot, source.allowed
-        corrections = past.corrections if limits.as_of is None else self._corrections_until(limits.as_of)
-        scored = self.score(text, now, source, None if limits.min_relevance == 0 else limits.hidden)  # requests, too
-        current = partial(put_corrections, corrections=corrections, snapshot=snapshot, allowed=allowed)
-        newest = partial(places_of, snapshot, allowed)
-        packed = self._packed(scored, text, budget, limits, current, newest)
+        snapshot = past.current()
+        allowed = only.mask(snapshot)
+        if limits.hidden:
+            allowed &= ~np.isin(snapshot.step, [*limits.hidden])
+        if not (text.strip() and allowed.any()):
+            note = past.queue.trouble or ("" if allowed.any() else _find_unknown(only, snapshot))
+            return Explanation(text, budget, Recall("", 0, (), note))
+        query = past.queue.question(text, snapshot, now)
+        found = self._gather(query, snapshot, allowed)
+        try:
+            if limits.min_relevance != 0 and not query.is_stretch:  # or requests come back, too
+                found = without_requests(query.text, found, snapshot, limits.hidden, past.opened)
+            scored = ScoredCandidates.of(query, snapshot, found, self._fusion)
+            explained = self._packed(scored, text, budget, limits, allowed)
+        except IndexError as error:
+            raise past.journal.damaged(f"a passage names a part that its step does not have ({error})") from error
         if past.is_current(snapshot):
-            return packed
+            return explained
         # something was forgotten meanwhile, here or elsewhere
         return self.explain(text, budget, now, only=only, **more)
+
+    def score(self, text: str, now: datetime) -> ScoredCandidates:
+        """Return the candidates for `text` of the whole memory, with their features and scores."""
+        snapshot = self._past.current()
+        query = self._past.queue.question(text, snapshot, now)
+        found = self._gather(query, snapshot, np.ones(len(snapshot), np.bool_))
+        return ScoredCandidates.of(query, snapshot, found, self._fusion)
+
+    def _gather(self, query: Query, snapshot: Snapshot, allowed: npt.NDArray[np.bool_]) -> Candidates:
+        """Return the candidates for a question: of vectors by an exact search, of words by the journal."""
+        search, among = self._past.journal.search_text, None if allowed.all() else snapshot.id[allowed]
+        found = gather(query, snapshot, search(query.topic, among), allowed)
+        if not query.names or not found.unseen:
+            return found
+        return replace(found, is_strange=search(" ".join(query.names)).unseen > 0)
+
+    def _packed(
+        self, scored: ScoredCandidates, text: str, budget: int, limits: Limits, allowed: npt.NDArray[np.bool_]
+    ) -> Explanation:
+        """Pack the best of what was scored, as it was corrected, and say what is missing."""
+        past, snapshot, trouble = self._past, scored.snapshot, self._past.queue.trouble
+        # while the embedder fails, words alone say little of what is unrelated
+        least = 0 if trouble and limits.min_relevance is None else limits.min_relevance
+        corrections, last = past.corrections, snapshot.last_step
+        if limits.as_of is not None:
+            corrections = self._corrections_until(limits.as_of)
+            last = int(snapshot.step[snapshot.time <= limits.as_of.timestamp()].max(initial=0))
+
+        def rank(reach: int | None) -> Sequence[RankedPassage]:
+            return put_corrections(scored.ranked(reach, least), corrections, snapshot, allowed)
+
+        ranked = rank(budget + sum(passage.tokens for passage in limits.shown))
+        ranked = put_newest_first(ranked, past.opened, scored.query.now, budget)
+        is_known = least is not None or scored.odds >= 0
+        room, changes = budget if is_known else min(budget, LITTLE), past.tracking.changes(last)
+        newest = partial(places_of, snapshot, allowed)
+        recalled, next_best = pack(ranked, past.opened, room, past.key, limits, partial(rank, None), changes, newest)
+        note = trouble or self._note_unknown(scored.query)
+        is_relevant = is_known and any(passage.is_relevant for passage in ranked)
+        if not is_relevant:
+            best, floor = float(scored.relevance.max(initial=0)), WORTH if least is None else least
+            reason = f": the best has a relevance of {best:.3f}, not {floor:g}" if is_known else ""
+            note = note or f"{NOTHING}{reason}"
+        overflow = recalled.overflow if is_relevant else ALL_FITS
+        recalled = replace(recalled, note=note, is_relevant=is_relevant, overflow=overflow)
+        return Explanation(text, budget, recalled, next_best, scored.signals, scored.odds)
 
     def _corrections_until(self, moment: datetime) -> Mapping[int, int]:
         """Return the number of the newest correction of each step that was corrected up to a moment."""
@@ -103,36 +133,18 @@ class Search:
         steps = self._past.fetch([new for _, new in pairs])
         return newest_corrections((old, new) for old, new in pairs if steps[new].timestamp <= moment)
 
-    def _packed(
-        self, scored: ScoredCandidates, text: str, budget: int, limits: Limits, current: Current, newest: Newest
-    ) -> Explanation:
-        """Pack the best of what was scored, as it was corrected."""
-        past, snapshot, note = self._past, scored.snapshot, self._past.queue.trouble
-        # while the embedder fails, words alone say little of what is unrelated
-        least = 0 if note and limits.min_relevance is None else limits.min_relevance
-        is_relevant = least is not None or scored.odds >= 0
-        ranked = current(scored.ranked(budget + sum(passage.tokens for passage in limits.shown), least))
+    def _note_unknown(self, query: Query) -> str:
+        """Return a note of the labels of a question that no step has."""
+        asked = [*query.labels.items()][:MOST_NAMES]
+        unknown = [name for name, words in asked if not self._past.has_words(words)]
+        return f"no step has {', '.join(unknown)}" if unknown else ""
 
-        def every() -> Sequence[RankedPassage]:
-            return current(scored.ranked(None, least))
 
-        room = budget if is_relevant else min(budget, LITTLE)
-        last = snapshot.last_step
-        if limits.as_of is not None:
-            last = int(snapshot.step[snapshot.time <= limits.as_of.timestamp()].max(initial=0))
-        changes = past.tracking.changes(last)
-        with past.checking_parts():
-            ranked = put_newest_first(ranked, past.opened, scored.query.now, budget)
-            recalled, next_best = pack(ranked, past.opened, room, past.key, limits, every, changes, newest)
-        if not note and not scored.query.is_stretch:
-            asked = [*labels(text[:LABELLED]).items()][:MOST_NAMES]
-            unknown = [name for name, words in asked if not past.has_words(words)]
-            note = f"no step has {', '.join(unknown)}" if unknown else ""
-        if not is_relevant:
-            note = note or NOTHING
-        elif not any(passage.is_relevant for passage in ranked):
-            floor, best = WORTH if least is None else least, float(scored.relevance.max(initial=0))
-            note, is_relevant = note or f"{NOTHING}: the best has a relevance of {best:.3f}, not {floor:g}", False
-        overflow = recalled.overflow if is_relevant else ALL_FITS
-        recalled = replace(recalled, note=note, is_relevant=is_relevant, overflow=overflow)
-        return Explanation(text, budget, recalled, next_best, scored.signals, scored.odds)
+def _find_unknown(only: Filter, snapshot: Snapshot) -> str:
+    """Return a note with the names in a filter that no step has."""
+    unknown: list[str] = []
+    for name in ("session", "speaker", "tool"):
+        value = getattr(only, name)
+        if value is not None and not Filter(**{name: value}).mask(snapshot).any():
+            unknown.append(f"{name} {value!r}")
+    return f"no step has the {' or the '.join(unknown)}" if unknown else ""

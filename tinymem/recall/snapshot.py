@@ -5,10 +5,10 @@ Row i of every array is the same passage. Rows are in the order of the journal, 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +16,10 @@ import numpy.typing as npt
 from tinymem.errors import describe_type
 from tinymem.protocols import EmbeddedPassage, Ids, Vectors
 from tinymem.recall.query.identifiers import Codes, Seen, read
-from tinymem.stores.filter import Filter
 
-__all__ = ["COLUMNS", "KINDS", "TABLES", "Room", "Snapshot"]
+__all__ = ["COLUMNS", "KINDS", "TABLES", "PassagePlace", "Room", "Snapshot"]
+
+PassagePlace: TypeAlias = tuple[int, int, int, int]  # number of its step, part, start, end
 
 # Weights depend on the kind of a passage: a tool's output, an act of the agent, or something said.
 KINDS = {
@@ -96,6 +97,7 @@ class Snapshot:
         seen: Where identifiers come up first.
         rewrites: How often steps of the journal had been forgotten or marked when the passages were read.
         filed: The passages that are in files, or were to be.
+        last_id, last_step: The id of the newest passage, and the number of its step; 0 if there is none.
     """
 
     vectors: Vectors  # (n, dimensions), each of length 1 or 0
@@ -139,6 +141,7 @@ class Snapshot:
         arrays = {name: room.data[: room.used] for name, room in rooms.items()}
         places = arrays["places"]
         vars(self).update(arrays, **{name: places[name] for name in PLACE.names or ()})
+        self.last_id, self.last_step = (int(column[-1]) if len(column) else 0 for column in (self.id, self.step))
 
     def __len__(self) -> int:
         return len(self.id)
@@ -148,25 +151,10 @@ class Snapshot:
         """The first and the last time of a step."""
         return (float(self.time.min()), float(self.time.max())) if len(self) else (0.0, 0.0)
 
-    @property
-    def last_step(self) -> int:
-        """The number of the newest step of the memory; 0 if there is none."""
-        return int(self.step[-1]) if len(self) else 0
-
-    @property
-    def last_id(self) -> int:
-        """The id of the newest passage; 0 if there is none."""
-        return int(self.id[-1]) if len(self) else 0
-
-    def places_of(self, rows: Ids) -> list[tuple[int, int, int, int]]:
+    def places_of(self, rows: Ids) -> list[PassagePlace]:
         """Return where passages stand: the numbers of their steps, their parts, starts and ends."""
         columns = (column[rows].tolist() for column in (self.step, self.part, self.start, self.end))
         return [*zip(*columns, strict=True)]
-
-    def allowed(self, only: Filter, hidden: Collection[int] = ()) -> npt.NDArray[np.bool_]:
-        """Mark the rows that may be recalled: `(len(self),)`; those of `hidden` steps (numbers) may not."""
-        allowed = only.mask(self)
-        return allowed & ~np.isin(self.step, [*hidden]) if hidden else allowed
 
     def with_tail(self, rows: Sequence[Any], room: int = 0) -> Snapshot:
         """Return a snapshot with passages, as `Journal.passages` returns them, behind those that are here.

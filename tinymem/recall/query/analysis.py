@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Container, Iterable, Sequence, Set
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from difflib import get_close_matches
@@ -12,9 +12,9 @@ import numpy as np
 
 from tinymem.errors import EmbedderError, TinymemError, safe_summary
 from tinymem.protocols import Embedder, Vectors
-from tinymem.recall.passages import cut
+from tinymem.recall.passages import WHOLE, cut
 from tinymem.recall.query.dates import MONTHS, WEEKDAYS, Span, spans
-from tinymem.recall.query.identifiers import NONE, Codes, hashes, identifiers, named, read
+from tinymem.recall.query.identifiers import NONE, Codes, codes_of, identifiers, labels, named
 from tinymem.recall.query.words import words_of
 from tinymem.steps.content import clean
 from tinymem.stores.words import CJK, blank_cjk, has_cjk
@@ -151,6 +151,7 @@ class Query:
         now: The time when it is asked.
         identifiers: Hashes of the identifiers in the text.
         named: Hashes of those of a question that name one thing.
+        labels: Those of a question that can only mean one thing, with the words by which a text has them.
         spans: The spans of time that it names, if it is a question.
         names: The names in a question, but for those of speakers; see `find_names`.
         topic: What of the text is compared with passages: a question without question words and names of speakers; of a
@@ -169,6 +170,7 @@ class Query:
     topic: str = ""
     is_stretch: bool = False
     embedder: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_of_now(self) -> bool:
@@ -215,16 +217,20 @@ def analyse(
     """
     text = clean(text[-LONGEST:])
     words = words_of(text)
-    pieces = [words] if words else [text[start:end] for start, end in cut(text)][-MAX_VECTORS:]
-    is_stretch = bool(words) or len(pieces) > 1 or text.strip().count("\n") >= LINES
+    is_stretch = bool(words) or len(text) > WHOLE or text.strip().count("\n") >= LINES
     topic = words or (text if is_stretch else topic_of(text, speakers))
     vectors, name = np.zeros((1, dimensions), np.float32), "none"
     if embedder is not None:
-        vectors = embed_texts(embedder, [topic] if len(pieces) == 1 else [topic, *pieces], asked=True)
-        name = embedder.name
+        pieces = [] if words or len(text) <= WHOLE else [text[start:end] for start, end in cut(text)][-MAX_VECTORS:]
+        vectors, name = embed_texts(embedder, [topic, *pieces], asked=True), embedder.name
     names = identifiers(text)
-    query = Query(text, vectors, now, read(hashes(names)), topic=topic, is_stretch=is_stretch, embedder=name)
+    query = Query(text, vectors, now, codes_of(names), topic=topic, is_stretch=is_stretch, embedder=name)
     if is_stretch:
         return query
-    dates = tuple(spans(blank_cjk(text), now, since, until))
-    return replace(query, named=named(names), spans=dates, names=find_names(text, speakers))
+    return replace(
+        query,
+        named=named(names),
+        labels=labels(names),
+        spans=tuple(spans(blank_cjk(text), now, since, until)),
+        names=find_names(text, speakers),
+    )

@@ -83,20 +83,28 @@ def spans(text: str, now: datetime, first: float, last: float) -> list[Span]:
         first: The time of the oldest step, in seconds since 1970; it limits the years of a date without one.
         last: The time of the newest step.
     """
-    newest = _year(last, now)
-    years = range(max(_year(first, now), newest - YEARS + 1), newest + 1)
-    return list(islice(dict.fromkeys(_found(text[:LONGEST], years, now)), MOST))
+    return list(islice(dict.fromkeys(_found(text[:LONGEST], now, first, last)), MOST))
 
 
-def _found(text: str, years: range, now: datetime) -> Iterator[Span]:
+def _found(text: str, now: datetime, first: float, last: float) -> Iterator[Span]:
     text = _NUMBERS.sub(r"\g<year>-\g<month>-\g<day> \g<year>-\g<day>-\g<month>", text)  # either may be the day
     for pattern in (_ISO, _MONTH_DAY, _DAY_MONTH, _MONTH_YEAR, _MONTH_ONLY, _YEAR_ONLY):
         for match in pattern.finditer(text):
-            yield from _dated(match.groupdict(), years, now)
+            named = match.groupdict()
+            year = named.get("year")
+            for each in [int(year)] if year else _years(first, last, now):
+                with suppress(ValueError):  # the 31st of June
+                    yield _span(named, each, now)
         text = pattern.sub(" ", text)  # a date is read once, by the most exact pattern
     today = now.replace(hour=0, minute=0, second=0, microsecond=0)
     for days, length in _relative(text, today.weekday()):
         yield _between(today - timedelta(days=min(days, today.toordinal() - 1)), length)
+
+
+def _years(first: float, last: float, now: datetime) -> range:
+    """Return the years that a date without one may be of, between two moments, the newest of them at most."""
+    newest = _year(last, now)
+    return range(max(_year(first, now), newest - YEARS + 1), newest + 1)
 
 
 def _year(seconds: float, now: datetime) -> int:
@@ -106,14 +114,6 @@ def _year(seconds: float, now: datetime) -> int:
         return when.astimezone(now.tzinfo).year
     except (OverflowError, ValueError):  # the first or the last hours of all
         return when.year
-
-
-def _dated(named: dict[str, str | None], years: range, now: datetime) -> Iterator[Span]:
-    """Yield the span of a date; one for each of the `years` where none is named."""
-    named_year = named.get("year")
-    for year in [int(named_year)] if named_year else years:
-        with suppress(ValueError):  # the 31st of June
-            yield _span(named, year, now)
 
 
 def _span(named: dict[str, str | None], year: int, now: datetime) -> Span:

@@ -19,9 +19,8 @@ import numpy.typing as npt
 from tinymem.protocols import Ids
 from tinymem.stores.words import blank_cjk
 
-__all__ = [
-    "NAME", "NONE", "NUMBER", "PATH", "Codes", "Seen", "classes", "hashes", "identifiers", "labels", "named", "read",
-]  # fmt: skip
+__all__ = ["NAME", "NONE", "NUMBER", "PATH", "Codes", "Seen", "classes", "codes_of", "hashes", "identifiers", "labels",
+           "named", "read"]  # fmt: skip
 
 Codes: TypeAlias = npt.NDArray[np.uint32]
 
@@ -95,9 +94,14 @@ def classes(codes: Codes) -> Codes:
     return codes & np.uint32(3)
 
 
+def codes_of(names: Iterable[str]) -> Codes:
+    """Hash identifiers: `(identifiers,)`."""
+    return np.array([*map(_code, names)], "<u4")
+
+
 def hashes(names: Iterable[str]) -> bytes:
     """Hash identifiers, in 4 bytes each, for `read`."""
-    return np.array([_code(name) for name in names], "<u4").tobytes()
+    return codes_of(names).tobytes()
 
 
 def named(names: Iterable[str]) -> Codes:
@@ -108,16 +112,16 @@ def named(names: Iterable[str]) -> Codes:
     marked = [name for name in names if _MARKED.search(name) or name.count("/") > 1]
     found = [name for name in marked if not _COMMON.fullmatch(name)]
     spellings = dict.fromkeys(chain.from_iterable(map(_spellings, found)))
-    return np.array([*map(_code, spellings)], "<u4")
+    return codes_of(spellings)
 
 
-def labels(text: str) -> dict[str, str]:
-    """Find the labels of a question that can only mean one thing, with the words by which a text has them.
+def labels(names: Iterable[str]) -> dict[str, str]:
+    """Find among the identifiers of a question those that can only mean one thing, and the words that a text has then.
 
-    >>> labels("Who sent ORD-99999?")
+    >>> labels(identifiers("Who sent ORD-99999?"))
     {'ORD-99999': 'ORD99999 99999'}
     """
-    found = {name: _SPLIT.fullmatch(name) for name in identifiers(text)}
+    found = {name: _SPLIT.fullmatch(name) for name in names}
     return {
         name: f"{''.join(parts.groups())} {parts[2]}"
         for name, parts in found.items()

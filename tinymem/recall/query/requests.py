@@ -8,12 +8,25 @@ an answer where an agent said that its memory has nothing of that.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 
+import numpy as np
+import numpy.typing as npt
+
+from tinymem.protocols import Ids
+from tinymem.recall.candidates import Candidates
+from tinymem.recall.selection.opened import OpenedSteps
+from tinymem.recall.snapshot import ACT, SAID, Snapshot
+from tinymem.stores.bm25 import highest
 from tinymem.stores.words import STOP_WORDS
 
-__all__ = ["Request"]
+__all__ = ["Request", "without_requests"]
 
+LONGER = 2  # times as long as the question a request is at most, or
+SHORT = 300  # so many characters
+LOOKED_AT = 256  # passages that are read at most, the best by words
+TERMS = 32  # bits for the words of a question
 LEAST_WORDS = 5  # of a question that can be known by its form
 ALIKE = 0.6  # share of the words of both that a request has in common with the question
 SHARED = 0.5  # of the words of a sentence that only says what somebody wants to know, those of the question at least
@@ -57,6 +70,69 @@ _DENIAL = re.compile(  # that an agent's memory has something
     re.IGNORECASE,
 )
 _OFFER = re.compile(_LEAD + r"(?:if you|could you|can you|would you|let me know|feel free|i can|happy to)\b", re.I)
+
+
+def without_requests(
+    question: str, found: Candidates, catalog: Snapshot, hidden: Collection[int], steps: OpenedSteps
+) -> Candidates:
+    """Return candidates as if texts that ask alike had nothing of the question, and without these.
+
+    They ask of the same, of something else, or among the steps `hidden` of anything. What somebody asked and somebody
+    answered stays: without the one nobody knows what the other is about. What is asked stands in a prompt already, and
+    is hidden like the rest of that.
+    """
+    rows = _find_short(found, catalog, max(LONGER * len(question), SHORT), hidden)
+    if rows.size:
+        rows = rows[_find_asking(question, rows, catalog, np.isin(catalog.step[rows], [*hidden]), steps)]
+    if not rows.size:
+        return found
+    signals = {name: getattr(found, name).copy() for name in ("cosine", "bm25", "terms")}
+    for signal in signals.values():
+        signal[rows] = 0
+    return replace(found, rows=np.setdiff1d(found.rows, rows), **signals)
+
+
+def _find_short(found: Candidates, catalog: Snapshot, length: int, hidden: Collection[int]) -> Ids:
+    """Return the rows of short texts in words: those with most words of the question, best first, and all `hidden`."""
+    terms = np.unpackbits(found.terms[found.rows].view(np.uint8)).reshape(-1, TERMS).sum(axis=1)
+    rows = found.rows[terms * 2 >= max(len(found.rarity), 1)]
+    if hidden:
+        newest = np.array(sorted(hidden)[-LOOKED_AT:], np.int64)
+        rows = np.union1d(rows, np.flatnonzero(np.isin(catalog.step, newest))[-LOOKED_AT:])
+    places = catalog.places[rows]
+    is_said = (places["kind"] == SAID) | (places["kind"] == ACT)
+    short: Ids = rows[is_said & (places["end"] - places["start"] <= length)]
+    return short[highest(found.bm25[short], LOOKED_AT)]
+
+
+def _find_asking(
+    question: str, rows: Ids, catalog: Snapshot, is_hidden: npt.NDArray[np.bool_], steps: OpenedSteps
+) -> npt.NDArray[np.bool_]:
+    """Mark the texts that ask alike, but for those that somebody answered."""
+    request, places = Request(question), catalog.places
+    texts, here = _texts_of(rows, catalog, steps), places[rows]
+    may_ask = is_hidden | (here["kind"] == ACT) | here["asks"]  # what people state may contradict the question
+    is_alike = may_ask & request.find_alike(texts, ~is_hidden)
+    asks: npt.NDArray[np.bool_] = is_alike | request.find_only_asking(texts, _is_by_agent(here))
+    behind = np.minimum(np.searchsorted(catalog.step, catalog.step[rows], "right"), len(places) - 1)
+    is_next = (behind > rows) & (catalog.session[behind] == catalog.session[rows])
+    is_talk = is_next & (here["kind"] == SAID) & (places["kind"][behind] == SAID)
+    may_be_answered = is_talk & (here["asks"] | ~here["reply"])  # not a denial
+    open_ = np.flatnonzero(asks & ~is_alike & may_be_answered)
+    answers = behind[open_]
+    asks[open_] = request.find_only_asking(_texts_of(answers, catalog, steps), _is_by_agent(places[answers]))
+    return asks
+
+
+def _is_by_agent(places: npt.NDArray[np.void]) -> npt.NDArray[np.bool_]:
+    by_agent: npt.NDArray[np.bool_] = (places["kind"] == ACT) | places["reply"]
+    return by_agent
+
+
+def _texts_of(rows: Ids, catalog: Snapshot, steps: OpenedSteps) -> list[str]:
+    places = catalog.places_of(rows) if len(rows) else []
+    opened = steps.passages(places) if places else {}
+    return [opened[place].said.text if place in opened else "" for place in places]
 
 
 class Request:

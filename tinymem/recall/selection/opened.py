@@ -8,11 +8,12 @@ from typing import NamedTuple, TypeAlias
 
 from tinymem.protocols import Span, TokenCounter
 from tinymem.recall.render import RESULTS, header, label, line, quoted, speaker_key, without_gone
+from tinymem.recall.selection.corrections import LONGEST, Statement
 from tinymem.recall.selection.diversity import Utterance
-from tinymem.recall.selection.supersession import LONGEST, Statement
+from tinymem.recall.snapshot import PassagePlace
 from tinymem.steps.step import Part, Step
 
-__all__ = ["Fetch", "Gone", "Opened", "OpenedPassage", "OpenedSteps", "PassagePlace", "RankedPassage"]
+__all__ = ["Fetch", "Gone", "Opened", "OpenedPassage", "OpenedSteps", "RankedPassage"]
 
 REMEMBERED = 500_000  # characters of steps that are kept from one recall to the next
 LONG = 50_000  # characters of a step that is not kept
@@ -20,7 +21,6 @@ WORDLESS = (*RESULTS, "call", "code")  # kinds of parts that state nothing in wo
 
 Fetch = Callable[[Sequence[int]], Mapping[int, Step]]
 Gone: TypeAlias = tuple[Span, ...]
-PassagePlace: TypeAlias = tuple[int, int, int, int]  # number of its step, part, start, end
 
 
 class OpenedPassage:

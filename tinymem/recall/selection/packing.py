@@ -17,7 +17,8 @@ from tinymem.recall.render import block, format_mark, speaker_key
 from tinymem.recall.results import ALL_FITS, Excerpt, Overflow, Recall
 from tinymem.recall.selection.diversity import Utterance
 from tinymem.recall.selection.limits import Limits
-from tinymem.recall.selection.opened import OpenedPassage, OpenedSteps, PassagePlace, RankedPassage
+from tinymem.recall.selection.opened import OpenedPassage, OpenedSteps, RankedPassage
+from tinymem.recall.snapshot import PassagePlace
 from tinymem.steps.checks import check_number
 
 __all__ = ["FENCE", "Newest", "Repetitions", "pack"]
