@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,9 @@ from tinymem.recall.snapshot import ACT, SAID, Snapshot
 from tinymem.stores.words import has_cjk
 
 __all__ = ["FEATURES", "NAMES", "Feature", "features"]
+
+
+Column: TypeAlias = npt.NDArray[Any]
 
 
 class Feature(NamedTuple):
@@ -77,33 +80,45 @@ FEW = 10  # unless they are fewer than this
 
 
 class _Rows:
-    """The rows of a snapshot, and its steps: a step is known by its first row, and -1 is none."""
+    """The candidates' `rows` of a snapshot, and its steps: a step is known by its first row, and -1 is none.
 
-    def __init__(self, snapshot: Snapshot) -> None:
-        self.steps, self.sessions, self.places = snapshot.step, snapshot.session, snapshot.places
+    Attributes:
+        here: Where the candidates stand, and what they are.
+        firsts: Their steps.
+        every: All rows of these steps, in order.
+    """
+
+    def __init__(self, snapshot: Snapshot, rows: Ids) -> None:
+        self.steps, self.sessions, self.places, self.rows = snapshot.step, snapshot.session, snapshot.places, rows
+        self.here, self.firsts = self.places[rows], self.of(rows)
+        self.every, _ = self.spread(np.unique(self.firsts))
 
     def of(self, rows: Ids) -> Ids:
         """Return the step of each of `rows`."""
         return np.searchsorted(self.steps, self.steps[rows], "left")
 
-    def before(self, steps: Ids) -> Ids:
-        """Return the step before each of `steps`, where it is of the same session."""
-        found = self.of(np.maximum(steps - 1, 0))
-        return np.where((steps > 0) & (self.sessions[found] == self.sessions[steps]), found, -1)
+    def before(self) -> Ids:
+        """Return the step before that of each candidate, where it is of the same session."""
+        found = self.of(np.maximum(self.firsts - 1, 0))
+        return np.where((self.firsts > 0) & self._are_of_session(found), found, -1)
 
-    def after(self, steps: Ids) -> Ids:
-        """Return the step after each of `steps`, where it is of the same session."""
-        ends = self.ends(steps)
+    def after(self) -> Ids:
+        """Return the step after that of each candidate, where it is of the same session."""
+        ends = self._ends(self.firsts)
         found = np.minimum(ends, len(self.steps) - 1)
-        return np.where((ends == found) & (self.sessions[found] == self.sessions[steps]), found, -1)
+        return np.where((ends == found) & self._are_of_session(found), found, -1)
 
-    def ends(self, steps: Ids) -> Ids:
+    def _are_of_session(self, steps: Ids) -> npt.NDArray[np.bool_]:
+        same: npt.NDArray[np.bool_] = self.sessions[steps] == self.sessions[self.firsts]
+        return same
+
+    def _ends(self, steps: Ids) -> Ids:
         """Return the row behind the last one of each of `steps`."""
         return np.searchsorted(self.steps, self.steps[steps], "right")
 
     def spread(self, known: Ids) -> tuple[Ids, Ids]:
         """Return all rows of steps that ascend, and the place of the first row of each among these."""
-        lengths = self.ends(known) - known
+        lengths = self._ends(known) - known
         before = np.cumsum(lengths) - lengths
         return np.repeat(known - before, lengths) + np.arange(lengths.sum()), before
 
@@ -121,49 +136,31 @@ def features(query: Query, found: Candidates, snapshot: Snapshot) -> Vectors:
     rows = found.rows
     if not len(rows):
         return np.empty((0, len(NAMES)), np.float32)
-    tops = [max(float(signal.max()), 1e-6) for signal in (found.cosine, found.bm25)]
-    far, floor = int(FAR * len(rows)), 0.0
-    if not query.is_stretch and len(rows) >= FEW:
-        floor = float(np.partition(found.cosine[rows], far)[far])
-    cosine = np.maximum((found.cosine[rows] - floor) / max(tops[0] - floor, 1e-6), -1 if query.is_stretch else 0)
-    bm25 = found.bm25[rows] / tops[1]
-    base = cosine + bm25
-    whole = _Rows(snapshot)
-    here, times = whole.places[rows], snapshot.time[rows]
-    firsts = whole.of(rows)
-    before, after = whole.before(firsts), whole.after(firsts)
-    cosines, bm25s = whole.best(np.stack([before, after]), [found.cosine, found.bm25])
-    cosines, bm25s = np.maximum(cosines / tops[0], -1), bm25s / tops[1]
-    calls, size, best = _texts(whole, rows, firsts, found.bm25)
-    best /= tops[1]
-    recent = -np.log1p(snapshot.last_step - snapshot.step[rows])
+    whole, tops = _Rows(snapshot, rows), [max(float(signal.max()), 1e-6) for signal in (found.cosine, found.bm25)]
+    cosine, bm25 = _closeness(query, found, tops[0]), found.bm25[rows] / tops[1]
     columns = {
         "cosine": cosine,
         "bm25": bm25,
         "coverage": np.zeros(len(rows)) if query.is_stretch else _coverage(found, whole.sessions),
-        "before_bm25": bm25s[0],
-        "after_cosine": cosines[1],
-        "after_bm25": bm25s[1],
-        "answers": np.where((before >= 0) & whole.places["asks"][before], bm25s[0], 0),
-        "speaker": _is_speaker_named(query, snapshot.speakers, here),
-        "reply": here["reply"] & ((before < 0) | (whole.places["kind"][before] == SAID)),
-        "announces": here["announces"],
-        "recent": recent,
-        "now": query.is_of_now * (recent - recent[base.argmax()]),
-        "milestone": here["milestone"],
-        "dated": closeness(times, query.spans),
-        "day": _mean_of_best(base, (times // DAY).astype(np.int64)),
         "stated": found.stated[rows],
-        "rule": here["rule"] & (found.stated[rows] > 0),
-        **_identifier_features(query, snapshot, rows),
-        "call_named": _is_call_named(query, snapshot, whole, firsts, here),
-        "named": _rarity_of_named(query, found, snapshot, firsts, here),
-        "call": calls,
-        "size": size,
-        "text_bm25": best,
-        "size_bm25": size * best,
+        **_around(whole, found, tops),
+        **_who_and_when(query, snapshot, whole, cosine + bm25),
+        "rule": whole.here["rule"] & (found.stated[rows] > 0),
+        **_identifier_features(query, snapshot, whole),
+        "named": _rarity_of_named(query, found, snapshot, whole),
+        **_texts(whole, found.bm25, tops[1]),
     }
     return np.stack([columns[name] for name in NAMES], axis=1).astype(np.float32)
+
+
+def _closeness(query: Query, found: Candidates, top: float) -> Vectors:
+    """Return the cosines as shares of the highest; those of a question are counted from the FAR ones on."""
+    cosine, floor = found.cosine[found.rows], 0.0
+    if not query.is_stretch and len(cosine) >= FEW:
+        far = int(FAR * len(cosine))
+        floor = float(np.partition(cosine, far)[far])
+    shares: Vectors = np.maximum((cosine - floor) / max(top - floor, 1e-6), -1 if query.is_stretch else 0)
+    return shares
 
 
 def _coverage(found: Candidates, sessions: Ids) -> Vectors:
@@ -181,85 +178,113 @@ def _coverage(found: Candidates, sessions: Ids) -> Vectors:
     return covered
 
 
-def _texts(whole: _Rows, rows: Ids, firsts: Ids, bm25: Vectors) -> tuple[npt.NDArray[np.bool_], Vectors, Vectors]:
-    """Return for the text that each of `rows` is of: whether it is a call, ln(its passages), and its best `bm25`.
+def _around(whole: _Rows, found: Candidates, tops: Sequence[float]) -> dict[str, Column]:
+    """Return what the steps before and after say, as shares of the highest cosine and BM25."""
+    before, after = whole.before(), whole.after()
+    cosines, bm25s = whole.best(np.stack([before, after]), [found.cosine, found.bm25])
+    bm25s /= tops[1]
+    is_asked = (before >= 0) & whole.places["asks"][before]
+    return {
+        "before_bm25": bm25s[0],
+        "after_cosine": np.maximum(cosines[1] / tops[0], -1),
+        "after_bm25": bm25s[1],
+        "answers": np.where(is_asked, bm25s[0], 0),
+        "reply": whole.here["reply"] & ((before < 0) | (whole.places["kind"][before] == SAID)),
+    }
+
+
+def _who_and_when(query: Query, snapshot: Snapshot, whole: _Rows, base: Vectors) -> dict[str, Column]:
+    """Return what depends on who said something and when; `base` is cosine + bm25."""
+    here, times = whole.here, snapshot.time[whole.rows]
+    recent: Column = -np.log1p(snapshot.last_step - whole.steps[whole.rows])
+    return {
+        "speaker": _is_speaker_named(query, snapshot.speakers, here),
+        "announces": here["announces"],
+        "recent": recent,
+        "now": query.is_of_now * (recent - recent[base.argmax()]),
+        "milestone": here["milestone"],
+        "dated": closeness(times, query.spans),
+        "day": _mean_of_best(base, (times // DAY).astype(np.int64)),
+    }
+
+
+def _texts(whole: _Rows, bm25: Vectors, top: float) -> dict[str, Column]:
+    """Return whether the text that a candidate is of is a call, ln(its passages), and its best BM25.
 
     A call is what the agent did, but for a thought: that is the first text of its step, and a call comes behind it.
-    What the agent did counts as one passage. `firsts` are the steps of `rows`; no other steps are looked at, or this
-    would take as long as the memory is large.
+    What the agent did counts as one passage. No steps but those of candidates are looked at, or this would take as long
+    as the memory is large.
     """
-    every, _ = whole.spread(np.unique(firsts))
+    every = whole.every
     steps, part, kind = whole.steps[every], whole.places["part"][every], whole.places["kind"][every]
     ends = np.append(np.flatnonzero((np.diff(steps) != 0) | (np.diff(part) != 0)) + 1, len(every))
-    place = np.searchsorted(every, rows)
+    place = np.searchsorted(every, whole.rows)
     of_row = np.searchsorted(ends, place, "right")
     end, is_act = ends[of_row], kind[place] == ACT
     behind = np.minimum(end, len(every) - 1)
     is_followed = (end == behind) & (steps[behind] == steps[place]) & (kind[behind] == ACT)
     lengths = np.diff(ends, prepend=0)
-    sizes: Vectors = np.where(is_act, 0, np.log(np.minimum(lengths[of_row], LONGEST))).astype(np.float32)
-    best: Vectors = np.maximum.reduceat(bm25[every], ends - lengths)[of_row]
-    return is_act & ~((part[place] == 0) & is_followed), sizes, best
+    size: Column = np.where(is_act, 0, np.log(np.minimum(lengths[of_row], LONGEST))).astype(np.float32)
+    best: Column = np.maximum.reduceat(bm25[every], ends - lengths)[of_row] / top
+    is_call = is_act & ~((part[place] == 0) & is_followed)
+    return {"call": is_call, "size": size, "text_bm25": best, "size_bm25": size * best}
 
 
-def _identifier_features(query: Query, snapshot: Snapshot, rows: Ids) -> dict[str, Vectors]:
-    """Return introduces, typed_share and paths; all are 0 where the query is a question.
+def _identifier_features(query: Query, snapshot: Snapshot, whole: _Rows) -> dict[str, Column]:
+    """Return introduces, typed_share, paths and call_named; all are 0 where the query is a question.
 
     An agent copies most of what it types from earlier steps; the identifiers of the stretch itself it can still see.
     Numbers do not count: a log is full of them.
     """
+    rows, here = whole.rows, whole.here
     if not query.is_stretch:
-        return dict.fromkeys(("introduces", "typed_share", "paths"), np.zeros(len(rows), np.float32))
+        return dict.fromkeys(("introduces", "typed_share", "paths", "call_named"), np.zeros(len(rows), np.float32))
     codes, lengths = snapshot.identifiers_of(rows)
     of_row, kinds = np.repeat(np.arange(len(rows)), lengths), classes(codes)
     hidden = ~np.isin(codes, query.identifiers) & (kinds != NUMBER)
     introduced = hidden & snapshot.seen.introduced(codes, rows[of_row])
     marked = (introduced, hidden & snapshot.seen.typed(codes), hidden, kinds == PATH)
     first, again, every, paths = (np.bincount(of_row[which], minlength=len(rows)) for which in marked)
-    return {"introduces": np.log1p(first), "typed_share": again / np.maximum(every, 1), "paths": np.log1p(paths)}
+    return {
+        "introduces": np.log1p(first),
+        "typed_share": again / np.maximum(every, 1),
+        "paths": np.log1p(paths),
+        "call_named": _is_call_named(query, snapshot, whole) & (here["kind"] != ACT) & (here["kind"] != SAID),
+    }
 
 
-def _is_call_named(
-    query: Query, snapshot: Snapshot, whole: _Rows, firsts: Ids, here: npt.NDArray[np.void]
-) -> npt.NDArray[np.bool_]:
-    """Mark what tools gave back in steps, known by their first rows, whose acts have an identifier of the stretch."""
-    if not query.is_stretch:
-        return np.zeros(len(firsts), np.bool_)
-    every, _ = whole.spread(np.unique(firsts))
-    acts = every[whole.places["kind"][every] == ACT]
+def _is_call_named(query: Query, snapshot: Snapshot, whole: _Rows) -> npt.NDArray[np.bool_]:
+    """Mark the candidates in whose steps an act has an identifier of the stretch."""
+    acts = whole.every[whole.places["kind"][whole.every] == ACT]
     codes, lengths = snapshot.identifiers_of(acts)
-    is_named = np.zeros(int(firsts.max()) + 1, np.bool_)
-    is_named[whole.of(np.repeat(acts, lengths)[np.isin(codes, query.identifiers)])] = True
-    marked: npt.NDArray[np.bool_] = is_named[firsts] & (here["kind"] != ACT) & (here["kind"] != SAID)
-    return marked
+    named = np.repeat(acts, lengths)[np.isin(codes, query.identifiers)]
+    return np.isin(whole.firsts, whole.of(named))
 
 
 CALLED = 0.8  # of what an identifier in a call is worth to the call's result, which says something about it,
 ASKED = 0.5  # and to the call itself, or to a question that names it
 
 
-def _rarity_of_named(
-    query: Query, candidates: Candidates, snapshot: Snapshot, firsts: Ids, here: npt.NDArray[np.void]
-) -> Vectors:
-    """Sum the rarity of the question's identifiers that each candidate holds; `firsts` are their steps.
+def _rarity_of_named(query: Query, found: Candidates, snapshot: Snapshot, whole: _Rows) -> Vectors:
+    """Sum the rarity of the question's identifiers that each candidate holds.
 
     The rarity of an identifier in df of n passages is ln((n + 1) / (df + 0.5)) / ln(n + 1): about 1 in one passage
     only, and 0 in all of them.
     """
-    found = np.zeros(len(snapshot), np.float32)
+    total, kind = len(snapshot.id), whole.here["kind"]
     if not len(query.named):
-        return found[candidates.rows]
-    rows, codes = candidates.named or snapshot.rows_with(query.named)
+        return np.zeros(len(kind), np.float32)
+    rows, codes = found.named or snapshot.rows_with(query.named)
     _, which, counts = np.unique(codes, return_inverse=True, return_counts=True)
-    rarity = np.log((len(snapshot) + 1) / (counts + 0.5)) / np.log(len(snapshot) + 1)
-    np.add.at(found, rows, np.maximum(rarity, 0)[which].astype(np.float32))
-    named: Vectors = found[candidates.rows]
-    of_step = np.zeros(int(firsts.max()) + 1, np.float32)
-    np.maximum.at(of_step, firsts, named)
-    kind = here["kind"]
-    named *= np.where((kind == ACT) | ((kind == SAID) & here["asks"]), ASKED, 1)
+    rarity = np.log((total + 1) / (counts + 0.5)) / np.log(total + 1)
+    summed = np.zeros(total, np.float32)
+    np.add.at(summed, rows, np.maximum(rarity, 0)[which].astype(np.float32))
+    named: Vectors = summed[whole.rows]
+    of_step = np.zeros(total, np.float32)
+    np.maximum.at(of_step, whole.firsts, named)
+    named *= np.where((kind == ACT) | ((kind == SAID) & whole.here["asks"]), ASKED, 1)
     is_result = (kind != ACT) & (kind != SAID)
-    return np.where(is_result, np.maximum(named, CALLED * of_step[firsts]), named)
+    return np.where(is_result, np.maximum(named, CALLED * of_step[whole.firsts]), named)
 
 
 def _mean_of_best(base: Vectors, groups: Ids) -> Vectors:
@@ -277,6 +302,8 @@ def _mean_of_best(base: Vectors, groups: Ids) -> Vectors:
 
 def _is_speaker_named(query: Query, speakers: Mapping[str, int], here: npt.NDArray[np.void]) -> Vectors:
     """Return 1 for each passage whose speaker's name, or a part of it, is in the question; else 0."""
+    if not speakers:
+        return np.zeros(len(here), np.float32)
     text, unspaced = query.text, has_cjk(query.text)
     asked = set(re.findall(r"\w+", text.lower()))
     capitalised = {word.lower() for word in re.findall(r"\b[^\W\d_a-z]\w{4,}", text)}

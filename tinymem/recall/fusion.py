@@ -129,7 +129,7 @@ class ScoredCandidates:
 
         A word of df among n passages counts ln((n + 1) / (df + 0.5)) / ln(n + 1): about 1 where no other has it.
         """
-        rarity = np.logaddexp(0, self.found.rarity) / np.log(len(self.snapshot) + 1)
+        rarity = np.logaddexp(0, self.found.rarity) / np.log(len(self.snapshot.id) + 1)
         bits = self.found.terms[self.rows, np.newaxis] >> np.arange(len(rarity), dtype=np.uint32) & 1
         shared: Vectors = (bits @ rarity).astype(np.float32)
         return shared
@@ -156,7 +156,7 @@ class ScoredCandidates:
         cosine = float(self.found.cosine[self.rows].max())
         score = float(self.scores.max())
         strange = float(self.found.is_strange)
-        return Signals(score, cosine, self.found.unseen, strange, coverage, speaker, len(self.snapshot))
+        return Signals(score, cosine, self.found.unseen, strange, coverage, speaker, len(self.snapshot.id))
 
     @cached_property
     def odds(self) -> float:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from tinymem.recall.candidates import Candidates, gather
+from tinymem.recall.candidates import gather
 from tinymem.recall.fusion import Fusion, ScoredCandidates
 from tinymem.recall.query.analysis import Query
 from tinymem.recall.query.requests import without_requests
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from tinymem.archive.archive import Archive
 
 __all__ = ["NEXT_BEST", "NOTHING", "Search"]
+
+Mask: TypeAlias = npt.NDArray[np.bool_]  # of the rows of a snapshot that may come back
 
 NEXT_BEST = 5  # passages that an explanation names by default beside those that came back
 LITTLE = FENCE + 90  # tokens that the best gets where the memory most likely knows nothing of a question
@@ -67,12 +69,8 @@ class Search:
         if not (text.strip() and allowed.any()):
             note = past.queue.trouble or ("" if allowed.any() else _find_unknown(only, snapshot))
             return Explanation(text, budget, Recall("", 0, (), note))
-        query = past.queue.question(text, snapshot, now)
-        found = self._gather(query, snapshot, allowed)
         try:
-            if limits.min_relevance != 0 and not query.is_stretch:  # or requests come back, too
-                found = without_requests(query.text, found, snapshot, limits.hidden, past.opened)
-            scored = ScoredCandidates.of(query, snapshot, found, self._fusion)
+            scored = self._scored(text, now, snapshot, allowed, limits)
             explained = self._packed(scored, text, budget, limits, allowed)
         except IndexError as error:
             raise past.journal.damaged(f"a passage names a part that its step does not have ({error})") from error
@@ -82,50 +80,56 @@ class Search:
         return self.explain(text, budget, now, only=only, **more)
 
     def score(self, text: str, now: datetime) -> ScoredCandidates:
-        """Return the candidates for `text` of the whole memory, with their features and scores."""
+        """Return the candidates for `text` of the whole memory, requests too, with their features and scores."""
         snapshot = self._past.current()
-        query = self._past.queue.question(text, snapshot, now)
-        found = self._gather(query, snapshot, np.ones(len(snapshot), np.bool_))
+        return self._scored(text, now, snapshot, np.ones(len(snapshot), np.bool_), Limits(min_relevance=0))
+
+    def _scored(self, text: str, now: datetime, snapshot: Snapshot, allowed: Mask, limits: Limits) -> ScoredCandidates:
+        """Return the candidates: of vectors by an exact search, of words by the journal."""
+        past, query = self._past, self._past.queue.question(text, snapshot, now)
+        search, among = past.journal.search_text, None if allowed.all() else snapshot.id[allowed]
+        found = gather(query, snapshot, search(query.topic, among), allowed)
+        if query.names and found.unseen:
+            found = replace(found, is_strange=search(" ".join(query.names)).unseen > 0)
+        if limits.min_relevance != 0 and not query.is_stretch:  # or requests come back, too
+            found = without_requests(query.text, found, snapshot, limits.hidden, past.opened)
         return ScoredCandidates.of(query, snapshot, found, self._fusion)
 
-    def _gather(self, query: Query, snapshot: Snapshot, allowed: npt.NDArray[np.bool_]) -> Candidates:
-        """Return the candidates for a question: of vectors by an exact search, of words by the journal."""
-        search, among = self._past.journal.search_text, None if allowed.all() else snapshot.id[allowed]
-        found = gather(query, snapshot, search(query.topic, among), allowed)
-        if not query.names or not found.unseen:
-            return found
-        return replace(found, is_strange=search(" ".join(query.names)).unseen > 0)
-
-    def _packed(
-        self, scored: ScoredCandidates, text: str, budget: int, limits: Limits, allowed: npt.NDArray[np.bool_]
-    ) -> Explanation:
+    def _packed(self, scored: ScoredCandidates, text: str, budget: int, limits: Limits, allowed: Mask) -> Explanation:
         """Pack the best of what was scored, as it was corrected, and say what is missing."""
         past, snapshot, trouble = self._past, scored.snapshot, self._past.queue.trouble
         # while the embedder fails, words alone say little of what is unrelated
         least = 0 if trouble and limits.min_relevance is None else limits.min_relevance
-        corrections, last = past.corrections, snapshot.last_step
-        if limits.as_of is not None:
-            corrections = self._corrections_until(limits.as_of)
-            last = int(snapshot.step[snapshot.time <= limits.as_of.timestamp()].max(initial=0))
-
-        def rank(reach: int | None) -> Sequence[RankedPassage]:
-            return put_corrections(scored.ranked(reach, least), corrections, snapshot, allowed)
-
+        is_known = least is not None or scored.odds >= 0
+        rank = self._ranking(scored, least, limits, allowed)
         ranked = rank(budget + sum(passage.tokens for passage in limits.shown))
         ranked = put_newest_first(ranked, past.opened, scored.query.now, budget)
-        is_known = least is not None or scored.odds >= 0
-        room, changes = budget if is_known else min(budget, LITTLE), past.tracking.changes(last)
-        newest = partial(places_of, snapshot, allowed)
-        recalled, next_best = pack(ranked, past.opened, room, past.key, limits, partial(rank, None), changes, newest)
-        note = trouble or self._note_unknown(scored.query)
-        is_relevant = is_known and any(passage.is_relevant for passage in ranked)
-        if not is_relevant:
-            best, floor = float(scored.relevance.max(initial=0)), WORTH if least is None else least
-            reason = f": the best has a relevance of {best:.3f}, not {floor:g}" if is_known else ""
-            note = note or f"{NOTHING}{reason}"
-        overflow = recalled.overflow if is_relevant else ALL_FITS
-        recalled = replace(recalled, note=note, is_relevant=is_relevant, overflow=overflow)
+        room, every, newest = (
+            budget if is_known else min(budget, LITTLE),
+            partial(rank, None),
+            partial(places_of, snapshot, allowed),
+        )
+        last = snapshot.last_step
+        if limits.as_of is not None:
+            last = int(snapshot.step[snapshot.time <= limits.as_of.timestamp()].max(initial=0))
+        changes = past.tracking.changes(last)
+        recalled, next_best = pack(ranked, past.opened, room, past.key, limits, every, changes, newest)
+        nothing = (
+            "" if is_known and any(passage.is_relevant for passage in ranked) else _say_nothing(scored, least, is_known)
+        )
+        note = trouble or self._note_unknown(scored.query) or nothing
+        overflow = ALL_FITS if nothing else recalled.overflow
+        recalled = replace(recalled, note=note, is_relevant=not nothing, overflow=overflow)
         return Explanation(text, budget, recalled, next_best, scored.signals, scored.odds)
+
+    def _ranking(
+        self, scored: ScoredCandidates, least: float | None, limits: Limits, allowed: Mask
+    ) -> Callable[[int | None], Sequence[RankedPassage]]:
+        """Return what ranks as many as some tokens may reach, or all: each with what corrects it in its place."""
+        corrections, snapshot = self._past.corrections, scored.snapshot
+        if limits.as_of is not None:
+            corrections = self._corrections_until(limits.as_of)
+        return lambda reach: put_corrections(scored.ranked(reach, least), corrections, snapshot, allowed)
 
     def _corrections_until(self, moment: datetime) -> Mapping[int, int]:
         """Return the number of the newest correction of each step that was corrected up to a moment."""
@@ -138,6 +142,14 @@ class Search:
         asked = [*query.labels.items()][:MOST_NAMES]
         unknown = [name for name, words in asked if not self._past.has_words(words)]
         return f"no step has {', '.join(unknown)}" if unknown else ""
+
+
+def _say_nothing(scored: ScoredCandidates, least: float | None, is_known: bool) -> str:
+    """Return a note that nothing relevant was found, and why."""
+    if not is_known:
+        return NOTHING
+    best, floor = float(scored.relevance.max(initial=0)), WORTH if least is None else least
+    return f"{NOTHING}: the best has a relevance of {best:.3f}, not {floor:g}"
 
 
 def _find_unknown(only: Filter, snapshot: Snapshot) -> str:
