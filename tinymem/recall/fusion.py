@@ -192,4 +192,5 @@ class ScoredCandidates:
             self.kinds[order].tolist(),
         )
         places = snapshot.places_of(rows[order])
-        return [*map(RankedPassage, *zip(*places, strict=True), scores, whys, chances, worthy)]
+        kinds = snapshot.kind[rows[order]].tolist()
+        return [*map(RankedPassage, *zip(*places, strict=True), scores, whys, chances, worthy, kinds)]

@@ -22,11 +22,11 @@ __all__ = ["COLUMNS", "KINDS", "TABLES", "PassagePlace", "Room", "Snapshot"]
 PassagePlace: TypeAlias = tuple[int, int, int, int]  # number of its step, part, start, end
 
 # Weights depend on the kind of a passage: a tool's output, an act of the agent, or something said.
+TOOL, ACT, SAID = range(3)
 KINDS = {
-    "observation": 0, "error": 0,
-    "thought": 1, "announcement": 1, "call": 1, "code": 1, "signal": 1, "planning": 1, "scratchpad": 1,
+    "observation": TOOL, "error": TOOL, "thought": ACT, "announcement": ACT, "call": ACT, "code": ACT, "signal": ACT,
+    "planning": ACT, "scratchpad": ACT,
 }  # fmt: skip
-ACT, SAID = 1, 2
 READ_BATCH = 16_384  # passages whose identifiers are noted at once
 LEAST_ROOM = 64  # rows of a new array
 EARLIEST, LATEST = -62_135_596_800, 253_402_300_800  # the years 1 to 9999, in rounded seconds since 1970

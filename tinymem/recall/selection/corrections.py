@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tinymem.recall.relevance import price_of
-from tinymem.recall.snapshot import PassagePlace, Snapshot
+from tinymem.recall.snapshot import SAID, TOOL, PassagePlace, Snapshot
 
 if TYPE_CHECKING:
     from tinymem.recall.selection.opened import OpenedSteps, RankedPassage
@@ -106,7 +106,7 @@ def put_corrections(
             if not places:
                 continue
             number, part, start, end = places[0]
-            passage = passage._replace(number=number, part=part, start=start, end=end)
+            passage = passage._replace(number=number, part=part, start=start, end=end, kind=SAID)
         found.setdefault(passage[:4], passage)
     return [*found.values()]
 
@@ -124,7 +124,9 @@ def put_newest_first(
     """
     ends = accumulate(passage.end - passage.start for passage in ranked)
     most = bisect_right([*ends], LEAST_READ + READ * budget)
-    places = steps.statements([passage[:4] for passage in ranked[:most] if passage.is_relevant])
+    places = steps.statements(
+        [passage[:4] for passage in ranked[:most] if passage.is_relevant and passage.kind != TOOL]
+    )
     newest = newest_statements(places, now)
     if not newest:
         return ranked

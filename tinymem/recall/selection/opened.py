@@ -10,7 +10,7 @@ from tinymem.protocols import Span, TokenCounter
 from tinymem.recall.render import RESULTS, header, label, line, quoted, speaker_key, without_gone
 from tinymem.recall.selection.corrections import LONGEST, Statement
 from tinymem.recall.selection.diversity import Utterance
-from tinymem.recall.snapshot import PassagePlace
+from tinymem.recall.snapshot import SAID, PassagePlace
 from tinymem.steps.step import Part, Step
 
 __all__ = ["Fetch", "Gone", "Opened", "OpenedPassage", "OpenedSteps", "RankedPassage"]
@@ -112,6 +112,7 @@ class RankedPassage(NamedTuple):
     why: Callable[[], Mapping[str, float]]
     relevance: float = 0.0
     is_relevant: bool = True
+    kind: int = SAID  # of `Snapshot.kind`
     newer: int | None = None  # the number of a later step that says otherwise, as far as words tell
     # once it is chosen
     rank: int = -1  # from 0 on

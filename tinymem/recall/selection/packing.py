@@ -23,7 +23,7 @@ from tinymem.steps.checks import check_number
 
 __all__ = ["FENCE", "Newest", "Repetitions", "pack"]
 
-FETCHED = 24  # steps that are read from the journal at once
+FETCHED = 12  # steps that are read from the journal at once
 MISSES = 24  # passages in a row that did not fit, after which the budget counts as full
 SMALLEST = 8  # tokens that no passage gets by with
 FENCE = 28  # tokens of the fence, about: the exact number is counted later
