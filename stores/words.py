@@ -1,12 +1,15 @@
-"""The words that a full-text search looks for, whatever the engine."""
+"""The words that a full-text search looks for, and their stems, whatever the engine."""
 
 from __future__ import annotations
 
 import re
+import sqlite3
 import unicodedata
+from collections import Counter
+from collections.abc import Sequence
 from itertools import pairwise
 
-__all__ = ["CJK", "MAX_WORDS", "STOP_WORDS", "blank_cjk", "has_cjk", "split_cjk", "to_index_text", "words"]
+__all__ = ["CJK", "MAX_WORDS", "STOP_WORDS", "Stems", "blank_cjk", "has_cjk", "split_cjk", "to_index_text", "words"]
 
 MAX_WORDS = 512  # distinct words of a query that are looked up
 
@@ -99,3 +102,66 @@ def to_index_text(text: str) -> str:
     mixed = (word for word in _WORD.findall(plain) if not word[1:].islower())
     humps = [" ".join(parts) for word in mixed if len(parts := _HUMP.split(word)) > 1]
     return f"{terms} {' '.join(humps)}" if humps else terms
+
+
+TOKENIZER = "porter unicode61"
+REMEMBERED = 50_000  # words whose stems are cached
+# Texts are stemmed by the index's own tokenizer: each is a row of a scratch table.
+SCRATCH = f"""
+CREATE VIRTUAL TABLE IF NOT EXISTS temp.asked USING fts5(word, content='', tokenize='{TOKENIZER}');
+CREATE VIRTUAL TABLE IF NOT EXISTS temp.asked_terms USING fts5vocab('temp', 'asked', 'instance');
+"""
+CLEAR = "INSERT INTO temp.asked(asked) VALUES ('delete-all')"
+PUT = "INSERT INTO temp.asked(rowid, word) VALUES (?, ?)"
+
+
+class Stems:
+    """Porter stems as SQLite's FTS5 makes them, in scratch tables of a connection.
+
+    >>> Stems(sqlite3.connect(":memory:")).count_terms(["Two windows, one window"])[0]["window"]
+    2
+    """
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._db = connection
+        self._db.executescript(SCRATCH)
+        self._known: dict[str, list[str]] = {}
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._db.close()
+
+    def count_terms(self, texts: Sequence[str]) -> list[Counter[str]]:
+        """Return the stems that an index has of each text, with their counts."""
+        return self.count_indexed([to_index_text(text) for text in texts])
+
+    def count_indexed(self, cleaned: Sequence[str]) -> list[Counter[str]]:
+        """Return the stems of texts that `to_index_text` has prepared, with their counts."""
+        self._db.execute(CLEAR)
+        self._db.executemany(PUT, enumerate(cleaned))
+        counted: list[Counter[str]] = [Counter() for _ in cleaned]
+        for term, doc, times in self._db.execute("SELECT term, doc, count(*) FROM temp.asked_terms GROUP BY 1, 2"):
+            counted[doc][term] = times
+        self._db.execute(CLEAR)
+        return counted
+
+    def stem_words(self, asked: list[str]) -> dict[str, str]:
+        """Map each stem to the first word that has it."""
+        new = [word for word in asked if word not in self._known]
+        if len(self._known) + len(new) > REMEMBERED:
+            self._known, new = {}, asked
+        if new:
+            self._learn(new)
+        stems: dict[str, str] = {}
+        for word in asked:
+            for stem in self._known[word]:
+                stems.setdefault(stem, word)
+        return stems
+
+    def _learn(self, new: Sequence[str]) -> None:
+        """Note the stems of words that were not asked for before."""
+        self._db.execute(CLEAR)
+        self._db.executemany(PUT, enumerate(new))
+        self._known.update((word, []) for word in new)
+        for term, doc in self._db.execute("SELECT term, doc FROM temp.asked_terms ORDER BY doc"):
+            self._known[new[doc]].append(term)

@@ -16,8 +16,7 @@ from tinymem.protocols import Ids, Lexical
 from tinymem.stores.bm25 import MAX_POSTINGS, Occurrences, rank_passages
 from tinymem.stores.postgres.database import PostgresDatabase
 from tinymem.stores.postgres.server.values import Planned, hash_of
-from tinymem.stores.stems import Stems
-from tinymem.stores.words import MAX_WORDS, words
+from tinymem.stores.words import MAX_WORDS, Stems, words
 
 __all__ = ["PostgresFullText"]
 

@@ -9,7 +9,7 @@ from tinymem.errors import StorageError
 from tinymem.protocols import TermCheck
 from tinymem.protocols.settings import DELETIONS, EMBEDDER, EMBEDDER_NAME, MADE, REWRITES, UNSCRUBBED
 from tinymem.stores.sqlite.database import guarded
-from tinymem.stores.sqlite.lengths import Lengths
+from tinymem.stores.sqlite.fulltext import Lengths
 from tinymem.stores.sqlite.passages import SqlitePassages
 
 __all__ = ["SqliteMaintenance"]

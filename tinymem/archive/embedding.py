@@ -213,14 +213,13 @@ class EmbeddingQueue:
 
     def catch_up(self, at_least: int = 1, once: bool = False) -> None:
         """Call `embed_pending` unless it rests; if it fails or nothing can be written, warn, and let steps wait."""
-        problem = self.trouble
+        problem, rests = self.trouble, self.rests
         try:
-            if self.rests or not self.is_known:
+            if rests or not self.is_known:
                 self.cut_new()  # or what is new would be found by nothing
-            if self.rests:
-                return
-            self._verify_fingerprint()
-            self.embed_pending(at_least, once=once)
+            if not rests:
+                self._verify_fingerprint()
+                self.embed_pending(at_least, once=once)
         except EmbedderError as error:
             self._is_unwritable = False
             if self._documents.took >= SLOW:  # a question would wait as long
@@ -249,7 +248,7 @@ class EmbeddingQueue:
     @property
     def rests(self) -> bool:
         """True while the embedder is left alone after a failure."""
-        return self._documents.is_on
+        return self.is_failing and self._documents.is_on
 
     @property
     def is_failing(self) -> bool:
@@ -281,12 +280,17 @@ class EmbeddingQueue:
         """Return the analysis of a question. If the embedder fails, it logs a warning and uses vectors of zeros."""
         known = now, *snapshot.span, [*snapshot.speakers]
         is_usable = self.is_known and self.embedder.dimensions == snapshot.dimensions
-        if is_usable and not self._questions.is_on:
+        if is_usable and not (self._questions.problem and self._questions.is_on):
+            begun = time.monotonic()
             try:
-                with self._questions.trying():
-                    return analyse(text, self.embedder, *known)
-            except EmbedderError:
+                query = analyse(text, self.embedder, *known)
+            except EmbedderError as error:
+                self._questions.begin(error, time.monotonic() - begun)
                 self._warn()
+            else:
+                if self._questions.problem:  # it can be reached again
+                    self._questions.end()
+                return query
         return analyse(text, None, *known, dimensions=snapshot.dimensions)
 
 

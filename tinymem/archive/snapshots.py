@@ -88,7 +88,7 @@ class SnapshotFiles:
 
     def is_due(self, snapshot: Snapshot) -> bool:
         """Return whether so many passages are in no file that they are to be written."""
-        return len(snapshot) - snapshot.filed > max(LEAST, SHARE * snapshot.filed) and not self._journal.is_read_only
+        return len(snapshot.id) - snapshot.filed > max(LEAST, SHARE * snapshot.filed) and not self._journal.is_read_only
 
     def write(self, snapshot: Snapshot, embedder: str) -> Snapshot | None:
         """Write a snapshot, and return it as the files have it; None where none can be written or used.
