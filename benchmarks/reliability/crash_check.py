@@ -22,7 +22,7 @@ from tinymem.errors import InputError, TinymemError
 from tinymem.messages import problems
 from tinymem.protocols import Journal
 from tinymem.recall.passages import passages_of
-from tinymem.steps.serialization import load_step
+from tinymem.steps.step import load_step
 from tinymem.stores import ChromaStore
 
 __all__ = ["Expected", "check"]

@@ -34,7 +34,7 @@ from tinymem import ActionStep, HierarchicalMemory, MessageStep, Step, ToolCall
 from tinymem.embedders import HashingEmbedder
 from tinymem.messages import problems
 from tinymem.recall.passages import slices
-from tinymem.steps.serialization import load_step
+from tinymem.steps.step import load_step
 from tinymem.upkeep import doctor
 
 __all__ = ["main", "soak"]

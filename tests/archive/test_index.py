@@ -139,7 +139,8 @@ def test_after_something_was_replaced_the_index_begins_anew_and_a_mark_is_nothin
     archive.set_milestones([5], True)
     assert not archive.index.lacks
     store.upserts.clear()
-    archive.delete([7], lambda: write(archive, [said("in its place", PASSAGES + 1)]))
+    archive.delete([7])
+    write(archive, [said("in its place", PASSAGES + 1)])
     archive.queue.embed_pending()
     assert archive.index.lacks
     archive.index.follow()

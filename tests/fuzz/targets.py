@@ -25,7 +25,7 @@ from tinymem.messages.tokens import EstimatingCounter
 from tinymem.recall.passages import passages_of
 from tinymem.recall.query.dates import spans
 from tinymem.runs.readers import read_runs
-from tinymem.steps.serialization import dump_step, load_step
+from tinymem.steps.step import dump_step, load_step
 from tinymem.steps.types import STEP_TYPES
 from tinymem.upkeep import import_memory
 

@@ -29,7 +29,7 @@ from tinymem.errors import InputError
 from tinymem.memory import execution_result
 from tinymem.messages import messages_from_steps, problems
 from tinymem.steps.redaction import redact_step
-from tinymem.steps.serialization import dump_step
+from tinymem.steps.step import dump_step
 
 SECRET, MARK = "sk-4242424242424242", "[key]"
 

@@ -10,8 +10,7 @@ from hypothesis import given
 from strategies import THOROUGH, steps
 
 from tinymem.errors import FormatError, StepError, TinymemError
-from tinymem.steps.serialization import dump_step, load_step
-from tinymem.steps.step import FORMAT
+from tinymem.steps.step import FORMAT, dump_step, load_step
 from tinymem.steps.types import MessageStep, Step, Style, TaskStep
 
 

@@ -27,7 +27,7 @@ from tinymem.recall.passages import passages_of
 from tinymem.recall.render import block, header, line
 from tinymem.recall.results import Excerpt
 from tinymem.recall.snapshot import Snapshot
-from tinymem.steps.serialization import dump_step, load_step
+from tinymem.steps.step import dump_step, load_step
 from tinymem.steps.types import ActionStep, MessageStep, Step
 from tinymem.stores.chroma.store import ChromaStore
 from tinymem.stores.sqlite.journal import SqliteJournal
@@ -118,6 +118,7 @@ def fill(archive: Archive, steps: Iterable[Step]) -> list[Step]:
 def forget(archive: Archive, numbers: Sequence[int]) -> None:
     """Remove steps for good, from the journal and from the index."""
     archive.delete(numbers)
+    archive.drop_copies()
     archive.purge()
 
 

@@ -8,7 +8,7 @@ No question asks it: an exact search of the journal's own vectors is better, and
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -233,38 +233,35 @@ class Archive:
 
     # -- away ---------------------------------------------------------------------------------------------------------
 
-    def delete(self, numbers: Sequence[int], instead: Callable[[], object] | None = None) -> None:
-        """Remove steps from the journal for good: texts, vectors and terms; `purge` removes them from the index.
+    def delete(self, numbers: Sequence[int]) -> None:
+        """Delete steps from the journal, in a transaction of the caller, so that nobody makes passages of them.
 
-        With `instead`, which writes in the same transaction what takes their place, the background scrubs the journal
-        in a quiet moment.
+        Behind it the caller drops copies, and calls `purge` or leaves that to the background. The journal notes what is
+        still in its files, so that a crash in between leaves nothing for long.
         """
-        # The journal notes what its deletion leaves in the files, so that a crash in between leaves nothing for long.
-        with self.journal.together():  # nobody else makes passages of these steps meanwhile
-            passages = {number: self._texts(number) for number in numbers}
-            if not self.journal.delete(passages):
-                raise self.journal.damaged("passages and steps do not match")
-            if instead is not None:
-                instead()
+        if not self.journal.delete({number: self._texts(number) for number in numbers}):
+            raise self.journal.damaged("passages and steps do not match")
+        self._corrections = None
+
+    def drop_copies(self) -> None:
+        """Drop what was made of deleted steps, in this process and in files."""
         self.opened.clear()
         with saying("the steps are deleted, but what was made of them may still be here"):
             self.files.erase()
-        if instead is None:
-            self._scrub()
 
     def purge(self) -> None:
-        """Remove the vectors of deleted steps from the index's files, and what was left of them in the journal's.
+        """Leave nothing of what was deleted in the journal's files, nor its vectors in those of the index.
 
         This may take long, and waits for the process that writes the index, so the memory's lock is free meanwhile.
         """
-        self._scrub()
+        self.scrub()
         with saying(
             "the steps are deleted, but the index still has their vectors, and loses them when it is next filled"
         ):
             self.index.forget()
         self.indexing.wake()
 
-    def _scrub(self) -> None:
+    def scrub(self) -> None:
         """Leave nothing in the journal's files of what was deleted."""
         if self.journal.setting(UNSCRUBBED):
             self.index.let_go()  # whose process may be reading

@@ -8,33 +8,35 @@ takes out what is still in. A process that is killed between the two leaves a lo
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+from contextlib import contextmanager, nullcontext, suppress
 from itertools import chain
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from tinymem.archive.archive import Archive
 from tinymem.archive.callbacks import Callbacks
-from tinymem.archive.rows import shown_step
-from tinymem.archive.window_rows import CLEARED, OPEN_CALLS, keep_calls, read_calls
-from tinymem.errors import PruneError, describe_callable, safe_summary
+from tinymem.archive.rows import CLEARED, OPEN_CALLS, read_calls, shown_step
+from tinymem.errors import PruneError, StorageError, describe_callable, safe_summary
 from tinymem.messages.formats import chat_messages
 from tinymem.messages.recognition import Arrival, Messages, keys_of
 from tinymem.steps.checks import Time, check_choice, check_iterable
 from tinymem.steps.collection import StepCollection
 from tinymem.steps.content import Content
 from tinymem.steps.redaction import Redact, redact_step
-from tinymem.steps.serialization import dump_step
 from tinymem.steps.standins import covers_of, find_stand_ins, newest_of, sources_of
-from tinymem.steps.step import Message, Step, StepT, Style
+from tinymem.steps.step import Message, Step, StepT, Style, dump_step
 from tinymem.steps.types import SystemPromptStep
 from tinymem.stores.locks import ProcessLock
 from tinymem.window.manager import OnConflict
 from tinymem.window.strategy import Pruner, PruneReport, check_report, check_strategy
-from tinymem.window.window import Window, WindowChange, render_window, steps_of_session
+from tinymem.window.window import Window, check_step, number_of, render_window, steps_of_session
 
-__all__ = ["DurableWindow"]
+__all__ = ["Conflict", "DurableWindow"]
+
+Conflict: TypeAlias = Literal["error", "skip", "replace"]
+
+MOST_CALLS = 256  # calls without a result that are kept, the newest
 
 
 class DurableWindow(StepCollection):
@@ -58,7 +60,6 @@ class DurableWindow(StepCollection):
         self.positions: dict[str, int] = {}
         self._views: dict[str, str] = {}  # by id, the JSON of steps that the window does not show whole
         self._version = -1  # of the journal, as it was read last
-        self._news: list[tuple[WindowChange, Sequence[int]]] = []  # changes that the callbacks were not called for yet
         with self.lock:
             self.catch_up()
 
@@ -90,43 +91,31 @@ class DurableWindow(StepCollection):
 
     def apply_redaction(self, step: StepT) -> StepT:
         """Return the step as `redact` leaves it."""
-        return redact_step(step, self._redact)
+        return step if self._redact is None else redact_step(step, self._redact)
 
     def __len__(self) -> int:
         return len(self._window)
 
-    # -- changes by other processes -----------------------------------------------------------------------------------
-
-    def catch_up(self, again: bool = False) -> None:
-        """Read the window where another process has written, or all of it `again`. The lock must be held."""
-        if not again and self._journal.version() == self._version:
-            return
+    def catch_up(self) -> bool:
+        """Read the window again where another process has written, and return whether one has; hold the lock."""
+        if self._journal.version() == self._version:
+            return False
         known: dict[tuple[int | None, str | None], Step] = {}
-        if not again and self._version >= 0:
+        if self._version >= 0:
             known = {(step.step_number, self._views.get(id)): step for id, step in self._window.shown.items()}
         self._version = -1  # until all of it is read
         with self._journal.snapshot():
             rows = self._journal.rows(window=True)
             version, following = self._journal.version(), self._journal.next_number()
-            calls = self._journal.setting(OPEN_CALLS) or ""
+            calls = read_calls(self._journal, self._journal.setting(OPEN_CALLS) or "")
         steps = {row.id: known.get((row.number, row.view)) or shown_step(self._journal, row) for row in rows}
         self._archive.note_corrections(steps.values())
         self._window.shown = steps
-        self._window.follow(following, read_calls(self._journal, calls))
+        self._window.append((), following, calls)
         self._views = {row.id: row.view for row in rows if row.view is not None}
         self.positions = {row.id: row.position for row in rows}
         self._version = version
-
-    def _see(self, change: WindowChange, views: Mapping[str, str | None]) -> None:
-        """Show a change that is on disk; `views` has the JSON of each shortened step, and None for a whole one."""
-        self._window.show(change)
-        self._views |= {id: view for id, view in views.items() if view is not None}
-        for id in change.taken:
-            self.positions.pop(id, None)
-        for id in (*change.taken, *(id for id, view in views.items() if view is None)):
-            self._views.pop(id, None)
-
-    # -- changes ------------------------------------------------------------------------------------------------------
+        return True
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
@@ -135,13 +124,18 @@ class DurableWindow(StepCollection):
             self.catch_up()
             try:
                 yield
-                self._tell_news()
             except BaseException:  # an interrupt may have come between the journal and what is remembered of it
                 self._version = -1  # so that all of it is read again
                 raise
 
-    def add_steps(self, steps: Sequence[Step]) -> list[Step]:
+    # -- adding -------------------------------------------------------------------------------------------------------
+
+    def add_steps(self, steps: Sequence[Step], on_conflict: Conflict = "error", shown: bool = True) -> list[Step]:
         """Add steps, all of them or none when one is refused, and let the strategy choose what stays.
+
+        Steps that are not to be `shown` never stand in the window. Of those that are in the memory already "error"
+        refuses all, "skip" leaves them out, and "replace" forgets the old ones in the transaction that adds the others;
+        the background scrubs the journal then, and empties the index, in a quiet moment.
 
         Returns:
             The steps with their numbers.
@@ -152,14 +146,26 @@ class DurableWindow(StepCollection):
             PruneError: The steps are in, but the strategy failed.
         """
         with self._changing():
-            added = self._write_new(self._check_new(steps))
-            self._keep_short()
-            return added
-
-    def add_replacements(self, steps: Sequence[Step]) -> list[Step]:
-        """Add steps in the transaction in which others were deleted; a call of `add_steps` behind it prunes."""
-        self.catch_up(again=True)
-        return self._write_new(self._check_new(steps))
+            new = [self.apply_redaction(step) for step in check_iterable("steps", steps)]
+            if on_conflict == "error":
+                return self._settle(self._write(new, shown), shown)
+            for step in new:
+                check_step(step, ())
+            tokens = self._count(new)
+            left: list[int] = []
+            with self._journal.together():
+                self.catch_up()
+                known = self._journal.numbers([*tokens])
+                if on_conflict == "skip":
+                    new = [step for step in new if step.id not in known]
+                elif known:
+                    left = self._delete([*known.values()])
+                added = self._write(new, shown, tokens)
+            if known and on_conflict == "replace":
+                self._archive.drop_copies()
+                self._archive.indexing.wake()
+                self._tell(PruneReport(), left)
+            return self._settle(added, shown)
 
     def begin_with(self, prompt: SystemPromptStep) -> None:
         """Add a system prompt unless the window shows the same; processes that begin at once add it once."""
@@ -167,10 +173,11 @@ class DurableWindow(StepCollection):
             with nullcontext() if self._journal.is_read_only else self._journal.together():
                 self.catch_up()
                 shared = newest_of(steps_of_session(self.steps, None), SystemPromptStep)
-                if shared is not None and shared.content == self.apply_redaction(prompt).content:
+                kept = self.apply_redaction(prompt)
+                if shared is not None and shared.content == kept.content:
                     return
-                self._write_new(self._check_new([prompt]))
-            self._keep_short()
+                added = self._write([kept])
+            self._settle(added)
 
     def add_message(self, role: str, content: Content | None, **more: Any) -> Step:
         """Add one chat message, and return its step; arguments and errors are those of `MemoryManager.add_message`."""
@@ -197,27 +204,81 @@ class DurableWindow(StepCollection):
     def _add_messages(self, steps: Sequence[Step], is_history: bool) -> list[Step]:
         """Add steps of one session's messages, under ids that identify them when they are given again."""
         kept = [self.apply_redaction(step) for step in steps]
-        messages = Messages(kept, keys_of(kept), is_history)
-        new = messages.new_in(self._journal.messages)
-        self._window.check_new([arrival.step for arrival in new])
-        added = self._write_new(new, messages)
-        self._keep_short()
+        return self._settle(self._write(Messages(kept, keys_of(kept), is_history)))
+
+    def archive_messages(self, messages: Messages) -> list[Step]:
+        """Write what is new of messages, which the window never shows, and return it with its numbers."""
+        with self._changing():
+            return self._settle(self._write(messages, shown=False), shown=False)
+
+    def _count(self, steps: Sequence[Step]) -> dict[str, int]:
+        return {step.id: self._archive.prices.count(step) for step in steps}
+
+    def _new_of(self, given: Sequence[Step] | Messages, shown: bool) -> tuple[list[Step], list[Arrival]]:
+        """Return the steps that are new of what was given, checked, and with keys those that came as messages.
+
+        Those that are not to be `shown` may be no two alike, and the journal knows of all others.
+        """
+        arrivals = given.new_in(self._journal.messages) if isinstance(given, Messages) else []
+        new = [arrival.step for arrival in arrivals] if isinstance(given, Messages) else [*given]
+        (self._window if shown else Window()).check_new(new)
+        return new, arrivals
+
+    def _write(
+        self, given: Sequence[Step] | Messages, shown: bool = True, counted: Mapping[str, int] | None = None
+    ) -> list[Step]:
+        """Write what is new of steps or messages under the next numbers, and show it unless only the archive has it.
+
+        It is looked for again where another process has written since. Calls and results of steps that are not `shown`
+        count only where they came as messages. `counted` has tokens of steps, by id.
+        """
+        new, arrivals = self._new_of(given, shown)
+        if not new:
+            return []
+        known = self._count(new) if counted is None else counted  # before a transaction makes other processes wait
+        with self._journal.together():
+            if self.catch_up():  # nobody else can write until the transaction ends
+                new, arrivals = self._new_of(given, shown)
+            first = self._window.next_number
+            steps = [step.evolve(step_number=number) for number, step in enumerate(new, first)]
+            tokens = [known.get(step.id) or self._archive.prices.count(step) for step in steps]
+            positions = self._archive.write(steps, shown, tokens)
+            if arrivals:
+                rows = [arrival.rows(number) for number, arrival in enumerate(arrivals, first)]
+                self._journal.messages.put([*chain.from_iterable(rows)])
+            calls = self._keep_calls(steps if shown or arrivals else ())
+        self._window.append(steps if shown else (), first + len(steps), calls)
+        if shown:
+            self._archive.prices.note(steps, tokens)
+            self.positions.update(positions)
+        return steps
+
+    def _keep_calls(self, added: Sequence[Step] = (), gone: Collection[int] = ()) -> dict[str, int]:
+        """Keep the open calls as they are behind steps that are added, but for those of steps that are gone."""
+        after = self._window.calls_after(added).items()
+        calls = dict([(id, number) for id, number in after if number not in gone][-MOST_CALLS:])
+        if calls != self._window.open_calls:
+            self._journal.keep({OPEN_CALLS: json.dumps(calls)})
+        return calls
+
+    def _settle(self, added: list[Step], shown: bool = True) -> list[Step]:
+        """Prune by the memory's own strategy, and let the callbacks know; PruneError where it fails, once they know."""
+        report, left = PruneReport(), list[int]()
+        try:
+            if shown and self._window.shown:
+                report, put = self._window.prune(self._strategy, kept=self.apply_redaction)
+                left = self._carry_out(report.removed, put)
+        except Exception as error:
+            self._callbacks.added(added)
+            raise PruneError(describe_callable(self._strategy), safe_summary(error)) from error
+        if not shown:
+            self._archive.indexing.wake()
+            self._callbacks.archived(added)
+        self._callbacks.added(added)
+        self._tell(report, left)
         return added
 
-    def _check_new(self, steps: Iterable[Step]) -> list[Arrival]:
-        """Return steps as they are kept; InputError unless they can be added to the window."""
-        new = [self.apply_redaction(step) for step in check_iterable("steps", steps)]
-        self._window.check_new(new)
-        return [Arrival(step) for step in new]
-
-    def _keep_short(self) -> None:
-        """Prune by the memory's own strategy; PruneError, once the callbacks know what was added, when that fails."""
-        try:
-            if self._window.shown:
-                self._carry_out(self._window.prune(self._strategy, kept=self.apply_redaction))
-        except Exception as error:
-            self._tell_news()
-            raise PruneError(describe_callable(self._strategy), safe_summary(error)) from error
+    # -- pruning ------------------------------------------------------------------------------------------------------
 
     def prune(self, strategy: Pruner | None = None) -> PruneReport:
         """Let `strategy`, or the memory's own, choose what stays; what left is in the report.
@@ -226,144 +287,111 @@ class DurableWindow(StepCollection):
         """
         with self._changing():
             chosen = self._strategy if strategy is None else check_strategy("strategy", strategy)
-            change = self._window.prune(chosen, kept=self.apply_redaction)
-            self._carry_out(change)
-            return change.report or PruneReport()
+            report, put = self._window.prune(chosen, kept=self.apply_redaction)
+            self._tell(report, self._carry_out(report.removed, put))
+            return report
 
     def clear(self, keep_system: bool = False) -> PruneReport:
         """Take out all steps, or all but the system prompts; the report can be restored."""
         with self._changing():
-            change, report = self._window.clear(keep_system)
-            self._journal.keep({CLEARED: str(self._window.next_number)})
-            self._carry_out(change)
+            with self._journal.together():
+                self.catch_up()
+                report = self._window.clear(keep_system)
+                left = self._carry_out(report.removed, {})
+                self._journal.keep({CLEARED: str(self._window.next_number), OPEN_CALLS: "{}"})
+            self._window.append((), 0, {})
+            self._tell(PruneReport(), left)
             return report
 
     def restore(self, report: PruneReport) -> None:
         """Undo a pruning, but put back no stand-in that covers forgotten steps."""
         check_report(report)
-        views = self._views_among((*report.removed, *report.shortened))
-        stale = {s.id for s in views if len(self._journal.numbers(ids := sources_of(s))) < len(set(ids))}
-        removed = tuple(step for step in report.removed if step.id not in stale)
-        shortened = tuple(step for step in report.shortened if step.id not in stale)
         with self._changing():
-            self._carry_out(self._window.restore(PruneReport(removed, shortened, report.kept)))
+            views = self._views_among((*report.removed, *report.shortened))
+            stale = {s.id for s in views if len(self._journal.numbers(ids := sources_of(s))) < len(set(ids))}
+            removed = tuple(step for step in report.removed if step.id not in stale)
+            shortened = tuple(step for step in report.shortened if step.id not in stale)
+            self._carry_out((), self._window.restore(PruneReport(removed, shortened, report.kept)))
 
-    def drop_stand_ins(self, numbers: Sequence[int]) -> None:
-        """Prepare to forget steps: remove the stand-ins that cover them, and stop waiting for results of their calls.
+    def _carry_out(self, taken: Sequence[Step], put: Mapping[str, Step]) -> list[int]:
+        """Write the window without the steps `taken` and with those `put` to the journal, and show it.
 
-        The other steps that such a stand-in covers are in the archive.
+        A forgotten step is not put back.
+
+        Returns:
+            The numbers of the steps that left the window by this change, not by another process.
         """
-        with self._changing():
-            views = self._views_among(self._window.shown.values())
-            ids = {step.id for step in self._archive.fetch(numbers).values()} if views else set()
-            taken = {step.id for step in views if not ids.isdisjoint(sources_of(step))}
-            gone, calls = set(numbers), self._window.open_calls.items()
-            self._carry_out(WindowChange(taken=taken, lapsed=[call for call, number in calls if number in gone]))
-
-    def _views_among(self, steps: Iterable[Step]) -> list[Step]:
-        """Return the stand-ins that a strategy made, and not those that were added as steps of their own."""
-        found = find_stand_ins(steps)
-        whole = self._archive.fetch([step.step_number or 0 for step in found])
-        return [s for s in found if (kept := whole.get(s.step_number or 0)) is None or covers_of(kept) != covers_of(s)]
-
-    # -- writing ------------------------------------------------------------------------------------------------------
-
-    def _write_new(self, new: Sequence[Arrival], messages: Messages | None = None, shown: bool = True) -> list[Step]:
-        """Write steps under the next numbers, and show them unless they go to the archive alone.
-
-        Those that came as `messages` are looked for again where another process has written since. Calls and results of
-        others count only where they are `shown`.
-        """
-        if not new:
+        if not (taken or put):
             return []
-        # Counted before the transaction makes other processes wait.
-        known = {arrival.step.id: self._archive.prices.count(arrival.step) for arrival in new}
-        with self._journal.together():
-            if self._journal.version() != self._version:  # nobody else can write until the transaction ends
-                self.catch_up()
-                new = new if messages is None else messages.new_in(self._journal.messages)
-                self._window.check_new([arrival.step for arrival in new])
-            first = self._window.next_number
-            steps = [arrival.step.evolve(step_number=number) for number, arrival in enumerate(new, first)]
-            tokens = [known.get(step.id) or self._archive.prices.count(step) for step in steps]
-            positions = self._archive.write(steps, shown, tokens)
-            if messages is not None:
-                rows = [arrival.rows(number) for number, arrival in enumerate(new, first)]
-                self._journal.messages.put([*chain.from_iterable(rows)])
-            change = WindowChange(steps) if shown or messages is not None else WindowChange()
-            calls = keep_calls(self._journal, self._window.open_calls, change)
-        if shown:
-            self._window.show(change)
-            self._archive.prices.note(steps, tokens)
-            self.positions.update(positions)
-            self._news.append((change, []))
-        else:
-            self._window.follow(first + len(steps), calls)
-        return steps
-
-    def _carry_out(self, change: WindowChange) -> None:
-        """Write a change of the window to the journal, show it, and note it for the callbacks."""
-        if not change:
-            return
-        with self._journal.together() if change.lapsed else nullcontext():
-            if change.lapsed:
-                self.catch_up()
-                keep_calls(self._journal, self._window.open_calls, change)
-            change, views, left = self._write(change)
-        self._see(change, views)
-        if not change.put.keys() <= self.positions.keys():
+        shown = self._window.shown
+        whole = self._archive.fetch([*map(number_of, put.values())]) if put else {}
+        put = {id: step for id, step in put.items() if step.step_number in whole}
+        views = {id: None if step == whole[number_of(step)] else dump_step(step) for id, step in put.items()}
+        gone = [number_of(step) for step in taken if step.id in shown]
+        left: list[int] = []
+        if gone or views:
+            back = {number_of(step): views[id] for id, step in put.items() if id not in shown}
+            still = {number_of(step): views[id] for id, step in put.items() if id in shown}
+            left = sorted(self._journal.set_window(gone, back, still))
+        self._window.show(taken, put)
+        views = {**self._views, **views, **dict.fromkeys(step.id for step in taken)}
+        self._views = {id: view for id, view in views.items() if view is not None}
+        for step in taken:
+            self.positions.pop(step.id, None)
+        if not put.keys() <= self.positions.keys():
             self.positions.update((row.id, row.position) for row in self._journal.rows(window=True, texts=False))
         if left:
             self._archive.indexing.wake()
-        self._news.append((change, left))
+        return left
 
-    def _write(self, change: WindowChange) -> tuple[WindowChange, dict[str, str | None], list[int]]:
-        """Write the window as it is after a change.
+    def _tell(self, report: PruneReport, left: Sequence[int]) -> None:
+        """Tell the callbacks what was pruned, and of the steps that left the window."""
+        if report.removed or report.shortened:
+            self._callbacks.pruned(report)
+        if left and self._callbacks.on_archive is not None:  # or they would be read for nobody
+            self._callbacks.archived(list(self._archive.fetch(left).values()))
 
-        Returns:
-            The part of the change that was possible; by id, the JSON of shortened steps, and None for whole ones; and
-            the numbers of the steps that left the window by this change, not by another process.
+    # -- forgetting ---------------------------------------------------------------------------------------------------
+
+    def forget(self, numbers: Sequence[int]) -> None:
+        """Delete steps for good, with the stand-ins that cover them; the archive's `purge` leaves no trace of them.
+
+        Raises StorageError, which says if they are deleted.
         """
-        if not (change.taken or change.put):
-            return change, {}, []
-        numbers = {step.id: step.step_number or 0 for step in self._window.shown.values()}
-        whole = self._archive.fetch([step.step_number or 0 for step in change.put.values()])
-        put = {i: s for i, s in change.put.items() if s.step_number in whole}  # a forgotten step does not come back
-        views = {i: None if s == whole[s.step_number or 0] else dump_step(s) for i, s in put.items()}
-        gone = [numbers[id] for id in change.taken if id in numbers]
-        left: list[int] = []
-        if gone or views:
-            shown = {step.step_number or 0: views[id] for id, step in put.items() if id not in numbers}
-            still = {step.step_number or 0: views[id] for id, step in put.items() if id in numbers}
-            left = sorted(self._journal.set_window(gone, shown, still))
-        return replace(change, put=put), views, left
-
-    def _tell_news(self) -> None:
-        while self._news:
-            change, left = self._news.pop(0)
-            if change.added:
-                self._callbacks.added(change.added)
-            if change.report is not None and change.report.changed:
-                self._callbacks.pruned(change.report)
-            if left and self._callbacks.on_archive is not None:  # or they would be read for nobody
-                self._callbacks.archived(list(self._archive.fetch(left).values()))
-
-    def archive(self, steps: Sequence[Step]) -> list[Step]:
-        """Write steps that the window never shows, and return them with their numbers; errors as in `add_steps`."""
-        Window().check_new(steps)  # as strict as the window would be
         with self._changing():
-            return self._archive_all([Arrival(self.apply_redaction(step)) for step in steps])
+            try:
+                with self._journal.together():
+                    self.catch_up()
+                    left = self._delete(numbers)
+            except StorageError as error:
+                is_whole = False
+                with suppress(StorageError):  # the first error says more
+                    is_whole = bool(self._journal.steps(numbers[:1]))  # all go at once
+                if is_whole and type(error) is StorageError:
+                    raise StorageError(f"nothing is forgotten: {error}") from error
+                raise
+            self._archive.drop_copies()
+            self._tell(PruneReport(), left)
 
-    def archive_messages(self, messages: Messages) -> list[Step]:
-        """Write what is new of messages, which the window never shows, and return it with its numbers."""
-        with self._changing():
-            new = messages.new_in(self._journal.messages)
-            return self._archive_all(new, messages)
+    def _delete(self, numbers: Sequence[int]) -> list[int]:
+        """Delete steps in a transaction of the caller; return the numbers of others that leave the window with them.
 
-    def _archive_all(self, new: Sequence[Arrival], messages: Messages | None = None) -> list[Step]:
-        """Write steps, which the window never shows."""
-        steps = self._write_new(new, messages, shown=False)
-        self._archive.indexing.wake()
-        self._callbacks.archived(steps)
-        self._callbacks.added(steps)
-        return steps
+        These are under stand-ins that cover a deleted step; what else such a stand-in covers is in the archive. Nobody
+        waits for results of deleted calls.
+        """
+        gone, shown = set(numbers), self._window.shown.values()
+        taken = [step for step in shown if step.step_number in gone]
+        if views := self._views_among(shown):
+            ids = {step.id for step in self._archive.fetch(numbers).values()}
+            taken += [step for step in views if not ids.isdisjoint(sources_of(step))]
+        left = self._carry_out(taken, {})
+        self._archive.delete(numbers)
+        self._window.append((), 0, self._keep_calls(gone=gone))
+        return [number for number in left if number not in gone]
+
+    def _views_among(self, steps: Iterable[Step]) -> list[Step]:
+        """Return the stand-ins that a strategy made, and not those that were added as steps of their own."""
+        if not (found := find_stand_ins(steps)):
+            return []
+        whole = self._archive.fetch([*map(number_of, found)])
+        return [s for s in found if (kept := whole.get(number_of(s))) is None or covers_of(kept) != covers_of(s)]

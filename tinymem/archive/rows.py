@@ -14,13 +14,14 @@ from tinymem.protocols.settings import MADE, REWRITES
 from tinymem.recall.passages import slices
 from tinymem.steps.content import clean
 from tinymem.steps.ids import utc_now
-from tinymem.steps.serialization import dump_step, load_step
-from tinymem.steps.step import Step
+from tinymem.steps.step import Step, dump_step, load_step
 from tinymem.steps.types import CORRECTS, corrected_ids, is_milestone
 
 __all__ = [
+    "CLEARED",
     "FENCE_KEY",
     "LONGEST_LABEL",
+    "OPEN_CALLS",
     "STEPS_READ",
     "checking_parts",
     "count_rewrites",
@@ -28,6 +29,7 @@ __all__ = [
     "has_archived",
     "label_of",
     "labels_of",
+    "read_calls",
     "row_of",
     "shown_step",
     "step_of",
@@ -37,6 +39,8 @@ __all__ = [
     "uncut",
 ]
 
+CLEARED = "cleared"  # the number of the next step when the window was last cleared
+OPEN_CALLS = "open_calls"  # calls without a result: the number of the step, by call id, as JSON
 FENCE_KEY = "fence_key"  # the key, in hexadecimal digits, that fences are derived with
 LONGEST_LABEL = 1_000  # characters of a text in metadata that can be asked for
 KEY_BYTES = 16
@@ -149,3 +153,11 @@ def fence_key(journal: Journal) -> bytes:
     if len(key) != KEY_BYTES:
         raise journal.damaged(f"a key of {len(key)} bytes instead of {KEY_BYTES}")
     return key
+
+
+def read_calls(journal: Journal, kept: str) -> dict[str, int]:
+    """Read open calls from the text that was kept; none where none ever was."""
+    try:
+        return {str(id): int(number) for id, number in json.loads(kept or "{}").items()}
+    except (ValueError, AttributeError, TypeError) as error:
+        raise journal.damaged(f"{describe_type(kept)} is not a list of open calls") from error

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO, cast
 
 from tinymem.archive.archive import Archive
 from tinymem.archive.callbacks import Callbacks
-from tinymem.archive.durable_window import DurableWindow
+from tinymem.archive.durable_window import Conflict, DurableWindow
 from tinymem.archive.episodes import Episodes
 from tinymem.archive.folders import check_name
 from tinymem.archive.stats import Stats, stats_of
@@ -23,7 +23,6 @@ from tinymem.memory.opening import open_place
 from tinymem.memory.reading import Reading, render_step
 from tinymem.memory.scratchpad import AgentMemory, KeptScratchpad
 from tinymem.memory.tools import MemoryTool, memory_tools
-from tinymem.memory.upkeep import Conflict, Upkeep
 from tinymem.messages.formats import chat_messages
 from tinymem.messages.tokens import count_tokens, counter_from
 from tinymem.protocols import ChangeTracker, Embedder, Embeds, Summarizer, Summarizes, TokenCounter, VectorStore
@@ -59,7 +58,7 @@ from tinymem.stores.journals import is_address
 from tinymem.upkeep.correcting import correction_of
 from tinymem.upkeep.exporting import Exported, export_journal
 from tinymem.upkeep.forgetting import forget_namespace, select_steps
-from tinymem.upkeep.retention import Retention, RetentionReport
+from tinymem.upkeep.retention import Retainer, Retention, RetentionReport
 from tinymem.window.defaults import default_strategy, with_fallback
 from tinymem.window.manager import OnConflict
 from tinymem.window.strategy import Pruner, PruneReport, check_strategy
@@ -179,8 +178,7 @@ class HierarchicalMemory(StepCollection):
                 self._make_parts(redact, keys, cache, retention)
                 if text is not None:
                     self.short_term.begin_with(SystemPromptStep(text))
-                self._upkeep.settle(0)
-                self._upkeep.finish()
+                self._upkeep.finish(0)
                 archive.indexing.begin(self.medium_term.catch_up)
 
     def _make_parts(
@@ -194,7 +192,7 @@ class HierarchicalMemory(StepCollection):
         self._reading = Reading(archive, self.namespace, self._lock.while_open)
         self._search = Search(archive)
         self._fitting = Fitting(window, archive)
-        self._upkeep = Upkeep(window, archive, retention)
+        self._upkeep = Retainer(window, archive, retention)
         self._contexts = Contexts(
             window,
             self.medium_term,
@@ -243,13 +241,8 @@ class HierarchicalMemory(StepCollection):
         """Add steps; only to the archive unless they are to be `shown` in the window."""
         check_choice("on_conflict", on_conflict, "error", "skip", "replace")
         with self._lock.while_open():
-            added, is_replaced = self._upkeep.add(steps, on_conflict, shown)
-            self._upkeep.settle(len(added))
-        if is_replaced:
-            self.long_term.indexing.wake()
-            if shown:
-                self.short_term.add_steps([])  # which prunes
-        self._upkeep.finish()
+            added = self.short_term.add_steps(steps, on_conflict, shown)
+        self._upkeep.finish(len(added))
         return added
 
     def add_messages(
@@ -290,8 +283,7 @@ class HierarchicalMemory(StepCollection):
                 added = self.short_term.add_messages(
                     others.values(), session=session, timestamp=timestamp, on_conflict=on_conflict
                 )
-            self._upkeep.settle(len(added))
-        self._upkeep.finish()
+        self._upkeep.finish(len(added))
         return added
 
     def add_message(
@@ -317,8 +309,7 @@ class HierarchicalMemory(StepCollection):
                 role, content, tool_call_id=tool_call_id, speaker=speaker, session=session, timestamp=timestamp,
                 pinned=pinned, metadata=metadata,
             )  # fmt: skip
-            self._upkeep.settle(1)
-        self._upkeep.finish()
+        self._upkeep.finish(1)
         return step
 
     def archive(self, steps: Sequence[Step], *, on_conflict: Conflict = "error") -> list[Step]:
@@ -372,8 +363,7 @@ class HierarchicalMemory(StepCollection):
             else:
                 history, added = self._fitting.take(messages, format, about)
                 self._fitting.keep(history)
-            self._upkeep.settle(added)
-        self._upkeep.finish()
+        self._upkeep.finish(added)
         return added
 
     def apply_redaction(self, step: StepT) -> StepT:
@@ -452,7 +442,6 @@ class HierarchicalMemory(StepCollection):
         with self._lock.while_open():
             report = self.short_term.prune(strategy)
             self._contexts.begin_anew()
-            self._upkeep.settle(0)
             return report
 
     def clear(self, keep_system: bool = False) -> PruneReport:
@@ -460,7 +449,6 @@ class HierarchicalMemory(StepCollection):
         with self._lock.while_open():
             report = self.short_term.clear(keep_system)
             self._contexts.begin_anew()
-            self._upkeep.settle(0)
             return replace(report, archived=self.long_term.journal.counts()["steps"] - report.kept)
 
     def restore(self, report: PruneReport) -> None:
@@ -579,7 +567,6 @@ class HierarchicalMemory(StepCollection):
             check_instance("archive", archive, bool)
             about = facts_about(self._filters.name("session", session), now, metadata)
             history, added = self._fitting.take(messages, format, about, archive)
-            self._upkeep.settle(added)
         try:
             context = self._contexts.of_history(history, asked, budget, about.when, style, self.shares, only, hidden)
         finally:
@@ -587,7 +574,7 @@ class HierarchicalMemory(StepCollection):
                 with self._lock:
                     self._fitting.keep(history)
         self._callbacks.recalled(context.recalled)
-        self._upkeep.finish()
+        self._upkeep.finish(added)
         return context
 
     # -- what the memory holds ----------------------------------------------------------------------------------------
@@ -845,7 +832,7 @@ class HierarchicalMemory(StepCollection):
                 return len(numbers)
             if numbers:
                 self._contexts.begin_anew()
-                self._upkeep.remove(numbers)
+                self.short_term.forget(numbers)
         self.long_term.purge()  # also what an earlier call has left
         return len(numbers)
 

@@ -35,7 +35,6 @@ from tinymem.steps.step import (
     TextChange,
     add_label,
     check_text,
-    check_texts,
     join_contents,
 )  # fmt: skip
 
@@ -78,7 +77,8 @@ class ToolCall:
         if not isinstance(self.arguments, (str, Mapping)):
             given = type(self.arguments).__name__
             raise StepError(f"arguments of {self.name} must be a mapping or JSON text, not {given}")
-        check_texts(self, "error")
+        if self.error is not None:
+            check_text(self, "error", self.error)
         observation = check_content(self.observation, f"observation of {self.name}")
         vars(self).update(arguments=freeze(self.arguments), observation=observation)
 
@@ -143,6 +143,8 @@ class ActionStep(Step):
 
     type: ClassVar[str] = "action"
     _saved_as: ClassVar[Mapping[str, str]] = {"output": "observation", "failure": "error"}
+    _texts: ClassVar[tuple[str, ...]] = ("code", "raw_llm_response", "failure")
+    _contents: ClassVar[tuple[str, ...]] = ("thought", "output")
     thought: Content | None = None
     tool_calls: tuple[ToolCall, ...] = ()
     code: str | None = None
@@ -200,7 +202,7 @@ class ActionStep(Step):
             observation = error = None
         elif calls and not (observation is None and error is None):
             raise StepError("with tool_calls, each call carries its own observation and error")
-        self._set(
+        vars(self).update(  # a frozen dataclass refuses setattr
             thought=_one_of("thought or reasoning", thought, reasoning), tool_calls=calls, code=code,
             output=observation, failure=error, signals=noted, is_final=is_final,
             raw_llm_response=raw_llm_response, style=style, id=id,
@@ -210,19 +212,13 @@ class ActionStep(Step):
         )  # fmt: skip
         self.__post_init__()
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_texts(self, "code", "raw_llm_response")
-        if self.failure is not None:
-            check_text(self, "error", self.failure)
+    def _check(self) -> None:
         _check_all("tool_calls", self.tool_calls, ToolCall)
         _check_all("signals", self.signals, Signal)
         if not isinstance(self.is_final, bool):
             raise StepError(f"is_final must be a bool, not {safe_repr(self.is_final)}")
         if self.style not in ("tools", "observation"):
             raise StepError(f'style must be "tools" or "observation", not {safe_repr(self.style)}')
-        thought = check_content(self.thought, "ActionStep.thought")
-        self._set(thought=thought, output=check_content(self.output, "ActionStep.observation"))
 
     @classmethod
     def _from_fields(cls, fields: dict[str, Any]) -> Step:

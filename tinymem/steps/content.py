@@ -11,6 +11,7 @@ from typing import Any, TypeAlias, cast
 from tinymem.errors import StepError
 
 __all__ = [
+    "ATOMS",
     "NOTHING",
     "Content",
     "as_parts",
@@ -81,7 +82,7 @@ class FrozenList(_Frozen, list[Any]):
 
 
 NOTHING = FrozenDict()
-_ATOMS = frozenset({str, int, float, bool, type(None)})
+ATOMS = frozenset({str, int, float, bool, type(None)})
 
 
 def freeze(value: Any) -> Any:
@@ -97,7 +98,7 @@ def freeze(value: Any) -> Any:
 
 
 def _freeze(value: Any, levels: int, containers_left: Iterator[int]) -> Any:
-    if type(value) in _ATOMS:
+    if type(value) in ATOMS:
         return value
     if not isinstance(value, (list, tuple, Mapping)):
         return copy.deepcopy(value)
@@ -116,7 +117,7 @@ def to_mutable(value: Any) -> Any:
     >>> to_mutable(part) == part, type(to_mutable(part)).__name__
     (True, 'dict')
     """
-    if type(value) in _ATOMS:
+    if type(value) in ATOMS:
         return value
     if isinstance(value, Mapping):
         return {key: to_mutable(item) for key, item in value.items()}

@@ -12,6 +12,7 @@ ActionStep made of a raw response, a reasoning or a `tool_name` is sent as text.
 from __future__ import annotations
 
 import dataclasses
+import json
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +22,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, TypeVar, ge
 
 from tinymem.errors import FormatError, InputError, StepError, describe_type, safe_repr
 from tinymem.steps.checks import Time, check_iterable, check_non_negative_int, to_utc
-from tinymem.steps.content import NOTHING, Content, as_parts, freeze, is_empty, shorten, to_mutable
+from tinymem.steps.content import (
+    ATOMS,
+    NOTHING,
+    Content,
+    as_parts,
+    check_content,
+    freeze,
+    is_empty,
+    shorten,
+    to_mutable,
+)
 from tinymem.steps.display import one_line
 from tinymem.steps.ids import new_id, utc_now
 
@@ -41,9 +52,11 @@ __all__ = [
     "add_label",
     "are_same",
     "check_steps",
-    "check_texts",
+    "check_text",
     "diff_overlay",
+    "dump_step",
     "join_contents",
+    "load_step",
 ]  # fmt: skip
 
 Message: TypeAlias = dict[str, Any]
@@ -97,6 +110,8 @@ class Step:
     type: ClassVar[str] = ""
     is_sent: ClassVar[bool] = True  # False: it has no messages, and is only recalled
     _saved_as: ClassVar[Mapping[str, str]] = {}  # fields that have other names in a record
+    _texts: ClassVar[tuple[str, ...]] = ()  # fields that hold a text or None
+    _contents: ClassVar[tuple[str, ...]] = ()  # fields that hold content or None
     id: str = field(default_factory=new_id)
     timestamp: datetime = field(default_factory=utc_now)
     session: str | None = None
@@ -129,9 +144,16 @@ class Step:
             ):
                 raise StepError("metadata must be a mapping, and overlay a list of {'set': mapping, 'drop': list}")
             fields.update(metadata=freeze(self.metadata), overlay=tuple(map(freeze, self.overlay)))
+        for name in self._texts:
+            if fields[name] is not None:
+                check_text(self, self._saved_as.get(name, name), fields[name])
+        for name in self._contents:
+            if type(fields[name]) is not str:
+                fields[name] = check_content(fields[name], f"{type(self).__name__}.{self._saved_as.get(name, name)}")
+        self._check()
 
-    def _set(self, **values: Any) -> None:
-        vars(self).update(values)  # a frozen dataclass refuses setattr, and object.__setattr__ is slower
+    def _check(self) -> None:
+        """Raise StepError where a field of this type has a value that it cannot have."""
 
     def __eq__(self, other: object) -> bool:
         return self is other or (type(self) is type(other) and vars(self) == vars(other))
@@ -281,12 +303,34 @@ class Step:
         return cls(**fields)
 
 
+def dump_step(step: Step) -> str:
+    """Write `step` as one line of JSON; StepError says which value is not JSON.
+
+    It is ASCII, the rest escaped, so that lone surrogates and NUL survive any file or database.
+    """
+    try:
+        return json.dumps(step.to_dict(), separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise StepError(f"{type(step).__name__} {step.id} cannot be saved: {error}") from error
+
+
+def load_step(line: str) -> Step:
+    """Read the step that `dump_step` wrote."""
+    try:
+        record = json.loads(line)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise StepError(f"not a step's record: {error}") from error
+    return Step.from_dict(record)
+
+
 # By the names of their types; tinymem.steps.types puts them in, so import Step from there, or from tinymem.
 STEP_TYPES: dict[str, type[Step]] = {}
 
 
 def _plain(value: Any) -> Any:
     """Return the JSON values of a field."""
+    if type(value) in ATOMS:
+        return value
     if isinstance(value, datetime):
         return value.isoformat()
     if dataclasses.is_dataclass(value):
@@ -314,14 +358,6 @@ def check_steps(name: str, values: Iterable[StepT]) -> list[StepT]:
 def are_same(steps: Sequence[Step], others: Sequence[Step]) -> bool:
     """Return whether these are the very same steps, in order: objects, since a shortened step has the original's id."""
     return len(steps) == len(others) and all(map(operator.is_, steps, others))
-
-
-def check_texts(holder: object, *names: str) -> None:
-    """Raise StepError unless these fields are strings or None."""
-    for name in names:
-        value = getattr(holder, name)
-        if value is not None:
-            check_text(holder, name, value)
 
 
 def check_text(holder: object, name: str, value: object) -> None:

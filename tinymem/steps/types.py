@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from tinymem.errors import StepError, describe_type
 from tinymem.steps.actions import ActionStep, Signal, ToolCall
 from tinymem.steps.content import Content, as_text, check_content, freeze, map_text, to_json, to_mutable
-from tinymem.steps.step import STEP_TYPES, Message, Part, Step, Style, TextChange, add_label, check_texts
+from tinymem.steps.step import STEP_TYPES, Message, Part, Step, Style, TextChange, add_label
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -35,8 +35,7 @@ class _ContentStep(Step):
     content_field: ClassVar[str] = ""
     in_summary: ClassVar[bool] = True
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _check(self) -> None:
         where = f"{type(self).__name__}.{self.content_field}"
         if self._said is None:
             raise StepError(f"{where} must be a string or a list of content parts, not None")
@@ -101,12 +100,9 @@ class ScratchpadStep(_ContentStep):
     type: ClassVar[str] = "scratchpad"
     role: ClassVar[str] = "assistant"
     content_field: ClassVar[str] = "content"
+    _texts: ClassVar[tuple[str, ...]] = ("raw_llm_response",)
     content: Content
     raw_llm_response: str | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_texts(self, "raw_llm_response")
 
     def _parts(self) -> Iterable[Part]:
         yield Part(self.type, as_text(self.content), 1)
@@ -125,11 +121,11 @@ class SummaryStep(_ContentStep):
     summary: Content
     covers: Sequence[str] = ()
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _check(self) -> None:
+        super()._check()
         if not isinstance(self.covers, (list, tuple)) or not all(isinstance(id, str) for id in self.covers):
             raise StepError(f"covers must be a list of ids, not {describe_type(self.covers)}")
-        self._set(covers=tuple(self.covers))
+        vars(self)["covers"] = tuple(self.covers)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -144,11 +140,10 @@ class FinalAnswerStep(_ContentStep):
     content_field: ClassVar[str] = "output"
     output: Any
 
-    def __post_init__(self) -> None:
-        Step.__post_init__(self)
+    def _check(self) -> None:
         if self.output is None:
             raise StepError("FinalAnswerStep.output must be an answer, not None")
-        self._set(output=freeze(self.output))
+        vars(self)["output"] = freeze(self.output)
 
     @property
     def _said(self) -> Content:
@@ -166,18 +161,17 @@ class MessageStep(Step):
     """One chat message: a person's line, an assistant's, or a tool result that came later than its call."""
 
     type: ClassVar[str] = "message"
+    _texts: ClassVar[tuple[str, ...]] = ("tool_call_id",)
+    _contents: ClassVar[tuple[str, ...]] = ("content",)
     role: str
     content: Content | None = None
     tool_call_id: str | None = None
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _check(self) -> None:
         if self.role not in ROLES:
             raise StepError(f"role must be one of {', '.join(ROLES)}, not {describe_type(self.role)}")
-        check_texts(self, "tool_call_id")
         if self.role == "tool" and not isinstance(self.tool_call_id, str):
             raise StepError("a tool message needs the tool_call_id of the call that it answers")
-        self._set(content=check_content(self.content, "MessageStep.content"))
 
     def _parts(self) -> Iterable[Part]:
         kind = {"tool": "observation", "function": "observation", "assistant": "reply"}.get(self.role, "message")

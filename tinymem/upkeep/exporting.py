@@ -27,9 +27,8 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from tinymem.archive.folders import open_namespace_journal, to_place
-from tinymem.archive.rows import step_of
+from tinymem.archive.rows import OPEN_CALLS, step_of
 from tinymem.archive.scratchpad_format import SCRATCHPAD
-from tinymem.archive.window_rows import OPEN_CALLS
 from tinymem.errors import InputError, StorageError, safe_repr, undo_on_failure
 from tinymem.protocols import Journal, StepRow
 from tinymem.protocols.settings import EMBEDDER_NAME

@@ -12,9 +12,8 @@ from typing import Any
 from tinymem.archive.archive import Archive
 from tinymem.archive.embedding import BATCH
 from tinymem.archive.folders import open_namespace_journal, to_place
-from tinymem.archive.rows import row_of
+from tinymem.archive.rows import OPEN_CALLS, read_calls, row_of
 from tinymem.archive.scratchpad_format import SCRATCHPAD, read_dump
-from tinymem.archive.window_rows import OPEN_CALLS, read_calls
 from tinymem.errors import FormatError, InputError, safe_repr, undo_on_failure
 from tinymem.messages.tokens import EstimatingCounter, count_message, counter_from
 from tinymem.protocols import Embedder, Embeds, Journal, MessageRow, StepRow, SummaryRow
@@ -22,8 +21,7 @@ from tinymem.registry import embedder_from
 from tinymem.steps.checks import check_callable, check_choice, check_strings, to_path
 from tinymem.steps.content import check_content, clean
 from tinymem.steps.progress import Progress, no_progress
-from tinymem.steps.serialization import dump_step
-from tinymem.steps.step import Step
+from tinymem.steps.step import Step, dump_step
 from tinymem.steps.types import ROLES
 from tinymem.upkeep.exporting import FORMAT, SETTINGS
 from tinymem.upkeep.forgetting import cleanup_on_failure

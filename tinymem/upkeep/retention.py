@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from itertools import chain
 
 from tinymem.archive.archive import Archive
-from tinymem.errors import InputError
+from tinymem.archive.durable_window import DurableWindow
+from tinymem.errors import InputError, TinymemError, warn_hourly
 from tinymem.protocols import StepRow
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.checks import check_non_negative_int
+from tinymem.steps.ids import utc_now
 from tinymem.steps.step import Step
 from tinymem.steps.types import FILE, MessageStep, SystemPromptStep, TaskStep
 from tinymem.stores.filter import Filter
 from tinymem.upkeep.exporting import rows_of
 
-__all__ = ["Retention", "RetentionReport", "removable_steps", "retain"]
+__all__ = ["Retainer", "Retention", "RetentionReport", "removable_steps"]
+
+logger = logging.getLogger(__name__)
 
 BEGINNING = datetime.min.replace(tzinfo=timezone.utc)
+RETAIN_EVERY = 1_000  # steps at least that are added until a memory's own retention is looked at again,
+RETAIN_SHARE = 20  # and of those that are there, one in so many: each look reads them all
 BESIDE = 150  # tokens that take as many bytes as a step's row, vector and terms do beside its text
 
 
@@ -71,22 +78,47 @@ class RetentionReport:
         return dict(sorted(Counter(self.removed.values()).items()))
 
 
-def retain(
-    archive: Archive,
-    retention: Retention,
-    remove: Callable[[Sequence[int]], object],
-    now: datetime,
-    dry_run: bool = False,
-) -> RetentionReport:
-    """Keep an archive within its limits: call `remove` with the numbers of steps over them, unless `dry_run`."""
-    gone = list[tuple[int, str, str]]()
-    while over := [*_over(archive, retention, now)]:  # bytes can only be estimated, so it may take more than once
-        gone += over
-        if dry_run:
-            break
-        remove([number for number, *_ in over])
-    kept = archive.journal.counts()["steps"] - (len(gone) if dry_run else 0)
-    return RetentionReport({id: reason for _, id, reason in sorted(gone)}, kept)
+class Retainer:
+    """Keeps a memory within limits: its own, `retention`, once enough steps were added, or others."""
+
+    def __init__(self, window: DurableWindow, archive: Archive, retention: Retention | None = None) -> None:
+        self._window, self._archive, self._retention = window, archive, retention
+        self._until_look = 0  # steps that may be added until the retention is looked at
+
+    def retain(self, retention: Retention | None, now: datetime, dry_run: bool = False) -> RetentionReport:
+        """Remove what is over the limits, the memory's own unless given; with `dry_run`, only report it."""
+        limits = self._retention if retention is None else retention
+        if not isinstance(limits, Retention):
+            raise InputError(f"retention must be a Retention, not {limits!r:.80}: retain(Retention(max_steps=...))")
+        self._window.catch_up()
+        gone = list[tuple[int, str, str]]()
+        while over := [*_over(self._archive, limits, now)]:  # bytes are only estimated, so it may take more than once
+            gone += over
+            if dry_run:
+                break
+            self._window.forget([number for number, *_ in over])
+            self._archive.scrub()  # so that the size is that without them
+        kept = self._archive.journal.counts()["steps"] - (len(gone) if dry_run else 0)
+        return RetentionReport({id: reason for _, id, reason in sorted(gone)}, kept)
+
+    def finish(self, added: int) -> None:
+        """Do what follows when steps were added, once the lock is free: look at the retention, and embed if need be."""
+        if self._retention is not None:
+            self._until_look -= added
+            if self._until_look <= 0:
+                self._keep_within_limits()
+        self._archive.indexing.keep_pace()
+
+    def _keep_within_limits(self) -> None:
+        """Apply the memory's own retention; where the index cannot forget now, the background has it do so later."""
+        self._until_look = max(RETAIN_EVERY, self._archive.journal.counts()["steps"] // RETAIN_SHARE)
+        try:
+            with self._window.lock.while_open():
+                report = self.retain(None, utc_now())
+            logger.info("%d steps went by the memory's retention: %s", len(report.removed), report.reasons)
+            self._archive.purge()
+        except TinymemError as error:  # as when another process reads; the next time will do
+            warn_hourly(logger, self._archive.folder, "the memory is over its retention: %s", error)
 
 
 def _over(archive: Archive, limits: Retention, now: datetime) -> Iterator[tuple[int, str, str]]:

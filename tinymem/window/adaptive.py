@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain
 
 from tinymem.errors import BudgetError
@@ -17,7 +17,6 @@ from tinymem.window.excerpts import shorten_group
 from tinymem.window.manager import MemoryManager, PruneReport
 from tinymem.window.sending import MessageRenderer, RenderedGroup, copies, tokens_of
 from tinymem.window.strategy import LOW_WATER, REQUEST, Group, critical, low_mark, newest_within, sum_fixed
-from tinymem.window.window import WindowChange
 
 __all__ = ["AdaptiveMemoryManager"]
 
@@ -95,12 +94,13 @@ class AdaptiveMemoryManager(MemoryManager):
     def _is_full(self, new: Sequence[Step]) -> bool:
         return self._sending.tokens((*self._window.shown.values(), *new)) > self.max_tokens
 
-    def _apply(self, change: WindowChange) -> None:
-        if change.taken or change.put:  # a user's strategy may make texts longer
-            needed = self._sending.tokens([*self._window.after(change).values()])
+    def _apply(self, report: PruneReport, put: Mapping[str, Step], added: Sequence[Step] = ()) -> None:
+        if report.removed or put:  # a user's strategy may make texts longer
+            shown = self._window.after(report.removed, {step.id: step for step in added} | {**put})
+            needed = self._sending.tokens([*shown.values()])
             if needed > self.max_tokens:
                 raise BudgetError(needed, self.max_tokens, {"reply": PER_REPLY, "window": needed - PER_REPLY})
-        super()._apply(change)
+        super()._apply(report, put, added)
 
     def _newest(self, steps: Sequence[Step]) -> list[Step]:
         """The strategy: `steps` as they are if they are within `max_tokens`, else pruned to `low_water`."""

@@ -18,7 +18,7 @@ from tinymem.steps.step import Message, Step, StepT, Style
 from tinymem.steps.types import SystemPromptStep
 from tinymem.window.strategies import keep_last_n_steps
 from tinymem.window.strategy import Pruner, PruneReport, check_strategy
-from tinymem.window.window import Window, WindowChange, check_step, render_window
+from tinymem.window.window import Window, check_step, number_of, render_window
 
 __all__ = ["MemoryManager", "OnConflict", "PruneReport"]
 
@@ -79,7 +79,7 @@ class MemoryManager(StepCollection):
             number = following if step.step_number is None else step.step_number
             if number < following:
                 raise InputError(f"step {step.id} has number {number}, which is not above the one before it")
-            self._window.show(WindowChange([step if step.step_number == number else step.evolve(step_number=number)]))
+            self._apply(PruneReport(), {}, [step if step.step_number == number else step.evolve(step_number=number)])
 
     @classmethod
     def from_list(cls: type[ManagerT], records: Iterable[Mapping[str, Any]], **options: Any) -> ManagerT:
@@ -109,7 +109,8 @@ class MemoryManager(StepCollection):
     def _add(self, steps: Iterable[Step]) -> list[Step]:
         """Append steps, and prune if the window is full then."""
         new = self._window.number(steps)
-        self._apply(self._window.prune(self._strategy, new) if self._is_full(new) else WindowChange(new))
+        report, put = self._window.prune(self._strategy, new) if self._is_full(new) else (PruneReport(), {})
+        self._apply(report, put, new)
         return new
 
     def _add_messages(self, steps: Sequence[Step], is_history: bool) -> list[Step]:
@@ -127,12 +128,13 @@ class MemoryManager(StepCollection):
         """Return whether adding the steps `new` must prune the window."""
         return self._auto_prune_at is not None and len(self) + len(new) > self._auto_prune_at
 
-    def _apply(self, change: WindowChange) -> None:
-        """Show the steps that a change adds, and the rest of it once `on_prune` has heard of that."""
-        self._window.show(WindowChange(change.added))
-        if self._on_prune is not None and change.report is not None and change.report.changed:
-            self._window.ask(self._on_prune, change.report)
-        self._window.show(change)
+    def _apply(self, report: PruneReport, put: Mapping[str, Step], added: Sequence[Step] = ()) -> None:
+        """Show steps that are added, and what a strategy made of the window once `on_prune` has heard of that."""
+        if added:
+            self._window.append(added, number_of(added[-1]) + 1, self._window.calls_after(added))
+        if self._on_prune is not None and report.changed:
+            self._window.ask(self._on_prune, report)
+        self._window.show(report.removed, put)
 
     def add_message(
         self,
@@ -219,9 +221,9 @@ class MemoryManager(StepCollection):
         """
         with self._changing():
             chosen = self._strategy if strategy is None else check_strategy("strategy", strategy)
-            change = self._window.prune(chosen)
-            self._apply(change)
-            return change.report or PruneReport()
+            report, put = self._window.prune(chosen)
+            self._apply(report, put)
+            return report
 
     def restore(self, report: PruneReport) -> None:
         """Undo the pruning of `report`: its steps come back to their places, and shortened steps are whole again.
@@ -232,7 +234,7 @@ class MemoryManager(StepCollection):
             InputError: The report is of another memory.
         """
         with self._changing():
-            self._apply(self._window.restore(report))
+            self._apply(PruneReport(), self._window.restore(report))
 
     def clear(self, keep_system: bool = False) -> PruneReport:
         """Remove all steps, or all but the system prompts; the numbers of new steps go on from the last one.
@@ -240,8 +242,9 @@ class MemoryManager(StepCollection):
         `on_prune` is not called. The report can be restored.
         """
         with self._changing():
-            change, report = self._window.clear(keep_system)
-            self._apply(change)
+            report = self._window.clear(keep_system)
+            self._window.show(report.removed, {})
+            self._window.append((), 0, {})
             return report
 
     @property

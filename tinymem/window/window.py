@@ -1,14 +1,13 @@
 """Window: the steps that stand in a prompt, and all that can be done to them, as values that its owner carries out.
 
-What changes a window is a `Change`. The window only works it out: from steps that are added, from what a strategy
-returned, from a report that is undone. A MemoryManager shows it at once; the window of a memory on disk writes it to
-the journal first. Nothing here calls its owner.
+The window only works out what changes: the numbers of steps that are added, what a strategy made of it, how a report is
+undone. A MemoryManager shows that at once; the window of a memory on disk writes it to the journal first. Nothing here
+calls its owner.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from tinymem.errors import InputError, describe_type
@@ -23,35 +22,16 @@ from tinymem.steps.types import CORRECTS, ActionStep, MessageStep, SystemPromptS
 from tinymem.window.outcome import Outcomes, steps_of
 from tinymem.window.strategy import Pruner, PruneReport, check_report
 
-__all__ = ["Window", "WindowChange", "note_calls", "render_window", "steps_of_session"]
+__all__ = ["Window", "render_window", "steps_of_session"]
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class WindowChange:
-    """A change of a window, with the `report` of it where a strategy made it.
-
-    Steps that are `added` come behind the others. Those with the ids `taken` leave. A step that is `put` stands where
-    its number says, in the place of the one with its id or back in the window. The calls `lapsed` wait for their
-    results no longer.
-    """
-
-    added: Sequence[Step] = ()
-    taken: Collection[str] = ()
-    put: Mapping[str, Step] = field(default_factory=dict)
-    lapsed: Collection[str] = ()
-    report: PruneReport | None = None
-
-    def __bool__(self) -> bool:
-        return bool(self.added or self.taken or self.put or self.lapsed)
 
 
 class Window(StepCollection):
     """The steps that are shown, by id and in the order of their numbers.
 
     `open_calls` are the calls without a result, be they in the window or not, with the numbers of their steps.
-    Only `show` and `follow` change anything; the owner sees to it that one thread at a time does.
+    Only `append` and `show` change anything; the owner sees to it that one thread at a time does.
     """
 
     def __init__(self) -> None:
@@ -86,7 +66,7 @@ class Window(StepCollection):
 
     def prune(
         self, strategy: Pruner, added: Sequence[Step] = (), kept: Callable[[Step], Step] = lambda step: step
-    ) -> WindowChange:
+    ) -> tuple[PruneReport, dict[str, Step]]:
         """Work out what `strategy` makes of the window.
 
         Args:
@@ -95,7 +75,7 @@ class Window(StepCollection):
             kept: Makes of a step that the strategy wrote what may be kept of it.
 
         Returns:
-            The change, with its report.
+            The report, and by its id each step that takes the place of one in the window.
 
         Raises:
             InputError: The strategy returned anything but steps. What it raises comes out too.
@@ -104,19 +84,20 @@ class Window(StepCollection):
         given = mark_corrected(before)
         chosen = self.ask(lambda steps: steps_of(strategy(steps)), given.copy())
         if are_same(given, chosen):  # as on most adds
-            return WindowChange(added, report=PruneReport(kept=len(before)))
+            return PruneReport(kept=len(before)), {}
         originals = {id(marked): step for marked, step in zip(given, before, strict=True)}
         returned = [originals.get(id(step), step) for step in chosen]
-        after = self._outcomes(before, returned, strategy)
-        stays = {step.id: step for step in after}
-        removed = [step for step in before if step.id not in stays]
-        shortened = [step for step in before if stays.get(step.id, step) != step]
+        stays = {step.id: step for step in self._outcomes(before, returned, strategy)}
+        removed = tuple(step for step in before if step.id not in stays)
+        shortened = tuple(step for step in before if stays.get(step.id, step) != step)
         put = {step.id: kept(stays[step.id]) for step in shortened}
-        report = PruneReport(tuple(removed), tuple(shortened), len(stays))
-        return WindowChange(added, {step.id for step in removed}, put, report=report)
+        return PruneReport(removed, shortened, len(stays)), put
 
-    def restore(self, report: PruneReport) -> WindowChange:
-        """Work out how the pruning of `report` is undone. InputError if it is the report of another memory."""
+    def restore(self, report: PruneReport) -> dict[str, Step]:
+        """Work out which steps come back where the pruning of `report` is undone, or take the place of shorter ones.
+
+        InputError if it is the report of another memory.
+        """
         check_report(report)
         put = {step.id: step for step in report.removed if step.id not in self.shown}
         shown = self.shown | put
@@ -126,36 +107,40 @@ class Window(StepCollection):
         numbers = list(map(number_of, shown.values()))
         if len(set(numbers)) < len(numbers) or max(numbers, default=-1) >= self.next_number:
             raise InputError("the report is of another memory: its numbers are taken, or were never used here")
-        return WindowChange(put=put)
+        return put
 
-    def clear(self, keep_system: bool) -> tuple[WindowChange, PruneReport]:
+    def clear(self, keep_system: bool) -> PruneReport:
         """Work out how all steps leave, or all but the system prompts."""
         gone = [step for step in self.shown.values() if not (keep_system and isinstance(step, SystemPromptStep))]
-        change = WindowChange(taken={step.id for step in gone}, lapsed=tuple(self.open_calls))
-        return change, PruneReport(tuple(gone), (), len(self.shown) - len(gone))
+        return PruneReport(tuple(gone), (), len(self.shown) - len(gone))
 
-    def after(self, change: WindowChange) -> dict[str, Step]:
-        """Return the steps as they are shown after a change."""
-        shown = self.shown | {step.id: step for step in change.added} | {**change.put}
-        in_order = sorted(shown.values(), key=number_of)
-        return {step.id: step for step in in_order if step.id not in change.taken}
+    def after(self, taken: Iterable[Step], put: Mapping[str, Step]) -> dict[str, Step]:
+        """Return the steps as they are shown without those `taken`, and with those `put` where their numbers say."""
+        shown = self.shown | {**put}
+        for step in taken:
+            shown.pop(step.id, None)
+        return {step.id: step for step in sorted(shown.values(), key=number_of)}
 
-    def show(self, change: WindowChange) -> None:
-        """Carry out a change; steps that it adds may be shown already."""
-        for step in change.added:
-            if step.id not in self.shown:
-                self.shown[step.id], self.next_number = step, number_of(step) + 1
-                note_calls(step, self.open_calls)
-        if change.taken or change.put:
-            self.shown = self.after(change)
-        for call in change.lapsed:
-            self.open_calls.pop(call, None)
+    def show(self, taken: Sequence[Step], put: Mapping[str, Step]) -> None:
+        """Show the steps as they are after a change; see `after`."""
+        if taken or put:
+            self.shown = self.after(taken, put)
 
-    def follow(self, next_number: int, calls: Mapping[str, int] | None = None) -> None:
-        """Go on with this number at least, and with these open calls, if there is news of them."""
+    def calls_after(self, added: Iterable[Step]) -> dict[str, int]:
+        """Return the open calls as they are behind steps that are added."""
+        waiting = self.open_calls.copy()
+        for step in added:
+            if isinstance(step, ActionStep):
+                waiting.update(dict.fromkeys(sorted(open_calls([step])), number_of(step)))
+            elif is_result(step):
+                waiting.pop(step.tool_call_id or "", None)
+        return waiting
+
+    def append(self, added: Sequence[Step], next_number: int, calls: Mapping[str, int]) -> None:
+        """Show steps behind the others, and go on with this number, and with these open calls."""
+        self.shown.update((step.id, step) for step in added)
         self.next_number = max(self.next_number, next_number)
-        if calls is not None:
-            self.open_calls = dict(calls)
+        self.open_calls = {**calls}
 
     # -- what users bring ---------------------------------------------------------------------------------------------
 
@@ -238,14 +223,6 @@ def mark_corrected(steps: Sequence[Step]) -> list[Step]:
         number = newer.get(step.id, 0)
         marked.append(step.with_note(f"(corrected by #{number})") if number > number_of(step) else step)
     return marked
-
-
-def note_calls(step: Step, waiting: dict[str, int]) -> None:
-    """Update `waiting`, the calls without a result, for a step."""
-    if isinstance(step, ActionStep):
-        waiting.update(dict.fromkeys(sorted(open_calls([step])), step.step_number or 0))
-    elif is_result(step):
-        waiting.pop(step.tool_call_id or "", None)
 
 
 def render_window(steps: Sequence[Step], summary_mode: bool, style: Style) -> list[Message]:

@@ -14,8 +14,7 @@ from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.memory.inspection.lines import StepLine, step_line
 from tinymem.protocols import StepRow
 from tinymem.steps.checks import check_choice, check_non_negative_int
-from tinymem.steps.serialization import load_step
-from tinymem.steps.step import Step
+from tinymem.steps.step import Step, load_step
 from tinymem.stores.filter import Filter
 
 __all__ = ["Segment", "Timeline", "version_of"]

@@ -22,8 +22,7 @@ from typing import NamedTuple, TypeAlias
 from tinymem.archive.archive import Archive
 from tinymem.archive.durable_window import DurableWindow
 from tinymem.archive.episodes import Episodes
-from tinymem.archive.rows import has_archived
-from tinymem.archive.window_rows import CLEARED
+from tinymem.archive.rows import CLEARED, has_archived
 from tinymem.errors import BudgetError
 from tinymem.memory.context.context import Block, Context, Shares
 from tinymem.memory.context.history import History

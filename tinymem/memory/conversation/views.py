@@ -10,7 +10,7 @@ from tinymem.protocols import Journal, StepRow
 from tinymem.steps.checks import to_utc
 from tinymem.steps.content import Content, as_text
 from tinymem.steps.ids import new_nanoid, utc_now
-from tinymem.steps.serialization import load_step
+from tinymem.steps.step import load_step
 from tinymem.steps.types import MessageStep
 
 __all__ = ["Message", "message_of", "newest_first"]

@@ -27,7 +27,7 @@ from tinymem.protocols import StepRow
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.checks import check_non_negative_int
 from tinymem.steps.content import as_text
-from tinymem.steps.serialization import load_step
+from tinymem.steps.step import load_step
 from tinymem.steps.terminal import Column, Line, ShownText, first_words, pluralize, table_of
 from tinymem.window.manager import MemoryManager
 

@@ -19,9 +19,8 @@ from tinymem.steps.actions import ActionStep
 from tinymem.steps.checks import check_non_negative_int, check_token_budget
 from tinymem.steps.content import Content, check_content, is_empty, shorten
 from tinymem.steps.ids import new_id
-from tinymem.steps.serialization import dump_step
 from tinymem.steps.standins import newest_of
-from tinymem.steps.step import Message, Step, StepT
+from tinymem.steps.step import Message, Step, StepT, dump_step
 from tinymem.steps.types import SystemPromptStep, TaskStep
 from tinymem.stores.filter import Filter
 
