@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING
 
 from tinymem.errors import MissingExtraError, StorageError
 from tinymem.protocols import Journal
-from tinymem.stores.sqlite.database import RECOVERY
+from tinymem.stores.sqlite.database import RECOVERY, check_format
 from tinymem.stores.sqlite.fulltext import SqliteFullText
 from tinymem.stores.sqlite.journal import SqliteJournal
-from tinymem.stores.sqlite.schema import check_format
 
 if TYPE_CHECKING:
     from tinymem.stores.postgres.journal import PostgresJournal

@@ -16,7 +16,7 @@ from benchmarks.reliability.crash_copies import of_copies
 from benchmarks.reliability.crash_worker import TOKENS, Ledger, embedded_until, opened, word
 from tinymem import HierarchicalMemory, MessageStep
 from tinymem.archive.folders import INDEX
-from tinymem.archive.indexing.notes import hold_folder
+from tinymem.archive.indexing.mirror import hold_folder
 from tinymem.archive.rows import has_archived
 from tinymem.errors import InputError, TinymemError
 from tinymem.messages import problems

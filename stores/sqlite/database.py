@@ -1,34 +1,30 @@
-"""A journal's connection to its SQLite file: errors with advice, transactions, reading with checks, settings."""
+"""A journal's file: errors with advice, transactions, reading with checks, settings, steps and the window.
+
+With WAL and synchronous FULL, a step survives a killed process and a power failure once `add` has returned.
+"""
 
 from __future__ import annotations
 
-import logging
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
 from tinymem.errors import ClosedError, FormatError, InputError, ReadOnlyError, StorageError, safe_repr
-from tinymem.protocols.settings import EMBEDDER, MADE
-from tinymem.stores.files import make_private_file
+from tinymem.protocols import StepRow
+from tinymem.protocols.settings import DELETIONS, EMBEDDER, MADE, REWRITES, UNSCRUBBED
+from tinymem.stores.filter import SQLITE, Filter
 from tinymem.stores.locks import ProcessLock, leave_to_parent
 from tinymem.stores.sqlite.fulltext import SqliteFullText
-from tinymem.stores.sqlite.reading import FileState, file_of, is_read_only, open_to_read, state_of
-from tinymem.stores.sqlite.schema import check_format, make_tables, version_of
 
-__all__ = ["LAST", "RECOVERY", "USED", "SqliteDatabase", "damaged", "guarded", "open_connection"]
+__all__ = ["FORMAT", "LAST", "RECOVERY", "USED", "SqliteDatabase", "check_format", "guarded", "version_of"]  # fmt: skip
 
-logger = logging.getLogger(__name__)
-
+FORMAT = 9
 MANY = 500  # values in one statement
 EMPTIED_WITHIN = 100  # milliseconds
-# Pages after which the write-ahead log begins again at its start. A commit takes half as long again while the log
-# grows, and with SQLite's own 1,000 that is for hundreds of adds after every opening.
-LOG_PAGES = 250
-
 
 # The embedder in use, and the newest passage that has a vector of it.
 USED = f"coalesce((SELECT value FROM meta WHERE key = '{EMBEDDER}'), '')"
@@ -36,6 +32,39 @@ LAST = f"(SELECT coalesce(max(passage), 0) FROM vectors WHERE embedder = {USED})
 
 RECOVERY = "`sqlite3 journal.db .recover` reads what can be read of it"
 _QUOTES = " with text "  # after it, the sqlite3 module quotes a text that is not UTF-8
+_COLUMNS = "number, id, type, session, speaker, time, tokens, position, record, window, view, milestone, archived"
+_OUTLINE = _COLUMNS.replace("record", "''").replace("view", "NULL")
+_END = 1 << 62  # above every number
+_NAME = (str, type(None))
+_TIME = (int, float, type(None))
+_STEP = (int, str, str, _NAME, _NAME, (int, float), int, int, str, int, _NAME, int, _TIME)  # the types of its columns
+_OF_STEP = (
+    "passages WHERE step = ?", "steps WHERE number = ?", "labels WHERE step = ?", "notes WHERE step = ?",
+    "summaries WHERE first <= ?1 AND last >= ?1",
+)  # fmt: skip
+
+
+def file_of(path: Path) -> tuple[int, int] | None:
+    """Return the device and the inode of the file at a path; None where there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def check_format(db: sqlite3.Connection, path: Path) -> None:
+    """Raise FormatError where another version wrote the journal, in a format of its own."""
+    if (version := version_of(db)) not in (0, FORMAT):
+        raise FormatError(
+            f"{path} has format {version}, this version reads {FORMAT}: open it with the version of tinymem that wrote "
+            "it, move its memory by `tinymem export` there and `tinymem import` here, or delete the folder"
+        )
+
+
+def version_of(db: sqlite3.Connection) -> int:
+    """Return the format of the file; 0 for a new one."""
+    return int(db.execute("PRAGMA user_version").fetchone()[0])
 
 
 def damaged(path: Path, reason: object) -> FormatError:
@@ -74,66 +103,18 @@ def guarded(path: Path) -> Iterator[None]:
         raise damaged(path, error) from error
 
 
-def open_connection(path: Path, create: bool, timeout: float) -> sqlite3.Connection:
-    """Connect to the journal at `path`, made if `create`, with all tables of this format.
-
-    Raises:
-        FormatError: The file has another format, or is not a journal.
-    """
-    with guarded(path):
-        if create:
-            with suppress(OSError):  # SQLite raises a clearer error
-                make_private_file(path)  # SQLite gives its other files the same permissions
-        uri = f"{path.absolute().as_uri()}?mode={'rwc' if create else 'rw'}"
-        db = sqlite3.connect(uri, uri=True, check_same_thread=False, isolation_level=None, timeout=timeout)
-        deadline = time.monotonic() + timeout
-        try:
-            while True:  # SQLite does not wait when two openers change the file's mode or make tables
-                try:
-                    _prepare(db, path)
-                    return db
-                except sqlite3.OperationalError as error:
-                    if "locked" not in str(error) or time.monotonic() > deadline:
-                        raise
-                time.sleep(0.02)
-        except BaseException:
-            db.close()
-            raise
-
-
-def _prepare(db: sqlite3.Connection, path: Path) -> None:
-    check_format(db, path)  # before anything is changed
-    for pragma in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON", "temp_store=MEMORY"):
-        db.execute(f"PRAGMA {pragma}")
-    db.execute(f"PRAGMA wal_autocheckpoint={LOG_PAGES}")
-    if not version_of(db):
-        make_tables(db)
-    check_format(db, path)  # another version may have made it meanwhile
-
-
 class SqliteDatabase:
-    """The file of a journal at `path`, made if `create`; it waits up to `timeout` seconds for another writer.
+    """The file of a journal at `path`, as `open_file` has opened it, with `timeout` seconds to wait for other writers.
 
     Where it may or shall only be read, nothing is written, and each call that would write raises ReadOnlyError.
     """
 
-    def __init__(self, path: Path, create: bool = True, timeout: float = 30, read_only: bool = False) -> None:
-        self.path, self.location = path, str(path)
+    def __init__(
+        self, path: Path, opened: tuple[sqlite3.Connection, bool, Callable[[], bool] | None], timeout: float
+    ) -> None:
+        self.path, self.location, self.timeout = path, str(path), timeout
         self.lock = ProcessLock(f"the memory at {path}")
-        self.is_read_only = read_only or is_read_only(path)
-        self._unchanging: FileState | None = None  # the state of files that are read as if nobody wrote them
-        if not self.is_read_only:
-            try:
-                self.connection = open_connection(path, create, timeout)
-            except StorageError as error:
-                if "disk" not in str(error.__cause__) or not path.exists():
-                    raise
-                logger.warning("opening it to read only: %s", error)  # a full disk has no room for SQLite's own files
-                self.is_read_only = True
-        if self.is_read_only:
-            with guarded(path):
-                self.connection, self._unchanging = open_to_read(path, timeout, read_only)
-        self.timeout = timeout
+        self.connection, self.is_read_only, self._is_unchanged = opened
         self._file = file_of(path)
         leave_to_parent(self)
         try:
@@ -171,7 +152,7 @@ class SqliteDatabase:
 
     def _check_unchanged(self) -> None:
         """Raise StorageError where files were written that were read as if nobody did."""
-        if self._unchanging is not None and state_of(self.path) != self._unchanging:
+        if self._is_unchanged is not None and not self._is_unchanged():
             raise StorageError(
                 f"{self.path} may only be read here, and another user or process has written it: open the memory again"
             )
@@ -187,25 +168,8 @@ class SqliteDatabase:
         """
         if self.is_read_only:
             raise ReadOnlyError(self.location)
-        with self.lock, guarded(self.path):
-            if self.connection.in_transaction:
-                yield self.connection
-                return
-            try:  # an interrupt may come as soon as a statement has done its work
-                self.check_file()
-                if derived:
-                    self.connection.execute("PRAGMA synchronous=NORMAL")
-                self.connection.execute("BEGIN IMMEDIATE")
-                check_format(self.connection, self.path)
-                yield self.connection
-                self.connection.execute("COMMIT")
-            except BaseException:
-                if self.connection.in_transaction:
-                    self.connection.execute("ROLLBACK")
-                raise
-            finally:
-                if derived:
-                    self.connection.execute("PRAGMA synchronous=FULL")
+        with self._begun("BEGIN IMMEDIATE", derived):
+            yield self.connection
 
     @contextmanager
     def together(self) -> Iterator[None]:
@@ -216,13 +180,21 @@ class SqliteDatabase:
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """Read one state of the journal inside, while others may write."""
+        with self._begun("BEGIN"):
+            yield
+
+    @contextmanager
+    def _begun(self, begin: str, derived: bool = False) -> Iterator[None]:
+        """Hold the lock, and begin and end a transaction, or be part of the one that was begun."""
         with self.lock, guarded(self.path):
             if self.connection.in_transaction:
                 yield
                 return
             self.check_file()
             try:  # an interrupt may come as soon as a statement has done its work, or before the last one does
-                self.connection.execute("BEGIN")
+                if derived:
+                    self.connection.execute("PRAGMA synchronous=NORMAL")
+                self.connection.execute(begin)
                 check_format(self.connection, self.path)
                 yield
                 self._check_unchanged()
@@ -232,6 +204,9 @@ class SqliteDatabase:
                 if self.connection.in_transaction:
                     self.connection.execute("ROLLBACK")
                 raise
+            finally:
+                if derived:
+                    self.connection.execute("PRAGMA synchronous=FULL")
 
     def version(self) -> int:
         """Return a number that changes whenever another connection has written."""
@@ -300,3 +275,112 @@ class SqliteDatabase:
     def embedder(self) -> str:
         """Return the fingerprint of the embedder in use; "" while it is not known."""
         return self.setting(EMBEDDER) or ""
+
+    # -- steps --------------------------------------------------------------------------------------------------------
+
+    def add(self, rows: Sequence[StepRow]) -> None:
+        """Write steps, all or none; InputError for an id that exists, or a number below that of a cut step."""
+        sql = f"INSERT INTO steps ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        try:
+            with self.transaction() as db:
+                made = self._made()
+                for r in rows:
+                    if r.number < made:  # its passages would never be made
+                        raise InputError(f"the number {r.number} was used by another process: open the memory again")
+                    place = (r.number, r.id, r.type, r.session, r.speaker, r.time, r.tokens, r.position)
+                    db.execute(sql, (*place, r.record, r.window, r.view, r.milestone, r.archived))
+                    db.executemany("INSERT INTO labels VALUES (?, ?, ?)", ((*label, r.number) for label in r.labels))
+        except FormatError as error:
+            if isinstance(error.__cause__, sqlite3.IntegrityError):
+                ids = ", ".join(row.id for row in rows[:3])
+                raise InputError(f"a step with this id or number is in the memory already ({ids})") from error
+            raise
+
+    def next_number(self) -> int:
+        """Return the number of the next step, which was never used before."""
+        return self.read_number("SELECT seq FROM sqlite_sequence WHERE name = 'steps'") + 1
+
+    def end(self) -> int:
+        """Return the tokens of all steps since the memory began."""
+        return self.read_number("SELECT position + tokens FROM steps ORDER BY number DESC LIMIT 1")
+
+    def rows(
+        self,
+        after: int = 0,
+        limit: int = _END,
+        *,
+        before: int = _END,
+        type: str | None = None,
+        session: str | None = None,
+        window: bool | None = None,
+        newest: bool = False,
+        texts: bool = True,
+    ) -> list[StepRow]:
+        """Return up to `limit` steps with numbers above `after` and below `before`, in order, or the newest first."""
+        only = Filter(type=type, session=session).condition(SQLITE)
+        shown = "" if window is None else f" AND window = {int(window)}"
+        where = f"number > ? AND number < ?{only.sql}{shown} ORDER BY number {'DESC' if newest else 'ASC'} LIMIT ?"
+        values = (after, before, *only.values.values(), limit)
+        columns = _COLUMNS if texts else _OUTLINE
+        rows = self.read_along(f"SELECT {columns} FROM steps s WHERE {where}", values, _STEP, newest)
+        return [StepRow(*row) for row in rows]
+
+    def steps(self, numbers: Sequence[int]) -> dict[int, str]:
+        """Return the JSON of these steps, by number; missing steps are left out."""
+        return dict(self.read_each("SELECT number, record FROM steps WHERE number IN ({})", [int(n) for n in numbers]))
+
+    def numbers(self, ids: Sequence[str]) -> dict[str, int]:
+        """Return the numbers of the steps with these ids, in the order of numbers."""
+        rows = self.read_each("SELECT id, number FROM steps WHERE id IN ({})", ids, (str, int))
+        return dict(sorted(rows, key=lambda row: row[1]))
+
+    def matching(self, only: Filter) -> list[int]:
+        """Return the numbers of the steps that a filter accepts, in order; tools, which passages have, do not count."""
+        where = only.condition(SQLITE)
+        sql = f"SELECT number FROM steps s WHERE true{where.sql} ORDER BY number"
+        return [number for (number,) in self.read(sql, [*where.values.values()], (int,))]
+
+    def corrections(self) -> list[tuple[int, int]]:
+        """Return the numbers of corrected steps, each with that of a step that corrects it."""
+        join = "labels l JOIN steps s ON s.id = json_extract(l.value, '$')"
+        sql = f"SELECT s.number, l.step FROM {join} WHERE l.name = 'corrects'"
+        return [(old, new) for old, new in self.read(sql, (), (int, int))]
+
+    def delete(self, passages_of: Mapping[int, Sequence[str]]) -> bool:
+        """Remove steps for good, and the summaries that cover them; False if a number of passages does not match.
+
+        The caller scrubs the file afterwards.
+        """
+        sql = "SELECT id FROM passages WHERE step = ? ORDER BY id"
+        with self.transaction() as db:
+            ids: dict[int, list[int]] = {}
+            for number, texts in passages_of.items():
+                ids[number] = [id for (id,) in db.execute(sql, (number,))]
+                if len(ids[number]) != len(texts):
+                    return False
+            for number, texts in passages_of.items():
+                self.fulltext.remove(zip(ids[number], texts, strict=True))
+                db.executemany("DELETE FROM vectors WHERE passage = ?", ((id,) for id in ids[number]))
+                for where in _OF_STEP:
+                    db.execute(f"DELETE FROM {where}", (number,))
+            self.count_up(DELETIONS, REWRITES)
+            db.execute("INSERT OR REPLACE INTO meta SELECT ?, value FROM meta WHERE key = ?", (UNSCRUBBED, REWRITES))
+        return True
+
+    # -- the window -------------------------------------------------------------------------------------------------
+
+    def set_window(
+        self, removed: Iterable[int], views: Mapping[int, str | None], changed: Mapping[int, str | None] | None = None
+    ) -> list[int]:
+        """Remove the steps `removed` from the window, and return the numbers of those that were in it.
+
+        `views` puts steps into the window, or replaces their JSON there; `changed` only replaces it.
+        """
+        with self.transaction(derived=not (views or changed)) as db:
+            out = "UPDATE steps SET window = 0, view = NULL, archived = ? WHERE number = ? AND window = 1"
+            taken = [number for number in removed if db.execute(out, (time.time(), number)).rowcount]
+            put = "UPDATE steps SET window = 1, view = ?, archived = NULL WHERE number = ?"
+            db.executemany(put, ((view, number) for number, view in views.items()))
+            still = "UPDATE steps SET view = ? WHERE number = ? AND window = 1"
+            db.executemany(still, ((view, number) for number, view in (changed or {}).items()))
+            return taken

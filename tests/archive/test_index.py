@@ -33,7 +33,7 @@ import tinymem.archive.indexing.mirror
 from tinymem.archive.archive import Archive
 from tinymem.archive.indexing.child import Child
 from tinymem.archive.indexing.index import Index
-from tinymem.archive.indexing.notes import NOTES, hold_folder, read_notes
+from tinymem.archive.indexing.mirror import NOTES, hold_folder, read_notes
 from tinymem.embedders.hashing import HashingEmbedder
 from tinymem.embedders.static import StaticEmbedder
 from tinymem.errors import ClosedError, StorageError

@@ -20,8 +20,7 @@ from tinymem import HierarchicalMemory, MessageStep
 from tinymem.archive.indexing import child as module
 from tinymem.archive.indexing import index
 from tinymem.archive.indexing.child import Child
-from tinymem.archive.indexing.mirror import Mirror, vectors_of
-from tinymem.archive.indexing.notes import read_notes
+from tinymem.archive.indexing.mirror import Mirror, read_notes, vectors_of
 from tinymem.errors import StorageError
 from tinymem.stores.chroma.store import ChromaStore
 

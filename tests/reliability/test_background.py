@@ -17,7 +17,7 @@ import tinymem.archive.indexing.indexing
 from tinymem import ActionStep, FinalAnswerStep, HierarchicalMemory, MessageStep, Step
 from tinymem.archive.episodes import MOST
 from tinymem.archive.indexing.indexing import Indexing
-from tinymem.archive.indexing.notes import hold_folder
+from tinymem.archive.indexing.mirror import hold_folder
 from tinymem.embedders.hashing import HashingEmbedder
 from tinymem.errors import EmbedderError, StorageError
 from tinymem.memory import Shares

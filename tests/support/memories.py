@@ -18,7 +18,7 @@ from journal_rows import embed
 
 from tinymem import HierarchicalMemory
 from tinymem.archive.archive import Archive
-from tinymem.archive.indexing.notes import hold_folder
+from tinymem.archive.indexing.mirror import hold_folder
 from tinymem.archive.rows import uncut
 from tinymem.embedders.hashing import HashingEmbedder
 from tinymem.messages.tokens import default_counter

@@ -15,7 +15,7 @@ from memories import LATER, START, python, said, sentences, texts_in
 
 from tinymem import ActionStep, HierarchicalMemory, MessageStep, Step, ToolCall, keep_last_n_steps
 from tinymem.archive.indexing.index import Index
-from tinymem.archive.indexing.notes import hold_folder
+from tinymem.archive.indexing.mirror import hold_folder
 from tinymem.errors import InputError, NotAMemoryError, StorageError
 from tinymem.upkeep.retention import Retention
 

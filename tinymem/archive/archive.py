@@ -7,6 +7,7 @@ No question asks it: an exact search of the journal's own vectors is better, and
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,26 +17,29 @@ from tinymem.archive.embedding import EmbeddingQueue, checked_embedder
 from tinymem.archive.folders import INDEX
 from tinymem.archive.indexing.index import Index
 from tinymem.archive.indexing.indexing import Indexing
-from tinymem.archive.rows import count_rewrites, row_of, step_of, texts_in
+from tinymem.archive.rows import count_rewrites, step_of, texts_in
 from tinymem.archive.snapshots import SnapshotFiles
 from tinymem.archive.tracking import Tracking
 from tinymem.errors import EmbedderMismatchError, StorageError, is_unwritable, undo_on_failure
 from tinymem.messages.recognition import NATIVE
 from tinymem.messages.tokens import Prices
-from tinymem.protocols import ChangeTracker, Embedder, Journal, TokenCounter, VectorStore
+from tinymem.protocols import ChangeTracker, Embedder, Journal, StepRow, TokenCounter, VectorStore
 from tinymem.protocols.settings import EMBEDDER, UNSCRUBBED
 from tinymem.recall.selection.corrections import newest_corrections
 from tinymem.recall.selection.opened import OpenedSteps
 from tinymem.recall.snapshot import Snapshot
+from tinymem.steps.content import clean
+from tinymem.steps.ids import utc_now
 from tinymem.steps.progress import Progress, no_progress
-from tinymem.steps.step import Step
-from tinymem.steps.types import corrected_ids
+from tinymem.steps.step import Step, dump_step
+from tinymem.steps.types import CORRECTS, corrected_ids, is_milestone
 from tinymem.stores.journals import open_journal
 
-__all__ = ["Archive", "saying"]
+__all__ = ["LONGEST_LABEL", "Archive", "label_of", "row_of", "saying"]
 
 logger = logging.getLogger(__name__)
 
+LONGEST_LABEL = 1_000  # characters of a text in metadata that can be asked for
 MANY = 1_000  # new passages from which on all are counted, which takes as long as the memory is large
 ROWS = 2_000  # passages that are read at once
 SCRUB_FAILED = (
@@ -161,7 +165,7 @@ class Archive:
 
     def note_corrections(self, steps: Iterable[Step]) -> None:
         """Take in the corrections among steps that were just written, here or elsewhere."""
-        if any(map(corrected_ids, steps)):
+        if any(CORRECTS in step.metadata for step in steps):
             self._corrections = None
 
     def _follow_journal(self, progress: Progress) -> Snapshot:
@@ -288,3 +292,31 @@ def saying(done: str) -> Iterator[None]:
         yield
     except StorageError as error:
         raise StorageError(f"{done}: {error}") from error
+
+
+# -- steps as rows -----------------------------------------------------------------------------------------------------
+
+
+def row_of(step: Step, tokens: int, position: int, window: bool) -> StepRow:
+    """Return the row of a numbered step; its `position` is the number of tokens before it."""
+    assert step.step_number is not None
+    session, speaker = (None if name is None else clean(name) for name in (step.session, step.speaker))
+    place = (step.step_number, step.id, step.type, session, speaker, step.timestamp.timestamp(), tokens, position)
+    left = None if window else utc_now().timestamp()
+    return StepRow(*place, dump_step(step), window, None, is_milestone(step), left, _labels_of(step))
+
+
+def _labels_of(step: Step) -> list[tuple[str, str]]:
+    """Return the metadata of a step that filters may ask for: values that are neither long nor made of others."""
+    if not step.metadata:
+        return []
+    values = [(clean(name), value) for name, value in step.metadata.items() if name != CORRECTS]
+    values += [(CORRECTS, id) for id in corrected_ids(step)]
+    return [*dict.fromkeys((name, label) for name, value in values if (label := label_of(value)) is not None)]
+
+
+def label_of(value: object) -> str | None:
+    """Return a value as filters compare it; None for one that they cannot."""
+    if not isinstance(value, (str, int, float)) or (isinstance(value, str) and len(value) > LONGEST_LABEL):
+        return None
+    return clean(json.dumps(value, ensure_ascii=False))

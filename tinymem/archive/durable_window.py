@@ -386,7 +386,8 @@ class DurableWindow(StepCollection):
             taken += [step for step in views if not ids.isdisjoint(sources_of(step))]
         left = self._carry_out(taken, {})
         self._archive.delete(numbers)
-        self._window.append((), 0, self._keep_calls(gone=gone))
+        if not gone.isdisjoint(self._window.open_calls.values()):
+            self._window.append((), 0, self._keep_calls(gone=gone))
         return [number for number in left if number not in gone]
 
     def _views_among(self, steps: Iterable[Step]) -> list[Step]:

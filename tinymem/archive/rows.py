@@ -12,25 +12,18 @@ from tinymem.errors import FormatError, StepError, describe_type
 from tinymem.protocols import EmbeddedPassage, Journal, StepRow
 from tinymem.protocols.settings import MADE, REWRITES
 from tinymem.recall.passages import slices
-from tinymem.steps.content import clean
-from tinymem.steps.ids import utc_now
-from tinymem.steps.step import Step, dump_step, load_step
-from tinymem.steps.types import CORRECTS, corrected_ids, is_milestone
+from tinymem.steps.step import Step, load_step
 
 __all__ = [
     "CLEARED",
     "FENCE_KEY",
-    "LONGEST_LABEL",
     "OPEN_CALLS",
     "STEPS_READ",
     "checking_parts",
     "count_rewrites",
     "fence_key",
     "has_archived",
-    "label_of",
-    "labels_of",
     "read_calls",
-    "row_of",
     "shown_step",
     "step_of",
     "stored_dimensions",
@@ -42,18 +35,8 @@ __all__ = [
 CLEARED = "cleared"  # the number of the next step when the window was last cleared
 OPEN_CALLS = "open_calls"  # calls without a result: the number of the step, by call id, as JSON
 FENCE_KEY = "fence_key"  # the key, in hexadecimal digits, that fences are derived with
-LONGEST_LABEL = 1_000  # characters of a text in metadata that can be asked for
 KEY_BYTES = 16
 STEPS_READ = 16  # steps that are read at once, since each may be large
-
-
-def row_of(step: Step, tokens: int, position: int, window: bool) -> StepRow:
-    """Return the row of a numbered step; its `position` is the number of tokens before it."""
-    assert step.step_number is not None
-    session, speaker = (None if name is None else clean(name) for name in (step.session, step.speaker))
-    place = (step.step_number, step.id, step.type, session, speaker, step.timestamp.timestamp(), tokens, position)
-    left = None if window else utc_now().timestamp()
-    return StepRow(*place, dump_step(step), window, None, is_milestone(step), left, labels_of(step))
 
 
 def step_of(journal: Journal, record: str) -> Step:
@@ -84,7 +67,7 @@ def texts_of(journal: Journal, passages: Sequence[EmbeddedPassage]) -> dict[int,
 def texts_in(journal: Journal, step: Step, passages: Sequence[EmbeddedPassage]) -> list[str]:
     """Return the texts of passages of a step."""
     with checking_parts(journal):
-        return slices(step, ((row.part, row.start, row.end) for row in passages))
+        return slices(step, [(row.part, row.start, row.end) for row in passages])
 
 
 @contextmanager
@@ -102,20 +85,6 @@ def shown_step(journal: Journal, row: StepRow) -> Step:
     if step.id != row.id:
         raise journal.damaged(f"step {row.number} has the id of another step")
     return step
-
-
-def labels_of(step: Step) -> list[tuple[str, str]]:
-    """Return the metadata of a step that filters may ask for: values that are neither long nor made of others."""
-    values = [(clean(name), value) for name, value in step.metadata.items() if name != CORRECTS]
-    values += [(CORRECTS, id) for id in corrected_ids(step)]
-    return [*dict.fromkeys((name, label) for name, value in values if (label := label_of(value)) is not None)]
-
-
-def label_of(value: object) -> str | None:
-    """Return a value as filters compare it; None for one that they cannot."""
-    if not isinstance(value, (str, int, float)) or (isinstance(value, str) and len(value) > LONGEST_LABEL):
-        return None
-    return clean(json.dumps(value, ensure_ascii=False))
 
 
 def uncut(journal: Journal, limit: int) -> list[StepRow]:

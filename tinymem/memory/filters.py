@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypedDict
 
-from tinymem.archive.rows import LONGEST_LABEL, label_of
+from tinymem.archive.archive import LONGEST_LABEL, label_of
 from tinymem.errors import InputError, safe_repr
 from tinymem.protocols import Journal
 from tinymem.steps.checks import Time, check_choice, check_str, to_utc

@@ -11,8 +11,8 @@ from tinymem.errors import MessageError, describe_type
 from tinymem.messages.answers import OpenCall, answered_by
 from tinymem.messages.sendable import name_and_arguments, plain, raw_calls, sendable
 from tinymem.steps.checks import check_iterable, check_strings
-from tinymem.steps.content import is_empty
-from tinymem.steps.step import Message, add_label
+from tinymem.steps.content import add_label, is_empty
+from tinymem.steps.step import Message
 
 __all__ = ["CallIds", "problems", "repair", "valid"]
 

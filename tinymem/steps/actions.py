@@ -15,10 +15,12 @@ from tinymem.errors import StepError, describe_type, safe_repr
 from tinymem.steps.content import (
     NOTHING,
     Content,
+    add_label,
     as_text,
     check_content,
     freeze,
     is_empty,
+    join_contents,
     map_strings,
     map_text,
     shorten,
@@ -33,9 +35,7 @@ from tinymem.steps.step import (
     Step,
     Style,
     TextChange,
-    add_label,
     check_text,
-    join_contents,
 )  # fmt: skip
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ __all__ = [
     "ATOMS",
     "NOTHING",
     "Content",
+    "add_label",
     "as_parts",
     "as_text",
     "check_content",
@@ -21,6 +22,7 @@ __all__ = [
     "encodable",
     "freeze",
     "is_empty",
+    "join_contents",
     "left_out",
     "map_strings",
     "map_text",
@@ -172,6 +174,25 @@ def as_parts(content: Content) -> list[Mapping[str, Any]]:
 def is_empty(content: Content | None) -> bool:
     """Return True if nothing in `content` could be read by a model."""
     return not content or (isinstance(content, str) and not content.strip())
+
+
+def join_contents(first: Content | None, *more: Content) -> Content | None:
+    """Put contents one below the other: strings as lines, or as a list of parts once one of them is that."""
+    for second in more:
+        if first is None or is_empty(first):
+            first = second
+        elif isinstance(first, str) and isinstance(second, str):
+            first = f"{first}\n{second}"
+        else:
+            first = [*as_parts(first), *as_parts(second)]
+    return first
+
+
+def add_label(label: str, content: Content | None) -> Content:
+    """Put `label` and a colon before `content`."""
+    if content is None or isinstance(content, str):
+        return f"{label}: {content or ''}"
+    return [*as_parts(f"{label}:"), *content]
 
 
 def map_text(content: Content | None, change: Callable[[str], str]) -> Content | None:

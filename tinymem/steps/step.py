@@ -25,11 +25,8 @@ from tinymem.steps.checks import Time, check_iterable, check_non_negative_int, t
 from tinymem.steps.content import (
     ATOMS,
     NOTHING,
-    Content,
-    as_parts,
     check_content,
     freeze,
-    is_empty,
     shorten,
     to_mutable,
 )
@@ -49,13 +46,11 @@ __all__ = [
     "Step",
     "Style",
     "TextChange",
-    "add_label",
     "are_same",
     "check_steps",
     "check_text",
     "diff_overlay",
     "dump_step",
-    "join_contents",
     "load_step",
 ]  # fmt: skip
 
@@ -387,25 +382,6 @@ def _is_layer(layer: object) -> bool:
         and isinstance(layer.get(CAME, ()), (list, tuple))
         and all(type(place) is int for place in layer.get(CAME, ()))
     )
-
-
-def join_contents(first: Content | None, *more: Content) -> Content | None:
-    """Put contents one below the other: strings as lines, or as a list of parts once one of them is that."""
-    for second in more:
-        if first is None or is_empty(first):
-            first = second
-        elif isinstance(first, str) and isinstance(second, str):
-            first = f"{first}\n{second}"
-        else:
-            first = [*as_parts(first), *as_parts(second)]
-    return first
-
-
-def add_label(label: str, content: Content | None) -> Content:
-    """Put `label` and a colon before `content`."""
-    if content is None or isinstance(content, str):
-        return f"{label}: {content or ''}"
-    return [*as_parts(f"{label}:"), *content]
 
 
 def apply_overlay(message: Message, layer: Mapping[str, Any]) -> Message:

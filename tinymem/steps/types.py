@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from tinymem.errors import StepError, describe_type
 from tinymem.steps.actions import ActionStep, Signal, ToolCall
-from tinymem.steps.content import Content, as_text, check_content, freeze, map_text, to_json, to_mutable
-from tinymem.steps.step import STEP_TYPES, Message, Part, Step, Style, TextChange, add_label
+from tinymem.steps.content import Content, add_label, as_text, check_content, freeze, map_text, to_json, to_mutable
+from tinymem.steps.step import STEP_TYPES, Message, Part, Step, Style, TextChange
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -47,7 +47,7 @@ class _ContentStep(Step):
         return value
 
     def _parts(self) -> Iterable[Part]:
-        yield Part(self.type, as_text(self._said))
+        return [Part(self.type, as_text(self._said))]
 
     def _render(self, summary_mode: bool, style: Style) -> list[Message]:
         if summary_mode and not self.in_summary:
@@ -105,7 +105,7 @@ class ScratchpadStep(_ContentStep):
     raw_llm_response: str | None = None
 
     def _parts(self) -> Iterable[Part]:
-        yield Part(self.type, as_text(self.content), 1)
+        return [Part(self.type, as_text(self.content), 1)]
 
     def _render(self, summary_mode: bool, style: Style) -> list[Message]:
         noted = {"role": "user", "content": to_mutable(add_label("Scratchpad noted", self.content))}
@@ -175,7 +175,7 @@ class MessageStep(Step):
 
     def _parts(self) -> Iterable[Part]:
         kind = {"tool": "observation", "function": "observation", "assistant": "reply"}.get(self.role, "message")
-        yield Part(kind, as_text(self.content))
+        return [Part(kind, as_text(self.content))]
 
     def _render(self, summary_mode: bool, style: Style) -> list[Message]:
         if summary_mode and self.role in ("system", "developer"):

@@ -12,8 +12,7 @@ import numpy as np
 from tinymem.archive.folders import INDEX, open_namespace_journal, to_place
 from tinymem.archive.indexing.child import Child, can_start
 from tinymem.archive.indexing.index import LET_GO, Index
-from tinymem.archive.indexing.mirror import BATCH, vectors_of
-from tinymem.archive.indexing.notes import hold_folder, read_notes
+from tinymem.archive.indexing.mirror import BATCH, hold_folder, read_notes, vectors_of
 from tinymem.archive.rows import fence_key, has_archived, shown_step, stored_dimensions, uncut
 from tinymem.errors import FormatError, NotAMemoryError, ReadOnlyError, StorageError, TakenError, TinymemError
 from tinymem.protocols import Journal, Vectors, VectorStore

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tinymem.archive.archive import Archive
+from tinymem.archive.archive import Archive, row_of
 from tinymem.archive.embedding import BATCH
 from tinymem.archive.folders import open_namespace_journal, to_place
-from tinymem.archive.rows import OPEN_CALLS, read_calls, row_of
+from tinymem.archive.rows import OPEN_CALLS, read_calls
 from tinymem.archive.scratchpad_format import SCRATCHPAD, read_dump
 from tinymem.errors import FormatError, InputError, safe_repr, undo_on_failure
 from tinymem.messages.tokens import EstimatingCounter, count_message, counter_from

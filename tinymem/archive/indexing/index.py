@@ -12,8 +12,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from tinymem.archive.indexing.child import Child, EndedError, can_start, follow
-from tinymem.archive.indexing.mirror import Mirror
-from tinymem.archive.indexing.notes import Notes, hold_folder
+from tinymem.archive.indexing.mirror import Mirror, Notes, hold_folder
 from tinymem.archive.rows import has_archived
 from tinymem.errors import ReadOnlyError, StorageError, TakenError, safe_summary
 from tinymem.protocols import Journal, VectorStore

@@ -16,10 +16,9 @@ from tinymem.messages.tokens import LONGEST_TOKEN, PER_REPLY, count_message
 from tinymem.messages.validity import repair
 from tinymem.recall import Recall
 from tinymem.steps.checks import Time, check_str, check_token_budget, to_utc
-from tinymem.steps.content import Content, clean
+from tinymem.steps.content import Content, clean, join_contents
 from tinymem.steps.ids import new_nanoid, utc_now
 from tinymem.steps.step import Message as ChatMessage
-from tinymem.steps.step import join_contents
 from tinymem.steps.types import MessageStep
 from tinymem.stores.filter import Filter
 
