@@ -49,7 +49,7 @@ class SqliteJournal(SqlitePassages):
         super().__init__(path, opened, timeout)
         self.messages: MessageRows = SqliteMessages(self)
         self.summaries: SummaryRows = SqliteSummaries(self)
-        self.maintenance: Maintenance = SqliteMaintenance(self)
+        self.maintenance: Maintenance = self
 
     @contextmanager
     def reading(self) -> Iterator[SqliteJournal]:
@@ -94,12 +94,7 @@ class SqliteJournal(SqlitePassages):
         """Return the notes with these keys, of all steps, in order."""
         return sorted(map(StepNote._make, self.read_each("SELECT * FROM notes WHERE key IN ({})", [*keys], _NOTE)))
 
-
-class SqliteMaintenance:
-    """The maintenance of a journal's file: `tinymem.protocols.Maintenance` documents the methods."""
-
-    def __init__(self, database: SqlitePassages) -> None:
-        self._db = database
+    # -- maintenance -----------------------------------------------------------------------------------------------
 
     def scrub(self) -> None:
         """Remove all traces of removed steps from the file; StorageError while another connection reads.
@@ -107,10 +102,10 @@ class SqliteMaintenance:
         The file is written again, since `secure_delete` overwrites a row that is deleted, but not the copy that stays
         behind where a page was split: it was found in half of the files of a random test.
         """
-        with self._db.lock, guarded(self._db.path):
-            with self._db.transaction() as db:
+        with self.lock, guarded(self.path):
+            with self.transaction() as db:
                 (until,) = db.execute("SELECT max(value) FROM meta WHERE key = ?", (UNSCRUBBED,)).fetchone()
-                self._db.fulltext.purge()
+                self.fulltext.purge()
             db.execute("VACUUM")
             busy = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
             with suppress(
@@ -120,54 +115,54 @@ class SqliteMaintenance:
                 db.execute(sql, (UNSCRUBBED, until, busy))
         if busy:
             raise StorageError(
-                f"another process or thread reads the file {self._db.path}: what was removed is in it until that "
+                f"another process or thread reads the file {self.path}: what was removed is in it until that "
                 "reader and this memory are closed"
             )
 
     def finish_scrub(self) -> None:
         """Do what waits to be scrubbed, unless there is no space, or somebody reads or writes at this moment."""
-        if self._db.is_read_only or not self._db.setting(UNSCRUBBED):
+        if self.is_read_only or not self.setting(UNSCRUBBED):
             return
-        with self._db.lock, suppress(StorageError):
+        with self.lock, suppress(StorageError):
             try:
-                self._db.connection.execute("PRAGMA busy_timeout=0")
+                self.connection.execute("PRAGMA busy_timeout=0")
                 self.scrub()
             finally:
-                self._db.connection.execute(f"PRAGMA busy_timeout={int(1_000 * self._db.timeout)}")
+                self.connection.execute(f"PRAGMA busy_timeout={int(1_000 * self.timeout)}")
 
     def size(self) -> int:
         """Return the bytes of the file that are in use."""
         pages, free, each = (
-            self._db.read_number(f"PRAGMA {name}") for name in ("page_count", "freelist_count", "page_size")
+            self.read_number(f"PRAGMA {name}") for name in ("page_count", "freelist_count", "page_size")
         )
         return (pages - free) * each
 
     def go_on_from(self, number: int) -> None:
         """Reserve all numbers below `number`, so that no new step gets one of them."""
-        with self._db.transaction() as db:
+        with self.transaction() as db:
             if not db.execute("SELECT 1 FROM sqlite_sequence WHERE name = 'steps'").fetchone():
                 db.execute("INSERT INTO sqlite_sequence VALUES ('steps', 0)")
             db.execute("UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE name = 'steps'", (number - 1,))
 
     def switch(self, embedder: str, name: str) -> bool:
         """Use the vectors of `embedder`, and delete all others; return False if a passage has none yet."""
-        with self._db.transaction() as db:
+        with self.transaction() as db:
             settings = {EMBEDDER_NAME: name}
-            if embedder != self._db.embedder():
-                if self._db.passages(0, 1, lacking=embedder):
+            if embedder != self.embedder():
+                if self.passages(0, 1, lacking=embedder):
                     return False
                 settings[EMBEDDER] = embedder
             db.execute("DELETE FROM vectors WHERE embedder != ?", (embedder,))
-            self._db.keep(settings)
+            self.keep(settings)
             return True
 
     # -- checks for the doctor: anything that is read here may be damaged ----------------------------------------------
 
     def check_files(self) -> list[str]:
         """Return the faults that SQLite's own check finds in the file, but for the full-text index (`check_terms`)."""
-        with self._db.lock, guarded(self._db.path):
+        with self.lock, guarded(self.path):
             try:
-                rows = self._db.connection.execute(f"PRAGMA integrity_check({FAULTS})").fetchall()
+                rows = self.connection.execute(f"PRAGMA integrity_check({FAULTS})").fetchall()
             except sqlite3.DatabaseError as error:  # SQLite 3.44 and newer look into full-text indexes, and stop there
                 rows = [(error,)]
                 if "fts5" not in str(error):
@@ -176,22 +171,22 @@ class SqliteMaintenance:
 
     def check_terms(self) -> TermCheck:
         """Compare the full-text index with the passages."""
-        with self._db.lock, guarded(self._db.path):
+        with self.lock, guarded(self.path):
             fault = self._terms_fault()
-        return TermCheck(self._db.read_number("SELECT count(*) FROM fulltext_docsize"), fault)
+        return TermCheck(self.read_number("SELECT count(*) FROM fulltext_docsize"), fault)
 
     def _terms_fault(self) -> str | None:
         try:
-            if not self._db.is_read_only:  # SQLite's check counts as a write
-                self._db.connection.execute(CHECK_TERMS)
-            lengths = Lengths(self._db.connection)
+            if not self.is_read_only:  # SQLite's check counts as a write
+                self.connection.execute(CHECK_TERMS)
+            lengths = Lengths(self.connection)
             lengths.read_new()
         except sqlite3.DatabaseError as error:
             if "locked" in str(error) or "is full" in str(error):
                 raise
             return str(error)
-        lacking, unknown = (self._db.read_number(sql) for sql in (LACKING, UNKNOWN))
-        words = self._db.read_number("SELECT sum(cnt) FROM vocabulary")
+        lacking, unknown = (self.read_number(sql) for sql in (LACKING, UNKNOWN))
+        words = self.read_number("SELECT sum(cnt) FROM vocabulary")
         if lacking or unknown or words != lengths.total:  # SQLite's own check compares no contents: there are no texts
             counts = f"has {unknown} too many, and {words} of {lengths.total} words"
             return f"it lacks {lacking} passages, {counts}"
@@ -199,13 +194,13 @@ class SqliteMaintenance:
 
     def clear_passages(self) -> None:
         """Remove all passages, with their words, vectors and notes, so that they are made of the steps again."""
-        with self._db.transaction() as db:
-            self._db.fulltext.clear()
+        with self.transaction() as db:
+            self.fulltext.clear()
             db.execute("DELETE FROM passages")
             db.execute("DELETE FROM vectors")
             db.execute("DELETE FROM notes")
-            self._db.keep({MADE: "1"})
-            self._db.count_up(DELETIONS, REWRITES)
+            self.keep({MADE: "1"})
+            self.count_up(DELETIONS, REWRITES)
 
 
 class SqliteMessages:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from itertools import chain
+from itertools import chain, count
 from typing import Any, Literal, TypeAlias
 
 from tinymem.archive.archive import Archive
@@ -105,13 +105,11 @@ class DurableWindow(StepCollection):
             known = {(step.step_number, self._views.get(id)): step for id, step in self._window.shown.items()}
         self._version = -1  # until all of it is read
         with self._journal.snapshot():
-            rows = self._journal.rows(window=True)
-            version, following = self._journal.version(), self._journal.next_number()
-            calls = read_calls(self._journal, self._journal.setting(OPEN_CALLS) or "")
+            rows, version = self._journal.rows(window=True), self._journal.version()
+            self._window.append((), self._journal.next_number(), read_calls(self._journal))
         steps = {row.id: known.get((row.number, row.view)) or shown_step(self._journal, row) for row in rows}
         self._archive.note_corrections(steps.values())
         self._window.shown = steps
-        self._window.append((), following, calls)
         self._views = {row.id: row.view for row in rows if row.view is not None}
         self.positions = {row.id: row.position for row in rows}
         self._version = version
@@ -244,8 +242,7 @@ class DurableWindow(StepCollection):
             tokens = [known.get(step.id) or self._archive.prices.count(step) for step in steps]
             positions = self._archive.write(steps, shown, tokens)
             if arrivals:
-                rows = [arrival.rows(number) for number, arrival in enumerate(arrivals, first)]
-                self._journal.messages.put([*chain.from_iterable(rows)])
+                self._journal.messages.put([*chain.from_iterable(map(Arrival.rows, arrivals, count(first)))])
             calls = self._keep_calls(steps if shown or arrivals else ())
         self._window.append(steps if shown else (), first + len(steps), calls)
         if shown:
@@ -316,33 +313,34 @@ class DurableWindow(StepCollection):
     def _carry_out(self, taken: Sequence[Step], put: Mapping[str, Step]) -> list[int]:
         """Write the window without the steps `taken` and with those `put` to the journal, and show it.
 
-        A forgotten step is not put back.
-
         Returns:
             The numbers of the steps that left the window by this change, not by another process.
         """
         if not (taken or put):
             return []
         shown = self._window.shown
-        whole = self._archive.fetch([*map(number_of, put.values())]) if put else {}
-        put = {id: step for id, step in put.items() if step.step_number in whole}
-        views = {id: None if step == whole[number_of(step)] else dump_step(step) for id, step in put.items()}
-        gone = [number_of(step) for step in taken if step.id in shown]
-        left: list[int] = []
-        if gone or views:
-            back = {number_of(step): views[id] for id, step in put.items() if id not in shown}
-            still = {number_of(step): views[id] for id, step in put.items() if id in shown}
-            left = sorted(self._journal.set_window(gone, back, still))
-        self._window.show(taken, put)
-        views = {**self._views, **views, **dict.fromkeys(step.id for step in taken)}
-        self._views = {id: view for id, view in views.items() if view is not None}
+        views = self._views_of(put)
+        back = {number_of(put[id]): view for id, view in views.items() if id not in shown}
+        still = {number_of(put[id]): view for id, view in views.items() if id in shown}
+        left = sorted(self._journal.set_window([*map(number_of, taken)], back, still))
+        if back:
+            self._version = -1  # so that all of it is read again
+            self.catch_up()
+            return left
+        self._window.show(taken, {id: put[id] for id in views})
         for step in taken:
             self.positions.pop(step.id, None)
-        if not put.keys() <= self.positions.keys():
-            self.positions.update((row.id, row.position) for row in self._journal.rows(window=True, texts=False))
+            views[step.id] = None
+        self._views = {id: view for id, view in (self._views | views).items() if view is not None}
         if left:
             self._archive.indexing.wake()
         return left
+
+    def _views_of(self, put: Mapping[str, Step]) -> dict[str, Any]:
+        """Return by id the JSON of steps that the window is to show, None for whole ones; forgotten ones stay away."""
+        whole = self._archive.fetch([*map(number_of, put.values())]) if put else {}
+        kept = {id: step for id, step in put.items() if step.step_number in whole}
+        return {id: None if step == whole[number_of(step)] else dump_step(step) for id, step in kept.items()}
 
     def _tell(self, report: PruneReport, left: Sequence[int]) -> None:
         """Tell the callbacks what was pruned, and of the steps that left the window."""

@@ -124,9 +124,10 @@ def fence_key(journal: Journal) -> bytes:
     return key
 
 
-def read_calls(journal: Journal, kept: str) -> dict[str, int]:
-    """Read open calls from the text that was kept; none where none ever was."""
+def read_calls(journal: Journal) -> dict[str, int]:
+    """Return the open calls of a journal; none where none ever was."""
+    kept = journal.setting(OPEN_CALLS) or "{}"
     try:
-        return {str(id): int(number) for id, number in json.loads(kept or "{}").items()}
+        return {str(id): int(number) for id, number in json.loads(kept).items()}
     except (ValueError, AttributeError, TypeError) as error:
         raise journal.damaged(f"{describe_type(kept)} is not a list of open calls") from error

@@ -12,7 +12,7 @@ from typing import Any
 from tinymem.archive.archive import Archive, row_of
 from tinymem.archive.embedding import BATCH
 from tinymem.archive.folders import open_namespace_journal, to_place
-from tinymem.archive.rows import OPEN_CALLS, read_calls
+from tinymem.archive.rows import read_calls
 from tinymem.archive.scratchpad_format import SCRATCHPAD, read_dump
 from tinymem.errors import FormatError, InputError, safe_repr, undo_on_failure
 from tinymem.messages.tokens import EstimatingCounter, count_message, counter_from
@@ -158,10 +158,10 @@ def _write_line(journal: Journal, line: Any) -> None:
             journal.summaries.put([SummaryRow(first, last, session and clean(session), clean(text))])
         case {"settings": {**settings}}:
             texts = {name: json.dumps(settings[name], separators=(",", ":")) for name in SETTINGS if name in settings}
-            read_calls(journal, texts.get(OPEN_CALLS, ""))
             if SCRATCHPAD in texts:
                 read_dump(texts[SCRATCHPAD])
             journal.keep(texts)
+            read_calls(journal)
         case {"end": _}:
             pass
         case _:
