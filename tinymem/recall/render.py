@@ -11,6 +11,7 @@ from __future__ import annotations
 import hmac
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tinymem.messages.characters import visible
@@ -28,6 +29,7 @@ __all__ = [
     "fenced",
     "format_mark",
     "header",
+    "headers_of",
     "is_block",
     "is_mark",
     "is_own_message",
@@ -45,6 +47,8 @@ __all__ = [
 
 DAY = "%Y-%m-%d"
 LONGEST_LABEL = 200  # characters of a line that are looked at
+SESSION_SHOWN = 16  # characters of a session's name
+_NO_BRACKETS = str.maketrans("[]", "()")
 SEPARATORS = "|\t,;"  # of the columns of a table
 _LEADING = re.compile(r"[\s\ufffd]*")
 _COLON = "[ \t\ufffd]*[:\u02d0\u2236\ua789](?!\\S)"
@@ -128,6 +132,20 @@ def is_block(text: str, key: bytes) -> bool:
 def header(step: Step) -> str:
     """Return the header that consecutive steps of a day share."""
     return f"[{shown_time(step, DAY)}]"
+
+
+def headers_of(steps: Sequence[Step]) -> list[str]:
+    """Return the header over each of the steps of a block; where a day has several sessions, they name them."""
+    days = [header(step) for step in steps]
+    pairs = {(day, step.session) for day, step in zip(days, steps, strict=True)}
+    sessions = Counter(day for day, _ in pairs)
+    return [_named(day, step.session) if sessions[day] > 1 else day for day, step in zip(days, steps, strict=True)]
+
+
+def _named(day: str, session: str | None) -> str:
+    name = one_line(session or "")
+    shown = visible(name[:SESSION_SHOWN] + "…" * (len(name) > SESSION_SHOWN)).translate(_NO_BRACKETS)
+    return f"{day[:-1]}, {shown}]" if shown else day
 
 
 def without_gone(text: str, start: int, end: int, gone: Sequence[Span] = ()) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, overload
 
 from tinymem.protocols import Span, TokenCounter
 from tinymem.recall.relevance import Signals, price_of
-from tinymem.recall.render import DAY, block, format_mark, header, line, name_numbers
+from tinymem.recall.render import DAY, block, format_mark, headers_of, line, name_numbers
 from tinymem.steps.display import one_line
 from tinymem.steps.step import REPR_LENGTH, Step
 from tinymem.steps.terminal import Column, Line, ShownText, first_words, pluralize, table_of
@@ -211,11 +211,11 @@ def block_of(items: Iterable[Excerpt], key: bytes, namespace: str = "") -> str:
     """Return the block of these excerpts again, as it stood in a prompt; or each with its number in a `namespace`."""
     items, lines = [*items], []
     named = {item.newer for item in items}
-    for item in items:
+    for item, dated in zip(items, headers_of([item.step for item in items]), strict=True):
         is_named = item.step.step_number in named or bool(namespace or item.corrects)
         shown = "" if is_named else item.line
         if not shown:
             gone = [(start, end, name_numbers(mark, namespace)) for start, end, mark in item.gone]
             shown = line(item.step, item.step.parts()[item.part], item.start, item.end, is_named, gone)
-        lines.append((header(item.step), namespace + shown + item.mark.replace("#", f"{namespace}#")))
+        lines.append((dated, namespace + shown + item.mark.replace("#", f"{namespace}#")))
     return block(lines, key)

@@ -13,7 +13,7 @@ from operator import attrgetter
 
 from tinymem.protocols import NOTHING, Changes, PassageChange
 from tinymem.recall.relevance import BEARS
-from tinymem.recall.render import block, format_mark, speaker_key
+from tinymem.recall.render import block, format_mark, headers_of, speaker_key
 from tinymem.recall.results import ALL_FITS, Excerpt, Overflow, Recall
 from tinymem.recall.selection.diversity import Utterance
 from tinymem.recall.selection.limits import Limits
@@ -183,11 +183,13 @@ class _Packer:
     def render(self, key: bytes) -> tuple[str, int]:
         """Return the block of what is chosen, and its tokens."""
         named = {passage.newer for passage in self.chosen}
+        united = self.united()
+        headers = headers_of([passage.shown.opened.step for passage in united])
         lines = []
-        for passage in self.united():
+        for passage, dated in zip(united, headers, strict=True):
             shown = passage.shown
             text = shown.line_with(number=True) if self.limits.ids or passage.number in named else shown.line
-            lines.append((shown.opened.header, text + (format_mark(passage.newer) if passage.newer else "")))
+            lines.append((dated, text + (format_mark(passage.newer) if passage.newer else "")))
         text = block(lines, key)
         return text, self.steps.counter.count(text)
 
