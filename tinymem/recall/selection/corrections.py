@@ -119,40 +119,34 @@ def put_newest_first(
     They are looked for among the best passages, a few times as many as fit `budget` tokens: a statement and what
     supersedes it have most words in common, and so about the same score.
 
-    What is dated later than `now` supersedes nothing. What was said in another session where nobody is named only comes
-    behind.
+    What is dated later than `now` supersedes nothing, nor what was said in another session where nobody is named.
     """
     ends = accumulate(passage.end - passage.start for passage in ranked)
     most = bisect_right([*ends], LEAST_READ + READ * budget)
     places = steps.statements(
         [passage[:4] for passage in ranked[:most] if passage.is_relevant and passage.kind != TOOL]
     )
-    newest = newest_statements(places, now)
+    newest = {places[old]: places[new] for old, new in newest_statements(places, now).items()}
     if not newest:
         return ranked
     costs = {passage[:4]: price_of(passage.end - passage.start) - passage.score for passage in ranked}
-    numbers: dict[PassagePlace, int] = {}
-    for older, newer in newest.items():
-        old, new = places[older], places[newer]
+    for old, new in newest.items():
         costs[new] = min(costs[new], costs[old])
-        if older.source == newer.source:
-            numbers[old] = new[0]
-    for old in numbers:
+    for old in newest:
         costs[old] += LOSS
-    marked = [passage._replace(newer=numbers.get(passage[:4])) for passage in ranked]
+    marked = [passage._replace(newer=newest.get(passage[:4], (None,))[0]) for passage in ranked]
     return sorted(marked, key=lambda passage: (costs[passage[:4]], passage.newer is not None))
 
 
 class Statement:
     """A short text, who said it as what, and when: statements have an order of time by it.
 
-    `source` is who is named as its speaker, else its session, since others may speak in each.
-
-    `opening` has the first words, if they say what it is about.
+    `source` is who is named as its speaker, else its session, since others may speak in each. `opening` has both, and
+    the first words, if they say what it is about.
     """
 
     def __init__(self, text: str, by: str, when: tuple[datetime, int], source: str = "") -> None:
-        self.by, self.when, self.source = by, when, source
+        self.when = when
         self.text = _SERIAL.sub("", text, count=1) if text[:1].isdigit() else text
         words = self.text.lower().split()
         self.opening = () if len(words) < 4 or words[0] in _NOBODY else (by, source, *words[:3])
@@ -190,26 +184,18 @@ def _may_end_in_value(words: Sequence[str]) -> bool:
 
 
 def newest_statements(statements: Iterable[Statement], now: datetime | None = None) -> dict[Statement, Statement]:
-    """Return, by each statement that is superseded, the newest one that does so up to `now`, best of its source."""
-    statements = [statement for statement in statements if now is None or statement.when[0] <= now]
-    found: dict[Statement, Statement] = {}
-    for older, newer in _restated(statements):
-        rank = newer.source == older.source, newer.when
-        last = found.get(older, older)
-        if older.when < newer.when and (last is older or (last.source == older.source, last.when) < rank):
-            found[older] = newer
-    return found
-
-
-def _restated(statements: Iterable[Statement]) -> Iterator[tuple[Statement, Statement]]:
-    """Yield statements with the newest one that is the same but for its value."""
+    """Return, by each statement that is superseded, the newest one of its source that does so up to `now`."""
     alike: defaultdict[tuple[str, ...], list[Statement]] = defaultdict(list)
     for statement in statements:
-        if statement.opening:
+        if statement.opening and (now is None or statement.when[0] <= now):
             alike[statement.opening].append(statement)
+    found: dict[Statement, Statement] = {}
     for run in chain.from_iterable(map(_runs, alike.values())):
         newest = max(run, key=attrgetter("when"))
-        yield from ((older, newest) for older in run if has_other_value(older, newest))
+        for older in run:
+            if older.when < newest.when and has_other_value(older, newest):
+                found[older] = newest
+    return found
 
 
 def _runs(statements: Iterable[Statement]) -> Iterator[list[Statement]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
@@ -92,13 +92,15 @@ class Opened:
     def statement(self, part: int) -> Statement | None:
         """Return a short part in words as a statement, made once; None for another one."""
         if part not in self._statements:
-            whole, found = self.parts[part], None
-            if len(whole.text) <= LONGEST and whole.kind not in WORDLESS:
-                said, step = self.passage(part, 0, len(whole.text)).said, self.step
-                when = step.timestamp, step.step_number or 0
-                found = Statement(said.text, said.by, when, step.speaker or f"session {step.session}")
-            self._statements[part] = found
+            self._statements[part] = self._stated(part, self.parts[part])
         return self._statements[part]
+
+    def _stated(self, part: int, whole: Part) -> Statement | None:
+        if len(whole.text) > LONGEST or whole.kind in WORDLESS:
+            return None
+        said, step = self.passage(part, 0, len(whole.text)).said, self.step
+        when = step.timestamp, step.step_number or 0
+        return Statement(said.text, said.by, when, step.speaker or f"session {step.session}")
 
 
 class RankedPassage(NamedTuple):
@@ -132,28 +134,33 @@ class OpenedSteps:
         self._steps: dict[int, Opened] = {}
         self._length = 0
 
-    def of(self, numbers: Iterable[int]) -> dict[int, Opened]:
+    def of(self, numbers: Collection[int]) -> dict[int, Opened]:
         """Return these steps; those that are not here are fetched. Steps that are gone are left out."""
-        found = {number: self._steps.get(number) for number in numbers}
-        missing = sorted(number for number, opened in found.items() if opened is None)
-        if missing and self._length > REMEMBERED:
+        known = self._steps
+        found = {number: known[number] for number in numbers if number in known}
+        missing = sorted({*numbers} - found.keys())
+        if not missing:
+            return found
+        if self._length > REMEMBERED:
             self.clear()
-        for number, step in self._fetch(missing).items() if missing else ():
+        for number, step in self._fetch(missing).items():
             found[number] = opened = Opened(step, self.counter)
             length = sum(len(part.text) for part in opened.parts)
             if length < LONG:
                 self._steps[number] = opened
                 self._length += length
-        return {number: opened for number, opened in found.items() if opened is not None}
+        return found
 
     def passages(self, places: Sequence[PassagePlace]) -> dict[PassagePlace, OpenedPassage]:
         """Return the passages at these places, but for those of steps that are gone."""
-        steps = self.of(place[0] for place in places)
+        steps = self.of([place[0] for place in places])
         return {place: steps[place[0]].passage(*place[1:]) for place in places if place[0] in steps}
 
     def statements(self, places: Iterable[PassagePlace]) -> dict[Statement, PassagePlace]:
         """Return the statements at these places; others are of longer texts, or state nothing in words."""
         short = [place for place in places if place[3] <= LONGEST]
-        steps = self.of(place[0] for place in short)
-        stated = {place: steps[place[0]].statement(place[1]) for place in short if place[0] in steps}
-        return {statement: place for place, statement in stated.items() if statement is not None}
+        steps, stated = self.of([place[0] for place in short]), dict[Statement, PassagePlace]()
+        for place in short:
+            if place[0] in steps and (statement := steps[place[0]].statement(place[1])) is not None:
+                stated[statement] = place
+        return stated

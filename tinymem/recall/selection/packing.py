@@ -244,21 +244,9 @@ def _unite(first: RankedPassage, last: RankedPassage) -> RankedPassage:
 
 
 def _excerpt(passage: RankedPassage) -> Excerpt:
-    shown = passage.shown
-    return Excerpt(
-        step=shown.opened.step,
-        part=passage.part,
-        start=passage.start,
-        end=passage.end,
-        text=shown.said.text,
-        tokens=passage.tokens,
-        score=passage.score,
-        relevance=passage.relevance,
-        shares=passage.why,
-        newer=passage.newer,
-        gone=shown.gone,
-        line=shown.line,
-    )
+    shown, judged = passage.shown, (passage.score, passage.relevance, passage.why, passage.newer)
+    place = passage.part, passage.start, passage.end
+    return Excerpt(shown.opened.step, *place, shown.said.text, passage.tokens, *judged, shown.gone, line=shown.line)
 
 
 def pack(
