@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tinymem.recall.snapshot import Snapshot
     from tinymem.steps.step import Step
 
-__all__ = ["POSTGRES", "SQLITE", "Beginning", "Condition", "Engine", "Filter", "tool_name"]
+__all__ = ["EVERYTHING", "POSTGRES", "SQLITE", "Beginning", "Condition", "Engine", "Filter", "tool_name"]
 
 LONGEST_TOOL = 200  # characters of a tool's name that stand with a passage
 HIGHEST = "\U0010ffff"  # the character behind all others
@@ -185,3 +185,6 @@ class Filter:
             elif column not in ("number", "tools"):
                 parts.append(f"s.{column} {relation} {place(value)}")
         return Condition("".join(f" AND {part}" for part in parts), values)
+
+
+EVERYTHING = Filter()

@@ -12,7 +12,7 @@ from tinymem.steps.checks import Time, check_choice, check_str, to_utc
 from tinymem.steps.content import clean
 from tinymem.steps.redaction import Redact, redact_json
 from tinymem.steps.types import STEP_TYPES
-from tinymem.stores.filter import Beginning, Filter
+from tinymem.stores.filter import EVERYTHING, Beginning, Filter
 
 __all__ = ["Filters", "ForgetLimits", "HistoryLimits", "NamespaceLimits", "StepLimits"]
 
@@ -108,7 +108,7 @@ class Filters:
             given["session" if name == "sessions" else name] = self.name(name, given.pop(name))
         if where is not None and (labels := tuple(self._labels(where))):
             given |= {"labels": labels, "numbers": tuple(self._journal.matching(Filter(labels=labels)))}
-        return Filter(**given)
+        return Filter(**given) if given else EVERYTHING
 
     def _labels(self, where: Mapping[str, Any]) -> list[tuple[str, str]]:
         """Return metadata as the journal has it."""

@@ -6,7 +6,7 @@ without knowing what they say. When passages are chosen for a block, it is asked
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 if TYPE_CHECKING:
@@ -59,8 +59,8 @@ class NoteSource(Protocol):
 class Changes(Protocol):
     """The changes up to a step, for one question."""
 
-    def expect(self, steps: Iterable[Step]) -> None:
-        """Take note of steps that may be asked of: what is known of them is read at once, when one of them is."""
+    def expect(self, steps: Iterable[Step]) -> Collection[int]:
+        """Read at once what is known of steps that may be asked of; return the numbers of those that may be changed."""
         ...
 
     def since(self, step: Step, parts: Sequence[Part], place: int, start: int, end: int) -> PassageChange:

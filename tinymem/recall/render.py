@@ -13,6 +13,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 
 from tinymem.messages.characters import visible
 from tinymem.protocols import Span
@@ -46,6 +47,7 @@ __all__ = [
 ]  # fmt: skip
 
 DAY = "%Y-%m-%d"
+REMEMBERED = 1_000  # names of speakers
 LONGEST_LABEL = 200  # characters of a line that are looked at
 SESSION_SHOWN = 16  # characters of a session's name
 _NO_BRACKETS = str.maketrans("[]", "()")
@@ -225,7 +227,7 @@ def _quoted_line(line: str) -> str:
 def label(step: Step, part: Part, whole: bool = True) -> str:
     """Return the label before an excerpt; with the step's number where there is more to open than is shown."""
     number = f"#{step.step_number} "
-    name = _name(step)
+    name = _name(step.speaker, step.role if isinstance(step, MessageStep) else "assistant")
     if isinstance(step, ActionStep):
         if part.kind in RESULTS:
             return f"{number}{_tool(step, part.message)}{' error' if part.kind == 'error' else ''}:\n"
@@ -236,10 +238,10 @@ def label(step: Step, part: Part, whole: bool = True) -> str:
     return f"{number}{step.type.replace('_', ' ')}: "
 
 
-def _name(step: Step) -> str:
-    """Return the speaker of a step, in quotes where the name could be read as a label of ours; "" for none."""
-    name = one_line(step.speaker) if step.speaker else ""
-    role = step.role if isinstance(step, MessageStep) else "assistant"
+@lru_cache(REMEMBERED)
+def _name(speaker: str | None, role: str) -> str:
+    """Return a speaker's name, in quotes where it could be read as a label of ours; "" for none."""
+    name = one_line(speaker or "")
     shown = " ".join(unicodedata.normalize("NFKC", visible(name)).split())
     return f'"{name}"' if name != role and _LABEL.match(f"{shown}: ") else name
 

@@ -22,7 +22,7 @@ from tinymem.recall.selection.limits import Limits
 from tinymem.recall.selection.opened import RankedPassage
 from tinymem.recall.selection.packing import FENCE, pack
 from tinymem.recall.snapshot import Snapshot
-from tinymem.stores.filter import Filter
+from tinymem.stores.filter import EVERYTHING, Filter
 
 if TYPE_CHECKING:
     from tinymem.archive.archive import Archive
@@ -60,7 +60,7 @@ class Search:
             only: The steps that may come back; all unless given.
             more: Those of `Limits`. Where `min_relevance` is None, what is not worth its tokens is left out.
         """
-        limits, only, past = Limits(**more), only or Filter(), self._past
+        limits, only, past = Limits(**more), only or EVERYTHING, self._past
         past.queue.catch_up()
         snapshot = past.current()
         allowed = only.mask(snapshot)
@@ -129,6 +129,8 @@ class Search:
         corrections, snapshot = self._past.corrections, scored.snapshot
         if limits.as_of is not None:
             corrections = self._corrections_until(limits.as_of)
+        if not corrections:
+            return lambda reach: scored.ranked(reach, least)
         return lambda reach: put_corrections(scored.ranked(reach, least), corrections, snapshot, allowed)
 
     def _corrections_until(self, moment: datetime) -> Mapping[int, int]:

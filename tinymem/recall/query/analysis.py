@@ -14,7 +14,7 @@ from tinymem.errors import EmbedderError, TinymemError, safe_summary
 from tinymem.protocols import Embedder, Vectors
 from tinymem.recall.passages import WHOLE, cut
 from tinymem.recall.query.dates import MONTHS, WEEKDAYS, Span, spans
-from tinymem.recall.query.identifiers import NONE, Codes, codes_of, identifiers, labels, named
+from tinymem.recall.query.identifiers import NONE, Codes, codes_of, identifiers, read_question
 from tinymem.recall.query.words import words_of
 from tinymem.steps.content import clean
 from tinymem.stores.words import CJK, blank_cjk, has_cjk
@@ -23,7 +23,6 @@ __all__ = ["Query", "analyse", "embed_texts", "find_names", "names_inside", "spe
 
 LINES = 3  # line breaks from which on a text is no plain question
 LONGEST = 100_000  # characters of a query that are read, from its end
-LONGEST_QUESTION = 2_000  # characters of a question in which names are looked for
 MOST_SPEAKERS = 100  # among whose names one that is spelled otherwise is looked for,
 LONG = 5  # letters from which on it is,
 ALIKE = 0.7  # and the share of its letters that are the same, in this order
@@ -86,10 +85,10 @@ def find_names(question: str, speakers: Iterable[str] = ()) -> tuple[str, ...]:
     """
     if not _ENGLISH.search(question):
         return ()
-    found = dict.fromkeys(word.lower() for word in _CAPITALISED.findall(question[:LONGEST_QUESTION]))
-    found = dict.fromkeys(word for word in found if word not in WEEKDAYS and word[:3] not in MONTHS)
-    speaking = _speaking(found.keys(), speakers)
-    return tuple(word for word in found if word not in speaking)
+    found = dict.fromkeys(word.lower() for word in _CAPITALISED.findall(question))
+    dates = {word for word in found if word in WEEKDAYS or word[:3] in MONTHS}
+    left_out = dates | {*_speaking(found.keys() - dates, speakers)}
+    return tuple(word for word in found if word not in left_out)
 
 
 def names_inside(text: str, name: str) -> list[str]:
@@ -101,7 +100,7 @@ def names_inside(text: str, name: str) -> list[str]:
     return [part for part in _UNSPACED.findall(name) if part in text]
 
 
-def _speaking(words: Set[str], speakers: Iterable[str]) -> Container[str]:
+def _speaking(words: Set[str], speakers: Iterable[str]) -> Set[str]:
     """Return those of `words` that stand in the name of a speaker; a memory may have many thousands of these."""
     words = {word for word in words if _NAME.fullmatch(word)}
     if not words:
@@ -223,14 +222,10 @@ def analyse(
     if embedder is not None:
         pieces = [] if words or len(text) <= WHOLE else [text[start:end] for start, end in cut(text)][-MAX_VECTORS:]
         vectors, name = embed_texts(embedder, [topic, *pieces], asked=True), embedder.name
-    names = identifiers(text)
-    query = Query(text, vectors, now, codes_of(names), topic=topic, is_stretch=is_stretch, embedder=name)
+    query = Query(text, vectors, now, topic=topic, is_stretch=is_stretch, embedder=name)
     if is_stretch:
-        return query
-    return replace(
-        query,
-        named=named(names),
-        labels=labels(names),
-        spans=tuple(spans(blank_cjk(text), now, since, until)),
-        names=find_names(text, speakers),
-    )
+        return replace(query, identifiers=codes_of(identifiers(text)))
+    every, named, labels = read_question(text)
+    dates = tuple(spans(blank_cjk(text), now, since, until))
+    names = find_names(text, speakers)
+    return replace(query, identifiers=every, named=named, labels=labels, spans=dates, names=names)

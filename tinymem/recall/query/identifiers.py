@@ -20,7 +20,7 @@ from tinymem.protocols import Ids
 from tinymem.stores.words import blank_cjk
 
 __all__ = ["NAME", "NONE", "NUMBER", "PATH", "Codes", "Seen", "classes", "codes_of", "hashes", "identifiers", "labels",
-           "named", "read"]  # fmt: skip
+           "named", "read", "read_question"]  # fmt: skip
 
 Codes: TypeAlias = npt.NDArray[np.uint32]
 
@@ -127,6 +127,12 @@ def labels(names: Iterable[str]) -> dict[str, str]:
         for name, parts in found.items()
         if parts and len(parts[2]) >= LEAST_DIGITS and not _COMMON.fullmatch(name)
     }
+
+
+def read_question(text: str) -> tuple[Codes, Codes, dict[str, str]]:
+    """Return the hashes of a question's identifiers, and of those that name one thing, and its labels."""
+    names = identifiers(text)
+    return codes_of(names), named(names), labels(names)
 
 
 def _spellings(name: str) -> tuple[str, ...]:

@@ -102,7 +102,7 @@ def _find_short(found: Candidates, catalog: Snapshot, length: int, hidden: Colle
     places = catalog.places[rows]
     is_said = (places["kind"] == SAID) | (places["kind"] == ACT)
     short: Ids = rows[is_said & (places["end"] - places["start"] <= length)]
-    return short[highest(found.bm25[short], LOOKED_AT)]
+    return short if len(short) <= LOOKED_AT else short[highest(found.bm25[short], LOOKED_AT)]
 
 
 def _find_asking(

@@ -87,6 +87,7 @@ class _Packer:
         self.labelled: set[tuple[object, ...]] = set()  # and its parts
         self.passed: set[int] = set()  # ranks that are not looked at again
         self.opened: dict[PassagePlace, OpenedPassage] = {}
+        self.touched: set[int] = set()  # numbers of opened steps that may be changed
         self.room = 0
         self.is_repeated = False  # whether something was passed over that repeats another
         self.spans: dict[tuple[object, ...], list[tuple[int, int]]] = {}  # that the model sees, by step and part
@@ -134,7 +135,7 @@ class _Packer:
             found = self.steps.passages([passage[:4] for passage in self.ranked[rank : rank + FETCHED]])
             self.opened |= found
             if self.changes is not None:
-                self.changes.expect([passage.opened.step for passage in found.values()])
+                self.touched.update(self.changes.expect([passage.opened.step for passage in found.values()]))
         return self.opened.get(place)
 
     def _cost(self, passage: RankedPassage, shown: OpenedPassage) -> int:
@@ -167,7 +168,7 @@ class _Packer:
 
     def _change(self, passage: RankedPassage, opened: OpenedPassage) -> PassageChange:
         """Return what changed since of what a passage shows."""
-        if self.changes is None:
+        if self.changes is None or passage.number not in self.touched:
             return NOTHING
         return self.changes.since(opened.opened.step, opened.opened.parts, *passage[1:4])
 
@@ -244,9 +245,10 @@ def _unite(first: RankedPassage, last: RankedPassage) -> RankedPassage:
 
 
 def _excerpt(passage: RankedPassage) -> Excerpt:
-    shown, judged = passage.shown, (passage.score, passage.relevance, passage.why, passage.newer)
-    place = passage.part, passage.start, passage.end
-    return Excerpt(shown.opened.step, *place, shown.said.text, passage.tokens, *judged, shown.gone, line=shown.line)
+    _, part, start, end, score, why, relevance, *_ = passage
+    step, text, gone, line = passage.shown.opened.step, passage.shown.said.text, passage.shown.gone, passage.shown.line
+    newer = passage.newer
+    return Excerpt(step, part, start, end, text, passage.tokens, score, relevance, why, newer, gone, line=line)
 
 
 def pack(
