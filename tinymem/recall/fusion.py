@@ -16,7 +16,6 @@ import re
 from dataclasses import dataclass
 from functools import cached_property, partial
 from importlib import resources
-from itertools import repeat
 
 import numpy as np
 import numpy.typing as npt
@@ -178,19 +177,14 @@ class ScoredCandidates:
         """
         snapshot, rows = self.snapshot, self.rows
         order = np.argsort(price_of(snapshot.end[rows] - snapshot.start[rows]) - self.scores, kind="stable")
-        if budget is not None:
-            order = order[: 64 + budget // 8]
+        order = order[: None if budget is None else 64 + budget // 8]
         is_worthy = self.relevance >= (WORTH if least is None else least)
         if least is None:
             is_worthy |= self.query.is_stretch | (self.features[:, NAMED] > 0)
         scores, chances, worthy = (column[order].tolist() for column in (self.scores, self.relevance, is_worthy))
         # Of its own features alone, so that what comes back holds neither the snapshot nor those of all others.
-        whys = map(
-            partial,
-            repeat(self.fusion.contributions),
-            map(np.ndarray.copy, self.features[order]),
-            self.kinds[order].tolist(),
-        )
+        share = self.fusion.contributions
+        whys = [partial(share, self.features[place].copy(), self.kinds[place]) for place in order.tolist()]
         places = snapshot.places_of(rows[order])
         kinds = snapshot.kind[rows[order]].tolist()
         return [*map(RankedPassage, *zip(*places, strict=True), scores, whys, chances, worthy, kinds)]

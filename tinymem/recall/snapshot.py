@@ -43,7 +43,8 @@ COLUMNS: dict[str, npt.DTypeLike] = {
     "vectors": "<f4", "id": "<i8", "step": "<i8", "session": "<i8", "time": "<f8", "places": PLACE,
     "identifiers": "<u4", "identifier_ends": "<i8",
 }  # fmt: skip
-TABLES = ("sessions", "speakers", "types", "toolsets")  # the names that stand in columns as small integers
+# The names that stand in columns as small integers, and the fields of a passage that have them
+TABLES = {"sessions": "session", "speakers": "speaker", "types": "type", "toolsets": "tools"}
 
 
 @dataclass
@@ -100,6 +101,10 @@ class Snapshot:
         last_id, last_step: The id of the newest passage, and the number of its step; 0 if there is none.
     """
 
+    sessions: Mapping[str, int]
+    speakers: Mapping[str, int]
+    types: Mapping[str, int]
+    toolsets: Mapping[str, int]
     vectors: Vectors  # (n, dimensions), each of length 1 or 0
     id: Ids
     step: Ids
@@ -124,10 +129,7 @@ class Snapshot:
 
     def __init__(self, dimensions: int) -> None:
         self.dimensions = dimensions
-        self.sessions: Mapping[str, int] = {}
-        self.speakers: Mapping[str, int] = {}
-        self.types: Mapping[str, int] = {}
-        self.toolsets: Mapping[str, int] = {}
+        vars(self).update((table, {}) for table in TABLES)
         self.seen = Seen()
         self.rewrites = -1
         self.filed = 0
@@ -169,10 +171,8 @@ class Snapshot:
         new = _columns(rows)
         self._check(new)
         longer = copy(self)
-        longer.sessions = _named(self.sessions, new.session)
-        longer.speakers = _named(self.speakers, new.speaker)
-        longer.types = _named(self.types, new.type)
-        longer.toolsets = _named(self.toolsets, new.tools)
+        for table, column in TABLES.items():
+            setattr(longer, table, _named(getattr(self, table), getattr(new, column)))
         codes = read(b"".join(new.identifiers))
         ends = len(self.identifiers) + np.cumsum([len(each) // codes.itemsize for each in new.identifiers])
         added: dict[str, npt.NDArray[Any]] = {
@@ -180,16 +180,16 @@ class Snapshot:
             "session": _codes(longer.sessions, new.session), "places": longer._places_of(new),
             "identifiers": codes, "identifier_ends": ends,
         }  # fmt: skip
-        rooms = {}
-        for name, column in self.rooms.items():
-            rooms[name] = column.followed(len(getattr(self, name)), added[name], max(room, LEAST_ROOM))
+        rooms = {
+            name: column.followed(len(getattr(self, name)), added[name], max(room, LEAST_ROOM))
+            for name, column in self.rooms.items()
+        }
         longer.fill(rooms)
         # the same identifiers always have tables of the same size, and with these the same that share a slot
         is_moved = rooms["identifiers"] is not self.rooms["identifiers"]
-        if is_moved or Seen.slots(len(longer.identifiers)) != self.seen.tables.shape[1]:
-            longer.seen = longer.note_identifiers(Seen(len(longer.identifiers)))
-        else:
-            longer.seen = longer.note_identifiers(self.seen, len(self))
+        total = len(longer.identifiers)
+        is_new = is_moved or Seen.slots(total) != self.seen.tables.shape[1]
+        longer._note_identifiers(Seen(total) if is_new else self.seen, 0 if is_new else len(self))
         return longer
 
     def _places_of(self, new: Any) -> npt.NDArray[np.void]:
@@ -200,9 +200,8 @@ class Snapshot:
         places["reply"] = (kinds == "reply") | (kinds == "final_answer")
         places["announces"] = kinds == "announcement"
         places["rule"] = kinds == "rule"
-        places["speaker"] = _codes(self.speakers, new.speaker)
-        places["type"] = _codes(self.types, new.type)
-        places["tools"] = _codes(self.toolsets, new.tools)
+        for table in ("speakers", "types", "toolsets"):
+            places[TABLES[table]] = _codes(getattr(self, table), getattr(new, TABLES[table]))
         return places
 
     def _check(self, new: Any) -> None:
@@ -216,13 +215,13 @@ class Snapshot:
         if len(wrong := np.flatnonzero(~(ordered & within))):
             raise ValueError(f"passage {new.id[wrong[0]]} is out of order or has an impossible place")
 
-    def note_identifiers(self, seen: Seen, known: int = 0) -> Seen:
-        """Return `seen`, which knows the identifiers of so many rows, with those of all rows here."""
+    def _note_identifiers(self, seen: Seen, known: int) -> None:
+        """Keep `seen`, which knows the identifiers of so many rows, with those of all rows here."""
         for first in range(known, len(self), READ_BATCH):
             rows = np.arange(first, min(first + READ_BATCH, len(self)))
             codes, lengths = self.identifiers_of(rows)
             seen.extend(codes, np.repeat(rows, lengths), np.repeat(self.kind[rows] == ACT, lengths))
-        return seen.until(len(self))
+        self.seen = seen.until(len(self))
 
     def identifiers_of(self, rows: Ids) -> tuple[Codes, Ids]:
         """Return the hashed identifiers of passages `rows`, one passage after the other, and the count of each."""

@@ -52,7 +52,7 @@ _OF_NOW = re.compile(
 _CAPITALISED = re.compile(r"(?<!^)(?<![.?!:\n\"“] )\b[A-Z][^\W\d_]{2,}")  # but for a sentence's first word
 
 
-def topic_of(question: str, speakers: Iterable[str] = ()) -> str:
+def topic_of(question: str, speakers: Collection[str] = ()) -> str:
     """Return what a question is about: the question without question words, and without names of `speakers`.
 
     Names pull up greetings, and who is asked about is looked for by speaker. A name counts where it is capitalised.
@@ -63,11 +63,8 @@ def topic_of(question: str, speakers: Iterable[str] = ()) -> str:
     '的姐姐画了什么？'
     """
     text = question
-    if has_cjk(text):
-        speakers = [*speakers]
-        for speaker in speakers:
-            for name in names_inside(question, speaker):
-                text = text.replace(name, " ")
+    for name in names_inside(question, "\n".join(speakers)) if has_cjk(text) else ():
+        text = text.replace(name, " ")
     pieces = _PIECE.findall(text)
     names = _speaking({_word(piece) for piece in pieces if piece[:1].isupper()} - ASKING, speakers)
     kept = [piece for piece in pieces if not _is_left_out(piece, names)]
@@ -75,7 +72,7 @@ def topic_of(question: str, speakers: Iterable[str] = ()) -> str:
     return topic if _WORD.search(topic) else question
 
 
-def find_names(question: str, speakers: Iterable[str] = ()) -> tuple[str, ...]:
+def find_names(question: str, speakers: Collection[str] = ()) -> tuple[str, ...]:
     """Return the capitalised words of an English question, in small letters, but for months, days and `speakers`.
 
     In other languages more than names are capitalised, or less.
@@ -100,12 +97,11 @@ def names_inside(text: str, name: str) -> list[str]:
     return [part for part in _UNSPACED.findall(name) if part in text]
 
 
-def _speaking(words: Set[str], speakers: Iterable[str]) -> Set[str]:
+def _speaking(words: Set[str], speakers: Collection[str]) -> Set[str]:
     """Return those of `words` that stand in the name of a speaker; a memory may have many thousands of these."""
     words = {word for word in words if _NAME.fullmatch(word)}
     if not words:
         return words
-    speakers = [*speakers]
     names = "\n".join(speakers).lower()
     exact = {word for word in words if word in names and re.search(rf"\b{word}\b", names)}
     return exact | spelled_alike(words - exact, speakers).keys()
@@ -205,7 +201,7 @@ def analyse(
     now: datetime,
     since: float = 0,
     until: float = 0,
-    speakers: Iterable[str] = (),
+    speakers: Collection[str] = (),
     *,
     dimensions: int = 0,
 ) -> Query:

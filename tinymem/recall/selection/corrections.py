@@ -87,7 +87,7 @@ def put_corrections(
     corrections: Mapping[int, int],
     snapshot: Snapshot,
     allowed: npt.NDArray[np.bool_],
-) -> Sequence[RankedPassage]:
+) -> list[RankedPassage]:
     """Put what corrects a step in the place of its passages, where it may come back; the better of its places counts.
 
     Args:
@@ -96,8 +96,6 @@ def put_corrections(
         snapshot: The arrays over the passages.
         allowed: Rows that may come back: `(len(snapshot),)`.
     """
-    if corrections.keys().isdisjoint(passage.number for passage in ranked):
-        return ranked
     found: dict[PassagePlace, RankedPassage] = {}
     for passage in ranked:
         newest = corrections.get(passage.number)

@@ -41,6 +41,16 @@ class OpenedPassage:
         return Utterance(text, speaker_key(self.opened.step, self.part))
 
     @cached_property
+    def statement(self) -> Statement | None:
+        """The part that it is of as a statement, if it is short and in words."""
+        length, step = len(self.part.text), self.opened.step
+        if length > LONGEST or self.part.kind in WORDLESS:
+            return None
+        said = self.opened.passage(self._place[0], 0, length).said
+        when = step.timestamp, step.step_number or 0
+        return Statement(said.text, said.by, when, step.speaker or f"session {step.session}")
+
+    @cached_property
     def tokens(self) -> int:
         """The tokens that it takes behind another passage of its part."""
         return self._count("")
@@ -70,7 +80,6 @@ class Opened:
         self.step, self.counter = step, counter
         self.parts: tuple[Part, ...] = step.parts()
         self._passages: dict[tuple[object, ...], OpenedPassage] = {}
-        self._statements: dict[int, Statement | None] = {}
 
     @cached_property
     def header(self) -> str:
@@ -88,19 +97,6 @@ class Opened:
         if key not in self._passages:
             self._passages[key] = OpenedPassage(self, part, start, end, gone)
         return self._passages[key]
-
-    def statement(self, part: int) -> Statement | None:
-        """Return a short part in words as a statement, made once; None for another one."""
-        if part not in self._statements:
-            self._statements[part] = self._stated(part, self.parts[part])
-        return self._statements[part]
-
-    def _stated(self, part: int, whole: Part) -> Statement | None:
-        if len(whole.text) > LONGEST or whole.kind in WORDLESS:
-            return None
-        said, step = self.passage(part, 0, len(whole.text)).said, self.step
-        when = step.timestamp, step.step_number or 0
-        return Statement(said.text, said.by, when, step.speaker or f"session {step.session}")
 
 
 class RankedPassage(NamedTuple):
@@ -158,9 +154,5 @@ class OpenedSteps:
 
     def statements(self, places: Iterable[PassagePlace]) -> dict[Statement, PassagePlace]:
         """Return the statements at these places; others are of longer texts, or state nothing in words."""
-        short = [place for place in places if place[3] <= LONGEST]
-        steps, stated = self.of([place[0] for place in short]), dict[Statement, PassagePlace]()
-        for place in short:
-            if place[0] in steps and (statement := steps[place[0]].statement(place[1])) is not None:
-                stated[statement] = place
-        return stated
+        opened = self.passages([place for place in places if place[3] <= LONGEST])
+        return {passage.statement: place for place, passage in opened.items() if passage.statement is not None}
