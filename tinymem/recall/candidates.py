@@ -73,15 +73,21 @@ def gather(query: Query, catalog: Snapshot, lexical: Lexical, allowed: npt.NDArr
     cosine = products(query.vectors, catalog.vectors).max(axis=0)
     if np.count_nonzero(allowed) < FEW * total:
         cosine[~allowed] = 0  # what a filter leaves out is no measure of what is close
-    bm25, terms = np.zeros(total, np.float32), np.zeros(total, np.uint32)
-    places = np.minimum(np.searchsorted(catalog.id, lexical.ids), total - 1)  # ids ascend
-    is_known = catalog.id[places] == lexical.ids
-    bm25[places[is_known]], terms[places[is_known]] = lexical.scores[is_known], lexical.terms[is_known]
+    bm25, terms = _of_rows(lexical, catalog.id)
     unseen = lexical.unseen if terms[allowed].any() else 1.0
     stated = _stated(query, catalog, allowed)
     named = catalog.rows_with(query.named) if len(query.named) else None
     found = Candidates(np.flatnonzero(allowed), cosine, bm25, terms, lexical.rarity, unseen, stated, named=named)
     return found if total <= EVERYTHING else replace(found, rows=_best(query, catalog, allowed, found))
+
+
+def _of_rows(lexical: Lexical, ids: Ids) -> tuple[Vectors, npt.NDArray[np.uint32]]:
+    """Return BM25 and terms of the passages with these ids, which ascend."""
+    bm25, terms = np.zeros(len(ids), np.float32), np.zeros(len(ids), np.uint32)
+    places = np.minimum(np.searchsorted(ids, lexical.ids), len(ids) - 1)
+    is_known = ids[places] == lexical.ids
+    bm25[places[is_known]], terms[places[is_known]] = lexical.scores[is_known], lexical.terms[is_known]
+    return bm25, terms
 
 
 def _best(query: Query, catalog: Snapshot, allowed: npt.NDArray[np.bool_], found: Candidates) -> Ids:

@@ -18,8 +18,8 @@ from tinymem.protocols import Ids, Vectors
 from tinymem.recall.candidates import Candidates
 from tinymem.recall.query.analysis import ASKING, Query, names_inside, spelled_alike
 from tinymem.recall.query.dates import DAY, closeness
-from tinymem.recall.query.identifiers import NUMBER, PATH, classes
-from tinymem.recall.snapshot import ACT, SAID, Snapshot
+from tinymem.recall.query.identifiers import NUMBER, PATH, Codes, classes
+from tinymem.recall.snapshot import ACT, SAID, TOOL, Snapshot
 from tinymem.stores.words import has_cjk
 
 __all__ = ["FEATURES", "NAMES", "Feature", "features"]
@@ -137,15 +137,15 @@ def features(query: Query, found: Candidates, snapshot: Snapshot) -> Vectors:
     if not len(rows):
         return np.empty((0, len(NAMES)), np.float32)
     whole, tops = _Rows(snapshot, rows), [max(float(signal.max()), 1e-6) for signal in (found.cosine, found.bm25)]
-    cosine, bm25 = _closeness(query, found, tops[0]), found.bm25[rows] / tops[1]
+    cosine, bm25, stated = _closeness(query, found, tops[0]), found.bm25[rows] / tops[1], found.stated[rows]
     columns = {
         "cosine": cosine,
         "bm25": bm25,
-        "coverage": np.zeros(len(rows)) if query.is_stretch else _coverage(found, whole.sessions),
-        "stated": found.stated[rows],
+        "coverage": _coverage(query, found, whole.sessions),
+        "stated": stated,
         **_around(whole, found, tops),
         **_who_and_when(query, snapshot, whole, cosine + bm25),
-        "rule": whole.here["rule"] & (found.stated[rows] > 0),
+        "rule": whole.here["rule"] & (stated > 0),
         **_identifier_features(query, snapshot, whole),
         "named": _rarity_of_named(query, found, snapshot, whole),
         **_texts(whole, found.bm25, tops[1]),
@@ -163,12 +163,14 @@ def _closeness(query: Query, found: Candidates, top: float) -> Vectors:
     return shares
 
 
-def _coverage(found: Candidates, sessions: Ids) -> Vectors:
+def _coverage(query: Query, found: Candidates, sessions: Ids) -> Column:
     """Return the share of the question's terms, by rarity, that stand in each candidate or NEAR it in its session.
 
     Terms that stand nowhere count too: what is shared with a question in other words are words that say little.
     """
     rows = found.rows
+    if query.is_stretch:
+        return np.zeros(len(rows))
     near = found.terms[rows]
     for distance in range(1, NEAR + 1):
         for beside in (np.maximum(rows - distance, 0), np.minimum(rows + distance, len(sessions) - 1)):
@@ -211,23 +213,26 @@ def _who_and_when(query: Query, snapshot: Snapshot, whole: _Rows, base: Vectors)
 def _texts(whole: _Rows, bm25: Vectors, top: float) -> dict[str, Column]:
     """Return whether the text that a candidate is of is a call, ln(its passages), and its best BM25.
 
-    A call is what the agent did, but for a thought: that is the first text of its step, and a call comes behind it.
     What the agent did counts as one passage. No steps but those of candidates are looked at, or this would take as long
     as the memory is large.
     """
-    every = whole.every
-    steps, part, kind = whole.steps[every], whole.places["part"][every], whole.places["kind"][every]
-    ends = np.append(np.flatnonzero((np.diff(steps) != 0) | (np.diff(part) != 0)) + 1, len(every))
-    place = np.searchsorted(every, whole.rows)
-    of_row = np.searchsorted(ends, place, "right")
-    end, is_act = ends[of_row], kind[place] == ACT
-    behind = np.minimum(end, len(every) - 1)
-    is_followed = (end == behind) & (steps[behind] == steps[place]) & (kind[behind] == ACT)
-    lengths = np.diff(ends, prepend=0)
+    every, is_act = whole.every, whole.here["kind"] == ACT
+    changes = (np.diff(whole.steps[every]) != 0) | (np.diff(whole.places["part"][every]) != 0)
+    ends = np.append(np.flatnonzero(changes) + 1, len(every))
+    of_row, lengths = np.searchsorted(ends, np.searchsorted(every, whole.rows), "right"), np.diff(ends, prepend=0)
     size: Column = np.where(is_act, 0, np.log(np.minimum(lengths[of_row], LONGEST))).astype(np.float32)
     best: Column = np.maximum.reduceat(bm25[every], ends - lengths)[of_row] / top
-    is_call = is_act & ~((part[place] == 0) & is_followed)
-    return {"call": is_call, "size": size, "text_bm25": best, "size_bm25": size * best}
+    call = is_act & ~_are_thoughts(whole, ends[of_row])
+    return {"call": call, "size": size, "text_bm25": best, "size_bm25": size * best}
+
+
+def _are_thoughts(whole: _Rows, ends: Ids) -> npt.NDArray[np.bool_]:
+    """Mark the first texts of steps that have a call behind them; `ends` are the places in `every` behind each text."""
+    behind = np.minimum(ends, len(whole.every) - 1)
+    following = whole.every[behind]
+    is_of_step = (ends == behind) & (whole.steps[following] == whole.steps[whole.rows])
+    is_led: npt.NDArray[np.bool_] = is_of_step & (whole.places["kind"][following] == ACT) & (whole.here["part"] == 0)
+    return is_led
 
 
 def _identifier_features(query: Query, snapshot: Snapshot, whole: _Rows) -> dict[str, Column]:
@@ -236,7 +241,7 @@ def _identifier_features(query: Query, snapshot: Snapshot, whole: _Rows) -> dict
     An agent copies most of what it types from earlier steps; the identifiers of the stretch itself it can still see.
     Numbers do not count: a log is full of them.
     """
-    rows, here = whole.rows, whole.here
+    rows = whole.rows
     if not query.is_stretch:
         return dict.fromkeys(("introduces", "typed_share", "paths", "call_named"), np.zeros(len(rows), np.float32))
     codes, lengths = snapshot.identifiers_of(rows)
@@ -249,42 +254,46 @@ def _identifier_features(query: Query, snapshot: Snapshot, whole: _Rows) -> dict
         "introduces": np.log1p(first),
         "typed_share": again / np.maximum(every, 1),
         "paths": np.log1p(paths),
-        "call_named": _is_call_named(query, snapshot, whole) & (here["kind"] != ACT) & (here["kind"] != SAID),
+        "call_named": _is_call_named(query, snapshot, whole),
     }
 
 
 def _is_call_named(query: Query, snapshot: Snapshot, whole: _Rows) -> npt.NDArray[np.bool_]:
-    """Mark the candidates in whose steps an act has an identifier of the stretch."""
+    """Mark what tools gave back in steps whose acts have an identifier of the stretch."""
     acts = whole.every[whole.places["kind"][whole.every] == ACT]
     codes, lengths = snapshot.identifiers_of(acts)
     named = np.repeat(acts, lengths)[np.isin(codes, query.identifiers)]
-    return np.isin(whole.firsts, whole.of(named))
+    is_named: npt.NDArray[np.bool_] = np.isin(whole.firsts, whole.of(named)) & (whole.here["kind"] == TOOL)
+    return is_named
 
 
 CALLED = 0.8  # of what an identifier in a call is worth to the call's result, which says something about it,
 ASKED = 0.5  # and to the call itself, or to a question that names it
 
 
-def _rarity_of_named(query: Query, found: Candidates, snapshot: Snapshot, whole: _Rows) -> Vectors:
-    """Sum the rarity of the question's identifiers that each candidate holds.
+def _rarity_of_named(query: Query, found: Candidates, snapshot: Snapshot, whole: _Rows) -> Column:
+    """Sum the rarity of the question's identifiers that each candidate holds."""
+    if not len(query.named):
+        return np.zeros(len(whole.rows))
+    kind, asks = whole.here["kind"], whole.here["asks"]
+    named = _summed_rarity(*(found.named or snapshot.rows_with(query.named)), len(snapshot.id))[whole.rows]
+    of_step = np.zeros(len(snapshot.id), np.float32)
+    np.maximum.at(of_step, whole.firsts, named)
+    named *= np.where((kind == ACT) | ((kind == SAID) & asks), ASKED, 1)
+    return np.where(kind == TOOL, np.maximum(named, CALLED * of_step[whole.firsts]), named)
+
+
+def _summed_rarity(rows: Ids, codes: Codes, total: int) -> Vectors:
+    """Return for each of all rows the rarity of the identifiers that stand there, summed.
 
     The rarity of an identifier in df of n passages is ln((n + 1) / (df + 0.5)) / ln(n + 1): about 1 in one passage
     only, and 0 in all of them.
     """
-    total, kind = len(snapshot.id), whole.here["kind"]
-    if not len(query.named):
-        return np.zeros(len(kind), np.float32)
-    rows, codes = found.named or snapshot.rows_with(query.named)
     _, which, counts = np.unique(codes, return_inverse=True, return_counts=True)
     rarity = np.log((total + 1) / (counts + 0.5)) / np.log(total + 1)
     summed = np.zeros(total, np.float32)
     np.add.at(summed, rows, np.maximum(rarity, 0)[which].astype(np.float32))
-    named: Vectors = summed[whole.rows]
-    of_step = np.zeros(total, np.float32)
-    np.maximum.at(of_step, whole.firsts, named)
-    named *= np.where((kind == ACT) | ((kind == SAID) & whole.here["asks"]), ASKED, 1)
-    is_result = (kind != ACT) & (kind != SAID)
-    return np.where(is_result, np.maximum(named, CALLED * of_step[whole.firsts]), named)
+    return summed
 
 
 def _mean_of_best(base: Vectors, groups: Ids) -> Vectors:

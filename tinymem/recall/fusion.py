@@ -178,13 +178,17 @@ class ScoredCandidates:
         snapshot, rows = self.snapshot, self.rows
         order = np.argsort(price_of(snapshot.end[rows] - snapshot.start[rows]) - self.scores, kind="stable")
         order = order[: None if budget is None else 64 + budget // 8]
-        is_worthy = self.relevance >= (WORTH if least is None else least)
-        if least is None:
-            is_worthy |= self.query.is_stretch | (self.features[:, NAMED] > 0)
-        scores, chances, worthy = (column[order].tolist() for column in (self.scores, self.relevance, is_worthy))
         # Of its own features alone, so that what comes back holds neither the snapshot nor those of all others.
         share = self.fusion.contributions
         whys = [partial(share, self.features[place].copy(), self.kinds[place]) for place in order.tolist()]
+        judged = (self.scores, self.relevance, self._are_relevant(least), snapshot.kind[rows])
+        scores, chances, relevant, kinds = (column[order].tolist() for column in judged)
         places = snapshot.places_of(rows[order])
-        kinds = snapshot.kind[rows[order]].tolist()
-        return [*map(RankedPassage, *zip(*places, strict=True), scores, whys, chances, worthy, kinds)]
+        return [*map(RankedPassage, *zip(*places, strict=True), scores, whys, chances, relevant, kinds)]
+
+    def _are_relevant(self, least: float | None) -> npt.NDArray[np.bool_]:
+        """Mark what is of the relevance `least`, or worth its tokens."""
+        relevant = self.relevance >= (WORTH if least is None else least)
+        if least is None:
+            relevant |= self.query.is_stretch | (self.features[:, NAMED] > 0)
+        return relevant

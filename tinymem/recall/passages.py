@@ -82,10 +82,7 @@ def passages_of(step: Step, key: bytes | None = None, pieces: Cut | None = None)
     stretches of base64. Texts are cut into `pieces`; one that repeats an earlier one of its part is found there
     already, and an index of thousands of equal vectors takes minutes.
     """
-    asks = is_question(step.text)
-    calls = step.tool_calls if isinstance(step, ActionStep) else ()
-    tools = "\n".join([*dict.fromkeys(tool_name(call.name) for call in calls)][:MOST_TOOLS])
-    rows: list[PassageRow] = []
+    asks, tools, rows = is_question(step.text), _tools_of(step), list[PassageRow]()
     for index, part in enumerate(step.parts()):
         text, known = clean(part.text), set[str]()
         taken = [*(own_blocks(text, key) if key else ()), *(match.span() for match in _BASE64.finditer(text))]
@@ -97,6 +94,12 @@ def passages_of(step: Step, key: bytes | None = None, pieces: Cut | None = None)
                     kind, codes = kind_of_passage(part, said), hashes(identifiers(said))
                     rows.append(PassageRow(index, first + start, first + end, kind, asks, said, codes, tools))
     return rows
+
+
+def _tools_of(step: Step) -> str:
+    """Return the names of the tools that a step calls, a line each."""
+    calls = step.tool_calls if isinstance(step, ActionStep) else ()
+    return "\n".join([*dict.fromkeys(tool_name(call.name) for call in calls)][:MOST_TOOLS])
 
 
 def is_question(text: str) -> bool:

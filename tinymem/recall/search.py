@@ -97,29 +97,20 @@ class Search:
 
     def _packed(self, scored: ScoredCandidates, text: str, budget: int, limits: Limits, allowed: Mask) -> Explanation:
         """Pack the best of what was scored, as it was corrected, and say what is missing."""
-        past, snapshot, trouble = self._past, scored.snapshot, self._past.queue.trouble
+        past, trouble = self._past, self._past.queue.trouble
         # while the embedder fails, words alone say little of what is unrelated
         least = 0 if trouble and limits.min_relevance is None else limits.min_relevance
         is_known = least is not None or scored.odds >= 0
         rank = self._ranking(scored, least, limits, allowed)
         ranked = rank(budget + sum(passage.tokens for passage in limits.shown))
         ranked = put_newest_first(ranked, past.opened, scored.query.now, budget)
-        room, every, newest = (
-            budget if is_known else min(budget, LITTLE),
-            partial(rank, None),
-            partial(places_of, snapshot, allowed),
-        )
-        last = snapshot.last_step
-        if limits.as_of is not None:
-            last = int(snapshot.step[snapshot.time <= limits.as_of.timestamp()].max(initial=0))
-        changes = past.tracking.changes(last)
+        room, every = budget if is_known else min(budget, LITTLE), partial(rank, None)
+        newest = partial(places_of, scored.snapshot, allowed)
+        changes = past.tracking.changes(_last_step(scored.snapshot, limits.as_of))
         recalled, next_best = pack(ranked, past.opened, room, past.key, limits, every, changes, newest)
-        nothing = (
-            "" if is_known and any(passage.is_relevant for passage in ranked) else _say_nothing(scored, least, is_known)
-        )
-        note = trouble or self._note_unknown(scored.query) or nothing
-        overflow = ALL_FITS if nothing else recalled.overflow
-        recalled = replace(recalled, note=note, is_relevant=not nothing, overflow=overflow)
+        recalled = replace(recalled, note=trouble or self._note_unknown(scored.query))
+        if not (is_known and any(passage.is_relevant for passage in ranked)):
+            recalled = _with_nothing(recalled, scored, WORTH if least is None else least, is_known)
         return Explanation(text, budget, recalled, next_best, scored.signals, scored.odds)
 
     def _ranking(
@@ -146,12 +137,18 @@ class Search:
         return f"no step has {', '.join(unknown)}" if unknown else ""
 
 
-def _say_nothing(scored: ScoredCandidates, least: float | None, is_known: bool) -> str:
-    """Return a note that nothing relevant was found, and why."""
-    if not is_known:
-        return NOTHING
-    best, floor = float(scored.relevance.max(initial=0)), WORTH if least is None else least
-    return f"{NOTHING}: the best has a relevance of {best:.3f}, not {floor:g}"
+def _last_step(snapshot: Snapshot, moment: datetime | None) -> int:
+    """Return the number of the newest step, or of the newest up to a moment."""
+    if moment is None:
+        return snapshot.last_step
+    return int(snapshot.step[snapshot.time <= moment.timestamp()].max(initial=0))
+
+
+def _with_nothing(recalled: Recall, scored: ScoredCandidates, least: float, is_known: bool) -> Recall:
+    """Return what came back though nothing is relevant, with a note of why that is."""
+    best = float(scored.relevance.max(initial=0))
+    reason = f": the best has a relevance of {best:.3f}, not {least:g}" if is_known else ""
+    return replace(recalled, note=recalled.note or f"{NOTHING}{reason}", is_relevant=False, overflow=ALL_FITS)
 
 
 def _find_unknown(only: Filter, snapshot: Snapshot) -> str:

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from tinymem.embedders.batches import to_unit
 from tinymem.errors import describe_type
 from tinymem.protocols import EmbeddedPassage, Ids, Vectors
 from tinymem.recall.query.identifiers import Codes, Seen, read
@@ -173,13 +174,7 @@ class Snapshot:
         longer = copy(self)
         for table, column in TABLES.items():
             setattr(longer, table, _named(getattr(self, table), getattr(new, column)))
-        codes = read(b"".join(new.identifiers))
-        ends = len(self.identifiers) + np.cumsum([len(each) // codes.itemsize for each in new.identifiers])
-        added: dict[str, npt.NDArray[Any]] = {
-            "vectors": _unit_vectors(new), "id": new.id, "step": new.step, "time": new.time,
-            "session": _codes(longer.sessions, new.session), "places": longer._places_of(new),
-            "identifiers": codes, "identifier_ends": ends,
-        }  # fmt: skip
+        added = longer._columns_of(new, len(self.identifiers))
         rooms = {
             name: column.followed(len(getattr(self, name)), added[name], max(room, LEAST_ROOM))
             for name, column in self.rooms.items()
@@ -191,6 +186,16 @@ class Snapshot:
         is_new = is_moved or Seen.slots(total) != self.seen.tables.shape[1]
         longer._note_identifiers(Seen(total) if is_new else self.seen, 0 if is_new else len(self))
         return longer
+
+    def _columns_of(self, new: Any, identifiers: int) -> dict[str, npt.NDArray[Any]]:
+        """Return passages as columns, behind so many `identifiers`."""
+        codes = read(b"".join(new.identifiers))
+        ends = identifiers + np.cumsum([len(each) // codes.itemsize for each in new.identifiers])
+        return {
+            "vectors": _unit_vectors(new), "id": new.id, "step": new.step, "time": new.time,
+            "session": _codes(self.sessions, new.session), "places": self._places_of(new),
+            "identifiers": codes, "identifier_ends": ends,
+        }  # fmt: skip
 
     def _places_of(self, new: Any) -> npt.NDArray[np.void]:
         kinds, places = np.array(new.kind, object), np.zeros(len(new.id), PLACE)
@@ -251,6 +256,4 @@ def _unit_vectors(new: Any) -> Vectors:
     vectors: Vectors = new.vector.astype(np.float32)
     if not np.isfinite(vectors).all():
         raise ValueError(f"a vector of the passages {new.id[0]} to {new.id[-1]} is not finite")
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)  # about 1, since half precision rounds
-    vectors /= np.where(lengths == 0, 1, lengths)
-    return vectors
+    return to_unit(vectors)  # they are about that, since half precision rounds

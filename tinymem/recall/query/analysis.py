@@ -10,6 +10,7 @@ from difflib import get_close_matches
 
 import numpy as np
 
+from tinymem.embedders.batches import to_unit
 from tinymem.errors import EmbedderError, TinymemError, safe_summary
 from tinymem.protocols import Embedder, Vectors
 from tinymem.recall.passages import WHOLE, cut
@@ -164,7 +165,7 @@ class Query:
     names: tuple[str, ...] = ()
     topic: str = ""
     is_stretch: bool = False
-    embedder: str = ""
+    embedder: str = "none"
     labels: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -190,9 +191,7 @@ def embed_texts(embedder: Embedder, texts: Sequence[str], asked: bool = False) -
         raise EmbedderError(f"{embedder.name} gave {what} for {len(texts)} texts")
     largest = np.abs(vectors).max(axis=1, keepdims=True, initial=0)
     vectors /= np.where(largest == 0, 1, largest)  # first, or the squares of very large or small ones are lost
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    units: Vectors = (vectors / np.where(lengths == 0, 1, lengths)).astype(np.float32)
-    return units
+    return to_unit(vectors)
 
 
 def analyse(
@@ -214,14 +213,24 @@ def analyse(
     words = words_of(text)
     is_stretch = bool(words) or len(text) > WHOLE or text.strip().count("\n") >= LINES
     topic = words or (text if is_stretch else topic_of(text, speakers))
-    vectors, name = np.zeros((1, dimensions), np.float32), "none"
+    query = Query(text, np.zeros((1, dimensions), np.float32), now, topic=topic, is_stretch=is_stretch)
     if embedder is not None:
-        pieces = [] if words or len(text) <= WHOLE else [text[start:end] for start, end in cut(text)][-MAX_VECTORS:]
-        vectors, name = embed_texts(embedder, [topic, *pieces], asked=True), embedder.name
-    query = Query(text, vectors, now, topic=topic, is_stretch=is_stretch, embedder=name)
+        texts = [topic] if words else [topic, *_pieces(text)]
+        query = replace(query, vectors=embed_texts(embedder, texts, asked=True), embedder=embedder.name)
     if is_stretch:
         return replace(query, identifiers=codes_of(identifiers(text)))
-    every, named, labels = read_question(text)
-    dates = tuple(spans(blank_cjk(text), now, since, until))
-    names = find_names(text, speakers)
+    return _with_hints(query, since, until, speakers)
+
+
+def _with_hints(query: Query, since: float, until: float, speakers: Collection[str]) -> Query:
+    """Return a question with the identifiers, labels, dates and names in it."""
+    every, named, labels = read_question(query.text)
+    dates = tuple(spans(blank_cjk(query.text), query.now, since, until))
+    names = find_names(query.text, speakers)
     return replace(query, identifiers=every, named=named, labels=labels, spans=dates, names=names)
+
+
+def _pieces(text: str) -> list[str]:
+    """Return the newest passages of a long text; none of a short one."""
+    places = cut(text)[-MAX_VECTORS:] if len(text) > WHOLE else ()
+    return [text[start:end] for start, end in places]

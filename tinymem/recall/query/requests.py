@@ -114,14 +114,20 @@ def _find_asking(
     may_ask = is_hidden | (here["kind"] == ACT) | here["asks"]  # what people state may contradict the question
     is_alike = may_ask & request.find_alike(texts, ~is_hidden)
     asks: npt.NDArray[np.bool_] = is_alike | request.find_only_asking(texts, _is_by_agent(here))
-    behind = np.minimum(np.searchsorted(catalog.step, catalog.step[rows], "right"), len(places) - 1)
-    is_next = (behind > rows) & (catalog.session[behind] == catalog.session[rows])
-    is_talk = is_next & (here["kind"] == SAID) & (places["kind"][behind] == SAID)
-    may_be_answered = is_talk & (here["asks"] | ~here["reply"])  # not a denial
-    open_ = np.flatnonzero(asks & ~is_alike & may_be_answered)
+    behind = _find_answers(rows, catalog)
+    open_ = np.flatnonzero(asks & ~is_alike & (behind > rows))
     answers = behind[open_]
     asks[open_] = request.find_only_asking(_texts_of(answers, catalog, steps), _is_by_agent(places[answers]))
     return asks
+
+
+def _find_answers(rows: Ids, catalog: Snapshot) -> Ids:
+    """Return the row behind each text that may answer it, as people talk; -1 for none. A denial is not answered."""
+    here, kind = catalog.places[rows], catalog.places["kind"]
+    behind = np.minimum(np.searchsorted(catalog.step, catalog.step[rows], "right"), len(kind) - 1)
+    is_next = (behind > rows) & (catalog.session[behind] == catalog.session[rows])
+    is_talk = is_next & (here["kind"] == SAID) & (kind[behind] == SAID)
+    return np.where(is_talk & (here["asks"] | ~here["reply"]), behind, -1)
 
 
 def _is_by_agent(places: npt.NDArray[np.void]) -> npt.NDArray[np.bool_]:

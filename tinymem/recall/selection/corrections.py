@@ -120,13 +120,14 @@ def put_newest_first(
     What is dated later than `now` supersedes nothing, nor what was said in another session where nobody is named.
     """
     ends = accumulate(passage.end - passage.start for passage in ranked)
-    most = bisect_right([*ends], LEAST_READ + READ * budget)
-    places = steps.statements(
-        [passage[:4] for passage in ranked[:most] if passage.is_relevant and passage.kind != TOOL]
-    )
+    best = ranked[: bisect_right([*ends], LEAST_READ + READ * budget)]
+    places = steps.statements([passage[:4] for passage in best if passage.is_relevant and passage.kind != TOOL])
     newest = {places[old]: places[new] for old, new in newest_statements(places, now).items()}
-    if not newest:
-        return ranked
+    return _led_by(newest, ranked) if newest else ranked
+
+
+def _led_by(newest: Mapping[PassagePlace, PassagePlace], ranked: Sequence[RankedPassage]) -> Sequence[RankedPassage]:
+    """Rank what is newest before what it supersedes, given by their places."""
     costs = {passage[:4]: price_of(passage.end - passage.start) - passage.score for passage in ranked}
     for old, new in newest.items():
         costs[new] = min(costs[new], costs[old])
