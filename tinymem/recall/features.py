@@ -314,13 +314,12 @@ def _is_speaker_named(query: Query, speakers: Mapping[str, int], here: npt.NDArr
     if not speakers:
         return np.zeros(len(here), np.float32)
     text, unspaced = query.text, has_cjk(query.text)
-    asked = set(re.findall(r"\w+", text.lower()))
     capitalised = {word.lower() for word in re.findall(r"\b[^\W\d_a-z]\w{4,}", text)}
-    asked |= set(spelled_alike(capitalised - ASKING, speakers).values())
+    asked = {*re.findall(r"\w+", text.lower()), *spelled_alike(capitalised - ASKING, speakers).values()}
     named = [
         code
         for name, code in speakers.items()
-        if asked & set(re.findall(r"\w{3,}", name.lower())) or (unspaced and names_inside(text, name))
+        if not asked.isdisjoint(re.findall(r"\w{3,}", name.lower())) or (unspaced and names_inside(text, name))
     ]
     said: Vectors = (np.isin(here["speaker"], named) & (here["kind"] == SAID)).astype(np.float32)
     return said

@@ -101,28 +101,30 @@ class Search:
         # while the embedder fails, words alone say little of what is unrelated
         least = 0 if trouble and limits.min_relevance is None else limits.min_relevance
         is_known = least is not None or scored.odds >= 0
-        rank = self._ranking(scored, least, limits, allowed)
-        ranked = rank(budget + sum(passage.tokens for passage in limits.shown))
-        ranked = put_newest_first(ranked, past.opened, scored.query.now, budget)
-        room, every = budget if is_known else min(budget, LITTLE), partial(rank, None)
+        ranked, every = self._ranked(scored, budget, least, limits, allowed)
         newest = partial(places_of, scored.snapshot, allowed)
         changes = past.tracking.changes(_last_step(scored.snapshot, limits.as_of))
-        recalled, next_best = pack(ranked, past.opened, room, past.key, limits, every, changes, newest)
+        more = limits, every, changes, newest
+        recalled, next_best = pack(ranked, past.opened, budget if is_known else min(budget, LITTLE), past.key, *more)
         recalled = replace(recalled, note=trouble or self._note_unknown(scored.query))
         if not (is_known and any(passage.is_relevant for passage in ranked)):
             recalled = _with_nothing(recalled, scored, WORTH if least is None else least, is_known)
         return Explanation(text, budget, recalled, next_best, scored.signals, scored.odds)
 
-    def _ranking(
-        self, scored: ScoredCandidates, least: float | None, limits: Limits, allowed: Mask
-    ) -> Callable[[int | None], Sequence[RankedPassage]]:
-        """Return what ranks as many as some tokens may reach, or all: each with what corrects it in its place."""
-        corrections, snapshot = self._past.corrections, scored.snapshot
+    def _ranked(
+        self, scored: ScoredCandidates, budget: int, least: float | None, limits: Limits, allowed: Mask
+    ) -> tuple[Sequence[RankedPassage], Callable[[], Sequence[RankedPassage]]]:
+        """Return what `budget` may reach, best first, what corrects a step in its place; and what ranks all."""
+        past, corrections = self._past, self._past.corrections
         if limits.as_of is not None:
             corrections = self._corrections_until(limits.as_of)
-        if not corrections:
-            return lambda reach: scored.ranked(reach, least)
-        return lambda reach: put_corrections(scored.ranked(reach, least), corrections, snapshot, allowed)
+
+        def rank(reach: int | None) -> Sequence[RankedPassage]:
+            ranked = scored.ranked(reach, least)
+            return put_corrections(ranked, corrections, scored.snapshot, allowed) if corrections else ranked
+
+        ranked = rank(budget + sum(passage.tokens for passage in limits.shown))
+        return put_newest_first(ranked, past.opened, scored.query.now, budget), partial(rank, None)
 
     def _corrections_until(self, moment: datetime) -> Mapping[int, int]:
         """Return the number of the newest correction of each step that was corrected up to a moment."""

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from tinymem.protocols import Ids
 from tinymem.recall.candidates import Candidates
 from tinymem.recall.selection.opened import OpenedSteps
-from tinymem.recall.snapshot import ACT, SAID, Snapshot
+from tinymem.recall.snapshot import ACT, SAID, TOOL, Snapshot
 from tinymem.stores.bm25 import highest
 from tinymem.stores.words import STOP_WORDS
 
@@ -100,8 +100,7 @@ def _find_short(found: Candidates, catalog: Snapshot, length: int, hidden: Colle
         newest = np.array(sorted(hidden)[-LOOKED_AT:], np.int64)
         rows = np.union1d(rows, np.flatnonzero(np.isin(catalog.step, newest))[-LOOKED_AT:])
     places = catalog.places[rows]
-    is_said = (places["kind"] == SAID) | (places["kind"] == ACT)
-    short: Ids = rows[is_said & (places["end"] - places["start"] <= length)]
+    short: Ids = rows[(places["kind"] != TOOL) & (places["end"] - places["start"] <= length)]
     return short if len(short) <= LOOKED_AT else short[highest(found.bm25[short], LOOKED_AT)]
 
 
@@ -116,8 +115,9 @@ def _find_asking(
     asks: npt.NDArray[np.bool_] = is_alike | request.find_only_asking(texts, _is_by_agent(here))
     behind = _find_answers(rows, catalog)
     open_ = np.flatnonzero(asks & ~is_alike & (behind > rows))
-    answers = behind[open_]
-    asks[open_] = request.find_only_asking(_texts_of(answers, catalog, steps), _is_by_agent(places[answers]))
+    if len(open_):
+        answers = behind[open_]
+        asks[open_] = request.find_only_asking(_texts_of(answers, catalog, steps), _is_by_agent(places[answers]))
     return asks
 
 
@@ -136,8 +136,8 @@ def _is_by_agent(places: npt.NDArray[np.void]) -> npt.NDArray[np.bool_]:
 
 
 def _texts_of(rows: Ids, catalog: Snapshot, steps: OpenedSteps) -> list[str]:
-    places = catalog.places_of(rows) if len(rows) else []
-    opened = steps.passages(places) if places else {}
+    places = catalog.places_of(rows)
+    opened = steps.passages(places)
     return [opened[place].said.text if place in opened else "" for place in places]
 
 
