@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from memories import START, said, sqlite
 from strategies import MODERATE
 
-import tinymem.upkeep.retention
+import tinymem.memory.upkeep
 from tinymem import (
     ActionStep,
     FinalAnswerStep,
@@ -133,7 +133,7 @@ def test_of_what_is_not_exempt_goes_what_tools_gave_and_the_oldest(
 def test_a_memory_with_a_retention_keeps_to_it_when_it_is_opened_and_while_it_grows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(tinymem.upkeep.retention, "RETAIN_EVERY", 10)
+    monkeypatch.setattr(tinymem.memory.upkeep, "RETAIN_EVERY", 10)
     with open_memory(tmp_path) as memory:
         memory.archive(days(30))
     caplog.set_level(logging.INFO)

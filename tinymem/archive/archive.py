@@ -69,20 +69,20 @@ class Archive:
         embedder = checked_embedder(folder, embedder, journal)
         self.folder, self.counter = folder, counter
         self.prices = Prices(counter, "auto", {NATIVE})  # of steps as they are sent
-        self.journal = journal or open_journal(folder, create)
+        self.journal = journal = journal or open_journal(folder, create)
         self.opened = OpenedSteps(counter, self.fetch)
         self._corrections: Mapping[int, int] | None = None  # until they are asked for
-        self.files = SnapshotFiles(folder, self.journal)
-        with undo_on_failure(self.journal.close):
-            self.journal.maintenance.finish_scrub()  # which an earlier process could not
-            self.tracking = Tracking(self.journal, changes)
-            self.queue = EmbeddingQueue(self.journal, embedder, folder, self.tracking)
-            self.index = Index(self.journal, folder / INDEX, store)
-            self.indexing = Indexing(self.journal, self.queue, self.index, folder, self.write_files)
+        self.files = SnapshotFiles(folder, journal)
+        with undo_on_failure(journal.close):
+            journal.maintenance.finish_scrub()  # which an earlier process could not
+            self.tracking = Tracking(journal, changes)
+            self.queue = EmbeddingQueue(journal, embedder, folder, self.tracking)
+            self.index = Index(journal, folder / INDEX, store)
+            self.indexing = Indexing(journal, self.queue, self.index, folder, self.write_files)
             self.key = self.queue.key
-            self._snapshot = Snapshot(self.queue.dimensions)
-            self._waiting = self._snapshot, self._snapshot  # a snapshot, and that with passages that wait
-            self._version = self.journal.version()
+            snapshot = Snapshot(self.queue.dimensions)
+            self._snapshot, self._waiting = snapshot, (snapshot, snapshot)  # the second with passages that wait
+            self._version = -1  # of the journal, when a question last read it
 
     # -- in -----------------------------------------------------------------------------------------------------------
 
@@ -104,6 +104,8 @@ class Archive:
             rows.append(row_of(step, cost, end, window))
             end += cost
         self.journal.add(rows)
+        if window:
+            self.prices.note(steps, tokens)
         self.note_corrections(steps)
         self.indexing.note_call(sum(tokens))
         return positions

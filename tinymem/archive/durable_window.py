@@ -213,14 +213,10 @@ class DurableWindow(StepCollection):
         return {step.id: self._archive.prices.count(step) for step in steps}
 
     def _new_of(self, given: Sequence[Step] | Messages, shown: bool) -> tuple[list[Step], list[Arrival]]:
-        """Return the steps that are new of what was given, checked, and with keys those that came as messages.
-
-        Those that are not to be `shown` may be no two alike, and the journal knows of all others.
-        """
+        """Return what is new of steps or messages, checked and numbered; with the arrivals of messages."""
         arrivals = given.new_in(self._journal.messages) if isinstance(given, Messages) else []
         new = [arrival.step for arrival in arrivals] if isinstance(given, Messages) else [*given]
-        (self._window if shown else Window()).check_new(new)
-        return new, arrivals
+        return self._window.number(new, self._window.shown if shown else ()), arrivals
 
     def _write(
         self, given: Sequence[Step] | Messages, shown: bool = True, counted: Mapping[str, int] | None = None
@@ -230,15 +226,14 @@ class DurableWindow(StepCollection):
         It is looked for again where another process has written since. Calls and results of steps that are not `shown`
         count only where they came as messages. `counted` has tokens of steps, by id.
         """
-        new, arrivals = self._new_of(given, shown)
-        if not new:
+        steps, arrivals = self._new_of(given, shown)
+        if not steps:
             return []
-        known = self._count(new) if counted is None else counted  # before a transaction makes other processes wait
+        known = self._count(steps) if counted is None else counted  # before a transaction makes other processes wait
         with self._journal.together():
             if self.catch_up():  # nobody else can write until the transaction ends
-                new, arrivals = self._new_of(given, shown)
+                steps, arrivals = self._new_of(given, shown)
             first = self._window.next_number
-            steps = [step.evolve(step_number=number) for number, step in enumerate(new, first)]
             tokens = [known.get(step.id) or self._archive.prices.count(step) for step in steps]
             positions = self._archive.write(steps, shown, tokens)
             if arrivals:
@@ -246,7 +241,6 @@ class DurableWindow(StepCollection):
             calls = self._keep_calls(steps if shown or arrivals else ())
         self._window.append(steps if shown else (), first + len(steps), calls)
         if shown:
-            self._archive.prices.note(steps, tokens)
             self.positions.update(positions)
         return steps
 
@@ -310,7 +304,7 @@ class DurableWindow(StepCollection):
             shortened = tuple(step for step in report.shortened if step.id not in stale)
             self._carry_out((), self._window.restore(PruneReport(removed, shortened, report.kept)))
 
-    def _carry_out(self, taken: Sequence[Step], put: Mapping[str, Step]) -> list[int]:
+    def _carry_out(self, taken: Sequence[Step], put: dict[str, Step]) -> list[int]:
         """Write the window without the steps `taken` and with those `put` to the journal, and show it.
 
         Returns:
@@ -336,7 +330,7 @@ class DurableWindow(StepCollection):
             self._archive.indexing.wake()
         return left
 
-    def _views_of(self, put: Mapping[str, Step]) -> dict[str, Any]:
+    def _views_of(self, put: dict[str, Step]) -> dict[str, Any]:
         """Return by id the JSON of steps that the window is to show, None for whole ones; forgotten ones stay away."""
         whole = self._archive.fetch([*map(number_of, put.values())]) if put else {}
         kept = {id: step for id, step in put.items() if step.step_number in whole}

@@ -23,6 +23,7 @@ from tinymem.memory.opening import open_place
 from tinymem.memory.reading import Reading, render_step
 from tinymem.memory.scratchpad import AgentMemory, KeptScratchpad
 from tinymem.memory.tools import MemoryTool, memory_tools
+from tinymem.memory.upkeep import Upkeep
 from tinymem.messages.formats import chat_messages
 from tinymem.messages.tokens import count_tokens, counter_from
 from tinymem.protocols import ChangeTracker, Embedder, Embeds, Summarizer, Summarizes, TokenCounter, VectorStore
@@ -58,7 +59,7 @@ from tinymem.stores.journals import is_address
 from tinymem.upkeep.correcting import correction_of
 from tinymem.upkeep.exporting import Exported, export_journal
 from tinymem.upkeep.forgetting import forget_namespace, select_steps
-from tinymem.upkeep.retention import Retainer, Retention, RetentionReport
+from tinymem.upkeep.retention import Retention, RetentionReport
 from tinymem.window.defaults import default_strategy, with_fallback
 from tinymem.window.manager import OnConflict
 from tinymem.window.strategy import Pruner, PruneReport, check_strategy
@@ -192,7 +193,7 @@ class HierarchicalMemory(StepCollection):
         self._reading = Reading(archive, self.namespace, self._lock.while_open)
         self._search = Search(archive)
         self._fitting = Fitting(window, archive)
-        self._upkeep = Retainer(window, archive, retention)
+        self._upkeep = Upkeep(window, archive, retention)
         self._contexts = Contexts(
             window,
             self.medium_term,

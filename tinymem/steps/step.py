@@ -64,7 +64,8 @@ CAME = "came"  # in the first layer of an overlay: how far behind the first mess
 FORMAT = 1  # of a step's record
 _DEFAULTS = {"metadata": {}, "pinned": False, "is_final": False, "style": "tools"}
 REPR_LENGTH = 60  # characters of a text that a step's repr shows
-LONGEST_NAME = 1_000  # characters of an id, a session, a speaker: each passage of the step repeats them
+NAMES = ("id", "session", "speaker")  # fields that each passage of the step repeats
+LONGEST_NAME = 1_000  # characters of one of them
 
 
 @dataclass(frozen=True)
@@ -119,17 +120,18 @@ class Step:
     def __post_init__(self) -> None:
         if not self.id or not isinstance(self.id, str):
             raise StepError(f"id must be a string that is not empty, not {describe_type(self.id)}")
-        for name, value in (("id", self.id), ("session", self.session), ("speaker", self.speaker)):
-            if value is not None:
-                check_text(self, name, value)
-                if len(value) > LONGEST_NAME:
+        fields = vars(self)
+        for name in (*NAMES, *self._texts):
+            if (value := fields[name]) is not None:
+                if not isinstance(value, str):
+                    check_text(self, self._saved_as.get(name, name), value)
+                if len(value) > LONGEST_NAME and name in NAMES:
                     raise StepError(f"{name} has {len(value):,} characters, more than {LONGEST_NAME:,}")
         if not isinstance(self.step_number, (int, NoneType)) or not isinstance(self.pinned, bool):
             raise StepError(
                 "step_number must be an int or None, pinned a bool, "
                 f"not {safe_repr(self.step_number)} and {safe_repr(self.pinned)}"
             )
-        fields = vars(self)
         fields["timestamp"] = _in_utc(self.timestamp)
         if self.metadata is not NOTHING or self.overlay:
             if (
@@ -139,12 +141,9 @@ class Step:
             ):
                 raise StepError("metadata must be a mapping, and overlay a list of {'set': mapping, 'drop': list}")
             fields.update(metadata=freeze(self.metadata), overlay=tuple(map(freeze, self.overlay)))
-        for name in self._texts:
-            if fields[name] is not None:
-                check_text(self, self._saved_as.get(name, name), fields[name])
         for name in self._contents:
-            if type(fields[name]) is not str:
-                fields[name] = check_content(fields[name], f"{type(self).__name__}.{self._saved_as.get(name, name)}")
+            if (value := fields[name]) is not None and type(value) is not str:
+                fields[name] = check_content(value, f"{type(self).__name__}.{self._saved_as.get(name, name)}")
         self._check()
 
     def _check(self) -> None:

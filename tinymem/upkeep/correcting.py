@@ -17,11 +17,8 @@ def correction_of(old: Step, correction: str | Step, past: Archive) -> Step:
     text = correction if isinstance(correction, str) else check_instance("correction", correction, Step).text
     if is_empty(text):
         raise InputError("the correction is empty: say what is true instead")
-    numbers = [old.step_number or 0]
-    newer = past.corrections.get(numbers[0])
-    if newer is not None:
-        numbers.append(newer)
-    stale = [step.id for step in past.fetch(numbers).values()]
+    number = old.step_number or 0
+    stale = [step.id for step in past.fetch([number, past.corrections.get(number, number)]).values()]
     if isinstance(correction, str):
         role = old.role if isinstance(old, MessageStep) and old.role in ("user", "assistant") else "user"
         correction = MessageStep(role, correction, session=old.session, speaker=old.speaker)

@@ -53,8 +53,7 @@ def select_steps(archive: Archive, ids: Sequence[str | int], only: Filter) -> li
     known = archive.journal.steps([*named.values()])
     missing = [id for id, number in named.items() if number not in known]
     if missing:
-        names = ", ".join(map(safe_repr, missing[:3]))
-        raise InputError(f"ids: there is no step {names}: nothing is forgotten")
+        raise InputError(f"ids: there is no step {', '.join(map(safe_repr, missing[:3]))}: nothing is forgotten")
     found = archive.journal.matching(only) if only != NO_LIMITS else []
     if only.tool is not None:  # steps that wait for their passages have their tools nowhere else
         found = [*_accepted(archive, found, Filter(tool=only.tool))]
@@ -72,8 +71,8 @@ def _accepted(archive: Archive, numbers: Sequence[int], only: Filter) -> Iterato
 def sessions_repeated_by(archive: Archive, session: str) -> list[str]:
     """Return the names of the sessions that hold what a session repeats, as one that was resumed or forked does."""
     rows = archive.journal.messages.find([repeated_by(session)], MOST_REPEATED)
-    steps = archive.fetch([row.step for row in rows])
-    names = {step.session for step in steps.values()}
+    steps = archive.fetch([row.step for row in rows]).values()
+    names = {step.session for step in steps}
     return sorted(name for name in names if name is not None and name != session)
 
 

@@ -29,6 +29,7 @@ from tinymem.upkeep.lines import byte_lines
 
 __all__ = ["Imported", "import_memory", "write_lines"]
 
+MESSAGE = [str, int, int, bool]  # the types of its fields
 LONGEST = 128 * 1024 * 1024  # bytes of a line
 
 
@@ -99,8 +100,10 @@ def write_lines(
         FormatError: The lines have a newer format.
     """
     if journal.next_number() > 1 or journal.setting(SCRATCHPAD) is not None:
-        what = f"holds {journal.counts()['steps']} steps, or did so"
-        raise InputError(f"{journal.location} is in use ({what}): choose a new namespace, or forget that one first")
+        raise InputError(
+            f"{journal.location} is in use (holds {journal.counts()['steps']} steps, or did so): choose a new "
+            "namespace, or forget that one first"
+        )
     number, line, steps = 1, None, 0
     for number, text in lines:
         with _place(source, number):
@@ -143,21 +146,16 @@ def _begin(journal: Journal, line: Any) -> int:
 def _write_line(journal: Journal, line: Any) -> None:
     """Write what a line has."""
     match line:
-        case {"step": record, "tokens": int(tokens), "position": int(position), "archived": left,
-              "window": bool(window), "milestone": bool(milestone),
-              "view": view} if min(tokens, position) >= 0:  # fmt: skip
-            step = _read_step(record)
-            row = row_of(step, tokens, position, window)
-            row = replace(row, milestone=milestone, archived=None if window else float(left))
-            journal.add([row if view is None else _with_view(row, _read_step(view))])
-        case {"messages": [*rows]} if all([*map(type, row)] == [str, int, int, bool] for row in rows):
-            journal.messages.put([MessageRow(*row) for row in rows])
+        case {"step": _} if row := _read_row(line):
+            journal.add([row])
+        case {"messages": [*rows]} if all([*map(type, row)] == MESSAGE for row in rows):
+            journal.messages.put([*map(MessageRow._make, rows)])
         case {
             "episode": {"first": int(first), "last": int(last), "session": str() | None as session, "text": str(text)}
         } if 0 < first <= last:
             journal.summaries.put([SummaryRow(first, last, session and clean(session), clean(text))])
         case {"settings": {**settings}}:
-            texts = {name: json.dumps(settings[name], separators=(",", ":")) for name in SETTINGS if name in settings}
+            texts = {name: json.dumps(settings[name]) for name in SETTINGS if name in settings}
             if SCRATCHPAD in texts:
                 read_dump(texts[SCRATCHPAD])
             journal.keep(texts)
@@ -168,10 +166,20 @@ def _write_line(journal: Journal, line: Any) -> None:
             raise InputError(f"this is no line of an export: {safe_repr(line)}")
 
 
-def _with_view(row: StepRow, view: Step) -> StepRow:
-    if not row.window or (view.id, view.step_number) != (row.id, row.number):
+def _read_row(line: Any) -> StepRow | None:
+    """Return the row of a step, with its view if it has one; None where the line has not what a row needs."""
+    match line:
+        case {"step": record, "tokens": int(tokens), "position": int(position), "archived": left,
+              "window": bool(window), "milestone": bool(milestone),
+              "view": view} if min(tokens, position) >= 0:  # fmt: skip
+            row = row_of(_read_step(record), tokens, position, window)
+        case _:
+            return None
+    shown = None if view is None else _read_step(view)
+    if shown is not None and (not window or (shown.id, shown.step_number) != (row.id, row.number)):
         raise InputError("a view must be of a step in the window, and have its id and number")
-    return replace(row, view=dump_step(view))
+    text = None if shown is None else dump_step(shown)
+    return replace(row, milestone=milestone, archived=None if window else float(left), view=text)
 
 
 def _read_step(record: Any) -> Step:

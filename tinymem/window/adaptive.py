@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import chain
 
 from tinymem.errors import BudgetError
@@ -94,9 +94,9 @@ class AdaptiveMemoryManager(MemoryManager):
     def _is_full(self, new: Sequence[Step]) -> bool:
         return self._sending.tokens((*self._window.shown.values(), *new)) > self.max_tokens
 
-    def _apply(self, report: PruneReport, put: Mapping[str, Step], added: Sequence[Step] = ()) -> None:
+    def _apply(self, report: PruneReport, put: dict[str, Step], added: Sequence[Step] = ()) -> None:
         if report.removed or put:  # a user's strategy may make texts longer
-            shown = self._window.after(report.removed, {step.id: step for step in added} | {**put})
+            shown = self._window.after(report.removed, {step.id: step for step in added} | put)
             needed = self._sending.tokens([*shown.values()])
             if needed > self.max_tokens:
                 raise BudgetError(needed, self.max_tokens, {"reply": PER_REPLY, "window": needed - PER_REPLY})
@@ -118,25 +118,31 @@ class AdaptiveMemoryManager(MemoryManager):
 
     def _with_newest_fitted(self, steps: Sequence[Step]) -> list[Step]:
         """`steps`, with newest request and newest group shortened if they do not fit beside the critical steps."""
-        *earlier, newest = sent = self._sending(steps)
-        shown = [rendered.group for rendered in sent]
+        *earlier, newest = self._sending(steps)
         fixed = {step.id for step in critical(steps, "current")}
         kept = [rendered for rendered in earlier if not fixed.isdisjoint(rendered.step_ids)]
         base = PER_REPLY + tokens_of(kept)
-        request = newest_request(steps)
-        for place, rendered in enumerate(earlier):
-            if request is not None and rendered.first == request.id and request.id not in fixed:
-                room = self.max_tokens - base - (newest.tokens if newest.first in fixed else 0)
-                shown[place] = self._fitted(rendered, int(REQUEST * room), fixed)
-                base += self._sending.instead(rendered, shown[place]).tokens
+        room = self.max_tokens - base - newest.tokens * (newest.first in fixed)
+        shown, base = self._with_request_fitted(steps, earlier, int(REQUEST * room), fixed, base)
+        group = newest.group
         if base + newest.tokens > self.max_tokens:
             if fixed.isdisjoint(newest.step_ids):  # else `newest_within` says which step is too much
                 least = self._sending.instead(newest, shorten_group(newest.group, LEAST)).tokens
-                costs = [(rendered.group, rendered.tokens) for rendered in kept]
-                sum_fixed(costs, self.max_tokens, {"newest group": least})
+                sum_fixed([(each.group, each.tokens) for each in kept], self.max_tokens, {"newest group": least})
             # the next steps want some of the room
-            shown[-1] = self._fitted(newest, max(self.low_water, (base + self.max_tokens) // 2) - base, fixed)
-        return [*chain.from_iterable(shown)]
+            group = self._fitted(newest, max(self.low_water, (base + self.max_tokens) // 2) - base, fixed)
+        return [*chain.from_iterable(shown), *group]
+
+    def _with_request_fitted(
+        self, steps: Sequence[Step], earlier: Sequence[RenderedGroup], room: int, fixed: Collection[str], base: int
+    ) -> tuple[list[Group], int]:
+        """Return groups, that of the newest request within `room` unless it is fixed, and `base` with its tokens."""
+        shown, request = [rendered.group for rendered in earlier], newest_request(steps)
+        for place, rendered in enumerate(earlier):
+            if request is not None and rendered.first == request.id and request.id not in fixed:
+                shown[place] = self._fitted(rendered, room, fixed)
+                base += self._sending.instead(rendered, shown[place]).tokens
+        return shown, base
 
     def _fitted(self, sent: RenderedGroup, room: int, fixed: Collection[str]) -> Group:
         """A group with its texts as long as `room` tokens allow."""

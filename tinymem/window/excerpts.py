@@ -8,17 +8,19 @@ shortened again: marks are never part of a slice, and their numbers are added up
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain
 
 from tinymem.messages.fitting import most_characters
+from tinymem.messages.tokens import Prices
 from tinymem.recall.passages import MOST, cut
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.content import Content, left_out
 from tinymem.steps.step import Step
 from tinymem.steps.types import MessageStep
+from tinymem.window.strategy import Group, newest_that_fit
 
-__all__ = ["cut_pieces", "excerpt", "long_texts", "newest_cut", "replace_texts", "results_of", "shorten_group"]
+__all__ = ["cut_pieces", "excerpt", "long_texts", "newest_or_cut", "replace_texts", "results_of", "shorten_group"]
 
 LEAST = 200  # characters of a slice: less says nothing without its context
 LONG = 600  # a text of up to so many characters stays whole
@@ -31,16 +33,16 @@ Slice = tuple[int, int]
 
 def long_texts(step: Step, most: int = LONG) -> list[str]:
     """Return texts of `step` over `most` characters that may be shortened: results, messages; none of a pinned step."""
-    found: list[Content | None] = []
-    if isinstance(step, ActionStep):
-        found = results_of(step)
-    elif isinstance(step, MessageStep):
-        found = [step.content]
-    return [] if step.pinned else [text for text in found if isinstance(text, str) and len(text) > most]
+    found = [] if step.pinned else results_of(step)
+    return [text for text in found if isinstance(text, str) and len(text) > most]
 
 
-def results_of(step: ActionStep) -> list[Content | None]:
-    """Return what an action gave: the results and errors of its calls, and its own."""
+def results_of(step: Step) -> list[Content | None]:
+    """Return what an action gave: the results and errors of its calls, and its own; of a message all."""
+    if isinstance(step, MessageStep):
+        return [step.content]
+    if not isinstance(step, ActionStep):
+        return []
     pairs = [(call.observation, call.error) for call in step.tool_calls]
     return [*chain.from_iterable(pairs), step.output, step.failure]
 
@@ -89,8 +91,7 @@ def excerpt(text: str, slices: Iterable[Slice]) -> str:
     for start, end in [*_merged(wanted, spans), (len(text), len(text))]:
         gone = _characters(text[last:start])
         if gone:
-            mark = left_out(gone)
-            mark = mark if last else mark[1:]
+            mark = left_out(gone)[0 if last else 1 :]
             shown.append(mark if start < len(text) else mark[:-1])
         shown.append(text[start:end])
         last = end
@@ -103,38 +104,45 @@ def shorten_group(group: Iterable[Step], length: int, fixed: Collection[str] = (
     return [step if step.pinned or step.id in fixed else step.shortened(length) for step in group]
 
 
-def newest_cut(
-    groups: Sequence[list[Step]], used: int, max_tokens: int, count: Callable[[Step], int]
-) -> tuple[list[list[Step]], int]:
-    """Return the newest group with its long texts cut to head and tail, and the tokens used with it.
+def newest_or_cut(
+    found: Sequence[Group],
+    costs: Mapping[str, int],
+    used: int,
+    limits: Iterable[int],
+    most: int,
+    price: Prices,
+) -> tuple[list[Group], int]:
+    """Return the newest groups as `newest_that_fit` does, or the newest one with its long texts cut to head and tail.
 
-    It gets half of the tokens that are left. Where it cannot be cut so short, or there is none, no group is returned.
+    That is where none fits; it gets half of what is left of `most` tokens, 0 for none. Where it cannot be cut so short,
+    or there is none, no group is returned.
     """
-    newest = groups[-1] if groups else []
-    room = (max_tokens - used) // 2
-    longest = most_characters(lambda length: sum(map(count, _cut(newest, length))) <= room, room)
-    if not newest or longest < 0:
+    chosen, tokens = newest_that_fit(found, costs, used, limits)
+    if chosen or not found or not most:
+        return chosen, tokens
+    newest, room = found[-1], (most - used) // 2
+    longest = most_characters(lambda length: sum(map(price.count, _cut(newest, length))) <= room, room)
+    if longest < 0:
         return [], used
     cut = _cut(newest, longest)
-    return [cut], used + sum(map(count, cut))
+    return [cut], used + sum(map(price.count, cut))
 
 
 def _cut(steps: Sequence[Step], length: int) -> list[Step]:
     """Cut long texts to about `length` characters: two thirds are the head, one the tail, each LEAST or more."""
     shorter: list[Step] = []
     for step in steps:
-        texts = {}
-        for text in long_texts(step, LEAST):
-            texts[text] = excerpt(text, [(0, length - length // 3), (len(text) - length // 3, len(text))])
+        texts = {
+            text: excerpt(text, [(0, length - length // 3), (len(text) - length // 3, len(text))])
+            for text in long_texts(step, LEAST)
+        }
         shorter.append(replace_texts(step, texts))
     return shorter
 
 
 def _between_marks(text: str) -> list[Slice]:
-    marks = [mark.span() for mark in _MARK.finditer(text)]
-    starts = [0, *(end for _, end in marks)]
-    ends = [*(start for start, _ in marks), len(text)]
-    return list(zip(starts, ends, strict=True))
+    borders = [0, *chain.from_iterable(mark.span() for mark in _MARK.finditer(text)), len(text)]
+    return [*zip(borders[::2], borders[1::2], strict=True)]
 
 
 def _widened(piece: Slice, spans: Sequence[Slice]) -> Slice:
@@ -151,13 +159,14 @@ def _merged(slices: Iterable[Slice], spans: Sequence[Slice]) -> list[Slice]:
     marks = [end for _, end in spans[:-1]]
     found: list[Slice] = []
     for start, end in sorted(slices):
-        if found and start <= found[-1][1] + JOINED and not any(found[-1][1] <= mark < start for mark in marks):
-            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        first, last = found.pop() if found else (start, start)
+        if start <= last + JOINED and not any(last <= mark < start for mark in marks):
+            found.append((first, max(end, last)))
         else:
-            found.append((start, end))
+            found += [(first, last), (start, end)]
     return found
 
 
 def _characters(gap: str) -> int:
     """Count the characters of the original text in a gap: its own, and those that its marks count."""
-    return len(_MARK.sub("", gap)) + sum(int(number) for number in _MARK.findall(gap))
+    return len(_MARK.sub("", gap)) + sum(map(int, _MARK.findall(gap)))

@@ -62,6 +62,17 @@ class _Group:
         self.shown: Group = []
         self.tokens = 0
 
+    def show(self, passage: _Candidate, price: Prices, room: int) -> int | None:
+        """Show a passage too, and return how many tokens that takes; None where these are over `room`."""
+        chosen = [*self.chosen, passage]
+        shown = [source.shortened(chosen) for source in self.sources]
+        tokens = sum(map(price.count, shown))
+        more = tokens - self.tokens
+        if more > room:
+            return None
+        self.chosen, self.shown, self.tokens = chosen, shown, tokens
+        return more
+
 
 class _Candidate:
     """A passage that may be shown: a `span` of a part of a step; `own_cost` is what it costs beside its group."""
@@ -111,17 +122,11 @@ def filled(
     while waiting and misses < MISSES:
         passage = max(waiting, key=lambda passage: passage.value(best_score))
         waiting.remove(passage)
+        taken = passage.group.show(passage, price, room) if passage.cost <= 2 * room + MARK else None
         misses += 1
-        group, chosen = passage.group, [*passage.group.chosen, passage]
-        if passage.cost > 2 * room + MARK:
-            continue
-        shown = [source.shortened(chosen) for source in group.sources]
-        tokens = sum(map(price.count, shown))
-        if tokens - group.tokens <= room:
-            misses = 0
-            room -= tokens - group.tokens
-            group.chosen, group.shown, group.tokens = chosen, shown, tokens
-            waiting = [other for other in waiting if other.own_cost or other.group is not group]
+        if taken is not None:
+            misses, room = 0, room - taken
+            waiting = [other for other in waiting if other.own_cost or other.group is not passage.group]
     return [group.shown for group in candidates if group.shown]
 
 

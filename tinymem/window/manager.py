@@ -108,7 +108,7 @@ class MemoryManager(StepCollection):
 
     def _add(self, steps: Iterable[Step]) -> list[Step]:
         """Append steps, and prune if the window is full then."""
-        new = self._window.number(steps)
+        new = self._window.number(check_iterable("steps", steps), self._window.shown)
         report, put = self._window.prune(self._strategy, new) if self._is_full(new) else (PruneReport(), {})
         self._apply(report, put, new)
         return new
@@ -128,7 +128,7 @@ class MemoryManager(StepCollection):
         """Return whether adding the steps `new` must prune the window."""
         return self._auto_prune_at is not None and len(self) + len(new) > self._auto_prune_at
 
-    def _apply(self, report: PruneReport, put: Mapping[str, Step], added: Sequence[Step] = ()) -> None:
+    def _apply(self, report: PruneReport, put: dict[str, Step], added: Sequence[Step] = ()) -> None:
         """Show steps that are added, and what a strategy made of the window once `on_prune` has heard of that."""
         if added:
             self._window.append(added, number_of(added[-1]) + 1, self._window.calls_after(added))

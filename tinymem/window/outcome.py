@@ -95,14 +95,20 @@ def _sort_out(
     new: list[Step] = []
     for step in by_id.values():
         old = originals.get(step.id)
-        if old is not None and (old.step_number, old.pinned) != (step.step_number, step.pinned):
-            repairs.setdefault("changed", f"changed more of step {old.id} than its texts: its number and pin stay")
-            step = step.evolve(step_number=old.step_number, pinned=old.pinned)
+        step = step if old is None else _in_place(old, step, repairs)
         if old is None or (step is not old and _shape(step) != _shape(old)):
             new.append(step)
         else:
             kept[step.id] = old if step == old else _with_rank(old, step)
     return kept, new
+
+
+def _in_place(old: Step, step: Step, repairs: dict[str, str]) -> Step:
+    """Return a step with the number and the pin of the one in whose place it comes."""
+    if (old.step_number, old.pinned) == (step.step_number, step.pinned):
+        return step
+    repairs.setdefault("changed", f"changed more of step {old.id} than its texts: its number and pin stay")
+    return step.evolve(step_number=old.step_number, pinned=old.pinned)
 
 
 def _put_back(before: Sequence[Step], kept: dict[str, Step], repairs: dict[str, str]) -> None:

@@ -16,7 +16,7 @@ from tinymem.steps.checks import check_non_negative_int
 from tinymem.steps.standins import newest_of, newest_request
 from tinymem.steps.step import Step, Style
 from tinymem.steps.types import TaskStep
-from tinymem.window.excerpts import newest_cut
+from tinymem.window.excerpts import newest_or_cut
 from tinymem.window.filling import filled
 from tinymem.window.step_index import StepIndex
 from tinymem.window.strategy import (
@@ -26,7 +26,6 @@ from tinymem.window.strategy import (
     in_order,
     low_mark,
     must_stay,
-    newest_that_fit,
 )
 
 __all__ = ["QUERY_STEPS", "default_query", "newest_asked_for", "semantic_pruning"]
@@ -91,23 +90,34 @@ def semantic_pruning(
     check_tasks_and_style(tasks, style)
     target = low_mark(low_water, "max_tokens", max_tokens)
     index, price = StepIndex(embedder_from(embedder)), Prices(counter_from(counter), style)
+    asked = default_query if query is None else query
+    cut_to = max_tokens if keep_recent and shorten else 0
+    return _most_relevant(index, price, asked, max_tokens, target, keep_recent, cut_to, tasks, shorten)
 
+
+def _most_relevant(
+    index: StepIndex,
+    price: Prices,
+    query: str | Callable[[Sequence[Step]], str],
+    max_tokens: int,
+    target: int,
+    keep_recent: int,
+    cut_to: int,
+    tasks: Tasks,
+    shorten: bool,
+) -> PruneStrategy:
     def prune_semantically(steps: Sequence[Step]) -> list[Step]:
         costs = price(steps)
         if PER_REPLY + sum(costs.values()) <= max_tokens:
             return list(steps)
         kept, others, used = must_stay(steps, costs, max_tokens, max_tokens, tasks)
-        share = used + int(RECENT_SHARE * (target - used))
-        limits = islice(chain([max_tokens], repeat(share)), min(keep_recent, len(others)))
-        recent, used = newest_that_fit(others, costs, used, limits)
-        if keep_recent and shorten and not recent:
-            recent, used = newest_cut(others, used, max_tokens, price.count)
-        candidates = others[: len(others) - len(recent)]
-        asked = default_query if query is None else query
-        text = asked if isinstance(asked, str) else asked(steps)
-        if candidates and used < target and text.strip():
-            found = index.score([*chain.from_iterable(candidates)], text)
-            kept += filled(candidates, found, price, costs, target - used, shorten)
+        limits = chain([max_tokens], repeat(used + int(RECENT_SHARE * (target - used))))
+        recent, used = newest_or_cut(others, costs, used, islice(limits, min(keep_recent, len(others))), cut_to, price)
+        older = others[: len(others) - len(recent)]
+        text = query if isinstance(query, str) else query(steps)
+        if older and used < target and text.strip():
+            found = index.score([*chain.from_iterable(older)], text)
+            kept += filled(older, found, price, costs, target - used, shorten)
         return in_order(steps, [*kept, *recent])
 
     return prune_semantically

@@ -10,12 +10,12 @@ import threading
 from collections.abc import Sequence
 from datetime import datetime, timezone
 from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from tinymem.protocols import Embedder, PassageRow
+from tinymem.protocols import EmbeddedPassage, Embedder, PassageRow
 from tinymem.recall.candidates import gather
 from tinymem.recall.fusion import ScoredCandidates
 from tinymem.recall.passages import passages_of
@@ -60,11 +60,10 @@ class StepIndex:
         with self._lock:
             texts = self._texts_of([*dict.fromkeys(row.text for _, row in passages)])
         query = analyse(text, self._embedder, EPOCH)
-        rows: list[tuple[Any, ...]] = []
-        for id, (number, row) in enumerate(passages, 1):
-            step, vector = steps[number], texts[row.text].vector
-            place, origin = (row.part, row.start, row.end, row.kind, row.asks), (step.type, step.session, step.speaker)
-            rows.append((id, number, *place, vector, *origin, 0.0, row.identifiers, "", is_milestone(step)))
+        rows = [
+            _embedded(id, number, steps[number], row, texts[row.text].vector)
+            for id, (number, row) in enumerate(passages, 1)
+        ]
         snapshot = Snapshot(self._embedder.dimensions).with_tail(rows)
         lexical = search_words(query.topic, snapshot.id, [texts[row.text].words for _, row in passages])
         found = gather(query, snapshot, lexical, np.ones(len(snapshot), np.bool_))
@@ -79,3 +78,9 @@ class StepIndex:
         found = {text: known[text] for text in wanted}
         self._texts = known if len(known) <= KEPT else found
         return found
+
+
+def _embedded(id: int, number: int, step: Step, row: PassageRow, vector: bytes) -> EmbeddedPassage:
+    """Return a passage of a step as a journal gives it."""
+    place, origin = (row.part, row.start, row.end, row.kind, row.asks), (step.type, step.session, step.speaker)
+    return EmbeddedPassage(id, number, *place, vector, *origin, 0.0, row.identifiers, "", is_milestone(step))

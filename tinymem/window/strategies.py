@@ -246,8 +246,7 @@ def prune_old_observations(
 def _border(steps: Sequence[Step], last: int) -> int:
     """Return the place of the first of the `last` actions: the steps before it are old."""
     actions = [place for place, step in enumerate(steps) if isinstance(step, ActionStep)]
-    recent = actions[-last:] if last else []
-    return recent[0] if recent else len(steps)
+    return actions[-last:][0] if last and actions else len(steps)
 
 
 def _clock(now: Time | Callable[[], Time] | None) -> Callable[[], datetime]:
@@ -274,6 +273,4 @@ def _with_short_results(step: Step, max_length: int) -> Step:
 
 def _results(step: Step) -> list[Content | None]:
     """Return the contents of this step that came from outside."""
-    if isinstance(step, ActionStep):
-        return results_of(step)
-    return [step.content] if isinstance(step, MessageStep) and step.role in ("tool", "function") else []
+    return [] if isinstance(step, MessageStep) and step.role not in ("tool", "function") else results_of(step)

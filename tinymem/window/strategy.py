@@ -112,15 +112,14 @@ def with_request(steps: Sequence[Step], kept: list[Group]) -> list[Group]:
     return [*kept, *split(groups(steps), [request])[0]]
 
 
-def newest_groups(found: Sequence[Group], most: int, at_least: int | None = None) -> list[Group]:
+def newest_groups(found: Sequence[Group], most: int, at_least: int) -> list[Group]:
     """Return the newest groups up to `most` steps, newest first, without a gap.
 
-    The first `at_least` groups (one, unless `most` is 0) are returned however long they are.
+    The first `at_least` groups are returned however long they are.
     """
     chosen: list[Group] = []
-    least = min(most, 1) if at_least is None else at_least
     for group in reversed(found):
-        if len(group) > most and len(chosen) >= least:
+        if len(group) > most and len(chosen) >= at_least:
             break
         chosen.append(group)
         most -= len(group)

@@ -14,7 +14,7 @@ from tinymem.steps.checks import check_non_negative_int
 from tinymem.steps.step import Step, Style
 from tinymem.summarizers.extractive import ExtractiveSummarizer
 from tinymem.summarizers.writing import FunctionSummarizer, SummaryWriter
-from tinymem.window.excerpts import newest_cut
+from tinymem.window.excerpts import newest_or_cut
 from tinymem.window.strategy import (
     Group,
     PruneStrategy,
@@ -25,7 +25,6 @@ from tinymem.window.strategy import (
     low_mark,
     must_stay,
     newest_groups,
-    newest_that_fit,
     split,
     with_request,
 )
@@ -114,7 +113,7 @@ def _by_count(
         # Where critical steps alone are many, few others make no summary yet: each summary of a summary loses something
         if sum(map(len, others)) <= recent + (most - recent) // 2:
             return list(steps)
-        kept += newest_groups(others, recent)
+        kept += newest_groups(others, recent, min(recent, 1))
         return _summarize(writer, steps, with_request(steps, kept) if recent else kept, room, share)
 
     return summarize_by_count
@@ -136,15 +135,20 @@ def _by_tokens(
     if share > target:
         raise InputError(f"summary_tokens must be at most low_water ({target}), not {share}")
 
+    return _within_tokens(writer, max_tokens, target, share, least, tasks)
+
+
+def _within_tokens(
+    writer: SummaryWriter, max_tokens: int, target: int, share: int, least: int, tasks: Tasks
+) -> PruneStrategy:
     def summarize_by_tokens(steps: Sequence[Step]) -> list[Step]:
         costs = writer.price(steps)
         if PER_REPLY + sum(costs.values()) <= max_tokens:
             return list(steps)
         kept, others, used = must_stay(steps, costs, max_tokens, max_tokens - share, tasks)
         wanted = islice(chain([max_tokens], repeat(max_tokens - share)), min(least, len(others)))
-        recent, used = newest_that_fit(others, costs, used, chain(wanted, repeat(target - share)))
-        if least and not recent:
-            recent, used = newest_cut(others, used, max_tokens, writer.price.count)
+        limits = chain(wanted, repeat(target - share))
+        recent, used = newest_or_cut(others, costs, used, limits, max_tokens if least else 0, writer.price)
         return _summarize(writer, steps, kept + recent, min(share, max_tokens - used))
 
     return summarize_by_tokens

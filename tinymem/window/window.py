@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from tinymem.errors import InputError, describe_type
 from tinymem.messages.answers import call_ids, is_result, open_calls, pending_calls, without_lone_results
 from tinymem.messages.conversion import messages_from_steps, steps_from_messages
-from tinymem.steps.checks import Time, check_iterable, to_utc
+from tinymem.steps.checks import Time, to_utc
 from tinymem.steps.collection import StepCollection, Steps
 from tinymem.steps.content import Content
 from tinymem.steps.standins import newest_of, rank
@@ -51,18 +51,14 @@ class Window(StepCollection):
 
     # -- changes ------------------------------------------------------------------------------------------------------
 
-    def number(self, steps: Iterable[Step]) -> list[Step]:
-        """Return new steps under the next numbers. Raises InputError where one cannot be added."""
-        new = list(check_iterable("steps", steps))
-        self.check_new(new)
-        return [step.evolve(step_number=number) for number, step in enumerate(new, self.next_number)]
-
-    def check_new(self, steps: Sequence[Step]) -> None:
-        """Raise InputError unless steps can be added behind the others."""
-        known = {*self.shown}
-        for step in steps:
-            check_step(step, known)
-            known.add(step.id)
+    def number(self, steps: Iterable[Step], known: Iterable[str]) -> list[Step]:
+        """Return new steps under the next numbers. InputError where one cannot be added, as if its id is `known`."""
+        taken, new = {*known}, list[Step]()
+        for number, step in enumerate(steps, self.next_number):
+            check_step(step, taken)
+            taken.add(step.id)
+            new.append(step.evolve(step_number=number))
+        return new
 
     def prune(
         self, strategy: Pruner, added: Sequence[Step] = (), kept: Callable[[Step], Step] = lambda step: step
@@ -85,9 +81,8 @@ class Window(StepCollection):
         chosen = self.ask(lambda steps: steps_of(strategy(steps)), given.copy())
         if are_same(given, chosen):  # as on most adds
             return PruneReport(kept=len(before)), {}
-        originals = {id(marked): step for marked, step in zip(given, before, strict=True)}
-        returned = [originals.get(id(step), step) for step in chosen]
-        stays = {step.id: step for step in self._outcomes(before, returned, strategy)}
+        after = self._outcomes(before, _unmarked(before, given, chosen), strategy)
+        stays = {step.id: step for step in after}
         removed = tuple(step for step in before if step.id not in stays)
         shortened = tuple(step for step in before if stays.get(step.id, step) != step)
         put = {step.id: kept(stays[step.id]) for step in shortened}
@@ -111,17 +106,18 @@ class Window(StepCollection):
 
     def clear(self, keep_system: bool) -> PruneReport:
         """Work out how all steps leave, or all but the system prompts."""
-        gone = [step for step in self.shown.values() if not (keep_system and isinstance(step, SystemPromptStep))]
-        return PruneReport(tuple(gone), (), len(self.shown) - len(gone))
+        shown = self.shown.values()
+        gone = tuple(step for step in shown if not (keep_system and isinstance(step, SystemPromptStep)))
+        return PruneReport(gone, (), len(shown) - len(gone))
 
-    def after(self, taken: Iterable[Step], put: Mapping[str, Step]) -> dict[str, Step]:
+    def after(self, taken: Iterable[Step], put: dict[str, Step]) -> dict[str, Step]:
         """Return the steps as they are shown without those `taken`, and with those `put` where their numbers say."""
-        shown = self.shown | {**put}
+        shown = self.shown | put
         for step in taken:
             shown.pop(step.id, None)
         return {step.id: step for step in sorted(shown.values(), key=number_of)}
 
-    def show(self, taken: Sequence[Step], put: Mapping[str, Step]) -> None:
+    def show(self, taken: Sequence[Step], put: dict[str, Step]) -> None:
         """Show the steps as they are after a change; see `after`."""
         if taken or put:
             self.shown = self.after(taken, put)
@@ -136,11 +132,11 @@ class Window(StepCollection):
                 waiting.pop(step.tool_call_id or "", None)
         return waiting
 
-    def append(self, added: Sequence[Step], next_number: int, calls: Mapping[str, int]) -> None:
+    def append(self, added: Sequence[Step], next_number: int, calls: dict[str, int]) -> None:
         """Show steps behind the others, and go on with this number, and with these open calls."""
         self.shown.update((step.id, step) for step in added)
         self.next_number = max(self.next_number, next_number)
-        self.open_calls = {**calls}
+        self.open_calls = calls
 
     # -- what users bring ---------------------------------------------------------------------------------------------
 
@@ -223,6 +219,12 @@ def mark_corrected(steps: Sequence[Step]) -> list[Step]:
         number = newer.get(step.id, 0)
         marked.append(step.with_note(f"(corrected by #{number})") if number > number_of(step) else step)
     return marked
+
+
+def _unmarked(steps: Sequence[Step], marked: Sequence[Step], chosen: Sequence[Step]) -> list[Step]:
+    """Return chosen steps, those among the `marked` ones as they were."""
+    originals = {id(mark): step for mark, step in zip(marked, steps, strict=True)}
+    return [originals.get(id(step), step) for step in chosen]
 
 
 def render_window(steps: Sequence[Step], summary_mode: bool, style: Style) -> list[Message]:
