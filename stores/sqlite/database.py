@@ -20,7 +20,7 @@ from tinymem.stores.filter import SQLITE, Filter
 from tinymem.stores.locks import ProcessLock, leave_to_parent
 from tinymem.stores.sqlite.fulltext import SqliteFullText
 
-__all__ = ["FORMAT", "LAST", "RECOVERY", "USED", "SqliteDatabase", "check_format", "guarded", "version_of"]  # fmt: skip
+__all__ = ["FORMAT", "LAST", "RECOVERY", "USED", "WAITING", "SqliteDatabase", "check_format", "guarded", "version_of"]
 
 FORMAT = 9
 MANY = 500  # values in one statement
@@ -38,6 +38,9 @@ _END = 1 << 62  # above every number
 _NAME = (str, type(None))
 _TIME = (int, float, type(None))
 _STEP = (int, str, str, _NAME, _NAME, (int, float), int, int, str, int, _NAME, int, _TIME)  # the types of its columns
+# Passages are embedded in the order of their ids, and made in that of their steps.
+WAITING = f"coalesce((SELECT step FROM passages WHERE id > {LAST} ORDER BY id LIMIT 1), ?)"
+_FIRST_WAITING = f"SELECT position FROM steps WHERE number >= {WAITING} ORDER BY number LIMIT 1"
 _OF_STEP = (
     "passages WHERE step = ?", "steps WHERE number = ?", "labels WHERE step = ?", "notes WHERE step = ?",
     "summaries WHERE first <= ?1 AND last >= ?1",
@@ -345,6 +348,11 @@ class SqliteDatabase:
         join = "labels l JOIN steps s ON s.id = json_extract(l.value, '$')"
         sql = f"SELECT s.number, l.step FROM {join} WHERE l.name = 'corrects'"
         return [(old, new) for old, new in self.read(sql, (), (int, int))]
+
+    def waiting_tokens(self) -> int:
+        """Return the tokens of the steps that wait to be embedded."""
+        first = self.read(_FIRST_WAITING, (self._made(),))
+        return self.end() - int(first[0][0]) if first else 0
 
     def delete(self, passages_of: Mapping[int, Sequence[str]]) -> bool:
         """Remove steps for good, and the summaries that cover them; False if a number of passages does not match.

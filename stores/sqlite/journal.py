@@ -13,19 +13,16 @@ from pathlib import Path
 from tinymem.errors import StorageError
 from tinymem.protocols import Maintenance, MessageRow, MessageRows, StepNote, SummaryRow, SummaryRows, TermCheck
 from tinymem.protocols.settings import DELETIONS, EMBEDDER, EMBEDDER_NAME, MADE, REWRITES, UNSCRUBBED
-from tinymem.stores.sqlite.database import LAST, SqliteDatabase, guarded
+from tinymem.stores.sqlite.database import LAST, WAITING, SqliteDatabase, guarded
 from tinymem.stores.sqlite.fulltext import Lengths
 from tinymem.stores.sqlite.opening import open_file
 from tinymem.stores.sqlite.passages import SqlitePassages
 
 __all__ = ["SqliteJournal"]
 
-# Passages are embedded in the order of their ids, and made in that of their steps.
-_WAITING = f"coalesce((SELECT step FROM passages WHERE id > {LAST} ORDER BY id LIMIT 1), ?)"
-_FIRST_WAITING = f"SELECT position FROM steps WHERE number >= {_WAITING} ORDER BY number LIMIT 1"
 _COUNTS = (
     "SELECT count(*), sum(window), sum(number >= first), sum(tokens), sum(tokens * window), "
-    f"(SELECT count(*) FROM passages WHERE id <= {LAST}) FROM steps, (SELECT {_WAITING} AS first)"
+    f"(SELECT count(*) FROM passages WHERE id <= {LAST}) FROM steps, (SELECT {WAITING} AS first)"
 )
 _NOTE = (int, int, str, bytes)
 _MESSAGES = "SELECT said, nth, step, is_last FROM messages"
@@ -75,11 +72,6 @@ class SqliteJournal(SqlitePassages):
         names = ("steps", "window_steps", "waiting_steps", "tokens", "window_tokens", "passages")
         return dict(zip(names, values, strict=True))
 
-    def waiting_tokens(self) -> int:
-        """Return the tokens of the steps that wait to be embedded."""
-        first = self.read(_FIRST_WAITING, (self._made(),))
-        return self.end() - int(first[0][0]) if first else 0
-
     def set_milestones(self, numbers: Iterable[int], milestone: bool) -> None:
         """Mark these steps as milestones, or remove the mark."""
         with self.transaction() as db:
@@ -111,8 +103,9 @@ class SqliteJournal(SqlitePassages):
             with suppress(
                 sqlite3.OperationalError
             ):  # or it is done once more, as where somebody has removed more meanwhile
-                sql = "UPDATE meta SET value = '' WHERE key = ? AND value = ? AND NOT ?"
-                db.execute(sql, (UNSCRUBBED, until, busy))
+                db.execute(
+                    "UPDATE meta SET value = '' WHERE key = ? AND value = ? AND NOT ?", (UNSCRUBBED, until, busy)
+                )
         if busy:
             raise StorageError(
                 f"another process or thread reads the file {self.path}: what was removed is in it until that "
