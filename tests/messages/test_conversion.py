@@ -11,8 +11,7 @@ from strategies import MODERATE, Chat, histories
 from turns import answers, asks, says
 
 from tinymem.errors import MessageError
-from tinymem.messages.answers import open_calls
-from tinymem.messages.conversion import groups, messages_from_steps, steps_from_messages
+from tinymem.messages.conversion import groups, messages_from_steps, open_calls, steps_from_messages
 from tinymem.messages.validity import problems, repair
 from tinymem.steps.types import ActionStep, MessageStep, Step, SystemPromptStep, TaskStep, ToolCall
 

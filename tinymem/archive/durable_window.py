@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from itertools import chain, count
 from typing import Any, Literal, TypeAlias
 
 from tinymem.archive.archive import Archive
@@ -19,7 +18,7 @@ from tinymem.archive.callbacks import Callbacks
 from tinymem.archive.rows import CLEARED, OPEN_CALLS, read_calls, shown_step
 from tinymem.errors import PruneError, StorageError, describe_callable, safe_summary
 from tinymem.messages.formats import chat_messages
-from tinymem.messages.recognition import Arrival, Messages, keys_of
+from tinymem.messages.recognition import Arrival, Messages
 from tinymem.steps.checks import Time, check_choice, check_iterable
 from tinymem.steps.collection import StepCollection
 from tinymem.steps.content import Content
@@ -202,7 +201,7 @@ class DurableWindow(StepCollection):
     def _add_messages(self, steps: Sequence[Step], is_history: bool) -> list[Step]:
         """Add steps of one session's messages, under ids that identify them when they are given again."""
         kept = [self.apply_redaction(step) for step in steps]
-        return self._settle(self._write(Messages(kept, keys_of(kept), is_history)))
+        return self._settle(self._write(Messages(kept, is_history)))
 
     def archive_messages(self, messages: Messages) -> list[Step]:
         """Write what is new of messages, which the window never shows, and return it with its numbers."""
@@ -236,8 +235,8 @@ class DurableWindow(StepCollection):
             first = self._window.next_number
             tokens = [known.get(step.id) or self._archive.prices.count(step) for step in steps]
             positions = self._archive.write(steps, shown, tokens)
-            if arrivals:
-                self._journal.messages.put([*chain.from_iterable(map(Arrival.rows, arrivals, count(first)))])
+            if isinstance(given, Messages):
+                self._journal.messages.put(given.rows(arrivals, first))
             calls = self._keep_calls(steps if shown or arrivals else ())
         self._window.append(steps if shown else (), first + len(steps), calls)
         if shown:

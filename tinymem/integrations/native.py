@@ -18,10 +18,10 @@ from tinymem.errors import InputError
 from tinymem.memory.aio.hierarchy import AsyncHierarchicalMemory
 from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.memory.tools import MemoryTool
+from tinymem.messages.calls import name_and_arguments, raw_calls
 from tinymem.messages.formats import Conversation
 from tinymem.messages.formats.conversation import Placed
 from tinymem.messages.formats.parts import rewritten, text_part, texts_of
-from tinymem.messages.sendable import name_and_arguments, raw_calls
 from tinymem.recall.results import Excerpt, Recall
 from tinymem.steps.content import as_text, to_json
 from tinymem.steps.step import Message

@@ -34,8 +34,8 @@ from tinymem.integrations.native import (
 from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.memory.tools import MemoryTool
 from tinymem.messages.formats import conversation_from
-from tinymem.messages.formats.conversation import Added
-from tinymem.messages.formats.parts import items_of, strings
+from tinymem.messages.formats.conversation import Added, items_of
+from tinymem.messages.formats.parts import strings
 from tinymem.messages.recognition import NATIVE
 from tinymem.steps.content import to_json, to_mutable
 from tinymem.steps.step import Message

@@ -33,9 +33,9 @@ from tinymem.integrations.native import (
     shorten_content,
 )
 from tinymem.memory.tools import MemoryTool
+from tinymem.messages.calls import raw_calls
 from tinymem.messages.formats.conversation import Placed
 from tinymem.messages.formats.parts import said, text_part, texts_of
-from tinymem.messages.sendable import raw_calls
 from tinymem.steps.content import as_text
 from tinymem.steps.step import Message
 

@@ -7,27 +7,33 @@ assistant's turn with tool calls, and all its results.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Reversible, Sequence
+from datetime import datetime
 from heapq import heappop, heappush
 from itertools import chain
 from operator import itemgetter
 from types import NoneType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeGuard, TypeVar
 
 from tinymem.errors import MessageError, StepError, describe_type
-from tinymem.messages.answers import OpenCall, answered_by, call_ids, is_result
-from tinymem.messages.sendable import name_and_arguments, plain, raw_calls
+from tinymem.messages.calls import OpenCall, answered_by, name_and_arguments, plain, raw_calls
 from tinymem.steps.actions import ActionStep, ToolCall
 from tinymem.steps.checks import Time, check_iterable, to_utc
 from tinymem.steps.content import check_content, to_json
 from tinymem.steps.step import CAME, Message, Step, Style, check_steps, diff_overlay
 from tinymem.steps.types import ROLES, MessageStep, SystemPromptStep, TaskStep
 
-__all__ = ["groups", "in_order", "message_places", "messages_from_steps", "messages_of_each", "steps_from_messages"]
+__all__ = [
+    "call_ids", "grouped", "groups", "in_order", "is_result", "message_places", "messages_from_steps",
+    "messages_of_each", "open_calls", "pending_calls", "steps_from_messages", "steps_of_history",
+    "without_lone_results",
+]  # fmt: skip
 
 T = TypeVar("T")
 
 LONGEST_NAME = 20  # characters of a tool's name in the id of a call that was given none
+_Kind: TypeAlias = type[SystemPromptStep] | type[TaskStep]
+_PROMPTS: dict[str, _Kind] = {"system": SystemPromptStep, "developer": SystemPromptStep}  # by their roles
 
 
 def messages_from_steps(steps: Iterable[Step], summary_mode: bool = False, style: Style = "auto") -> list[Message]:
@@ -36,9 +42,24 @@ def messages_from_steps(steps: Iterable[Step], summary_mode: bool = False, style
     In style `"auto"` an action is sent with tool calls, whatever its form, where one of `steps` is a tool message that
     answers it; a tool message whose call is not among `steps` is sent as text.
     """
-    each = [*messages_of_each(steps, summary_mode, style)]
-    rendered = [messages for _, messages in each]
-    return in_order(rendered, message_places([step for step, _ in each], rendered))
+    steps = check_steps("steps", steps)
+    each = messages_of_each(steps, summary_mode, style)
+    return in_order(each, message_places(steps, each))
+
+
+def messages_of_each(steps: Sequence[Step], summary_mode: bool, style: Style) -> list[list[Message]]:
+    """Render each step with the others around it, as `messages_from_steps` does."""
+    late = {step.tool_call_id for step in steps if is_result(step)} if style == "auto" else ()
+    called = call_ids(steps) if late else ()
+    rendered: list[list[Message]] = []
+    for step in steps:
+        form = style
+        if isinstance(step, ActionStep) and any(call.id in late for call in step.tool_calls):
+            form = "tools"
+        elif late and is_result(step) and step.tool_call_id not in called:
+            form = "observation"
+        rendered.append(step.to_messages(summary_mode, form))
+    return rendered
 
 
 def message_places(steps: Sequence[Step], each: Sequence[Sequence[object]]) -> list[list[int]]:
@@ -71,23 +92,6 @@ def in_order(each: Iterable[Iterable[T]], places: Iterable[Iterable[int]]) -> li
     return [item for _, item in sorted(pairs, key=itemgetter(0))]
 
 
-def messages_of_each(
-    steps: Iterable[Step], summary_mode: bool = False, style: Style = "auto"
-) -> Iterator[tuple[Step, list[Message]]]:
-    """Render each step with the others around it, as `messages_from_steps` does."""
-    steps = check_steps("steps", steps)
-    late = {step.tool_call_id for step in steps if is_result(step)}
-    called = call_ids(steps) if late else ()
-
-    def form(step: Step) -> Style:
-        if isinstance(step, ActionStep) and any(call.id in late for call in step.tool_calls):
-            return "tools"
-        return "observation" if is_result(step) and step.tool_call_id not in called else style
-
-    for step in steps:
-        yield step, step.to_messages(summary_mode, form(step) if late and style == "auto" else style)
-
-
 def steps_from_messages(
     messages: Iterable[Mapping[str, Any]],
     *,
@@ -113,138 +117,155 @@ def steps_from_messages(
     Raises:
         MessageError: A message is malformed; the error has its index.
     """
-    listed = [_checked(message, index) for index, message in enumerate(check_iterable("messages", messages))]
+    listed = _checked(check_iterable("messages", messages))
     shared: dict[str, Any] = {"session": session}
     if timestamp is not None:
         shared["timestamp"] = to_utc("timestamp", timestamp)
     earlier = check_iterable("pending", pending)
-    waiting = [_Waiting(call if isinstance(call, OpenCall) else OpenCall(call, "", call)) for call in earlier]
+    waiting = [call if isinstance(call, OpenCall) else OpenCall(call, "", call) for call in earlier]
+    return [step for step, _ in _read(listed, waiting, shared, has_kinds=True)]
+
+
+def steps_of_history(
+    messages: Iterable[Mapping[str, Any]], session: str, timestamp: datetime
+) -> list[tuple[Step, list[int]]]:
+    """Make actions and messages of a history, no prompts and tasks; each with the indices of its messages, in order."""
+    return _read(_checked(messages), (), {"session": session, "timestamp": timestamp}, has_kinds=False)
+
+
+class _CallTurn(NamedTuple):
+    """The calls of a message, and where the results of some stand, by the places of the calls."""
+
+    made: list[ToolCall]
+    calls: list[OpenCall]
+    results: dict[int, int]
+
+
+def _read(
+    listed: Sequence[Message], pending: Iterable[OpenCall], shared: dict[str, Any], has_kinds: bool
+) -> list[tuple[Step, list[int]]]:
+    """Make steps of messages, each with the indices of its messages; prompts and tasks only if it `has_kinds`."""
+    turns, late = _find_results(listed, pending)
+    taken = {*chain.from_iterable(turn.results.values() for turn in turns.values())}
+    is_run = bool(turns) or any(message["role"] == "tool" for message in listed)
+    task: dict[str, _Kind] = {"user": TaskStep} if has_kinds and is_run else {}
+    kinds = {**_PROMPTS, **task} if has_kinds else {}  # that the next message may be
+    found: list[tuple[Step, list[int]]] = []
+    for index, message in enumerate(listed):
+        if index in taken:
+            continue
+        results: Mapping[int, int] = {}
+        try:
+            if index in turns:
+                step: Step = _action(message, turns[index], listed, shared)
+                results = turns[index].results
+            else:
+                step = _single(message, index, kinds.get(message["role"]), late.get(index), shared)
+        except StepError as error:
+            raise MessageError(str(error), index) from error
+        kinds = task if isinstance(step, SystemPromptStep) else {}
+        found.append((_as_it_came(step, index, results, listed), [index, *sorted(results.values())]))
+    return found
+
+
+def _as_it_came(step: Step, index: int, results: Mapping[int, int], listed: Sequence[Message]) -> Step:
+    """Return a step with the overlay that makes its messages those that it was read from."""
+    came = [results[place] for place in sorted(results)]
+    pairs = zip([index, *came], step.to_messages(style="tools"), strict=True)
+    layers = {place: diff_overlay(rendered, listed[place]) for place, rendered in pairs}
+    if came != [*range(index + 1, index + 1 + len(came))]:
+        layers[index][CAME] = [place - index for place in came]
+    return step.evolve(overlay=[layers[place] for place in sorted(layers)]) if any(layers.values()) else step
+
+
+def _find_results(
+    listed: Sequence[Message], pending: Iterable[OpenCall]
+) -> tuple[dict[int, _CallTurn], dict[int, str]]:
+    """Return the turns with calls, by their indices, and by those of results the ids of the pending calls answered."""
+    waiting: list[tuple[OpenCall, _CallTurn | None, int]] = [(call, None, 0) for call in pending]
     turns: dict[int, _CallTurn] = {}
-    late: dict[int, str] = {}  # by the places of results: the ids of calls that were made before
+    late: dict[int, str] = {}
     for index, message in enumerate(listed):
         if raw_calls(message):
-            turns[index] = turn = _CallTurn(_calls(message, index), {})
-            again = {call.id for call, _ in turn.calls}  # a history that is given again makes its calls again
-            before = [entry for entry in waiting if entry.turn is not None or entry.call.id not in again]
-            new = [OpenCall(call.id, call.name, given) for call, given in turn.calls]
-            waiting = [*(_Waiting(call, turn, place) for place, call in enumerate(new)), *before]
+            turns[index] = turn = _calls(message, index)
+            again = {call.id for call in turn.calls}  # a history that is given again makes its calls again
+            before = [entry for entry in waiting if entry[1] is not None or entry[0].id not in again]
+            waiting = [*((call, turn, place) for place, call in enumerate(turn.calls)), *before]
         elif message["role"] in ("tool", "function"):
-            found = answered_by(message, [entry.call for entry in waiting])
+            found = answered_by(message, [call for call, _, _ in waiting])
             if found is not None:
                 call, asked, place = waiting.pop(found)
                 if asked is None:
                     late[index] = call.id
                 else:
                     asked.results[place] = index
-    return _steps(listed, turns, late, shared)
+    return turns, late
 
 
-class _CallTurn(NamedTuple):
-    """The calls of a message, and where the results of some stand, by the places of the calls."""
-
-    calls: Sequence[tuple[ToolCall, str]]
-    results: dict[int, int]
-
-
-class _Waiting(NamedTuple):
-    """A call that waits for its result, and its place in a turn of these messages; no turn has one made before."""
-
-    call: OpenCall
-    turn: _CallTurn | None = None
-    place: int = 0
-
-
-def _steps(
-    listed: Sequence[Message], turns: Mapping[int, _CallTurn], late: Mapping[int, str], shared: dict[str, Any]
-) -> list[Step]:
-    is_run = bool(turns) or any(message["role"] == "tool" for message in listed)
-    taken = {*chain.from_iterable(turn.results.values() for turn in turns.values())}
-    steps: list[Step] = []
-    for index, message in enumerate(listed):
-        if index in taken:
-            continue
-        results: Mapping[int, int] = turns[index].results if index in turns else {}
+def _checked(messages: Iterable[Mapping[str, Any]]) -> list[Message]:
+    """Return copies of messages that can be read."""
+    listed: list[Message] = []
+    for index, message in enumerate(messages):
+        if not isinstance(message, Mapping):
+            raise MessageError(f"must be a mapping with role and content, not {type(message).__name__}", index)
+        role, content, calls = message.get("role"), message.get("content"), message.get("tool_calls")
+        if role not in ROLES:
+            raise MessageError(f"role must be one of {', '.join(ROLES)}, not {describe_type(role)}", index)
+        if not isinstance(calls or [], Sequence):
+            raise MessageError(f"tool_calls must be a list, not {type(calls).__name__}", index)
         try:
-            if index in turns:
-                step: Step = _action(message, turns[index], listed, shared)
-            else:
-                may_be_task = is_run and all(isinstance(step, SystemPromptStep) for step in steps)
-                step = _single(message, index, may_be_task, late.get(index), shared)
+            check_content(content, "content")  # here, so that a result's index is its own and not its call's
         except StepError as error:
             raise MessageError(str(error), index) from error
-        came = [results[place] - index for place in sorted(results)]
-        if came != [*range(1, len(came) + 1)]:
-            step = step.evolve(overlay=({CAME: came}, *({} for _ in came)))
-        given = [message, *(listed[place] for place in sorted(results.values()))]
-        layers = [diff_overlay(*pair) for pair in zip(step.to_messages(style="tools"), given, strict=True)]
-        if step.overlay:
-            layers[0] = {**layers[0], CAME: came}
-        steps.append(step.evolve(overlay=tuple(layers)) if any(layers) else step)
-    return steps
+        kinds = [part.get("type") for part in content] if isinstance(content, (list, tuple)) else ()
+        if "tool_use" in kinds or "tool_result" in kinds:  # their text and place would be lost
+            raise MessageError(
+                "a tool_use or tool_result is a block of Anthropic's: add the messages of "
+                "tinymem.messages.formats.conversation_from(messages, 'anthropic')",
+                index,
+            )
+        listed.append(dict(message))
+    return listed
 
 
-def _checked(message: Mapping[str, Any], index: int) -> Message:
-    if not isinstance(message, Mapping):
-        raise MessageError(f"must be a mapping with role and content, not {type(message).__name__}", index)
-    role, content = message.get("role"), message.get("content")
-    if role not in ROLES:
-        raise MessageError(f"role must be one of {', '.join(ROLES)}, not {describe_type(role)}", index)
-    if not isinstance(message.get("tool_calls") or [], Sequence):
-        raise MessageError(f"tool_calls must be a list, not {type(message['tool_calls']).__name__}", index)
-    try:
-        check_content(content, "content")  # here, so that a result's index is its own and not its call's
-    except StepError as error:
-        raise MessageError(str(error), index) from error
-    kinds = [part.get("type") for part in content] if isinstance(content, (list, tuple)) else ()
-    if "tool_use" in kinds or "tool_result" in kinds:  # their text and place would be lost
-        raise MessageError(
-            "a tool_use or tool_result is a block of Anthropic's: add the messages of "
-            "tinymem.messages.formats.conversation_from(messages, 'anthropic')",
-            index,
-        )
-    return dict(message)
-
-
-def _single(message: Message, index: int, may_be_task: bool, answered: str | None, shared: dict[str, Any]) -> Step:
+def _single(message: Message, index: int, kind: _Kind | None, answered: str | None, shared: dict[str, Any]) -> Step:
     role, content = message["role"], message.get("content")
-    name, id = message.get("name"), message.get("tool_call_id")
-    speaker: dict[str, Any] = {"speaker": name} if isinstance(name, str) and role not in ("tool", "function") else {}
-    if index == 0 and role in ("system", "developer") and content is not None:
-        return SystemPromptStep(content, **shared, **speaker)
-    if role == "user" and may_be_task and content is not None:
-        return TaskStep(content, **shared, **speaker)
-    if role == "tool" and not isinstance(id, (str, NoneType)):
-        raise MessageError(f"the tool_call_id of a result must be a text, not {describe_type(id)}", index)
-    if role == "tool" or answered is not None:
-        return MessageStep("tool", content, (id or "") if answered is None else answered, **shared)
-    return MessageStep(role, content, **shared, **speaker)
+    if role == "tool" and answered is None:
+        answered = message.get("tool_call_id")
+        if not isinstance(answered, (str, NoneType)):
+            raise MessageError(f"the tool_call_id of a result must be a text, not {describe_type(answered)}", index)
+        answered = answered or ""
+    if answered is not None:
+        return MessageStep("tool", content, answered, **shared)
+    speaker = None if role == "function" else _speaker(message)
+    if kind is None or content is None:
+        return MessageStep(role, content, speaker=speaker, **shared)
+    return kind(content, speaker=speaker, **shared)
+
+
+def _speaker(message: Message) -> str | None:
+    name = message.get("name")
+    return name if isinstance(name, str) else None
 
 
 def _action(message: Message, turn: _CallTurn, listed: Sequence[Message], shared: dict[str, Any]) -> ActionStep:
-    """Return an action with its results; one without content is empty, and so is a call's that has none."""
-    calls = [
-        ToolCall(call.name, call.arguments, call.id, _observation(listed[turn.results[place]]))
-        if place in turn.results
-        else call
-        for place, (call, _) in enumerate(turn.calls)
-    ]
-    name = message.get("name")
-    return ActionStep(message.get("content"), calls, speaker=name if isinstance(name, str) else None, **shared)
+    """Return an action with its results; a result without content is empty, since its call was answered."""
+    calls: list[ToolCall] = []
+    for place, call in enumerate(turn.made):
+        if place in turn.results:
+            content = listed[turn.results[place]].get("content")
+            call = ToolCall(call.name, call.arguments, call.id, "" if content is None else content)
+        calls.append(call)
+    return ActionStep(message.get("content"), calls, speaker=_speaker(message), **shared)
 
 
-def _observation(result: Message) -> Any:
-    """Return the content of a result, which is empty where it has none: the call was answered."""
-    content = result.get("content")
-    return "" if content is None else content
-
-
-def _calls(message: Message, index: int) -> list[tuple[ToolCall, str]]:
+def _calls(message: Message, index: int) -> _CallTurn:
     """Read the calls of a message, each with an id that no other has, and with the id that its provider gave."""
-    found: list[tuple[ToolCall, str]] = []
+    turn = _CallTurn([], [], {})
     used: set[str] = set()
     for raw in raw_calls(message):
         given = raw.get("id") if isinstance(raw, Mapping) else raw
-        if not isinstance(raw, Mapping) or not isinstance(given, (str, type(None))):
+        if not isinstance(raw, Mapping) or not isinstance(given, (str, NoneType)):
             raise MessageError(
                 f"a tool call must be a mapping, with an id that is a text, not {describe_type(given)}", index
             )
@@ -253,12 +274,13 @@ def _calls(message: Message, index: int) -> list[tuple[ToolCall, str]]:
             raise MessageError(f"tool call {given!r:.60} has no name: its function must be a mapping with one", index)
         if not isinstance(arguments, (str, Mapping)):
             arguments = to_json(arguments)
-        id, place = given or "", len(found)
+        id, place = given or "", len(used)
         while not id or id in used:  # the same when the message is given again, and no hash of what it says
             id, place = f"call_{plain(name, LONGEST_NAME)}_{place}", place + 1
         used.add(id)
-        found.append((ToolCall(name, arguments, id), given or ""))
-    return found
+        turn.made.append(ToolCall(name, arguments, id))
+        turn.calls.append(OpenCall(id, name, given or ""))
+    return turn
 
 
 def groups(steps: Sequence[Step]) -> list[list[Step]]:
@@ -267,14 +289,68 @@ def groups(steps: Sequence[Step]) -> list[list[Step]]:
     >>> [len(group) for group in groups([TaskStep("a"), ActionStep("b")])]
     [1, 1]
     """
+    return grouped(check_steps("steps", steps))
+
+
+def grouped(steps: Iterable[Step]) -> list[list[Step]]:
+    """Cut steps of the library's own into groups."""
     found: list[list[Step]] = []
     asked: dict[str, int] = {}  # open call id -> the group that made the call
-    for step in check_steps("steps", steps):
+    for step in steps:
         found.append([step])
         if isinstance(step, ActionStep):
-            asked.update((call.id, len(found) - 1) for call in step.tool_calls if not call.answered)
+            asked |= dict.fromkeys(open_calls([step]), len(found) - 1)
         elif isinstance(step, MessageStep) and step.tool_call_id in asked:
             asking = asked.pop(step.tool_call_id)
             found[asking:] = [[*chain.from_iterable(found[asking:])]]
             asked = {call: min(place, asking) for call, place in asked.items()}
     return found
+
+
+# -- calls and their results in steps ---------------------------------------------------------------------------------
+
+
+def open_calls(steps: Sequence[Step]) -> set[str]:
+    """Return the ids of the calls that have no result yet, in their action or in a later tool message."""
+    waiting: set[str] = set()
+    for step in steps:
+        if isinstance(step, ActionStep):
+            waiting |= {call.id for call in step.tool_calls if call.observation is None and call.error is None}
+        elif isinstance(step, MessageStep) and step.tool_call_id is not None:
+            waiting.discard(step.tool_call_id)
+    return waiting
+
+
+def call_ids(steps: Iterable[Step]) -> set[str]:
+    """Return the ids of the calls that these steps make."""
+    calls = chain.from_iterable(step.tool_calls for step in steps if isinstance(step, ActionStep))
+    return {call.id for call in calls}
+
+
+def is_result(step: Step) -> TypeGuard[MessageStep]:
+    """Return whether a step is a tool's result."""
+    return isinstance(step, MessageStep) and step.role == "tool"
+
+
+def without_lone_results(steps: Sequence[Step], others: Iterable[Step] = ()) -> list[Step]:
+    """Return the steps less the results whose calls are neither among them nor among the others."""
+    called = call_ids([*steps, *others])
+    return [step for step in steps if not is_result(step) or step.tool_call_id in called]
+
+
+def pending_calls(steps: Reversible[Step], ids: Collection[str]) -> list[OpenCall]:
+    """Find the calls of these `ids` in `steps`, those of the newest step first.
+
+    Calls that no step made are known by their ids alone.
+    """
+    found: list[OpenCall] = []
+    left = set(ids)
+    for step in reversed(steps) if ids else ():
+        if isinstance(step, ActionStep) and not left.isdisjoint(call_ids([step])):
+            raw = raw_calls(step.to_messages(style="tools")[0])
+            pairs = zip(step.tool_calls, raw, strict=False)
+            found += [OpenCall(call.id, call.name, given.get("id") or "") for call, given in pairs if call.id in left]
+            left -= call_ids([step])
+            if not left:
+                break
+    return [*found, *(OpenCall(id, "", id) for id in sorted(left))]

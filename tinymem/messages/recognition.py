@@ -14,16 +14,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import chain, repeat
 from operator import itemgetter
 from typing import Any, NamedTuple, Protocol
 
-from tinymem.messages.answers import pending_calls
-from tinymem.messages.conversion import message_places, steps_from_messages
+from tinymem.messages.conversion import message_places, pending_calls, steps_from_messages
 from tinymem.protocols.rows import MessageRow
 from tinymem.steps.actions import ActionStep
-from tinymem.steps.step import Step
+from tinymem.steps.step import Message, Step
 
 __all__ = ["NATIVE", "Arrival", "KnownMessages", "MessageKey", "MessageTable", "Messages", "arrivals", "bodies_of",
            "body_of", "content_hash", "hash_of", "keys_in", "keys_of",
@@ -66,23 +65,58 @@ class KnownMessages(Protocol):
         """Return how many messages there are with each of these hashes; those with none are left out."""
 
 
-class Messages(NamedTuple):
-    """Steps that came as messages, with the keys of these; they are a session's history, or come behind it."""
+class Messages:
+    """Steps that came as messages; they are a session's history, or come behind it.
 
-    steps: Sequence[Step]
-    keys: Sequence[Sequence[MessageKey]]
-    is_history: bool
+    Args:
+        steps: The steps.
+        is_history: Whether they are all that was said in their session.
+        before: How often each hash of a message was said before them.
+        given: The messages of each step, where they are at hand.
+        places: The places of these among all; worked out unless given.
 
-    def new_in(self, known: KnownMessages) -> list[Arrival]:
-        """Return what is to be added to the messages that are known."""
-        keys = [*chain.from_iterable(self.keys)]
-        if self.is_history:
-            return arrivals(self.steps, self.keys, rows_by_key(known, keys))
-        counts = known.count({key.said for key in keys})
+    Attributes:
+        keys: The keys of the messages of each step.
+        known: What of a history is kept, by key, as of the last look.
+    """
+
+    def __init__(
+        self,
+        steps: Sequence[Step],
+        is_history: bool,
+        before: Mapping[str, int] | None = None,
+        given: Sequence[Sequence[Message]] = (),
+        places: Sequence[Sequence[int]] | None = None,
+    ) -> None:
+        self.steps, self._is_history = steps, is_history
+        self.keys = keys_of(steps, before, given)
+        self._places = message_places(steps, self.keys) if places is None else places
+        self.known: dict[tuple[str, int], MessageRow] = {}
+
+    def named(self, steps: Iterable[Step]) -> list[Step]:
+        """Return the steps, or others in their places, under the ids that the keys give them."""
+        return [_named(step, step_keys[-1]) for step, step_keys in zip(steps, self.keys, strict=True)]
+
+    def look(self, kept: KnownMessages) -> dict[tuple[str, int], MessageRow]:
+        """Return what of a history is kept, by those of the keys that it has."""
+        self.known = rows_by_key(kept, [*chain.from_iterable(self.keys)])
+        return self.known
+
+    def new_in(self, kept: KnownMessages) -> list[Arrival]:
+        """Return what is to be added to the messages that are kept."""
+        if self._is_history:
+            return arrivals(self.steps, self.keys, self._places, self.look(kept))
+        counts = kept.count({key.said for key in chain.from_iterable(self.keys)})
         behind: list[list[MessageKey]] = []
         for step_keys in self.keys:
             behind.append([MessageKey(key.said, key.nth + counts.get(key.said, 0)) for key in step_keys])
-        return arrivals(self.steps, behind, ())
+        return arrivals(self.steps, behind, self._places, ())
+
+    def rows(self, new: Sequence[Arrival], first: int) -> list[MessageRow]:
+        """Return the messages of what is new as they are kept, and known, under numbers from `first`."""
+        rows = [*chain.from_iterable(arrival.rows(number) for number, arrival in enumerate(new, first))]
+        self.known.update((row[:2], row) for row in rows)
+        return rows
 
 
 def rows_by_key(known: KnownMessages, keys: Collection[MessageKey]) -> dict[tuple[str, int], MessageRow]:
@@ -114,16 +148,22 @@ def body_of(message: Mapping[str, Any], speaker: str | None = None) -> str:
     return _written([speaker, {key: value for key, value in message.items() if value is not None and key != NATIVE}])
 
 
-def bodies_of(step: Step) -> list[str]:
-    """Return the bodies of a step's messages; one that has none is known by its text."""
-    messages = step.to_messages() or [{"role": step.type, "content": step.text}]
-    return [body_of(messages[0], step.speaker), *(body_of(message) for message in messages[1:])]
+def bodies_of(step: Step, given: Sequence[Message] = ()) -> list[str]:
+    """Return the bodies of a step's messages, rendered unless `given`; one that has none is known by its text."""
+    messages = given or step.to_messages() or [{"role": step.type, "content": step.text}]
+    return [body_of(messages[0], step.speaker), *map(body_of, messages[1:])]
 
 
-def keys_of(steps: Iterable[Step], before: Mapping[str, int] | None = None) -> list[list[MessageKey]]:
-    """Return the keys of the messages of each step, as they are kept, behind messages that said so much `before`."""
+def keys_of(
+    steps: Iterable[Step], before: Mapping[str, int] | None = None, given: Iterable[Sequence[Message]] = ()
+) -> list[list[MessageKey]]:
+    """Return the keys of the messages of each step, as they are kept, behind messages that said so much `before`.
+
+    The messages are rendered where they are not `given`.
+    """
     times = Counter(before)
-    return [keys_in(step.session, bodies_of(step), times) for step in steps]
+    pairs = zip(steps, chain(given, repeat(())), strict=False)
+    return [keys_in(step.session, bodies_of(step, messages), times) for step, messages in pairs]
 
 
 def keys_in(session: str | None, bodies: Iterable[str], times: Counter[str]) -> list[MessageKey]:
@@ -137,30 +177,39 @@ def keys_in(session: str | None, bodies: Iterable[str], times: Counter[str]) -> 
 
 
 def arrivals(
-    steps: Sequence[Step], keys: Sequence[Sequence[MessageKey]], known: Collection[tuple[str, int]]
+    steps: Sequence[Step],
+    keys: Sequence[Sequence[MessageKey]],
+    places: Sequence[Sequence[int]],
+    known: Collection[tuple[str, int]],
 ) -> list[Arrival]:
-    """Return the steps that are to be added, in the order of their messages, less those whose keys are known.
+    """Return the steps that are to be added, in the order of the `places` of messages, less those whose keys are known.
 
     Of an action that is known in part, the messages that are new become steps of their own.
     """
     found: list[tuple[int, Arrival]] = []
-    for step, step_keys, places in zip(steps, keys, message_places(steps, keys), strict=True):
+    for step, step_keys, step_places in zip(steps, keys, places, strict=True):
         new = [index for index, key in enumerate(step_keys) if key not in known]
-        whole = len(new) == len(step_keys)
-        for part, indices in [(step, new)] if whole else _parts(step, new):
-            part_keys = [step_keys[index] for index in indices]
-            found.append((places[indices[0]], Arrival(part.evolve(id=part_keys[-1].id), part_keys)))
+        if len(new) == len(step_keys):
+            found.append((step_places[0], Arrival(_named(step, step_keys[-1]), step_keys)))
+            continue
+        for index in new:
+            part, key = _part(step, index), step_keys[index]
+            found.append((step_places[index], Arrival(_named(part, key), [key])))
     return [arrival for _, arrival in sorted(found, key=itemgetter(0))]
 
 
-def _parts(step: Step, indices: Sequence[int]) -> Iterator[tuple[Step, Sequence[int]]]:
-    """Yield a step for each of these messages of an action: its call, or a result."""
+def _named(step: Step, last: MessageKey) -> Step:
+    """Return a step under the id that its last message gives it."""
+    return step if step.id == last.id else step.evolve(id=last.id)
+
+
+def _part(step: Step, index: int) -> Step:
+    """Return a step of one message of an action: its call, or a result."""
     messages = step.to_messages()
     results = step.results if isinstance(step, ActionStep) else ()
-    for index in indices:
-        pending = pending_calls([step], [results[index - 1].id]) if index else ()
-        alone = steps_from_messages([messages[index]], session=step.session, timestamp=step.timestamp, pending=pending)
-        yield alone[0].evolve(metadata=step.metadata), [index]
+    pending = pending_calls([step], [results[index - 1].id]) if index else ()
+    alone = steps_from_messages([messages[index]], session=step.session, timestamp=step.timestamp, pending=pending)
+    return alone[0].evolve(metadata=step.metadata)
 
 
 class MessageTable:

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from tiktoken import Encoding
 
 __all__ = [
-    "BUNDLED", "EstimatingCounter", "Prices", "TiktokenCounter", "count_message", "count_tokens", "counter_from",
-    "default_counter", "encoding_name", "encoding_of",
+    "BUNDLED", "EstimatingCounter", "Prices", "TiktokenCounter", "count_message", "count_messages",
+    "count_tokens", "counter_from", "default_counter", "encoding_name", "encoding_of",
 ]  # fmt: skip
 
 logger = logging.getLogger(__name__)
@@ -291,7 +291,12 @@ def count_tokens(
     `counter`, `format` and errors are those of `count_message`.
     """
     counted = counter_from(counter)
-    return PER_REPLY + sum(count_message(message, counted, format) for message in check_iterable("messages", messages))
+    return PER_REPLY + count_messages(check_iterable("messages", messages), counted, format)
+
+
+def count_messages(messages: Iterable[Mapping[str, Any]], counter: TokenCounter, format: str | None = None) -> int:
+    """Count the tokens of messages, without the overhead of an answer."""
+    return sum(count_message(message, counter, format) for message in messages)
 
 
 class Prices:
@@ -325,4 +330,4 @@ class Prices:
         for message in messages:
             for key in self._left_out:
                 message.pop(key, None)
-        return sum(count_message(message, self._counter) for message in messages)
+        return count_messages(messages, self._counter)

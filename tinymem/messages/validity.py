@@ -1,72 +1,37 @@
-"""Repair of message sequences, so that OpenAI's API accepts them, and Anthropic's behind an adapter."""
+"""Messages that the chat APIs accept: sequences are repaired, and each message gets the form that OpenAI's API takes.
+
+Anthropic's accepts them behind an adapter. Providers agree on the outline of a message and differ in its details:
+Ollama has tool arguments as a mapping, MCP servers return images, SDKs dump fields that only ever come out of a model.
+A memory keeps all of that as it came, and sends the form that every provider accepts. Agents that need more of it name
+the keys as `extra_keys`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any
+from typing import Any, TypeAlias
 
 from tinymem.errors import MessageError, describe_type
-from tinymem.messages.answers import OpenCall, answered_by
-from tinymem.messages.sendable import name_and_arguments, plain, raw_calls, sendable
+from tinymem.messages.calls import CallIds, OpenCall, answered_by, name_and_arguments, plain, raw_calls
 from tinymem.steps.checks import check_iterable, check_strings
-from tinymem.steps.content import add_label, is_empty
+from tinymem.steps.content import add_label, as_parts, as_text, encodable, is_empty, to_json
 from tinymem.steps.step import Message
 
-__all__ = ["CallIds", "problems", "repair", "valid"]
+__all__ = ["file_of", "image_of", "kind_of_image", "problems", "repair", "valid"]
+
+Placed: TypeAlias = tuple[Message, int | None]  # a message as it is sent, and the place of the one that it was
 
 NO_RESULT = "[no result was recorded]"
-LONGEST_ID = 40  # characters of a call's id: OpenAI refuses more
-_PLACE = "\0place"  # a key under which messages carry their place through the repair
+LONGEST_NAME = 64  # characters of a tool's name, and of a speaker's
+PLACED = "(see the message after this)"  # the text of a result that was nothing but images
 
-
-class CallIds:
-    """Ids of calls as they are sent in one request: none of them twice, in characters and a length that all take.
-
-    >>> ids = CallIds()
-    >>> [ids.take(given) for given in ("call_0", "call_0", "functions.read:1", "", "")]
-    ['call_0', 'call_0_2', 'functions_read_1', 'call', 'call_2']
-    """
-
-    def __init__(self) -> None:
-        self._used: set[str] = set()
-        self._next: dict[str, int] = {}
-
-    def take(self, given: str, number: int | None = None) -> str:
-        """Return an id for one more call: `given`, with `number` or a count behind it where it was used before."""
-        base = name = plain(given, LONGEST_ID) or "call"
-        more = self._next.get(base, 2) if number is None else number
-        while name in self._used:
-            suffix = f"_{more}"
-            name, more = base[: LONGEST_ID - len(suffix)] + suffix, more + 1
-        if number is None and name != base:
-            self._next[base] = more
-        self._used.add(name)
-        return name
-
-    def give_back(self, names: Collection[str]) -> None:
-        """Let these ids be used again."""
-        self._used.difference_update(names)
-        self._next.clear()
-
-
-@dataclass
-class _ToolTurn:
-    """An assistant's message with calls, and the results found so far."""
-
-    message: Message
-    moved: list[Message]
-    calls: list[OpenCall]
-    results: dict[int, Mapping[str, Any]] = field(default_factory=dict)
-
-    def takes(self, result: Mapping[str, Any]) -> bool:
-        """Keep `result`, if it answers a call of this turn that has none yet; return True then."""
-        waiting = [place for place in range(len(self.calls)) if place not in self.results]
-        found = answered_by(result, [self.calls[place] for place in waiting])
-        if found is not None:
-            self.results[waiting[found]] = result
-        return found is not None
+_MISSING = object()
+_DETAILS = ("auto", "low", "high", "original")
+_REASONING = ("thinking", "redacted_thinking", "reasoning")  # parts that only ever come out of a model
+_BASE64_IMAGES = {"iVBOR": "png", "/9j/": "jpeg", "R0lG": "gif", "UklG": "webp"}  # how the formats begin
 
 
 def repair(messages: Sequence[Mapping[str, Any]], *, extra_keys: Collection[str] = ()) -> list[Message]:
@@ -91,7 +56,8 @@ def repair(messages: Sequence[Mapping[str, Any]], *, extra_keys: Collection[str]
     >>> sent[0]["tool_calls"][0]["function"]["arguments"], sent[1]["tool_call_id"]
     ('{"path": "a.txt"}', 'call')
     """
-    return valid(_mappings(messages), CallIds().take, check_strings("extra_keys", extra_keys))
+    sent = valid(_mappings(messages), CallIds(), check_strings("extra_keys", extra_keys))
+    return [message for message, _ in sent]
 
 
 def _mappings(messages: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -103,75 +69,12 @@ def _mappings(messages: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return listed
 
 
-def valid(
-    messages: Sequence[Mapping[str, Any]], take: Callable[[str], str], extra_keys: Collection[str] = ()
-) -> list[Message]:
-    """Repair `messages`, with ids of calls from `take`."""
-    entries: list[_ToolTurn | list[Message]] = []
-    latest: dict[str, _ToolTurn] = {}  # by the id of a call
-    turns: list[_ToolTurn] = []
-    for message in messages:
-        if message["role"] in ("tool", "function"):
-            id = message.get("tool_call_id")
-            asked = [latest[id]] if isinstance(id, str) and id in latest else reversed(turns)
-            if any(turn.takes(message) for turn in asked) or message["role"] == "tool":
-                continue
-            message = {"role": "user", "content": add_label("Observation", message.get("content"))}
-        formed, moved = sendable(message, extra_keys)
-        calls = raw_calls(message)
-        if calls and (message["role"] == "assistant" or not is_empty(formed.get("content"))):
-            turn = _ToolTurn(formed, moved, [_open(call) for call in calls])
-            turns.append(turn)
-            latest |= {call.given: turn for call in turn.calls if call.given}
-            entries.append(turn)
-        else:
-            shown = [] if is_empty(formed.get("content")) else [formed]
-            if moved:  # only a user's message may have these
-                where = {"type": "text", "text": f"In the message of the {message['role']}:"}
-                shown.append({"role": "user", "content": [where, *moved]})
-            entries.append(shown)
-    return [*chain.from_iterable(_flat(entry, take, extra_keys) for entry in entries)]
-
-
-def _open(call: Mapping[str, Any]) -> OpenCall:
-    name, _ = name_and_arguments(call)
-    id = call.get("id") or ""
-    return OpenCall(id, name, id)
-
-
-def _flat(entry: _ToolTurn | list[Message], take: Callable[[str], str], extra_keys: Collection[str]) -> list[Message]:
-    """Return the messages of an entry; of a turn its calls, the results in their order, and their images."""
-    if isinstance(entry, list):
-        return entry
-    pairs = zip(entry.message["tool_calls"], entry.calls, strict=True)
-    sent = [{**call, "id": take(opened.given)} for call, opened in pairs]
-    results, shown = [], entry.moved and [{"type": "text", "text": "In the message of the assistant:"}, *entry.moved]
-    for place, call in enumerate(sent):
-        result, moved = _result(entry.results.get(place), call["id"], extra_keys)
-        results.append(result)
-        if moved:
-            what = f"What call {call['id']} returned:"
-            shown = [*shown, {"type": "text", "text": what}, *moved]
-    more: list[Message] = [{"role": "user", "content": shown}] if shown else []
-    return [{**entry.message, "tool_calls": sent}, *results, *more]
-
-
-def _result(result: Mapping[str, Any] | None, id: str, extra_keys: Collection[str]) -> tuple[Message, list[Message]]:
-    if result is None:
-        return {"role": "tool", "tool_call_id": id, "content": NO_RESULT}, []
-    formed, moved = sendable({"content": None, **result, "role": "tool", "tool_call_id": id}, extra_keys)
-    return formed, moved
-
-
 def problems(messages: Sequence[Mapping[str, Any]], *, extra_keys: Collection[str] = ()) -> list[str]:
     """List the faults for which the chat APIs would refuse this sequence, as `repair` mends them; empty when valid."""
     given = _mappings(messages)
-    numbered = [{**message, _PLACE: place} for place, message in enumerate(given)]
-    sent = valid(numbered, CallIds().take, (*check_strings("extra_keys", extra_keys), _PLACE))
     found: list[str] = []
     last, left = -1, {*range(len(given))}
-    for message in sent:
-        place = message.pop(_PLACE, None)
+    for message, place in valid(given, CallIds(), check_strings("extra_keys", extra_keys)):
         if place is None:
             what = "a call without a result" if message["role"] == "tool" else "files that only a user may send"
             found.append(f"message {last}: {what}")
@@ -190,4 +93,252 @@ def problems(messages: Sequence[Mapping[str, Any]], *, extra_keys: Collection[st
 
 def _changed(given: Mapping[str, Any], sent: Mapping[str, Any]) -> list[str]:
     """Return the keys that are not the same."""
-    return [key for key in {**given, **sent} if given.get(key, _PLACE) != sent.get(key, _PLACE)]
+    return [key for key in {**given, **sent} if given.get(key, _MISSING) != sent.get(key, _MISSING)]
+
+
+# -- sequences --------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _ToolTurn:
+    """An assistant's message with calls, and the results found so far with their places, by the places of the calls."""
+
+    message: Message
+    moved: list[Message]
+    place: int
+    calls: list[OpenCall]
+    results: dict[int, tuple[Mapping[str, Any], int]] = field(default_factory=dict)
+
+    def takes(self, result: Mapping[str, Any], place: int) -> bool:
+        """Keep `result`, if it answers a call of this turn that has none yet; return True then."""
+        waiting = [number for number in range(len(self.calls)) if number not in self.results]
+        found = answered_by(result, [self.calls[number] for number in waiting])
+        if found is not None:
+            self.results[waiting[found]] = result, place
+        return found is not None
+
+    def sent(self, ids: CallIds, number: int | None, extra_keys: Collection[str]) -> list[Placed]:
+        """Return the calls, their results in their order, and the files of all."""
+        pairs = zip(self.message["tool_calls"], self.calls, strict=True)
+        calls = [{**call, "id": ids.take(opened.given, number)} for call, opened in pairs]
+        found: list[Placed] = [({**self.message, "tool_calls": calls}, self.place)]
+        shown = _introduced("In the message of the assistant:", self.moved)
+        for index, call in enumerate(calls):
+            answer = {"role": "tool", "tool_call_id": call["id"]}
+            if index not in self.results:
+                found.append(({**answer, "content": NO_RESULT}, None))
+                continue
+            result, place = self.results[index]
+            formed, moved = _sendable({"content": None, **result, **answer}, (), extra_keys)
+            found.append((formed, place))
+            shown += _introduced(f"What call {call['id']} returned:", moved)
+        return [*found, *_of_user(shown)]
+
+
+def valid(
+    messages: Sequence[Mapping[str, Any]], ids: CallIds, extra_keys: Collection[str] = (), number: int | None = None
+) -> list[Placed]:
+    """Repair `messages`, with `ids` for their calls, told apart by `number` if there is one."""
+    entries: list[_ToolTurn | list[Placed]] = []
+    latest: dict[str, _ToolTurn] = {}  # by the id of a call
+    for place, message in enumerate(messages):
+        if message["role"] in ("tool", "function"):
+            id = message.get("tool_call_id")
+            asked = latest.get(id) if isinstance(id, str) else None
+            turns = [asked] if asked else [entry for entry in reversed(entries) if isinstance(entry, _ToolTurn)]
+            if not any(turn.takes(message, place) for turn in turns) and message["role"] == "function":
+                said = {"role": "user", "content": add_label("Observation", message.get("content"))}
+                entries.append([(_sendable(said, (), extra_keys)[0], None)])
+            continue
+        calls = raw_calls(message)
+        formed, moved = _sendable(message, calls, extra_keys)
+        if calls and (message["role"] == "assistant" or not is_empty(formed.get("content"))):
+            turn = _ToolTurn(formed, moved, place, [*map(_open, calls)])
+            latest |= {call.given: turn for call in turn.calls if call.given}
+            entries.append(turn)
+            continue
+        shown = _of_user(_introduced(f"In the message of the {message['role']}:", moved))
+        entries.append(shown if is_empty(formed.get("content")) else [(formed, place), *shown])
+    sent: list[Placed] = []
+    for entry in entries:
+        sent += entry.sent(ids, number, extra_keys) if isinstance(entry, _ToolTurn) else entry
+    return sent
+
+
+def _open(call: Mapping[str, Any]) -> OpenCall:
+    name, _ = name_and_arguments(call)
+    id = call.get("id") or ""
+    return OpenCall(id, name, id)
+
+
+def _introduced(words: str, moved: Sequence[Message]) -> list[Message]:
+    """Return parts that were moved out of their message behind `words` that say where they stood."""
+    return [{"type": "text", "text": words}, *moved] if moved else []
+
+
+def _of_user(parts: list[Message]) -> list[Placed]:
+    """Return the message in which only a user may send these parts, if there are any."""
+    return [({"role": "user", "content": parts}, None)] if parts else []
+
+
+# -- single messages --------------------------------------------------------------------------------------------------
+
+
+def _sendable(
+    message: Mapping[str, Any], calls: Sequence[Mapping[str, Any]], extra_keys: Collection[str]
+) -> tuple[Message, list[Message]]:
+    """Return a message as the API takes it, and the parts of its content that only a user's message may have.
+
+    Calls keep the ids that they have, if any. A message that has nothing to say comes out with empty content.
+    """
+    role = message["role"]
+    formed: Message = {}
+    moved: list[Message] = []
+    for key, value in message.items():
+        if key == "content":
+            formed[key], moved = _content(role, value, bool(calls), extra_keys)
+        elif key == "role" or (key == "tool_call_id" and role == "tool"):
+            formed[key] = value
+        elif key == "name" and role not in ("tool", "function"):
+            formed |= _speaker(value)
+        elif key in extra_keys and value is not None:
+            formed[key] = value
+    if calls:
+        formed["tool_calls"] = [_call(call, extra_keys) for call in calls]
+    elif role == "assistant" and not formed.get("content"):
+        formed["content"] = _said_elsewhere(message)
+    images = [part for part in map(_ollama_image, message.get("images") or ()) if part]
+    if images and role == "user":
+        formed["content"] = [*as_parts(formed.get("content") or []), *images]
+        images = []
+    return formed, [*moved, *images]
+
+
+def _speaker(name: Any) -> Message:
+    """Return the speaker's name without characters that the API refuses; nothing where no letter is left."""
+    name = plain(name, LONGEST_NAME) if isinstance(name, str) else ""
+    return {"name": name} if name.strip("_") else {}
+
+
+def _call(call: Mapping[str, Any], extra_keys: Collection[str]) -> Message:
+    """Return a tool call as the API takes it."""
+    name, arguments = name_and_arguments(call)
+    name = plain(name if isinstance(name, str) else "", LONGEST_NAME) or "unknown"
+    id, more = call.get("id"), {key: call[key] for key in extra_keys if call.get(key) is not None}
+    if isinstance(call.get("custom"), Mapping) and not isinstance(call.get("function"), Mapping):  # its input is text
+        text = arguments if isinstance(arguments, str) else to_json(arguments)
+        return {"id": id, "type": "custom", "custom": {"name": name, "input": encodable(text)}, **more}
+    return {"id": id, "type": "function", "function": {"name": name, "arguments": _arguments(arguments)}, **more}
+
+
+def _arguments(value: Any) -> str:
+    """Return arguments as the text of a JSON object; other text is wrapped in one."""
+    text = encodable(value if isinstance(value, str) else to_json(value))
+    if not text.strip() or text.strip() == "null":
+        return "{}"
+    try:
+        if isinstance(json.loads(text, parse_constant=_refuse), dict):
+            return text
+    except (ValueError, RecursionError):
+        pass
+    return to_json({"input": text})
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")
+
+
+# -- content ----------------------------------------------------------------------------------------------------------
+
+
+def _content(role: str, content: Any, has_calls: bool, extra_keys: Collection[str]) -> tuple[Any, list[Message]]:
+    """Split content into the form that a message of this role may have, and the parts that it may not have."""
+    if isinstance(content, str):
+        return (None if has_calls and not content.strip() else encodable(content)), []
+    if content is None or not isinstance(content, Sequence):
+        return (None if has_calls else "") if content is None else encodable(to_json(content)), []
+    parts = [*chain.from_iterable(_part(given, role, extra_keys) for given in content)]
+    if role != "user":
+        moved = [part for part in parts if part["type"] not in ("text", "refusal")]
+        parts = [part for part in parts if part["type"] in ("text", "refusal")]
+        if parts or not moved or role != "tool":
+            return parts or (None if has_calls else ""), moved
+        return PLACED, moved
+    return parts or "", []
+
+
+def _part(part: Any, role: str, extra_keys: Collection[str]) -> Iterable[Message]:
+    """Yield a part of content as the API has it; nothing where it cannot be sent."""
+    if not isinstance(part, Mapping):
+        part = {"type": "text", "text": part if isinstance(part, str) else to_json(part)}
+    if part.get("type") in _REASONING:
+        return
+    refusal = part.get("refusal") if role == "assistant" and part.get("type") == "refusal" else None
+    formed: Message | None = None
+    if isinstance(refusal, str) and refusal.strip():
+        formed = {"type": "refusal", "refusal": encodable(refusal)}
+    formed = formed or image_of(part) or file_of(part) or _audio(part)
+    text = "" if formed else as_text([part])
+    if text.strip():
+        formed = {"type": "text", "text": encodable(text)}
+    if formed:
+        yield {**formed, **{key: part[key] for key in extra_keys if part.get(key) is not None}}
+
+
+def image_of(part: Mapping[str, Any]) -> Message | None:
+    """Return an image as OpenAI has it, from the form of OpenAI, Anthropic, MCP or the Responses API."""
+    image, source = part.get("image_url"), part.get("source")
+    given = image if isinstance(image, Mapping) else {"url": image, "detail": part.get("detail")}
+    url = given.get("url")
+    if image is None and part.get("type") == "image":
+        inner: Mapping[str, Any] = source if isinstance(source, Mapping) else part
+        kind = inner.get("media_type") or inner.get("mimeType") or inner.get("mime_type")
+        url = inner.get("url") or f"data:{kind};base64,{inner.get('data')}"
+    if not isinstance(url, str) or not url.isascii() or not url.startswith(("https://", "http://", "data:image/")):
+        return None
+    detail = {"detail": given["detail"]} if given.get("detail") in _DETAILS else {}
+    return {"type": "image_url", "image_url": {"url": url, **detail}}
+
+
+def file_of(part: Mapping[str, Any]) -> Message | None:
+    """Return a file as OpenAI has it, from the form of its chat, its Responses API or Anthropic; a text as text."""
+    file = part if part.get("type") == "input_file" else part.get("file")
+    source = part.get("source")
+    if part.get("type") == "document" and isinstance(source, Mapping):
+        if source.get("type") == "text" and isinstance(source.get("data"), str):
+            return {"type": "text", "text": encodable(source["data"])} if source["data"].strip() else None
+        data = f"data:{source.get('media_type')};base64,{source.get('data')}" if source.get("data") else None
+        file = {"file_data": data, "filename": part.get("title") or "document.pdf"}
+    elif part.get("type") not in ("file", "input_file") or not isinstance(file, Mapping):
+        return None
+    kept = {k: encodable(file[k]) for k in ("file_id", "file_data", "filename") if isinstance(file.get(k), str)}
+    return {"type": "file", "file": kept} if kept.keys() & {"file_id", "file_data"} else None
+
+
+def _audio(part: Mapping[str, Any]) -> Message | None:
+    audio = part.get("input_audio")
+    if not isinstance(audio, Mapping) or audio.get("format") not in ("wav", "mp3"):
+        return None
+    data = audio.get("data")
+    sound = {"data": data, "format": audio["format"]}
+    return {"type": "input_audio", "input_audio": sound} if isinstance(data, str) and data.isascii() else None
+
+
+def kind_of_image(data: str) -> str | None:
+    """Return the kind of image that base64 begins as: `"png"`."""
+    return next((name for start, name in _BASE64_IMAGES.items() if data.startswith(start)), None)
+
+
+def _ollama_image(data: Any) -> Message | None:
+    """Return an image of Ollama's `images`, which are base64; None for a path on somebody's disk."""
+    if not isinstance(data, str) or not data.isascii():
+        return None
+    kind = kind_of_image(data)
+    return {"type": "image_url", "image_url": {"url": f"data:image/{kind};base64,{data}"}} if kind else None
+
+
+def _said_elsewhere(message: Mapping[str, Any]) -> str:
+    """Return the assistant's words that are not in its content: a refusal, or the transcript of its speech."""
+    audio = message.get("audio")
+    said = message.get("refusal") or (audio.get("transcript") if isinstance(audio, Mapping) else None)
+    return encodable(said) if isinstance(said, str) else ""

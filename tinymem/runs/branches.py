@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tinymem.messages.sendable import raw_calls
+from tinymem.messages.calls import raw_calls
 from tinymem.runs.values import text_in
 
 if TYPE_CHECKING:

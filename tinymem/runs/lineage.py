@@ -87,7 +87,7 @@ class Lineage:
         for step_places in self._places:
             step_keys.append([keys[place] for place in step_places])
         steps = [_as_models(step) if self._run.is_spawned else step for step in self._run.steps]
-        return arrivals(steps, step_keys, known)
+        return arrivals(steps, step_keys, self._places, known)
 
     def _keys_behind(self) -> list[MessageKey]:
         """Return the keys of messages behind those of the session; the 0th are those that it has already."""

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tinymem.errors import InputError
+from tinymem.messages.calls import name_and_arguments, raw_calls
 from tinymem.messages.formats import conversation_from
 from tinymem.messages.recognition import body_of
-from tinymem.messages.sendable import name_and_arguments, raw_calls
 from tinymem.runs.branches import QUEUED, Line, part
 from tinymem.runs.harness import AGENT, STEERS, is_own_tool, own_words, program_line
 from tinymem.runs.lines import DAMAGED

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, cast
 
 from tinymem.errors import InputError
 from tinymem.messages.formats import chat_messages
-from tinymem.messages.recognition import Messages, MessageTable, keys_of
+from tinymem.messages.recognition import Messages, MessageTable
 from tinymem.messages.tokens import Prices, count_tokens, default_counter
 from tinymem.steps.checks import Time, check_callable, check_choice, check_iterable, check_non_negative_int
 from tinymem.steps.collection import StepCollection
@@ -115,14 +115,14 @@ class MemoryManager(StepCollection):
 
     def _add_messages(self, steps: Sequence[Step], is_history: bool) -> list[Step]:
         """Append steps of one session's messages, under ids that identify them when they are given again."""
-        new = Messages(steps, keys_of(steps), is_history).new_in(self._known)
+        messages = Messages(steps, is_history)
+        new = messages.new_in(self._known)
         first = self._window.next_number
         try:
             return self._add([arrival.step for arrival in new])
         finally:
             if self._window.next_number > first:  # they are in, even where `on_prune` has raised
-                for number, arrival in enumerate(new, first):
-                    self._known.put(arrival.rows(number))
+                self._known.put(messages.rows(new, first))
 
     def _is_full(self, new: Sequence[Step]) -> bool:
         """Return whether adding the steps `new` must prune the window."""

@@ -6,11 +6,12 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
+from typing import TypeAlias
 
-from tinymem.messages.conversion import groups, messages_of_each
-from tinymem.messages.sendable import raw_calls
-from tinymem.messages.tokens import PER_MESSAGE, PER_REPLY, count_message
-from tinymem.messages.validity import CallIds, valid
+from tinymem.messages.calls import CallIds, raw_calls
+from tinymem.messages.conversion import grouped, messages_of_each
+from tinymem.messages.tokens import PER_MESSAGE, PER_REPLY, count_messages
+from tinymem.messages.validity import valid
 from tinymem.protocols import TokenCounter
 from tinymem.recall.results import Excerpt
 from tinymem.steps.actions import ActionStep
@@ -22,7 +23,7 @@ from tinymem.window.strategy import Group
 
 __all__ = ["MessageRenderer", "Note", "RenderedGroup", "copies", "tokens_of"]
 
-_SOURCE = "\0source"  # a key under which messages carry their source through the repair
+Beside: TypeAlias = Callable[[Group, Sequence[tuple[int, int]]], int]
 
 
 @dataclass(frozen=True)
@@ -73,8 +74,9 @@ class MessageRenderer:
     The messages of all groups in a row are a valid sequence: each group's messages are, and no two groups share the id
     of a call. If two steps share one, the later one is sent with the step's number appended.
 
-    `extra_keys` are those of `repair`. `beside` counts the tokens that go with a message of a step, by its place, and
-    `format` is the one that messages are sent in, which decides what images cost.
+    `extra_keys` are those of `repair`. `beside` counts the tokens that go with messages of a group, by the places of
+    their steps and their own in these, and `format` is the one that messages are sent in, which decides what images
+    cost.
     """
 
     def __init__(
@@ -82,7 +84,7 @@ class MessageRenderer:
         counter: TokenCounter,
         style: Style,
         extra_keys: Collection[str] = (),
-        beside: Callable[[Step, int], int] | None = None,
+        beside: Beside | None = None,
         format: str | None = None,
     ) -> None:
         self.style, self.counter, self.extra_keys = style, counter, tuple(check_strings("extra_keys", extra_keys))
@@ -99,11 +101,11 @@ class MessageRenderer:
         """Return the groups of `steps` as they are sent."""
         ids = CallIds()
         if summary_mode:
-            return [self.rendered(group, ids, True) for group in groups(steps)]
+            return [self.rendered(group, ids, True) for group in grouped(steps)]
         before, sent = self._last
         if are_same(before, steps):
             return [*sent]
-        found = [self._of(group, ids) for group in groups(steps)]
+        found = [self._of(group, ids) for group in grouped(steps)]
         self._known = {sent.first: sent for sent in found}
         self._last = ([*steps], found)
         return [*found]
@@ -119,33 +121,30 @@ class MessageRenderer:
 
     def rendered(self, group: Group, ids: CallIds, summary_mode: bool = False) -> RenderedGroup:
         """Render a group with ids of calls that none of `ids` is."""
-        return self._made(group, lambda given: ids.take(given, group[0].step_number), summary_mode)
-
-    def _made(self, group: Group, name_of: Callable[[str], str], summary_mode: bool = False) -> RenderedGroup:
-        ids: list[tuple[str, str]] = []
-
-        def take(given: str) -> str:
-            ids.append((given, name_of(given)))
-            return ids[-1][1]
-
-        rendered: list[Message] = []
-        for number, (step, messages) in enumerate(messages_of_each(group, summary_mode, self.style)):
-            for place, message in enumerate(_identified(step, messages)):
-                rendered.append({**message, _SOURCE: (number, place)})
-        messages = valid(rendered, take, (*self.extra_keys, _SOURCE))
-        sources = tuple(message.pop(_SOURCE, None) for message in messages)
-        tokens = sum(count_message(message, self.counter, self.format) for message in messages)
+        given: list[Message] = []
+        origins: list[tuple[int, int]] = []
+        for number, messages in enumerate(messages_of_each(group, summary_mode, self.style)):
+            given += _identified(group[number], messages)
+            origins += [(number, place) for place in range(len(messages))]
+        sent = valid(given, ids, self.extra_keys, group[0].step_number)
+        names: list[tuple[str, str]] = []
+        for message, place in sent:
+            if place is not None and "tool_calls" in message:
+                pairs = zip(given[place]["tool_calls"], message["tool_calls"], strict=True)
+                names += [(call["id"], named["id"]) for call, named in pairs]
+        sources = tuple(None if place is None else origins[place] for _, place in sent)
+        messages = [message for message, _ in sent]
+        tokens = count_messages(messages, self.counter, self.format)
         if self._beside:
-            tokens += sum(self._beside(group[source[0]], source[1]) for source in sources if source)
-        return RenderedGroup(group, messages, tokens, tuple(ids), sources)
+            tokens += self._beside(group, [source for source in sources if source])
+        return RenderedGroup(group, messages, tokens, tuple(names), sources)
 
     def instead(self, sent: RenderedGroup, group: Group) -> RenderedGroup:
         """Render the steps of `group`, shortened ones for example, in the place of `sent`."""
-        names = iter([name for _, name in sent.ids])
-        made = self._made(group, lambda given: next(names))
+        made = self.rendered(group, CallIds(name for _, name in sent.ids))
         return made if sent.note is None else made.with_note(sent.note)
 
-    def like(self, beside: Callable[[Step, int], int], format: str) -> MessageRenderer:
+    def like(self, beside: Beside, format: str) -> MessageRenderer:
         """Return another one of the same style, counter and extra keys, for another window."""
         return MessageRenderer(self.counter, self.style, self.extra_keys, beside, format)
 

@@ -11,8 +11,15 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from tinymem.errors import InputError, describe_type
-from tinymem.messages.answers import call_ids, is_result, open_calls, pending_calls, without_lone_results
-from tinymem.messages.conversion import messages_from_steps, steps_from_messages
+from tinymem.messages.conversion import (
+    call_ids,
+    is_result,
+    messages_from_steps,
+    open_calls,
+    pending_calls,
+    steps_from_messages,
+    without_lone_results,
+)
 from tinymem.steps.checks import Time, to_utc
 from tinymem.steps.collection import StepCollection, Steps
 from tinymem.steps.content import Content

@@ -17,7 +17,7 @@ from turns import entries_of
 
 from tinymem.messages import repair
 from tinymem.messages.formats import conversation_from, write_messages
-from tinymem.messages.formats.parts import encodable_value
+from tinymem.messages.formats.conversation import encodable_value
 
 NATIVE = {"openai": chats() | provider_chats(), "responses": responses_chats(), "anthropic": anthropic_chats()}
 FORMATS = sorted(JUDGES)

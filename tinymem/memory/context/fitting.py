@@ -12,22 +12,22 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from itertools import chain
+from itertools import takewhile
 from types import NoneType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from tinymem.archive.archive import Archive
 from tinymem.archive.durable_window import DurableWindow
 from tinymem.errors import InputError, MessageError, safe_repr
 from tinymem.memory.context.context import NOTE
 from tinymem.memory.context.history import History
-from tinymem.messages.conversion import message_places, steps_from_messages
+from tinymem.messages.conversion import steps_from_messages, steps_of_history
 from tinymem.messages.formats import conversation_from
-from tinymem.messages.recognition import Messages, body_of, hash_of, keys_of, rows_by_key
+from tinymem.messages.recognition import Messages, body_of, hash_of
 from tinymem.recall.render import is_own_message
 from tinymem.steps.checks import Time, to_utc
 from tinymem.steps.ids import utc_now
-from tinymem.steps.step import Message, Step
+from tinymem.steps.step import Message, Step, are_same
 from tinymem.steps.types import CORRECTS, MessageStep, SystemPromptStep, TaskStep
 from tinymem.stores.words import words
 
@@ -36,6 +36,7 @@ __all__ = ["About", "Fitting", "as_message", "facts_about", "indices_given", "is
 PROMPTS = ("system", "developer")  # roles of what stands before a conversation
 TURN = 2  # steps that an edit takes back at most, where words do not tell it from a summary of them
 ALIKE = 0.3  # share of their words, all together, that what takes the place of another message has in common with it
+_Read: TypeAlias = tuple[Step, list[int]]  # a step of a history, and the indices of its messages
 REMEMBERED = 64  # sessions whose histories are held, so that what was seen is not read again
 
 
@@ -88,10 +89,8 @@ class Fitting:
         if history is None or history.conversation.format != conversation.format:
             history = History(about.session, conversation, self._archive.counter)
         messages = conversation.messages
-        roles = enumerate(message["role"] for message in messages)
-        first = next((index for index, role in roles if role not in PROMPTS), len(messages))
-        prompts = [_prompt(message, index, about) for index, message in enumerate(messages[:first])]
-        begin = history.follow(conversation, prompts)
+        prompts = [*takewhile(lambda message: message["role"] in PROMPTS, messages)]
+        begin = history.follow(conversation, [_prompt(*entry, about) for entry in enumerate(prompts)])
         new = [index for index in range(begin, len(messages)) if not self._is_added(messages[index])]
         return history, self._read(history, new, about, writes) if new else 0
 
@@ -105,15 +104,8 @@ class Fitting:
         """Archive messages behind what a session has, prompts too, and return the number of steps that were added."""
         messages = conversation_from(items, format).messages
         indices = [index for index, message in enumerate(messages) if not self._is_added(message)]
-        new = [messages[index] for index in indices]
-        steps = [as_message(step) for step in _convert(new, indices, about)]
-        kept = self._as_kept(steps, about)
-        return len(self._window.archive_messages(Messages(kept, keys_of(kept), is_history=False)))
-
-    def _as_kept(self, steps: Sequence[Step], about: About) -> list[Step]:
-        """Return steps as they are written, with their metadata and redacted."""
-        marked = [step.evolve(metadata=about.metadata) for step in steps] if about.metadata else steps
-        return [self._window.apply_redaction(step) for step in marked]
+        kept, given = self._as_kept(messages, _convert(messages, indices, about), about)
+        return len(self._window.archive_messages(Messages(kept, False, given=given)))
 
     def _is_added(self, message: Message) -> bool:
         """Return True for what a context added: a block, or the note."""
@@ -121,32 +113,47 @@ class Fitting:
 
     def _read(self, history: History, indices: Sequence[int], about: About, writes: bool) -> int:
         """Make steps of the messages with these indices, behind the others; return how many were added."""
-        messages = [history.conversation.messages[index] for index in indices]
-        steps = [as_message(step) for step in _convert(messages, indices, about)]
-        kept = self._as_kept(steps, about)
-        keys = keys_of(kept, history.said())
-        known = rows_by_key(self._archive.journal.messages, [*chain.from_iterable(keys)]) if history.dropped else {}
-        if not known and is_fork(history.dropped, kept, bool(history.steps)):
-            old = [step.id for step in history.dropped]
+        messages = history.conversation.messages
+        read = _convert(messages, indices, about)
+        steps, places = [step for step, _ in read], [step_places for _, step_places in read]
+        kept, given = self._as_kept(messages, read, about)
+        batch = Messages(kept, True, history.said(), given, places)
+        old = [step.id for step in history.dropped]
+        if is_fork(history.dropped, kept, bool(history.steps)) and not batch.look(self._archive.journal.messages):
             kept[0] = kept[0].evolve(metadata={**kept[0].metadata, CORRECTS: old})
         history.dropped = []
-        added = self._window.archive_messages(Messages(kept, keys, is_history=True)) if writes else []
-        known = rows_by_key(self._archive.journal.messages, [*chain.from_iterable(keys)])
-        for step, step_keys, places in zip(steps, keys, message_places(steps, keys), strict=True):
-            history.append(step, step_keys, [indices[place] for place in places], known)
+        batch.steps = batch.named(kept)
+        added = self._window.archive_messages(batch) if writes else []
+        known = batch.known if writes else batch.look(self._archive.journal.messages)
+        shown = batch.steps if are_same(kept, steps) else batch.named(steps)
+        history.extend(shown, batch.keys, places, known)
         return len(added)
 
+    def _as_kept(
+        self, messages: Sequence[Message], read: Sequence[_Read], about: About
+    ) -> tuple[list[Step], list[list[Message]]]:
+        """Return steps as they are written, with their metadata and redacted, and the messages of those left whole."""
+        kept: list[Step] = []
+        given: list[list[Message]] = []
+        for step, places in read:
+            marked = step.evolve(metadata=about.metadata) if about.metadata else step
+            kept.append(self._window.apply_redaction(marked))
+            given.append([messages[place] for place in places] if kept[-1] is marked else [])
+        return kept, given
 
-def _prompt(message: Message, index: int, about: About) -> Step:
+
+def _prompt(index: int, message: Message, about: About) -> Step:
     """Return the step of a prompt at an index of the conversation; its id says what it says, and where."""
-    (step,) = _convert([message], [index], about)
+    with indices_given([index]):
+        (step,) = steps_from_messages([message], session=about.session, timestamp=about.when)
     return step.evolve(id=hash_of(f"prompt {index} {body_of(message)}"))
 
 
-def _convert(messages: Sequence[Message], indices: Sequence[int], about: About) -> list[Step]:
-    """Make steps of messages that have these indices in the caller's list."""
+def _convert(messages: Sequence[Message], indices: Sequence[int], about: About) -> list[_Read]:
+    """Make steps of the messages with these indices, each with the indices of its own."""
     with indices_given(indices):
-        return steps_from_messages(messages, session=about.session, timestamp=about.when)
+        read = steps_of_history([messages[index] for index in indices], about.session, about.when)
+    return [(step, [*map(indices.__getitem__, places)]) for step, places in read]
 
 
 def as_message(step: Step) -> Step:

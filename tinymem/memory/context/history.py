@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from tinymem.memory.context.recaller import Questions
 from tinymem.memory.context.window import RenderedWindow, fit_request, positions_of
-from tinymem.messages.answers import open_calls
+from tinymem.messages.conversion import open_calls
 from tinymem.messages.formats.conversation import ItemConversation
 from tinymem.messages.recognition import MessageKey
 from tinymem.protocols import MessageRow, TokenCounter
@@ -28,16 +28,18 @@ class _Read(NamedTuple):
 
     Attributes:
         step: The step.
-        keys: The keys of its messages.
-        places: The places of these behind the prompts.
+        places: The places of its messages behind the prompts.
         waits: Whether a call of it waits for its result.
+        asks: Whether a user says it.
+        keys: The keys of its messages.
         numbers: The numbers of the steps that stand whole in them.
     """
 
     step: Step
-    keys: Sequence[MessageKey]
     places: Sequence[int]
     waits: bool
+    asks: bool
+    keys: Sequence[MessageKey]
     numbers: Collection[int]
 
 
@@ -66,8 +68,7 @@ class History:
 
     def follow(self, conversation: ItemConversation, prompts: Sequence[Step]) -> int:
         """Keep the steps that come again in a conversation; return the place behind their messages and the prompts."""
-        count = len(conversation.messages)
-        items = [conversation.read_of(index) for index in range(len(prompts), count)]
+        items = conversation.read_items(len(prompts))
         same = [*takewhile(bool, map(operator.eq, items, self._items))]
         kept, end = self._whole(len(same))
         self.dropped = [*self.steps[kept:], *self.dropped]
@@ -94,19 +95,21 @@ class History:
         keys = chain.from_iterable(read.keys for read in self._read.values())
         return Counter(key.said for key in keys)
 
-    def append(
+    def extend(
         self,
-        step: Step,
-        keys: Sequence[MessageKey],
-        indices: Iterable[int],
+        steps: Iterable[Step],
+        keys: Iterable[Sequence[MessageKey]],
+        indices: Iterable[Iterable[int]],
         known: Mapping[tuple[str, int], MessageRow],
     ) -> None:
-        """Put a step behind the others, with the keys and indices of its messages, some of which are kept."""
-        rows = [known[key] for key in keys if key in known]
-        number = known[keys[-1]].step if keys[-1] in known else None
-        step = step.evolve(id=keys[-1].id, step_number=number or None)
-        places = [index - len(self.prompts) for index in indices]
-        self._read[step.id] = _Read(step, keys, places, bool(open_calls([step])), _numbers_of_whole(rows))
+        """Put steps behind the others, with the keys and indices of their messages, some of which are known."""
+        for step, step_keys, step_indices in zip(steps, keys, indices, strict=True):
+            rows = [known[key] for key in step_keys if key in known]
+            number = rows[-1].step if step_keys[-1] in known else 0
+            places = [index - len(self.prompts) for index in step_indices]
+            waits, asks = bool(open_calls([step])), is_request(step)
+            step = step.evolve(step_number=number) if number else step
+            self._read[step.id] = _Read(step, places, waits, asks, step_keys, _numbers_of_whole(rows))
 
     # -- as a context asks for it
 
@@ -122,9 +125,8 @@ class History:
 
     def _task(self) -> Step | None:
         """Return the newest step that a user said, unless it is the newest of all."""
-        steps = self.steps
-        newest = next(filter(is_request, reversed(steps)), None)
-        return None if newest is None or newest is steps[-1] else newest
+        asked = [read.step for read in self._read.values() if read.asks]
+        return asked[-1] if asked and asked[-1] is not self.steps[-1] else None
 
     def window(self, budget: int, sending: MessageRenderer) -> RenderedWindow:
         """Return what a context of `budget` tokens may show: prompts, the newest request, and what it has room for.
@@ -146,10 +148,11 @@ class History:
         kept = {id: read.numbers for id, read in self._read.items()}
         return RenderedWindow(self._sending, steps, groups, fixed, positions, partial, inputs, kept)
 
-    def _tokens_beside(self, step: Step, place: int) -> int:
-        """Count the tokens of what goes back with a message of a step and is not in it."""
-        inputs = self.inputs(step)
-        return self.conversation.tokens_beside(inputs[place], self._counter) if place < len(inputs) else 0
+    def _tokens_beside(self, group: Sequence[Step], sources: Sequence[tuple[int, int]]) -> int:
+        """Count the tokens of what goes back with messages of a group and is not in them."""
+        inputs = [self.inputs(step) for step in group]
+        indices = [inputs[number][place] for number, place in sources if place < len(inputs[number])]
+        return sum(self.conversation.tokens_beside(index, self._counter) for index in indices)
 
 
 def _numbers_of_whole(rows: Sequence[MessageRow]) -> Collection[int]:

@@ -14,9 +14,15 @@ from typing import Any
 from tinymem.errors import InputError, MessageError, safe_repr
 from tinymem.messages.formats.anthropic import AnthropicConversation
 from tinymem.messages.formats.anthropic_blocks import THINKING, is_server_result
-from tinymem.messages.formats.conversation import Added, Conversation, ItemConversation, PromptEntry
+from tinymem.messages.formats.conversation import (
+    Added,
+    Conversation,
+    ItemConversation,
+    PromptEntry,
+    listed,
+    plain_value,
+)
 from tinymem.messages.formats.openai import ChatConversation
-from tinymem.messages.formats.parts import listed, plain_value
 from tinymem.messages.formats.responses import ResponsesConversation, kind_of_item
 from tinymem.messages.validity import repair
 

@@ -21,8 +21,8 @@ from tinymem.messages.formats.anthropic_blocks import (
     result_of,
     shortened,
 )
-from tinymem.messages.formats.conversation import ItemConversation, ItemSource, Placed
-from tinymem.messages.formats.parts import answer_of, blocks_of, plain_value, said, text_part
+from tinymem.messages.formats.conversation import ItemConversation, ItemSource, Placed, plain_value
+from tinymem.messages.formats.parts import answer_of, blocks_of, said, text_part
 from tinymem.steps.step import Message
 
 __all__ = ["AnthropicConversation"]
@@ -55,18 +55,15 @@ class AnthropicConversation(ItemConversation):
             return found
         return {key: found[key] for key in ("role", "content") if key in found}
 
-    def _prompts(self) -> Iterator[tuple[Message, ItemSource]]:
+    def _read(self) -> list[tuple[Message, ItemSource]]:
+        found: list[tuple[Message, ItemSource]] = []
         if self._system is not None:
             blocks = blocks_of(self._system, None)
-            yield (
-                {"role": "system", "content": said(parts_in(blocks, None))},
-                ItemSource(SYSTEM, SYSTEM + 1, tuple(range(len(blocks)))),
-            )
-
-    def _read(self) -> Iterator[tuple[Message, ItemSource]]:
+            message = {"role": "system", "content": said(parts_in(blocks, None))}
+            found.append((message, ItemSource(SYSTEM, SYSTEM + 1, tuple(range(len(blocks))))))
         for index, item in enumerate(self.items):
-            for message, blocks in _read(item, index):
-                yield message, ItemSource(index, index + 1, blocks)
+            found += [(message, ItemSource(index, index + 1, places)) for message, places in _read(item, index)]
+        return found
 
     def _written(
         self, placed: Sequence[Placed], stable: int, cache_control: Mapping[str, Any] | None

@@ -9,6 +9,7 @@ from itertools import chain
 from typing import Any
 
 from tinymem.errors import MessageError, safe_repr
+from tinymem.messages.calls import name_and_arguments, raw_calls
 from tinymem.messages.formats.parts import (
     blocks_of,
     data_of,
@@ -20,7 +21,7 @@ from tinymem.messages.formats.parts import (
     text_part,
     texts_of,
 )
-from tinymem.messages.sendable import file_of, image_of, name_and_arguments, raw_calls
+from tinymem.messages.validity import file_of, image_of
 from tinymem.steps.content import as_text, encodable, to_json
 from tinymem.steps.step import Message
 

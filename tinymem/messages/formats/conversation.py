@@ -1,21 +1,33 @@
 """A conversation in the format of a provider: its messages as OpenAI's chat has them, and the way back.
 
-A conversation comes whole at every call of its model, and is read whole.
+A conversation comes whole at every call of its model, and is read whole. Objects of the SDKs become plain values: dicts
+and lists that can be sent again.
 """
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, repeat
+from math import ceil
 from typing import Any, ClassVar, NamedTuple, Protocol
 
-from tinymem.errors import InputError
-from tinymem.messages.formats.parts import encodable_value, is_moved, items_of, native_tokens, plain_value
-from tinymem.messages.sendable import raw_calls
+from tinymem.errors import InputError, MessageError, describe_type
+from tinymem.messages.calls import raw_calls
+from tinymem.messages.formats.parts import strings
 from tinymem.protocols import TokenCounter
+from tinymem.steps.content import as_text, encodable
 from tinymem.steps.step import Message
 
-__all__ = ["Added", "Conversation", "ItemConversation", "ItemSource", "Placed", "PromptEntry"]
+__all__ = [
+    "Added", "Conversation", "ItemConversation", "ItemSource", "Placed", "PromptEntry", "encodable_value", "items_of",
+    "listed", "plain_value",
+]  # fmt: skip
+
+_MOVED = re.compile(r"What call .* returned:|In the message of the \w+:", re.DOTALL)  # what `repair` puts before them
+_ATOMS = frozenset({str, int, float, bool, type(None)})
+MOST_LEVELS = 200  # of lists and mappings inside each other
 
 
 class PromptEntry(Protocol):
@@ -112,7 +124,7 @@ class Conversation(ABC):
         >>> conversation_from([said]).tokens_beside(0, default_counter())
         6
         """
-        return sum(native_tokens(native, counter.count) for native in self._natives(index))
+        return sum(_native_tokens(native, counter.count) for native in self._natives(index))
 
     @abstractmethod
     def _natives(self, index: int) -> Iterable[Mapping[str, Any]]:
@@ -128,7 +140,7 @@ class Conversation(ABC):
         for place, entry in enumerate(entries):
             message = dict(entry.message)
             input = self._input_of(entry, place)
-            if input is None and is_native and is_moved(message):
+            if input is None and is_native and _is_moved(message):
                 continue
             if message["role"] == "assistant":
                 is_native = input is not None
@@ -177,26 +189,104 @@ class ItemConversation(Conversation):
     """
 
     def __init__(self, items: Any, known: Sequence[dict[str, Any]] = ()) -> None:
-        self.items = items_of(items, self._plain, known)
-        read = [*self._prompts(), *self._read()]
+        pairs = zip(listed(items), chain(known, repeat(None)), strict=False)
+        self.items = _dicts([old if item == old else self._plain(item) for item, old in pairs])
+        read = self._read()
         self._sources = [source for _, source in read]
         super().__init__([message for message, _ in read])
 
-    def read_of(self, index: int) -> list[dict[str, Any]]:
-        """Return the items that a message was read of."""
+    def read_items(self, first: int) -> list[list[dict[str, Any]]]:
+        """Return for each message from the `first` on the items that it was read of."""
+        return [self.items[source.start : source.end] for source in self._sources[first:]]
+
+    def _natives(self, index: int) -> list[dict[str, Any]]:
         source = self._sources[index]
         return self.items[source.start : source.end]
 
-    def _natives(self, index: int) -> list[dict[str, Any]]:
-        return self.read_of(index)
-
     def _plain(self, item: Any) -> Any:
-        return plain_value(item)
+        found = plain_value(item)
+        return self._of_sdk(found) if hasattr(item, "model_dump") else found
 
-    def _prompts(self) -> Iterator[tuple[Message, ItemSource]]:
-        """Yield messages that stand beside the items."""
-        return iter(())
+    def _of_sdk(self, found: Any) -> Any:
+        """Return an item that was an object of the SDK."""
+        return found
 
     @abstractmethod
-    def _read(self) -> Iterator[tuple[Message, ItemSource]]:
-        """Yield the messages of the items."""
+    def _read(self) -> list[tuple[Message, ItemSource]]:
+        """Return the messages of the items, and where they stand."""
+
+
+# -- values -----------------------------------------------------------------------------------------------------------
+
+
+def _native_tokens(native: Mapping[str, Any], count: Callable[[str], int]) -> int:
+    """Count the tokens of the thinking or reasoning in an item or a block of any format."""
+    seen = [value for value in (native.get("thinking"), native.get("reasoning_content")) if value]
+    if native.get("type") == "reasoning":
+        seen += [native.get("summary"), native.get("content")]
+    hidden = native.get("encrypted_content") or (native.get("type") == "redacted_thinking" and native.get("data"))
+    seen_tokens = sum(map(count, strings(seen))) if seen else 0
+    return seen_tokens + (ceil(len(hidden) * 3 / 16) if isinstance(hidden, str) else 0)
+
+
+def _is_moved(message: Mapping[str, Any]) -> bool:
+    """Return True if this is the message in which `repair` sends images of the results, or answer, before it."""
+    content = message.get("content")
+    if message["role"] != "user" or not isinstance(content, list) or not content:
+        return False
+    return _MOVED.fullmatch(as_text([content[0]])) is not None
+
+
+def plain_value(value: Any, levels: int = MOST_LEVELS) -> Any:
+    """Copy `value`, with each object of an SDK in it as a dict of the fields that were set.
+
+    Raises:
+        MessageError: It is over `levels` levels deep, or inside itself.
+
+    >>> plain_value(({"type": "text", "text": "Hello."},))
+    [{'type': 'text', 'text': 'Hello.'}]
+    """
+    if type(value) in _ATOMS:
+        return value
+    if not levels:
+        raise MessageError(f"a message with a value of over {MOST_LEVELS} levels of lists and mappings cannot be held")
+    if isinstance(value, Mapping):
+        return {key: plain_value(inner, levels - 1) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain_value(inner, levels - 1) for inner in value]
+    if hasattr(value, "model_dump"):
+        left_out = getattr(value, "__api_exclude__", None)  # what the SDK parsed out of it
+        return value.model_dump(exclude_unset=True, mode="json", by_alias=True, exclude=left_out)
+    return value
+
+
+def encodable_value(value: Any) -> Any:
+    r"""Copy `value` with texts that UTF-8 can hold, in dicts and lists.
+
+    >>> encodable_value([{"text": "broken \ud83d"}])
+    [{'text': 'broken �'}]
+    """
+    if isinstance(value, str):
+        return encodable(value)
+    if type(value) is dict:
+        return {encodable_value(key): encodable_value(inner) for key, inner in value.items()}
+    return [*map(encodable_value, value)] if type(value) is list else value
+
+
+def listed(items: Any) -> list[Any]:
+    """Return the items of a history as a list; MessageError if they are none."""
+    if isinstance(items, (str, bytes, Mapping)) or not isinstance(items, Iterable):
+        raise MessageError(f"a conversation must be a list of messages, not {describe_type(items)}")
+    return list(items)
+
+
+def items_of(items: Any) -> list[dict[str, Any]]:
+    """Return the items of a history as dicts; MessageError if it is no list, or one of them is no mapping."""
+    return _dicts([*map(plain_value, listed(items))])
+
+
+def _dicts(items: list[Any]) -> list[dict[str, Any]]:
+    for index, item in enumerate(items):
+        if not isinstance(item, dict):
+            raise MessageError(f"must be a mapping, or an object of an SDK, not {describe_type(item)}", index)
+    return items

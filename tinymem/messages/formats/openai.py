@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from tinymem.errors import MessageError, describe_type
 from tinymem.messages.formats.conversation import ItemConversation, ItemSource, Placed
-from tinymem.messages.formats.parts import plain_value, rewritten, said, strings, text_part, texts_of
+from tinymem.messages.formats.parts import rewritten, said, strings, text_part, texts_of
 from tinymem.steps.content import to_json
 from tinymem.steps.step import Message
 from tinymem.steps.types import ROLES
@@ -20,12 +20,17 @@ class ChatConversation(ItemConversation):
 
     format: ClassVar[str] = "openai"
 
-    def _plain(self, item: Any) -> Any:
-        return _sendable(item) if hasattr(item, "model_dump") else plain_value(item)
+    def _of_sdk(self, found: Any) -> Any:
+        """Return an item without keys that say nothing, as `refusal`, or repeat what others say."""
+        item = {key: value for key, value in found.items() if key == "content" or value not in (None, [])}
+        item.pop("parsed", None)
+        for call in item.get("tool_calls", ()):
+            call.pop("index", None)  # of a stream
+            call.get("function", {}).pop("parsed_arguments", None)
+        return item
 
-    def _read(self) -> Iterator[tuple[Message, ItemSource]]:
-        for place, item in enumerate(self.items):
-            yield _message(item, place), ItemSource(place, place + 1)
+    def _read(self) -> list[tuple[Message, ItemSource]]:
+        return [(_message(item, place), ItemSource(place, place + 1)) for place, item in enumerate(self.items)]
 
     def _written(
         self, placed: Sequence[Placed], stable: int, cache_control: Mapping[str, Any] | None
@@ -35,21 +40,11 @@ class ChatConversation(ItemConversation):
     def _item(self, entry: Placed) -> dict[str, Any]:
         if entry.input is None:
             return entry.message
-        (item,) = self.read_of(entry.input)
+        (item,) = self._natives(entry.input)
         if not entry.shortened:
             return item
         now = {"content": _shortened(item.get("content"), entry.message), "tool_calls": entry.message.get("tool_calls")}
         return {**item, **{key: value for key, value in now.items() if key in item}}
-
-
-def _sendable(item: Any) -> Any:
-    """Return an object of the SDK as a dict, without keys that say nothing, as `refusal`, or repeat what others say."""
-    found = {key: value for key, value in plain_value(item).items() if key == "content" or value not in (None, [])}
-    found.pop("parsed", None)
-    for call in found.get("tool_calls", ()):
-        call.pop("index", None)  # of a stream
-        call.get("function", {}).pop("parsed_arguments", None)
-    return found
 
 
 def _message(item: dict[str, Any], index: int) -> Message:

@@ -6,14 +6,15 @@ together, so that no reasoning item loses the item that it belongs to.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from tinymem.errors import MessageError, describe_type, safe_repr
+from tinymem.messages.calls import name_and_arguments, raw_calls
 from tinymem.messages.formats.conversation import ItemConversation, ItemSource, Placed
 from tinymem.messages.formats.parts import answer_of, blocks_of, mark, rewritten, said, strings, text_part, texts_of
-from tinymem.messages.sendable import file_of, image_of, name_and_arguments, raw_calls
+from tinymem.messages.validity import file_of, image_of
 from tinymem.steps.content import as_text, to_json
 from tinymem.steps.step import Message
 
@@ -59,8 +60,8 @@ class ResponsesConversation(ItemConversation):
 
     format: ClassVar[str] = "responses"
 
-    def _read(self) -> Iterator[tuple[Message, ItemSource]]:
-        """Yield the messages of a chat that items are."""
+    def _read(self) -> list[tuple[Message, ItemSource]]:
+        found: list[tuple[Message, ItemSource]] = []
         answer: _OpenAnswer | None = None
         for index, item in enumerate(self.items):
             kind = kind_of_item(item)
@@ -74,15 +75,16 @@ class ResponsesConversation(ItemConversation):
             is_new = answer is not None and answer.has_message and not answer.calls
             begins = is_new and kind in ("reasoning", "message:assistant")
             if answer is not None and (begins or not is_answer):
-                yield answer.message, ItemSource(answer.start, index)
+                found.append((answer.message, ItemSource(answer.start, index)))
                 answer = None
             if is_answer:
                 answer = answer or _OpenAnswer(index)
                 _take(answer, index, item, kind)
             else:
-                yield _single(item, index, kind), ItemSource(index, index + 1)
+                found.append((_single(item, index, kind), ItemSource(index, index + 1)))
         if answer is not None:
-            yield answer.message, ItemSource(answer.start, len(self.items))
+            found.append((answer.message, ItemSource(answer.start, len(self.items))))
+        return found
 
     def _written(
         self, placed: Sequence[Placed], stable: int, cache_control: Mapping[str, Any] | None

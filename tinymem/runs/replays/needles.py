@@ -12,7 +12,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from tinymem.messages.sendable import name_and_arguments, raw_calls
+from tinymem.messages.calls import name_and_arguments, raw_calls
 from tinymem.steps.content import as_text
 from tinymem.steps.step import Message
 
