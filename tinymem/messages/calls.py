@@ -6,7 +6,7 @@ Some providers give calls no ids, or the same id twice.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 __all__ = ["CallIds", "OpenCall", "answered_by", "name_and_arguments", "plain", "raw_calls"]
@@ -74,10 +74,14 @@ class CallIds:
         self._used.add(name)
         return name
 
-    def give_back(self, names: Collection[str]) -> None:
-        """Let these ids be used again."""
-        self._used.difference_update(names)
-        self._next.clear()
+    def take_again(self, names: Sequence[tuple[str, str]], number: int | None) -> bool:
+        """Take ids for calls again, as given and as they were sent; False, and nothing taken, if they would differ."""
+        taken = [self.take(given, number) for given, _ in names]
+        is_same = taken == [sent for _, sent in names]
+        if not is_same:
+            self._used.difference_update(taken)
+            self._next.clear()
+        return is_same
 
 
 class OpenCall(NamedTuple):

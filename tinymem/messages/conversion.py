@@ -13,7 +13,7 @@ from heapq import heappop, heappush
 from itertools import chain
 from operator import itemgetter
 from types import NoneType
-from typing import Any, NamedTuple, TypeAlias, TypeGuard, TypeVar
+from typing import Any, NamedTuple, TypeGuard, TypeVar
 
 from tinymem.errors import MessageError, StepError, describe_type
 from tinymem.messages.calls import OpenCall, answered_by, name_and_arguments, plain, raw_calls
@@ -32,8 +32,6 @@ __all__ = [
 T = TypeVar("T")
 
 LONGEST_NAME = 20  # characters of a tool's name in the id of a call that was given none
-_Kind: TypeAlias = type[SystemPromptStep] | type[TaskStep]
-_PROMPTS: dict[str, _Kind] = {"system": SystemPromptStep, "developer": SystemPromptStep}  # by their roles
 
 
 def messages_from_steps(steps: Iterable[Step], summary_mode: bool = False, style: Style = "auto") -> list[Message]:
@@ -123,14 +121,14 @@ def steps_from_messages(
         shared["timestamp"] = to_utc("timestamp", timestamp)
     earlier = check_iterable("pending", pending)
     waiting = [call if isinstance(call, OpenCall) else OpenCall(call, "", call) for call in earlier]
-    return [step for step, _ in _read(listed, waiting, shared, has_kinds=True)]
+    return [step for step, _ in _read(listed, waiting, shared)]
 
 
 def steps_of_history(
     messages: Iterable[Mapping[str, Any]], session: str, timestamp: datetime
 ) -> list[tuple[Step, list[int]]]:
-    """Make actions and messages of a history, no prompts and tasks; each with the indices of its messages, in order."""
-    return _read(_checked(messages), (), {"session": session, "timestamp": timestamp}, has_kinds=False)
+    """Make steps of a history, each with the indices of its messages, in order; errors as in `steps_from_messages`."""
+    return _read(_checked(messages), (), {"session": session, "timestamp": timestamp})
 
 
 class _CallTurn(NamedTuple):
@@ -142,39 +140,39 @@ class _CallTurn(NamedTuple):
 
 
 def _read(
-    listed: Sequence[Message], pending: Iterable[OpenCall], shared: dict[str, Any], has_kinds: bool
+    listed: Sequence[Message], pending: Iterable[OpenCall], shared: dict[str, Any]
 ) -> list[tuple[Step, list[int]]]:
-    """Make steps of messages, each with the indices of its messages; prompts and tasks only if it `has_kinds`."""
     turns, late = _find_results(listed, pending)
     taken = {*chain.from_iterable(turn.results.values() for turn in turns.values())}
-    is_run = bool(turns) or any(message["role"] == "tool" for message in listed)
-    task: dict[str, _Kind] = {"user": TaskStep} if has_kinds and is_run else {}
-    kinds = {**_PROMPTS, **task} if has_kinds else {}  # that the next message may be
+    may_be_task = bool(turns) or any(message["role"] == "tool" for message in listed)
     found: list[tuple[Step, list[int]]] = []
     for index, message in enumerate(listed):
         if index in taken:
             continue
-        results: Mapping[int, int] = {}
+        came: list[int] = []
         try:
             if index in turns:
                 step: Step = _action(message, turns[index], listed, shared)
-                results = turns[index].results
+                came = [place for _, place in sorted(turns[index].results.items())]
             else:
-                step = _single(message, index, kinds.get(message["role"]), late.get(index), shared)
+                step = _single(message, index, may_be_task, late.get(index), shared)
         except StepError as error:
             raise MessageError(str(error), index) from error
-        kinds = task if isinstance(step, SystemPromptStep) else {}
-        found.append((_as_it_came(step, index, results, listed), [index, *sorted(results.values())]))
+        may_be_task = may_be_task and isinstance(step, SystemPromptStep)
+        found.append((_as_it_came(step, index, came, listed), [index, *sorted(came)]))
     return found
 
 
-def _as_it_came(step: Step, index: int, results: Mapping[int, int], listed: Sequence[Message]) -> Step:
-    """Return a step with the overlay that makes its messages those that it was read from."""
-    came = [results[place] for place in sorted(results)]
+def _as_it_came(step: Step, index: int, came: list[int], listed: Sequence[Message]) -> Step:
+    """Return a step with the overlay that makes its messages those that it was read from.
+
+    They stand at its index, and where the results `came`, in the order of their calls.
+    """
     pairs = zip([index, *came], step.to_messages(style="tools"), strict=True)
     layers = {place: diff_overlay(rendered, listed[place]) for place, rendered in pairs}
-    if came != [*range(index + 1, index + 1 + len(came))]:
-        layers[index][CAME] = [place - index for place in came]
+    behind = [place - index for place in came]
+    if behind != [*range(1, len(came) + 1)]:
+        layers[index][CAME] = behind
     return step.evolve(overlay=[layers[place] for place in sorted(layers)]) if any(layers.values()) else step
 
 
@@ -228,7 +226,7 @@ def _checked(messages: Iterable[Mapping[str, Any]]) -> list[Message]:
     return listed
 
 
-def _single(message: Message, index: int, kind: _Kind | None, answered: str | None, shared: dict[str, Any]) -> Step:
+def _single(message: Message, index: int, may_be_task: bool, answered: str | None, shared: dict[str, Any]) -> Step:
     role, content = message["role"], message.get("content")
     if role == "tool" and answered is None:
         answered = message.get("tool_call_id")
@@ -238,9 +236,11 @@ def _single(message: Message, index: int, kind: _Kind | None, answered: str | No
     if answered is not None:
         return MessageStep("tool", content, answered, **shared)
     speaker = None if role == "function" else _speaker(message)
-    if kind is None or content is None:
-        return MessageStep(role, content, speaker=speaker, **shared)
-    return kind(content, speaker=speaker, **shared)
+    if index == 0 and role in ("system", "developer") and content is not None:
+        return SystemPromptStep(content, speaker=speaker, **shared)
+    if role == "user" and may_be_task and content is not None:
+        return TaskStep(content, speaker=speaker, **shared)
+    return MessageStep(role, content, speaker=speaker, **shared)
 
 
 def _speaker(message: Message) -> str | None:
@@ -274,13 +274,19 @@ def _calls(message: Message, index: int) -> _CallTurn:
             raise MessageError(f"tool call {given!r:.60} has no name: its function must be a mapping with one", index)
         if not isinstance(arguments, (str, Mapping)):
             arguments = to_json(arguments)
-        id, place = given or "", len(used)
-        while not id or id in used:  # the same when the message is given again, and no hash of what it says
-            id, place = f"call_{plain(name, LONGEST_NAME)}_{place}", place + 1
+        id = _new_id(given or "", name, used)
         used.add(id)
         turn.made.append(ToolCall(name, arguments, id))
         turn.calls.append(OpenCall(id, name, given or ""))
     return turn
+
+
+def _new_id(given: str, name: str, used: Collection[str]) -> str:
+    """Return the id of a call: the same when its message is given again, and no hash of what it says."""
+    id, place = given, len(used)
+    while not id or id in used:
+        id, place = f"call_{plain(name, LONGEST_NAME)}_{place}", place + 1
+    return id
 
 
 def groups(steps: Sequence[Step]) -> list[list[Step]]:
@@ -332,25 +338,25 @@ def is_result(step: Step) -> TypeGuard[MessageStep]:
     return isinstance(step, MessageStep) and step.role == "tool"
 
 
-def without_lone_results(steps: Sequence[Step], others: Iterable[Step] = ()) -> list[Step]:
-    """Return the steps less the results whose calls are neither among them nor among the others."""
-    called = call_ids([*steps, *others])
+def without_lone_results(steps: Sequence[Step]) -> list[Step]:
+    """Return the steps less the results whose calls are not among them."""
+    called = call_ids(steps)
     return [step for step in steps if not is_result(step) or step.tool_call_id in called]
 
 
-def pending_calls(steps: Reversible[Step], ids: Collection[str]) -> list[OpenCall]:
+def pending_calls(steps: Reversible[Step], ids: Iterable[str]) -> list[OpenCall]:
     """Find the calls of these `ids` in `steps`, those of the newest step first.
 
     Calls that no step made are known by their ids alone.
     """
     found: list[OpenCall] = []
     left = set(ids)
-    for step in reversed(steps) if ids else ():
-        if isinstance(step, ActionStep) and not left.isdisjoint(call_ids([step])):
+    for step in reversed(steps):
+        if not left:
+            break
+        if isinstance(step, ActionStep) and (mine := left & call_ids([step])):
             raw = raw_calls(step.to_messages(style="tools")[0])
             pairs = zip(step.tool_calls, raw, strict=False)
-            found += [OpenCall(call.id, call.name, given.get("id") or "") for call, given in pairs if call.id in left]
-            left -= call_ids([step])
-            if not left:
-                break
+            found += [OpenCall(call.id, call.name, given.get("id") or "") for call, given in pairs if call.id in mine]
+            left -= mine
     return [*found, *(OpenCall(id, "", id) for id in sorted(left))]

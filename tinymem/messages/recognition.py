@@ -17,9 +17,10 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain, repeat
 from operator import itemgetter
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, TypeAlias
 
 from tinymem.messages.conversion import message_places, pending_calls, steps_from_messages
+from tinymem.protocols.journal import MessageRows
 from tinymem.protocols.rows import MessageRow
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.step import Message, Step
@@ -28,6 +29,7 @@ __all__ = ["NATIVE", "Arrival", "KnownMessages", "MessageKey", "MessageTable", "
            "body_of", "content_hash", "hash_of", "keys_in", "keys_of",
            "name_hash", "rows_by_key"]  # fmt: skip
 
+KnownMessages: TypeAlias = "MessageRows | MessageTable"  # that a memory keeps
 DIGITS = 22  # of a hash, in hexadecimal: as many as other ids have
 NATIVE = "native"  # the key of a message's own form at its provider, which says nothing that the message does not
 
@@ -55,16 +57,6 @@ class Arrival(NamedTuple):
         return [MessageRow(*key, number, key is self.keys[-1]) for key in self.keys]
 
 
-class KnownMessages(Protocol):
-    """The messages that a memory keeps."""
-
-    def find(self, said: Collection[str], most: int) -> list[MessageRow]:
-        """Return the messages with these hashes that are the `most`-th of their hash at most, in no order."""
-
-    def count(self, said: Collection[str]) -> dict[str, int]:
-        """Return how many messages there are with each of these hashes; those with none are left out."""
-
-
 class Messages:
     """Steps that came as messages; they are a session's history, or come behind it.
 
@@ -77,6 +69,7 @@ class Messages:
 
     Attributes:
         keys: The keys of the messages of each step.
+        places: Their places.
         known: What of a history is kept, by key, as of the last look.
     """
 
@@ -90,7 +83,7 @@ class Messages:
     ) -> None:
         self.steps, self._is_history = steps, is_history
         self.keys = keys_of(steps, before, given)
-        self._places = message_places(steps, self.keys) if places is None else places
+        self.places = message_places(steps, self.keys) if places is None else places
         self.known: dict[tuple[str, int], MessageRow] = {}
 
     def named(self, steps: Iterable[Step]) -> list[Step]:
@@ -105,12 +98,12 @@ class Messages:
     def new_in(self, kept: KnownMessages) -> list[Arrival]:
         """Return what is to be added to the messages that are kept."""
         if self._is_history:
-            return arrivals(self.steps, self.keys, self._places, self.look(kept))
+            return arrivals(self.steps, self.keys, self.places, self.look(kept))
         counts = kept.count({key.said for key in chain.from_iterable(self.keys)})
         behind: list[list[MessageKey]] = []
         for step_keys in self.keys:
             behind.append([MessageKey(key.said, key.nth + counts.get(key.said, 0)) for key in step_keys])
-        return arrivals(self.steps, behind, self._places, ())
+        return arrivals(self.steps, behind, self.places, ())
 
     def rows(self, new: Sequence[Arrival], first: int) -> list[MessageRow]:
         """Return the messages of what is new as they are kept, and known, under numbers from `first`."""

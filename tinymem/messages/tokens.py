@@ -238,22 +238,25 @@ def count_message(
         counter = counter_from(counter)
     if not isinstance(message, Mapping):
         raise MessageError(f"a message must be a mapping with role and content, not {describe_type(message)}")
-    total = PER_MESSAGE
-    for key, value in message.items():
-        if value is None:
-            continue
-        if key == "content":
-            total += _count_content(value, counter, format)
-        elif key == "tool_calls" and isinstance(value, list):
-            total += sum(PER_MESSAGE + _count_call(call, counter) for call in value)
-        elif key == "images" and isinstance(value, list):  # Ollama's
-            total += _count_content([{"type": "image", "data": image} for image in value], counter, format)
-        elif key == "audio" and isinstance(value, Mapping):  # the answer as OpenAI's models speak it
-            total += counter.count(to_json({**value, "data": ""}))
-            total += _count_content([{"type": "audio", "data": value.get("data")}], counter, format)
-        else:
-            total += counter.count(value if isinstance(value, str) else to_json(value)) + (key == "name")
-    return total
+    items = message.items()
+    return PER_MESSAGE + sum(_count_key(key, value, counter, format) for key, value in items if value is not None)
+
+
+def _count_key(key: str, value: Any, counter: TokenCounter, format: str | None) -> int:
+    if key == "content":
+        return _count_content(value, counter, format)
+    if key == "tool_calls" and isinstance(value, list):
+        return sum(PER_MESSAGE + _count_call(call, counter) for call in value)
+    if key == "images" and isinstance(value, list):  # Ollama's
+        return _count_content([{"type": "image", "data": image} for image in value], counter, format)
+    if key == "audio" and isinstance(value, Mapping):  # the answer as OpenAI's models speak it
+        data = _count_part({"type": "audio", "data": value.get("data")}, counter, format)
+        return data + counter.count(to_json({**value, "data": ""}))
+    return counter.count(_written(value)) + (key == "name")
+
+
+def _written(value: Any) -> str:
+    return value if isinstance(value, str) else to_json(value)
 
 
 def _count_content(content: Any, counter: TokenCounter, format: str | None) -> int:
@@ -264,7 +267,7 @@ def _count_content(content: Any, counter: TokenCounter, format: str | None) -> i
 
 def _count_part(part: Any, counter: TokenCounter, format: str | None) -> int:
     if not isinstance(part, Mapping):
-        return counter.count(part if isinstance(part, str) else to_json(part))
+        return counter.count(_written(part))
     tokens = media_tokens(part, counter.count, format)
     if tokens is not None:
         return tokens
@@ -279,8 +282,7 @@ def _count_call(call: Mapping[str, Any], counter: TokenCounter) -> int:
     if not isinstance(function, Mapping):
         return counter.count(to_json(call))
     values = (call.get("id"), function.get("name"), function.get("arguments"))
-    texts = (value if isinstance(value, str) else to_json(value) for value in values if value is not None)
-    return sum(map(counter.count, texts))
+    return sum(counter.count(_written(value)) for value in values if value is not None)
 
 
 def count_tokens(

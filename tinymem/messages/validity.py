@@ -11,8 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 from tinymem.errors import MessageError, describe_type
 from tinymem.messages.calls import CallIds, OpenCall, answered_by, name_and_arguments, plain, raw_calls
@@ -72,23 +71,23 @@ def _mappings(messages: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 def problems(messages: Sequence[Mapping[str, Any]], *, extra_keys: Collection[str] = ()) -> list[str]:
     """List the faults for which the chat APIs would refuse this sequence, as `repair` mends them; empty when valid."""
     given = _mappings(messages)
-    found: list[str] = []
+    found: list[tuple[int, str]] = []
     last, left = -1, {*range(len(given))}
     for message, place in valid(given, CallIds(), check_strings("extra_keys", extra_keys)):
         if place is None:
-            what = "a call without a result" if message["role"] == "tool" else "files that only a user may send"
-            found.append(f"message {last}: {what}")
+            is_result = message["role"] == "tool"
+            found.append((last, "a call without a result" if is_result else "files that only a user may send"))
             continue
         if place < last:
-            found.append(f"message {place}: it stands between a call and its result")
+            found.append((place, "it stands between a call and its result"))
         if wrong := _changed(given[place], message):
-            found.append(f"message {place}: {', '.join(wrong)} in a form that the API refuses")
+            found.append((place, f"{', '.join(wrong)} in a form that the API refuses"))
         left.discard(place)
         last = max(last, place)
     for place in sorted(left):
-        what = "nothing in it" if given[place]["role"] != "tool" else "a tool result that answers no open call"
-        found.append(f"message {place}: {what}")
-    return found
+        is_result = given[place]["role"] == "tool"
+        found.append((place, "a tool result that answers no open call" if is_result else "nothing in it"))
+    return [f"message {place}: {what}" for place, what in found]
 
 
 def _changed(given: Mapping[str, Any], sent: Mapping[str, Any]) -> list[str]:
@@ -142,27 +141,33 @@ def valid(
     entries: list[_ToolTurn | list[Placed]] = []
     latest: dict[str, _ToolTurn] = {}  # by the id of a call
     for place, message in enumerate(messages):
-        if message["role"] in ("tool", "function"):
-            id = message.get("tool_call_id")
-            asked = latest.get(id) if isinstance(id, str) else None
-            turns = [asked] if asked else [entry for entry in reversed(entries) if isinstance(entry, _ToolTurn)]
-            if not any(turn.takes(message, place) for turn in turns) and message["role"] == "function":
-                said = {"role": "user", "content": add_label("Observation", message.get("content"))}
-                entries.append([(_sendable(said, (), extra_keys)[0], None)])
+        if message["role"] not in ("tool", "function"):
+            entry = _entry(message, place, extra_keys)
+            entries.append(entry)
+            if isinstance(entry, _ToolTurn):
+                latest |= {call.given: entry for call in entry.calls if call.given}
             continue
-        calls = raw_calls(message)
-        formed, moved = _sendable(message, calls, extra_keys)
-        if calls and (message["role"] == "assistant" or not is_empty(formed.get("content"))):
-            turn = _ToolTurn(formed, moved, place, [*map(_open, calls)])
-            latest |= {call.given: turn for call in turn.calls if call.given}
-            entries.append(turn)
-            continue
-        shown = _of_user(_introduced(f"In the message of the {message['role']}:", moved))
-        entries.append(shown if is_empty(formed.get("content")) else [(formed, place), *shown])
+        id = message.get("tool_call_id")
+        asked = latest.get(id) if isinstance(id, str) else None
+        turns = [asked] if asked else [entry for entry in reversed(entries) if isinstance(entry, _ToolTurn)]
+        if not any(turn.takes(message, place) for turn in turns) and message["role"] == "function":
+            said = {"role": "user", "content": add_label("Observation", message.get("content"))}
+            entries.append([(_sendable(said, (), extra_keys)[0], None)])
     sent: list[Placed] = []
     for entry in entries:
         sent += entry.sent(ids, number, extra_keys) if isinstance(entry, _ToolTurn) else entry
     return sent
+
+
+def _entry(message: Mapping[str, Any], place: int, extra_keys: Collection[str]) -> _ToolTurn | list[Placed]:
+    """Return a message with calls as a turn; any other one as it is sent, and what only a user may send of it."""
+    calls = raw_calls(message)
+    formed, moved = _sendable(message, calls, extra_keys)
+    is_said = not is_empty(formed.get("content"))
+    if calls and (message["role"] == "assistant" or is_said):
+        return _ToolTurn(formed, moved, place, [*map(_open, calls)])
+    shown = _of_user(_introduced(f"In the message of the {message['role']}:", moved))
+    return [(formed, place), *shown] if is_said else shown
 
 
 def _open(call: Mapping[str, Any]) -> OpenCall:
@@ -192,14 +197,15 @@ def _sendable(
     Calls keep the ids that they have, if any. A message that has nothing to say comes out with empty content.
     """
     role = message["role"]
+    is_result = role in ("tool", "function")
     formed: Message = {}
     moved: list[Message] = []
     for key, value in message.items():
         if key == "content":
-            formed[key], moved = _content(role, value, bool(calls), extra_keys)
+            formed[key], moved = _content(role, value, None if calls else "", extra_keys)
         elif key == "role" or (key == "tool_call_id" and role == "tool"):
             formed[key] = value
-        elif key == "name" and role not in ("tool", "function"):
+        elif key == "name" and not is_result:
             formed |= _speaker(value)
         elif key in extra_keys and value is not None:
             formed[key] = value
@@ -207,10 +213,10 @@ def _sendable(
         formed["tool_calls"] = [_call(call, extra_keys) for call in calls]
     elif role == "assistant" and not formed.get("content"):
         formed["content"] = _said_elsewhere(message)
-    images = [part for part in map(_ollama_image, message.get("images") or ()) if part]
+    images = _images(message.get("images") or ())
     if images and role == "user":
         formed["content"] = [*as_parts(formed.get("content") or []), *images]
-        images = []
+        return formed, moved
     return formed, [*moved, *images]
 
 
@@ -251,38 +257,37 @@ def _refuse(constant: str) -> None:
 # -- content ----------------------------------------------------------------------------------------------------------
 
 
-def _content(role: str, content: Any, has_calls: bool, extra_keys: Collection[str]) -> tuple[Any, list[Message]]:
+def _content(role: str, content: Any, nothing: str | None, extra_keys: Collection[str]) -> tuple[Any, list[Message]]:
     """Split content into the form that a message of this role may have, and the parts that it may not have."""
+    if content is None:
+        return nothing, []
+    if not isinstance(content, Sequence):
+        content = to_json(content)
     if isinstance(content, str):
-        return (None if has_calls and not content.strip() else encodable(content)), []
-    if content is None or not isinstance(content, Sequence):
-        return (None if has_calls else "") if content is None else encodable(to_json(content)), []
-    parts = [*chain.from_iterable(_part(given, role, extra_keys) for given in content)]
-    if role != "user":
-        moved = [part for part in parts if part["type"] not in ("text", "refusal")]
-        parts = [part for part in parts if part["type"] in ("text", "refusal")]
-        if parts or not moved or role != "tool":
-            return parts or (None if has_calls else ""), moved
-        return PLACED, moved
-    return parts or "", []
+        return (encodable(content) if content.strip() or nothing is not None else None), []
+    parts = [*filter(None, (_part(given, role, extra_keys) for given in content))]
+    if role == "user":
+        return parts or "", []
+    said = [part for part in parts if part["type"] in ("text", "refusal")]
+    moved = [part for part in parts if part not in said]
+    return said or (PLACED if moved and role == "tool" else nothing), moved
 
 
-def _part(part: Any, role: str, extra_keys: Collection[str]) -> Iterable[Message]:
-    """Yield a part of content as the API has it; nothing where it cannot be sent."""
+def _part(part: Any, role: str, extra_keys: Collection[str]) -> Message | None:
+    """Return a part of content as the API has it; None where it cannot be sent."""
     if not isinstance(part, Mapping):
         part = {"type": "text", "text": part if isinstance(part, str) else to_json(part)}
     if part.get("type") in _REASONING:
-        return
+        return None
     refusal = part.get("refusal") if role == "assistant" and part.get("type") == "refusal" else None
-    formed: Message | None = None
+    formed = image_of(part) or file_of(part) or _audio(part) or _text(as_text([part]))
     if isinstance(refusal, str) and refusal.strip():
         formed = {"type": "refusal", "refusal": encodable(refusal)}
-    formed = formed or image_of(part) or file_of(part) or _audio(part)
-    text = "" if formed else as_text([part])
-    if text.strip():
-        formed = {"type": "text", "text": encodable(text)}
-    if formed:
-        yield {**formed, **{key: part[key] for key in extra_keys if part.get(key) is not None}}
+    return formed and {**formed, **{key: part[key] for key in extra_keys if part.get(key) is not None}}
+
+
+def _text(text: str) -> Message | None:
+    return {"type": "text", "text": encodable(text)} if text.strip() else None
 
 
 def image_of(part: Mapping[str, Any]) -> Message | None:
@@ -294,7 +299,7 @@ def image_of(part: Mapping[str, Any]) -> Message | None:
         inner: Mapping[str, Any] = source if isinstance(source, Mapping) else part
         kind = inner.get("media_type") or inner.get("mimeType") or inner.get("mime_type")
         url = inner.get("url") or f"data:{kind};base64,{inner.get('data')}"
-    if not isinstance(url, str) or not url.isascii() or not url.startswith(("https://", "http://", "data:image/")):
+    if not _is_ascii(url) or not url.startswith(("https://", "http://", "data:image/")):
         return None
     detail = {"detail": given["detail"]} if given.get("detail") in _DETAILS else {}
     return {"type": "image_url", "image_url": {"url": url, **detail}}
@@ -302,14 +307,15 @@ def image_of(part: Mapping[str, Any]) -> Message | None:
 
 def file_of(part: Mapping[str, Any]) -> Message | None:
     """Return a file as OpenAI has it, from the form of its chat, its Responses API or Anthropic; a text as text."""
-    file = part if part.get("type") == "input_file" else part.get("file")
-    source = part.get("source")
-    if part.get("type") == "document" and isinstance(source, Mapping):
-        if source.get("type") == "text" and isinstance(source.get("data"), str):
-            return {"type": "text", "text": encodable(source["data"])} if source["data"].strip() else None
-        data = f"data:{source.get('media_type')};base64,{source.get('data')}" if source.get("data") else None
+    kind, source = part.get("type"), part.get("source")
+    file = part if kind == "input_file" else part.get("file")
+    if kind == "document" and isinstance(source, Mapping):
+        data = source.get("data")
+        if source.get("type") == "text" and isinstance(data, str):
+            return _text(data)
+        data = data and f"data:{source.get('media_type')};base64,{data}"
         file = {"file_data": data, "filename": part.get("title") or "document.pdf"}
-    elif part.get("type") not in ("file", "input_file") or not isinstance(file, Mapping):
+    elif kind not in ("file", "input_file") or not isinstance(file, Mapping):
         return None
     kept = {k: encodable(file[k]) for k in ("file_id", "file_data", "filename") if isinstance(file.get(k), str)}
     return {"type": "file", "file": kept} if kept.keys() & {"file_id", "file_data"} else None
@@ -319,9 +325,12 @@ def _audio(part: Mapping[str, Any]) -> Message | None:
     audio = part.get("input_audio")
     if not isinstance(audio, Mapping) or audio.get("format") not in ("wav", "mp3"):
         return None
-    data = audio.get("data")
-    sound = {"data": data, "format": audio["format"]}
-    return {"type": "input_audio", "input_audio": sound} if isinstance(data, str) and data.isascii() else None
+    sound = {"data": audio.get("data"), "format": audio["format"]}
+    return {"type": "input_audio", "input_audio": sound} if _is_ascii(sound["data"]) else None
+
+
+def _is_ascii(text: Any) -> TypeGuard[str]:
+    return isinstance(text, str) and text.isascii()
 
 
 def kind_of_image(data: str) -> str | None:
@@ -329,12 +338,14 @@ def kind_of_image(data: str) -> str | None:
     return next((name for start, name in _BASE64_IMAGES.items() if data.startswith(start)), None)
 
 
-def _ollama_image(data: Any) -> Message | None:
-    """Return an image of Ollama's `images`, which are base64; None for a path on somebody's disk."""
-    if not isinstance(data, str) or not data.isascii():
-        return None
-    kind = kind_of_image(data)
-    return {"type": "image_url", "image_url": {"url": f"data:image/{kind};base64,{data}"}} if kind else None
+def _images(given: Iterable[Any]) -> list[Message]:
+    """Return Ollama's `images`, which are base64; without paths on somebody's disk."""
+    found: list[Message] = []
+    for data in given:
+        kind = kind_of_image(data) if _is_ascii(data) else None
+        if kind:
+            found.append({"type": "image_url", "image_url": {"url": f"data:image/{kind};base64,{data}"}})
+    return found
 
 
 def _said_elsewhere(message: Mapping[str, Any]) -> str:

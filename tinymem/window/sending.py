@@ -112,11 +112,8 @@ class MessageRenderer:
 
     def _of(self, group: Group, ids: CallIds) -> RenderedGroup:
         known = self._known.get(group[0].id)
-        if known and are_same(known.group, group):
-            taken = [ids.take(given, group[0].step_number) for given, _ in known.ids]
-            if all(name == sent for name, (_, sent) in zip(taken, known.ids, strict=True)):
-                return known
-            ids.give_back(taken)
+        if known and known.group == group and (not known.ids or ids.take_again(known.ids, group[0].step_number)):
+            return known
         return self.rendered(group, ids)
 
     def rendered(self, group: Group, ids: CallIds, summary_mode: bool = False) -> RenderedGroup:
@@ -127,17 +124,12 @@ class MessageRenderer:
             given += _identified(group[number], messages)
             origins += [(number, place) for place in range(len(messages))]
         sent = valid(given, ids, self.extra_keys, group[0].step_number)
-        names: list[tuple[str, str]] = []
-        for message, place in sent:
-            if place is not None and "tool_calls" in message:
-                pairs = zip(given[place]["tool_calls"], message["tool_calls"], strict=True)
-                names += [(call["id"], named["id"]) for call, named in pairs]
         sources = tuple(None if place is None else origins[place] for _, place in sent)
         messages = [message for message, _ in sent]
         tokens = count_messages(messages, self.counter, self.format)
         if self._beside:
             tokens += self._beside(group, [source for source in sources if source])
-        return RenderedGroup(group, messages, tokens, tuple(names), sources)
+        return RenderedGroup(group, messages, tokens, _names(given, sent), sources)
 
     def instead(self, sent: RenderedGroup, group: Group) -> RenderedGroup:
         """Render the steps of `group`, shortened ones for example, in the place of `sent`."""
@@ -186,3 +178,13 @@ def _answering(message: Message, id: str | None) -> Message:
     if message["role"] not in ("tool", "function"):
         return message
     return {**message, "role": "tool", "tool_call_id": id}
+
+
+def _names(given: Sequence[Message], sent: Iterable[tuple[Message, int | None]]) -> tuple[tuple[str, str], ...]:
+    """The ids of the calls: as they were given, and as they are sent."""
+    names: list[tuple[str, str]] = []
+    for message, place in sent:
+        if place is not None and "tool_calls" in message:
+            pairs = zip(given[place]["tool_calls"], message["tool_calls"], strict=True)
+            names += [(call["id"], named["id"]) for call, named in pairs]
+    return tuple(names)

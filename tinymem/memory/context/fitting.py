@@ -113,20 +113,20 @@ class Fitting:
 
     def _read(self, history: History, indices: Sequence[int], about: About, writes: bool) -> int:
         """Make steps of the messages with these indices, behind the others; return how many were added."""
-        messages = history.conversation.messages
+        messages, heard = history.conversation.messages, self._archive.journal.messages
         read = _convert(messages, indices, about)
-        steps, places = [step for step, _ in read], [step_places for _, step_places in read]
         kept, given = self._as_kept(messages, read, about)
-        batch = Messages(kept, True, history.said(), given, places)
-        old = [step.id for step in history.dropped]
-        if is_fork(history.dropped, kept, bool(history.steps)) and not batch.look(self._archive.journal.messages):
+        batch = Messages(kept, True, history.said(), given, [places for _, places in read])
+        if is_fork(history.dropped, kept, bool(history.steps)) and not batch.look(heard):
+            old = [step.id for step in history.dropped]
             kept[0] = kept[0].evolve(metadata={**kept[0].metadata, CORRECTS: old})
         history.dropped = []
         batch.steps = batch.named(kept)
         added = self._window.archive_messages(batch) if writes else []
-        known = batch.known if writes else batch.look(self._archive.journal.messages)
-        shown = batch.steps if are_same(kept, steps) else batch.named(steps)
-        history.extend(shown, batch.keys, places, known)
+        if not writes:
+            batch.look(heard)
+        steps = [step for step, _ in read]
+        history.extend(batch.steps if are_same(kept, steps) else batch.named(steps), batch)
         return len(added)
 
     def _as_kept(
@@ -153,7 +153,7 @@ def _convert(messages: Sequence[Message], indices: Sequence[int], about: About) 
     """Make steps of the messages with these indices, each with the indices of its own."""
     with indices_given(indices):
         read = steps_of_history([messages[index] for index in indices], about.session, about.when)
-    return [(step, [*map(indices.__getitem__, places)]) for step, places in read]
+    return [(as_message(step), [*map(indices.__getitem__, places)]) for step, places in read]
 
 
 def as_message(step: Step) -> Step:

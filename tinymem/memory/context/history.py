@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import operator
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import chain, groupby, takewhile
-from operator import attrgetter
+from collections.abc import Collection, Iterable, Sequence
+from itertools import chain, groupby, islice, takewhile
+from operator import attrgetter, eq
 from typing import Any, NamedTuple
 
 from tinymem.memory.context.recaller import Questions
 from tinymem.memory.context.window import RenderedWindow, fit_request, positions_of
 from tinymem.messages.conversion import open_calls
 from tinymem.messages.formats.conversation import ItemConversation
-from tinymem.messages.recognition import MessageKey
+from tinymem.messages.recognition import MessageKey, Messages
 from tinymem.protocols import MessageRow, TokenCounter
 from tinymem.steps.standins import is_request
 from tinymem.steps.step import Step
@@ -69,10 +68,9 @@ class History:
     def follow(self, conversation: ItemConversation, prompts: Sequence[Step]) -> int:
         """Keep the steps that come again in a conversation; return the place behind their messages and the prompts."""
         items = conversation.read_items(len(prompts))
-        same = [*takewhile(bool, map(operator.eq, items, self._items))]
-        kept, end = self._whole(len(same))
+        kept, end = self._whole(sum(takewhile(bool, map(eq, items, self._items))))
         self.dropped = [*self.steps[kept:], *self.dropped]
-        self._read = dict([*self._read.items()][:kept])
+        self._read = dict(islice(self._read.items(), kept))
         self.conversation, self.prompts, self._items = conversation, [*prompts], items
         return len(prompts) + end
 
@@ -95,21 +93,15 @@ class History:
         keys = chain.from_iterable(read.keys for read in self._read.values())
         return Counter(key.said for key in keys)
 
-    def extend(
-        self,
-        steps: Iterable[Step],
-        keys: Iterable[Sequence[MessageKey]],
-        indices: Iterable[Iterable[int]],
-        known: Mapping[tuple[str, int], MessageRow],
-    ) -> None:
-        """Put steps behind the others, with the keys and indices of their messages, some of which are known."""
-        for step, step_keys, step_indices in zip(steps, keys, indices, strict=True):
-            rows = [known[key] for key in step_keys if key in known]
-            number = rows[-1].step if step_keys[-1] in known else 0
-            places = [index - len(self.prompts) for index in step_indices]
+    def extend(self, steps: Iterable[Step], batch: Messages) -> None:
+        """Put the steps of a batch of messages behind the others."""
+        for step, keys, indices in zip(steps, batch.keys, batch.places, strict=True):
+            rows = [batch.known[key] for key in keys if key in batch.known]
+            number = rows[-1].step if keys[-1] in batch.known else 0
+            places = [index - len(self.prompts) for index in indices]
             waits, asks = bool(open_calls([step])), is_request(step)
             step = step.evolve(step_number=number) if number else step
-            self._read[step.id] = _Read(step, places, waits, asks, step_keys, _numbers_of_whole(rows))
+            self._read[step.id] = _Read(step, places, waits, asks, keys, _numbers_of_whole(rows))
 
     # -- as a context asks for it
 
@@ -142,8 +134,8 @@ class History:
         task = self._task()
         if task is not None:
             place = next(place for place, sent in enumerate(groups) if task.id in sent.step_ids)
-            groups[place], partial = fit_request(groups[place], budget, self._sending)
             fixed.add(groups[place].first)
+            groups[place], partial = fit_request(groups[place], budget, self._sending)
         inputs = {step.id: self.inputs(step) for step in steps}
         kept = {id: read.numbers for id, read in self._read.items()}
         return RenderedWindow(self._sending, steps, groups, fixed, positions, partial, inputs, kept)

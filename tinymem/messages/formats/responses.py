@@ -7,7 +7,7 @@ together, so that no reasoning item loses the item that it belongs to.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, ClassVar
 
 from tinymem.errors import MessageError, describe_type, safe_repr
@@ -35,24 +35,12 @@ HOSTED = {  # run and answered by OpenAI
     "tool_search_call", "tool_search_output", "program", "program_output",
 }  # fmt: skip
 SILENT = {"reasoning", "mcp_list_tools"}  # nothing that was said
+_ANSWER = {"message:assistant", *CALLS, *HOSTED, *SILENT}  # what is part of an answer
+_FUNCTIONS = ("function_call", "custom_tool_call")
+_OUTPUTS_OF_PARTS = ("function_call_output", "custom_tool_call_output", "computer_call_output")
 _FRAME = {"type", "id", "call_id", "status", "result", "pending_safety_checks", "caller", "encrypted_content"}
 _MEDIA = ("input_image", "input_file", "input_audio")
 _TEXTS = ("input_text", "output_text", "text", "summary_text")
-
-
-@dataclass
-class _OpenAnswer:
-    """An answer so far, which begins with the item at `start`."""
-
-    start: int
-    parts: list[Message] = field(default_factory=list)
-    calls: list[Message] = field(default_factory=list)
-    has_message: bool = False
-
-    @property
-    def message(self) -> Message:
-        """The message of a chat."""
-        return answer_of(said(self.parts), self.calls)
 
 
 class ResponsesConversation(ItemConversation):
@@ -61,30 +49,17 @@ class ResponsesConversation(ItemConversation):
     format: ClassVar[str] = "responses"
 
     def _read(self) -> list[tuple[Message, ItemSource]]:
-        found: list[tuple[Message, ItemSource]] = []
-        answer: _OpenAnswer | None = None
-        for index, item in enumerate(self.items):
-            kind = kind_of_item(item)
-            if kind in ELSEWHERE:
-                raise MessageError(
-                    f"a {kind} stands for items that are not in the list: give all items, with the encrypted content "
-                    "of reasoning included, and without compaction",
-                    index,
-                )
-            is_answer = kind in CALLS or kind in HOSTED or kind in SILENT or kind == "message:assistant"
-            is_new = answer is not None and answer.has_message and not answer.calls
-            begins = is_new and kind in ("reasoning", "message:assistant")
-            if answer is not None and (begins or not is_answer):
-                found.append((answer.message, ItemSource(answer.start, index)))
-                answer = None
-            if is_answer:
-                answer = answer or _OpenAnswer(index)
-                _take(answer, index, item, kind)
-            else:
-                found.append((_single(item, index, kind), ItemSource(index, index + 1)))
-        if answer is not None:
-            found.append((answer.message, ItemSource(answer.start, len(self.items))))
-        return found
+        starts: list[int] = []
+        answer: set[str] = set()  # kinds of the items of an answer so far
+        for index, kind in enumerate(map(kind_of_item, self.items)):
+            is_said = "message:assistant" in answer and answer.isdisjoint(CALLS)
+            is_next = kind in ("reasoning", "message:assistant") and is_said
+            if is_next or not answer or kind not in _ANSWER:
+                starts.append(index)
+                answer = set()
+            answer |= {kind} & _ANSWER
+        spans = pairwise([*starts, len(self.items)])
+        return [(_message(self.items[start:end], start), ItemSource(start, end)) for start, end in spans]
 
     def _written(
         self, placed: Sequence[Placed], stable: int, cache_control: Mapping[str, Any] | None
@@ -102,15 +77,20 @@ class ResponsesConversation(ItemConversation):
         return found
 
 
-def _take(answer: _OpenAnswer, index: int, item: dict[str, Any], kind: str) -> None:
-    """Add an item to the answer that it is part of."""
-    if kind == "message:assistant":
-        answer.has_message = True
-        answer.parts += message_content(item, index)
-    elif kind in CALLS:
-        answer.calls.append(call_of(item, kind, index))
-    elif kind in HOSTED:
-        answer.parts.append(text_part(hosted_text(item, kind)))
+def _message(items: Sequence[dict[str, Any]], start: int) -> Message:
+    """Return the message of the items of an answer, or of a single other one."""
+    kind = kind_of_item(items[0])
+    if kind not in _ANSWER:
+        return _single(items[0], start, kind)
+    parts: list[Message] = []
+    calls: list[Message] = []
+    for index, item in enumerate(items, start):
+        kind = kind_of_item(item)
+        if kind in CALLS:
+            calls.append(call_of(item, kind, index))
+        else:
+            parts += _said_in(item, index)
+    return answer_of(said(parts), calls)
 
 
 def _single(item: dict[str, Any], index: int, kind: str) -> Message:
@@ -118,7 +98,13 @@ def _single(item: dict[str, Any], index: int, kind: str) -> Message:
     if kind in OUTPUTS:
         return output_of(item, kind, index)
     if kind.startswith("message:"):
-        return {"role": item["role"], "content": said(message_content(item, index))}
+        return {"role": item["role"], "content": said(_said_in(item, index))}
+    if kind in ELSEWHERE:
+        raise MessageError(
+            f"a {kind} stands for items that are not in the list: give all items, with the encrypted content "
+            "of reasoning included, and without compaction",
+            index,
+        )
     raise MessageError(
         f"an item of the unknown type {safe_repr(item.get('type'))}, with {describe_type(item.get('role'))} as role: "
         "leave it out, or name another format",
@@ -130,30 +116,37 @@ def _shortened(items: Sequence[dict[str, Any]], message: Message) -> list[dict[s
     """Return `items` as the message says them now; reasoning, and calls of no function, stay as they are."""
     content = message.get("content")
     if message["role"] == "assistant":
-        calls = [item for item in items if kind_of_item(item) in CALLS]
-        others = [item for item in items if item not in calls]
-        new = [
-            _call_item(call) if item["type"] in ("function_call", "custom_tool_call") else item
-            for item, call in zip(calls, raw_calls(message), strict=True)
-        ]
+        calls = iter(raw_calls(message))
+        others: list[dict[str, Any]] = []
+        new: list[dict[str, Any]] = []
+        for item in items:
+            kind = kind_of_item(item)
+            if kind not in CALLS:
+                others.append(item)
+                continue
+            call = next(calls)
+            new.append(_call_item(call) if kind in _FUNCTIONS else item)
         return [*rewritten(others, _said_in, texts_of(content), _answer), *new]
     key = "output" if message["role"] == "tool" else "content"
+    now: Any = as_text(content)
     before = items[0].get(key)
     if before and kind_of_item(items[0]) == "shell_call_output":
-        return [{**items[0], key: [{**before[-1], "stdout": as_text(content), "stderr": ""}]}]
-    if isinstance(before, list):
-        return [{**items[0], key: rewritten(before, _said_in, texts_of(content), input_text)}]
-    return [{**items[0], key: as_text(content)}] if isinstance(before, str) else [*items]
+        now = [{**before[-1], "stdout": now, "stderr": ""}]
+    elif isinstance(before, list):
+        now = rewritten(before, _said_in, texts_of(content), input_text)
+    elif not isinstance(before, str):
+        return [*items]
+    return [{**items[0], key: now}]
 
 
-def _said_in(native: dict[str, Any]) -> list[Message]:
-    """Return the parts of a chat's message that an item of an answer, or a part of content, is."""
+def _said_in(native: dict[str, Any], index: int = 0) -> list[Message]:
+    """Return the parts of a chat's message that an item, or a part of content, is."""
     kind = kind_of_item(native)
     if kind in HOSTED:
         return [text_part(hosted_text(native, kind))]
     if kind.startswith("message:"):
-        return message_content(native, 0)
-    return [] if kind in SILENT or kind in ("refusal", "unknown") else [_part(native, 0)]
+        return [_part(part, index) for part in blocks_of(native.get("content"), index)]
+    return [] if kind in SILENT or kind in ("refusal", "unknown") else [_part(native, index)]
 
 
 def _answer(text: str) -> dict[str, Any]:
@@ -169,11 +162,6 @@ def kind_of_item(item: Mapping[str, Any]) -> str:
 
 
 # -- read -------------------------------------------------------------------------------------------------------------
-
-
-def message_content(item: Mapping[str, Any], index: int) -> list[Message]:
-    """Return the parts of a message's content, as a chat has them."""
-    return [_part(part, index) for part in blocks_of(item.get("content"), index)]
 
 
 def _part(part: dict[str, Any], index: int) -> Message:
@@ -193,9 +181,7 @@ def _part(part: dict[str, Any], index: int) -> Message:
 
 def call_of(item: Mapping[str, Any], kind: str, index: int) -> Message:
     """Return a call as a chat has it."""
-    id, name = item.get(CALLS[kind]), item.get("name") or kind.removesuffix("_call")
-    if not isinstance(id, str) or not id:
-        raise MessageError(f"a {kind} must have a {CALLS[kind]}", index)
+    id, name = _id_of(item, kind, CALLS[kind], index), item.get("name") or kind.removesuffix("_call")
     if kind == "custom_tool_call":
         return {"id": id, "type": "custom", "custom": {"name": name, "input": item.get("input") or ""}}
     arguments = item.get("arguments")
@@ -204,20 +190,23 @@ def call_of(item: Mapping[str, Any], kind: str, index: int) -> Message:
     return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
+def _id_of(item: Mapping[str, Any], kind: str, key: str, index: int) -> str:
+    id = item.get(key)
+    if not isinstance(id, str) or not id:
+        raise MessageError(f"a {kind} must have a {key}", index)
+    return id
+
+
 def output_of(item: Mapping[str, Any], kind: str, index: int) -> Message:
     """Return the result of a call as a chat has it."""
-    id, output = item.get(OUTPUTS[kind]), item.get("output")
-    if not isinstance(id, str) or not id:
-        raise MessageError(f"a {kind} must have a {OUTPUTS[kind]}", index)
+    id, output = _id_of(item, kind, OUTPUTS[kind], index), item.get("output")
     if isinstance(output, Mapping):
         output = [dict(output)]
+    content: Any = output if isinstance(output, str) else _joined(output)
     if isinstance(output, list) and all(isinstance(part, dict) for part in output):
-        known = kind in ("function_call_output", "custom_tool_call_output", "computer_call_output")
-        content: Any = said([_part(part, index) for part in output] if known else [text_part(_joined(output))])
+        content = said([_part(part, index) for part in output] if kind in _OUTPUTS_OF_PARTS else [text_part(content)])
     elif kind == "mcp_approval_response":
         content = " ".join(["approved" if item.get("approve") else "denied", *strings(item.get("reason"))])
-    else:
-        content = output if isinstance(output, str) else _joined(output)
     return {"role": "tool", "tool_call_id": id, "content": content}
 
 
