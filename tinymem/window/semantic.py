@@ -7,7 +7,7 @@ from itertools import chain, islice, repeat
 from typing import TypeAlias
 
 from tinymem.errors import InputError, describe_type
-from tinymem.messages.conversion import groups
+from tinymem.messages.conversion import grouped
 from tinymem.messages.tokens import PER_REPLY, Prices, counter_from
 from tinymem.protocols import Embedder, Embeds, TokenCounter
 from tinymem.recall.query.words import stretch_of
@@ -125,7 +125,7 @@ def _most_relevant(
 
 def newest_asked_for(steps: Sequence[Step]) -> list[Step]:
     """Return the steps of the QUERY_GROUPS newest groups, which say what is needed now."""
-    return [*chain.from_iterable(groups(steps[-QUERY_STEPS:])[-QUERY_GROUPS:])]
+    return [*chain.from_iterable(grouped(steps[-QUERY_STEPS:])[-QUERY_GROUPS:])]
 
 
 def default_query(steps: Sequence[Step], task: Step | None = None) -> str:

@@ -6,7 +6,7 @@ message goes back as it came, also beside others of its role, which the API comb
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, ClassVar
@@ -44,9 +44,7 @@ class AnthropicConversation(ItemConversation):
         super().__init__(given.get("messages"), known)
 
     def _natives(self, index: int) -> list[dict[str, Any]]:
-        item, _, places = self._sources[index]
-        blocks = blocks_of(self._system if item == SYSTEM else self.items[item]["content"], None)
-        return [blocks[place] for place in places]
+        return self._blocks[index]
 
     def _plain(self, item: Any) -> Any:
         """Return an item as it can be sent back, also an answer as the API gave it."""
@@ -56,14 +54,14 @@ class AnthropicConversation(ItemConversation):
         return {key: found[key] for key in ("role", "content") if key in found}
 
     def _read(self) -> list[tuple[Message, ItemSource]]:
-        found: list[tuple[Message, ItemSource]] = []
+        read: list[tuple[Message, list[Block], int]] = []
         if self._system is not None:
             blocks = blocks_of(self._system, None)
-            message = {"role": "system", "content": said(parts_in(blocks, None))}
-            found.append((message, ItemSource(SYSTEM, SYSTEM + 1, tuple(range(len(blocks))))))
+            read.append(({"role": "system", "content": said(parts_in(blocks, None))}, blocks, SYSTEM))
         for index, item in enumerate(self.items):
-            found += [(message, ItemSource(index, index + 1, places)) for message, places in _read(item, index)]
-        return found
+            read += [(message, blocks, index) for message, blocks in _read(item, index)]
+        self._blocks = [blocks for _, blocks, _ in read]  # of each message
+        return [(message, ItemSource(index, index + 1)) for message, _, index in read]
 
     def _written(
         self, placed: Sequence[Placed], stable: int, cache_control: Mapping[str, Any] | None
@@ -74,8 +72,9 @@ class AnthropicConversation(ItemConversation):
             pieces = pieces if used >= MOST_BREAKPOINTS else with_mark(pieces, stable, cache_control)
         above = [piece for piece in pieces if piece.role == "system" and piece.item in (SYSTEM, None)]
         turns = turns_of([piece for piece in pieces if piece not in above])
-        system = self._system_of(above)
-        request = {**self._request, **({} if system is None else {"system": system})}
+        request = dict(self._request)
+        if (system := self._system_of(above)) is not None:
+            request["system"] = system
         return {**request, "messages": [*chain.from_iterable(written(turn, self.items) for turn in turns)]}
 
     def _piece(self, entry: Placed) -> EntryBlocks:
@@ -83,49 +82,45 @@ class AnthropicConversation(ItemConversation):
         role = {"tool": "user", "developer": "system"}.get(role, role)
         if entry.input is None:
             return EntryBlocks(entry.place, role, made_of(entry.message))
-        blocks = self._natives(entry.input)
+        blocks = self._blocks[entry.input]
         if entry.shortened:
             return EntryBlocks(entry.place, role, shortened(blocks, entry.message))
-        source = self._sources[entry.input]
-        return EntryBlocks(entry.place, role, blocks, source.start, source.blocks)
+        return EntryBlocks(entry.place, role, blocks, self._sources[entry.input].start, True)
 
     def _system_of(self, pieces: Sequence[EntryBlocks]) -> Any:
         """Return the system prompt: as it came, if nothing was added to it."""
-        if len(pieces) == 1 and pieces[0].places:
-            return self._system
         blocks = blocks_in(pieces)
+        if blocks and len(pieces) == 1 and pieces[0].is_whole:
+            return self._system
         return blocks[0]["text"] if len(blocks) == 1 and blocks[0].keys() == {"type", "text"} else blocks or None
 
 
-def _read(item: dict[str, Any], index: int) -> Iterator[tuple[Message, tuple[int, ...]]]:
-    """Yield the messages of a chat that an item is, with their blocks: results of tools one by one, then the rest."""
+def _read(item: dict[str, Any], index: int) -> list[tuple[Message, list[Block]]]:
+    """Return the messages of a chat that an item is, with their blocks: results of tools one by one, then the rest."""
     role, blocks = item.get("role"), blocks_of(item.get("content"), index)
     if role not in ("user", "assistant", "system"):
         raise MessageError(
             f"role must be user, assistant or system, not {describe_type(role)}: name another format", index
         )
     inside = "tool_use" if role == "assistant" else "tool_result"
-    apart = [place for place, block in enumerate(blocks) if block.get("type") == inside]
-    rest = tuple(place for place in range(len(blocks)) if place not in apart)
-    content = said(parts_in([blocks[place] for place in rest], index))
+    apart = [block for block in blocks if block.get("type") == inside]
+    rest = [block for block in blocks if block.get("type") != inside]
+    content = said(parts_in(rest, index))
     if role == "assistant":
-        yield answer_of(content, [call_of(blocks[place], index) for place in apart]), tuple(range(len(blocks)))
-        return
-    for place in apart:
-        yield result_of(blocks[place], index), (place,)
-    if rest or not apart:
-        yield {"role": role, "content": content}, rest
+        return [(answer_of(content, [call_of(block, index) for block in apart]), blocks)]
+    found = [(result_of(block, index), [block]) for block in apart]
+    return found if apart and not rest else [*found, ({"role": role, "content": content}, rest)]
 
 
 @dataclass(frozen=True)
 class EntryBlocks:
-    """The blocks of the entry at a place: those at `places` of an `item`, unless something in them was changed."""
+    """The blocks of the entry at a place, and the `item` that they are of; the `is_whole` ones were not changed."""
 
     place: int
     role: str
     blocks: Sequence[Block]
     item: int | None = None
-    places: Sequence[int] = ()
+    is_whole: bool = False
 
 
 def blocks_in(pieces: Iterable[EntryBlocks]) -> list[Block]:
@@ -158,9 +153,10 @@ def written(turn: Sequence[EntryBlocks], items: Sequence[dict[str, Any]]) -> lis
     numbers = [*dict.fromkeys(piece.item for piece in turn if piece.item is not None)]
     given = items[numbers[0] : numbers[-1] + 1] if numbers else []
     count = sum(len(blocks_of(item["content"], None)) for item in given)
-    if all(piece.item is not None for piece in turn) and count == sum(len(piece.places) for piece in turn):
+    blocks = blocks_in(turn)
+    if all(piece.is_whole for piece in turn) and count == len(blocks):
         return [*given]
-    blocks = [block for block in blocks_in(turn) if not _is_blank(block)]
+    blocks = [block for block in blocks if not _is_blank(block)]
     if turn[0].role == "user":
         blocks.sort(key=lambda block: block.get("type") != "tool_result")
     keys = given[0] if len({piece.item for piece in turn}) == 1 and given else {}
@@ -181,7 +177,7 @@ def with_mark(pieces: list[EntryBlocks], stable: int, mark: Mapping[str, Any]) -
             last = places[-1]
             if not blocks[last].get("cache_control"):
                 blocks[last] = {**blocks[last], "cache_control": dict(mark)}
-                found[number] = replace(piece, blocks=blocks, places=())
+                found[number] = replace(piece, blocks=blocks, is_whole=False)
             break
     return found
 

@@ -170,11 +170,10 @@ def _form(message: Mapping[str, Any]) -> tuple[bool, bool]:
 
 
 class ItemSource(NamedTuple):
-    """The items that a message was read of, `[start, end)`, and the places of its blocks in an item of several."""
+    """The items that a message was read of, `[start, end)`."""
 
     start: int
     end: int
-    blocks: tuple[int, ...] = ()
 
 
 class ItemConversation(Conversation):
