@@ -13,11 +13,9 @@ from tinymem.coding.versions import Version, version_of
 from tinymem.protocols import NOTHING, NoteSource, PassageChange, Span
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.step import Part, Step
-from tinymem.steps.types import MessageStep
 
 __all__ = ["FileChanges"]
 
-SHOWING = ("call", "observation", "error")  # kinds of parts that show files and failures
 LEAST = 0.2  # share of a passage's lines that must stand for the rest to say something
 _NOTHING = re.compile(r"(?:\s|\\[ntr]|[^\w\s\"\\])*")  # between two lines: nothing that says something
 
@@ -25,18 +23,18 @@ _NOTHING = re.compile(r"(?:\s|\\[ntr]|[^\w\s\"\\])*")  # between two lines: noth
 class FileChanges:
     """The changes of the files that steps show, up to the `last` step, by the notes that a journal has."""
 
+    kinds = ("call", "observation", "error")  # that show files and failures
+
     def __init__(self, notes: NoteSource, last: int) -> None:
         self._source, self._last = notes, last
+        self._expected: set[int] = set()
         self._touched: dict[int, list[tuple[int, str]]] = {}  # by step: calls and the paths that they touch
         self._notes: dict[str, list[FileNote]] = {}
         self._version = cache(partial(version_of, notes=self._notes))
 
-    def expect(self, steps: Iterable[Step]) -> Collection[int]:
-        """Read what is known of steps that may be asked of, and return the numbers of those that touch something."""
-        expected = {step.step_number or 0 for step in steps if _has_calls(step)}
-        if unread := expected - self._touched.keys():
-            self._read(unread)
-        return [number for number in expected if self._touched[number]]
+    def expect(self, steps: Iterable[Step]) -> None:
+        """Take note of steps that may be asked of: what is known of them is read at once, when one of them is."""
+        self._expected.update(step.step_number or 0 for step in steps)
 
     def _read(self, unread: Collection[int]) -> None:
         self._touched |= {number: [] for number in unread}
@@ -52,8 +50,10 @@ class FileChanges:
 
     def since(self, step: Step, parts: Sequence[Part], place: int, start: int, end: int) -> PassageChange:
         """Return what changed since of `[start, end)` in the part at a `place` of the `parts` of a step."""
-        if parts[place].kind not in SHOWING:
+        if parts[place].kind not in self.kinds:
             return NOTHING
+        if unread := self._expected - self._touched.keys():
+            self._read(unread)
         number, call = step.step_number or 0, _call_of(step, parts, place)
         paths = {path for its_call, path in self._touched.get(number, ()) if its_call == call}
         if not paths:
@@ -97,12 +97,6 @@ def _joined(spans: Iterable[Span], text: str) -> list[Span]:
 def _mark_of(note: FileNote) -> str:
     """Return what stands in the place of lines that are gone since a note."""
     return f"changed since, see #{note.step}" if note.act.kind == READ else f"changed by #{note.step}"
-
-
-def _has_calls(step: Step) -> bool:
-    """Return whether a step has calls, or the result of one."""
-    calls = step.tool_calls if isinstance(step, ActionStep) else isinstance(step, MessageStep) and step.tool_call_id
-    return bool(calls)
 
 
 def _call_of(step: Step, parts: Sequence[Part], place: int) -> int:

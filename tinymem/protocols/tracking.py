@@ -59,8 +59,13 @@ class NoteSource(Protocol):
 class Changes(Protocol):
     """The changes up to a step, for one question."""
 
-    def expect(self, steps: Iterable[Step]) -> Collection[int]:
-        """Read at once what is known of steps that may be asked of; return the numbers of those that may be changed."""
+    @property
+    def kinds(self) -> Collection[str]:
+        """The kinds of parts that may be changed; of others nothing is asked."""
+        ...
+
+    def expect(self, steps: Iterable[Step]) -> None:
+        """Take note of steps that may be asked of: what is known of them is read at once, when one of them is."""
         ...
 
     def since(self, step: Step, parts: Sequence[Part], place: int, start: int, end: int) -> PassageChange:

@@ -87,7 +87,6 @@ class _Packer:
         self.labelled: set[tuple[object, ...]] = set()  # and its parts
         self.passed: set[int] = set()  # ranks that are not looked at again
         self.opened: dict[PassagePlace, OpenedPassage] = {}
-        self.touched: set[int] = set()  # numbers of opened steps that may be changed
         self.room = 0
         self.is_repeated = False  # whether something was passed over that repeats another
         self.spans: dict[tuple[object, ...], list[tuple[int, int]]] = {}  # that the model sees, by step and part
@@ -135,7 +134,7 @@ class _Packer:
             found = self.steps.passages([passage[:4] for passage in self.ranked[rank : rank + FETCHED]])
             self.opened |= found
             if self.changes is not None:
-                self.touched.update(self.changes.expect([passage.opened.step for passage in found.values()]))
+                self.changes.expect([passage.opened.step for passage in found.values()])
         return self.opened.get(place)
 
     def _cost(self, passage: RankedPassage, shown: OpenedPassage) -> int:
@@ -168,7 +167,7 @@ class _Packer:
 
     def _change(self, passage: RankedPassage, opened: OpenedPassage) -> PassageChange:
         """Return what changed since of what a passage shows."""
-        if self.changes is None or passage.number not in self.touched:
+        if self.changes is None or opened.part.kind not in self.changes.kinds:
             return NOTHING
         return self.changes.since(opened.opened.step, opened.opened.parts, *passage[1:4])
 
