@@ -38,7 +38,7 @@ STAGES = {
     "filter": ["stores.filter:Filter.mask"],
     "analyse the question": ["archive.embedding:analyse"],
     "full-text search": ["stores.sqlite.passages:SqlitePassages.search_text"],
-    "candidates": ["recall.search:Search._gather"],
+    "candidates": ["recall.search:gather"],
     "nearest vectors": ["recall.candidates:products"],
     "features": ["recall.fusion:features"],
     "rank": ["recall.fusion:ScoredCandidates.ranked"],
