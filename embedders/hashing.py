@@ -9,10 +9,10 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from tinymem.embedders.batches import to_unit
+from tinymem.embedders.batches import embed_filled
 from tinymem.errors import InputError
 from tinymem.protocols import Vectors
-from tinymem.steps.checks import check_non_negative_int, check_strings
+from tinymem.steps.checks import check_non_negative_int
 
 __all__ = ["HashingEmbedder"]
 
@@ -58,8 +58,7 @@ class HashingEmbedder:
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
         """Embed texts: `(len(texts), dimensions)` float32 of length 1, zero for a text that is empty or white space."""
-        counts = [self._counts(text) for text in check_strings("texts", texts)]
-        return to_unit(np.array(counts, np.float64).reshape(len(counts), self.dimensions))
+        return embed_filled(texts, self.dimensions, lambda filled: map(self._counts, filled))
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
         """Embed texts as `embed_documents` does."""

@@ -15,8 +15,8 @@ from memories import vocabulary
 from strategies import MODERATE
 
 from tinymem import HierarchicalMemory
+from tinymem.memory.context.fitting import is_own_message
 from tinymem.recall.relevance import WORTH, Signals, calibration, gate
-from tinymem.recall.render import is_own_message
 
 SCORES = st.lists(st.floats(-1e6, 1e6, width=32), max_size=30)
 CHAT = ("The staging server is at 10.0.0.7.", "Lunch is at noon today.", "Grandmother sings in a choir on Sundays.")

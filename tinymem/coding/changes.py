@@ -16,14 +16,13 @@ from tinymem.steps.step import Part, Step
 
 __all__ = ["FileChanges"]
 
+SHOWING = ("call", "observation", "error")  # kinds of parts that show files and failures
 LEAST = 0.2  # share of a passage's lines that must stand for the rest to say something
 _NOTHING = re.compile(r"(?:\s|\\[ntr]|[^\w\s\"\\])*")  # between two lines: nothing that says something
 
 
 class FileChanges:
     """The changes of the files that steps show, up to the `last` step, by the notes that a journal has."""
-
-    kinds = ("call", "observation", "error")  # that show files and failures
 
     def __init__(self, notes: NoteSource, last: int) -> None:
         self._source, self._last = notes, last
@@ -50,7 +49,7 @@ class FileChanges:
 
     def since(self, step: Step, parts: Sequence[Part], place: int, start: int, end: int) -> PassageChange:
         """Return what changed since of `[start, end)` in the part at a `place` of the `parts` of a step."""
-        if parts[place].kind not in self.kinds:
+        if parts[place].kind not in SHOWING:
             return NOTHING
         if unread := self._expected - self._touched.keys():
             self._read(unread)

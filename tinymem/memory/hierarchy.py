@@ -17,7 +17,7 @@ from tinymem.errors import InputError, safe_repr, undo_on_failure
 from tinymem.memory.aio.worker import Worker
 from tinymem.memory.context.context import Context, Shares
 from tinymem.memory.context.contexts import Contexts
-from tinymem.memory.context.fitting import Fitting, facts_about, indices_given
+from tinymem.memory.context.fitting import Fitting, facts_about, indices_given, is_own_message
 from tinymem.memory.filters import Filters, ForgetLimits, HistoryLimits, NamespaceLimits
 from tinymem.memory.opening import open_place
 from tinymem.memory.reading import Reading, render_step
@@ -28,7 +28,6 @@ from tinymem.messages.formats import chat_messages
 from tinymem.messages.tokens import count_tokens, counter_from
 from tinymem.protocols import ChangeTracker, Embedder, Embeds, Summarizer, Summarizes, TokenCounter, VectorStore
 from tinymem.recall import Explanation, Recall
-from tinymem.recall.render import is_own_message
 from tinymem.recall.search import NEXT_BEST, Search
 from tinymem.recall.selection.diversity import DIVERSITY
 from tinymem.registry import check_store_spec, embedder_from, summarizer_from, to_shared_store

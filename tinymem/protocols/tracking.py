@@ -6,7 +6,7 @@ without knowing what they say. When passages are chosen for a block, it is asked
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 if TYPE_CHECKING:
@@ -58,11 +58,6 @@ class NoteSource(Protocol):
 
 class Changes(Protocol):
     """The changes up to a step, for one question."""
-
-    @property
-    def kinds(self) -> Collection[str]:
-        """The kinds of parts that may be changed; of others nothing is asked."""
-        ...
 
     def expect(self, steps: Iterable[Step]) -> None:
         """Take note of steps that may be asked of: what is known of them is read at once, when one of them is."""

@@ -12,7 +12,7 @@ import hmac
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
 from tinymem.messages.characters import visible
@@ -33,7 +33,6 @@ __all__ = [
     "headers_of",
     "is_block",
     "is_mark",
-    "is_own_message",
     "label",
     "leave_out",
     "line",
@@ -50,8 +49,7 @@ DAY = "%Y-%m-%d"
 REMEMBERED = 1_000  # names of speakers
 LONGEST_LABEL = 200  # characters of a line that are looked at
 SESSION_SHOWN = 16  # characters of a session's name
-_NO_BRACKETS = str.maketrans("[]", "()")
-SEPARATORS = "|\t,;"  # of the columns of a table
+_OUTSIDE_OF_NAMES = re.compile(r"[\s\[\]]+")
 _LEADING = re.compile(r"[\s\ufffd]*")
 _COLON = "[ \t\ufffd]*[:\u02d0\u2236\ua789](?!\\S)"
 _ROLE = rf"(?:user|assistant|system|developer|tool|function|result)\b[ \t]*(?:\([^)\n]*\))?{_COLON}"
@@ -61,7 +59,8 @@ _OWN = re.compile(
     rf"|[\w.@/+~%-]*#\W*\d+[ \t][^:\n]{{1,80}}{_COLON}|{_ROLE}",
     re.IGNORECASE,
 )
-_NUMBER_CELL = re.compile(r"(?:^|[|\t,;])\s*[-+]?[$€£]?\d[\d.]*%?\s*(?=[|\t,;\n]|$)")
+_SEPARATOR = re.compile(r"[|\t,;]")
+_CELL = re.compile(r"(?:^|[|\t,;])\s*[-+]?[$€£]?\d[\d.]*%?\s*(?=[|\t,;\n]|$)")
 _NUMBER = re.compile(r"#(?=\d+(?:[ ,)]|$))")
 # What only a memory writes behind a bracket, or what reads like it
 _LIKE_MARK = re.compile(
@@ -138,16 +137,9 @@ def header(step: Step) -> str:
 
 def headers_of(steps: Sequence[Step]) -> list[str]:
     """Return the header over each of the steps of a block; where a day has several sessions, they name them."""
-    days = [header(step) for step in steps]
-    pairs = {(day, step.session) for day, step in zip(days, steps, strict=True)}
-    sessions = Counter(day for day, _ in pairs)
-    return [_named(day, step.session) if sessions[day] > 1 else day for day, step in zip(days, steps, strict=True)]
-
-
-def _named(day: str, session: str | None) -> str:
-    name = one_line(session or "")
-    shown = visible(name[:SESSION_SHOWN] + "…" * (len(name) > SESSION_SHOWN)).translate(_NO_BRACKETS)
-    return f"{day[:-1]}, {shown}]" if shown else day
+    pairs = [(header(step), _OUTSIDE_OF_NAMES.sub(" ", visible(step.session or "")).strip()) for step in steps]
+    sessions = Counter(day for day, _ in {*pairs})
+    return [f"{day[:-1]}, {name[:SESSION_SHOWN]}]" if name and sessions[day] > 1 else day for day, name in pairs]
 
 
 def without_gone(text: str, start: int, end: int, gone: Sequence[Span] = ()) -> str:
@@ -190,15 +182,14 @@ def line(step: Step, part: Part, start: int, end: int, numbered: bool = False, g
 def _columns(text: str, start: int) -> str:
     """Return the line with the names of the columns of the table whose rows go on at a place; "" where there is none.
 
-    It is the first line of its paragraph, has as many separators as the row, and no cell that is a number.
+    It is the first line of its paragraph, has the same separators as the row, and no cell that is a number.
     """
-    before = text.rfind("\n\n", 0, start)
-    begin = before + 2 if before >= 0 else 0
-    names = text[begin : text.find("\n", begin, min(start, begin + LONGEST_LABEL)) + 1]
-    row = text[text.rfind("\n", 0, start) + 1 :][:LONGEST_LABEL].partition("\n")[0]
-    counts = [names.count(separator) for separator in SEPARATORS]
-    is_table = max(counts) > 1 and counts == [row.count(separator) for separator in SEPARATORS]
-    return _without_marks(names) if is_table and _NUMBER_CELL.search(row) and not _NUMBER_CELL.search(names) else ""
+    above = text[:start].rpartition("\n\n")[2]
+    names = above.partition("\n")[0][:LONGEST_LABEL]
+    row = (above.rpartition("\n")[2] + text[start : start + LONGEST_LABEL]).partition("\n")[0]
+    separators = _SEPARATOR.findall(names)
+    is_table = len(separators) > 1 and separators == _SEPARATOR.findall(row) and "\n" in above
+    return f"{_without_marks(names)}\n" if is_table and _CELL.search(row) and not _CELL.search(names) else ""
 
 
 def quoted(label: str, text: str) -> str:
@@ -290,14 +281,6 @@ def _tool(step: ActionStep, message: int) -> str:
 MOST = 100  # fences that are tried in one text: a hostile one may hold millions
 LONGEST = 2_000_000  # characters of a block
 _OPENING = re.compile(rf"<((?:{'|'.join(KINDS)})-([0-9]{{12,75}})) [^>\n]{{0,100}}>\n")
-
-
-def is_own_message(message: object, key: bytes) -> bool:
-    """Return True if a chat message is a block of this memory. A tool's result is none: its call needs it."""
-    if not (type(message) is dict or isinstance(message, Mapping)) or message.get("role") != "user":
-        return False
-    content = message.get("content")
-    return isinstance(content, str) and is_block(content, key)
 
 
 def own_blocks(text: str, key: bytes) -> list[tuple[int, int]]:

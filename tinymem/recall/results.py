@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, overload
 
 from tinymem.protocols import Span, TokenCounter
 from tinymem.recall.relevance import Signals, price_of
-from tinymem.recall.render import DAY, block, format_mark, headers_of, line, name_numbers
+from tinymem.recall.render import DAY, format_mark
 from tinymem.steps.display import one_line
 from tinymem.steps.step import REPR_LENGTH, Step
 from tinymem.steps.terminal import Column, Line, ShownText, first_words, pluralize, table_of
@@ -18,7 +18,7 @@ from tinymem.steps.types import shown_time
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["ALL_FITS", "Excerpt", "Explanation", "Overflow", "Recall", "block_of", "in_order_of_time"]
+__all__ = ["ALL_FITS", "Excerpt", "Explanation", "Overflow", "Recall"]
 
 
 @dataclass(frozen=True)
@@ -200,22 +200,3 @@ def _row(item: Excerpt) -> tuple[str, ...]:
     shown = [*[*item.why.items()][:REASONS], ("length", -price_of(item.end - item.start))]
     why = ", ".join(f"{name} {value:+.2f}" for name, value in shown)
     return *where, *values, first_words(item.text, WORDS) + item.mark, why
-
-
-def in_order_of_time(items: Iterable[Excerpt]) -> list[Excerpt]:
-    """Return excerpts in the order in which a block has them."""
-    return sorted(items, key=lambda item: (item.step.timestamp, item.step.step_number or 0, item.part, item.start))
-
-
-def block_of(items: Iterable[Excerpt], key: bytes, namespace: str = "") -> str:
-    """Return the block of these excerpts again, as it stood in a prompt; or each with its number in a `namespace`."""
-    items, lines = [*items], []
-    named = {item.newer for item in items}
-    for item, dated in zip(items, headers_of([item.step for item in items]), strict=True):
-        is_named = item.step.step_number in named or bool(namespace or item.corrects)
-        shown = "" if is_named else item.line
-        if not shown:
-            gone = [(start, end, name_numbers(mark, namespace)) for start, end, mark in item.gone]
-            shown = line(item.step, item.step.parts()[item.part], item.start, item.end, is_named, gone)
-        lines.append((dated, namespace + shown + item.mark.replace("#", f"{namespace}#")))
-    return block(lines, key)

@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from urllib.parse import quote
 
+from tinymem.memory.context.recaller import block_of
 from tinymem.memory.hierarchy import HierarchicalMemory
-from tinymem.recall.results import Recall, block_of
+from tinymem.recall.results import Recall
 
 __all__ = ["memories_by_label", "namespace_label", "with_namespace"]
 

@@ -24,14 +24,14 @@ from tinymem.memory.context.history import History
 from tinymem.messages.conversion import steps_from_messages, steps_of_history
 from tinymem.messages.formats import conversation_from
 from tinymem.messages.recognition import Messages, body_of, hash_of
-from tinymem.recall.render import is_own_message
+from tinymem.recall.render import is_block
 from tinymem.steps.checks import Time, to_utc
 from tinymem.steps.ids import utc_now
 from tinymem.steps.step import Message, Step, are_same
 from tinymem.steps.types import CORRECTS, MessageStep, SystemPromptStep, TaskStep
 from tinymem.stores.words import words
 
-__all__ = ["About", "Fitting", "as_message", "facts_about", "indices_given", "is_fork"]
+__all__ = ["About", "Fitting", "as_message", "facts_about", "indices_given", "is_fork", "is_own_message"]
 
 PROMPTS = ("system", "developer")  # roles of what stands before a conversation
 TURN = 2  # steps that an edit takes back at most, where words do not tell it from a summary of them
@@ -154,6 +154,14 @@ def _convert(messages: Sequence[Message], indices: Sequence[int], about: About) 
     with indices_given(indices):
         read = steps_of_history([messages[index] for index in indices], about.session, about.when)
     return [(as_message(step), [*map(indices.__getitem__, places)]) for step, places in read]
+
+
+def is_own_message(message: object, key: bytes) -> bool:
+    """Return True if a chat message is a block of this memory. A tool's result is none: its call needs it."""
+    if not (type(message) is dict or isinstance(message, Mapping)) or message.get("role") != "user":
+        return False
+    content = message.get("content")
+    return isinstance(content, str) and is_block(content, key)
 
 
 def as_message(step: Step) -> Step:

@@ -6,7 +6,7 @@ stretch of the run.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from tinymem.archive.archive import Archive
 from tinymem.recall import Excerpt, Recall
 from tinymem.recall.passages import is_announcement
 from tinymem.recall.relevance import BEARS
-from tinymem.recall.results import block_of, in_order_of_time
+from tinymem.recall.render import block, headers_of, line, name_numbers
 from tinymem.recall.search import Search
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.standins import is_from_user
@@ -24,7 +24,7 @@ from tinymem.stores.filter import Filter
 from tinymem.stores.words import words
 from tinymem.window.semantic import default_query, newest_asked_for
 
-__all__ = ["FENCE", "LEAST_BLOCK", "NOTHING", "WORTH", "Questions", "Recaller", "asked_last"]
+__all__ = ["FENCE", "LEAST_BLOCK", "NOTHING", "WORTH", "Questions", "Recaller", "asked_last", "block_of"]
 
 LEAST_BLOCK = 64  # tokens below which a block is not worth its fence
 FENCE = 32  # tokens of a fence, about
@@ -136,10 +136,28 @@ class Recaller:
         """Return what was found with these excerpts, or as it is where they are its own or have over `room` tokens."""
         if len(items) == len(found.items):
             return found
-        ordered = in_order_of_time(items)
+        ordered = sorted(items, key=_order_in_time)
         text = block_of(ordered, self.archive.key)
         tokens = self.archive.counter.count(text)
         return replace(found, text=text, tokens=tokens, items=tuple(ordered)) if tokens <= room else found
+
+
+def block_of(items: Iterable[Excerpt], key: bytes, namespace: str = "") -> str:
+    """Return the block of these excerpts again, as it stood in a prompt; or each with its number in a `namespace`."""
+    items, lines = [*items], []
+    named = {item.newer for item in items}
+    for item, dated in zip(items, headers_of([item.step for item in items]), strict=True):
+        is_named = item.step.step_number in named or bool(namespace or item.corrects)
+        shown = "" if is_named else item.line
+        if not shown:
+            gone = [(start, end, name_numbers(mark, namespace)) for start, end, mark in item.gone]
+            shown = line(item.step, item.step.parts()[item.part], item.start, item.end, is_named, gone)
+        lines.append((dated, namespace + shown + item.mark.replace("#", f"{namespace}#")))
+    return block(lines, key)
+
+
+def _order_in_time(item: Excerpt) -> tuple[datetime, int, int, int]:
+    return item.step.timestamp, item.step.step_number or 0, item.part, item.start
 
 
 def asked_last(steps: Sequence[Step]) -> str:

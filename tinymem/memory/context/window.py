@@ -13,12 +13,12 @@ from itertools import accumulate, chain
 
 from tinymem.archive.archive import Archive
 from tinymem.memory.context.context import NOTE
+from tinymem.memory.context.recaller import block_of
 from tinymem.messages.conversion import groups
 from tinymem.messages.fitting import most_characters
 from tinymem.messages.media import with_notes
 from tinymem.messages.tokens import count_message
 from tinymem.recall import Excerpt
-from tinymem.recall.results import block_of
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.content import clean
 from tinymem.steps.standins import find_stand_ins, newest_of, newest_request

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from difflib import get_close_matches
@@ -40,6 +40,7 @@ ASKING = frozenset(
 _PIECE = re.compile(r"[\w'’]+|[^\w\s]+|\s+")
 _WORD = re.compile(r"\w")
 _NAME = re.compile(r"\w{3,}")
+_LONG_NAME = re.compile(rf"\w{{{LONG},}}")
 _UNSPACED = re.compile(rf"[{CJK}]{{2,}}")
 _OWN = re.compile(r"['’]s?$")
 _ENGLISH = re.compile(r"\b(?:what|when|where|who|whom|whose|which|why|how|did|does|the)\b", re.IGNORECASE)
@@ -68,7 +69,8 @@ def topic_of(question: str, speakers: Collection[str] = ()) -> str:
         text = text.replace(name, " ")
     pieces = _PIECE.findall(text)
     names = _speaking({_word(piece) for piece in pieces if piece[:1].isupper()} - ASKING, speakers)
-    kept = [piece for piece in pieces if not _is_left_out(piece, names)]
+    asked = ASKING | names
+    kept = [piece for piece in pieces if _word(piece) not in (asked if piece[:1].isupper() else ASKING)]
     topic = " ".join("".join(kept).split()).strip(" ?.,'’")
     return topic if _WORD.search(topic) else question
 
@@ -116,25 +118,16 @@ def spelled_alike(words: Iterable[str], speakers: Collection[str]) -> dict[str, 
     """
     if len(speakers) > MOST_SPEAKERS:  # among many names some is always alike
         return {}
-    parts: set[str] = set()
-    for name in speakers:
-        parts.update(part for part in _NAME.findall(name.lower()) if len(part) >= LONG)
-    found = {}
-    for word in words:
-        near = [part for part in parts if part[0] == word[0]] if len(word) >= LONG else []
-        close = get_close_matches(word, near, 1, ALIKE)
-        if close:
-            found[word] = close[0]
+    parts, found = {*_LONG_NAME.findall("\n".join(speakers).lower())}, dict[str, str]()
+    for word in filter(_LONG_NAME.fullmatch, words):
+        near = [part for part in parts if part[0] == word[0]]
+        for part in get_close_matches(word, near, 1, ALIKE):
+            found[word] = part
     return found
 
 
 def _word(piece: str) -> str:
     return _OWN.sub("", piece.lower())
-
-
-def _is_left_out(piece: str, names: Container[str]) -> bool:
-    word = _word(piece)
-    return word in ASKING or (word in names and piece[:1].isupper())
 
 
 @dataclass(frozen=True)
@@ -215,7 +208,8 @@ def analyse(
     topic = words or (text if is_stretch else topic_of(text, speakers))
     query = Query(text, np.zeros((1, dimensions), np.float32), now, topic=topic, is_stretch=is_stretch)
     if embedder is not None:
-        texts = [topic] if words else [topic, *_pieces(text)]
+        pieces = cut(text)[-MAX_VECTORS:] if len(text) > WHOLE and not words else ()  # the newest of a long text
+        texts = [topic, *(text[start:end] for start, end in pieces)]
         query = replace(query, vectors=embed_texts(embedder, texts, asked=True), embedder=embedder.name)
     if is_stretch:
         return replace(query, identifiers=codes_of(identifiers(text)))
@@ -228,9 +222,3 @@ def _with_hints(query: Query, since: float, until: float, speakers: Collection[s
     dates = tuple(spans(blank_cjk(query.text), query.now, since, until))
     names = find_names(query.text, speakers)
     return replace(query, identifiers=every, named=named, labels=labels, spans=dates, names=names)
-
-
-def _pieces(text: str) -> list[str]:
-    """Return the newest passages of a long text; none of a short one."""
-    places = cut(text)[-MAX_VECTORS:] if len(text) > WHOLE else ()
-    return [text[start:end] for start, end in places]

@@ -35,6 +35,8 @@ WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", 
 NUMBERS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8,
            "nine": 9, "ten": 10, "couple of": 2, "few": 3}  # fmt: skip
 UNITS = {"day": 1, "week": 7, "month": 30, "year": 365}
+NEAR = {"a fortnight ago": 14, "the day before yesterday": 2, "yesterday": 1, "last night": 1, "today": 0,
+        "this morning": 0, "tonight": 0}  # fmt: skip
 PARTS = {"": (0, 31), "early": (0, 10), "beginning of": (0, 10), "start of": (0, 10), "first half of": (0, 15),
          "mid": (10, 20), "middle of": (10, 20), "second half of": (15, 31), "late": (20, 31),
          "end of": (20, 31)}  # fmt: skip
@@ -64,9 +66,7 @@ _PAST = re.compile(
 _WEEKDAY = re.compile(
     rf"\b(?:last|past|on|since|this(?! weekend))\s+(?P<weekday>{'|'.join(WEEKDAYS)}|weekend)\b", re.IGNORECASE
 )
-_NEAR = re.compile(
-    r"\b(?:(?P<today>today|this morning|tonight)|(?P<before>the day before )?yesterday|last night)\b", re.IGNORECASE
-)
+_NEAR = re.compile(rf"\b(?:{'|'.join(NEAR)})\b", re.IGNORECASE)
 
 
 def spans(text: str, now: datetime, first: float, last: float) -> list[Span]:
@@ -92,19 +92,15 @@ def _found(text: str, now: datetime, first: float, last: float) -> Iterator[Span
         for match in pattern.finditer(text):
             named = match.groupdict()
             year = named.get("year")
-            for each in [int(year)] if year else _years(first, last, now):
+            newest = int(year) if year else _year(last, now)
+            oldest = newest if year else max(_year(first, now), newest - YEARS + 1)
+            for each in range(oldest, newest + 1):
                 with suppress(ValueError):  # the 31st of June
                     yield _span(named, each, now)
         text = pattern.sub(" ", text)  # a date is read once, by the most exact pattern
     today = now.replace(hour=0, minute=0, second=0, microsecond=0)
     for days, length in _relative(text, today.weekday()):
         yield _between(today - timedelta(days=min(days, today.toordinal() - 1)), length)
-
-
-def _years(first: float, last: float, now: datetime) -> range:
-    """Return the years that a date without one may be of, between two moments, the newest of them at most."""
-    newest = _year(last, now)
-    return range(max(_year(first, now), newest - YEARS + 1), newest + 1)
 
 
 def _year(seconds: float, now: datetime) -> int:
@@ -134,7 +130,7 @@ def _span(named: dict[str, str | None], year: int, now: datetime) -> Span:
 
 def _relative(text: str, weekday: int) -> Iterator[tuple[int, int]]:
     """Yield how many days ago a span begins that is named by its distance from a `weekday`, and its days."""
-    for match in _AGO.finditer(re.sub(r"\ba fortnight\b", "14 days", text, flags=re.IGNORECASE)):
+    for match in _AGO.finditer(text):
         unit = UNITS[match["unit"].lower()]
         slack = unit // 2  # "two weeks ago" is about two weeks ago
         yield _count(match["number"]) * unit + slack, 2 * slack + 1
@@ -144,10 +140,11 @@ def _relative(text: str, weekday: int) -> Iterator[tuple[int, int]]:
         yield days, days + bool(match["number"])
     for match in _WEEKDAY.finditer(text):
         named = match["weekday"].lower()
-        begin, days = (WEEKDAYS.index("saturday"), 2) if named == "weekend" else (WEEKDAYS.index(named), 1)
-        yield (weekday - begin - 1) % 7 + 1, days
+        is_day = named in WEEKDAYS
+        begin = WEEKDAYS.index(named if is_day else "saturday")
+        yield (weekday - begin - 1) % 7 + 1, 1 if is_day else 2
     for match in _NEAR.finditer(text):
-        yield (0 if match["today"] else 2 if match["before"] else 1), 1
+        yield NEAR[match[0].lower()], 1
 
 
 def _count(number: str) -> int:

@@ -167,7 +167,7 @@ class _Packer:
 
     def _change(self, passage: RankedPassage, opened: OpenedPassage) -> PassageChange:
         """Return what changed since of what a passage shows."""
-        if self.changes is None or opened.part.kind not in self.changes.kinds:
+        if self.changes is None:
             return NOTHING
         return self.changes.since(opened.opened.step, opened.opened.parts, *passage[1:4])
 
