@@ -160,5 +160,4 @@ def with_notes(content: Content | None) -> Content | None:
     """Put notes in the place of the images, files and audio in content."""
     if content is None or isinstance(content, str):
         return content
-    found = [(part, note_of(part)) for part in content]
-    return [part if note is None else {"type": "text", "text": note} for part, note in found]
+    return [part if (note := note_of(part)) is None else {"type": "text", "text": note} for part in content]

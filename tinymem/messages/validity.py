@@ -171,9 +171,8 @@ def _entry(message: Mapping[str, Any], place: int, extra_keys: Collection[str]) 
 
 
 def _open(call: Mapping[str, Any]) -> OpenCall:
-    name, _ = name_and_arguments(call)
     id = call.get("id") or ""
-    return OpenCall(id, name, id)
+    return OpenCall(id, name_and_arguments(call)[0], id)
 
 
 def _introduced(words: str, moved: Sequence[Message]) -> list[Message]:
@@ -230,16 +229,19 @@ def _call(call: Mapping[str, Any], extra_keys: Collection[str]) -> Message:
     """Return a tool call as the API takes it."""
     name, arguments = name_and_arguments(call)
     name = plain(name if isinstance(name, str) else "", LONGEST_NAME) or "unknown"
-    id, more = call.get("id"), {key: call[key] for key in extra_keys if call.get(key) is not None}
+    text = encodable(arguments if isinstance(arguments, str) else to_json(arguments))
+    kind, inner = "function", {"name": name, "arguments": _arguments(text)}
     if isinstance(call.get("custom"), Mapping) and not isinstance(call.get("function"), Mapping):  # its input is text
-        text = arguments if isinstance(arguments, str) else to_json(arguments)
-        return {"id": id, "type": "custom", "custom": {"name": name, "input": encodable(text)}, **more}
-    return {"id": id, "type": "function", "function": {"name": name, "arguments": _arguments(arguments)}, **more}
+        kind, inner = "custom", {"name": name, "input": text}
+    return {"id": call.get("id"), "type": kind, kind: inner, **_more(call, extra_keys)}
 
 
-def _arguments(value: Any) -> str:
+def _more(given: Mapping[str, Any], extra_keys: Collection[str]) -> Message:
+    return {key: given[key] for key in extra_keys if given.get(key) is not None}
+
+
+def _arguments(text: str) -> str:
     """Return arguments as the text of a JSON object; other text is wrapped in one."""
-    text = encodable(value if isinstance(value, str) else to_json(value))
     if not text.strip() or text.strip() == "null":
         return "{}"
     try:
@@ -283,7 +285,7 @@ def _part(part: Any, role: str, extra_keys: Collection[str]) -> Message | None:
     formed = image_of(part) or file_of(part) or _audio(part) or _text(as_text([part]))
     if isinstance(refusal, str) and refusal.strip():
         formed = {"type": "refusal", "refusal": encodable(refusal)}
-    return formed and {**formed, **{key: part[key] for key in extra_keys if part.get(key) is not None}}
+    return formed and {**formed, **_more(part, extra_keys)}
 
 
 def _text(text: str) -> Message | None:

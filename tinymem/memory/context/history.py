@@ -67,7 +67,7 @@ class History:
 
     def follow(self, conversation: ItemConversation, prompts: Sequence[Step]) -> int:
         """Keep the steps that come again in a conversation; return the place behind their messages and the prompts."""
-        items = conversation.read_items(len(prompts))
+        items = conversation.read_of[len(prompts) :]
         kept, end = self._whole(sum(takewhile(bool, map(eq, items, self._items))))
         self.dropped = [*self.steps[kept:], *self.dropped]
         self._read = dict(islice(self._read.items(), kept))

@@ -21,7 +21,7 @@ from tinymem.messages.formats.anthropic_blocks import (
     result_of,
     shortened,
 )
-from tinymem.messages.formats.conversation import ItemConversation, ItemSource, Placed, plain_value
+from tinymem.messages.formats.conversation import ItemConversation, Placed, plain_value
 from tinymem.messages.formats.parts import answer_of, blocks_of, said, text_part
 from tinymem.steps.step import Message
 
@@ -44,7 +44,7 @@ class AnthropicConversation(ItemConversation):
         super().__init__(given.get("messages"), known)
 
     def _natives(self, index: int) -> list[dict[str, Any]]:
-        return self._blocks[index]
+        return self._blocks[index][0]
 
     def _plain(self, item: Any) -> Any:
         """Return an item as it can be sent back, also an answer as the API gave it."""
@@ -53,15 +53,15 @@ class AnthropicConversation(ItemConversation):
             return found
         return {key: found[key] for key in ("role", "content") if key in found}
 
-    def _read(self) -> list[tuple[Message, ItemSource]]:
+    def _read(self) -> list[tuple[Message, list[dict[str, Any]]]]:
         read: list[tuple[Message, list[Block], int]] = []
         if self._system is not None:
             blocks = blocks_of(self._system, None)
             read.append(({"role": "system", "content": said(parts_in(blocks, None))}, blocks, SYSTEM))
         for index, item in enumerate(self.items):
             read += [(message, blocks, index) for message, blocks in _read(item, index)]
-        self._blocks = [blocks for _, blocks, _ in read]  # of each message
-        return [(message, ItemSource(index, index + 1)) for message, _, index in read]
+        self._blocks = [(blocks, index) for _, blocks, index in read]  # of each message, and the place of its item
+        return [(message, [] if index == SYSTEM else [self.items[index]]) for message, _, index in read]
 
     def _written(
         self, placed: Sequence[Placed], stable: int, cache_control: Mapping[str, Any] | None
@@ -82,10 +82,10 @@ class AnthropicConversation(ItemConversation):
         role = {"tool": "user", "developer": "system"}.get(role, role)
         if entry.input is None:
             return EntryBlocks(entry.place, role, made_of(entry.message))
-        blocks = self._blocks[entry.input]
+        blocks, item = self._blocks[entry.input]
         if entry.shortened:
             return EntryBlocks(entry.place, role, shortened(blocks, entry.message))
-        return EntryBlocks(entry.place, role, blocks, self._sources[entry.input].start, True)
+        return EntryBlocks(entry.place, role, blocks, item, True)
 
     def _system_of(self, pieces: Sequence[EntryBlocks]) -> Any:
         """Return the system prompt: as it came, if nothing was added to it."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -22,7 +21,7 @@ from tinymem.messages.formats.parts import (
     texts_of,
 )
 from tinymem.messages.validity import file_of, image_of
-from tinymem.steps.content import as_text, encodable, to_json
+from tinymem.steps.content import as_parts, as_text, encodable, to_json
 from tinymem.steps.step import Message
 
 __all__ = ["THINKING", "call_of", "is_server_result", "made_of", "parts_in", "result_of", "shortened"]
@@ -46,7 +45,7 @@ def parts_in(blocks: Iterable[Block], index: int | None) -> list[Message]:
     return [*chain.from_iterable(parts_of(block, index) for block in blocks)]
 
 
-def parts_of(block: Block, index: int | None) -> list[Message]:
+def parts_of(block: Block, index: int | None = None) -> list[Message]:
     """Return the parts of a chat's message that say what `block` says: one text at most, and files.
 
     Raises:
@@ -120,9 +119,12 @@ def shortened(blocks: Sequence[Block], message: Message) -> list[Block]:
 
 
 def _rewritten(blocks: Sequence[Block], content: Any) -> list[Block]:
-    hosted = [block["type"] in _SERVER_CALLS or is_server_result(block["type"]) for block in blocks]
-    plain = [parts_of(block, None) if is_hosted else [block] for block, is_hosted in zip(blocks, hosted, strict=True)]
-    return rewritten(chain.from_iterable(plain), partial(parts_of, index=None), texts_of(content), text_part)
+    plain = chain.from_iterable(parts_of(block) if _is_hosted(block["type"]) else [block] for block in blocks)
+    return rewritten(plain, parts_of, texts_of(content), text_part)
+
+
+def _is_hosted(kind: str) -> bool:
+    return kind in _SERVER_CALLS or is_server_result(kind)
 
 
 # -- made of messages -------------------------------------------------------------------------------------------------
@@ -143,8 +145,7 @@ def made_of(message: Message) -> list[Block]:
 
 
 def _blocks(content: Any) -> list[Block]:
-    parts = [text_part(content)] if isinstance(content, str) else content or ()
-    found = [_block(part) for part in parts]
+    found = map(_block, as_parts(content or []))
     return [block for block in found if block["type"] != "text" or block["text"].strip()]
 
 

@@ -21,7 +21,7 @@ from tinymem.steps.content import as_text, encodable
 from tinymem.steps.step import Message
 
 __all__ = [
-    "Added", "Conversation", "ItemConversation", "ItemSource", "Placed", "PromptEntry", "encodable_value", "items_of",
+    "Added", "Conversation", "ItemConversation", "Placed", "PromptEntry", "encodable_value", "items_of",
     "listed", "plain_value",
 ]  # fmt: skip
 
@@ -169,13 +169,6 @@ def _form(message: Mapping[str, Any]) -> tuple[bool, bool]:
     return message["role"] == "user", bool(raw_calls(message))
 
 
-class ItemSource(NamedTuple):
-    """The items that a message was read of, `[start, end)`."""
-
-    start: int
-    end: int
-
-
 class ItemConversation(Conversation):
     """Items of a provider, dicts or objects of its SDK.
 
@@ -185,22 +178,18 @@ class ItemConversation(Conversation):
 
     Attributes:
         items: Copies of the items, as plain values.
+        read_of: For each message the items that it was read of.
     """
 
     def __init__(self, items: Any, known: Sequence[dict[str, Any]] = ()) -> None:
         pairs = zip(listed(items), chain(known, repeat(None)), strict=False)
         self.items = _dicts([old if item == old else self._plain(item) for item, old in pairs])
         read = self._read()
-        self._sources = [source for _, source in read]
+        self.read_of = [natives for _, natives in read]
         super().__init__([message for message, _ in read])
 
-    def read_items(self, first: int) -> list[list[dict[str, Any]]]:
-        """Return for each message from the `first` on the items that it was read of."""
-        return [self.items[source.start : source.end] for source in self._sources[first:]]
-
     def _natives(self, index: int) -> list[dict[str, Any]]:
-        source = self._sources[index]
-        return self.items[source.start : source.end]
+        return self.read_of[index]
 
     def _plain(self, item: Any) -> Any:
         found = plain_value(item)
@@ -211,8 +200,8 @@ class ItemConversation(Conversation):
         return found
 
     @abstractmethod
-    def _read(self) -> list[tuple[Message, ItemSource]]:
-        """Return the messages of the items, and where they stand."""
+    def _read(self) -> list[tuple[Message, list[dict[str, Any]]]]:
+        """Return the messages of the items, each with the items that it is read of."""
 
 
 # -- values -----------------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from tinymem.errors import MessageError, describe_type
-from tinymem.messages.formats.conversation import ItemConversation, ItemSource, Placed
+from tinymem.messages.formats.conversation import ItemConversation, Placed
 from tinymem.messages.formats.parts import rewritten, said, strings, text_part, texts_of
 from tinymem.steps.content import to_json
 from tinymem.steps.step import Message
@@ -29,8 +29,8 @@ class ChatConversation(ItemConversation):
             call.get("function", {}).pop("parsed_arguments", None)
         return item
 
-    def _read(self) -> list[tuple[Message, ItemSource]]:
-        return [(_message(item, place), ItemSource(place, place + 1)) for place, item in enumerate(self.items)]
+    def _read(self) -> list[tuple[Message, list[dict[str, Any]]]]:
+        return [(_message(item, place), [item]) for place, item in enumerate(self.items)]
 
     def _written(
         self, placed: Sequence[Placed], stable: int, cache_control: Mapping[str, Any] | None
@@ -40,7 +40,7 @@ class ChatConversation(ItemConversation):
     def _item(self, entry: Placed) -> dict[str, Any]:
         if entry.input is None:
             return entry.message
-        (item,) = self._natives(entry.input)
+        (item,) = self.read_of[entry.input]
         if not entry.shortened:
             return item
         now = {"content": _shortened(item.get("content"), entry.message), "tool_calls": entry.message.get("tool_calls")}

@@ -5,13 +5,13 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, NamedTuple, TypeVar
 
 from tinymem.errors import MessageError, describe_type
 from tinymem.messages.media import note_of
 from tinymem.messages.validity import kind_of_image
-from tinymem.steps.content import to_json
+from tinymem.steps.content import as_parts, to_json
 from tinymem.steps.step import Message
 
 __all__ = [
@@ -94,10 +94,8 @@ def answer_of(content: str | list[Message], calls: Sequence[Message]) -> Message
 
 def texts_of(content: Any) -> list[str]:
     """Return the texts of content that are not blank, part by part."""
-    if isinstance(content, str):
-        content = [text_part(content)]
-    found = (part["text"] for part in content or () if isinstance(part, Mapping) and isinstance(part.get("text"), str))
-    return [text for text in found if text.strip()]
+    texts = (part.get("text") for part in as_parts(content or []) if isinstance(part, Mapping))
+    return [text for text in texts if isinstance(text, str) and text.strip()]
 
 
 def rewritten(
@@ -131,7 +129,6 @@ def strings(value: Any) -> Iterable[str]:
             if key not in _UNSAID and not str(key).startswith("encrypted"):
                 yield from strings(inner)
     elif isinstance(value, (list, tuple)):
-        for inner in value:
-            yield from strings(inner)
+        yield from chain.from_iterable(map(strings, value))
     elif value is not None and not isinstance(value, bool):
         yield to_json(value)

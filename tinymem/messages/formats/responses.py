@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from tinymem.errors import MessageError, describe_type, safe_repr
 from tinymem.messages.calls import name_and_arguments, raw_calls
-from tinymem.messages.formats.conversation import ItemConversation, ItemSource, Placed
+from tinymem.messages.formats.conversation import ItemConversation, Placed
 from tinymem.messages.formats.parts import answer_of, blocks_of, mark, rewritten, said, strings, text_part, texts_of
 from tinymem.messages.validity import file_of, image_of
 from tinymem.steps.content import as_text, to_json
@@ -48,7 +48,7 @@ class ResponsesConversation(ItemConversation):
 
     format: ClassVar[str] = "responses"
 
-    def _read(self) -> list[tuple[Message, ItemSource]]:
+    def _read(self) -> list[tuple[Message, list[dict[str, Any]]]]:
         starts: list[int] = []
         answer: set[str] = set()  # kinds of the items of an answer so far
         for index, kind in enumerate(map(kind_of_item, self.items)):
@@ -58,8 +58,8 @@ class ResponsesConversation(ItemConversation):
                 starts.append(index)
                 answer = set()
             answer |= {kind} & _ANSWER
-        spans = pairwise([*starts, len(self.items)])
-        return [(_message(self.items[start:end], start), ItemSource(start, end)) for start, end in spans]
+        spans = [(start, self.items[start:end]) for start, end in pairwise([*starts, len(self.items)])]
+        return [(_message(items, start), items) for start, items in spans]
 
     def _written(
         self, placed: Sequence[Placed], stable: int, cache_control: Mapping[str, Any] | None
@@ -67,7 +67,7 @@ class ResponsesConversation(ItemConversation):
         custom: set[str] = set()
         found: list[dict[str, Any]] = []
         for entry in placed:
-            items = None if entry.input is None else self._natives(entry.input)
+            items = None if entry.input is None else self.read_of[entry.input]
             if items is None:
                 items = items_from(entry.message, custom)
             elif entry.shortened:
