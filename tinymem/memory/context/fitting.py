@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from itertools import takewhile
 from types import NoneType
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from tinymem.archive.archive import Archive
 from tinymem.archive.durable_window import DurableWindow
@@ -36,7 +36,6 @@ __all__ = ["About", "Fitting", "as_message", "facts_about", "indices_given", "is
 PROMPTS = ("system", "developer")  # roles of what stands before a conversation
 TURN = 2  # steps that an edit takes back at most, where words do not tell it from a summary of them
 ALIKE = 0.3  # share of their words, all together, that what takes the place of another message has in common with it
-_Read: TypeAlias = tuple[Step, list[int]]  # a step of a history, and the indices of its messages
 REMEMBERED = 64  # sessions whose histories are held, so that what was seen is not read again
 
 
@@ -113,24 +112,23 @@ class Fitting:
 
     def _read(self, history: History, indices: Sequence[int], about: About, writes: bool) -> int:
         """Make steps of the messages with these indices, behind the others; return how many were added."""
-        messages, heard = history.conversation.messages, self._archive.journal.messages
+        messages = history.conversation.messages
         read = _convert(messages, indices, about)
         kept, given = self._as_kept(messages, read, about)
         batch = Messages(kept, True, history.said(), given, [places for _, places in read])
-        if is_fork(history.dropped, kept, bool(history.steps)) and not batch.look(heard):
+        known = batch.look(self._archive.journal.messages) if history.dropped or not writes else {}
+        if not known and is_fork(history.dropped, kept, bool(history.steps)):
             old = [step.id for step in history.dropped]
             kept[0] = kept[0].evolve(metadata={**kept[0].metadata, CORRECTS: old})
         history.dropped = []
         batch.steps = batch.named(kept)
         added = self._window.archive_messages(batch) if writes else []
-        if not writes:
-            batch.look(heard)
         steps = [step for step, _ in read]
         history.extend(batch.steps if are_same(kept, steps) else batch.named(steps), batch)
         return len(added)
 
     def _as_kept(
-        self, messages: Sequence[Message], read: Sequence[_Read], about: About
+        self, messages: Sequence[Message], read: Sequence[tuple[Step, list[int]]], about: About
     ) -> tuple[list[Step], list[list[Message]]]:
         """Return steps as they are written, with their metadata and redacted, and the messages of those left whole."""
         kept: list[Step] = []
@@ -149,7 +147,7 @@ def _prompt(index: int, message: Message, about: About) -> Step:
     return step.evolve(id=hash_of(f"prompt {index} {body_of(message)}"))
 
 
-def _convert(messages: Sequence[Message], indices: Sequence[int], about: About) -> list[_Read]:
+def _convert(messages: Sequence[Message], indices: Sequence[int], about: About) -> list[tuple[Step, list[int]]]:
     """Make steps of the messages with these indices, each with the indices of its own."""
     with indices_given(indices):
         read = steps_of_history([messages[index] for index in indices], about.session, about.when)
@@ -167,7 +165,7 @@ def is_own_message(message: object, key: bytes) -> bool:
 def as_message(step: Step) -> Step:
     """Return a task or a prompt as a message: in a history, only the newest task is one."""
     if isinstance(step, (TaskStep, SystemPromptStep)):
-        content = step.task if isinstance(step, TaskStep) else step.content
+        content = getattr(step, step.content_field)
         names = ("id", "timestamp", "session", "speaker", "step_number", "overlay")
         common: dict[str, Any] = {name: getattr(step, name) for name in names}
         return MessageStep(step.to_messages()[0]["role"], content, **common)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from itertools import chain, groupby, islice, takewhile
 from operator import attrgetter, eq
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tinymem.memory.context.recaller import Questions
 from tinymem.memory.context.window import RenderedWindow, fit_request, positions_of
@@ -28,7 +28,7 @@ class _Read(NamedTuple):
     Attributes:
         step: The step.
         places: The places of its messages behind the prompts.
-        waits: Whether a call of it waits for its result.
+        waiting: The calls of it that wait for their results.
         asks: Whether a user says it.
         keys: The keys of its messages.
         numbers: The numbers of the steps that stand whole in them.
@@ -36,7 +36,7 @@ class _Read(NamedTuple):
 
     step: Step
     places: Sequence[int]
-    waits: bool
+    waiting: Collection[str]
     asks: bool
     keys: Sequence[MessageKey]
     numbers: Collection[int]
@@ -54,9 +54,8 @@ class History:
 
     def __init__(self, session: str, conversation: ItemConversation, counter: TokenCounter) -> None:
         self.session, self.conversation, self._counter = session, conversation, counter
-        self.prompts: list[Step] = []
+        self.prompts: Sequence[Step] = ()
         self.dropped: list[Step] = []
-        self._items: list[Any] = []  # of each message behind the prompts
         self._read: dict[str, _Read] = {}  # by step
         self._sending: MessageRenderer | None = None
 
@@ -67,11 +66,11 @@ class History:
 
     def follow(self, conversation: ItemConversation, prompts: Sequence[Step]) -> int:
         """Keep the steps that come again in a conversation; return the place behind their messages and the prompts."""
-        items = conversation.read_of[len(prompts) :]
-        kept, end = self._whole(sum(takewhile(bool, map(eq, items, self._items))))
+        before, now = self.conversation.read_of[len(self.prompts) :], conversation.read_of[len(prompts) :]
+        kept, end = self._whole(sum(takewhile(bool, map(eq, now, before))))
         self.dropped = [*self.steps[kept:], *self.dropped]
         self._read = dict(islice(self._read.items(), kept))
-        self.conversation, self.prompts, self._items = conversation, [*prompts], items
+        self.conversation, self.prompts = conversation, prompts
         return len(prompts) + end
 
     def _whole(self, count: int) -> tuple[int, int]:
@@ -84,7 +83,7 @@ class History:
             if read.places[0] >= end:
                 whole = place, end
             end = max(end, read.places[-1] + 1)
-            if end > count or read.waits:
+            if end > count or read.waiting:
                 return whole
         return len(self._read), end
 
@@ -97,11 +96,11 @@ class History:
         """Put the steps of a batch of messages behind the others."""
         for step, keys, indices in zip(steps, batch.keys, batch.places, strict=True):
             rows = [batch.known[key] for key in keys if key in batch.known]
-            number = rows[-1].step if keys[-1] in batch.known else 0
+            last = batch.known.get(keys[-1])
+            step = step.evolve(step_number=last.step or None) if last else step
             places = [index - len(self.prompts) for index in indices]
-            waits, asks = bool(open_calls([step])), is_request(step)
-            step = step.evolve(step_number=number) if number else step
-            self._read[step.id] = _Read(step, places, waits, asks, keys, _numbers_of_whole(rows))
+            waiting, asks = open_calls([step]), is_request(step)
+            self._read[step.id] = _Read(step, places, waiting, asks, keys, _numbers_of_whole(rows))
 
     # -- as a context asks for it
 
@@ -132,7 +131,7 @@ class History:
         fixed, partial = {prompt.id for prompt in self.prompts}, set[str]()
         positions = positions_of(groups)
         task = self._task()
-        if task is not None:
+        if task:
             place = next(place for place, sent in enumerate(groups) if task.id in sent.step_ids)
             fixed.add(groups[place].first)
             groups[place], partial = fit_request(groups[place], budget, self._sending)

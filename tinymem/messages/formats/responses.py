@@ -58,8 +58,8 @@ class ResponsesConversation(ItemConversation):
                 starts.append(index)
                 answer = set()
             answer |= {kind} & _ANSWER
-        spans = [(start, self.items[start:end]) for start, end in pairwise([*starts, len(self.items)])]
-        return [(_message(items, start), items) for start, items in spans]
+        spans = pairwise([*starts, len(self.items)])
+        return [(_message(items := self.items[start:end], start), items) for start, end in spans]
 
     def _written(
         self, placed: Sequence[Placed], stable: int, cache_control: Mapping[str, Any] | None
