@@ -118,8 +118,7 @@ class Fitting:
         batch = Messages(kept, True, history.said(), given, [places for _, places in read])
         known = batch.look(self._archive.journal.messages) if history.dropped or not writes else {}
         if not known and is_fork(history.dropped, kept, bool(history.steps)):
-            old = [step.id for step in history.dropped]
-            kept[0] = kept[0].evolve(metadata={**kept[0].metadata, CORRECTS: old})
+            kept[0] = kept[0].evolve(metadata={**kept[0].metadata, CORRECTS: [step.id for step in history.dropped]})
         history.dropped = []
         batch.steps = batch.named(kept)
         added = self._window.archive_messages(batch) if writes else []

@@ -141,13 +141,12 @@ class History:
 
     def _tokens_beside(self, group: Sequence[Step], sources: Sequence[tuple[int, int]]) -> int:
         """Count the tokens of what goes back with messages of a group and is not in them."""
-        inputs = [self.inputs(step) for step in group]
-        indices = [inputs[number][place] for number, place in sources if place < len(inputs[number])]
+        indices = chain.from_iterable(self.inputs(group[number])[place : place + 1] for number, place in sources)
         return sum(self.conversation.tokens_beside(index, self._counter) for index in indices)
 
 
 def _numbers_of_whole(rows: Sequence[MessageRow]) -> Collection[int]:
     """Return the numbers of the steps that stand whole in a row of messages: from their first to their last one."""
-    stretches = [[*stretch] for _, stretch in groupby(rows, attrgetter("step"))]
-    times = Counter(stretch[0].step for stretch in stretches)
-    return {stretch[0].step for stretch in stretches if stretch[-1].is_last and times[stretch[0].step] == 1}
+    ends = [[*stretch][-1] for _, stretch in groupby(rows, attrgetter("step"))]
+    times = Counter(row.step for row in ends)
+    return {row.step for row in ends if row.is_last and times[row.step] == 1}

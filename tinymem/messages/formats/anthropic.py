@@ -92,7 +92,7 @@ class AnthropicConversation(ItemConversation):
         blocks = blocks_in(pieces)
         if blocks and len(pieces) == 1 and pieces[0].is_whole:
             return self._system
-        return blocks[0]["text"] if len(blocks) == 1 and blocks[0].keys() == {"type", "text"} else blocks or None
+        return said(blocks) or None
 
 
 def _read(item: dict[str, Any], index: int) -> list[tuple[Message, list[Block]]]:

@@ -13,6 +13,7 @@ from tinymem.messages.formats.parts import (
     blocks_of,
     data_of,
     decoded_text,
+    joined,
     mark,
     rewritten,
     said,
@@ -63,7 +64,7 @@ def parts_of(block: Block, index: int | None = None) -> list[Message]:
     if kind in _SERVER_CALLS:
         return [text_part(f"{block.get('name')}({to_json(block.get('input'))})")]
     if kind in ("search_result", "tool_reference", "compaction", "browser_state") or is_server_result(kind):
-        return [text_part("\n".join(strings(block)))]
+        return [text_part(joined(block))]
     if kind == "container_upload":
         return [mark("container_upload", block.get("file_id"))]
     raise MessageError(

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from tinymem.errors import MessageError, describe_type
 from tinymem.messages.formats.conversation import ItemConversation, Placed
-from tinymem.messages.formats.parts import rewritten, said, strings, text_part, texts_of
+from tinymem.messages.formats.parts import joined, rewritten, said, text_part, texts_of
 from tinymem.steps.content import to_json
 from tinymem.steps.step import Message
 from tinymem.steps.types import ROLES
@@ -68,7 +68,7 @@ def _part(part: Any) -> Message:
     if part.get("type") == "tool_use":
         return text_part(f"{part.get('name')}({to_json(part.get('input'))})")
     if part.get("type") == "tool_result":
-        return text_part("\n".join(strings(part.get("content"))))
+        return text_part(joined(part.get("content")))
     return {key: value for key, value in part.items() if key != "cache_control"}
 
 

@@ -15,8 +15,8 @@ from tinymem.steps.content import as_parts, to_json
 from tinymem.steps.step import Message
 
 __all__ = [
-    "Data", "answer_of", "blocks_of", "data_of", "decoded_text", "mark", "rewritten", "said", "strings", "text_part",
-    "texts_of",
+    "Data", "answer_of", "blocks_of", "data_of", "decoded_text", "joined", "mark", "rewritten", "said", "strings",
+    "text_part", "texts_of",
 ]  # fmt: skip
 
 T = TypeVar("T")
@@ -132,3 +132,8 @@ def strings(value: Any) -> Iterable[str]:
         yield from chain.from_iterable(map(strings, value))
     elif value is not None and not isinstance(value, bool):
         yield to_json(value)
+
+
+def joined(value: Any) -> str:
+    """Return the texts inside of a value as lines."""
+    return "\n".join(strings(value))

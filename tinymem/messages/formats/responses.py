@@ -13,7 +13,17 @@ from typing import Any, ClassVar
 from tinymem.errors import MessageError, describe_type, safe_repr
 from tinymem.messages.calls import name_and_arguments, raw_calls
 from tinymem.messages.formats.conversation import ItemConversation, Placed
-from tinymem.messages.formats.parts import answer_of, blocks_of, mark, rewritten, said, strings, text_part, texts_of
+from tinymem.messages.formats.parts import (
+    answer_of,
+    blocks_of,
+    joined,
+    mark,
+    rewritten,
+    said,
+    strings,
+    text_part,
+    texts_of,
+)
 from tinymem.messages.validity import file_of, image_of
 from tinymem.steps.content import as_text, to_json
 from tinymem.steps.step import Message
@@ -202,16 +212,12 @@ def output_of(item: Mapping[str, Any], kind: str, index: int) -> Message:
     id, output = _id_of(item, kind, OUTPUTS[kind], index), item.get("output")
     if isinstance(output, Mapping):
         output = [dict(output)]
-    content: Any = output if isinstance(output, str) else _joined(output)
+    content: Any = output if isinstance(output, str) else joined(output)
     if isinstance(output, list) and all(isinstance(part, dict) for part in output):
         content = said([_part(part, index) for part in output] if kind in _OUTPUTS_OF_PARTS else [text_part(content)])
     elif kind == "mcp_approval_response":
         content = " ".join(["approved" if item.get("approve") else "denied", *strings(item.get("reason"))])
     return {"role": "tool", "tool_call_id": id, "content": content}
-
-
-def _joined(value: Any) -> str:
-    return "\n".join(strings(value))
 
 
 def hosted_text(item: Mapping[str, Any], kind: str) -> str:
