@@ -95,12 +95,11 @@ class History:
     def extend(self, steps: Iterable[Step], batch: Messages) -> None:
         """Put the steps of a batch of messages behind the others."""
         for step, keys, indices in zip(steps, batch.keys, batch.places, strict=True):
-            rows = [batch.known[key] for key in keys if key in batch.known]
-            last = batch.known.get(keys[-1])
-            step = step.evolve(step_number=last.step or None) if last else step
+            rows = [*map(batch.known.get, keys)]
+            step = step.evolve(step_number=rows[-1].step or None) if rows[-1] else step
             places = [index - len(self.prompts) for index in indices]
             waiting, asks = open_calls([step]), is_request(step)
-            self._read[step.id] = _Read(step, places, waiting, asks, keys, _numbers_of_whole(rows))
+            self._read[step.id] = _Read(step, places, waiting, asks, keys, _numbers_of_whole(filter(None, rows)))
 
     # -- as a context asks for it
 
@@ -145,7 +144,7 @@ class History:
         return sum(self.conversation.tokens_beside(index, self._counter) for index in indices)
 
 
-def _numbers_of_whole(rows: Sequence[MessageRow]) -> Collection[int]:
+def _numbers_of_whole(rows: Iterable[MessageRow]) -> Collection[int]:
     """Return the numbers of the steps that stand whole in a row of messages: from their first to their last one."""
     ends = [[*stretch][-1] for _, stretch in groupby(rows, attrgetter("step"))]
     times = Counter(row.step for row in ends)
