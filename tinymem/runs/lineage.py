@@ -83,9 +83,7 @@ class Lineage:
                 known.add(key)
                 self._repeated.add(holders[line])
         self._marks = dict(zip(keys, self._lines, strict=True))
-        step_keys: list[list[MessageKey]] = []
-        for step_places in self._places:
-            step_keys.append([keys[place] for place in step_places])
+        step_keys = [[*map(keys.__getitem__, step_places)] for step_places in self._places]
         steps = [_as_models(step) if self._run.is_spawned else step for step in self._run.steps]
         return arrivals(steps, step_keys, self._places, known)
 

@@ -23,7 +23,7 @@ from tinymem.window.strategy import Group
 
 __all__ = ["MessageRenderer", "Note", "RenderedGroup", "copies", "tokens_of"]
 
-Beside: TypeAlias = Callable[[Group, Sequence[tuple[int, int]]], int]
+Beside: TypeAlias = Callable[[Group, Iterable[tuple[int, int]]], int]
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ class MessageRenderer:
         messages = [message for message, _ in sent]
         tokens = count_messages(messages, self.counter, self.format)
         if self._beside:
-            tokens += self._beside(group, [source for source in sources if source])
+            tokens += self._beside(group, filter(None, sources))
         return RenderedGroup(group, messages, tokens, _names(given, sent), sources)
 
     def instead(self, sent: RenderedGroup, group: Group) -> RenderedGroup:

@@ -138,7 +138,7 @@ class History:
         kept = {id: read.numbers for id, read in self._read.items()}
         return RenderedWindow(self._sending, steps, groups, fixed, positions, partial, inputs, kept)
 
-    def _tokens_beside(self, group: Sequence[Step], sources: Sequence[tuple[int, int]]) -> int:
+    def _tokens_beside(self, group: Sequence[Step], sources: Iterable[tuple[int, int]]) -> int:
         """Count the tokens of what goes back with messages of a group and is not in them."""
         indices = chain.from_iterable(self.inputs(group[number])[place : place + 1] for number, place in sources)
         return sum(self.conversation.tokens_beside(index, self._counter) for index in indices)
