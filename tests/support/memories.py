@@ -24,7 +24,7 @@ from tinymem.embedders.hashing import HashingEmbedder
 from tinymem.messages.tokens import default_counter
 from tinymem.protocols import Embedder, Journal, PassageRow, StepRow, Vectors, VectorStore
 from tinymem.recall.passages import passages_of
-from tinymem.recall.render import block, headers_of, line
+from tinymem.recall.render import block, header, headers_of, line
 from tinymem.recall.results import Excerpt
 from tinymem.recall.snapshot import Snapshot
 from tinymem.steps.step import dump_step, load_step
@@ -218,6 +218,6 @@ def block_of(excerpts: Iterable[Excerpt], key: bytes) -> str:
     """The block of excerpts that are in order."""
     every = [*excerpts]
     named = {excerpt.newer for excerpt in every}
-    headers = headers_of([one.step for one in every])
+    headers = headers_of([(header(one.step), one.step.session) for one in every])
     lines = (line_of(one, one.step.step_number in named) for one in every)
     return block(zip(headers, lines, strict=True), key)

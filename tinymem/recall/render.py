@@ -135,11 +135,14 @@ def header(step: Step) -> str:
     return f"[{shown_time(step, DAY)}]"
 
 
-def headers_of(steps: Sequence[Step]) -> list[str]:
-    """Return the header over each of the steps of a block; where a day has several sessions, they name them."""
-    pairs = [(header(step), _OUTSIDE_OF_NAMES.sub(" ", visible(step.session or "")).strip()) for step in steps]
-    sessions = Counter(day for day, _ in {*pairs})
-    return [f"{day[:-1]}, {name[:SESSION_SHOWN]}]" if name and sessions[day] > 1 else day for day, name in pairs]
+def headers_of(steps: Sequence[tuple[str, str | None]]) -> list[str]:
+    """Return the headers in a block over steps, given as header and session: days with several sessions name them."""
+    sessions = Counter(day for day, _ in {*steps})
+    return [_named(day, name) if name and sessions[day] > 1 else day for day, name in steps]
+
+
+def _named(day: str, session: str) -> str:
+    return f"{day[:-1]}, {_OUTSIDE_OF_NAMES.sub(' ', visible(session)).strip()[:SESSION_SHOWN]}]"
 
 
 def without_gone(text: str, start: int, end: int, gone: Sequence[Span] = ()) -> str:

@@ -15,7 +15,7 @@ from tinymem.archive.archive import Archive
 from tinymem.recall import Excerpt, Recall
 from tinymem.recall.passages import is_announcement
 from tinymem.recall.relevance import BEARS
-from tinymem.recall.render import block, headers_of, line, name_numbers
+from tinymem.recall.render import block, header, headers_of, line, name_numbers
 from tinymem.recall.search import Search
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.standins import is_from_user
@@ -146,7 +146,7 @@ def block_of(items: Iterable[Excerpt], key: bytes, namespace: str = "") -> str:
     """Return the block of these excerpts again, as it stood in a prompt; or each with its number in a `namespace`."""
     items, lines = [*items], []
     named = {item.newer for item in items}
-    for item, dated in zip(items, headers_of([item.step for item in items]), strict=True):
+    for item, dated in zip(items, headers_of([(header(item.step), item.step.session) for item in items]), strict=True):
         is_named = item.step.step_number in named or bool(namespace or item.corrects)
         shown = "" if is_named else item.line
         if not shown:

@@ -184,7 +184,8 @@ class _Packer:
         """Return the block of what is chosen, and its tokens."""
         named = {passage.newer for passage in self.chosen}
         united = self.united()
-        headers = headers_of([passage.shown.opened.step for passage in united])
+        opened = [passage.shown.opened for passage in united]
+        headers = headers_of([(step.header, step.step.session) for step in opened])
         lines = []
         for passage, dated in zip(united, headers, strict=True):
             shown = passage.shown
