@@ -27,6 +27,7 @@ FETCHED = 12  # steps that are read from the journal at once
 MISSES = 24  # passages in a row that did not fit, after which the budget counts as full
 SMALLEST = 8  # tokens that no passage gets by with
 FENCE = 28  # tokens of the fence, about: the exact number is counted later
+NAMED = 12  # tokens of the names of two sessions in their headers, about
 CHARACTERS = 4  # that a token has, about
 DENSEST = 16  # characters that a token has at most, about: longer passages are passed over without counting
 ROUNDS = 3  # times that tokens are filled which the estimates left over
@@ -83,7 +84,7 @@ class _Packer:
         self.most = len(ranked) if limits.k is None else limits.k
         self.repetitions = Repetitions(limits.diversity)
         self.chosen: list[RankedPassage] = []
-        self.headers: set[str] = set()  # of what is chosen,
+        self.sessions: dict[str, set[str | None]] = {}  # of what is chosen, by header,
         self.labelled: set[tuple[object, ...]] = set()  # and its parts
         self.passed: set[int] = set()  # ranks that are not looked at again
         self.opened: dict[PassagePlace, OpenedPassage] = {}
@@ -140,7 +141,9 @@ class _Packer:
     def _cost(self, passage: RankedPassage, shown: OpenedPassage) -> int:
         """Count the tokens that a passage takes with its mark, beside what is chosen already."""
         cost = shown.tokens if passage[:2] in self.labelled else shown.labelled_tokens
-        cost += 0 if shown.opened.header in self.headers else shown.opened.header_tokens
+        sessions = self.sessions.get(shown.opened.header, ())
+        if shown.opened.step.session not in sessions:
+            cost += shown.opened.header_tokens + (NAMED if sessions else 0)
         return cost if passage.newer is None else cost + self.steps.counter.count(format_mark(passage.newer))
 
     def _choose(self, rank: int, passage: RankedPassage, opened: OpenedPassage) -> bool:
@@ -160,7 +163,7 @@ class _Packer:
         if cost > self.room:
             return False
         self.chosen.append(passage._replace(rank=rank, shown=shown, tokens=cost))
-        self.headers.add(shown.opened.header)
+        self.sessions.setdefault(shown.opened.header, set()).add(shown.opened.step.session)
         self.labelled.add(passage[:2])
         self.room -= cost
         return True
