@@ -573,8 +573,8 @@ class HierarchicalMemory(StepCollection):
             if archive:
                 with self._lock:
                     self._fitting.keep(history)
+            self._upkeep.finish(added)
         self._callbacks.recalled(context.recalled)
-        self._upkeep.finish(added)
         return context
 
     # -- what the memory holds ----------------------------------------------------------------------------------------

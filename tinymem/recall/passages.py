@@ -91,8 +91,8 @@ def passages_of(step: Step, key: bytes | None = None, pieces: Cut | None = None)
                 said = text[first + start : first + end]
                 if said not in known and not said.isspace():
                     known.add(said)
-                    kind, codes = kind_of_passage(part, said), hashes(identifiers(said))
-                    rows.append(PassageRow(index, first + start, first + end, kind, asks, said, codes, tools))
+                    place = index, first + start, first + end, kind_of_passage(part, said)
+                    rows.append(PassageRow(*place, asks, said, hashes(identifiers(said)), tools))
     return rows
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from tinymem.memory.context.context import Entry, Item, Kind
 from tinymem.memory.context.window import RenderedWindow, shortened_ids
@@ -77,11 +77,9 @@ class SentGroup:
                 entries.append(_added_entry(sent, message, copy))
                 continue
             step, place = sent.group[source[0]], source[1]
-            inputs = window.inputs.get(step.id, ())
-            index = inputs[place] if place < len(inputs) else None
+            index = next(iter(window.inputs.get(step.id, ())[place:]), None)
             is_cut = step.id in cut and message != originals.get(source)
-            native = step.overlay[place].get("set", {}).get(NATIVE) if place < len(step.overlay) else None
-            entries.append(Entry(copy, "message", index, (step,), is_cut, native and to_mutable(native)))
+            entries.append(Entry(copy, "message", index, (step,), is_cut, _native_of(step, place)))
         return entries
 
     def items(self) -> Iterator[Item]:
@@ -179,6 +177,12 @@ def corrections_of(parts: Iterable[Part], before: Iterable[Part] = ()) -> tuple[
     notes = [part.shown.note for part in groups_of(parts)]
     new = [note.excerpts for note in notes if note and note not in sent]
     return (*chain.from_iterable(new),)
+
+
+def _native_of(step: Step, place: int) -> Any:
+    """Return the form at its provider that a message of a step came with, if it had one."""
+    native = step.overlay[place].get("set", {}).get(NATIVE) if place < len(step.overlay) else None
+    return native and to_mutable(native)
 
 
 def _added_entry(sent: RenderedGroup, message: Message, copy: Message) -> Entry:

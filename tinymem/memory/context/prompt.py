@@ -236,24 +236,26 @@ class PromptBuilder:
 
     def _go_on(self, kept: list[Part], added: list[SentGroup], last: Prompt) -> Prompt | None:
         """Return the prompt with what is kept of the last one, and new groups behind it; None where it cannot be."""
-        has_news = bool(added) or self.is_asked
-        overhead, least = (self.window.sending.overhead, LEAST_BLOCK) if has_news else (0, 0)
-        left = self.budget - PER_REPLY - sum_tokens((*kept, *added)) - overhead
-        if left < least:  # the next prompt would be over the budget anyway
+        left = self.budget - PER_REPLY - sum_tokens((*kept, *added))
+        if not (added or self.is_asked):
+            pad = self._new_scratchpad(kept, left)
+            return None if left < 0 or pad is None else _following(last, (*kept, *pad), NOTHING)
+        left -= self.window.sending.overhead
+        if left < LEAST_BLOCK:  # the next prompt would be over the budget anyway
             return None
+        return self._with_news(kept, added, left, last)
+
+    def _with_news(self, kept: list[Part], added: list[SentGroup], left: int, last: Prompt) -> Prompt | None:
         hidden = numbers_of((*kept, *added), self.window)
         shown = [*chain.from_iterable(part.recalled for part in kept if isinstance(part, AddedMessage))]
-        found = self._asked_in_all(hidden, shown) if has_news else NOTHING
+        found = self._asked_in_all(hidden, shown)
         spare = left - self.recall.needed(found).tokens
         pad = self._new_scratchpad(kept, spare)
         if spare < 0 or pad is None:
             return None
-        most = min(MOST, int(MORE * self.budget)) - overhead
-        recalled = NOTHING
-        if has_news:
-            recalled = self.recall.filled(found, min(most, left - sum_tokens(pad)), hidden, shown, WORTH)
-        parts: tuple[Part, ...] = (*kept, *added[:-1], *pad, *self._recalled(recalled), *added[-1:])
-        return Prompt(parts, len(parts), recalled, corrections_of(parts, last.parts))
+        most = min(MOST, int(MORE * self.budget)) - self.window.sending.overhead
+        recalled = self.recall.filled(found, min(most, left - sum_tokens(pad)), hidden, shown, WORTH)
+        return _following(last, (*kept, *added[:-1], *pad, *self._recalled(recalled), *added[-1:]), recalled)
 
     def _new_scratchpad(self, kept: Iterable[Part], room: int) -> list[AddedMessage] | None:
         """Return the block of the scratchpad, if it says something else than the last one; None where that is gone."""
@@ -300,6 +302,10 @@ class PromptBuilder:
         about = prompt.recalled, entries, sum(map(len, each[: prompt.stable]))
         report = partial(report_of, prompt.parts, self.window.steps)
         return Context(messages, prompt.tokens, self.budget, *about, report=report, corrections=prompt.corrections)
+
+
+def _following(last: Prompt, parts: tuple[Part, ...], recalled: Recall) -> Prompt:
+    return Prompt(parts, len(parts), recalled, corrections_of(parts, last.parts))
 
 
 def _place_groups(window: RenderedWindow, choice: Choice) -> tuple[list[SentGroup], list[SentGroup]]:

@@ -166,26 +166,28 @@ def choose(window: RenderedWindow, room: int, share: int, whole_up_to: float, mo
     whole = [*window.groups[-1:]]
     is_free = bool(whole) and whole[0].first not in window.fixed
     earlier = others[:-1] if is_free else others
-    total = tokens_of(others)
-    if whole_up_to == 1 and total <= room:
-        return Choice(earlier, whole, whole, -1)
-    note, newest = count_message(NOTE, window.sending.counter), whole
-    if total <= int(whole_up_to * room) - note:
-        return Choice(earlier, whole, whole, note)
+    note = count_message(NOTE, window.sending.counter)
+    if tokens_of(others) <= (room if whole_up_to == 1 else int(whole_up_to * room) - note):
+        return Choice(earlier, whole, whole, -1 if whole_up_to == 1 else note)
+    left, newest = room - note, whole
     if is_free:
-        left = room - note
-        newest = whole if whole[0].tokens <= left else [shorten_group(whole[0], left // 2, left, window.sending)]
-        newest = [group for group in newest if group.tokens <= left]
-        room -= tokens_of(newest)
+        newest = _fit_newest(whole[0], left, window.sending)
+        left -= tokens_of(newest)
     end = max(window.positions[id] for id in whole[0].step_ids) if whole else 0
     jump = max(1, share // 2) if moves_in_jumps else 1
-    return Choice(_from_start(earlier, end, window.positions, room - note, share, jump), newest, whole, note)
+    return Choice(_from_start(earlier, end, window.positions, min(left, share), share, jump), newest, whole, note)
+
+
+def _fit_newest(whole: RenderedGroup, left: int, sending: MessageRenderer) -> list[RenderedGroup]:
+    """Return the newest group, cut where it has more than `left` tokens; nothing where no cut is enough."""
+    shown = whole if whole.tokens <= left else shorten_group(whole, left // 2, left, sending)
+    return [shown] if shown.tokens <= left else []
 
 
 def _from_start(
-    rest: Sequence[RenderedGroup], end: int, positions: Mapping[str, int], room: int, share: int, jump: int
+    rest: Sequence[RenderedGroup], end: int, positions: Mapping[str, int], most: int, share: int, jump: int
 ) -> list[RenderedGroup]:
-    """The groups that the window shows before the newest one, which is at `end`.
+    """The groups that the window shows before the newest one, which is at `end`, in at most so many tokens.
 
     The start is the first group behind a multiple of `jump`, which is half the share: it stays while steps come in,
     until what is shown has grown over the share, and then jumps by half of it. Summaries stand for what is older than
@@ -195,13 +197,13 @@ def _from_start(
     stand_ins = {step.id for step in find_stand_ins(first)}
     summaries = [group for group in rest if group.first in stand_ins]
     taken = tokens_of(summaries)
-    if summaries and taken <= min(room, share):
+    if summaries and taken <= most:
         others = [group for group in rest if group.first not in stand_ins]
-        return [*summaries, *_from_start(others, end, positions, room - taken, share - taken, jump)]
+        return [*summaries, *_from_start(others, end, positions, most - taken, share - taken, jump)]
     start = -(-(end - share) // jump) * jump
     begin = next((place for place, group in enumerate(rest) if positions[group.first] >= start), len(rest))
     shown = tokens_of(rest[begin:])
-    while begin < len(rest) and shown > min(room, share):
+    while begin < len(rest) and shown > most:
         shown -= rest[begin].tokens
         begin += 1
     return [*rest[begin:]]
