@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 import json
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from importlib import resources
@@ -178,13 +179,18 @@ class ScoredCandidates:
         snapshot, rows = self.snapshot, self.rows
         order = np.argsort(price_of(snapshot.end[rows] - snapshot.start[rows]) - self.scores, kind="stable")
         order = order[: None if budget is None else 64 + budget // 8]
-        # Of its own features alone, so that what comes back holds neither the snapshot nor those of all others.
-        share = self.fusion.contributions
-        whys = [partial(share, self.features[place].copy(), self.kinds[place]) for place in order.tolist()]
+        whys = [partial(self.why, place) for place in order.tolist()]
         judged = (self.scores, self.relevance, self._are_relevant(least), snapshot.kind[rows])
         scores, chances, relevant, kinds = (column[order].tolist() for column in judged)
         places = snapshot.places_of(rows[order])
         return [*map(RankedPassage, *zip(*places, strict=True), scores, whys, chances, relevant, kinds)]
+
+    def why(self, place: int) -> Callable[[], Mapping[str, float]]:
+        """Return what gives the share of each feature in the score of a candidate.
+
+        It has a copy of that one's features, so that what comes back holds neither the snapshot nor those of others.
+        """
+        return partial(self.fusion.contributions, self.features[place].copy(), int(self.kinds[place]))
 
     def _are_relevant(self, least: float | None) -> npt.NDArray[np.bool_]:
         """Mark what is of the relevance `least`, or worth its tokens."""

@@ -251,7 +251,7 @@ def _excerpt(passage: RankedPassage) -> Excerpt:
     _, part, start, end, score, why, relevance, *_ = passage
     step, text, gone, line = passage.shown.opened.step, passage.shown.said.text, passage.shown.gone, passage.shown.line
     newer = passage.newer
-    return Excerpt(step, part, start, end, text, passage.tokens, score, relevance, why, newer, gone, line=line)
+    return Excerpt(step, part, start, end, text, passage.tokens, score, relevance, why(), newer, gone, line=line)
 
 
 def pack(
