@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 from tinymem.archive.archive import Archive
 from tinymem.stores.journals import journal_files
@@ -41,9 +44,11 @@ def stats_of(archive: Archive, namespace: str, store: str) -> Stats:
     """Count the steps, passages and bytes of an archive and of its window."""
     counts = archive.journal.counts()
     indexed = archive.journal.passages_until(archive.index.notes.passage)
-    bytes_on_disk = sum(file.stat().st_size for file in archive.folder.rglob("*") if file.is_file())
-    if not journal_files(archive.folder):  # it is in a database
-        bytes_on_disk += archive.journal.maintenance.size()
+    bytes_on_disk = 0 if journal_files(archive.folder) else archive.journal.maintenance.size()  # in a database
+    for folder, _, names in os.walk(archive.folder):
+        for name in names:
+            with suppress(FileNotFoundError):  # since another process took it away meanwhile
+                bytes_on_disk += Path(folder, name).stat().st_size
     return Stats(
         namespace=namespace,
         archived_steps=counts["steps"] - counts["window_steps"],
