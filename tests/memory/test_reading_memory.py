@@ -121,6 +121,15 @@ def test_filters_of_fit_narrow_what_is_recalled(shared: HierarchicalMemory) -> N
     assert shared.recall("key", where={"user": "dan"}).items[0].step.text == "Who keeps the key?"
 
 
+@pytest.mark.parametrize(
+    ("call", "name"), [("recall", "sesion"), ("recall", "sessions"), ("explain", "before"), ("forget", "user")]
+)
+def test_a_limit_that_there_is_not_is_refused(shared: HierarchicalMemory, call: str, name: str) -> None:
+    with pytest.raises(TypeError, match=f"no limit '{name}': give since, until"):
+        getattr(shared, call)("1", **{name: "ann"})
+    assert shared.stats().steps == 4
+
+
 # -- numbers, and what they open
 
 

@@ -187,11 +187,12 @@ def _columns(text: str, start: int) -> str:
 
     It is the first line of its paragraph, has the same separators as the row, and no cell that is a number.
     """
-    before, above = text.rfind("\n\n", 0, start), text.rfind("\n", 0, start)  # nothing is copied of a long text
-    begin = before + 2 if before >= 0 else 0
-    names, row = (text[at : at + LONGEST_LABEL].partition("\n")[0] for at in (begin, above + 1))
+    above = text.rfind("\n", 0, start)
+    begin = text.rfind("\n\n", 0, start) + 1  # of the paragraph, with the line break before it
+    names = text[begin : begin + LONGEST_LABEL].lstrip("\n").partition("\n")[0]
+    row = text[above + 1 : above + LONGEST_LABEL].partition("\n")[0]
     separators = _SEPARATOR.findall(names)
-    is_table = len(separators) > 1 and separators == _SEPARATOR.findall(row) and above >= begin
+    is_table = len(separators) > 1 and separators == _SEPARATOR.findall(row) and above > begin
     return f"{_without_marks(names)}\n" if is_table and _CELL.search(row) and not _CELL.search(names) else ""
 
 
