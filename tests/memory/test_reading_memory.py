@@ -124,10 +124,12 @@ def test_filters_of_fit_narrow_what_is_recalled(shared: HierarchicalMemory) -> N
 @pytest.mark.parametrize(
     ("call", "name"), [("recall", "sesion"), ("recall", "sessions"), ("explain", "before"), ("forget", "user")]
 )
-def test_a_limit_that_there_is_not_is_refused(shared: HierarchicalMemory, call: str, name: str) -> None:
+def test_a_limit_or_an_option_that_there_is_not_is_refused(shared: HierarchicalMemory, call: str, name: str) -> None:
     with pytest.raises(TypeError, match=f"no limit '{name}': give since, until"):
         getattr(shared, call)("1", **{name: "ann"})
     assert shared.stats().steps == 4
+    with pytest.raises(TypeError, match="no option 'redacts': give changes, shares"):
+        HierarchicalMemory(redacts=str)  # type: ignore[call-arg]
 
 
 # -- numbers, and what they open

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tinymem.memory.hierarchy import HierarchicalMemory
     from tinymem.memory.inspection.report import MemoryReport, debug_memory, visualize_memory
     from tinymem.memory.memories import Memories
+    from tinymem.memory.opening import MemoryOptions
     from tinymem.memory.scratchpad import AgentMemory
     from tinymem.memory.working.execution import ExecutionResult, execution_result
     from tinymem.memory.working.working import WorkingMemory
@@ -26,6 +27,7 @@ else:
         "hierarchy": "HierarchicalMemory",
         "inspection.report": "MemoryReport debug_memory visualize_memory",
         "memories": "Memories",
+        "opening": "MemoryOptions",
         "scratchpad": "AgentMemory",
         "working.execution": "ExecutionResult execution_result",
         "working.working": "WorkingMemory",
@@ -33,6 +35,6 @@ else:
 
 __all__ = [
     "AgentMemory", "AsyncHierarchicalMemory", "AsyncMemories", "Context", "ConversationManager", "ConversationMemory",
-    "ExecutionResult", "HierarchicalMemory", "Item", "Memories", "MemoryReport", "Message", "Shares",
-    "WorkingMemory", "debug_memory", "execution_result", "visualize_memory",
+    "ExecutionResult", "HierarchicalMemory", "Item", "Memories", "MemoryOptions", "MemoryReport", "Message",
+    "Shares", "WorkingMemory", "debug_memory", "execution_result", "visualize_memory",
 ]  # fmt: skip

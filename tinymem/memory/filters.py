@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, TypedDict
 
 from tinymem.archive.archive import LONGEST_LABEL, label_of
@@ -14,7 +14,7 @@ from tinymem.steps.redaction import Redact, redact_json
 from tinymem.steps.types import STEP_TYPES
 from tinymem.stores.filter import EVERYTHING, Beginning, Filter
 
-__all__ = ["Filters", "ForgetLimits", "HistoryLimits", "NamespaceLimits", "StepLimits"]
+__all__ = ["Filters", "ForgetLimits", "HistoryLimits", "NamespaceLimits", "StepLimits", "check_names"]
 
 
 class StepLimits(TypedDict, total=False):
@@ -67,6 +67,13 @@ class ForgetLimits(NamespaceLimits, total=False):
     before: Time | None
 
 
+def check_names(kind: str, given: Collection[str], known: type) -> None:
+    """Check that a TypedDict has the names of what was given: TypeError, as Python's own of a named argument."""
+    names = known.__annotations__
+    if unknown := [name for name in given if name not in names]:
+        raise TypeError(f"there is no {kind} {unknown[0]!r}: give {', '.join(names)}")
+
+
 class Filters:
     """Checks the filters of recall and forgetting, and gives names and metadata the form that they are kept in.
 
@@ -93,9 +100,7 @@ class Filters:
             InputError: A filter cannot be applied.
             TypeError: There is no such limit.
         """
-        names = known.__annotations__
-        if unknown := [name for name in limits if name not in names]:
-            raise TypeError(f"there is no limit {unknown[0]!r}: give {', '.join(names)}")
+        check_names("limit", limits, known)
         given = {name: value for name, value in limits.items() if value is not None}
         where = given.pop("where", None)
         if as_of is not None:

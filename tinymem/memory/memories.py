@@ -16,6 +16,7 @@ from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.messages.tokens import counter_from
 from tinymem.protocols import Embedder, Embeds, Summarizer, Summarizes, TokenCounter
 from tinymem.registry import check_store_spec, embedder_from, summarizer_from
+from tinymem.steps.checks import check_non_negative_int
 from tinymem.stores.journals import shown_address
 
 __all__ = ["Memories"]
@@ -68,11 +69,9 @@ class Memories:
         summarizer: str | Summarizer | Summarizes = "extractive",
         **options: Any,
     ) -> None:
-        if isinstance(max_open, bool) or not isinstance(max_open, int) or max_open < 1:
-            raise InputError(f"max_open must be a whole number of 1 or more, not {max_open!r:.80}")
         if "namespace" in options:
             raise InputError("namespace is given to open(), not to Memories: it holds all of them")
-        self._where, self._max_open = to_place(path), max_open
+        self._where, self._max_open = to_place(path), check_non_negative_int("max_open", max_open, 1)
         self.path = shown_address(self._where) if isinstance(self._where, str) else self._where
         self._embedder = None if embedder is None else embedder_from(embedder)
         self._options: dict[str, Any] = {

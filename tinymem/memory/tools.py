@@ -86,9 +86,7 @@ class MemoryTool:
         """Answer a call, as `call` does, while the event loop goes on."""
         return await self._memory._worker.run(partial(self.call, **arguments))
 
-    def __call__(self, **arguments: Any) -> str:
-        """Answer a call, as `call` does."""
-        return self.call(**arguments)
+    __call__ = call
 
     def __repr__(self) -> str:
         return f"<MemoryTool {self.name}>"

@@ -141,15 +141,13 @@ def check_numbers(name: str, values: Iterable[int]) -> frozenset[int]:
 
 def check_token_budget(name: str, value: int) -> int:
     """Check a number of tokens, an int of 1 or more."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InputError(f"{name} must be a number of tokens of 1 or more, not {safe_repr(value)}")
-    return value
+    return check_non_negative_int(name, value, 1, "number of tokens")
 
 
-def check_non_negative_int(name: str, value: int) -> int:
-    """Check an int of 0 or more."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise InputError(f"{name} must be a whole number of 0 or more, not {safe_repr(value)}")
+def check_non_negative_int(name: str, value: int, least: int = 0, kind: str = "whole number") -> int:
+    """Check an int of `least` or more."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise InputError(f"{name} must be a {kind} of {least} or more, not {safe_repr(value)}")
     return value
 
 

@@ -12,7 +12,7 @@ from tinymem.memory.conversation.retrieve import Answer, message_step, retrieve_
 from tinymem.memory.conversation.views import Message, message_of, newest_first
 from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.messages.fitting import LEAST, most_characters
-from tinymem.messages.tokens import LONGEST_TOKEN, PER_REPLY, count_message
+from tinymem.messages.tokens import LONGEST_TOKEN, PER_REPLY, count_tokens
 from tinymem.messages.validity import repair
 from tinymem.recall import Recall
 from tinymem.steps.checks import Time, check_str, check_token_budget, to_utc
@@ -212,21 +212,19 @@ class ConversationMemory:
         room = left = budget - PER_REPLY
         found: list[MessageStep] = []
         for step in newest_first(self._journal, None if session is None else check_str("session", session)):
-            cost = self._tokens(show(step)) if len(step.text) <= LONGEST_TOKEN * left else left + 1
+            is_short = len(step.text) <= LONGEST_TOKEN * left
+            cost = count_tokens(show(step), self._counter) - PER_REPLY if is_short else left + 1
             if cost > left:
                 return found[::-1] if left < room else [self._shorten(step, budget, show)]
             found.append(step)
             left -= cost
         return found[::-1]
 
-    def _tokens(self, messages: list[ChatMessage]) -> int:
-        return sum(count_message(message, self._counter) for message in messages)
-
     def _shorten(self, step: MessageStep, budget: int, show: Callable[[MessageStep], list[ChatMessage]]) -> MessageStep:
         """Cut one message to what fits."""
 
         def tokens(most: int) -> int:
-            return PER_REPLY + self._tokens(show(step.shortened(most)))
+            return count_tokens(show(step.shortened(most)), self._counter)
 
         if (least := tokens(LEAST)) > budget:
             raise BudgetError(least, budget, {"reply": PER_REPLY, "newest message": least - PER_REPLY})

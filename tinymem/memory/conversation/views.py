@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import cast
 
-from tinymem.protocols import Journal, StepRow
+from tinymem.protocols import Journal
 from tinymem.steps.checks import to_utc
 from tinymem.steps.content import Content, as_text
 from tinymem.steps.ids import new_nanoid, utc_now
@@ -47,16 +48,10 @@ def newest_first(journal: Journal, session: str | None = None) -> Iterator[Messa
     """Yield the messages, newest first; only those of the session, if one is given."""
     before = journal.next_number()
     while rows := journal.rows(limit=PIECE, before=before, type=MessageStep.type, session=session, newest=True):
-        yield from map(_step, rows)
+        yield from (cast(MessageStep, load_step(row.record)) for row in rows)
         before = rows[-1].number
 
 
 def message_of(step: MessageStep) -> Message:
     """Return the message that `step` keeps."""
     return Message(step.role, step.content, step.id, step.timestamp, step.session, step.speaker)
-
-
-def _step(row: StepRow) -> MessageStep:
-    step = load_step(row.record)
-    assert isinstance(step, MessageStep)
-    return step

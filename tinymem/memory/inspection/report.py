@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tinymem.errors import InputError
@@ -261,8 +262,8 @@ def report_of(memory: Memory, steps: int = LISTED) -> MemoryReport:
             for step in shown
         ]
         fixed = {step.id for step in fixed_steps(shown)}
-        newest = [*zip(rows, shown, strict=True)][max(0, len(rows) - steps) :]
-        listed = tuple(step_line(row, step, fixed) for row, step in newest)
+        first = max(0, len(rows) - steps)
+        listed = tuple(map(step_line, rows[first:], shown[first:], repeat(fixed)))
         return MemoryReport(kind, memory.tokens, tier_lines(rows, fixed, TIERS[:2]), listed, session_lines(rows))
     from tinymem.memory.hierarchy import HierarchicalMemory  # a window alone needs none of it
 

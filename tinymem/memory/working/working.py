@@ -12,7 +12,7 @@ from tinymem.errors import BudgetError, InputError, safe_repr
 from tinymem.memory.working.execution import ITERATION, as_action, iteration_of
 from tinymem.memory.working.rendering import Renderer, renderer_from
 from tinymem.messages.fitting import longest
-from tinymem.messages.tokens import PER_MESSAGE, PER_REPLY, count_message, counter_from
+from tinymem.messages.tokens import PER_MESSAGE, PER_REPLY, count_tokens, counter_from
 from tinymem.messages.validity import repair
 from tinymem.protocols import TokenCounter
 from tinymem.steps.actions import ActionStep
@@ -241,17 +241,13 @@ class WorkingMemory:
             BudgetError: System prompt and task alone do not fit; the error says how many tokens each needs.
         """
         with self._lock:
-            fixed: dict[str, list[Message]] = {}
-            if self._prompt is not None and not is_empty(self._prompt):
-                fixed["system prompt"] = repair(SystemPromptStep(self._prompt).to_messages())
-            if self._task is not None:
-                fixed["current task"] = repair(self._task.to_messages())
-            messages = list(chain.from_iterable(fixed.values()))
-            costs = {}
-            for name, part in fixed.items():
-                costs[name] = sum(count_message(message, self._counter) for message in part)
-            needed = PER_REPLY + sum(costs.values())
+            prompt = None if self._prompt is None else SystemPromptStep(self._prompt)
+            parts = {"system prompt": prompt, "current task": self._task}
+            fixed = {name: repair(step.to_messages()) for name, step in parts.items() if step is not None}
+            messages = [*chain.from_iterable(fixed.values())]
+            needed = count_tokens(messages, self._counter)
             if needed > self.max_tokens:
+                costs = {name: count_tokens(part, self._counter) - PER_REPLY for name, part in fixed.items()}
                 raise BudgetError(needed, self.max_tokens, {"reply": PER_REPLY, **costs})
             room = self.max_tokens - needed - PER_MESSAGE - self._counter.count("user")
             text = render_history(self._steps, None, room, self._render, self._counter)
