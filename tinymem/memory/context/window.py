@@ -173,9 +173,8 @@ def choose(window: RenderedWindow, room: int, share: int, whole_up_to: float, mo
     if is_free:
         newest = _fit_newest(whole[0], left, window.sending)
         left -= tokens_of(newest)
-    end = max(window.positions[id] for id in whole[0].step_ids) if whole else 0
     jump = max(1, share // 2) if moves_in_jumps else 1
-    return Choice(_from_start(earlier, end, window.positions, min(left, share), share, jump), newest, whole, note)
+    return Choice(_from_start(earlier, whole, window.positions, min(left, share), share, jump), newest, whole, note)
 
 
 def _fit_newest(whole: RenderedGroup, left: int, sending: MessageRenderer) -> list[RenderedGroup]:
@@ -185,28 +184,33 @@ def _fit_newest(whole: RenderedGroup, left: int, sending: MessageRenderer) -> li
 
 
 def _from_start(
-    rest: Sequence[RenderedGroup], end: int, positions: Mapping[str, int], most: int, share: int, jump: int
+    rest: Sequence[RenderedGroup],
+    newest: Sequence[RenderedGroup],
+    positions: Mapping[str, int],
+    most: int,
+    share: int,
+    jump: int,
 ) -> list[RenderedGroup]:
-    """The groups that the window shows before the newest one, which is at `end`, in at most so many tokens.
+    """The groups that the window shows before the newest one, in at most so many tokens.
 
     The start is the first group behind a multiple of `jump`, which is half the share: it stays while steps come in,
     until what is shown has grown over the share, and then jumps by half of it. Summaries stand for what is older than
     the window, so they do not go with its start.
     """
-    first = [group.group[0] for group in rest]
-    stand_ins = {step.id for step in find_stand_ins(first)}
+    stand_ins = {step.id for step in find_stand_ins([group.group[0] for group in rest])}
     summaries = [group for group in rest if group.first in stand_ins]
+    if tokens_of(summaries) > most:
+        summaries = []
     taken = tokens_of(summaries)
-    if summaries and taken <= most:
-        others = [group for group in rest if group.first not in stand_ins]
-        return [*summaries, *_from_start(others, end, positions, most - taken, share - taken, jump)]
-    start = -(-(end - share) // jump) * jump
+    rest = [group for group in rest if group not in summaries]
+    end = max(positions[id] for id in newest[0].step_ids) if newest else 0
+    start = -(-(end - share + taken) // jump) * jump
     begin = next((place for place, group in enumerate(rest) if positions[group.first] >= start), len(rest))
     shown = tokens_of(rest[begin:])
-    while begin < len(rest) and shown > most:
+    while begin < len(rest) and shown > most - taken:
         shown -= rest[begin].tokens
         begin += 1
-    return [*rest[begin:]]
+    return [*summaries, *rest[begin:]]
 
 
 # -- shortening --------------------------------------------------------------------------------------------------------
