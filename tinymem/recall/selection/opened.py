@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property, partial
 from typing import NamedTuple, TypeAlias
 
 from tinymem.protocols import Span, TokenCounter
@@ -15,8 +15,7 @@ from tinymem.steps.step import Part, Step
 
 __all__ = ["Fetch", "Gone", "Opened", "OpenedPassage", "OpenedSteps", "RankedPassage"]
 
-REMEMBERED = 500_000  # characters of steps that are kept from one recall to the next
-LONG = 50_000  # characters of a step that is not kept
+REMEMBERED = 1_000_000  # characters of steps that are kept from one recall to the next, or twice as many
 WORDLESS = (*RESULTS, "call", "code")  # kinds of parts that state nothing in words
 
 Fetch = Callable[[Sequence[int]], Mapping[int, Step]]
@@ -26,7 +25,7 @@ Gone: TypeAlias = tuple[Span, ...]
 class OpenedPassage:
     """A passage of a step, without the lines that are `gone`; what is made of it is made once."""
 
-    def __init__(self, opened: Opened, part: int, start: int, end: int, gone: Gone) -> None:
+    def __init__(self, opened: Opened, part: int, start: int, end: int, gone: Gone = ()) -> None:
         self.opened, self.part, self.gone = opened, opened.parts[part], gone
         self._place = part, start, end
 
@@ -79,7 +78,8 @@ class Opened:
     def __init__(self, step: Step, counter: TokenCounter) -> None:
         self.step, self.counter = step, counter
         self.parts: tuple[Part, ...] = step.parts()
-        self._passages: dict[tuple[object, ...], OpenedPassage] = {}
+        self.length = sum(len(part.text) for part in self.parts)
+        self.passage = cache(partial(OpenedPassage, self))  # each is made once
 
     @cached_property
     def header(self) -> str:
@@ -90,13 +90,6 @@ class Opened:
     def header_tokens(self) -> int:
         """The tokens of the header."""
         return self.counter.count(f"{self.header}\n")
-
-    def passage(self, part: int, start: int, end: int, gone: Gone = ()) -> OpenedPassage:
-        """Return a passage of it, made once."""
-        key = part, start, end, gone
-        if key not in self._passages:
-            self._passages[key] = OpenedPassage(self, part, start, end, gone)
-        return self._passages[key]
 
 
 class RankedPassage(NamedTuple):
@@ -119,7 +112,7 @@ class RankedPassage(NamedTuple):
 
 
 class OpenedSteps:
-    """Steps that were opened, kept for the next recall, which opens many of them again: some REMEMBERED characters."""
+    """Steps that were opened, kept for the next recall, which opens many of them again: the least recently used go."""
 
     def __init__(self, counter: TokenCounter, fetch: Fetch) -> None:
         self.counter, self._fetch = counter, fetch
@@ -127,24 +120,19 @@ class OpenedSteps:
 
     def clear(self) -> None:
         """Keep nothing, since steps were forgotten."""
-        self._steps: dict[int, Opened] = {}
-        self._length = 0
+        self._known: tuple[dict[int, Opened], ...] = {}, {}  # those of late, and those of before
+        self._length = 0  # of those of late
 
     def of(self, numbers: Collection[int]) -> dict[int, Opened]:
         """Return these steps; those that are not here are fetched. Steps that are gone are left out."""
-        known = self._steps
-        found = {number: known[number] for number in numbers if number in known}
-        missing = sorted({*numbers} - found.keys())
-        if not missing:
-            return found
-        if self._length > REMEMBERED:
-            self.clear()
-        for number, step in self._fetch(missing).items():
-            found[number] = opened = Opened(step, self.counter)
-            length = sum(len(part.text) for part in opened.parts)
-            if length < LONG:
-                self._steps[number] = opened
-                self._length += length
+        late, before = self._known  # other threads put others in their place
+        found = {number: opened for number in numbers if (opened := late.get(number) or before.get(number))}
+        for number, step in self._fetch(sorted({*numbers} - found.keys())).items():
+            found[number] = Opened(step, self.counter)
+        self._length += sum(opened.length for number, opened in found.items() if number not in late)
+        late |= found
+        if self._length > REMEMBERED and self._known[0] is late:
+            self._known, self._length = ({}, late), 0
         return found
 
     def passages(self, places: Sequence[PassagePlace]) -> dict[PassagePlace, OpenedPassage]:

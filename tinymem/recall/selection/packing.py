@@ -88,7 +88,6 @@ class _Packer:
         self.labelled: set[tuple[object, ...]] = set()  # and its parts
         self.passed: set[int] = set()  # ranks that are not looked at again
         self.opened: dict[PassagePlace, OpenedPassage] = {}
-        self.room = 0
         self.is_repeated = False  # whether something was passed over that repeats another
         self.spans: dict[tuple[object, ...], list[tuple[int, int]]] = {}  # that the model sees, by step and part
         for item in limits.shown:
@@ -98,7 +97,8 @@ class _Packer:
     def fill(self, room: int) -> bool:
         """Choose passages that fit `room` tokens, best first, and return True if the block is another one now."""
         self.room = room
-        before, misses = len(self.chosen), 0
+        before = len(self.chosen)
+        misses = 0
         for rank, passage in enumerate(self._candidates()):
             if self.room < SMALLEST or misses >= MISSES or len(self.chosen) >= self.most:
                 break
