@@ -25,7 +25,7 @@ from tinymem.protocols import Ids, Vectors
 from tinymem.recall.candidates import Candidates
 from tinymem.recall.features import NAMES, features
 from tinymem.recall.query.analysis import Query
-from tinymem.recall.relevance import LIKELY, WORTH, Signals, calibration, gate, price_of
+from tinymem.recall.relevance import LIKELY, SHARE, WORTH, Signals, calibration, gate, price_of
 from tinymem.recall.selection.opened import RankedPassage
 from tinymem.recall.snapshot import SAID, Snapshot
 
@@ -106,12 +106,9 @@ class ScoredCandidates:
     @classmethod
     def of(cls, query: Query, snapshot: Snapshot, found: Candidates, fusion: Fusion | None = None) -> ScoredCandidates:
         """Return candidates with their features, to be weighed by `fusion`, or its embedder's published weights."""
-        kinds = snapshot.kind[found.rows]
-        if not query.is_stretch:
-            kinds = np.full(len(kinds), QUESTION, np.int8)
-        return cls(
-            query, snapshot, found, kinds, features(query, found, snapshot), fusion or load_weights(query.embedder)
-        )
+        kinds = snapshot.kind[found.rows] if query.is_stretch else np.full(len(found.rows), QUESTION, np.int8)
+        weights = fusion or load_weights(query.embedder)
+        return cls(query, snapshot, found, kinds, features(query, found, snapshot), weights)
 
     @property
     def rows(self) -> Ids:
@@ -152,11 +149,10 @@ class ScoredCandidates:
         if self.query.is_stretch or not len(self.rows):
             return None
         coverage, speaker = (float(self.features[:, NAMES.index(name)].max()) for name in ("coverage", "speaker"))
-        coverage /= max(1 - self.found.unseen, 1e-6)
-        cosine = float(self.found.cosine[self.rows].max())
-        score = float(self.scores.max())
-        strange = float(self.found.is_strange)
-        return Signals(score, cosine, self.found.unseen, strange, coverage, speaker, len(self.snapshot.id))
+        found = self.found
+        coverage /= max(1 - found.unseen, 1e-6)
+        cosine, score = float(found.cosine[self.rows].max()), float(self.scores.max())
+        return Signals(score, cosine, found.unseen, found.is_strange, coverage, speaker, len(self.snapshot))
 
     @cached_property
     def odds(self) -> float:
@@ -193,8 +189,9 @@ class ScoredCandidates:
         return partial(self.fusion.contributions, self.features[place].copy(), int(self.kinds[place]))
 
     def _are_relevant(self, least: float | None) -> npt.NDArray[np.bool_]:
-        """Mark what is of the relevance `least`, or worth its tokens."""
-        relevant = self.relevance >= (WORTH if least is None else least)
-        if least is None:
-            relevant |= self.query.is_stretch | (self.features[:, NAMED] > 0)
-        return relevant
+        """Mark what is of the relevance `least`, or worth its tokens beside the best."""
+        if least is not None:
+            return self.relevance >= least
+        third = float(np.sort(self.relevance)[-3:].min(initial=1))  # the best may be the same question, asked before
+        is_worth = self.relevance >= max(WORTH, SHARE * third)
+        return is_worth | self.query.is_stretch | (self.features[:, NAMED] > 0)

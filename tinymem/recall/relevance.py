@@ -29,6 +29,7 @@ from tinymem.protocols import Vectors
 __all__ = [
     "BEARS",
     "LIKELY",
+    "SHARE",
     "WORTH",
     "Calibration",
     "Gate",
@@ -40,7 +41,8 @@ __all__ = [
 ]
 
 BEARS = 0.015  # relevance from which on a passage bears on what is asked
-WORTH = 0.001  # relevance below which a passage is not worth its tokens to a question
+WORTH = 0.001  # relevance below which a passage is not worth its tokens to a question,
+SHARE = 0.02  # and share of the third best relevance below which it is not
 LIKELY = 0.4  # relevance of one passage from which on a memory knows something of a question, whatever the gate says
 PRICE = 0.7  # log-odds that a passage must be better for each factor e in its tokens (about 4 characters each)
 

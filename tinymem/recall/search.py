@@ -108,7 +108,7 @@ class Search:
         recalled, next_best = pack(ranked, past.opened, budget if is_known else min(budget, LITTLE), past.key, *more)
         recalled = replace(recalled, note=trouble or self._note_unknown(scored.query))
         if not (is_known and any(passage.is_relevant for passage in ranked)):
-            recalled = _with_nothing(recalled, scored, WORTH if least is None else least, is_known)
+            recalled = _with_nothing(recalled, scored, least or WORTH, is_known)
         return Explanation(text, budget, recalled, next_best, scored.signals, scored.odds)
 
     def _ranked(

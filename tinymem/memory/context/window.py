@@ -21,7 +21,7 @@ from tinymem.messages.tokens import count_message
 from tinymem.recall import Excerpt
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.content import clean
-from tinymem.steps.standins import find_stand_ins, newest_of, newest_request
+from tinymem.steps.standins import covers_of, newest_of, newest_request
 from tinymem.steps.step import Message, Step
 from tinymem.steps.types import TaskStep
 from tinymem.stores.filter import Filter
@@ -197,8 +197,7 @@ def _from_start(
     until what is shown has grown over the share, and then jumps by half of it. Summaries stand for what is older than
     the window, so they do not go with its start.
     """
-    stand_ins = {step.id for step in find_stand_ins([group.group[0] for group in rest])}
-    summaries = [group for group in rest if group.first in stand_ins]
+    summaries = [group for group in rest if covers_of(group.group[0])]
     if tokens_of(summaries) > most:
         summaries = []
     taken = tokens_of(summaries)

@@ -81,7 +81,7 @@ class _Packer:
     ) -> None:
         self.ranked, self.every, self.newest, self.changes = ranked, every, newest, changes
         self.steps, self.limits = steps, limits
-        self.most = len(ranked) if limits.k is None else limits.k
+        self.most = limits.k or len(ranked)
         self.repetitions = Repetitions(limits.diversity)
         self.chosen: list[RankedPassage] = []
         self.sessions: dict[str, set[str | None]] = {}  # of what is chosen, by header,
