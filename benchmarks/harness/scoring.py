@@ -245,6 +245,8 @@ def report(by_budget: Mapping[int, Figures]) -> str:
     lines = []
     for budget, found in by_budget.items():
         line = f"@{budget}: recall {found.recall:.3f}  all {found.all:.3f}  tokens {found.tokens:.0f}"
+        if found.recall:
+            line += f", {found.tokens / found.recall:.0f} a needle"
         if found.latency_p50_ms is not None:
             line += f"  latency p50 {found.latency_p50_ms:.1f} ms p95 {found.latency_p95_ms:.1f} ms"
         if found.adversarial is not None:

@@ -110,16 +110,16 @@ def tables(rows: Sequence[Entry]) -> str:
     cells = [[_interval(row.figures.get(budget, {}).get("interval")) for budget in budgets] for row in with_interval]
     parts.append(f"**{INTERVALS}**\n\n" + _table(with_interval, [f"@{budget}" for budget in budgets], cells))
     costs = [_costs(row) for row in measured]
-    heads = ["budget", "tokens used", "p50 ms", "p95 ms", "units/s in", "adversarial"]
+    heads = ["budget", "tokens used", "a needle", "p50 ms", "p95 ms", "units/s in", "adversarial"]
     parts.append("**What it costs**\n\n" + _table(measured, heads, costs))
-    heads = ["budget", "recall", "tokens used", "needed of 1,000", "got nothing"]
+    heads = ["budget", "recall", "tokens used", "a needle", "needed of 1,000", "got nothing"]
     parts.append(f"**{SPENT}**\n\n" + _table(spending, heads, [_spent(row) for row in spending]))
     return "\n\n".join(parts)
 
 
 def overview(rows: Sequence[Entry]) -> str:
     """The table of the front page: recall at one budget, of each set that other memories were measured on."""
-    heads = ["questions", "**tinymem**", "95 %", *OVERVIEW.values()]
+    heads = ["questions", "**tinymem**", "95 %", "tokens per needle", *OVERVIEW.values()]
     lines = [f"| data | {' | '.join(heads)} |", f"| --- |{' ---: |' * len(heads)}"]
     found = {(row.data, row.method): row for row in rows if row.adapter in ("", "static") or row.method in PEERS}
     for (data, method), row in found.items():
@@ -127,7 +127,8 @@ def overview(rows: Sequence[Entry]) -> str:
         if method == "tinymem" and any(other and other.method in PEERS for other in others):
             cells = [_figure(other.figures.get(COST_BUDGET, {}).get("recall") if other else None) for other in others]
             own = row.figures[COST_BUDGET]
-            shown = [f"{row.queries}", f"**{_figure(own['recall'])}**", _interval(own.get("interval")), *cells]
+            measured = [f"**{_figure(own['recall'])}**", _interval(own.get("interval")), _price(own)]
+            shown = [f"{row.queries}", *measured, *cells]
             lines.append(f"| {data} | {' | '.join(shown)} |")
     return "\n".join(lines)
 
@@ -136,7 +137,7 @@ def _costs(row: Entry) -> list[str]:
     budget, found = row.costs
     latencies = [f"{found[key]:.1f}" if found[key] is not None else "" for key in ("latency_p50_ms", "latency_p95_ms")]
     speed, apart = f"{row.units_per_second:,.0f}", _figure(found["adversarial"])
-    return [str(budget), f"{found['tokens']:.0f}", *latencies, speed, apart]
+    return [str(budget), f"{found['tokens']:.0f}", _price(found), *latencies, speed, apart]
 
 
 def _spent(row: Entry) -> list[str]:
@@ -146,9 +147,15 @@ def _spent(row: Entry) -> list[str]:
         f"{budget:,}",
         f"{found['recall']:.3f}",
         f"{found['tokens']:.0f}",
+        _price(found),
         f"{worth:.0f}",
         f"{1 - found['answered']:.3f}",
     ]
+
+
+def _price(found: Mapping[str, Any]) -> str:
+    """Return the tokens that a whole piece of evidence costs: all that is used, by all that comes back."""
+    return f"{found['tokens'] / found['recall']:,.0f}" if found["recall"] else ""
 
 
 def _figure(value: float | None) -> str:
