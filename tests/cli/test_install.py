@@ -148,7 +148,7 @@ def test_another_setup_keeps_the_keys_and_comments_that_a_user_added(tinymem: Ru
     tinymem("install", "codex", "--redact", "secrets", "--leave-alone", "~/diary")
     assert "required = true # wait\n\n# of z\n[z]\nq = 1\n" in config.read_text("utf-8")
     assert (
-        hooks.read_text("utf-8").count('"statusMessage": "tea"') == hooks.read_text("utf-8").count('"timeout": 5,') == 4
+        hooks.read_text("utf-8").count('"statusMessage": "tea"') == hooks.read_text("utf-8").count('"timeout": 5,') == 6
     )
     assert all(
         file.read_text("utf-8").count("--redact") and "--leave-alone" in file.read_text("utf-8")

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_transcripts import claude, write
+from test_transcripts import claude, result, write
 
 from tinymem import HierarchicalMemory
 from tinymem.runs.hooks import quick
@@ -80,6 +80,45 @@ def test_what_one_session_said_is_recalled_for_the_prompt_of_another(hook: Hook,
     assert ask(request(tmp_path / "m", "prompt", prompt="/compact"), 60) == {"out": "", "error": ""}
     assert PORT in hook("session-start").stdout
     assert ask(request(tmp_path / "m", "prompt", session_id="s2", **asked), 60) == {"out": "", "error": ""}  # it has it
+
+
+def test_a_tool_that_fails_so_again_or_edits_what_somebody_spoke_of_gets_one_line(
+    hook: Hook, warm: int, tmp_path: Path
+) -> None:
+    missing = "Exit code 1\nModuleNotFoundError: No module named 'yaml'"
+    runs = {"pytest": missing, "pip install pyyaml": "Installed.", "pytest -q": "3 passed"}
+    lines = [claude("user", "Run the tests. Never edit schema.sql.")]
+    for name, said in runs.items():
+        lines.append(
+            claude("assistant", [{"type": "tool_use", "id": name, "name": "Bash", "input": {"command": name}}])
+        )
+        lines.append(claude("user", [{**result(name, said), "is_error": said is missing}]))
+    assert hook("stop", session_id="s1", transcript_path=str(write(tmp_path / "s1.jsonl", lines))).returncode == 0
+    failed = {"tool_name": "Bash", "tool_input": {"command": "pytest"}, "hook_event_name": "PostToolUseFailure"}
+    edit = {"tool_name": "Edit", "tool_input": {"file_path": "/w/db/schema.sql", "old_string": "a", "new_string": "b"}}
+    helped = "pytest failed like this; pytest -q passed in #4, after pip install pyyaml in #3"
+    ways = [
+        ("post-tool-use-failure", {**failed, "error": missing}, helped),
+        ("post-tool-use", {**failed, "tool_response": {"stdout": missing, "stderr": ""}, "session_id": "s3"}, helped),
+        ("post-tool-use", {**failed, "tool_response": {"llmContent": missing}, "session_id": "s4"}, helped),
+        ("pre-tool-use", edit, "user: Never edit schema.sql."),
+    ]
+    for event, given, said in ways:
+        printed = json.loads(hook(event, **given).stdout)["hookSpecificOutput"]["additionalContext"].split("\n")
+        assert len(printed) == 3 and printed[1].endswith(said)
+        assert hook(event, **given).stdout == ""  # once
+    for event, given, _ in ways[:3]:
+        assert hook(event, **given, is_interrupt=True).stdout == ""
+
+
+@pytest.mark.parametrize("event", quick.ACTING)
+def test_nothing_is_started_for_the_use_of_a_tool(hook: Hook, memory: Path, event: str) -> None:
+    done = hook(
+        event, tool_name="Bash", tool_input={"command": "pytest"}, error="Exit code 1", tool_response="1 failed"
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    folder = Path(os.environ["XDG_RUNTIME_DIR"]) / f"tinymem-{os.getuid()}"
+    assert not memory.exists() and not [*folder.glob("*")]
 
 
 def test_the_first_prompt_is_answered_though_no_process_was_there(
@@ -169,7 +208,8 @@ def test_namespaces_beside_it_are_fenced_by_their_names(tmp_path: Path) -> None:
     assert f"\nshop#1 user: {PORT}" in answers.answer(Asked("session-start", greeted, "shop", ["user"]))
     assert PORT not in answers.answer(Asked("prompt", asked | greeted, "shop", ["user"]))
     answers.close()
-    assert set(EVENTS) == {"session-start", "prompt", "pre-compact", "stop", "subagent-stop", "session-end"}
+    own = {"session-start", "prompt", "pre-compact", "stop", "subagent-stop", "session-end"}
+    assert {*EVENTS} - own == {*quick.ACTING} and own < {*EVENTS}
 
 
 def test_a_session_belongs_to_the_project_that_it_began_in(memory: Path, tmp_path: Path) -> None:

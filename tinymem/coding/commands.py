@@ -12,7 +12,8 @@ from tinymem.coding.acts import Act, FileNote, hash_of
 from tinymem.steps.content import clean
 from tinymem.steps.terminal import first_words
 
-__all__ = ["FAILED", "FAILED_IN_WORDS", "FAILURES", "PASSED", "QUIET", "RUN", "mark_of_pass", "run_of"]
+__all__ = ["FAILED", "FAILED_IN_WORDS", "FAILURES", "OTHERS", "PASSED", "QUIET", "RUN", "UNSURE", "ends_of",
+           "mark_of_pass", "outcome_of", "run_of", "same_line"]  # fmt: skip
 
 # How a run ended: its exit code says that it failed, or its words alone do; either says that it passed; or nothing is
 # said, which is good news where a shell gives the exit code of what fails
@@ -54,10 +55,10 @@ _GOOD = re.compile(
     re.MULTILINE,
 )
 # Of a line: endings that are not those of its commands, and what only shows less of the same
-_UNSURE = re.compile(r"<<|\|\||;|[()`]|(?<![&|>])&(?![&\d])|\b(?:for|while|if)\b")
+UNSURE = re.compile(r"<<|\|\||;|[()`]|(?<![&|>])&(?![&\d])|\b(?:for|while|if)\b")
 _SHOWS_LESS = re.compile(r"\s*(?:2>&1|\|\s*(?:tail|head)\b[^|;&]*)")
 _PROGRAMS = re.compile(r"(?:^|&&|\||\n)\s*(?:\w+=\S*\s+)*([^\s;&|]+)")
-_OTHERS = frozenset(  # what shows and arranges, and is run for the sake of something else
+OTHERS = frozenset(  # what shows and arranges, and is run for the sake of something else
     """
     ag awk cat cd chmod cp curl cut date df diff du echo egrep env export fd file find git grep head jq kill less
     ln ls lsof mkdir more mv nl pgrep pkill printf ps pwd rg rm sed sleep sort source stat tail tee test touch tr tree
@@ -71,15 +72,25 @@ _UNSAFE = re.compile(r"[^\w ./@:=+,%~*'\"&-]+")
 def run_of(line: str, folder: str, result: str, is_error: bool, session: str | None) -> Act | None:
     """Return the run of a shell's line, as an act; None where it is not sure how it ended."""
     same = " ".join(_SHOWS_LESS.sub("", line[:LONGEST]).split())
-    outcome = None if _UNSURE.search(same) else _outcome(f"{result[:HEAD]}\n{result[HEAD:][-TAIL:]}", is_error)
-    if outcome is None or _OTHERS.issuperset(_PROGRAMS.findall(same)):
+    outcome = None if UNSURE.search(same) else outcome_of(ends_of(result), is_error)
+    if outcome is None or OTHERS.issuperset(_PROGRAMS.findall(same)):
         return None
     key = RUN + hash_of("\0".join([session or "", folder, same]))
-    shown = first_words(_UNSAFE.sub("…", clean(_FOLDER.sub("", same))), MOST_SHOWN)
+    shown = first_words(_UNSAFE.sub("…", clean(same_line(line))), MOST_SHOWN)
     return Act(key, outcome, (*shown.encode("utf-8", "replace"),))
 
 
-def _outcome(said: str, is_error: bool) -> int | None:
+def same_line(line: str) -> str:
+    """Return a line without the folder that it goes to first, and without what only shows less of the same."""
+    return _FOLDER.sub("", " ".join(_SHOWS_LESS.sub("", line[:LONGEST]).split()))
+
+
+def ends_of(result: str) -> str:
+    """Return the two ends of a result, which say how a command ended."""
+    return result if len(result) <= HEAD + TAIL else f"{result[:HEAD]}\n{result[-TAIL:]}"
+
+
+def outcome_of(said: str, is_error: bool) -> int | None:
     """Return how a command ended; None where that is not sure, as where its exit code and its words disagree."""
     found = _CODE_BEFORE.search(said[:HEAD]) or _CODE_BEHIND.search(said[-HEAD:])
     code = int(next(filter(None, found.groups()))) if found else None

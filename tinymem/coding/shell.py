@@ -10,7 +10,7 @@ from typing import NamedTuple
 from tinymem.coding.acts import SEEN, Act, acts_of_patch, full_path, has_suffix, read, reset
 from tinymem.coding.lines import code_lines
 
-__all__ = ["acts_of_command", "acts_of_search"]
+__all__ = ["Command", "acts_of_command", "acts_of_search", "commands_of"]
 
 LONGEST = 6_000  # characters of a command, without the texts in it
 PATCH = "*** Begin Patch"
@@ -46,7 +46,7 @@ def acts_of_command(line: str, output: str, folder: str = "", is_cut: bool = Fal
     acts: list[Act] = []
     shown: list[str] = []
     is_search, is_whole = False, not is_cut
-    for command in _commands_of(line):
+    for command in commands_of(line):
         if command.program == "cd" and command.words:
             folder = full_path(command.words[0], folder)
         paths = [full_path(word, folder) for word in command.words if _PLAIN.fullmatch(word)]
@@ -89,7 +89,7 @@ def acts_of_search(output: str, folder: str, path: str = "") -> list[Act]:
     return [Act(name, SEEN, tuple(code_lines("\n".join(lines)))) for name, lines in sorted(found.items())]
 
 
-def _commands_of(line: str) -> Iterator[Command]:
+def commands_of(line: str) -> Iterator[Command]:
     """Yield the simple commands of a line."""
     plain = _HEREDOC.sub(r"<<HERE\3", line)[:LONGEST].replace("2>&1", "")
     plain = _QUOTED.sub(lambda said: said[0][1:-1] if _PLAIN.fullmatch(said[0][1:-1]) else "''", plain)

@@ -24,11 +24,12 @@ from tinymem.coding.acts import (
     write,
 )
 from tinymem.coding.commands import run_of
+from tinymem.coding.failures import FAILED_SO, Run
 from tinymem.coding.shell import acts_of_command, acts_of_search
 from tinymem.steps.actions import ToolCall
 from tinymem.steps.content import as_text
 
-__all__ = ["ARGUMENTS", "FILE_TOOLS", "acts_of_call", "use_of"]
+__all__ = ["ARGUMENTS", "FILE_TOOLS", "acts_of_call", "edits_in", "run_in", "use_of"]
 
 Arguments: TypeAlias = Mapping[str, Any]
 
@@ -112,10 +113,34 @@ def acts_of_call(call: ToolCall, session: str | None = None) -> list[Act]:
     given, scope = _arguments(call.arguments_json), scope_of(session)
     acts = [in_scope(act, scope) for act in _acts_of(call, does, given)]
     if does == "run" and call.answered:
-        said = f"{call.error or ''}\n{as_text(call.observation)}".lstrip("\n")
-        run = run_of(_line(given), _path(given, "folder"), said, call.error is not None, session)
-        acts += [] if run is None else [run]
+        note = run_of(_line(given), _path(given, "folder"), _said(call), call.error is not None, session)
+        run = run_in(call)
+        acts += [*([] if note is None else [note]), *(Act(key, FAILED_SO) for key in (run.keys if run else ()))]
     return acts
+
+
+def run_in(call: ToolCall) -> Run | None:
+    """Return the run of a call's line; None where it ran nothing that fails or passes, or waits for its result."""
+    if use_of(call.name) != "run" or not call.answered:
+        return None
+    return Run.of(_line(_arguments(call.arguments_json)), _said(call), call.error is not None)
+
+
+def edits_in(call: ToolCall) -> list[tuple[str, str]]:
+    """Return the files that a call edits or edited, each with the first line of what is new."""
+    does, given = use_of(call.name), _arguments(call.arguments_json)
+    if does not in ("edit", "write", "patch", "run") or given.get("command") == "view":
+        return []
+    acts = [act for act in _acts_of(call, does, given) if act.kind not in (SEEN, READ) or not call.answered]
+    new = _text(given, "new") or _text(given, "content") or ""
+    is_new = re.compile(r"\+\s*\S" if does == "patch" else r"\s*\S")
+    old = (_text(given, "old") or "").splitlines()
+    line = next((line for line in new.splitlines() if line not in old and is_new.match(line)), "")
+    return [(act.path, line.strip("+ \t")) for act in acts if does != "run" or call.answered]
+
+
+def _said(call: ToolCall) -> str:
+    return f"{call.error or ''}\n{as_text(call.observation)}".lstrip("\n")
 
 
 def _acts_of(call: ToolCall, does: str, given: Arguments) -> list[Act]:
@@ -156,7 +181,7 @@ def _acts(given: Arguments, does: str, result: str) -> list[Act]:
     if does == "run":
         return acts_of_command(_line(given), result, _path(given, "folder"), _is_cut(result))
     if does == "patch":
-        return acts_of_patch(_text(given, "content") or "")
+        return acts_of_patch(_text(given, "content") or _line(given))
     if does == "search":
         return acts_of_search(result, path, path if has_suffix(path) else "")
     if does == "edit" and command not in ("view", "create"):

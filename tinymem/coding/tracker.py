@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 
 from tinymem.coding.acts import LONGEST_PATH
 from tinymem.coding.changes import FileChanges
+from tinymem.coding.rules import rules_of
 from tinymem.coding.tools import acts_of_call
 from tinymem.errors import InputError
 from tinymem.protocols import Changes, NoteSource, StepNote
@@ -15,7 +17,7 @@ from tinymem.steps.actions import ActionStep, ToolCall
 from tinymem.steps.step import Step
 from tinymem.steps.types import MessageStep
 
-__all__ = ["CodingTracker"]
+__all__ = ["CodingTracker", "calls_in", "calls_of"]
 
 
 class CodingTracker:
@@ -32,14 +34,16 @@ class CodingTracker:
 
     def notes_of(self, steps: Sequence[Step], before: Callable[[], Sequence[Step]]) -> list[StepNote]:
         """Return the notes of numbered steps, which are in order; `before` gives some steps before the first."""
-        known, notes = _calls_in(steps), list[StepNote]()
-        for step in steps:
+        known, notes = calls_in(steps), list[StepNote]()
+        for place, step in enumerate(steps):
             if isinstance(step, MessageStep) and step.tool_call_id and step.tool_call_id not in known:
-                known = {**_calls_in(before()), **known}
-            for place, call in enumerate(_calls(step, known)):
-                for act in acts_of_call(call, step.session):
-                    if len(act.path) <= LONGEST_PATH:
-                        notes.append(StepNote(step.step_number or 0, len(notes), act.path, act.packed(place)))
+                known = {**calls_in(before()), **known}
+            acts = [(0, act) for act in rules_of(step, partial(_earlier, before, steps[:place], step.session))]
+            for at, call in enumerate(calls_of(step, known)):
+                acts += [(at, act) for act in acts_of_call(call, step.session)]
+            for at, act in acts:
+                if len(act.path) <= LONGEST_PATH:
+                    notes.append(StepNote(step.step_number or 0, len(notes), act.path, act.packed(at)))
         return notes
 
     def changes(self, notes: NoteSource, last: int) -> Changes:
@@ -47,12 +51,17 @@ class CodingTracker:
         return FileChanges(notes, last)
 
 
-def _calls_in(steps: Iterable[Step]) -> dict[str, ToolCall]:
+def _earlier(before: Callable[[], Sequence[Step]], steps: Sequence[Step], session: str | None) -> list[Step]:
+    return [step for step in [*before(), *steps] if step.session == session]
+
+
+def calls_in(steps: Iterable[Step]) -> dict[str, ToolCall]:
+    """Return the calls in some steps, by their ids."""
     actions = (step.tool_calls for step in steps if isinstance(step, ActionStep))
     return {call.id: call for call in chain.from_iterable(actions)}
 
 
-def _calls(step: Step, known: dict[str, ToolCall]) -> Sequence[ToolCall]:
+def calls_of(step: Step, known: dict[str, ToolCall]) -> Sequence[ToolCall]:
     """Return the calls of a step; of a result that came later, the call that it answers."""
     if isinstance(step, ActionStep):
         return step.tool_calls

@@ -14,7 +14,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tinymem.cli.install.events import EVENTS, GEMINI_EVENTS
+from tinymem.cli.install.events import CODEX_EVENTS, EVENTS, GEMINI_EVENTS, TOOLS
 from tinymem.cli.install.texts import read_json, read_toml, write_json, write_toml
 from tinymem.cli.options import HOME
 from tinymem.errors import InputError
@@ -159,7 +159,7 @@ def _put_hook(settings: Any, event: str, hook: dict[str, Any]) -> list[str]:
     for other in stale:
         other["command"] = hook["command"]
     if not ours:
-        groups.append({"hooks": [hook]})
+        groups.append({**({"matcher": TOOLS[event]} if event in TOOLS else {}), "hooks": [hook]})
     return [f"+ hooks.{event}: {hook['command']}"] if stale or not ours else []
 
 
@@ -198,7 +198,7 @@ def _is_ours(hook: Mapping[str, Any]) -> bool:
         return False
     name = re.split(r"[/\\]", program)[-1].removesuffix(".exe")
     event = words[:1] if name == "tinymem-hook" else words[1:2] if [name, *words[:1]] == [NAME, "hook"] else []
-    return bool(event) and event[0] in EVENTS.values()
+    return bool(event) and event[0] in {*EVENTS.values(), *GEMINI_EVENTS.values()}
 
 
 _QUOTED = re.compile(r"""'[^']*'|"[^"]*\"""")
@@ -210,7 +210,6 @@ _JOINT = re.compile(r"[;&|<>()`\n]")  # of commands in a shell
 
 def clients() -> dict[str, Client]:
     """Return the clients by name; where their files are, the environment says."""
-    hooks = {event: name for event, name in EVENTS.items() if event not in ("SubagentStop", "SessionEnd")}
     codex = os.environ.get("CODEX_HOME", "~/.codex")
     claude = os.environ.get("CLAUDE_CONFIG_DIR")
     return {
@@ -220,7 +219,8 @@ def clients() -> dict[str, Client]:
             "Restart Claude Code; /hooks and /mcp show them.",
         ),
         "codex": Client(
-            (SettingsFile(f"{codex}/hooks.json", hooks=hooks), SettingsFile(f"{codex}/config.toml", "mcp_servers")),
+            (SettingsFile(f"{codex}/hooks.json", hooks=CODEX_EVENTS),
+             SettingsFile(f"{codex}/config.toml", "mcp_servers")),
             "Restart Codex, and trust the hooks when it asks; /mcp shows the server.",
         ),
         "gemini": Client(

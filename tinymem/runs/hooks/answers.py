@@ -15,6 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from tinymem.coding.reminders import Reminders
 from tinymem.errors import InputError, NotAMemoryError
 from tinymem.integrations.mcp.numbers import memories_by_label, with_namespace
 from tinymem.integrations.mcp.recent import list_steps, newest_steps
@@ -27,7 +28,7 @@ from tinymem.runs.harness import ABOUT, AGENT, own_words
 from tinymem.runs.hooks.privacy import redact_with, without_private
 from tinymem.runs.hooks.talk import is_small_talk
 from tinymem.runs.values import text_in
-from tinymem.steps.actions import ActionStep
+from tinymem.steps.actions import ActionStep, ToolCall
 from tinymem.steps.checks import check_choice
 from tinymem.steps.ids import utc_now
 from tinymem.steps.standins import is_request
@@ -38,12 +39,13 @@ if TYPE_CHECKING:
     from tinymem.memory.hierarchy import HierarchicalMemory
     from tinymem.steps.step import Step
 
-__all__ = ["ADDING", "EVENTS", "Answers", "Asked", "Opener", "read_event"]
+__all__ = ["ACTING", "ADDING", "EVENTS", "Answers", "Asked", "Opener", "read_event"]
 
 UNENDED = "unended"  # the files of sessions that began and did not end, as JSON, until a later session has read them on
 UNREAD = "unread"  # what was said of files that cannot be read
 ADDING = ("pre-compact", "stop", "subagent-stop", "session-end")  # the events that add what is new in a transcript
-EVENTS = ("session-start", "prompt", *ADDING)
+ACTING = ("pre-tool-use", "post-tool-use", "post-tool-use-failure")  # those of a tool that is used
+EVENTS = ("session-start", "prompt", *ADDING, *ACTING)
 Opener: TypeAlias = "Callable[..., HierarchicalMemory]"
 LONGEST = 1_000_000  # characters of an event
 SESSIONS = 100  # of which it is known what they have in front of them
@@ -118,6 +120,7 @@ class Answers:
         self._last: tuple[object, ...] = ()  # what a hook asked
         self._asked_at = -TWICE
         self._memories: dict[tuple[str, ...], HierarchicalMemory] = {}  # by namespace and what is redacted
+        self._reminders: dict[str, Reminders] = {}  # by namespace
         self._sessions: OrderedDict[str, _Session] = OrderedDict()
         self._lock = threading.RLock()
 
@@ -134,6 +137,8 @@ class Answers:
                 return ""
             if self._is_repeated(asked):
                 return ""
+            if asked.event in ACTING:
+                return self._reminded(asked)
             if asked.event == "prompt":
                 return self._found(asked)
             text = self._greeting(asked)
@@ -210,6 +215,18 @@ class Answers:
             return text
         return ""
 
+    def _reminded(self, asked: Asked) -> str:
+        """Return what is known of a command that failed, or of a file that is to be edited."""
+        step = step_of(asked)
+        if step is None:
+            return ""
+        for label, memory in self._opened(asked).items():
+            reminders = self._reminders.setdefault(memory.namespace, Reminders(memory, label))
+            found = reminders.of(step, self._session(asked).after)
+            if found:
+                return found
+        return ""
+
     def _found(self, asked: Asked) -> str:
         """Return what the memories know of a prompt, less what the session has in front of it."""
         prompt = text_in(asked.details, "prompt")
@@ -252,6 +269,20 @@ class Answers:
         found = with_namespace(found, label, memory, room)
         shown += found.items
         return found.text
+
+
+def step_of(asked: Asked) -> ActionStep | None:
+    """Return the use of a tool that an event tells of; None where somebody interrupted it."""
+    details, redact = asked.details, redact_with(asked.redact)
+    given, said = details.get("tool_input"), details.get("tool_response")
+    if details.get("is_interrupt") or not isinstance(given, (dict, str)):
+        return None
+    if isinstance(said, dict):  # with the text for the model in one field of it, or the output in some
+        said = said.get("llmContent") or "\n".join(map(str, filter(None, said.values())))
+    failed = redact(text_in(details, "error")) if asked.event == "post-tool-use-failure" else None
+    shown = None if said is None or failed else redact(said if isinstance(said, str) else json.dumps(said))
+    call = ToolCall(text_in(details, "tool_name"), given, observation=shown, error=failed)
+    return ActionStep(tool_calls=[call], session=asked.session or None)
 
 
 def greeting(

@@ -18,8 +18,15 @@ from tinymem.runs.hooks.client import ask, start
 __all__ = ["main", "never_stop", "print_answer"]
 
 LONGEST = 1_000_000  # characters of an event
-PATIENCE = {"prompt": 5.0}  # seconds that an event waits for its answer: a process that must start needs one or two;
+PATIENCE = {
+    "prompt": 5.0,
+    "pre-tool-use": 2.0,
+    "post-tool-use": 2.0,
+    "post-tool-use-failure": 2.0,
+}  # seconds that an event waits for its answer: a process that must start needs one or two;
 ELSE = 10.0  # and other events; what takes longer is done without the agent
+ACTING = ("pre-tool-use", "post-tool-use", "post-tool-use-failure")  # asked only where a process stays
+SIGNS = "error", "fail", "exit code", "exit_code", "exited with", "not found", "no such", "fatal", "denied", "panic"
 PAUSE = 0.02  # seconds between looks whether the process has begun to listen
 DEFAULT_PATH = "~/.tinymem"
 
@@ -60,16 +67,19 @@ def _line_of(error: BaseException) -> str:
 def _answer() -> None:
     begun = time.monotonic()
     request = _request(sys.argv[1:])
+    said = request["input"].lower()
+    if request["event"] == "post-tool-use" and not any(sign in said for sign in SIGNS):
+        return
     until = begun + PATIENCE.get(request["event"], ELSE)
     found = ask(request, until - time.monotonic())
-    if found is None and request["event"] != "session-end":
+    if found is None and request["event"] not in ("session-end", *ACTING):
         process = start(request["path"], request["embedder"])
         while found is None and process is not None and time.monotonic() + PAUSE < until:
             time.sleep(PAUSE)
             is_last = process.poll() is not None  # it could not begin, or another one was faster
             found = ask(request, max(PAUSE, until - time.monotonic()))
             process = None if is_last else process
-    if found is None and request["event"] != "prompt":
+    if found is None and request["event"] not in ("prompt", *ACTING):
         from tinymem.runs.hooks.warm import answer_here
 
         found = answer_here(request)
@@ -95,7 +105,7 @@ def _request(arguments: list[str]) -> dict[str, Any]:
 
     parser = Parser(prog="tinymem-hook", description="Answer a hook of a coding agent.")
     add = parser.add_argument
-    add("event", help="session-start, prompt, pre-compact, stop, subagent-stop or session-end")
+    add("event", help="session-start, prompt, pre-tool-use, post-tool-use-failure, pre-compact, stop ...")
     add("--path", default=os.environ.get("TINYMEM_PATH", DEFAULT_PATH), help=f"the memory (default: {DEFAULT_PATH})")
     add("--namespace", help="the namespace; by default that of the repository which the agent works in")
     add("--per-worktree", action="store_true", help="each worktree of the repository has a namespace of its own")

@@ -12,7 +12,7 @@ from typing import Any
 
 from tinymem.errors import TinymemError, safe_summary
 from tinymem.memory.hierarchy import HierarchicalMemory
-from tinymem.runs.hooks.answers import LONGEST, Answers, Asked, Opener, read_event
+from tinymem.runs.hooks.answers import ACTING, LONGEST, Answers, Asked, Opener, read_event
 from tinymem.runs.hooks.client import socket_of
 from tinymem.runs.hooks.privacy import is_left_alone, without_private
 from tinymem.runs.hooks.repositories import namespace_of, project_of
@@ -42,7 +42,7 @@ def asked_of(request: dict[str, Any]) -> Asked | None:
 
 def _printed(request: dict[str, Any], asked: Asked, out: str) -> str:
     """Return what the hook prints: a text, or the JSON around it."""
-    if not out or not request.get("json"):
+    if not out or not (request.get("json") or asked.event in ACTING):
         return f"{out}\n" if out else ""
     event = {"hookEventName": str(asked.details.get("hook_event_name")), "additionalContext": out}
     return json.dumps({"hookSpecificOutput": event})

@@ -1,0 +1,113 @@
+"""Failures that are known again: a program, and the lines that say what went wrong, but for numbers and folders."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import islice
+from typing import NamedTuple
+
+from tinymem.coding.acts import hash_of
+from tinymem.coding.commands import FAILED, FAILURES, OTHERS, PASSED, QUIET, UNSURE, ends_of, outcome_of
+from tinymem.coding.shell import commands_of
+
+__all__ = ["FAILED_SO", "Run"]
+
+FAILS = "fails://"  # how the path of a note of a line of a failure begins, and no other
+FAILED_SO = 20  # the kind of such a note
+MOST_LINES = 12  # of a failure
+LONGEST_LINE = 400  # characters of one: longer ones are data
+SAYING = 2  # words that a line has at least besides those that any failure has
+
+_TELLS = re.compile(
+    r"(?:\b|\w)(?:error|exception|fatal|panic|fail(?:ed|ure)?)\b|"
+    r"\b(?:cannot|can't|could not|unable to|not found|no such|no module|missing|undefined|unknown|invalid|unexpected|"
+    r"unrecognized|denied|refused|conflicts?|unresolved|ignored by|already (?:exists|in use|allocated)|has no|required|"
+    r"not (?:defined|allowed|permitted|recognized|installed|used|assignable)|does not exist|timed out)\b|"
+    r"^[^\s:]+\.\w+[:(]\d+[:,]\d+\)?:? |^\s*\d+\) ",
+    re.IGNORECASE,
+)
+_TELLS_NOTHING = re.compile(  # code, places in it, counts, and what passed
+    r"\s*(?:(?:raise|except|return|if|def|assert|import|from|at|File|Traceback)\b|self\.|>|#|//|\* |\d+ *\||[\w.]+ = )"
+    r"|\s*npm (?:ERR!|error) (?:code|path|command|errno|location|workspace|A complete|Lifecycle|\s)|hint:"
+    r"|During handling|The above"
+    r"|.*(?:\bPASSED\b|\bwarning\b|status_code|\b\d+ (?:passed|failed|errors?|failures?)\b|exit(?:ed)? (?:code|sta))",
+    re.IGNORECASE,
+)
+_ABSENT = re.compile("No module named|command not found")  # whatever needs it fails
+_ESCAPES = re.compile(r"\x1b\[[\d;]*[A-Za-z]")
+_FOLDERS = re.compile(r"(?:[A-Za-z]:)?[\w.@~+-]*[/\\](?:[\w.@+-]+[/\\])*(?=[\w.@+-])")
+_NUMBERS = re.compile(r"\b(?:0x)?(?=[a-f]*\d)[0-9a-f]{7,}\b|\d+(?:[.,:]\d+)*", re.IGNORECASE)
+_SIGNS = re.compile(r"[^\w.'\"@<>=!-]+")
+_WORDS = re.compile(r"[^\W\d_]{2,}")
+_ANY = frozenset(  # words that any failure may have
+    """
+    actual an and are assertion assertionerror at be build by call code command console could down due during equality
+    err error errors exception exit expected fail failed failing failure fatal file files for found from has in info
+    invalid is it last line log module more most no not npm object of on or process ran received recent returned run
+    runtime see seconds stderr stdout suite suites syntax syntaxerror test tests the to traceback true false typeerror
+    undefined unexpected value valueerror was with
+    """.split()  # noqa: SIM905
+)
+_ASIDE = OTHERS - {"git"} | {*" command do done exit fi for if set then where while".split(" ")}  # noqa: SIM905
+_BEFORE = frozenset("bun bunx npx pipenv poetry python python3 run sudo timeout uv".split())  # noqa: SIM905
+_MANY = frozenset("cargo docker dotnet git go kubectl make mix npm pnpm yarn".split())  # noqa: SIM905
+_NO_WORD = "-'0123456789"  # what begins an option, a text and a number
+_FILE = re.compile(r"[\w.@+-]+\.[A-Za-z]\w{0,9}\b")
+
+
+class Run(NamedTuple):
+    """The run of a shell's line: the words of its last command, its result, and how it ended."""
+
+    line: str
+    words: tuple[str, ...]
+    result: str
+    outcome: int | None
+
+    @classmethod
+    def of(cls, line: str, result: str, is_error: bool) -> Run | None:
+        """Return the run of a line; None for one that only shows and arranges."""
+        commands = [c for c in commands_of(line) if c.program not in _ASIDE and c.program[:1] != "#"]
+        if not commands:
+            return None
+        ends = ends_of(result)
+        outcome = outcome_of(ends, is_error)
+        is_sure = outcome in (FAILED, PASSED) or not UNSURE.search(line)
+        return cls(line, (commands[-1].program, *commands[-1].words), ends, outcome if is_sure else None)
+
+    @property
+    def program(self) -> str:
+        """The program that is run, with its first word where it does many things."""
+        said = [word for word in self.words if word[:1] not in _NO_WORD and word not in _BEFORE]
+        return " ".join(said[: 1 + _MANY.issuperset(said[:1])]) or self.words[0]
+
+    @property
+    def is_absent(self) -> bool:
+        """Whether something was not installed."""
+        return _ABSENT.search(self.result) is not None
+
+    @property
+    def keys(self) -> list[str]:
+        """The keys of the lines that say what went wrong; none where it has not failed."""
+        lines = islice(dict.fromkeys(_told(self.result)), MOST_LINES) if self.outcome in FAILURES else ()
+        return [FAILS + hash_of(line if _ABSENT.search(line) else f"{self.program}\0{line}") for line in lines]
+
+    def passes(self, failed: Run) -> bool:
+        """Whether it passed, and did what another one failed to do."""
+        if self.program != failed.program or self.outcome not in (PASSED, QUIET):
+            return False
+        if "''" in failed.words and self.line != failed.line:  # another program, or message
+            return failed.is_absent
+        files = {*_FILE.findall(" ".join(self.words))}
+        return not files or bool(files & {*_FILE.findall(" ".join([*failed.words, failed.result]))})
+
+
+def _told(result: str) -> Iterator[str]:
+    """Yield the lines of a result that say what went wrong, without numbers and folders."""
+    for line in _ESCAPES.sub("", result).splitlines():
+        if len(line) <= LONGEST_LINE and _TELLS.search(line) and not _TELLS_NOTHING.match(line):
+            line = line.removeprefix("E  ")
+            plain = _NUMBERS.sub("0", _FOLDERS.sub("", line))
+            said = " ".join(_SIGNS.sub(" ", plain).split())
+            if sum(word.lower() not in _ANY for word in _WORDS.findall(said)) >= SAYING:
+                yield said

@@ -1,0 +1,166 @@
+"""Reminders at the moment of acting: what helped when a command failed so before, and what a person said of a file."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, deque
+from collections.abc import Collection, Iterator
+from typing import NamedTuple
+
+from tinymem.coding.commands import PASSED, QUIET
+from tinymem.coding.failures import Run
+from tinymem.coding.rules import keys_of, rule_among
+from tinymem.coding.tools import edits_in, run_in
+from tinymem.coding.tracker import calls_in, calls_of
+from tinymem.memory.hierarchy import HierarchicalMemory
+from tinymem.messages.fitting import longest
+from tinymem.recall.render import DAY, fenced, quoted
+from tinymem.steps.actions import ActionStep, ToolCall
+from tinymem.steps.content import clean
+from tinymem.steps.step import Step
+from tinymem.steps.types import shown_time
+
+__all__ = ["Reminders"]
+
+TOKENS = 60  # of a reminder, at most
+SPAN = 100  # steps after a failure in which it may have passed,
+PART = 25  # of which so many are read at a time
+CANDIDATES = 5  # earlier failures, or rules, that are looked at
+LONGEST = 200  # characters of a command, or of a line of a file
+REMEMBERED = 10_000  # reminders that were given
+LOOKS = frozenset(f"git {name}" for name in "add branch commit diff log push show status".split())  # noqa: SIM905
+_SIGNS = re.compile(r"[^\w ./@:=+,%~*'\"&(){};$!?-]+")  # which only a memory writes, among others
+
+
+class Done(NamedTuple):
+    """What was done between a failure and the run that passed: a command, or an edit of a file, with a new line."""
+
+    bears_on_it: bool
+    step: int
+    what: str
+    line: str = ""
+
+
+class Reminders:
+    """Reminders from a memory that keeps track of `coding`: each once a session, and none where nothing is known.
+
+    Args:
+        memory: The memory.
+        label: What stands before the numbers of its steps.
+
+    >>> from tinymem import HierarchicalMemory
+    >>> runs = {"pytest": "No module named 'yaml'", "pip install pyyaml": "Done", "pytest -q": "3 passed"}
+    >>> with HierarchicalMemory(embedder="hashing:64") as memory:
+    ...     for line, said in runs.items():
+    ...         step = ActionStep(tool_name="bash", tool_args={"command": line}, observation=said, session="a")
+    ...         added = memory.archive([step])
+    ...     step = ActionStep(tool_name="bash", tool_args={"command": "pytest"}, error=runs["pytest"], session="b")
+    ...     print(Reminders(memory).of(step).splitlines()[1].partition(" pytest ")[2])
+    failed like this; pytest -q passed in #3, after pip install pyyaml in #2
+    """
+
+    def __init__(self, memory: HierarchicalMemory, label: str = "") -> None:
+        self._past, self._label = memory.long_term, label
+        self._told: deque[tuple[str | None, str]] = deque(maxlen=REMEMBERED)
+
+    def of(self, step: ActionStep, after: int = 0) -> str | None:
+        """Return what the memory has on a command that failed, or on an edit that has no result yet.
+
+        Args:
+            step: The step, which need not be in the memory.
+            after: What its own session said up to this number counts as well.
+        """
+        for call in step.tool_calls:
+            run = run_in(call)
+            keys = run.keys if run else []
+            paths = [] if call.answered else [path for path, _ in edits_in(call)]
+            if (keys or paths) and not self._past.journal.is_read_only:
+                self._past.queue.cut_new()
+            line = self._on_failure(keys, step.session, after) or next(filter(None, map(self._on_rule, paths)), "")
+            if line and (step.session, line) not in self._told:
+                self._told.append((step.session, line))
+                return fenced("recalled", "from earlier steps", line, self._past.key)
+        return None
+
+    def _on_rule(self, path: str) -> str:
+        notes = self._past.journal.notes_with(keys_of(path))
+        for step in self._newest({note.step for note in notes}):
+            correction = self._past.fetch([self._past.corrections.get(step.step_number or 0, 0)])
+            said = [rule.text for rule in correction.values()] or [rule_among(step.text, {note.key for note in notes})]
+            return self._shown(step, f"{step.speaker or 'user'}: ", {"said": said[0]}, "{said}")
+        return ""
+
+    def _on_failure(self, keys: list[str], session: str | None, after: int) -> str:
+        shared = Counter(note.step for note in self._past.journal.notes_with(keys))
+        alike = [number for number, count in shared.items() if 2 * count > len(keys)]
+        earlier = (step for step in self._newest(alike) if step.session != session or (step.step_number or 0) <= after)
+        return next(filter(None, (self._what_helped(step, keys) for step in earlier)), "")
+
+    def _newest(self, numbers: Collection[int]) -> list[Step]:
+        found = self._past.fetch(sorted(numbers)[-CANDIDATES:])
+        return [step for _, step in sorted(found.items(), reverse=True)]
+
+    def _what_helped(self, failed: Step, keys: list[str]) -> str:
+        """Return what was done after a failure with these keys, up to the run that passed; "" where none did."""
+        first: Run | None = None
+        done = list[Done]()
+        is_other = False  # what failed since failed otherwise: what helped was done before
+        for step, call in self._calls_since(failed):
+            run = run_in(call)
+            is_same = run is not None and 2 * len({*run.keys}.intersection(keys)) > len(keys)
+            if first is None:
+                first = run if is_same else None
+            elif is_same:
+                return ""  # a newer failure tells more
+            elif run is not None and run.passes(first):
+                return self._told_of(failed, first, max(done, default=None), step, run)
+            elif run is None or run.program != first.program:
+                done += [] if is_other else _done(step, call, run, first)
+            else:
+                is_other = is_other or bool(run.keys)
+        return ""
+
+    def _calls_since(self, failed: Step) -> Iterator[tuple[Step, ToolCall]]:
+        """Yield what the session of a failure did from it on, as far as it is looked at."""
+        number, known = failed.step_number or 0, dict[str, ToolCall]()
+        begin = number if isinstance(failed, ActionStep) else max(1, number - PART)  # its call came before it
+        for start in range(begin, number + SPAN, PART):
+            found = sorted(self._past.fetch(range(start, start + PART)).items())
+            steps = [step for _, step in found if step.session == failed.session]
+            known |= calls_in(steps)
+            for step in steps:
+                for call in calls_of(step, known) if (step.step_number or 0) >= number else ():
+                    yield step, call
+
+    def _told_of(self, failed: Step, first: Run, done: Done | None, passed: Step, run: Run) -> str:
+        texts = {"tried": " ".join(first.words), "passing": " ".join(run.words)}
+        said = "{tried} failed like this; " + ("it" if first.words == run.words else "{passing}")
+        said += f" passed in {self._label}#{passed.step_number}"
+        if done is not None:
+            texts |= {"what": done.what, "line": done.line}
+            said += f", after {{what}} in {self._label}#{done.step}" + (": {line}" if done.line else "")
+        elif first.line == run.line:
+            said += " when run again"
+        return self._shown(failed, "", texts, said)
+
+    def _shown(self, step: Step, name: str, texts: dict[str, str], form: str) -> str:
+        """Return a line with these texts behind the number and the day of a step, cut to fit so many tokens."""
+        plain = {key: " ".join(_SIGNS.sub("…", clean(text))[:LONGEST].split()) for key, text in texts.items()}
+        head = f"{self._label}#{step.step_number} {shown_time(step, DAY)} {name}"
+
+        def cut(length: int) -> str:
+            shown = {key: f"{text[:length]}{'…' * (len(text) > length)}" for key, text in plain.items()}
+            return quoted(head, form.format(**shown))
+
+        return longest(cut, TOKENS, self._past.counter)
+
+
+def _done(step: Step, call: ToolCall, run: Run | None, failed: Run) -> list[Done]:
+    """Return what a call did that may have helped."""
+    number = step.step_number or 0
+    if run is None:
+        edits = ((path.rpartition("/")[2], line) for path, line in edits_in(call))
+        return [Done(name in failed.result, number, f"an edit of {name}", line) for name, line in edits if name]
+    is_done = run.outcome in (PASSED, QUIET) and run.program not in LOOKS
+    bears_on_it = failed.is_absent or run.words[0] == failed.words[0]
+    return [Done(bears_on_it, number, " ".join(run.words))] if is_done else []
