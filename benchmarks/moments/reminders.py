@@ -51,7 +51,8 @@ KINDS = {  # how many of each are drawn, and what they are
 CODE = re.compile(
     r"\A\s*(?:Error: )?(?:Exit code:? |<returncode>)(\d+)|exited with (?:exit )?code (\d+)|exit code: (\d+)", re.I
 )
-ERROR = re.compile(r"\berror|\bfail|Traceback|exception|not found|no such|denied", re.IGNORECASE)
+ERROR = re.compile(r"error|\bfail|Traceback|exception|not found|no such|denied", re.IGNORECASE)
+SHOWS = re.compile(r"^(?:ls|cat|grep|find|cd|which)\b| -[ce]$")  # and programs that stand in the line itself
 NUMBER = re.compile(r"(?<![\w.-])(?<!code )(?<!code: )(?<!returncode>)\d{2,}")
 FOLDER = re.compile(r"/(?:home|Users|workspace|testbed|c)/[\w.-]+|/testbed\b")
 
@@ -106,7 +107,7 @@ def is_among(use: Use, errors: Collection[str]) -> bool:
 def known_in(uses: Sequence[Use]) -> Iterator[tuple[Use, Use]]:
     """Yield the failures that say why, each with the first later run of the same program that passed."""
     for place, use in enumerate(uses):
-        if use.code and ERROR.search(use.result) and not re.match("(?:ls|cat|grep|find|cd|which)\\b", use.program):
+        if use.code and errors_of(use) and not SHOWS.search(use.program):
             passed = (later for later in uses[place + 1 :] if later.program == use.program and later.has_passed)
             yield from ((use, later) for later in [next(passed, None)] if later is not None)
 

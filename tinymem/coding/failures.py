@@ -39,7 +39,7 @@ _ESCAPES = re.compile(r"\x1b\[[\d;]*[A-Za-z]")
 _FOLDERS = re.compile(r"(?:[A-Za-z]:)?[\w.@~+-]*[/\\](?:[\w.@+-]+[/\\])*(?=[\w.@+-])")
 _NUMBERS = re.compile(r"\b(?:0x)?(?=[a-f]*\d)[0-9a-f]{7,}\b|\d+(?:[.,:]\d+)*", re.IGNORECASE)
 _SIGNS = re.compile(r"[^\w.'\"@<>=!-]+")
-_WORDS = re.compile(r"[^\W\d_]{2,}")
+_WORDS = re.compile(r"[A-Z]?[a-z]{2,}|[A-Z]{2,}|[^\W\da-zA-Z_]{2,}")
 _ANY = frozenset(  # words that any failure may have
     """
     actual an and are assertion assertionerror at be build by call code command console could down due during equality
@@ -50,7 +50,7 @@ _ANY = frozenset(  # words that any failure may have
     """.split()  # noqa: SIM905
 )
 _ASIDE = OTHERS - {"git"} | {*" command do done exit fi for if set then where while".split(" ")}  # noqa: SIM905
-_BEFORE = frozenset("bun bunx npx pipenv poetry python python3 run sudo timeout uv".split())  # noqa: SIM905
+_BEFORE = frozenset("bun bunx compose npx pipenv poetry python python3 run sudo timeout uv".split())  # noqa: SIM905
 _MANY = frozenset("cargo docker dotnet git go kubectl make mix npm pnpm yarn".split())  # noqa: SIM905
 _NO_WORD = "-'0123456789"  # what begins an option, a text and a number
 _FILE = re.compile(r"[\w.@+-]+\.[A-Za-z]\w{0,9}\b")

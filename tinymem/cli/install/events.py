@@ -2,20 +2,20 @@
 
 __all__ = ["CODEX_EVENTS", "EVENTS", "GEMINI_EVENTS", "TOOLS"]
 
-EVENTS = {
-    "SessionStart": "session-start", "UserPromptSubmit": "prompt", "PreCompact": "pre-compact", "Stop": "stop",
-    "SubagentStop": "subagent-stop", "SessionEnd": "session-end", "PreToolUse": "pre-tool-use",
-    "PostToolUseFailure": "post-tool-use-failure",
-}  # fmt: skip
-CODEX_EVENTS = {
-    "SessionStart": "session-start", "UserPromptSubmit": "prompt", "PreCompact": "pre-compact", "Stop": "stop",
-    "PreToolUse": "pre-tool-use", "PostToolUse": "post-tool-use",
-}  # fmt: skip
-GEMINI_EVENTS = {
-    "SessionStart": "session-start", "BeforeAgent": "prompt", "PreCompress": "pre-compact", "AfterAgent": "stop",
-    "SessionEnd": "session-end", "AfterTool": "post-tool-use",
-}  # fmt: skip
+_EVENTS = """
+session-start           SessionStart        SessionStart        SessionStart
+prompt                  UserPromptSubmit    UserPromptSubmit    BeforeAgent
+pre-compact             PreCompact          PreCompact          PreCompress
+stop                    Stop                Stop                AfterAgent
+subagent-stop           SubagentStop        -                   -
+session-end             SessionEnd          -                   SessionEnd
+pre-tool-use            PreToolUse          PreToolUse          -
+post-tool-use           -                   PostToolUse         AfterTool
+post-tool-use-failure   PostToolUseFailure  -                   -
+"""  # ours, and those of Claude Code, Codex and Gemini CLI
+_ROWS = [*map(str.split, _EVENTS.strip().splitlines())]
+EVENTS, CODEX_EVENTS, GEMINI_EVENTS = ({row[n]: row[0] for row in _ROWS if row[n] != "-"} for n in (1, 2, 3))
 TOOLS = {  # those at whose use an event is told of
-    "PreToolUse": "Edit|MultiEdit|Write|NotebookEdit|apply_patch", "PostToolUse": "Bash", "PostToolUseFailure": "Bash",
-    "AfterTool": "run_shell_command",
+    "PreToolUse": "Edit|MultiEdit|Write|NotebookEdit|apply_patch", "AfterTool": "run_shell_command",
+    **dict.fromkeys(("PostToolUse", "PostToolUseFailure"), "Bash"),
 }  # fmt: skip

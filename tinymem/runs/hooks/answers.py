@@ -217,13 +217,10 @@ class Answers:
 
     def _reminded(self, asked: Asked) -> str:
         """Return what is known of a command that failed, or of a file that is to be edited."""
-        step = step_of(asked)
-        if step is None:
-            return ""
-        for label, memory in self._opened(asked).items():
+        step, after = step_of(asked), self._session(asked).after
+        for label, memory in self._opened(asked).items() if step else ():
             reminders = self._reminders.setdefault(memory.namespace, Reminders(memory, label))
-            found = reminders.of(step, self._session(asked).after)
-            if found:
+            if step and (found := reminders.of(step, after)):
                 return found
         return ""
 
@@ -274,14 +271,14 @@ class Answers:
 def step_of(asked: Asked) -> ActionStep | None:
     """Return the use of a tool that an event tells of; None where somebody interrupted it."""
     details, redact = asked.details, redact_with(asked.redact)
-    given, said = details.get("tool_input"), details.get("tool_response")
+    given, said = details.get("tool_input"), details.get("tool_response") or ""
     if details.get("is_interrupt") or not isinstance(given, (dict, str)):
         return None
-    if isinstance(said, dict):  # with the text for the model in one field of it, or the output in some
-        said = said.get("llmContent") or "\n".join(map(str, filter(None, said.values())))
-    failed = redact(text_in(details, "error")) if asked.event == "post-tool-use-failure" else None
-    shown = None if said is None or failed else redact(said if isinstance(said, str) else json.dumps(said))
-    call = ToolCall(text_in(details, "tool_name"), given, observation=shown, error=failed)
+    if isinstance(said, dict):  # the text that the model gets is the first of them
+        said = "\n".join(map(str, filter(None, reversed(said.values()))))
+    shown = None if asked.event == "pre-tool-use" else redact(str(said))
+    error = redact(text_in(details, "error")) or None
+    call = ToolCall(text_in(details, "tool_name"), given, observation=shown, error=error)
     return ActionStep(tool_calls=[call], session=asked.session or None)
 
 

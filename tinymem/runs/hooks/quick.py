@@ -7,6 +7,7 @@ then a prompt goes on without what is recalled, and the other events are answere
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -18,17 +19,25 @@ from tinymem.runs.hooks.client import ask, start
 __all__ = ["main", "never_stop", "print_answer"]
 
 LONGEST = 1_000_000  # characters of an event
-PATIENCE = {
-    "prompt": 5.0,
-    "pre-tool-use": 2.0,
-    "post-tool-use": 2.0,
-    "post-tool-use-failure": 2.0,
-}  # seconds that an event waits for its answer: a process that must start needs one or two;
-ELSE = 10.0  # and other events; what takes longer is done without the agent
 ACTING = ("pre-tool-use", "post-tool-use", "post-tool-use-failure")  # asked only where a process stays
-SIGNS = "error", "fail", "exit code", "exit_code", "exited with", "not found", "no such", "fatal", "denied", "panic"
+PATIENCE = {"prompt": 5.0, **dict.fromkeys(ACTING, 2.0)}  # seconds that an event waits for its answer: a process that
+# must start needs one or two;
+ELSE = 10.0  # and other events; what takes longer is done without the agent
+SIGNS = re.compile("error|fail|exit(?:ed|_| |with)*code|not found|no such|fatal|denied|panic", re.IGNORECASE)
 PAUSE = 0.02  # seconds between looks whether the process has begun to listen
-DEFAULT_PATH = "~/.tinymem"
+OPTIONS = """
+--path text the memory (default: ~/.tinymem)
+--namespace text the namespace; by default that of the repository which the agent works in
+--per-worktree flag each worktree of the repository has a namespace of its own
+--also list a namespace that is read beside it
+--redact list a pattern of what is replaced before anything is kept, or: secrets
+--leave-alone list a folder of projects to do nothing for, as ~/clients/*
+--max-tokens number the most tokens of what is printed
+--embedder text the embedder of a new memory
+--json flag print JSON, as Gemini CLI reads it, and not the text
+"""
+LIST: dict[str, Any] = {"action": "append", "default": []}
+KINDS: dict[str, dict[str, Any]] = {"text": {}, "number": {"type": int}, "flag": {"action": "store_true"}, "list": LIST}
 
 
 def main() -> None:
@@ -67,8 +76,7 @@ def _line_of(error: BaseException) -> str:
 def _answer() -> None:
     begun = time.monotonic()
     request = _request(sys.argv[1:])
-    said = request["input"].lower()
-    if request["event"] == "post-tool-use" and not any(sign in said for sign in SIGNS):
+    if request["event"] == "post-tool-use" and not SIGNS.search(request["input"]):
         return
     until = begun + PATIENCE.get(request["event"], ELSE)
     found = ask(request, until - time.monotonic())
@@ -104,27 +112,14 @@ def _request(arguments: list[str]) -> dict[str, Any]:
             raise SystemExit(1)
 
     parser = Parser(prog="tinymem-hook", description="Answer a hook of a coding agent.")
-    add = parser.add_argument
-    add("event", help="session-start, prompt, pre-tool-use, post-tool-use-failure, pre-compact, stop ...")
-    add("--path", default=os.environ.get("TINYMEM_PATH", DEFAULT_PATH), help=f"the memory (default: {DEFAULT_PATH})")
-    add("--namespace", help="the namespace; by default that of the repository which the agent works in")
-    add("--per-worktree", action="store_true", help="each worktree of the repository has a namespace of its own")
-    add("--also", action="append", default=[], metavar="NAMESPACE", help="a namespace that is read beside it")
-    add(
-        "--redact", action="append", default=[], metavar="PATTERN", help="replaced before anything is kept, or: secrets"
+    parser.add_argument(
+        "event", help="session-start, prompt, pre-tool-use, post-tool-use-failure, pre-compact, stop ..."
     )
-    add(
-        "--leave-alone",
-        action="append",
-        default=[],
-        metavar="FOLDER",
-        help="projects to do nothing for, as ~/clients/*",
-    )
-    add("--max-tokens", type=int, help="the most tokens of what is printed")
-    add("--embedder", help="the embedder of a new memory")
-    add("--json", action="store_true", help="print JSON, as Gemini CLI reads it, and not the text")
+    for line in OPTIONS.strip().splitlines():
+        name, kind, said = line.split(maxsplit=2)
+        parser.add_argument(name, help=said, **KINDS[kind])
     given = vars(parser.parse_args(arguments))
-    given["path"] = os.path.expanduser(given["path"])
+    given["path"] = os.path.expanduser(given["path"] or os.environ.get("TINYMEM_PATH", "~/.tinymem"))
     project = os.environ.get("CLAUDE_PROJECT_DIR")  # where the session began; the agent may be elsewhere by now
     said = sys.stdin.read(LONGEST + 1) if sys.stdin else ""
     return {**given, "project": project, "folder": os.getcwd(), "input": said}
