@@ -29,6 +29,7 @@ SMALL = {
     "speed.endurance": ["namespaces", "--count", "2", "--steps", "3"],
     "moments.run": ["--sessions", "6"],
     "moments.loops": ["--steps", "61", "--budgets", "3000", "--seeds", "1"],
+    "moments.reminders": ["--recorded", DATA],
 }
 
 

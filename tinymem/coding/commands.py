@@ -81,7 +81,7 @@ def run_of(line: str, folder: str, result: str, is_error: bool, session: str | N
 
 
 def same_line(line: str) -> str:
-    """Return a line without the folder that it goes to first, and without what only shows less of the same."""
+    """Return a line without what only shows less of the same, and without the folder that it goes to first."""
     return _FOLDER.sub("", " ".join(_SHOWS_LESS.sub("", line[:LONGEST]).split()))
 
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from itertools import islice
 from typing import NamedTuple
 
 from tinymem.coding.acts import hash_of
-from tinymem.coding.commands import FAILED, FAILURES, OTHERS, PASSED, QUIET, UNSURE, ends_of, outcome_of
+from tinymem.coding.commands import FAILED, FAILURES, OTHERS, PASSED, QUIET, UNSURE, ends_of, outcome_of, same_line
 from tinymem.coding.shell import commands_of
 
 __all__ = ["FAILED_SO", "Run"]
@@ -24,7 +22,7 @@ _TELLS = re.compile(
     r"\b(?:cannot|can't|could not|unable to|not found|no such|no module|missing|undefined|unknown|invalid|unexpected|"
     r"unrecognized|denied|refused|conflicts?|unresolved|ignored by|already (?:exists|in use|allocated)|has no|required|"
     r"not (?:defined|allowed|permitted|recognized|installed|used|assignable)|does not exist|timed out)\b|"
-    r"^[^\s:]+\.\w+[:(]\d+[:,]\d+\)?:? |^\s*\d+\) ",
+    r"^[^\s:]+\.\w+[:(]\d+[:,]\d+\)?:? |^\s*\d+\) |^\w+(?:\.\w+)+: ",
     re.IGNORECASE,
 )
 _TELLS_NOTHING = re.compile(  # code, places in it, counts, and what passed
@@ -73,7 +71,7 @@ class Run(NamedTuple):
         ends = ends_of(result)
         outcome = outcome_of(ends, is_error)
         is_sure = outcome in (FAILED, PASSED) or not UNSURE.search(line)
-        return cls(line, (commands[-1].program, *commands[-1].words), ends, outcome if is_sure else None)
+        return cls(same_line(line), (commands[-1].program, *commands[-1].words), ends, outcome if is_sure else None)
 
     @property
     def program(self) -> str:
@@ -89,7 +87,7 @@ class Run(NamedTuple):
     @property
     def keys(self) -> list[str]:
         """The keys of the lines that say what went wrong; none where it has not failed."""
-        lines = islice(dict.fromkeys(_told(self.result)), MOST_LINES) if self.outcome in FAILURES else ()
+        lines = [*dict.fromkeys(_told(self.result))][:MOST_LINES] if self.outcome in FAILURES else ()
         return [FAILS + hash_of(line if _ABSENT.search(line) else f"{self.program}\0{line}") for line in lines]
 
     def passes(self, failed: Run) -> bool:
@@ -102,12 +100,14 @@ class Run(NamedTuple):
         return not files or bool(files & {*_FILE.findall(" ".join([*failed.words, failed.result]))})
 
 
-def _told(result: str) -> Iterator[str]:
-    """Yield the lines of a result that say what went wrong, without numbers and folders."""
+def _told(result: str) -> list[str]:
+    """Return the lines of a result that say what went wrong, without numbers and folders."""
+    told, least = list[str](), ""
     for line in _ESCAPES.sub("", result).splitlines():
         if len(line) <= LONGEST_LINE and _TELLS.search(line) and not _TELLS_NOTHING.match(line):
-            line = line.removeprefix("E  ")
-            plain = _NUMBERS.sub("0", _FOLDERS.sub("", line))
-            said = " ".join(_SIGNS.sub(" ", plain).split())
-            if sum(word.lower() not in _ANY for word in _WORDS.findall(said)) >= SAYING:
-                yield said
+            plain = _NUMBERS.sub("0", _FOLDERS.sub("", line.removeprefix("E  ")))
+            least = " ".join(_SIGNS.sub(" ", plain).split())
+            words = [word for word in _WORDS.findall(least) if word.lower() not in _ANY]
+            told += [least] if len(words) >= SAYING else []
+    named = _FILE.findall(result)  # of the last of them, a line that says little is told
+    return told or ([f"{least} {named[-1]}"] if least and named else [])

@@ -7,13 +7,14 @@ from collections import Counter, deque
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
-from tinymem.coding.commands import PASSED, QUIET
+from tinymem.coding.acts import has_suffix
+from tinymem.coding.commands import FAILURES, PASSED, QUIET
 from tinymem.coding.failures import Run
 from tinymem.coding.rules import keys_of, rule_among
 from tinymem.coding.tools import edits_in, run_in
 from tinymem.coding.tracker import calls_in, calls_of
 from tinymem.memory.hierarchy import HierarchicalMemory
-from tinymem.messages.fitting import longest
+from tinymem.messages.fitting import fitted
 from tinymem.recall.render import DAY, fenced, quoted
 from tinymem.steps.actions import ActionStep, ToolCall
 from tinymem.steps.content import clean
@@ -26,16 +27,19 @@ TOKENS = 60  # of a reminder, at most
 SPAN = 100  # steps after a failure in which it may have passed,
 PART = 25  # of which so many are read at a time
 CANDIDATES = 5  # earlier failures, or rules, that are looked at
-LONGEST = 200  # characters of a command, or of a line of a file
+LONGEST, COMMAND = 200, 45  # characters of a line, and of a command
 REMEMBERED = 10_000  # reminders that were given
 LOOKS = frozenset(f"git {name}" for name in "add branch commit diff log push show status".split())  # noqa: SIM905
 _SIGNS = re.compile(r"[^\w ./@:=+,%~*'\"&(){};$!?-]+")  # which only a memory writes, among others
 
 
 class Done(NamedTuple):
-    """What was done between a failure and the run that passed: a command, or an edit of a file, with a new line."""
+    """What was done between a failure and the run that passed: a command, or an edit of a file, with a new line.
 
-    bears_on_it: bool
+    Of several, the one that bears on the failure most is told, and the last of these.
+    """
+
+    bears_on_it: int
     step: int
     what: str
     line: str = ""
@@ -83,11 +87,14 @@ class Reminders:
         return None
 
     def _on_rule(self, path: str) -> str:
-        notes = self._past.journal.notes_with(keys_of(path))
+        first, *more = keys_of(path)
+        notes = self._past.journal.notes_with([first, *more])
         for step in self._newest({note.step for note in notes}):
             correction = self._past.fetch([self._past.corrections.get(step.step_number or 0, 0)])
-            said = [rule.text for rule in correction.values()] or [rule_among(step.text, {note.key for note in notes})]
-            return self._shown(step, f"{step.speaker or 'user'}: ", {"said": said[0]}, "{said}")
+            is_of_edit = any(note.key == first and note.step == step.step_number for note in notes)
+            said = [*(rule.text for rule in correction.values()), rule_among(step.text, path, is_of_edit)]
+            if said[0]:
+                return self._shown(step, f"{step.speaker or 'user'}: ", _plain(said[0], LONGEST))
         return ""
 
     def _on_failure(self, keys: list[str], session: str | None, after: int) -> str:
@@ -118,7 +125,7 @@ class Reminders:
             elif run is None or run.program != first.program:
                 done += [] if is_other else _done(step, call, run, first)
             else:
-                is_other = is_other or bool(run.keys)
+                is_other = is_other or run.outcome in FAILURES
         return ""
 
     def _calls_since(self, failed: Step) -> Iterator[tuple[Step, ToolCall]]:
@@ -134,26 +141,27 @@ class Reminders:
                     yield step, call
 
     def _told_of(self, failed: Step, first: Run, done: Done | None, passed: Step, run: Run) -> str:
-        texts = {"tried": " ".join(first.words), "passing": " ".join(run.words)}
-        said = "{tried} failed like this; " + ("it" if first.words == run.words else "{passing}")
-        said += f" passed in {self._label}#{passed.step_number}"
+        passing = run.line if first.words == run.words and first.line != run.line else " ".join(run.words)
+        tried, passing = _plain(" ".join(first.words), COMMAND), _plain(passing, COMMAND)
+        said = f"{tried} failed like this; {'it' if tried == passing else passing} passed in "
+        said += f"{self._label}#{passed.step_number}"
         if done is not None:
-            texts |= {"what": done.what, "line": done.line}
-            said += f", after {{what}} in {self._label}#{done.step}" + (": {line}" if done.line else "")
+            said += f", after {_plain(done.what, COMMAND)} in {self._label}#{done.step}"
+            said += f": {_plain(done.line, LONGEST)}" if done.line else ""
         elif first.line == run.line:
             said += " when run again"
-        return self._shown(failed, "", texts, said)
+        return self._shown(failed, "", said)
 
-    def _shown(self, step: Step, name: str, texts: dict[str, str], form: str) -> str:
-        """Return a line with these texts behind the number and the day of a step, cut to fit so many tokens."""
-        plain = {key: " ".join(_SIGNS.sub("…", clean(text))[:LONGEST].split()) for key, text in texts.items()}
-        head = f"{self._label}#{step.step_number} {shown_time(step, DAY)} {name}"
+    def _shown(self, step: Step, name: str, said: str) -> str:
+        """Return a line with the number and the day of a step, cut to so many tokens."""
+        line = quoted(f"{self._label}#{step.step_number} {shown_time(step, DAY)} {name}", said)
+        return fitted(line, TOKENS, self._past.counter)
 
-        def cut(length: int) -> str:
-            shown = {key: f"{text[:length]}{'…' * (len(text) > length)}" for key, text in plain.items()}
-            return quoted(head, form.format(**shown))
 
-        return longest(cut, TOKENS, self._past.counter)
+def _plain(text: str, most: int) -> str:
+    """Return the beginning of a command, or of a line of a file, without signs that only a memory writes."""
+    plain = " ".join(_SIGNS.sub("…", clean(text[: 2 * LONGEST])).split())
+    return plain if len(plain) <= most else f"{plain[:most]}…"
 
 
 def _done(step: Step, call: ToolCall, run: Run | None, failed: Run) -> list[Done]:
@@ -161,7 +169,7 @@ def _done(step: Step, call: ToolCall, run: Run | None, failed: Run) -> list[Done
     number = step.step_number or 0
     if run is None:
         edits = ((path.rpartition("/")[2], line) for path, line in edits_in(call))
-        return [Done(name in failed.result, number, f"an edit of {name}", line) for name, line in edits if name]
+        return [Done(1 + (name in failed.result), number, f"an edit of {name}", line) for name, line in edits if name]
     is_done = run.outcome in (PASSED, QUIET) and run.program not in LOOKS
-    bears_on_it = failed.is_absent or run.words[0] == failed.words[0]
-    return [Done(bears_on_it, number, " ".join(run.words))] if is_done else []
+    is_alike = "install" in run.words if failed.is_absent else run.words[0] == failed.words[0] == "git"
+    return [Done(3 * is_alike or has_suffix(run.program), number, " ".join(run.words))] if is_done else []

@@ -133,10 +133,10 @@ def edits_in(call: ToolCall) -> list[tuple[str, str]]:
         return []
     acts = [act for act in _acts_of(call, does, given) if act.kind not in (SEEN, READ) or not call.answered]
     new = _text(given, "new") or _text(given, "content") or ""
-    is_new = re.compile(r"\+\s*\S" if does == "patch" else r"\s*\S")
-    old = (_text(given, "old") or "").splitlines()
-    line = next((line for line in new.splitlines() if line not in old and is_new.match(line)), "")
-    return [(act.path, line.strip("+ \t")) for act in acts if does != "run" or call.answered]
+    old, sign = (_text(given, "old") or "").splitlines(), "+" * (does == "patch")
+    lines = (line[len(sign) :].strip() for line in new.splitlines() if line not in old and line.startswith(sign))
+    line = next(filter(None, lines), "")
+    return [(act.path, line) for act in acts if does != "run" or call.answered]
 
 
 def _said(call: ToolCall) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import chain
 
 from tinymem.coding.acts import LONGEST_PATH
@@ -38,7 +37,7 @@ class CodingTracker:
         for place, step in enumerate(steps):
             if isinstance(step, MessageStep) and step.tool_call_id and step.tool_call_id not in known:
                 known = {**calls_in(before()), **known}
-            acts = [(0, act) for act in rules_of(step, partial(_earlier, before, steps[:place], step.session))]
+            acts = [(0, act) for act in rules_of(step, steps[:place], before)]
             for at, call in enumerate(calls_of(step, known)):
                 acts += [(at, act) for act in acts_of_call(call, step.session)]
             for at, act in acts:
@@ -49,10 +48,6 @@ class CodingTracker:
     def changes(self, notes: NoteSource, last: int) -> Changes:
         """Return the changes that the steps up to the `last` made."""
         return FileChanges(notes, last)
-
-
-def _earlier(before: Callable[[], Sequence[Step]], steps: Sequence[Step], session: str | None) -> list[Step]:
-    return [step for step in [*before(), *steps] if step.session == session]
 
 
 def calls_in(steps: Iterable[Step]) -> dict[str, ToolCall]:
