@@ -14,7 +14,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tinymem.cli.install.events import CODEX_EVENTS, EVENTS, GEMINI_EVENTS, TOOLS
+from tinymem.cli.install.events import CODEX_EVENTS, EVENTS, GEMINI_EVENTS, OURS, TOOLS
 from tinymem.cli.install.texts import read_json, read_toml, write_json, write_toml
 from tinymem.cli.options import HOME
 from tinymem.errors import InputError
@@ -198,7 +198,7 @@ def _is_ours(hook: Mapping[str, Any]) -> bool:
         return False
     name = re.split(r"[/\\]", program)[-1].removesuffix(".exe")
     event = words[:1] if name == "tinymem-hook" else words[1:2] if [name, *words[:1]] == [NAME, "hook"] else []
-    return bool(event) and event[0] in {*EVENTS.values(), *GEMINI_EVENTS.values()}
+    return OURS.issuperset(event) and bool(event)
 
 
 _QUOTED = re.compile(r"""'[^']*'|"[^"]*\"""")

@@ -1,6 +1,6 @@
 """The events that hooks are run at: a client's name of each, and ours."""
 
-__all__ = ["CODEX_EVENTS", "EVENTS", "GEMINI_EVENTS", "TOOLS"]
+__all__ = ["CODEX_EVENTS", "EVENTS", "GEMINI_EVENTS", "OURS", "TOOLS"]
 
 _EVENTS = """
 session-start           SessionStart        SessionStart        SessionStart
@@ -14,8 +14,9 @@ post-tool-use           -                   PostToolUse         AfterTool
 post-tool-use-failure   PostToolUseFailure  -                   -
 """  # ours, and those of Claude Code, Codex and Gemini CLI
 _ROWS = [*map(str.split, _EVENTS.strip().splitlines())]
+OURS = {row[0] for row in _ROWS}
 EVENTS, CODEX_EVENTS, GEMINI_EVENTS = ({row[n]: row[0] for row in _ROWS if row[n] != "-"} for n in (1, 2, 3))
 TOOLS = {  # those at whose use an event is told of
     "PreToolUse": "Edit|MultiEdit|Write|NotebookEdit|apply_patch", "AfterTool": "run_shell_command",
-    **dict.fromkeys(("PostToolUse", "PostToolUseFailure"), "Bash"),
+    "PostToolUse": "Bash", "PostToolUseFailure": "Bash",
 }  # fmt: skip

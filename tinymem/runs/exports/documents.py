@@ -18,7 +18,7 @@ __all__ = ["is_document", "read_document"]
 
 SUFFIXES = (".md", ".markdown", ".txt")
 ENOUGH = 600  # characters after which the next paragraph begins a new message
-MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()  # noqa: SIM905
 _HEADING = re.compile(r"(#{1,6})\s+(.+)")
 _FENCE = re.compile(r"\s*(```|~~~)")
 _DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th|\.)?"
