@@ -20,9 +20,11 @@ __all__ = ["keys_of", "rule_among", "rules_of"]
 RULED = "rule://"  # how the path of a note of a file's rule begins, and no other
 NOTED = 21  # the kind of such a note
 LONGEST = 4_000  # characters of what somebody says that are looked at
+SHORT, MOST = 300, 3  # characters of what is said of an edit, and files that it may be said of
 _SENTENCES = re.compile(r"(?<=[.!;])\s+|\n+")
 _KEEPS = re.compile(
-    r"(?:^|[.,;:!]\s*|\b(?:please|must|should|to)\s+)(?:keep|leave|revert|restore|undo)\b|\b(?:must|should) stay\b",
+    r"\b(?:keep|leave)\b.{0,40}\b(?:old|existing|current|original|same|untouched|unchanged|alone|as (?:it|they|that)|"
+    r"(?:it|that|this|them) as)\b|(?:^|[.,;:!]\s*|\bplease\s+)(?:revert|restore|undo)\b|\b(?:must|should) stay\b",
     re.IGNORECASE,
 )
 _NAMES = re.compile(r"(?<![\w/:.~-])(?:\*\*/|\./|/)?((?:[\w.@*+-]+/)*[\w.@*+-]*)(?<!\.)")
@@ -49,9 +51,8 @@ def rules_of(step: Step, among: Sequence[Step], before: Callable[[], Sequence[St
     """
     names = set[str]()
     for sentence, named in rules_in(step.text) if is_from_user(step) else ():
-        names.update(
-            map(_key, named) if named else _edited(step, [*before(), *among]) if _KEEPS.search(sentence) else ()
-        )
+        is_of_edit = not named and len(step.text) <= SHORT and _KEEPS.search(sentence)
+        names.update(_edited(step, [*before(), *among]) if is_of_edit else map(_key, named))
     return [Act(RULED + name, NOTED) for name in sorted(names)]
 
 
@@ -64,7 +65,8 @@ def _edited(step: Step, before: Sequence[Step]) -> set[str]:
     same = [earlier for earlier in reversed(before) if earlier.session == step.session]
     turn = takewhile(lambda earlier: not is_from_user(earlier), same)
     calls = (call for earlier in turn if isinstance(earlier, ActionStep) for call in earlier.tool_calls)
-    return {"/".join(path.split("/")[-2:]) for call in calls for path, _ in edits_in(call)}
+    found = {"/".join(path.split("/")[-2:]) for call in calls for path, _ in edits_in(call)}
+    return found if len(found) <= MOST else set()
 
 
 def keys_of(path: str) -> list[str]:
@@ -80,8 +82,9 @@ def keys_of(path: str) -> list[str]:
 def rule_among(text: str, path: str, of_edit: bool) -> str:
     """Return the sentence of a text that is a rule for a file, or, if it was said of an edit, one that names none."""
     rules = sorted(rules_in(text), key=lambda rule: not rule[1])
-    return next((said for said, names in rules if (of_edit and not names) or _is_for(names, full_path(path))), "")
+    found = (said for said, names in rules if _is_for(names, path) or (of_edit and not names and _KEEPS.search(said)))
+    return next(found, "")
 
 
 def _is_for(names: list[str], path: str) -> bool:
-    return any(fnmatch(f"/{path}", f"*/{name}{'*' * name.endswith('/')}") for name in names)
+    return any(fnmatch(f"/{full_path(path)}", f"*/{name}{'*' * name.endswith('/')}") for name in names)
