@@ -70,8 +70,9 @@ class Run(NamedTuple):
             return None
         ends = ends_of(result)
         outcome = outcome_of(ends, is_error)
-        is_sure = outcome in (FAILED, PASSED) or not UNSURE.search(line)
-        return cls(same_line(line), (commands[-1].program, *commands[-1].words), ends, outcome if is_sure else None)
+        same = same_line(line)
+        is_sure = outcome in (FAILED, PASSED) or not ("|" in same or UNSURE.search(same))  # a filter may hide all
+        return cls(same, (commands[-1].program, *commands[-1].words), ends, outcome if is_sure else None)
 
     @property
     def program(self) -> str:

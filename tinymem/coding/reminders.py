@@ -169,7 +169,11 @@ def _done(step: Step, call: ToolCall, run: Run | None, failed: Run) -> list[Done
     number = step.step_number or 0
     if run is None:
         edits = ((path.rpartition("/")[2], line) for path, line in edits_in(call))
-        return [Done(1 + (name in failed.result), number, f"an edit of {name}", line) for name, line in edits if name]
+        return [
+            Done(1 + (line != "" and name in failed.result), number, f"an edit of {name}", line)
+            for name, line in edits
+            if name
+        ]
     is_done = run.outcome in (PASSED, QUIET) and run.program not in LOOKS
     is_alike = "install" in run.words if failed.is_absent else run.words[0] == failed.words[0] == "git"
     return [Done(3 * is_alike or has_suffix(run.program), number, " ".join(run.words))] if is_done else []
