@@ -198,7 +198,7 @@ def _is_ours(hook: Mapping[str, Any]) -> bool:
         return False
     name = re.split(r"[/\\]", program)[-1].removesuffix(".exe")
     event = words[:1] if name == "tinymem-hook" else words[1:2] if [name, *words[:1]] == [NAME, "hook"] else []
-    return OURS.issuperset(event) and bool(event)
+    return bool(event) and event[0] in OURS
 
 
 _QUOTED = re.compile(r"""'[^']*'|"[^"]*\"""")

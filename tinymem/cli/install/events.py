@@ -14,7 +14,7 @@ post-tool-use           -                   PostToolUse         AfterTool
 post-tool-use-failure   PostToolUseFailure  -                   -
 """  # ours, and those of Claude Code, Codex and Gemini CLI
 _ROWS = [*map(str.split, _EVENTS.strip().splitlines())]
-OURS = {row[0] for row in _ROWS}
+OURS = _EVENTS.split()  # and others, which no hook of ours has
 EVENTS, CODEX_EVENTS, GEMINI_EVENTS = ({row[n]: row[0] for row in _ROWS if row[n] != "-"} for n in (1, 2, 3))
 TOOLS = {  # those at whose use an event is told of
     "PreToolUse": "Edit|MultiEdit|Write|NotebookEdit|apply_patch", "AfterTool": "run_shell_command",

@@ -26,6 +26,7 @@ from tinymem.recall.search import Search
 from tinymem.runs.growing import ingest_growing
 from tinymem.runs.harness import ABOUT, AGENT, own_words
 from tinymem.runs.hooks.privacy import redact_with, without_private
+from tinymem.runs.hooks.quick import ACTING
 from tinymem.runs.hooks.talk import is_small_talk
 from tinymem.runs.values import text_in
 from tinymem.steps.actions import ActionStep, ToolCall
@@ -39,19 +40,18 @@ if TYPE_CHECKING:
     from tinymem.memory.hierarchy import HierarchicalMemory
     from tinymem.steps.step import Step
 
-__all__ = ["ACTING", "ADDING", "EVENTS", "Answers", "Asked", "Opener", "read_event"]
+__all__ = ["ADDING", "EVENTS", "Answers", "Asked", "Opener", "read_event"]
 
 UNENDED = "unended"  # the files of sessions that began and did not end, as JSON, until a later session has read them on
 UNREAD = "unread"  # what was said of files that cannot be read
 ADDING = ("pre-compact", "stop", "subagent-stop", "session-end")  # the events that add what is new in a transcript
-ACTING = ("pre-tool-use", "post-tool-use", "post-tool-use-failure")  # those of a tool that is used
 EVENTS = ("session-start", "prompt", *ADDING, *ACTING)
 Opener: TypeAlias = "Callable[..., HierarchicalMemory]"
 LONGEST = 1_000_000  # characters of an event
 SESSIONS = 100  # of which it is known what they have in front of them
 LONGEST_PROMPT = 10_000  # characters of a prompt that recall asks with
 GREETING, FOUND = 1_000, 500  # tokens of what a session begins with, and of what a prompt recalls
-RULES_SHARE = 1 / 2  # of the first, which rules get at most,
+RULES_SHARE = 0.5  # of the first, which rules get at most,
 RULES_MOST = 100  # of which so many of the newest are looked at
 BESIDE = 4  # times less likely may be what comes back beside a passage that is likely enough
 OWN_SHARE = 2 / 3  # of a prompt's tokens, where other namespaces are read too

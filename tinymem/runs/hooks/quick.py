@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 from tinymem.runs.hooks.client import ask, start
 
-__all__ = ["main", "never_stop", "print_answer"]
+__all__ = ["ACTING", "main", "never_stop", "print_answer"]
 
 LONGEST = 1_000_000  # characters of an event
 ACTING = ("pre-tool-use", "post-tool-use", "post-tool-use-failure")  # asked only where a process stays
@@ -51,7 +51,7 @@ def never_stop(answer: Callable[[], object]) -> None:
         answer()
         sys.stdout.flush()
     except SystemExit as ended:
-        raise SystemExit(1 if ended.code else 0) from None
+        raise SystemExit(bool(ended.code)) from None
     except BaseException as error:
         with suppress(Exception):
             if isinstance(error, OSError):  # what is left for a closed output is dropped

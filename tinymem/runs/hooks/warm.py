@@ -12,9 +12,10 @@ from typing import Any
 
 from tinymem.errors import TinymemError, safe_summary
 from tinymem.memory.hierarchy import HierarchicalMemory
-from tinymem.runs.hooks.answers import ACTING, LONGEST, Answers, Asked, Opener, read_event
+from tinymem.runs.hooks.answers import LONGEST, Answers, Asked, Opener, read_event
 from tinymem.runs.hooks.client import socket_of
 from tinymem.runs.hooks.privacy import is_left_alone, without_private
+from tinymem.runs.hooks.quick import ACTING
 from tinymem.runs.hooks.repositories import namespace_of, project_of
 from tinymem.steps.redaction import Redact
 
@@ -107,12 +108,10 @@ def serve(path: str, embedder: str | None, idle: float = IDLE) -> None:
 def _reply(answers: Answers, connection: socket.socket) -> None:
     with connection, suppress(OSError, ValueError):
         connection.settimeout(5)
-        parts, size = list[bytes](), 0
-        while part := connection.recv(65_536):
-            parts.append(part)
-            if (size := size + len(part)) > LARGEST:
-                return
-        connection.sendall(json.dumps(_answered(answers, json.loads(b"".join(parts)))).encode())
+        with connection.makefile("rb") as stream:
+            said = stream.read(LARGEST + 1)
+        if len(said) <= LARGEST:
+            connection.sendall(json.dumps(_answered(answers, json.loads(said))).encode())
 
 
 if __name__ == "__main__":

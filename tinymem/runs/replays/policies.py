@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from types import MappingProxyType
 from typing import Any, TypeAlias
@@ -141,8 +142,8 @@ MAKERS: Mapping[str, Callable[[Setting], Policy]] = MappingProxyType({
     "token_budget": _within(token_budget),
     "summarize_strategy": _within(summarize_strategy),
     "semantic_pruning": lambda s: _within(semantic_pruning, embedder=s.embedder)(s),
-    "context": lambda s: OfMemory(s, fits=False),
-    "fit": lambda s: OfMemory(s, fits=True),
-    "fit without recall": lambda s: OfMemory(s, fits=True, sessions=NOBODY),
+    "context": partial(OfMemory, fits=False),
+    "fit": partial(OfMemory, fits=True),
+    "fit without recall": partial(OfMemory, fits=True, sessions=NOBODY),
 })  # fmt: skip
 USUAL = [name for name in MAKERS if not name.startswith("fit")]
