@@ -148,8 +148,6 @@ class Reminders:
         if done is not None:
             said += f", after {_plain(done.what, COMMAND)} in {self._label}#{done.step}"
             said += f": {_plain(done.line, LONGEST)}" if done.line else ""
-        elif first.line == run.line:
-            said += " when run again"
         return self._shown(failed, "", said)
 
     def _shown(self, step: Step, name: str, said: str) -> str:
