@@ -120,8 +120,8 @@ class Reminders:
             elif is_same:
                 return ""  # a newer failure tells more
             elif run is not None and run.passes(first):
-                is_other = "''" in first.words and run.line != first.line  # another text
-                return "" if is_other and not done else self._told_of(failed, first, max(done, default=None), step, run)
+                is_guess = "''" in first.words and run.line != first.line and not done  # another text may be why
+                return "" if is_guess else self._told_of(failed, first, max(done, default=None), step, run)
             elif run is None or run.program != first.program:
                 done += [] if is_other else _done(step, call, run, first)
             else:
