@@ -272,7 +272,7 @@ def step_of(asked: Asked) -> ActionStep | None:
     """Return the use of a tool that an event tells of; None where somebody interrupted it."""
     details, redact = asked.details, redact_with(asked.redact)
     given, said = details.get("tool_input"), details.get("tool_response") or ""
-    if details.get("is_interrupt") or not isinstance(given, (dict, str)):
+    if details.get("is_interrupt") or not given:
         return None
     if isinstance(said, dict):  # the text that the model gets is the first of them
         said = "\n".join(map(str, filter(None, reversed(said.values()))))
