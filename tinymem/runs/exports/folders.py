@@ -27,7 +27,7 @@ from tinymem.runs.values import mappings_in
 
 __all__ = ["conversations_in", "files_below", "holds_export", "is_export", "unread"]
 
-LARGEST = 1_000_000_000  # bytes of JSON that an archive may become in all
+LARGEST = 1 << 30  # bytes of JSON that an archive may become in all
 DAMAGE = (zipfile.BadZipFile, RuntimeError, zlib.error, lzma.LZMAError, EOFError, OSError, ValueError, IndexError,
           OverflowError)  # fmt: skip
 LISTS = ("channels.json", "groups.json", "dms.json", "mpims.json")  # Slack's channels
