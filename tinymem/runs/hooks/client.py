@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,14 +53,18 @@ def ask(request: dict[str, Any], seconds: float) -> dict[str, Any] | None:
     place = socket_of(request["path"])
     if place is None or not place.exists():
         return None
+    until = time.monotonic() + seconds
     try:
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(seconds)
             connection.connect(str(place))
             connection.sendall(json.dumps(request).encode())
             connection.shutdown(socket.SHUT_WR)
-            with connection.makefile("rb") as stream:
-                found = json.load(stream)
+            parts = []
+            while part := connection.recv(65_536):
+                parts.append(part)
+                connection.settimeout(max(0.001, until - time.monotonic()))
+        found = json.loads(b"".join(parts))
     except TimeoutError:  # it goes on with what it was asked
         return {"out": "", "error": ""}
     except (OSError, ValueError):
