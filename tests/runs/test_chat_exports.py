@@ -226,6 +226,9 @@ def test_notes_are_passages_of_their_file_under_their_headings(tmp_path: Path) -
             ("2026-05-01T08:30:15", "Rye."),
             ("2026-06-01T09:30:00", "# Monday, June 1st, 2026 09:30: a\n## Barn\nKey."),
             ("2026-05-01T08:30:15", "# By 2027-01-01\nX.")]),
+        ("a.md", "_**User (2026-06-30 15:24:48Z)**_\nRam.\n_**Agent (opus-4 2026-06-30 15:25:00Z)**_\nEwe.", [
+            ("2026-06-30T15:24:48", "_**User (2026-06-30 15:24:48Z)**_\nRam."),
+            ("2026-06-30T15:25:00", "_**Agent (opus-4 2026-06-30 15:25:00Z)**_\nEwe.")]),
     ],
 )  # fmt: skip
 def test_notes_of_every_kind_lose_no_words_and_have_the_dates_of_their_headings(
@@ -235,6 +238,7 @@ def test_notes_of_every_kind_lose_no_words_and_have_the_dates_of_their_headings(
     (run,) = read_runs(tmp_path / name)
     times = [None if is_undated(step) else step.timestamp.replace(tzinfo=None).isoformat() for step in run.steps]
     assert [*zip(times, (step.text for step in run.steps), strict=True)] == said
+    assert all((getattr(step, "role", "") == "assistant") == ("Agent (" in step.text) for step in run.steps)
 
 
 def test_the_export_of_a_memory_is_for_import(tinymem: Any, tmp_path: Path) -> None:

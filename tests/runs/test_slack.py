@@ -52,6 +52,7 @@ SHOWN: dict[str, tuple[dict[str, Any], str]] = {
     "an attachment": ({"text": "", "attachments": [
         {"title": "Alarm", "text": "9.1 bar", "fields": [{"title": "vat", "value": "6"}], "fallback": "Alarm"}]},
         "Alarm 9.1 bar vat 6"),
+    "a comment on a file": ({"subtype": "file_comment", "text": "Ann commented: 2 bar"}, "Ann commented: 2 bar"),
     "only a fallback": ({"attachments": [{"fallback": "9.1 bar"}]}, "9.1 bar"),
     "a forwarded message": ({"attachments": [{"message_blocks": [{"message": rich(WORDS)}]}]}, "salt < 3"),
 }  # fmt: skip

@@ -18,15 +18,16 @@ __all__ = ["is_document", "read_document"]
 
 SUFFIXES = (".md", ".markdown", ".txt")
 ENOUGH = 600  # characters after which the next paragraph begins a new message
-MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()  # noqa: SIM905
+MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _HEADING = re.compile(r"(#{1,6})\s+(.+)")
 _FENCE = re.compile(r"\s*(```|~~~)")
 _DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th|\.)?"
 _MONTH = rf"(?P<month>{'|'.join(MONTHS)})[a-z]*\.?"
+_SPEAKER = r"(?:(?:user|agent|assistant)\s*\((?:\S+\s+)?)"  # of a session that SpecStory wrote down, and its model
+_CLOCK = r"(?P<clock>\d\d[:-]\d\d(?:[:-]\d\d)?)"
+_AGENT = re.compile(r"[\s*_]*(?:agent|assistant)\s*\(", re.I)
 _DATES = [
-    re.compile(
-        rf"[\s#*_]*(?:[a-z]+day,?\s+)?{date}(?!\d)(?:[T_ ,]+(?P<clock>\d\d[:-]\d\d(?:[:-]\d\d)?)Z?\b)?[\s:*_]*", re.I
-    )
+    re.compile(rf"[\s#*_]*{_SPEAKER}?(?:[a-z]+day,?\s+)?{date}(?!\d)(?:[T_ ,]+{_CLOCK}Z?\b)?[\s:*_)]*", re.I)
     for date in (
         r"(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)",
         rf"{_DAY}\s+{_MONTH},?\s+(?P<year>\d{{4}})",
@@ -44,16 +45,17 @@ def read_document(lines: Iterable[RawLine], path: Path) -> ExportedChat:
     """Read numbered lines; each message begins with the headings that it stands under."""
     chat, name, begun = Chat(), path.name[:LONGEST_NAME], _date_in(path.stem)
     texts = [(number, (line or b"").decode("utf-8", "replace").rstrip("\r\n")) for number, line in lines]
-    for text, when in _sections((number, text) for number, text in texts if text.strip()):
-        chat.say("user", text, when or begun, name=name)
+    for text, when, role in _sections((number, text) for number, text in texts if text.strip()):
+        chat.say(role, text, when or begun, name=name)
     return chat.done(f"{name}#1")
 
 
 Headings: TypeAlias = list[tuple[int, str]]  # with their levels
+Section: TypeAlias = tuple[str, str | None, str]  # its text, the date that it stands under, and the role of who said it
 
 
-def _sections(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[str, str | None]]:
-    """Yield the texts of sections with the dates that they stand under."""
+def _sections(lines: Iterable[tuple[int, str]]) -> Iterator[Section]:
+    """Yield the sections."""
     headings: Headings = []
     body: list[str] = []
     last, is_code = 0, False
@@ -80,9 +82,10 @@ def _heading(line: str) -> tuple[int, str] | None:
     return (7, line) if any(date.fullmatch(line) for date in _DATES) else None
 
 
-def _section(headings: Headings, body: list[str]) -> tuple[str, str | None]:
-    dates = [_date_in(heading) for _, heading in reversed(headings)]
-    return "\n".join([*(heading for _, heading in headings), *body]), next(filter(None, dates), None)
+def _section(headings: Headings, body: list[str]) -> Section:
+    above = [heading for _, heading in headings]
+    role = "assistant" if above and _AGENT.match(above[-1]) else "user"
+    return "\n".join([*above, *body]), next(filter(None, map(_date_in, reversed(above))), None), role
 
 
 def _date_in(heading: str) -> str | None:

@@ -16,7 +16,8 @@ from tinymem.runs.values import mapping_in, mappings_in, text_in, value_in
 
 __all__ = ["Names", "is_slack", "read_channel"]
 
-SAID = (None, "bot_message", "thread_broadcast", "reply_broadcast", "me_message", "file_share", "slackbot_response")
+SAID = (None, "bot_message", "thread_broadcast", "reply_broadcast", "me_message", "file_share", "file_comment",
+        "slackbot_response")  # fmt: skip
 SHOWN = ("display_name", "real_name", "name")  # keys of a name, the first one first
 WORDS = "author_name pretext title text value fields elements message_blocks message blocks".split()  # noqa: SIM905
 PLAIN = ("plain_text", "text")  # types of what has no markup
