@@ -179,15 +179,3 @@ def agreeing(count: int = 120) -> list[Step]:
         else said(said_by[at % 4][1], at, speaker=said_by[at % 4][0])
         for at in range(1, count + 1)
     ]
-
-
-def test_what_repetitions_leave_goes_to_what_is_ranked_behind_them() -> None:
-    memory = agreeing()
-    every, held = ranked(memory), {step.step_number or 0: step for step in memory}
-    few = every[:20]  # all of them agree
-
-    def fetch(numbers: Sequence[int]) -> Mapping[int, Step]:
-        return {number: held[number] for number in numbers}
-
-    found, _ = pack(few, OpenedSteps(TOKENS, fetch), 200, KEY, Limits(), every=lambda: every)
-    assert len(found.items) == 4 and "4471" in found.text

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
 from functools import partial
+from pathlib import Path
+from time import process_time
 
 import pytest
 from hypothesis import given, settings
@@ -12,11 +14,12 @@ from strategies import MODERATE
 
 from tinymem import HierarchicalMemory, MessageStep
 from tinymem.messages.tokens import default_counter
-from tinymem.recall.selection.corrections import Statement, newest_statements
+from tinymem.recall.selection.statements import Statement, newest_statements
 
 open_memory = partial(HierarchicalMemory, store="exact")
 MEMORY = {"embedder": "static"}
 THEN = datetime(2026, 8, 1, tzinfo=timezone.utc)
+newest = partial(newest_statements, now=THEN + timedelta(days=9))
 OVENS = "The oven in Linz starts at 03:30."
 CHANGED = [
     (OVENS, "The oven in Linz starts at 02:50."),
@@ -42,14 +45,42 @@ def said(text: str, number: int, by: str = "ann", days: int = 0) -> Statement:
 @pytest.mark.parametrize(("older", "newer"), CHANGED)
 def test_what_a_later_statement_of_the_same_source_changes_is_superseded(older: str, newer: str) -> None:
     first, last = said(older, 1), said(newer, 2)
-    assert newest_statements([first, last]) == {first: last}
-    assert not newest_statements([said(older, 1), said(newer, 2, by="bob")])
-    assert first not in newest_statements([said(older, 1, days=1), said(newer, 2)])
+    assert newest([first, last]) == {first: last}
+    assert not newest([said(older, 1), said(newer, 2, by="bob")])
+    assert first not in newest([said(older, 1, days=1), said(newer, 2)])
+
+
+# Pairs of statements, a line each: the rules were written against the first part; the second was held out, and three
+# rules were mended after a look at it; the last was written when they were done.
+PAIRS = [line.split("\t") for line in (Path(__file__).parent / "restated.tsv").read_text("utf-8").splitlines()]
+
+
+def marked(kind: str, part: str) -> list[bool]:
+    pairs = [(said(older, 1), said(newer, 2)) for *named, older, newer in PAIRS if named == [kind, part]]
+    return [newest(pair) == {pair[0]: pair[1]} for pair in pairs]
+
+
+@pytest.mark.parametrize(("part", "least"), [("rules", 22), ("held out", 21), ("afterwards", 19)])
+def test_most_that_takes_another_back_marks_it(part: str, least: int) -> None:
+    assert sum(marked("takes back", part)) >= least
+
+
+@pytest.mark.parametrize(("part", "count"), [("rules", 25), ("held out", 25), ("afterwards", 20)])
+def test_what_is_true_beside_another_has_no_mark(part: str, count: int) -> None:
+    assert marked("both true", part) == [False] * count
+
+
+def test_five_hundred_statements_of_one_form_are_compared_in_little_time() -> None:
+    texts = [f"The gate {number % 7} is no longer {number}." for number in range(500)]
+    texts += [f"X {'is in ' * 17}{letter}" for letter in "ABCDEFGH"] + ["the gate " + "to a " * 17] * 500
+    begin = process_time()
+    newest([said(text, number) for number, text in enumerate(texts)])
+    assert process_time() - begin < 2
 
 
 @pytest.mark.parametrize(("older", "newer"), BOTH_HOLD)
 def test_what_may_hold_beside_a_later_statement_is_not_superseded(older: str, newer: str) -> None:
-    assert not newest_statements([said(older, 1), said(newer, 2)])
+    assert not newest([said(older, 1), said(newer, 2)])
 
 
 def test_the_newest_leads_and_the_older_names_it(memory: HierarchicalMemory) -> None:

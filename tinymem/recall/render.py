@@ -178,8 +178,8 @@ def line(step: Step, part: Part, start: int, end: int, numbered: bool = False, g
     before = "" if start == 0 else "…"
     after = "" if end >= len(part.text) else "…"
     named = label(step, part, whole=not (before or after or numbered or gone))
-    columns = _columns(part.text, start) if start and not gone else ""
-    return quoted(named, f"{columns}{before}{without_gone(part.text, start, end, gone).strip()}{after}")
+    above = _columns(part.text, start) if start and not gone else ""
+    return quoted(named, f"{above}{before}{without_gone(part.text, start, end, gone).strip()}{after}")
 
 
 def _columns(text: str, start: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -31,6 +31,7 @@ __all__ = ["NEXT_BEST", "NOTHING", "Search"]
 
 Mask: TypeAlias = npt.NDArray[np.bool_]  # of the rows of a snapshot that may come back
 
+REACH = 3  # times the budget that is ranked, since what is repeated or shown already takes none of it
 NEXT_BEST = 5  # passages that an explanation names by default beside those that came back
 LITTLE = FENCE + 90  # tokens that the best gets where the memory most likely knows nothing of a question
 NOTHING = "nothing relevant"
@@ -101,10 +102,10 @@ class Search:
         # while the embedder fails, words alone say little of what is unrelated
         least = 0 if trouble and limits.min_relevance is None else limits.min_relevance
         is_known = least is not None or scored.odds >= 0
-        ranked, every = self._ranked(scored, budget, least, limits, allowed)
+        ranked = self._ranked(scored, budget, least, limits, allowed)
         newest = partial(places_of, scored.snapshot, allowed)
         changes = past.tracking.changes(_last_step(scored.snapshot, limits.as_of))
-        more = limits, every, changes, newest
+        more = limits, changes, newest
         recalled, next_best = pack(ranked, past.opened, budget if is_known else min(budget, LITTLE), past.key, *more)
         recalled = replace(recalled, note=trouble or self._note_unknown(scored.query))
         if not (is_known and any(passage.is_relevant for passage in ranked)):
@@ -113,18 +114,15 @@ class Search:
 
     def _ranked(
         self, scored: ScoredCandidates, budget: int, least: float | None, limits: Limits, allowed: Mask
-    ) -> tuple[Sequence[RankedPassage], Callable[[], Sequence[RankedPassage]]]:
-        """Return what `budget` may reach, best first, what corrects a step in its place; and what ranks all."""
+    ) -> Sequence[RankedPassage]:
+        """Return what `budget` may reach, best first, what corrects a step in its place."""
         past, corrections = self._past, self._past.corrections
         if limits.as_of is not None:
             corrections = self._corrections_until(limits.as_of)
-
-        def rank(reach: int | None) -> Sequence[RankedPassage]:
-            ranked = scored.ranked(reach, least)
-            return put_corrections(ranked, corrections, scored.snapshot, allowed) if corrections else ranked
-
-        ranked = rank(budget + sum(passage.tokens for passage in limits.shown))
-        return put_newest_first(ranked, past.opened, scored.query.now, budget), partial(rank, None)
+        ranked = scored.ranked(REACH * budget, least)
+        if corrections:
+            ranked = put_corrections(ranked, corrections, scored.snapshot, allowed)
+        return put_newest_first(ranked, past.opened, scored.query.now, budget)
 
     def _corrections_until(self, moment: datetime) -> Mapping[int, int]:
         """Return the number of the newest correction of each step that was corrected up to a moment."""

@@ -8,9 +8,10 @@ from typing import NamedTuple, TypeAlias
 
 from tinymem.protocols import Span, TokenCounter
 from tinymem.recall.render import RESULTS, header, label, line, quoted, speaker_key, without_gone
-from tinymem.recall.selection.corrections import LONGEST, Statement
 from tinymem.recall.selection.diversity import Utterance
+from tinymem.recall.selection.statements import LONGEST, Statement
 from tinymem.recall.snapshot import SAID, PassagePlace
+from tinymem.steps.content import clean
 from tinymem.steps.step import Part, Step
 
 __all__ = ["Fetch", "Gone", "Opened", "OpenedPassage", "OpenedSteps", "RankedPassage"]
@@ -42,12 +43,11 @@ class OpenedPassage:
     @cached_property
     def statement(self) -> Statement | None:
         """The part that it is of as a statement, if it is short and in words."""
-        length, step = len(self.part.text), self.opened.step
-        if length > LONGEST or self.part.kind in WORDLESS:
+        step, text = self.opened.step, self.part.text
+        if len(text) > LONGEST or self.part.kind in WORDLESS:
             return None
-        said = self.opened.passage(self._place[0], 0, length).said
-        when = step.timestamp, step.step_number or 0
-        return Statement(said.text, said.by, when, step.speaker or f"session {step.session}")
+        by = speaker_key(step, self.part), step.speaker or (step.session,)
+        return Statement(clean(text), by, (step.timestamp, step.step_number or 0))
 
     @cached_property
     def tokens(self) -> int:

@@ -7,7 +7,7 @@ over, and a smaller one may fill the gap. The budget is checked on the text as i
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain, islice
 from operator import attrgetter
 
@@ -26,13 +26,12 @@ __all__ = ["FENCE", "Newest", "Repetitions", "pack"]
 FETCHED = 12  # steps that are read from the journal at once
 MISSES = 24  # passages in a row that did not fit, after which the budget counts as full
 SMALLEST = 8  # tokens that no passage gets by with
-FENCE = 28  # tokens of the fence, about: the exact number is counted later
+FENCE = 28  # tokens of the fence, about: what the exact number leaves over is filled in three rounds more
+MARK = 10  # tokens of what stands behind what is perhaps outdated, about
 NAMED = 12  # tokens of the names of two sessions in their headers, about
 CHARACTERS = 4  # that a token has, about
 DENSEST = 16  # characters that a token has at most, about: longer passages are passed over without counting
-ROUNDS = 3  # times that tokens are filled which the estimates left over
 
-Every = Callable[[], "Sequence[RankedPassage]"]
 Newest = Callable[[int], Sequence[PassagePlace]]  # the places of the passages of a step that may come back
 
 
@@ -56,15 +55,12 @@ class Repetitions:
             return True
         shingles = said.shingles
         may_repeat = len(shingles & self._known) >= self._least * len(shingles)  # quicker, and few do
-        if may_repeat and any(self._resemble(shingles, earlier) for earlier in self._taken):
+        alike = (earlier for earlier in self._taken if may_repeat and not shingles.isdisjoint(earlier))
+        if any(len(shingles & earlier) >= self._least * len(shingles | earlier) for earlier in alike):
             return False
         self._taken.append(shingles)
         self._known |= shingles
         return True
-
-    def _resemble(self, shingles: frozenset[int], earlier: frozenset[int]) -> bool:
-        shared = len(shingles & earlier)
-        return shared > 0 and shared >= self._least * (len(shingles) + len(earlier) - shared)
 
 
 class _Packer:
@@ -75,11 +71,10 @@ class _Packer:
         ranked: Sequence[RankedPassage],
         steps: OpenedSteps,
         limits: Limits,
-        every: Every | None,
         changes: Changes | None,
         newest: Newest,
     ) -> None:
-        self.ranked, self.every, self.newest, self.changes = ranked, every, newest, changes
+        self.ranked, self.newest, self.changes = ranked, newest, changes
         self.steps, self.limits = steps, limits
         self.most = limits.k or len(ranked)
         self.repetitions = Repetitions(limits.diversity)
@@ -88,7 +83,6 @@ class _Packer:
         self.labelled: set[tuple[object, ...]] = set()  # and its parts
         self.passed: set[int] = set()  # ranks that are not looked at again
         self.opened: dict[PassagePlace, OpenedPassage] = {}
-        self.is_repeated = False  # whether something was passed over that repeats another
         self.spans: dict[tuple[object, ...], list[tuple[int, int]]] = {}  # that the model sees, by step and part
         for item in limits.shown:
             self.repetitions.take(Utterance(item.text, speaker_key(item.step, item.step.parts()[item.part])))
@@ -99,7 +93,7 @@ class _Packer:
         self.room = room
         before = len(self.chosen)
         misses = 0
-        for rank, passage in enumerate(self._candidates()):
+        for rank, passage in enumerate(self.ranked):
             if self.room < SMALLEST or misses >= MISSES or len(self.chosen) >= self.most:
                 break
             if rank in self.passed or not passage.is_relevant:
@@ -114,14 +108,6 @@ class _Packer:
                 elif self._choose(rank, passage, opened):
                     misses = 0
         return len(self.chosen) > before
-
-    def _candidates(self) -> Iterator[RankedPassage]:
-        """Yield the ranked passages, then all others: what repetitions leave goes to these."""
-        yield from self.ranked
-        if self.is_repeated and self.every:
-            others, self.every = self.every()[len(self.ranked) :], None
-            self.ranked = [*self.ranked, *others]
-            yield from others
 
     def _is_shown(self, passage: RankedPassage) -> bool:
         """Return whether a passage lies in an excerpt that stands in front of the model already."""
@@ -144,7 +130,7 @@ class _Packer:
         sessions = self.sessions.get(shown.opened.header, ())
         if shown.opened.step.session not in sessions:
             cost += shown.opened.header_tokens + (NAMED if sessions else 0)
-        return cost if passage.newer is None else cost + self.steps.counter.count(format_mark(passage.newer))
+        return cost + MARK * (passage.newer is not None)
 
     def _choose(self, rank: int, passage: RankedPassage, opened: OpenedPassage) -> bool:
         """Choose a passage without its lines that are gone, and return True, if it is new and there is room.
@@ -153,7 +139,6 @@ class _Packer:
         """
         self.passed.add(rank)
         if not self.repetitions.take(opened.said):
-            self.is_repeated = True
             return False
         change = self._change(passage, opened)
         if change.is_all and (change.step in self.limits.hidden or self.newest(change.step)):
@@ -193,7 +178,7 @@ class _Packer:
         for passage, dated in zip(united, headers, strict=True):
             shown = passage.shown
             text = shown.line_with(number=True) if self.limits.ids or passage.number in named else shown.line
-            lines.append((dated, text + (format_mark(passage.newer) if passage.newer else "")))
+            lines.append((dated, text + format_mark(passage.newer)))
         text = block(lines, key)
         return text, self.steps.counter.count(text)
 
@@ -249,9 +234,9 @@ def _unite(first: RankedPassage, last: RankedPassage) -> RankedPassage:
 
 def _excerpt(passage: RankedPassage) -> Excerpt:
     _, part, start, end, score, why, relevance, *_ = passage
-    step, text, gone, line = passage.shown.opened.step, passage.shown.said.text, passage.shown.gone, passage.shown.line
-    newer = passage.newer
-    return Excerpt(step, part, start, end, text, passage.tokens, score, relevance, why(), newer, gone, line=line)
+    shown, newer = passage.shown, passage.newer
+    more = passage.tokens, score, relevance, why(), newer, shown.gone
+    return Excerpt(shown.opened.step, part, start, end, shown.said.text, *more, line=shown.line)
 
 
 def pack(
@@ -260,7 +245,6 @@ def pack(
     budget: int,
     key: bytes,
     limits: Limits,
-    every: Every | None = None,
     changes: Changes | None = None,
     newest: Newest = lambda number: (),
 ) -> tuple[Recall, tuple[Excerpt, ...]]:
@@ -272,20 +256,17 @@ def pack(
         budget: The most tokens of the block.
         key: The memory's key, for the fence.
         limits: Limits of what comes back.
-        every: Ranks all candidates, `ranked` first: what repetitions leave of the budget goes to those behind.
         changes: What changed since of what passages show; nothing unless given.
         newest: Finds the passages of a step that may be shown, as of one that took all of another away.
 
     Returns:
         The block with its excerpts, and the best of the passages that were not chosen.
     """
-    packer = _Packer(ranked, steps, limits, every, changes, newest)
-    packer.fill(budget - FENCE)
-    text, tokens = packer.render(key)
-    for _ in range(ROUNDS):
-        if not packer.fill(budget - tokens):
-            break
-        text, tokens = packer.render(key)
+    packer = _Packer(ranked, steps, limits, changes, newest)
+    text, tokens = "", 0
+    for fence in (FENCE, 0, 0, 0):
+        if packer.fill(budget - (tokens or fence)):
+            text, tokens = packer.render(key)
     while tokens > budget:
         packer.chosen.remove(min(packer.chosen, key=attrgetter("score")))
         text, tokens = packer.render(key)
