@@ -165,5 +165,5 @@ def test_by_relevance_the_best_day_stands_first_and_in_it_the_best_excerpt(memor
     by_time, by_relevance = recall(), recall(order="relevance")
     assert [item.step.step_number for item in by_time.items] == [1, 2, 3, 4]
     assert [item.step.step_number for item in by_relevance.items] == [4, 3, 2, 1]
-    assert by_relevance.text.splitlines()[1:3] == ["[2026-03-02]", f"user: {SAID[3]}"]
+    assert by_relevance.text.splitlines()[1:3] == ["[2026-03-02]", f"#4 user: {SAID[3]}"]
     assert abs(by_relevance.tokens - by_time.tokens) <= 2

@@ -31,7 +31,7 @@ __all__ = ["NEXT_BEST", "NOTHING", "Search"]
 
 Mask: TypeAlias = npt.NDArray[np.bool_]  # of the rows of a snapshot that may come back
 
-REACH = 3  # times the budget that is ranked, since what is repeated or shown already takes none of it
+SPARE = 256  # tokens beyond the budget that are ranked for, since what is repeated or shown already takes none of it
 NEXT_BEST = 5  # passages that an explanation names by default beside those that came back
 LITTLE = FENCE + 90  # tokens that the best gets where the memory most likely knows nothing of a question
 NOTHING = "nothing relevant"
@@ -119,7 +119,7 @@ class Search:
         past, corrections = self._past, self._past.corrections
         if limits.as_of is not None:
             corrections = self._corrections_until(limits.as_of)
-        ranked = scored.ranked(REACH * budget, least)
+        ranked = scored.ranked(budget + SPARE, least)
         if corrections:
             ranked = put_corrections(ranked, corrections, scored.snapshot, allowed)
         return put_newest_first(ranked, past.opened, scored.query.now, budget)
