@@ -176,7 +176,13 @@ class Candidates(Tinymem):
 
     def packed(self, scored: ScoredCandidates, budget: int, diversity: float = DIVERSITY) -> Recall:
         """Simulate recall's choice among the candidates."""
-        return pack(scored.ranked(budget, 0), self.archive.opened, budget, self.archive.key, Limits(diversity, 0))[0]
+        return pack(
+            scored.ranked(budget, Limits(min_relevance=0)),
+            self.archive.opened,
+            budget,
+            self.archive.key,
+            Limits(diversity, 0),
+        )[0]
 
     def _place(self, numbers: Ids, parts: Ids) -> None:
         steps = self.archive.fetch(np.unique(numbers).tolist())

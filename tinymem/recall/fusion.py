@@ -25,7 +25,8 @@ from tinymem.protocols import Ids, Vectors
 from tinymem.recall.candidates import Candidates
 from tinymem.recall.features import NAMES, features
 from tinymem.recall.query.analysis import Query
-from tinymem.recall.relevance import LIKELY, SHARE, WORTH, Signals, calibration, gate, price_of
+from tinymem.recall.relevance import LIKELY, WORTH, Signals, calibration, gate, price_of
+from tinymem.recall.selection.limits import Limits
 from tinymem.recall.selection.opened import RankedPassage
 from tinymem.recall.snapshot import SAID, Snapshot
 
@@ -166,17 +167,17 @@ class ScoredCandidates:
         odds = gate(self.query.embedder).odds(signals)
         return max(odds, 0.0) if self.features[:, NAMED].any() or self.relevance.max() >= LIKELY else odds
 
-    def ranked(self, budget: int | None, least: float | None = None) -> list[RankedPassage]:
-        """Rank the candidates, best first: as far as `budget` tokens may reach, or all of them.
+    def ranked(self, budget: int, limits: Limits = Limits()) -> list[RankedPassage]:  # noqa: B008 (it is frozen)
+        """Rank the candidates, best first, as far as `budget` tokens may reach.
 
-        Those of less relevance than `least` are marked. Where it is None, those are that are not worth their tokens:
-        none for a stretch, and nothing that has an identifier of a question.
+        Those of less relevance than the limits say are marked. Where they say none, those are that are not worth their
+        tokens: none for a stretch, and nothing that has an identifier of a question.
         """
         snapshot, rows = self.snapshot, self.rows
         order = np.argsort(price_of(snapshot.end[rows] - snapshot.start[rows]) - self.scores, kind="stable")
-        order = order[: None if budget is None else 64 + budget // 8]
+        order = order[: 64 + budget // 8]
         whys = [partial(self.why, place) for place in order.tolist()]
-        judged = (self.scores, self.relevance, self._are_relevant(least), snapshot.kind[rows])
+        judged = (self.scores, self.relevance, self._are_relevant(limits), snapshot.kind[rows])
         scores, chances, relevant, kinds = (column[order].tolist() for column in judged)
         places = snapshot.places_of(rows[order])
         return [*map(RankedPassage, *zip(*places, strict=True), scores, whys, chances, relevant, kinds)]
@@ -188,10 +189,10 @@ class ScoredCandidates:
         """
         return partial(self.fusion.contributions, self.features[place].copy(), int(self.kinds[place]))
 
-    def _are_relevant(self, least: float | None) -> npt.NDArray[np.bool_]:
-        """Mark what is of the relevance `least`, or worth its tokens beside the best."""
-        if least is not None:
-            return self.relevance >= least
+    def _are_relevant(self, limits: Limits) -> npt.NDArray[np.bool_]:
+        """Mark what is of the least relevance, or worth its tokens beside the best."""
+        if limits.min_relevance is not None:
+            return self.relevance >= limits.min_relevance
         third = float(np.sort(self.relevance)[-3:].min(initial=1))  # the best may be the same question, asked before
-        is_worth = self.relevance >= max(WORTH, SHARE * third)
+        is_worth = self.relevance >= max(WORTH, limits.share * third)
         return is_worth | self.query.is_stretch | (self.features[:, NAMED] > 0)

@@ -100,26 +100,25 @@ class Search:
         """Pack the best of what was scored, as it was corrected, and say what is missing."""
         past, trouble = self._past, self._past.queue.trouble
         # while the embedder fails, words alone say little of what is unrelated
-        least = 0 if trouble and limits.min_relevance is None else limits.min_relevance
-        is_known = least is not None or scored.odds >= 0
-        ranked = self._ranked(scored, budget, least, limits, allowed)
+        if trouble and limits.min_relevance is None:
+            limits = replace(limits, min_relevance=0)
+        is_known = limits.min_relevance is not None or scored.odds >= 0
+        ranked = self._ranked(scored, budget, limits, allowed)
         newest = partial(places_of, scored.snapshot, allowed)
         changes = past.tracking.changes(_last_step(scored.snapshot, limits.as_of))
-        more = limits, changes, newest
-        recalled, next_best = pack(ranked, past.opened, budget if is_known else min(budget, LITTLE), past.key, *more)
+        room = budget if is_known else min(budget, LITTLE)
+        recalled, next_best = pack(ranked, past.opened, room, past.key, limits, changes, newest)
         recalled = replace(recalled, note=trouble or self._note_unknown(scored.query))
         if not (is_known and any(passage.is_relevant for passage in ranked)):
-            recalled = _with_nothing(recalled, scored, least or WORTH, is_known)
+            recalled = _with_nothing(recalled, scored, limits.min_relevance or WORTH, is_known)
         return Explanation(text, budget, recalled, next_best, scored.signals, scored.odds)
 
-    def _ranked(
-        self, scored: ScoredCandidates, budget: int, least: float | None, limits: Limits, allowed: Mask
-    ) -> Sequence[RankedPassage]:
+    def _ranked(self, scored: ScoredCandidates, budget: int, limits: Limits, allowed: Mask) -> Sequence[RankedPassage]:
         """Return what `budget` may reach, best first, what corrects a step in its place."""
         past, corrections = self._past, self._past.corrections
         if limits.as_of is not None:
             corrections = self._corrections_until(limits.as_of)
-        ranked = scored.ranked(budget + SPARE, least)
+        ranked = scored.ranked(budget + SPARE, limits)
         if corrections:
             ranked = put_corrections(ranked, corrections, scored.snapshot, allowed)
         return put_newest_first(ranked, past.opened, scored.query.now, budget)

@@ -128,8 +128,9 @@ class Recaller:
         if not question or room < LEAST_BLOCK:
             return NOTHING
         found = self.search.recall(
-            question, room, self.when, hidden={*hidden, *self.without}, only=self.only, min_relevance=least, shown=shown
-        )
+            question, room, self.when, hidden={*hidden, *self.without}, only=self.only,
+            min_relevance=least, share=0, shown=shown,
+        )  # fmt: skip
         return found if found.is_relevant else replace(found, text="", tokens=0, items=())
 
     def _block(self, found: Recall, items: Sequence[Excerpt], room: int) -> Recall:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from tinymem.recall.relevance import SHARE
 from tinymem.recall.results import Excerpt
 from tinymem.recall.selection.diversity import DIVERSITY
 
@@ -19,6 +20,7 @@ class Limits:
     Attributes:
         diversity: The share of its wording in which a passage must differ from those before it.
         min_relevance: The least relevance of a passage; None for what is worth its tokens.
+        share: The share of the third best relevance below which a passage is not worth its tokens either.
         k: The most passages; None does not limit.
         ids: Every excerpt begins with the number of its step.
         next_best: The number of passages to name that were not chosen.
@@ -30,6 +32,7 @@ class Limits:
 
     diversity: float = DIVERSITY
     min_relevance: float | None = None
+    share: float = SHARE
     k: int | None = None
     ids: bool = False
     next_best: int = 0
