@@ -179,7 +179,9 @@ def excerpt_record(item: Excerpt) -> dict[str, Any]:
     step = item.step
     where = {"step": step.step_number, "id": step.id, "type": step.type, "session": step.session}
     when = {"timestamp": None if is_undated(step) else step.timestamp.isoformat()}
-    what = {name: getattr(item, name) for name in "part start end tokens score relevance text mark".split()}  # noqa: SIM905
+    what = {
+        name: getattr(item, name) for name in ("part", "start", "end", "tokens", "score", "relevance", "text", "mark")
+    }
     return where | when | what | {"why": dict(item.why)}
 
 

@@ -26,7 +26,7 @@ YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 LONGEST_AGE = timedelta.max.days * 86_400  # seconds
 UNITS = {
     "age": {"m": 60, "h": 3_600, "d": 86_400, "w": 604_800},
-    "size": {"": 1, "B": 1, "kB": 1_000, "KB": 1_000, "MB": 1_000_000, "GB": 1_000_000_000, "TB": 1_000_000_000_000},
+    "size": {"": 1, "B": 1, "kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12},
 }
 
 

@@ -29,30 +29,13 @@ __all__ = ["Queued", "Said", "Transcript", "is_event"]
 
 BRANCH = "message of another branch"
 TWICE = "message that the file holds twice"
-NAMES = dict(  # of lines that hold no message, as a person would call them
-    line.split(": ")
-    for line in """
-progress: progress
-system: note
-attachment: note
-queue-operation: note of the queue
-file-history-snapshot: snapshot of files
-summary: title
-ai-title: title
-custom-title: title
-agent-name: title
-last-prompt: title
-session_meta: setting
-turn_context: setting
-permission-mode: setting
-mode: setting
-event_msg: progress
-compacted: summary
-response_item/reasoning: thinking
-assistant: thinking
-user: message without words
-""".strip().splitlines()
-)
+NAMES = {  # of lines that hold no message, as a person would call them
+    "progress": "progress", "system": "note", "attachment": "note", "queue-operation": "note of the queue",
+    "file-history-snapshot": "snapshot of files", "summary": "title", "ai-title": "title", "custom-title": "title",
+    "agent-name": "title", "last-prompt": "title", "session_meta": "setting", "turn_context": "setting",
+    "permission-mode": "setting", "mode": "setting", "event_msg": "progress", "compacted": "summary",
+    "response_item/reasoning": "thinking", "assistant": "thinking", "user": "message without words",
+}  # fmt: skip
 # what may be queued and is no prompt
 UNSAID = re.compile(rf"$|<(?:task-notification|teammate-message|cross-session-message)|{STEERS.pattern}(?:\s|$)")
 TASK = re.compile(r"\A\s*<task-notification.*?<task-id>(.*?)</task-id>", re.DOTALL)

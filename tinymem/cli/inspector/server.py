@@ -32,7 +32,8 @@ except ImportError as error:
 __all__ = ["LOOPBACK", "application", "serve"]
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
-CALLS = "overview version known steps segments place step recall context episodes episode".split()  # noqa: SIM905
+CALLS = ("overview", "version", "known", "steps", "segments", "place", "step", "recall", "context", "episodes",
+         "episode")  # fmt: skip
 LONGEST = 1_000_000  # bytes of a request
 PORT = re.compile(r":\d+$")  # of a Host header
 HEADERS = {

@@ -12,7 +12,7 @@ __all__ = ["BUDGETS", "snapshot"]
 
 BUDGETS = (256, 512, 1_024, 2_048, 4_096, 8_192)  # tokens for which answers are made
 EPISODES = 500  # the newest
-MOST = 2_000_000_000_000_000_000  # above every number
+MOST = 1 << 62  # above every number
 
 
 def snapshot(view: View, steps: int, questions: Sequence[str] = ()) -> dict[str, Any]:

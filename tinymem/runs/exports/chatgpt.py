@@ -11,7 +11,7 @@ __all__ = ["CHATGPT", "instructions_in", "read_chatgpt"]
 
 CHATGPT = "chatgpt"
 INSTRUCTIONS = {"user_profile": "About the user", "user_instructions": "How to answer", "model_set_context": "Memory"}
-TEXTS = "title url text result summary transcription".split()  # of a content or a part of one  # noqa: SIM905
+TEXTS = ("title", "url", "text", "result", "summary", "transcription")  # of a content or of a part of one
 CALLED = ("tool_call_id", "call_id", "parent_id")  # keys of a result's metadata that may name its call
 UNCOUNTED = ("text", "code", "execution_output", None)  # types of contents that may be empty
 

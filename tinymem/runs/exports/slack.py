@@ -19,7 +19,8 @@ __all__ = ["Names", "is_slack", "read_channel"]
 SAID = (None, "bot_message", "thread_broadcast", "reply_broadcast", "me_message", "file_share", "file_comment",
         "slackbot_response")  # fmt: skip
 SHOWN = ("display_name", "real_name", "name")  # keys of a name, the first one first
-WORDS = "author_name pretext title text value fields elements message_blocks message blocks".split()  # noqa: SIM905
+WORDS = ("author_name", "pretext", "title", "text", "value", "fields", "elements", "message_blocks", "message",
+         "blocks")  # fmt: skip
 PLAIN = ("plain_text", "text")  # types of what has no markup
 _MARKUP = re.compile(r"<([^<>|]*)\|?([^<>]*)>")
 

@@ -37,7 +37,7 @@ __all__ = ["Figures", "RecordedRun", "Replay", "Turn", "recorded_runs", "replay"
 QUARTER = "1/4 of the run"  # the budget, unless some are given
 LEAST = 4_000  # tokens of such a budget
 GIVEN = "as given"  # the budget of a strategy of the caller, which may have the name of a policy
-NUMBERS = "calls tokens cached bill share needed".split()  # of figures, whose means are taken  # noqa: SIM905
+NUMBERS = ("calls", "tokens", "cached", "bill", "share", "needed")  # of figures, whose means are taken
 TITLES = ("budget", "calls", "tokens sent", "cached", "bill", "of the whole", "visible")
 
 Files: TypeAlias = str | Path | Run | Iterable[str | Path | Run]
