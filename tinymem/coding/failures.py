@@ -9,7 +9,7 @@ from tinymem.coding.acts import hash_of
 from tinymem.coding.commands import FAILED, FAILURES, OTHERS, PASSED, QUIET, UNSURE, ends_of, outcome_of, same_line
 from tinymem.coding.shell import commands_of
 
-__all__ = ["FAILED_SO", "Run"]
+__all__ = ["FAILED_SO", "ShellRun"]
 
 FAILS = "fails://"  # how the path of a note of a line of a failure begins, and no other
 FAILED_SO = 20  # the kind of such a note
@@ -54,7 +54,7 @@ _NO_WORD = "-'0123456789"  # what begins an option, a text and a number
 _FILE = re.compile(r"[\w.@+-]+\.[A-Za-z]\w{0,9}\b")
 
 
-class Run(NamedTuple):
+class ShellRun(NamedTuple):
     """The run of a shell's line: the words of its last command, its result, and how it ended."""
 
     line: str
@@ -63,7 +63,7 @@ class Run(NamedTuple):
     outcome: int | None
 
     @classmethod
-    def of(cls, line: str, result: str, is_error: bool) -> Run | None:
+    def of(cls, line: str, result: str, is_error: bool) -> ShellRun | None:
         """Return the run of a line; None for one that only shows and arranges."""
         commands = [c for c in commands_of(line) if c.program not in _ASIDE and c.program[:1] != "#"]
         if not commands:
@@ -82,7 +82,7 @@ class Run(NamedTuple):
 
     @property
     def is_absent(self) -> bool:
-        """Whether something was not installed."""
+        """True where something was not installed."""
         return _ABSENT.search(self.result) is not None
 
     @property
@@ -91,8 +91,8 @@ class Run(NamedTuple):
         lines = [*dict.fromkeys(_told(self.result))][:MOST_LINES] if self.outcome in FAILURES else ()
         return [FAILS + hash_of(line if _ABSENT.search(line) else f"{self.program}\0{line}") for line in lines]
 
-    def passes(self, failed: Run) -> bool:
-        """Whether it passed, and did what another one failed to do."""
+    def passes(self, failed: ShellRun) -> bool:
+        """Return True if it passed, and did what another one failed to do."""
         if self.program != failed.program or self.outcome not in (PASSED, QUIET):
             return False
         if "''" in failed.words and self.line != failed.line:  # another program, or message

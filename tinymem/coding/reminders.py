@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from tinymem.coding.acts import has_suffix
 from tinymem.coding.commands import FAILURES, PASSED, QUIET
-from tinymem.coding.failures import Run
+from tinymem.coding.failures import ShellRun
 from tinymem.coding.rules import keys_of, rule_among
 from tinymem.coding.tools import edits_in, run_in
 from tinymem.coding.tracker import calls_in, calls_of
@@ -34,7 +34,7 @@ _SIGNS = re.compile(r"[^\w ./@:=+,%~*'\"&(){};$!?-]+")  # which only a memory wr
 
 
 class Done(NamedTuple):
-    """What was done between a failure and the run that passed: a command, or an edit of a file, with a new line.
+    """A deed between a failure and the run that passed: a command, or an edit of a file, with a new line.
 
     Of several, the one that bears on the failure most is told, and the last of these.
     """
@@ -109,7 +109,7 @@ class Reminders:
 
     def _what_helped(self, failed: Step, keys: list[str]) -> str:
         """Return what was done after a failure with these keys, up to the run that passed; "" where none did."""
-        first: Run | None = None
+        first: ShellRun | None = None
         done = list[Done]()
         is_other = False  # what failed since failed otherwise: what helped was done before
         for step, call in self._calls_since(failed):
@@ -140,7 +140,7 @@ class Reminders:
                 for call in calls_of(step, known) if (step.step_number or 0) >= number else ():
                     yield step, call
 
-    def _told_of(self, failed: Step, first: Run, done: Done | None, passed: Step, run: Run) -> str:
+    def _told_of(self, failed: Step, first: ShellRun, done: Done | None, passed: Step, run: ShellRun) -> str:
         passing = run.line if first.words == run.words and first.line != run.line else " ".join(run.words)
         tried, passing = _plain(" ".join(first.words), COMMAND), _plain(passing, COMMAND)
         said = f"{tried} failed like this; {'it' if tried == passing else passing} passed in "
@@ -162,7 +162,7 @@ def _plain(text: str, most: int) -> str:
     return plain if len(plain) <= most else f"{plain[:most]}…"
 
 
-def _done(step: Step, call: ToolCall, run: Run | None, failed: Run) -> list[Done]:
+def _done(step: Step, call: ToolCall, run: ShellRun | None, failed: ShellRun) -> list[Done]:
     """Return what a call did that may have helped."""
     number = step.step_number or 0
     if run is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatchcase as fnmatch
-from itertools import takewhile
+from itertools import chain, takewhile
 from typing import TypeAlias
 
 from tinymem.coding.acts import Act, full_path, has_suffix
@@ -64,8 +64,8 @@ def _key(name: str) -> str:
 def _edited(step: Step, before: Sequence[Step]) -> set[str]:
     same = [earlier for earlier in reversed(before) if earlier.session == step.session]
     turn = takewhile(lambda earlier: not is_from_user(earlier), same)
-    calls = (call for earlier in turn if isinstance(earlier, ActionStep) for call in earlier.tool_calls)
-    found = {"/".join(path.split("/")[-2:]) for call in calls for path, _ in edits_in(call)}
+    calls = chain.from_iterable(earlier.tool_calls for earlier in turn if isinstance(earlier, ActionStep))
+    found = {"/".join(path.split("/")[-2:]) for path, _ in chain.from_iterable(map(edits_in, calls))}
     return found if len(found) <= MOST else set()
 
 

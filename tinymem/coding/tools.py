@@ -24,7 +24,7 @@ from tinymem.coding.acts import (
     write,
 )
 from tinymem.coding.commands import run_of
-from tinymem.coding.failures import FAILED_SO, Run
+from tinymem.coding.failures import FAILED_SO, ShellRun
 from tinymem.coding.shell import acts_of_command, acts_of_search
 from tinymem.steps.actions import ToolCall
 from tinymem.steps.content import as_text
@@ -119,11 +119,11 @@ def acts_of_call(call: ToolCall, session: str | None = None) -> list[Act]:
     return acts
 
 
-def run_in(call: ToolCall) -> Run | None:
+def run_in(call: ToolCall) -> ShellRun | None:
     """Return the run of a call's line; None where it ran nothing that fails or passes, or waits for its result."""
     if use_of(call.name) != "run" or not call.answered:
         return None
-    return Run.of(_line(_arguments(call.arguments_json)), _said(call), call.error is not None)
+    return ShellRun.of(_line(_arguments(call.arguments_json)), _said(call), call.error is not None)
 
 
 def edits_in(call: ToolCall) -> list[tuple[str, str]]:

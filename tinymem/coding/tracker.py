@@ -34,15 +34,15 @@ class CodingTracker:
     def notes_of(self, steps: Sequence[Step], before: Callable[[], Sequence[Step]]) -> list[StepNote]:
         """Return the notes of numbered steps, which are in order; `before` gives some steps before the first."""
         known, notes = calls_in(steps), list[StepNote]()
-        for place, step in enumerate(steps):
+        for index, step in enumerate(steps):
             if isinstance(step, MessageStep) and step.tool_call_id and step.tool_call_id not in known:
                 known = {**calls_in(before()), **known}
-            acts = [(0, act) for act in rules_of(step, steps[:place], before)]
-            for at, call in enumerate(calls_of(step, known)):
-                acts += [(at, act) for act in acts_of_call(call, step.session)]
-            for at, act in acts:
+            acts = [(0, act) for act in rules_of(step, steps[:index], before)]
+            for place, call in enumerate(calls_of(step, known)):
+                acts += [(place, act) for act in acts_of_call(call, step.session)]
+            for place, act in acts:
                 if len(act.path) <= LONGEST_PATH:
-                    notes.append(StepNote(step.step_number or 0, len(notes), act.path, act.packed(at)))
+                    notes.append(StepNote(step.step_number or 0, len(notes), act.path, act.packed(place)))
         return notes
 
     def changes(self, notes: NoteSource, last: int) -> Changes:

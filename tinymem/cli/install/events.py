@@ -13,9 +13,15 @@ pre-tool-use            PreToolUse          PreToolUse          -
 post-tool-use           -                   PostToolUse         AfterTool
 post-tool-use-failure   PostToolUseFailure  -                   -
 """  # ours, and those of Claude Code, Codex and Gemini CLI
-_ROWS = [*map(str.split, _EVENTS.strip().splitlines())]
-OURS = _EVENTS.split()  # and others, which no hook of ours has
-EVENTS, CODEX_EVENTS, GEMINI_EVENTS = ({row[n]: row[0] for row in _ROWS if row[n] != "-"} for n in (1, 2, 3))
+_NAMES, *_CLIENTS = zip(*map(str.split, _EVENTS.strip().splitlines()), strict=True)
+OURS = frozenset(_NAMES)
+
+
+def _named_by(client: tuple[str, ...]) -> dict[str, str]:
+    return {name: ours for name, ours in zip(client, _NAMES, strict=True) if name != "-"}
+
+
+EVENTS, CODEX_EVENTS, GEMINI_EVENTS = map(_named_by, _CLIENTS)
 TOOLS = {  # those at whose use an event is told of
     "PreToolUse": "Edit|MultiEdit|Write|NotebookEdit|apply_patch", "AfterTool": "run_shell_command",
     "PostToolUse": "Bash", "PostToolUseFailure": "Bash",

@@ -161,7 +161,7 @@ class Statement:
 
     @cached_property
     def new(self) -> dict[str, str]:
-        """What it says, by what an earlier statement may say otherwise."""
+        """Its claims, by what an earlier statement may say otherwise."""
         new, tagged = {**self.frames}, self.tagged
         for start in _START.finditer(tagged):
             if went := _WENT.match(tagged, start.end()):

@@ -25,11 +25,11 @@ from tinymem.recall.render import between, own_blocks
 from tinymem.recall.search import Search
 from tinymem.runs.growing import ingest_growing
 from tinymem.runs.harness import ABOUT, AGENT, own_words
+from tinymem.runs.hooks.acting import ACTING, step_of
 from tinymem.runs.hooks.privacy import redact_with, without_private
-from tinymem.runs.hooks.quick import ACTING
 from tinymem.runs.hooks.talk import is_small_talk
 from tinymem.runs.values import text_in
-from tinymem.steps.actions import ActionStep, ToolCall
+from tinymem.steps.actions import ActionStep
 from tinymem.steps.checks import check_choice
 from tinymem.steps.ids import utc_now
 from tinymem.steps.standins import is_request
@@ -217,10 +217,10 @@ class Answers:
 
     def _reminded(self, asked: Asked) -> str:
         """Return what is known of a command that failed, or of a file that is to be edited."""
-        step, after = step_of(asked), self._session(asked).after
+        step = step_of(asked)
         for label, memory in self._opened(asked).items() if step else ():
             reminders = self._reminders.setdefault(memory.namespace, Reminders(memory, label))
-            if step and (found := reminders.of(step, after)):
+            if step and (found := reminders.of(step, self._session(asked).after)):
                 return found
         return ""
 
@@ -266,20 +266,6 @@ class Answers:
         found = with_namespace(found, label, memory, room)
         shown += found.items
         return found.text
-
-
-def step_of(asked: Asked) -> ActionStep | None:
-    """Return the use of a tool that an event tells of; None where somebody interrupted it."""
-    details, redact = asked.details, redact_with(asked.redact)
-    given, said = details.get("tool_input"), details.get("tool_response") or ""
-    if details.get("is_interrupt") or not given:
-        return None
-    if isinstance(said, dict):  # the text that the model gets is the first of them
-        said = "\n".join(map(str, filter(None, reversed(said.values()))))
-    shown = None if asked.event == "pre-tool-use" else redact(str(said))
-    error = redact(text_in(details, "error")) or None
-    call = ToolCall(text_in(details, "tool_name"), given, observation=shown, error=error)
-    return ActionStep(tool_calls=[call], session=asked.session or None)
 
 
 def greeting(
