@@ -161,3 +161,21 @@ def test_what_an_agent_does_for_another_is_a_conversation_of_its_own_in_its_own_
     assert not [text for text in texts if not text.strip() or any(words in text for words in framework)]
     clerk.run("Which port has Vault, Ann asks?")  # and for itself
     assert "18443" in inner[1] and memory.stats().steps == len(texts) + len([*memory.history("clerk")])
+
+
+def test_code_that_prints_and_calls_agents_has_results_that_are_shortened_and_agents_of_its_own(
+    memory: HierarchicalMemory,
+) -> None:
+    log = "Line of the log: all is quiet.\n" * 900
+    moves = iter(["print(clerk(task='Read the log.'))", "final_answer('Quiet.')"])
+
+    class Coding(Model):
+        def generate(self, messages: list[Any], *_: Any, **__: Any) -> ChatMessage:
+            return ChatMessage(MessageRole.ASSISTANT, f"<code>\n{next(moves)}\n</code>")
+
+    clerk = by_script("clerk", iter([("final_answer", {"answer": log})]), [], description="Reads.")
+    chief = CodeAgent(
+        [], Coding(), name="chief", managed_agents=[remember(clerk, memory)], verbosity_level=LogLevel.OFF
+    )
+    assert remember(chief, memory, max_tokens=8_000).run("Is the log quiet?") == "Quiet."
+    assert {step.session for step in memory.history()} == {"chief", "chief/agents/clerk"}

@@ -12,8 +12,7 @@ one block with what the memory recalls.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextvars import ContextVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import chain
@@ -36,11 +35,11 @@ from tinymem.memory.tools import MemoryTool
 from tinymem.messages.calls import raw_calls
 from tinymem.messages.formats.conversation import Placed
 from tinymem.messages.formats.parts import said, text_part, texts_of
-from tinymem.steps.content import as_text
+from tinymem.steps.content import as_parts, as_text
 from tinymem.steps.step import Message
 
 try:
-    from smolagents import ActionStep, ChatMessage, FinalAnswerStep, MultiStepAgent, PlanningStep, TaskStep, Tool
+    from smolagents import ActionStep, ChatMessage, FinalAnswerStep, MultiStepAgent, TaskStep, Tool
     from smolagents.agents import populate_template
     from smolagents.models import MessageRole
     from smolagents.utils import encode_image_base64, make_image_url
@@ -49,26 +48,9 @@ except ImportError as error:
 
 __all__ = ["StepsConversation", "memory_tools", "remember"]
 
-_LABELS = re.compile("^(Execution logs|Last output from code snippet):\n", re.MULTILINE)  # of an observation
+_LABELS = re.compile("^(?:Execution logs|Last output from code snippet):\n", re.MULTILINE)  # of an observation
 SEAM = "\0"  # where a task stands in the template around it
 AgentT = TypeVar("AgentT")
-
-
-class _ManagedRun(NamedTuple):
-    """A run of an agent, as the agents that it manages know it.
-
-    Attributes:
-        agent: The agent.
-        name: The name of its conversation.
-        outer: The run of the agent that manages it.
-    """
-
-    agent: Any
-    name: str
-    outer: _ManagedRun | None = None
-
-
-_newest: ContextVar[_ManagedRun | None] = ContextVar("the run that called a model last", default=None)
 
 
 def remember(agent: AgentT, memory: AnyMemory, max_tokens: int | None = None, session: str | None = None) -> AgentT:
@@ -104,22 +86,19 @@ def _archive(agent: Any, memory: AnyMemory, name: str) -> None:
 
 
 def _entered(agent: Any, name: str) -> str:
-    """Return the name of the conversation of an agent, and note its run for those that it manages."""
-    tasks = [step.task for step in agent.memory.steps if isinstance(step, TaskStep)]
-    outer = _newest.get() if tasks and _said_in(tasks[-1], agent) != tasks[-1] else None
-    while outer is not None and agent not in outer.agent.managed_agents.values():
-        outer = outer.outer
-    run = _ManagedRun(agent, name_subagent(outer.name, name) if outer else name, outer)
-    _newest.set(run)
-    return run.name
+    """Return the name of the conversation of an agent, and tell it those that the agent manages."""
+    is_managed = agent.task and _asked(agent.task, agent) != agent.task
+    outer = getattr(agent, "managed_in", None) if is_managed else None
+    session = name_subagent(outer, name) if outer else name
+    for managed in agent.managed_agents.values():
+        managed.managed_in = session
+    return session
 
 
-def _said_in(task: str, agent: Any) -> str:
+def _asked(task: str, agent: Any) -> str:
     """Return what is asked in a task, without what the framework says around it to an agent that is managed."""
     before, after = _around(agent.prompt_templates["managed_agent"]["task"], agent.name)
-    if not before or not after or not task.startswith(before):
-        return task
-    return "".join(task.removeprefix(before).split(after, 1))
+    return task.removeprefix(before).replace(after, "", 1) if before and task.startswith(before) else task
 
 
 @lru_cache
@@ -139,8 +118,7 @@ class _SmolagentsTool(Tool):
         self.name, self.description, self._tool = tool.name, schema["description"], tool
         parameters = schema["parameters"]
         self.inputs = {
-            name: {"type": about["type"], "description": about["description"]}
-            | ({} if name in parameters["required"] else {"nullable": True})
+            name: {**about, "nullable": name not in parameters["required"]}
             for name, about in parameters["properties"].items()
         }
         super().__init__()
@@ -175,103 +153,86 @@ class StepsConversation(NativeConversation[SpokenTurn]):
 
     def __init__(self, agent: Any, summary_mode: bool = False) -> None:
         steps = [agent.memory.system_prompt, *agent.memory.steps]
-        super().__init__(
-            chain.from_iterable(_turns(step, place, agent, summary_mode) for place, step in enumerate(steps))
-        )
+        super().__init__(chain.from_iterable(_turns(step, agent, summary_mode) for step in steps))
 
     def _read(self, native: SpokenTurn) -> Message:
         return native.message
 
     def _written(self, placed: Sequence[Placed], stable: int, cache_control: Mapping[str, Any] | None) -> list[Any]:
-        sent = [
-            entry for entry in placed if entry.input is not None or entry.message["role"] != "tool"
-        ]  # no placeholders
-        return [*chain.from_iterable(self._sent(entry).natives for entry in sent)]
+        turns = (self._sent(entry) for entry in placed if entry.input is not None or entry.message["role"] != "tool")
+        return [*chain.from_iterable(turn.natives for turn in turns)]  # without placeholders of results
 
     def _made(self, message: Message) -> SpokenTurn:
         role = MessageRole.TOOL_RESPONSE if message["role"] == "tool" else MessageRole(message["role"])
         return SpokenTurn(message, [ChatMessage(role, [text_part(as_text(message.get("content")))])])
 
     def _shortened(self, native: SpokenTurn, message: Message) -> SpokenTurn:
-        results = [sent for sent in native.natives if sent.role == MessageRole.TOOL_RESPONSE]
-        natives = []
-        for sent in native.natives:
-            content = sent.content
-            if sent.role == MessageRole.TOOL_CALL:
-                content = [text_part(f"Calling tools:\n{[call['function'] for call in raw_calls(message)]}")]
-            elif sent in results[:1]:
-                content = [text_part(f"Observation:\n{as_text(message['content'])}")]
-            elif sent is native.natives[0] and not results:
-                content = shorten_content(content, message, lambda part: [_part(part)])
-            if sent not in results[1:]:  # which the first one says too
-                natives.append(replace(sent, content=content))
-        return SpokenTurn(message, natives)
+        first, text = native.natives[0], as_text(message["content"])
+        if message["role"] in ("system", "user"):
+            content = shorten_content(first.content, message, lambda part: [_part(part)])
+            return SpokenTurn(message, [replace(first, content=content)])
+        calls = [call["function"] for call in raw_calls(message)]
+        texts = {
+            MessageRole.ASSISTANT: text,
+            MessageRole.TOOL_CALL: f"Calling tools:\n{calls}",
+            MessageRole.TOOL_RESPONSE: f"Observation:\n{text}",  # which says an error too
+        }
+        sent = {one.role: one for one in native.natives}
+        for role in texts.keys() & sent.keys():
+            sent[role] = ChatMessage(role, [text_part(texts[role])])
+        return SpokenTurn(message, [*sent.values()])
 
 
-def _turns(step: Any, number: int, agent: Any, summary_mode: bool) -> Iterator[SpokenTurn]:
-    """Yield what was said in a step.
+def _turns(step: Any, agent: Any, summary_mode: bool) -> Iterator[SpokenTurn]:
+    """Yield what was said in a step: its first message, or a call and its result.
+
+    What comes behind a plan, the request to go on, is not the user's.
+    """
+    natives = step.to_messages(summary_mode=summary_mode)
+    if isinstance(step, ActionStep) and any(native.role == MessageRole.TOOL_RESPONSE for native in natives):
+        yield from _call_and_result(step, agent, natives)
+        return
+    for first in natives[:1]:
+        parts = [*map(_part, as_parts(first.content))]
+        if isinstance(step, TaskStep):
+            parts[0] = text_part(_asked(step.task, agent))
+        yield _turn({"role": first.role.value, "content": said(parts)}, natives, texts_of(parts))
+
+
+def _call_and_result(step: Any, agent: Any, natives: Sequence[ChatMessage]) -> Iterator[SpokenTurn]:
+    """Yield one call for all calls of a step, since they have one result, and what came of them.
 
     Images of an observation are put there by callbacks, and taken away later: they are no part of what is archived.
     """
-    natives = step.to_messages(summary_mode=summary_mode)
-    if isinstance(step, TaskStep):
-        words = _said_in(step.task, agent)
-        parts = [text_part(words), *map(_part, natives[0].content[1:])]
-        yield SpokenTurn({"role": "user", "content": said(parts), **_beside(natives, words)}, natives)
-    elif isinstance(step, PlanningStep):  # whose request to go on is not the user's
-        for plan in natives[:1]:
-            yield SpokenTurn({"role": "assistant", "content": _content(plan), **_beside(natives[1:])}, natives)
-    elif isinstance(step, ActionStep):
-        yield from _turns_of_action(step, number, agent, natives)
-    else:
-        yield from (SpokenTurn({"role": sent.role.value, "content": _content(sent)}, [sent]) for sent in natives)
-
-
-def _turns_of_action(step: Any, number: int, agent: Any, natives: Sequence[ChatMessage]) -> Iterator[SpokenTurn]:
     calling = [native for native in natives if native.role in (MessageRole.TOOL_CALL, MessageRole.ASSISTANT)]
-    results = natives[len(calling) :]
-    if not results:
-        yield from (SpokenTurn({"role": "assistant", "content": _content(native)}, [native]) for native in calling)
-        return
-    answers, call = [native for native in calling if native.role == MessageRole.ASSISTANT], _call_of(step, number)
-    words = "\n".join(as_text(_content(native)) for native in answers)
+    words = "".join(as_text(native.content) for native in calling if native.role == MessageRole.ASSISTANT)
     if step.code_action:  # which stands in the call
         words = words.split(step.code_action)[0].rstrip().removesuffix(agent.code_block_tags[0]).rstrip()
-    beside = _beside(calling, words, *(repr(call_of.arguments) for call_of in step.tool_calls or ()))
-    yield SpokenTurn({**make_answer(words, [call]), **beside}, calling)
-    told = [native for native in results if native.role == MessageRole.TOOL_RESPONSE]
-    seen = _LABELS.sub("", step.observations or "").strip("\n")
-    texts = [*filter(None, [seen, step.error and f"Error: {step.error}"])]
-    result = make_result(call["id"], "\n".join(texts) if told else _content(results[0]))
-    yield SpokenTurn({**result, **_beside(told, *texts)}, results)
+    call, arguments = _call_of(step.tool_calls), (repr(call.arguments) for call in step.tool_calls or ())
+    yield _turn(make_answer(words, [call]), calling, [words, *arguments])
+    seen = [text.strip("\n") for text in _LABELS.split(step.observations or "")]
+    told = filter(None, [*seen, step.error and f"Error: {step.error}"])
+    yield _turn(make_result(call["id"], "\n".join(told)), natives[len(calling) :], [*seen, str(step.error)])
 
 
-def _beside(natives: Sequence[ChatMessage], *words: str) -> Message:
-    """Return what messages say around the words in them: it is counted, and no part of what was said."""
-    texts = chain.from_iterable(texts_of(_content(native)) for native in natives)
-    text = "\n".join(texts)
-    for said_in in words:
-        text = text.replace(said_in, "", 1)
-    return {"reasoning_content": text} if text else {}
+def _turn(message: Message, natives: Sequence[ChatMessage], words: Iterable[str]) -> SpokenTurn:
+    """Return a turn; what stands around the words that were said is counted, and no part of what was said."""
+    around = "\n".join(chain.from_iterable(texts_of(native.content) for native in natives))
+    for text in words:
+        around = around.replace(text, "", 1)
+    return SpokenTurn({**message, "reasoning_content": around} if around else message, natives)
 
 
-def _call_of(step: Any, number: int) -> Message:
-    """Return the call of a step: one for all of its calls, since they have one result."""
-    calls = [call.dict() for call in step.tool_calls or ()]
-    if not calls:  # what the model said could not be read
-        return make_call(str(number), "none", {})
-    first, arguments = calls[0]["function"], calls[0]["function"]["arguments"]
-    if not isinstance(arguments, dict):
+def _call_of(called: Any) -> Message:
+    if not called:  # what the model said could not be read
+        return make_call("", "none", {})
+    functions = [call.dict()["function"] for call in called]
+    arguments = functions[0]["arguments"]
+    if len(functions) > 1:
+        arguments = {"calls": functions}
+    elif not isinstance(arguments, dict):
         arguments = {"code": arguments}
-    if len(calls) > 1:
-        arguments = {"calls": [call["function"] for call in calls]}
-    return make_call(calls[0]["id"] or str(number), first["name"], arguments)
-
-
-def _content(native: ChatMessage) -> Any:
-    if not isinstance(native.content, list):
-        return native.content or ""
-    return said([_part(part) for part in native.content])
+    return make_call(called[0].id, called[0].name, arguments)
 
 
 def _part(part: Mapping[str, Any]) -> Message:
