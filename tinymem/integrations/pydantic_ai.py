@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, groupby
 from typing import Any
 
 from tinymem.errors import MissingExtraError
 from tinymem.integrations.native import (
     AnyMemory,
+    NativeConversation,
     archive,
     find_session,
     fit,
@@ -29,7 +30,7 @@ from tinymem.integrations.native import (
     read_calls,
     run_on,
 )
-from tinymem.messages.formats.conversation import Conversation, Placed
+from tinymem.messages.formats.conversation import Placed
 from tinymem.messages.formats.parts import mark, rewritten, said, strings, text_part, texts_of
 from tinymem.steps.content import as_text
 from tinymem.steps.step import Message
@@ -114,50 +115,42 @@ def memory_tools(memory: AnyMemory, **filters: Any) -> list[Tool[Any]]:
 # -- messages ---------------------------------------------------------------------------------------------------------
 
 
-class MessagesConversation(Conversation):
+class MessagesConversation(NativeConversation[tuple[Any, Any]]):
     """Messages of Pydantic AI: each part of a request is a message of a chat, and so is a response.
 
     `instructions` are counted, and sent beside the messages.
     """
 
-    format = "openai"
-
     def __init__(self, messages: Iterable[Any], instructions: str = "") -> None:
-        self._units: list[tuple[Any, Any]] = [(None, instructions)] if instructions else []
+        natives: list[tuple[Any, Any]] = [(None, instructions)] if instructions else []
         for message in messages:
             parts = [message] if isinstance(message, ModelResponse) else message.parts
-            self._units += [(message, part) for part in parts]
-        super().__init__([_read(part) for _, part in self._units])
+            natives += [(message, part) for part in parts]
+        super().__init__(natives)
 
-    def _natives(self, index: int) -> list[Mapping[str, Any]]:
-        return [self.messages[index]]
+    def _read(self, native: tuple[Any, Any]) -> Message:
+        return _read(native[1])
+
+    def _made(self, message: Message) -> tuple[Any, Any]:
+        return None, _made(message)
+
+    def _shortened(self, native: tuple[Any, Any], message: Message) -> tuple[Any, Any]:
+        return native[0], _shortened(native[1], message)
 
     def _written(self, placed: Sequence[Placed], stable: int, cache_control: Mapping[str, Any] | None) -> list[Any]:
+        natives = [native for native in map(self._sent, placed) if not isinstance(native[1], str)]  # no instructions
         found: list[Any] = []
-        request: list[tuple[Any, Any]] = []
-        for entry in placed:
-            owner, part = (None, _made(entry.message)) if entry.input is None else self._units[entry.input]
-            if entry.input is not None and entry.shortened:
-                part = _shortened(part, entry.message)
-            if isinstance(part, ModelResponse):
-                found += [*_request(request), part]
-                request = []
-            elif not isinstance(part, str):  # instructions
-                request.append((owner, part))
-        return [*found, *_request(request)]
+        for is_answer, group in groupby(natives, lambda native: isinstance(native[1], ModelResponse)):
+            sent = [*group]
+            found += [answer for _, answer in sent] if is_answer else [_request(sent)]
+        return found
 
 
-def _request(units: Sequence[tuple[Any, Any]]) -> list[Any]:
+def _request(natives: Sequence[tuple[Any, Any]]) -> Any:
     """Return a request of these parts: the one that they are of, if nothing was added or left out."""
-    if not units:
-        return []
-    parts = [part for _, part in units]
-    owners = [owner for owner, _ in units if owner is not None]
-    if not owners:
-        return [ModelRequest(parts)]
-    owner = owners[-1]
-    is_same = len(parts) == len(owner.parts) and all(a is b for a, b in zip(parts, owner.parts, strict=True))
-    return [owner if is_same else replace(owner, parts=parts)]
+    parts = [part for _, part in natives]
+    owner = [ModelRequest([]), *(owner for owner, _ in natives if owner)][-1]
+    return owner if parts == [*owner.parts] else replace(owner, parts=parts)
 
 
 def _read(part: Any) -> Message:
@@ -165,57 +158,47 @@ def _read(part: Any) -> Message:
         return _answer(part)
     if isinstance(part, (str, SystemPromptPart)):
         return {"role": "system", "content": part if isinstance(part, str) else part.content}
-    if getattr(part, "tool_name", None) and hasattr(part, "tool_call_id"):
-        text = part.model_response_str() if isinstance(part, ToolReturnPart) else part.model_response()
-        files = part.files if isinstance(part, ToolReturnPart) else ()
-        return make_result(part.tool_call_id, said([text_part(text), *map(_file, files)]) if files else text)
-    content = getattr(part, "content", "")
-    if not isinstance(content, (str, list, tuple)):
-        content = "\n".join(strings(content))
-    parts = [content] if isinstance(content, str) else content
+    if isinstance(part, ToolReturnPart):
+        return make_result(part.tool_call_id, said([text_part(part.model_response_str()), *map(_file, part.files)]))
+    if getattr(part, "tool_name", None):  # of a call that is to be made again
+        return make_result(part.tool_call_id, part.model_response())
+    content = part.model_response() if hasattr(part, "model_response") else getattr(part, "content", None)
+    parts = content if isinstance(content, (list, tuple)) else ["\n".join(strings(content))]
     return {"role": "user", "content": said([*chain.from_iterable(map(_user_parts, parts))])}
 
 
 def _answer(response: ModelResponse) -> Message:
     calls = [part for part in response.parts if isinstance(part, ToolCallPart)]
     thoughts = [part.content for part in response.parts if isinstance(part, ThinkingPart) and part.content]
-    texts = [text_part(text) for text in map(_text_of, response.parts) if text]
     made = [make_call(part.tool_call_id, part.tool_name, part.args_as_json_str()) for part in calls]
-    return make_answer(said(texts), made, "\n".join(thoughts))
+    return make_answer(said([*chain.from_iterable(map(_said_in, response.parts))]), made, "\n".join(thoughts))
 
 
-def _text_of(part: Any) -> str | None:
+def _said_in(part: Any) -> list[Message]:
     """Return what a part of a response says; thoughts and calls stand elsewhere."""
     if isinstance(part, (ThinkingPart, ToolCallPart)):
-        return None
+        return []
     content = getattr(part, "content", None) or getattr(part, "args", None)
     if isinstance(content, BinaryContent):
-        return str(mark("file", content.media_type)["text"])
-    return content if isinstance(content, str) else "\n".join(strings(content))
+        return [mark("file", content.media_type)]
+    text = "\n".join(strings(content))
+    return [text_part(text)] if text else []
 
 
 def _user_parts(content: Any) -> list[Message]:
-    text = _user_text(content)
-    if text is not None:
-        return [text_part(text)]
-    return [] if getattr(content, "kind", "") == "cache-point" else [_file(content)]
-
-
-def _user_text(content: Any) -> str | None:
-    if isinstance(content, str):
-        return content
-    text = getattr(content, "content", None)
-    return text if isinstance(text, str) else None
+    if getattr(content, "kind", "") == "cache-point":
+        return []
+    text = content if isinstance(content, str) else getattr(content, "content", None)
+    return [text_part(text) if isinstance(text, str) else _file(content)]
 
 
 def _file(content: Any) -> Message:
-    if isinstance(content, ImageUrl):
-        return {"type": "image_url", "image_url": {"url": content.url}}
-    if isinstance(content, BinaryContent) and content.is_image:
-        return {"type": "image_url", "image_url": {"url": content.data_uri}}
-    if isinstance(content, BinaryContent):
-        return {"type": "file", "file": {"file_data": content.data_uri, "filename": content.identifier}}
-    return mark(str(getattr(content, "kind", "file")), getattr(content, "url", None))
+    data = content.data_uri if isinstance(content, BinaryContent) else None
+    if isinstance(content, ImageUrl) or (data and content.is_image):
+        return {"type": "image_url", "image_url": {"url": data or content.url}}
+    if data:
+        return {"type": "file", "file": {"file_data": data, "filename": content.identifier}}
+    return mark(content.kind, getattr(content, "url", None))
 
 
 def _made(message: Message) -> Any:
@@ -230,24 +213,17 @@ def _made(message: Message) -> Any:
 
 def _shortened(part: Any, message: Message) -> Any:
     """Return a copy of a part with the texts and arguments of `message`; thoughts and files stay."""
-    texts = texts_of(message.get("content"))
+    texts, content = texts_of(message.get("content")), as_text(message.get("content"))
     if isinstance(part, ModelResponse):
-        made = {id: args for id, _, args in read_calls(message)}
+        made = {id: arguments for id, _, arguments in read_calls(message)}
         parts: list[Any] = rewritten(part.parts, _said_in, texts, TextPart)
         return replace(part, parts=[_with_arguments(each, made) for each in parts])
-    text = as_text(message.get("content"))
     if isinstance(part, ToolReturnPart) and part.files:
-        return replace(part, content=[text, *part.files])
+        return replace(part, content=[content, *part.files])
     if isinstance(part, UserPromptPart) and not isinstance(part.content, str):
         return replace(part, content=rewritten(part.content, _user_parts, texts, str))
-    return replace(part, content=text) if hasattr(part, "content") else part
-
-
-def _said_in(part: Any) -> list[Message]:
-    return [text_part(text) for text in (_text_of(part),) if text]
+    return replace(part, content=content) if hasattr(part, "content") else part
 
 
 def _with_arguments(part: Any, made: Mapping[str, Any]) -> Any:
-    if not isinstance(part, ToolCallPart) or made.get(part.tool_call_id) in (None, part.args_as_dict()):
-        return part
-    return replace(part, args=made[part.tool_call_id])
+    return replace(part, args=made.get(part.tool_call_id, part.args)) if isinstance(part, ToolCallPart) else part
