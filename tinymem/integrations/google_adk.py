@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 from tinymem.errors import MissingExtraError
-from tinymem.integrations.native import find_relevant, rank_excerpts
+from tinymem.integrations.native import rank_excerpts
 from tinymem.memory.aio.memories import AsyncMemories
 from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.memory.memories import Memories
@@ -197,8 +197,8 @@ def _text(content: Any) -> str:
 def _found(memory: HierarchicalMemory, query: str, max_tokens: int, sent: Sequence[str]) -> list[MemoryEntry]:
     """Return what bears on a query, the best first, as much as fits, without the events that are `sent`."""
     found, left = [], max_tokens
-    recalled = find_relevant(memory, query, max_tokens, without=memory.long_term.journal.numbers(sent).values())
-    for entry in map(_entry, rank_excerpts(recalled)):
+    recalled = memory.recall(query, max_tokens, without=memory.long_term.journal.numbers(sent).values())
+    for entry in map(_entry, rank_excerpts(recalled) if recalled.is_relevant else ()):
         left -= memory.long_term.counter.count(f"Time: {entry.timestamp}\n{entry.author}: {_text(entry.content)}\n")
         if left >= 0:
             found.append(entry)

@@ -10,8 +10,7 @@ import json
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
-from itertools import chain, islice
+from itertools import accumulate, chain
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 from tinymem.errors import InputError
@@ -21,14 +20,14 @@ from tinymem.memory.tools import MemoryTool
 from tinymem.messages.calls import name_and_arguments, raw_calls
 from tinymem.messages.formats import Conversation
 from tinymem.messages.formats.conversation import Placed
-from tinymem.messages.formats.parts import rewritten, text_part, texts_of
+from tinymem.messages.formats.parts import answer_of, rewritten, text_part, texts_of
 from tinymem.recall.results import Excerpt, Recall
 from tinymem.steps.content import as_text, to_json
 from tinymem.steps.step import Message
 from tinymem.stores.filter import Beginning, Filter
 
 __all__ = [
-    "AnyMemory", "NativeConversation", "archive", "find_relevant", "find_session", "fit", "fit_items", "lineage",
+    "AnyMemory", "NativeConversation", "archive", "find_session", "fit", "fit_items", "lineage",
     "list_tools", "make_answer", "make_call", "make_result", "name_subagent", "rank_excerpts",
     "read_calls", "run_on", "shorten_content", "steps_apart", "to_sync",
 ]  # fmt: skip
@@ -76,10 +75,9 @@ class NativeConversation(Conversation, Generic[NativeT]):
         """Return a copy of an object with the texts and arguments of `message`."""
 
 
-def archive(memory: AnyMemory, messages: Sequence[Message], session: str, **options: Any) -> None:
-    """Archive messages of a chat; `options` are those of `archive_messages`."""
-    options = {"metadata": lineage(session), **options}
-    to_sync(memory).archive_messages(messages, session=session, format="openai", **options)
+def archive(memory: AnyMemory, messages: Sequence[Message], session: str) -> None:
+    """Archive messages of a chat."""
+    to_sync(memory).archive_messages(messages, session=session, format="openai", metadata=lineage(session))
 
 
 def fit_items(
@@ -117,35 +115,6 @@ async def run_on(memory: AnyMemory, function: Callable[..., T], *args: Any, **op
     return await AsyncHierarchicalMemory.over(to_sync(memory)).run(function, *args, **options)
 
 
-def find_relevant(
-    memory: HierarchicalMemory,
-    query: str,
-    max_tokens: int,
-    session: str | None = None,
-    sent: Sequence[Message] | None = None,
-    without: Iterable[int] = (),
-) -> Recall:
-    """Return what bears on a query to stand beside what its framework sends: nothing where nothing does.
-
-    Args:
-        memory: The memory.
-        query: The query.
-        max_tokens: The most tokens of what is found.
-        session: The session that the framework sends itself.
-        sent: Those of its messages that are sent; all unless given.
-        without: The numbers of other steps that are sent.
-    """
-    if session is not None:
-        without = steps_of_session(memory, session) if sent is None else _steps_sent(memory, session, sent)
-    found = memory.recall(query, max_tokens, without=without)
-    return found if found.is_relevant else replace(found, text="", tokens=0, items=())
-
-
-def steps_of_session(memory: HierarchicalMemory, session: str) -> list[int]:
-    """Return the numbers of the steps of a session, or of those with this Beginning."""
-    return memory.long_term.journal.matching(Filter(session=session))
-
-
 def name_subagent(session: str, label: str) -> str:
     """Return the name of the conversation of an agent that runs as a tool in another one."""
     return f"{session}{AGENTS}{label}"
@@ -162,21 +131,10 @@ def steps_apart(memory: HierarchicalMemory, session: str) -> list[int]:
 
     What an agent that runs as a tool has to say to the one above is the result of the call.
     """
-    labels = session.split(AGENTS)
-    above = [AGENTS.join(labels[:count]) for count in range(1, len(labels))]
+    *above, _ = accumulate(session.split(AGENTS), name_subagent)
     names = [*above, Beginning(name_subagent(session, ""))]
-    return [*chain.from_iterable(steps_of_session(memory, name) for name in names)]
-
-
-def _steps_sent(memory: HierarchicalMemory, session: str, messages: Sequence[Message]) -> list[int]:
-    """Return the numbers of the newest steps of a session that say what stands in these messages."""
-    sent = {*map(_words, messages)}
-    newest = islice(memory.history(session, newest=True), len(messages))
-    return [step.step_number or 0 for step in newest if sent.issuperset(map(_words, step.to_messages()))]
-
-
-def _words(message: Message) -> tuple[str, str]:
-    return message["role"], as_text(message.get("content"))
+    journal = memory.long_term.journal
+    return [*chain.from_iterable(journal.matching(Filter(session=name)) for name in names)]
 
 
 def list_tools(memory: AnyMemory, filters: Mapping[str, Any]) -> list[tuple[MemoryTool, Message]]:
@@ -200,9 +158,7 @@ def make_call(id: str, name: str, arguments: Any) -> Message:
 
 def make_answer(content: Any, calls: Sequence[Message] = (), thinking: str = "") -> Message:
     """Return what the model said, called and thought."""
-    message: Message = {"role": "assistant", "content": content or (None if calls else "")}
-    if calls:
-        message["tool_calls"] = list(calls)
+    message = answer_of(content or "", [*calls])
     return {**message, "reasoning_content": thinking} if thinking else message
 
 
@@ -222,9 +178,7 @@ def read_calls(message: Message) -> list[tuple[str, str, dict[str, Any]]]:
     return found
 
 
-def shorten_content(
-    content: Any, message: Message, read: Callable[[Any], Sequence[Message]] = lambda part: [part]
-) -> Any:
+def shorten_content(content: Any, message: Message, read: Callable[[Any], Sequence[Message]]) -> Any:
     """Return content of a framework, a text or a list of parts, with the texts of `message`.
 
     A file gives way to the note that `message` has of it; `read` returns the parts of a chat that one part is.
@@ -233,9 +187,10 @@ def shorten_content(
         return as_text(message.get("content"))
     parts = [text_part(part) if isinstance(part, str) else part for part in content]
 
-    def parts_of(part: Message) -> list[Message]:
-        is_text = isinstance(part.get("text"), str) and part.get("type") in ("text", None)
-        return [part] if is_text else [each for each in read(part) if "text" not in each]
+    def parts_of(part: Message) -> Sequence[Message]:
+        if part.get("type") in ("text", None):
+            return [part]
+        return [each for each in read(part) if "text" not in each]
 
     return rewritten(parts, parts_of, texts_of(message.get("content")), text_part)
 
