@@ -8,6 +8,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from tinymem.memory.context.window import fixed_steps
 from tinymem.memory.hierarchy import HierarchicalMemory
@@ -75,7 +76,7 @@ class Timeline:
         self._numbers = array("q", numbers)
         if find:
             wanted = find.lower()
-            words = re.findall(r"[a-z0-9]+", wanted) if wanted.isascii() else []
+            words = re.findall("[a-z0-9]+", wanted)
             rows = self._rows(self._numbers)
             self._numbers = array("q", [row.number for row in rows if _has(row, wanted, words)])
 
@@ -102,7 +103,7 @@ class Timeline:
 
     def segments(self, most: int) -> tuple[Segment, ...]:
         """Return the whole timeline in at most `most` segments of as many steps each."""
-        if not self._numbers or most < 1:
+        if not self._numbers:
             return ()
         wanted, size = set(self._numbers), -(-len(self._numbers) // most)
         rows = self._journal.rows(self._numbers[0] - 1, before=self._numbers[-1] + 1, texts=False)
@@ -111,13 +112,10 @@ class Timeline:
 
     def _rows(self, numbers: Sequence[int]) -> Iterator[StepRow]:
         """Yield the rows of these steps, one read for each run of consecutive numbers, of READ at most."""
-        start = 0
-        for end in range(1, len(numbers) + 1):
-            if end == len(numbers) or numbers[end] != numbers[end - 1] + 1 or end - start == READ:
-                wanted = {*numbers[start:end]}
-                rows = self._journal.rows(numbers[start] - 1, end - start)
-                yield from (row for row in rows if row.number in wanted)
-                start = end
+        places = enumerate(numbers)
+        for _, run in groupby(places, lambda place: (place[1] - place[0], place[0] // READ)):
+            found = [number for _, number in run]
+            yield from self._journal.rows(found[0] - 1, before=found[-1] + 1)
 
 
 def _has(row: StepRow, wanted: str, words: Sequence[str]) -> bool:

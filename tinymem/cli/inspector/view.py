@@ -17,6 +17,7 @@ from tinymem.memory.context.window import current_task
 from tinymem.memory.inspection.lines import episode_line
 from tinymem.memory.inspection.report import report_of
 from tinymem.memory.scratchpad import AgentMemory
+from tinymem.messages.calls import name_and_arguments, raw_calls
 from tinymem.messages.tokens import count_message
 from tinymem.recall.features import FEATURES
 from tinymem.steps.checks import check_non_negative_int, check_strings
@@ -95,9 +96,7 @@ class View:
     def steps(self, start: int, stop: int, **limits: str | None) -> Record:
         """Return a slice of the timeline, within LIMITS that are given, and how many steps there are in it."""
         timeline = self._timeline(**limits)
-        check_non_negative_int("start", start)
-        lines = timeline.lines(start, min(check_non_negative_int("stop", stop), start + SLICE))
-        return {"count": len(timeline), "start": start, "lines": [*map(vars, lines)]}
+        return {"count": len(timeline), "start": start, "lines": [*map(vars, timeline.lines(*_slice(start, stop)))]}
 
     def segments(self, **limits: str | None) -> Record:
         """Return the timeline in sums, for the overview above it."""
@@ -122,11 +121,14 @@ class View:
                 {"kind": part.kind, "text": part.text[:LONGEST_TEXT], "cut": max(0, len(part.text) - LONGEST_TEXT)}
                 for part in step.parts()
             ]
-            number = step.step_number or 0
-            more = {"parts": parts, "metadata": to_mutable(step.metadata)}
-            corrects = [old for old, new in corrections.items() if new == number]
-            more |= {"corrected_by": corrections.get(number), "corrects": corrects}
-            yield {**vars(line), "speaker": step.speaker, **more}
+            yield {
+                **vars(line),
+                "speaker": step.speaker,
+                "parts": parts,
+                "metadata": to_mutable(step.metadata),
+                "corrected_by": corrections.get(line.number),
+                "corrects": [old for old, new in corrections.items() if new == line.number],
+            }
 
     # -- recall, and the context --------------------------------------------------------------------------------------
 
@@ -142,7 +144,8 @@ class View:
         until: str | None = None,
     ) -> Record:
         """Return what comes back for a question within a budget and filters, why, and what is ranked next."""
-        filters = _given(session=session, speaker=speaker, tool=tool, type=type, since=since, until=until)
+        fields = {"session": session, "speaker": speaker, "tool": tool, "type": type, "since": since, "until": until}
+        filters: Record = {name: value for name, value in fields.items() if value}  # an empty field is none
         begin = time.perf_counter()
         found = self.memory.explain(query, budget, next_best=NEXT_BEST, **filters)
         milliseconds = (time.perf_counter() - begin) * 1000
@@ -182,8 +185,8 @@ class View:
     def episodes(self, start: int, stop: int) -> Record:
         """Return a slice of the episodes, the newest first, and how many there are."""
         every = self.memory.medium_term.known()[::-1]
-        shown = every[check_non_negative_int("start", start) : min(check_non_negative_int("stop", stop), start + SLICE)]
-        return {"count": len(every), "start": start, "episodes": [*map(self._episode, shown)]}
+        shown = map(self._episode, every[slice(*_slice(start, stop))])
+        return {"count": len(every), "start": start, "episodes": [*shown]}
 
     def episode(self, first: int, last: int) -> Record:
         """Return the steps that an episode covers."""
@@ -214,30 +217,25 @@ class View:
         """Return a message of a context, with its tier and its tokens; `fixed` are the steps that every context has."""
         message = entry.message
         in_window = "fixed" if any(step.id in fixed for step in entry.steps) else "window"
-        calls = [call.get("function") or {} for call in message.get("tool_calls") or ()]
         return {
             "tier": TIERS.get(entry.kind, in_window),
             "kind": entry.kind,
             "role": message["role"],
-            "text": as_text(message.get("content") or ""),
-            "calls": [f"{call.get('name', '')}({call.get('arguments', '')})" for call in calls],
+            "text": as_text(message.get("content")),
+            "calls": [f"{name}({arguments})" for name, arguments in map(name_and_arguments, raw_calls(message))],
             "tokens": count_message(message, self.memory.long_term.counter),
             "shortened": entry.shortened,
             "steps": [step.step_number for step in entry.steps if step.step_number is not None],
         }
 
     def _episode(self, episode: Episode) -> Record:
-        summary_tokens = self.memory.long_term.counter.count(str(episode))
-        return {
-            **vars(episode_line(self.memory, episode)),
-            "summary": episode.summary,
-            "summary_tokens": summary_tokens,
-        }
+        tokens = self.memory.long_term.counter.count(str(episode))
+        return vars(episode_line(self.memory, episode)) | {"summary": episode.summary, "summary_tokens": tokens}
 
 
-def _given(**filters: str | None) -> Record:
-    """Return the filters that are given: a field of the page that is empty is none."""
-    return {name: value for name, value in filters.items() if value}
+def _slice(start: int, stop: int) -> tuple[int, int]:
+    """Return the places of one answer."""
+    return check_non_negative_int("start", start), min(check_non_negative_int("stop", stop), start + SLICE)
 
 
 def _excerpt(item: Excerpt) -> Record:
