@@ -23,7 +23,7 @@ from tinymem.integrations.native import rank_excerpts
 from tinymem.memory.aio.memories import AsyncMemories
 from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.memory.memories import Memories
-from tinymem.messages.formats.parts import strings
+from tinymem.messages.formats.parts import joined
 from tinymem.steps.content import to_json
 from tinymem.steps.ids import new_id
 from tinymem.steps.step import Step
@@ -188,7 +188,7 @@ def _text(content: Any) -> str:
         if part.function_call:
             found.append(f"{part.function_call.name}({to_json(part.function_call.args or {})})")
         elif part.function_response:
-            found.append("\n".join(strings(part.function_response.response)))
+            found.append(joined(part.function_response.response))
         elif part.text and not part.thought:
             found.append(part.text)
     return "\n".join(found)

@@ -34,12 +34,12 @@ from tinymem.integrations.native import (
     to_sync,
 )
 from tinymem.memory.hierarchy import HierarchicalMemory
-from tinymem.messages.formats.parts import mark, said, strings, text_part
+from tinymem.messages.formats.parts import joined, mark, said, text_part
 from tinymem.steps.step import Message
 
 try:
     from langchain.agents.middleware import AgentMiddleware
-    from langchain.agents.middleware.types import ExtendedModelResponse, ModelRequest, ModelResponse
+    from langchain.agents.middleware.types import ModelRequest, ModelResponse
     from langchain_core.documents import Document
     from langchain_core.messages import (
         AIMessage,
@@ -48,18 +48,17 @@ try:
         SystemMessage,
         ToolMessage,
         convert_to_messages,
+        convert_to_openai_data_block,
     )
     from langchain_core.retrievers import BaseRetriever
     from langchain_core.tools import StructuredTool
-    from langgraph.config import get_config
 except ImportError as error:
     raise MissingExtraError("tinymem.integrations.langchain", "langchain") from error
 
 __all__ = ["MessagesConversation", "TinymemMiddleware", "TinymemRetriever", "memory_tools"]
 
-BESIDE = (  # stand in `tool_calls` too, or say nothing
-    "tool_use", "function_call", "input_json_delta", "thinking", "redacted_thinking", "reasoning_content",
-)  # fmt: skip
+THOUGHTS = ("reasoning", "thinking", "reasoning_content")
+BESIDE = (*THOUGHTS, "redacted_thinking", "tool_use", "function_call", "input_json_delta")  # and in `tool_calls`
 NESTED, TOOLS, DIGITS = "|", "tools", 8  # of a checkpoint's namespace: its places, the node of an agent's tools, an id
 SESSION = 'invoke the agent with {"configurable": {"thread_id": ...}}, or give TinymemMiddleware a session'
 
@@ -104,10 +103,8 @@ def _fitted(memory: AnyMemory, request: ModelRequest, session: str, max_tokens: 
     return request.override(messages=sent[len(prompt) :])
 
 
-def _archive(memory: AnyMemory, request: ModelRequest, response: Any, session: str) -> None:
-    response = response.model_response if isinstance(response, ExtendedModelResponse) else response
-    answer = [response] if isinstance(response, BaseMessage) else response.result
-    history = MessagesConversation([*_said(request), *answer])
+def _archive(memory: AnyMemory, request: ModelRequest, response: ModelResponse, session: str) -> None:
+    history = MessagesConversation([*_said(request), *response.result])
     archive(memory, history.messages, session)
 
 
@@ -175,14 +172,9 @@ def memory_tools(memory: AnyMemory, **filters: Any) -> list[StructuredTool]:
 
 def _session(given: str | None, request: ModelRequest) -> str:
     """Return the name of the conversation, which begins with those of the agents that it is a tool of."""
-    info = getattr(request.runtime, "execution_info", None)
-    try:
-        configured = get_config().get("configurable", {})
-    except RuntimeError:  # in a task of Python 3.10, which does not see the configuration
-        configured = {name: getattr(info, name, None) for name in ("thread_id", "checkpoint_ns")}
-    thread = configured.get("thread_id")
-    session = find_session(given, thread if thread is None else str(thread), SESSION)
-    for place in str(configured.get("checkpoint_ns") or "").split(NESTED)[:-1]:
+    running = request.runtime.execution_info
+    session = find_session(given, running.thread_id and str(running.thread_id), SESSION)
+    for place in running.checkpoint_ns.split(NESTED)[:-1]:
         node, _, task = place.partition(":")
         if node == TOOLS:
             session = name_subagent(session, task[:DIGITS])
@@ -196,12 +188,15 @@ class MessagesConversation(NativeConversation[BaseMessage]):
     """Messages of LangChain."""
 
     def _read(self, native: BaseMessage) -> Message:
-        content, thinking = _content(native)
+        blocks: list[Any] = native.content_blocks
+        content = said(_parts_of(blocks))
         if isinstance(native, ToolMessage):
             return make_result(native.tool_call_id, content)
         if isinstance(native, AIMessage):
             calls = [make_call(call["id"] or "", call["name"], call["args"]) for call in native.tool_calls]
-            return make_answer(content, calls, thinking)
+            values = [block.get("value", block) for block in blocks]
+            thoughts = [joined(value) for value in values if value.get("type") in THOUGHTS]
+            return make_answer(content, calls, "\n".join(thoughts))
         role = "system" if isinstance(native, SystemMessage) else getattr(native, "role", "user")
         return {"role": role, "content": content}
 
@@ -216,15 +211,6 @@ class MessagesConversation(NativeConversation[BaseMessage]):
         return native.model_copy(update=update)
 
 
-def _content(native: BaseMessage) -> tuple[Any, str]:
-    """Return content as a chat has it, and what was thought."""
-    blocks = native.content_blocks if not isinstance(native.content, str) or isinstance(native, AIMessage) else None
-    if blocks is None:
-        return native.content, ""
-    thoughts = chain.from_iterable(map(_thoughts, blocks))
-    return said(_parts_of(blocks)), "\n".join(thoughts)
-
-
 def _parts_of(blocks: Iterable[Any]) -> list[Message]:
     return [*chain.from_iterable(map(_parts, blocks))]
 
@@ -233,35 +219,21 @@ def _read_part(part: Any) -> list[Message]:
     return _parts_of(HumanMessage([part]).content_blocks)
 
 
-def _thoughts(block: Any) -> Iterable[str]:
-    value = block.get("value", block)
-    if value.get("type") in ("reasoning", "thinking", "reasoning_content"):
-        yield from strings({key: value[key] for key in ("reasoning", "thinking", "reasoning_content") if key in value})
-
-
 def _parts(block: Any) -> list[Message]:
-    kind, value = block.get("type"), block.get("value", {})
-    if kind == "text":
-        return [text_part(block["text"])]
-    if kind in ("image", "file", "audio", "video"):
-        return [_media(kind, block)]
-    if kind == "text-plain":
+    kind, value = block.get("type") or "", block.get("value", block)
+    if kind in ("text", "text-plain"):
         return [text_part(block.get("text") or "")]
-    if kind in ("server_tool_call", "server_tool_result"):
-        return [text_part("\n".join(strings({**block, "extras": None})))]
-    if kind == "non_standard" and value.get("type") not in BESIDE:
-        return [text_part("\n".join(strings(value)))]
+    if kind in ("image", "file", "audio", "video"):
+        return [_media(block)]
+    if kind.startswith("server_tool") or (kind == "non_standard" and value.get("type") not in BESIDE):
+        return [text_part(joined({**value, "extras": None}))]
     return []  # calls, which stand beside the content, and thoughts
 
 
-def _media(kind: str, block: Any) -> Message:
-    type, data, url = block.get("mime_type") or "", block.get("base64"), block.get("url")
-    if data:
-        url = f"data:{type};base64,{data}"
-    if kind == "image" and url:
-        return {"type": "image_url", "image_url": {"url": url}}
-    if not data:
-        return mark(kind, url, block.get("file_id"))
-    if kind == "audio":
-        return {"type": "input_audio", "input_audio": {"data": data, "format": type.rpartition("/")[2]}}
-    return {"type": "file", "file": {"file_data": url, "filename": (block.get("extras") or {}).get("filename") or kind}}
+def _media(block: Any) -> Message:
+    extras = block.get("extras") or {}
+    try:
+        made: Message = convert_to_openai_data_block({"filename": extras.get("filename") or "file", **block})
+    except (KeyError, ValueError):  # a chat has no form for it
+        return mark(block["type"], block.get("url"), block.get("file_id"))
+    return made

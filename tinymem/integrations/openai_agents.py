@@ -35,7 +35,7 @@ from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.memory.tools import MemoryTool
 from tinymem.messages.formats import conversation_from
 from tinymem.messages.formats.conversation import Added, items_of
-from tinymem.messages.formats.parts import strings
+from tinymem.messages.formats.parts import joined
 from tinymem.messages.recognition import NATIVE
 from tinymem.steps.content import to_json, to_mutable
 from tinymem.steps.step import Message
@@ -259,7 +259,7 @@ def _messages(session: str, items: Sequence[Item]) -> Iterator[Message]:
     for place, item in enumerate(items):
         if not _is_understood(item):
             yield from _understood(session, items[begin:place])
-            text = "\n".join(strings(item)) or str(item.get("type"))
+            text = joined(item) or str(item.get("type"))
             yield {"role": "user", "content": text, NATIVE: {MARK: session, "items": [item]}}
             begin = place + 1
     yield from _understood(session, items[begin:])

@@ -31,7 +31,7 @@ from tinymem.integrations.native import (
     run_on,
 )
 from tinymem.messages.formats.conversation import Placed
-from tinymem.messages.formats.parts import mark, rewritten, said, strings, text_part, texts_of
+from tinymem.messages.formats.parts import joined, mark, rewritten, said, text_part, texts_of
 from tinymem.steps.content import as_text
 from tinymem.steps.step import Message
 
@@ -163,7 +163,7 @@ def _read(part: Any) -> Message:
     if getattr(part, "tool_name", None):  # of a call that is to be made again
         return make_result(part.tool_call_id, part.model_response())
     content = part.model_response() if hasattr(part, "model_response") else getattr(part, "content", None)
-    parts = content if isinstance(content, (list, tuple)) else ["\n".join(strings(content))]
+    parts = content if isinstance(content, (list, tuple)) else [joined(content)]
     return {"role": "user", "content": said([*chain.from_iterable(map(_user_parts, parts))])}
 
 
@@ -181,7 +181,7 @@ def _said_in(part: Any) -> list[Message]:
     content = getattr(part, "content", None) or getattr(part, "args", None)
     if isinstance(content, BinaryContent):
         return [mark("file", content.media_type)]
-    text = "\n".join(strings(content))
+    text = joined(content)
     return [text_part(text)] if text else []
 
 
