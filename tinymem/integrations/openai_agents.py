@@ -16,7 +16,7 @@ import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from functools import partial
-from itertools import chain, islice, repeat
+from itertools import chain, groupby, islice, repeat
 from typing import Any, NamedTuple
 
 from tinymem.errors import MessageError, MissingExtraError
@@ -139,11 +139,8 @@ def recalling(
     """
 
     async def filtered(data: CallModelData[Any]) -> ModelInputData:
-        run = _entered(data, session)
         given = data.model_data
-        is_archived = run.session is not None and to_sync(run.session.memory) is to_sync(memory)
-        more = {"archive": not is_archived, "metadata": lineage(run.name), **options}
-        sent = await run_on(memory, _fitted, given, run, max_tokens, more)
+        sent = await run_on(memory, _fitted, given, _entered(data, session), max_tokens, options)
         return ModelInputData(input=sent, instructions=given.instructions)
 
     return filtered
@@ -163,16 +160,19 @@ def _lookup() -> tuple[_AgentRun | None, _AgentRun | None]:
 def _entered(data: CallModelData[Any], session: str | None) -> _AgentRun:
     """Return the run that calls the model, and note that it does."""
     run, outer = _lookup()
-    around, sdk_run = run or outer, _current_run.get()
+    around = run or outer
     if session is not None and session != (around and around.given):  # not the filter of the run around it
-        is_known = run is not None and run.name == session
-        run = run._replace(given=session) if run and is_known else _AgentRun(session, sdk_run, outer, session)
-    elif run is None and outer is not None:
+        name = session
+    elif around is None:
+        name = find_session(None, getattr(get_current_trace(), "group_id", None), SESSION)
+    elif run is not None:
+        name = run.name
+    else:
         digest = hashlib.sha256(to_json(data.model_data.input[:1]).encode()).hexdigest()[:DIGITS]
-        run = _AgentRun(name_subagent(outer.name, f"{data.agent.name}-{digest}"), sdk_run, outer, session)
-    elif run is None:
-        group = getattr(get_current_trace(), "group_id", None)
-        run = _AgentRun(find_session(session, group, SESSION), sdk_run, None, session)
+        name = name_subagent(around.name, f"{data.agent.name}-{digest}")
+    if run is None or run.name != name:
+        run = _AgentRun(name, _current_run.get(), outer)
+    run = run._replace(given=session)
     _noted.set(run)
     return run
 
@@ -186,7 +186,9 @@ def _fitted(
 ) -> list[Item]:
     sent = {*map(to_json, given.input)}
     left_out = {number for number, item in run.read if to_json(item) not in sent}  # by a session_input_callback
-    more = {**options, "without": [*steps_apart(memory, run.name), *left_out]}
+    is_archived = run.session is not None and to_sync(run.session.memory) is memory
+    more = {"archive": not is_archived, "metadata": lineage(run.name), **options}
+    more["without"] = [*steps_apart(memory, run.name), *left_out]
     return fit_items(memory, given.instructions, given.input, run.name, max_tokens, more)
 
 
@@ -255,14 +257,15 @@ def _clear(memory: HierarchicalMemory, session: str) -> None:
 
 def _messages(session: str, items: Sequence[Item]) -> Iterator[Message]:
     """Yield messages of a chat, each with its items: as many as are understood together, and others as text."""
-    begin = 0
-    for place, item in enumerate(items):
-        if not _is_understood(item):
-            yield from _understood(session, items[begin:place])
-            text = joined(item) or str(item.get("type"))
-            yield {"role": "user", "content": text, NATIVE: {MARK: session, "items": [item]}}
-            begin = place + 1
-    yield from _understood(session, items[begin:])
+    for is_understood, group in groupby(items, _is_understood):
+        if not is_understood:
+            for item in group:
+                text = joined(item) or str(item.get("type"))
+                yield {"role": "user", "content": text, NATIVE: {MARK: session, "items": [item]}}
+            continue
+        conversation = conversation_from([*group], "responses")
+        for place, message in enumerate(conversation.messages):
+            yield {**message, NATIVE: {MARK: session, "items": conversation.write([Added(message, place)])}}
 
 
 def _is_understood(item: Item) -> bool:
@@ -270,9 +273,3 @@ def _is_understood(item: Item) -> bool:
         return bool(conversation_from([item], "responses").messages)
     except MessageError:
         return False
-
-
-def _understood(session: str, items: Sequence[Item]) -> Iterator[Message]:
-    conversation = conversation_from(items, "responses")
-    for place, message in enumerate(conversation.messages):
-        yield {**message, NATIVE: {MARK: session, "items": conversation.write([Added(message, place)])}}
