@@ -16,6 +16,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import chain
 from operator import attrgetter, ge, gt, le, lt
 from typing import Any
 from urllib.parse import quote
@@ -82,9 +83,7 @@ class TinymemStore(BaseStore):
 def _batch(memory: HierarchicalMemory, ops: Sequence[Op], fields: Sequence[str] | None) -> list[Result]:
     for op in ops:
         validate_op_namespace(op)
-    reads: dict[type, Callable[[HierarchicalMemory, Any], Result]]
-    reads = {GetOp: _get, SearchOp: _search, ListNamespacesOp: _list_namespaces, PutOp: lambda memory, op: None}
-    results = [reads[type(op)](memory, op) for op in ops]
+    results = [None if isinstance(op, PutOp) else READS[type(op)](memory, op) for op in ops]
     puts = {_id(op.namespace, op.key): op for op in ops if isinstance(op, PutOp)}
     steps = [_step(memory, id, op, fields) for id, op in puts.items() if op.value is not None]
     memory.archive(steps, on_conflict="replace")
@@ -108,8 +107,8 @@ def _session(namespace: Namespace) -> str:
 def _step(memory: HierarchicalMemory, id: str, op: PutOp, fields: Sequence[str] | None) -> Step:
     before, now = _find(memory, id), utc_now()
     created = (before.created_at if before else now).isoformat()
-    about = {"namespace": list(op.namespace), "key": op.key, "value": op.value}
-    about |= {"updated": now.isoformat(), "created": created}
+    times = {"updated": now.isoformat(), "created": created}
+    about = {"namespace": list(op.namespace), "key": op.key, "value": op.value, **times}
     text = "" if op.index is False else _text(op.value or {}, op.index or fields)
     return MessageStep("user", text, id=id, session=_session(op.namespace), metadata={MARK: about})
 
@@ -117,10 +116,12 @@ def _step(memory: HierarchicalMemory, id: str, op: PutOp, fields: Sequence[str] 
 def _text(value: Mapping[str, Any], fields: Sequence[str] | None) -> str:
     """Return the text of a value that is searched."""
     if fields is None or list(fields) == ["$"]:
-        shown = {key: field if isinstance(field, str) else json.dumps(field) for key, field in value.items()}
-        return "\n".join(f"{key}: {text}" for key, text in shown.items())
-    paths = map(tokenize_path, fields)
-    return "\n".join("\n".join(get_text_at_path(dict(value), path)) for path in paths)
+        lines: Iterable[str] = (
+            f"{key}: {field if isinstance(field, str) else json.dumps(field)}" for key, field in value.items()
+        )
+    else:
+        lines = chain.from_iterable(get_text_at_path(dict(value), tokenize_path(field)) for field in fields)
+    return "\n".join(lines)
 
 
 # -- out --------------------------------------------------------------------------------------------------------------
@@ -145,10 +146,6 @@ def _find(memory: HierarchicalMemory, id: str) -> Item | None:
 
 def _items_in(memory: HierarchicalMemory, prefix: Namespace) -> Iterator[SearchItem]:
     return filter(None, map(_item, memory.history(Beginning(_session(prefix)), newest=True)))
-
-
-def _get(memory: HierarchicalMemory, op: GetOp) -> Item | None:
-    return _find(memory, _id(op.namespace, op.key))
 
 
 def _search(memory: HierarchicalMemory, op: SearchOp) -> list[SearchItem]:
@@ -183,6 +180,13 @@ def _list_namespaces(memory: HierarchicalMemory, op: ListNamespacesOp) -> list[N
     known.batch([PutOp(item.namespace, "known", {}) for item in _items_in(memory, ())])
     found: list[Namespace] = known.batch([op])[0]
     return found
+
+
+READS: dict[type, Callable[[HierarchicalMemory, Any], Result]] = {
+    GetOp: lambda memory, op: _find(memory, _id(op.namespace, op.key)),
+    SearchOp: _search,
+    ListNamespacesOp: _list_namespaces,
+}
 
 
 # -- filters ----------------------------------------------------------------------------------------------------------

@@ -50,6 +50,7 @@ __all__ = ["StepsConversation", "memory_tools", "remember"]
 
 _LABELS = re.compile("^(?:Execution logs|Last output from code snippet):\n", re.MULTILINE)  # of an observation
 SEAM = "\0"  # where a task stands in the template around it
+UNREAD = "none"  # the name of a call that could not be read
 AgentT = TypeVar("AgentT")
 
 
@@ -163,24 +164,20 @@ class StepsConversation(NativeConversation[SpokenTurn]):
         return [*chain.from_iterable(turn.natives for turn in turns)]  # without placeholders of results
 
     def _made(self, message: Message) -> SpokenTurn:
-        role = MessageRole.TOOL_RESPONSE if message["role"] == "tool" else MessageRole(message["role"])
-        return SpokenTurn(message, [ChatMessage(role, [text_part(as_text(message.get("content")))])])
+        text, calls = as_text(message.get("content")), [call["function"] for call in raw_calls(message)]
+        if message["role"] == "tool":
+            return SpokenTurn(message, [ChatMessage(MessageRole.TOOL_RESPONSE, [text_part(f"Observation:\n{text}")])])
+        if calls and calls[0]["name"] != UNREAD:
+            text = f"{text}\nCalling tools:\n{calls}"
+        return SpokenTurn(message, [ChatMessage(MessageRole(message["role"]), [text_part(text)])])
 
     def _shortened(self, native: SpokenTurn, message: Message) -> SpokenTurn:
-        first, text = native.natives[0], as_text(message["content"])
-        if message["role"] in ("system", "user"):
+        if message["role"] == "user":
+            (first,) = native.natives
             content = shorten_content(first.content, message, lambda part: [_part(part)])
             return SpokenTurn(message, [replace(first, content=content)])
-        calls = [call["function"] for call in raw_calls(message)]
-        texts = {
-            MessageRole.ASSISTANT: text,
-            MessageRole.TOOL_CALL: f"Calling tools:\n{calls}",
-            MessageRole.TOOL_RESPONSE: f"Observation:\n{text}",  # which says an error too
-        }
-        sent = {one.role: one for one in native.natives}
-        for role in texts.keys() & sent.keys():
-            sent[role] = ChatMessage(role, [text_part(texts[role])])
-        return SpokenTurn(message, [*sent.values()])
+        beside = [sent for sent in native.natives if sent.role == MessageRole.USER]  # images, or to go on with a plan
+        return SpokenTurn(message, [*self._made(message).natives, *beside])
 
 
 def _turns(step: Any, agent: Any, summary_mode: bool) -> Iterator[SpokenTurn]:
@@ -224,8 +221,8 @@ def _turn(message: Message, natives: Sequence[ChatMessage], words: Iterable[str]
 
 
 def _call_of(called: Any) -> Message:
-    if not called:  # what the model said could not be read
-        return make_call("", "none", {})
+    if not called:
+        return make_call("", UNREAD, {})
     functions = [call.dict()["function"] for call in called]
     arguments = functions[0]["arguments"]
     if len(functions) > 1:
