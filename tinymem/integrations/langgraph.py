@@ -152,11 +152,9 @@ def _search(memory: HierarchicalMemory, op: SearchOp) -> list[SearchItem]:
     _check_filter(op.filter)
     end = op.offset + op.limit
     if op.query:
-        found = _ranked(memory, op, end)
-    else:
-        fitting = [item for item in _items_in(memory, op.namespace_prefix) if _fits(item, op)]
-        found = sorted(fitting, key=attrgetter("updated_at"), reverse=True)
-    return found[op.offset : end]
+        return _ranked(memory, op, end)[op.offset : end]
+    fitting = [item for item in _items_in(memory, op.namespace_prefix) if _fits(item, op)]
+    return sorted(fitting, key=attrgetter("updated_at"), reverse=True)[op.offset : end]
 
 
 def _ranked(memory: HierarchicalMemory, op: SearchOp, count: int) -> list[SearchItem]:

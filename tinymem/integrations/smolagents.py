@@ -173,9 +173,9 @@ class StepsConversation(NativeConversation[SpokenTurn]):
 
     def _shortened(self, native: SpokenTurn, message: Message) -> SpokenTurn:
         if message["role"] == "user":
-            (first,) = native.natives
+            first, *more = native.natives
             content = shorten_content(first.content, message, lambda part: [_part(part)])
-            return SpokenTurn(message, [replace(first, content=content)])
+            return SpokenTurn(message, [replace(first, content=content), *more])
         beside = [sent for sent in native.natives if sent.role == MessageRole.USER]  # images, or to go on with a plan
         return SpokenTurn(message, [*self._made(message).natives, *beside])
 
@@ -208,8 +208,9 @@ def _call_and_result(step: Any, agent: Any, natives: Sequence[ChatMessage]) -> I
     call, arguments = _call_of(step.tool_calls), (repr(call.arguments) for call in step.tool_calls or ())
     yield _turn(make_answer(words, [call]), calling, [words, *arguments])
     seen = [text.strip("\n") for text in _LABELS.split(step.observations or "")]
-    told = filter(None, [*seen, step.error and f"Error: {step.error}"])
-    yield _turn(make_result(call["id"], "\n".join(told)), natives[len(calling) :], [*seen, str(step.error)])
+    error = str(step.error or "")
+    told = filter(None, [*seen, error and f"Error: {error}"])
+    yield _turn(make_result(call["id"], "\n".join(told)), natives[len(calling) :], [*seen, error])
 
 
 def _turn(message: Message, natives: Sequence[ChatMessage], words: Iterable[str]) -> SpokenTurn:

@@ -166,7 +166,6 @@ class View:
         context = self.memory.context(query or None, max_tokens=budget)
         milliseconds = (time.perf_counter() - begin) * 1000
         fixed = {item.step.id for item in context.items if item.tier == "fixed"}
-        out = [item.step for item in context.items if item.tier == "out"]
         return {
             "query": query,
             "budget": budget,
@@ -177,7 +176,11 @@ class View:
                 self._part(entry, fixed) | {"stable": place < context.stable}
                 for place, entry in enumerate(context.entries)
             ],
-            "out": [{"number": step.step_number, "words": first_words(step.text, 120)} for step in out],
+            "out": [
+                {"number": item.step.step_number, "words": first_words(item.step.text, 120)}
+                for item in context.items
+                if item.tier == "out"
+            ],
         }
 
     # -- episodes -----------------------------------------------------------------------------------------------------
