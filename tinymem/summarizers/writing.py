@@ -21,7 +21,7 @@ from tinymem.steps.standins import covered_ids
 from tinymem.steps.step import Step
 from tinymem.steps.types import SummaryStep
 
-__all__ = ["FunctionSummarizer", "SummaryWriter", "summary_block", "unfenced"]
+__all__ = ["FunctionSummarizer", "SummaryWriter", "opened", "summary_block", "unfenced"]
 
 logger = logging.getLogger(__name__)
 
@@ -82,12 +82,7 @@ class SummaryWriter:
         left = room - self.counter.count(summary_block("", covers))
         if left < LEAST_SUMMARY:
             return ""
-        # Earlier summaries come without their fences.
-        opened = [
-            step.evolve(summary=unfenced(as_text(step.summary))) if isinstance(step, SummaryStep) else step
-            for step in covered
-        ]
-        body = self._body(opened, left, left if most is None else min(left, most))
+        body = self._body([*map(opened, covered)], left, left if most is None else min(left, most))
         body = fitted(body, left, self.counter)
         while body:
             text = summary_block(body, covers)
@@ -124,3 +119,8 @@ def unfenced(text: str) -> str:
     """Return the text inside the fence of a summary; a text without a fence as it is."""
     found = _SUMMARY.fullmatch(text)
     return found[2] if found else text
+
+
+def opened(step: Step) -> Step:
+    """Return an earlier summary without its fence; another step as it is."""
+    return step.evolve(summary=unfenced(as_text(step.summary))) if isinstance(step, SummaryStep) else step
