@@ -97,12 +97,15 @@ def fit_items(
     return sent[len(prompt) :]
 
 
-def fit(memory: AnyMemory, conversation: Conversation, session: str, max_tokens: int | None, **options: Any) -> Any:
+def fit(
+    memory: AnyMemory, conversation: Conversation, session: str, max_tokens: int | None, **options: Any
+) -> list[Any]:
     """Return the messages to send of a conversation, in its own form; `options` are those of `fit`."""
     known = to_sync(memory)
     options |= {"without": steps_apart(known, session), "metadata": lineage(session)}
     context = known.fit(conversation.messages, session=session, max_tokens=max_tokens, format="openai", **options)
-    return conversation.write(context.entries)
+    sent: list[Any] = conversation.write(context.entries)
+    return sent
 
 
 def to_sync(memory: AnyMemory) -> HierarchicalMemory:

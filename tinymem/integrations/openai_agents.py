@@ -243,8 +243,7 @@ def _pop(memory: HierarchicalMemory, session: str) -> Item | None:
     number, items = next(_stored(memory, session), (0, []))
     if not items:
         return None
-    if items[:-1]:
-        _add(memory, session, items[:-1])
+    _add(memory, session, items[:-1])
     memory.forget([number])
     return items[-1]
 

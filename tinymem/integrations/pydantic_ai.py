@@ -95,8 +95,7 @@ class Tinymem(AbstractCapability[Any]):
 def _fitted(memory: AnyMemory, request: ModelRequestContext, session: str, max_tokens: int | None) -> list[Any]:
     instructions = request.model_request_parameters.instruction_parts or ()
     conversation = MessagesConversation(request.messages, "\n\n".join(part.content for part in instructions))
-    found: list[Any] = fit(memory, conversation, session, max_tokens)
-    return found
+    return fit(memory, conversation, session, max_tokens)
 
 
 def memory_tools(memory: AnyMemory, **filters: Any) -> list[Tool[Any]]:
@@ -157,7 +156,7 @@ def _read(part: Any) -> Message:
     if isinstance(part, ModelResponse):
         return _answer(part)
     if isinstance(part, (str, SystemPromptPart)):
-        return {"role": "system", "content": part if isinstance(part, str) else part.content}
+        return {"role": "system", "content": getattr(part, "content", part)}
     if isinstance(part, ToolReturnPart):
         return make_result(part.tool_call_id, said([text_part(part.model_response_str()), *map(_file, part.files)]))
     if getattr(part, "tool_name", None):  # of a call that is to be made again

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
@@ -71,19 +71,17 @@ def remember(agent: AgentT, memory: AnyMemory, max_tokens: int | None = None, se
     """
     made: MultiStepAgent = agent
     name = session or made.name or "smolagents"
-    made.write_memory_to_messages = partial(_written, made, memory, max_tokens, name)
-    made.step_callbacks.register(FinalAnswerStep, lambda step: _archive(made, memory, name))
+
+    def fitted(summary_mode: bool = False) -> list[Any]:
+        history = StepsConversation(made, summary_mode)
+        return fit(memory, history, _entered(made, name), max_tokens, archive=not summary_mode)
+
+    def archived(step: FinalAnswerStep) -> None:
+        archive(memory, StepsConversation(made).messages, _entered(made, name))
+
+    made.write_memory_to_messages = fitted
+    made.step_callbacks.register(FinalAnswerStep, archived)
     return agent
-
-
-def _written(agent: Any, memory: AnyMemory, max_tokens: int | None, name: str, summary_mode: bool = False) -> list[Any]:
-    session, history = _entered(agent, name), StepsConversation(agent, summary_mode)
-    found: list[Any] = fit(memory, history, session, max_tokens, archive=not summary_mode)
-    return found
-
-
-def _archive(agent: Any, memory: AnyMemory, name: str) -> None:
-    archive(memory, StepsConversation(agent).messages, _entered(agent, name))
 
 
 def _entered(agent: Any, name: str) -> str:

@@ -23,6 +23,7 @@ __all__ = ["Segment", "Timeline", "version_of"]
 TIERS = ("fixed", "window", "archive")
 WORDS = 160  # cells of a step's first words
 READ = 500  # steps of one read
+WORD = re.compile("[a-z0-9]+")  # stands in a record as it is
 
 
 @dataclass(frozen=True)
@@ -76,9 +77,8 @@ class Timeline:
         self._numbers = array("q", numbers)
         if find:
             wanted = find.lower()
-            words = re.findall("[a-z0-9]+", wanted)
             rows = self._rows(self._numbers)
-            self._numbers = array("q", [row.number for row in rows if _has(row, wanted, words)])
+            self._numbers = array("q", [row.number for row in rows if _has(row, wanted)])
 
     def __len__(self) -> int:
         return len(self._numbers)
@@ -118,10 +118,10 @@ class Timeline:
             yield from self._journal.rows(found[0] - 1, before=found[-1] + 1)
 
 
-def _has(row: StepRow, wanted: str, words: Sequence[str]) -> bool:
+def _has(row: StepRow, wanted: str) -> bool:
     """Return whether the step's text has the wanted one; where its record lacks a word of it, no step is made."""
     record = row.record.lower()
-    return all(word in record for word in words) and wanted in load_step(row.record).text.lower()
+    return all(word in record for word in WORD.findall(wanted)) and wanted in load_step(row.record).text.lower()
 
 
 def version_of(memory: HierarchicalMemory) -> tuple[int, int]:
