@@ -21,7 +21,6 @@ from tinymem.messages.fitting import beginning
 from tinymem.messages.tokens import counter_from
 from tinymem.protocols import TokenCounter
 from tinymem.recall.query.identifiers import identifiers
-from tinymem.recall.query.words import unescaped
 from tinymem.recall.render import RESULTS, one_line
 from tinymem.recall.selection.diversity import wording
 from tinymem.steps.actions import ActionStep
@@ -57,6 +56,7 @@ NEW = 0.6  # of the weight of its terms: so much a line must add
 PER_LINE = 2.0  # tokens of a line break, and what the estimate of four characters a token misses
 
 _ABOUT_ME = re.compile(r"\b(?:i|my|our|call me)\b")
+_ESCAPED = re.compile(r"\\([\\\"n])")  # in the JSON of a call's arguments
 _SENTENCE = re.compile(r"(?<=[.!?;])\s|(?<=[。！？；])")
 
 
@@ -147,9 +147,13 @@ def labelled_parts(steps: Sequence[Step]) -> list[tuple[str, Part]]:
     for step in map(opened, steps):
         is_final = isinstance(step, ActionStep) and step.is_final
         for part in step.parts():
-            text = unescaped(part.text) if part.kind == "call" else part.text
+            text = _ESCAPED.sub(_as_written, part.text) if part.kind == "call" else part.text
             found.append((_label(step, part), Part("final_answer" if is_final else part.kind, text)))
     return found
+
+
+def _as_written(escape: re.Match[str]) -> str:
+    return "\n" if escape[1] == "n" else escape[1]
 
 
 def _label(step: Step, part: Part) -> str:

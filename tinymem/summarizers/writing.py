@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tinymem.errors import describe_callable, new_log_key, safe_summary, warn_hourly
-from tinymem.messages.fitting import fitted
+from tinymem.messages.fitting import beginning
 from tinymem.messages.tokens import Prices
 from tinymem.protocols import Summarizer, Summarizes, TokenCounter
 from tinymem.recall.render import fenced, quoted
@@ -83,15 +83,9 @@ class SummaryWriter:
         if left < LEAST_SUMMARY:
             return ""
         body = self._body([*map(opened, covered)], left, left if most is None else min(left, most))
-        body = fitted(body, left, self.counter)
-        while body:
-            text = summary_block(body, covers)
-            over = self.counter.count(text) - room
-            if over <= 0:
-                return text
-            left -= over  # the fence's name depends on its content, and costs a token more or less
-            body = fitted(body, left, self.counter)
-        return ""
+        # The fence's name depends on its content, and costs a token more or less.
+        body = beginning(body, lambda part: self.counter.count(summary_block(part, covers)) <= room)
+        return body and summary_block(body, covers)
 
     def _body(self, steps: Sequence[Step], max_tokens: int, most: int) -> str:
         try:

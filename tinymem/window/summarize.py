@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain, islice, repeat
+from itertools import chain, repeat
 
 from tinymem.errors import InputError
 from tinymem.messages.conversion import groups
@@ -135,19 +135,13 @@ def _by_tokens(
     if share > target:
         raise InputError(f"summary_tokens must be at most low_water ({target}), not {share}")
 
-    return _within_tokens(writer, max_tokens, target, share, least, tasks)
-
-
-def _within_tokens(
-    writer: SummaryWriter, max_tokens: int, target: int, share: int, least: int, tasks: Tasks
-) -> PruneStrategy:
     def summarize_by_tokens(steps: Sequence[Step]) -> list[Step]:
         costs = writer.price(steps)
         if PER_REPLY + sum(costs.values()) <= max_tokens:
             return list(steps)
         kept, others, used = must_stay(steps, costs, max_tokens, max_tokens - share, tasks)
-        wanted = islice(chain([max_tokens], repeat(max_tokens - share)), min(least, len(others)))
-        limits = chain(wanted, repeat(target - share))
+        wanted = [max_tokens, *repeat(max_tokens - share, len(others))]
+        limits = chain(wanted[:least], repeat(target - share))
         recent, used = newest_or_cut(others, costs, used, limits, max_tokens if least else 0, writer.price)
         return _summarize(writer, steps, kept + recent, min(share, max_tokens - used))
 

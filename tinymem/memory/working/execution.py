@@ -49,17 +49,18 @@ class ExecutionResult:
     more: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        check_str("ExecutionResult.execution_status", self.execution_status)
-        check_str("ExecutionResult.task_status", self.task_status)
-        _check_text("ExecutionResult.error", self.error)
-        _check_text("ExecutionResult.next_step", self.next_step)
+        for name in ("execution_status", "task_status", "error", "next_step"):
+            if (value := getattr(self, name)) is not None or name.endswith("_status"):
+                check_str(f"ExecutionResult.{name}", value)
         if self.execution_time is not None:
             check_number("ExecutionResult.execution_time", self.execution_time)
-        variables = _check_names("local_variables", self.local_variables)
-        more = _check_names("more", self.more)
-        object.__setattr__(self, "result", _plain_or_repr(self.result, RESULT_SHOWN))
-        object.__setattr__(self, "local_variables", {name: _kept_value(value) for name, value in variables.items()})
-        object.__setattr__(self, "more", {name: _plain_or_repr(value) for name, value in more.items()})
+        variables = _check_names("local_variables", self.local_variables).items()
+        more = _check_names("more", self.more).items()
+        vars(self).update(
+            result=_plain_or_repr(self.result, RESULT_SHOWN),
+            local_variables={name: _kept_value(value) for name, value in variables},
+            more={name: _plain_or_repr(value) for name, value in more},
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields that are not at their defaults, as JSON values."""
@@ -74,8 +75,7 @@ class ExecutionResult:
         _check_names("result", record)
         given = {name: value for name, value in record.items() if name in _DEFAULTS and value is not None}
         others = {name: value for name, value in record.items() if name not in _DEFAULTS}
-        given["more"] = {**_check_names("more", given.get("more", {})), **others}
-        return cls(**given)
+        return cls(**{**given, "more": {**_check_names("more", given.get("more", {})), **others}})
 
     @property
     def text(self) -> str | None:
@@ -108,18 +108,18 @@ def as_action(step: ActionStep | Mapping[str, Any]) -> tuple[ActionStep, int | N
         execution_result(step)  # refuses what is malformed now, not when it is shown
         return step, None
     given = _check_fields("a step", step, STEP_FIELDS)
-    if all(given.get(name) is None for name in ("thought", "action", "result")):
+    thought, action, came = map(given.get, STEP_FIELDS[1:])
+    if thought is action is came is None:
         raise InputError("a step needs one of thought, action and result, and this has none")
     number = given.get("step_number")
     if number is not None:
         check_non_negative_int("step_number", number)
-    result = _result_of(given.get("result"))
-    acted = ActionStep(_check_text("thought", given.get("thought")), **_action(given.get("action"), result))
+    result = _result_of(came)
+    acted = ActionStep(_check_text("thought", thought), **_action(action, result))
     if result is None:
         return acted, number
-    outcome = {"result": result.result, "error": result.error}
-    record = {name: value for name, value in result.to_dict().items() if name not in outcome}
-    record |= {name: value for name, value in outcome.items() if value != _outcome_of(acted)[name]}
+    known = {**_DEFAULTS, **_outcome_of(acted)}
+    record = {name: value for name, value in vars(result).items() if value != known[name]}
     return acted.evolve(metadata={RECORD: record}), number
 
 
@@ -151,12 +151,12 @@ def _outcome_of(step: ActionStep) -> dict[str, Any]:
 
 
 def _result_of(value: object) -> ExecutionResult | None:
-    if value is None or isinstance(value, ExecutionResult):
-        return value
     if isinstance(value, str):
-        return ExecutionResult(result=value)
+        value = {"result": value}
     if isinstance(value, Mapping):
         return ExecutionResult.from_dict(value)
+    if value is None or isinstance(value, ExecutionResult):
+        return value
     raise InputError(f"result must be an ExecutionResult, a dict of its fields or a text, not {type(value).__name__}")
 
 

@@ -157,8 +157,8 @@ class WorkingMemory:
         """Resume the unfinished task of the memory, unless another is given; a new prompt replaces the old one."""
         kept = self._unfinished()
         found = newest_of(kept, TaskStep)
-        is_other = task is not None and (found is None or self._apply_redaction(task) != found.task)
-        if not kept or is_other:
+        is_same = task is None or (found is not None and self._apply_redaction(task) == found.task)
+        if not (kept and is_same):
             if kept:
                 logger.info("task %s was not finished; its steps are archived", kept[-1].session)
             if task is not None:
@@ -166,9 +166,11 @@ class WorkingMemory:
             return
         self._task, self._session = found, kept[-1].session
         self._steps = [_numbered(step) for step in kept if isinstance(step, ActionStep)]
-        old = None if found is None else found.metadata.get(PROMPT)
-        if found is None or self._prompt is None or self._apply_redaction(self._prompt) == old:
-            self._prompt = self._prompt if found is None else old
+        if found is None:
+            return
+        old = found.metadata.get(PROMPT)
+        if self._prompt is None or self._apply_redaction(self._prompt) == old:
+            self._prompt = old
         else:
             self._begin(found.task, self._prompt, found.session or new_id())
 

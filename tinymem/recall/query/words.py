@@ -17,7 +17,7 @@ from typing import Any
 
 from tinymem.steps.step import Part, Step
 
-__all__ = ["stretch_of", "unescaped", "words_of"]
+__all__ = ["stretch_of", "words_of"]
 
 MOST = 600  # characters of each message, and of the arguments of each call, that say what is wanted
 SHORT = 400  # characters of an output that is read as a message
@@ -106,7 +106,7 @@ def _arguments(line: str, start: int) -> tuple[str, int]:
     try:
         value, end = json.JSONDecoder().raw_decode(line, start)
     except (ValueError, RecursionError):
-        return " ".join(map(unescaped, _VALUE.findall(line, start)))[:MOST], len(line)
+        return " ".join(map(_unescaped, _VALUE.findall(line, start)))[:MOST], len(line)
     texts: list[str] = []
     left: list[Any] = [value]
     while left and len(texts) < NESTED:
@@ -120,6 +120,5 @@ def _arguments(line: str, start: int) -> tuple[str, int]:
     return " ".join(texts)[:MOST], end
 
 
-def unescaped(text: str) -> str:
-    """Return a text of JSON as it was before it was escaped."""
+def _unescaped(text: str) -> str:
     return _ESCAPE.sub(lambda e: chr(int(e[1][1:], 16)) if len(e[1]) == 5 else _ESCAPES.get(e[1], e[1]), text)
