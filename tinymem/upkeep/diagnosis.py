@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -118,7 +118,7 @@ def doctor(
     except StorageError as error:
         findings.append(Finding(str(error), RESTORE if isinstance(error, FormatError) else AGAIN))
     if not findings and "in_index" in counts and not is_in_memory(store):
-        findings += _examine_index(folder, store, timeout)
+        findings += [Finding(*each) for each in _examine_index(folder, store, timeout)]
     return Diagnosis(tuple(findings), counts)
 
 
@@ -203,7 +203,7 @@ def _examine(journal: Journal, counts: dict[str, int]) -> Iterator[Finding]:
 def _examine_steps(journal: Journal) -> tuple[list[int], bool]:
     """Return which steps cannot be read, and whether passages and vectors fit the others."""
     unread, fits = list[int](), _can_be_asked(journal)
-    key, waiting = fence_key(journal), [row.number for row in uncut(journal, 1)] or [ALL]
+    key, waiting = fence_key(journal), next((row.number for row in uncut(journal, 1)), ALL)
     for row in rows_of(journal):
         try:
             step = shown_step(journal, replace(row, view=None))
@@ -212,7 +212,7 @@ def _examine_steps(journal: Journal) -> tuple[list[int], bool]:
             continue
         places = journal.passages(step=row.number)
         ends = dict(enumerate(len(part.text) for part in step.parts()))
-        fits &= bool(places) or row.number >= waiting[0] or not passages_of(step, key)
+        fits &= bool(places) or row.number >= waiting or not passages_of(step, key)
         fits &= all(0 <= place.start <= place.end <= ends.get(place.part, -1) for place in places)
     return unread, fits
 
@@ -231,18 +231,19 @@ def _can_be_asked(journal: Journal) -> bool:
 # -- the index, in another process, since a damaged one can end the one that reads it ---------------------------------
 
 
-def _examine_index(folder: Path, store: str, timeout: float) -> list[Finding]:
+def _examine_index(folder: Path, store: str, timeout: float) -> Iterable[tuple[str, str]]:
     """Return what another process finds about the index, or that this process failed."""
     if not can_start():
-        return [Finding(*each) for each in compare(str(folder), store)]
+        return compare(str(folder), store)
     child = Child(compare, folder, store)
     if child.runs(timeout):
         child.end(within=0.0)
-        return [Finding(f"the index did not answer within {timeout:g} seconds", REBUILD)]
+        return [(f"the index did not answer within {timeout:g} seconds", REBUILD)]
     try:
-        return [Finding(*each) for each in child.answer()]
+        found: list[tuple[str, str]] = child.answer()
     except StorageError as error:  # as where the process has crashed
-        return [Finding(f"reading the index failed: {error}", REBUILD)]
+        return [(f"reading the index failed: {error}", REBUILD)]
+    return found
 
 
 def compare(folder: str, name: str) -> list[tuple[str, str]]:
