@@ -106,7 +106,7 @@ class ExtractiveSummarizer:
         check_non_negative_int("max_tokens", max_tokens)
         chosen = _rank(_lines_of(check_steps("steps", steps)))[:max_tokens]  # each has a token at least
 
-        def is_over(lines: Sequence[_Line]) -> bool:
+        def is_over(lines: Sequence[_ScoredLine]) -> bool:
             return self._counter.count(_joined(lines)) > max_tokens
 
         count = bisect_left(range(len(chosen)), True, key=lambda last: is_over(chosen[: last + 1]))
@@ -125,7 +125,7 @@ class ExtractiveSummarizer:
 # -- the lines of a run -----------------------------------------------------------------------------------------------
 
 
-class _Line(NamedTuple):
+class _ScoredLine(NamedTuple):
     """A line: its place in the run, its step's number and speaker, its text, its worth."""
 
     place: int
@@ -134,7 +134,7 @@ class _Line(NamedTuple):
     worth: float
 
 
-def _joined(lines: Sequence[_Line]) -> str:
+def _joined(lines: Sequence[_ScoredLine]) -> str:
     return "\n".join(line.label + line.text for line in sorted(lines))
 
 
@@ -175,14 +175,14 @@ def _who(step: Step, part: Part) -> str:
     return f"{tool} error" if part.kind == "error" else tool
 
 
-def _lines_of(steps: Sequence[Step]) -> list[_Line]:
+def _lines_of(steps: Sequence[Step]) -> list[_ScoredLine]:
     """Return the lines of a run, in order."""
     parts = labelled_parts(steps)
     room = max(LEAST_LOOKED_AT, LOOKED_AT // max(1, len(parts)))
-    found: list[_Line] = []
+    found: list[_ScoredLine] = []
     for label, part in parts:
         for text in _texts_of(part.text, room):
-            found.append(_Line(len(found), label, text, _worth(text.lower(), part.kind)))
+            found.append(_ScoredLine(len(found), label, text, _worth(text.lower(), part.kind)))
     return found
 
 
@@ -211,7 +211,7 @@ def _texts_of(text: str, room: int) -> Iterator[str]:
 # -- the choice -------------------------------------------------------------------------------------------------------
 
 
-def _rank(lines: Sequence[_Line]) -> list[_Line]:
+def _rank(lines: Sequence[_ScoredLine]) -> list[_ScoredLine]:
     """Rank lines by their worth for their cost, without those whose terms, by weight, mostly stand in better lines."""
     weights = [_terms(line.text) for line in lines]
     frequency = Counter(chain.from_iterable(weights))
@@ -222,7 +222,7 @@ def _rank(lines: Sequence[_Line]) -> list[_Line]:
         cost = len(line.label + wording(line.text)) / 4 + PER_LINE  # of what is said again the first is taken
         values.append(line.worth * sum(terms.values()) / math.pow(cost, EXPONENT))
     told: set[str] = set()
-    chosen: list[_Line] = []
+    chosen: list[_ScoredLine] = []
     for place in sorted(range(len(lines)), key=values.__getitem__, reverse=True):
         terms = weights[place]
         new = sum(weight for term, weight in terms.items() if term not in told)
