@@ -153,7 +153,7 @@ class ScoredCandidates:
         found = self.found
         coverage /= max(1 - found.unseen, 1e-6)
         cosine, score = float(found.cosine[self.rows].max()), float(self.scores.max())
-        return Signals(score, cosine, found.unseen, found.is_strange, coverage, speaker, len(self.snapshot))
+        return Signals(score, cosine, found.unseen, found.is_strange, coverage, speaker, len(self.snapshot.id))
 
     @cached_property
     def odds(self) -> float:

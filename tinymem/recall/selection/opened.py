@@ -127,8 +127,8 @@ class OpenedSteps:
         """Return these steps; those that are not here are fetched. Steps that are gone are left out."""
         late, before = self._known  # other threads put others in their place
         found = {number: opened for number in numbers if (opened := late.get(number) or before.get(number))}
-        for number, step in self._fetch(sorted({*numbers} - found.keys())).items():
-            found[number] = Opened(step, self.counter)
+        if missing := sorted({*numbers} - found.keys()):
+            found |= {number: Opened(step, self.counter) for number, step in self._fetch(missing).items()}
         self._length += sum(opened.length for number, opened in found.items() if number not in late)
         late |= found
         if self._length > REMEMBERED and self._known[0] is late:

@@ -74,8 +74,7 @@ class _Packer:
         changes: Changes | None,
         newest: Newest,
     ) -> None:
-        self.ranked, self.newest, self.changes = ranked, newest, changes
-        self.steps, self.limits = steps, limits
+        self.ranked, self.steps, self.limits, self.changes, self.newest = ranked, steps, limits, changes, newest
         self.most = limits.k or len(ranked)
         self.repetitions = Repetitions(limits.diversity)
         self.chosen: list[RankedPassage] = []
@@ -192,8 +191,8 @@ class _Packer:
         ]
         if not left or len(self.chosen) >= self.most:
             return ALL_FITS
-        length = sum(passage.end - passage.start for passage in left)
-        return Overflow(len(left), length // CHARACTERS, max(passage.relevance for passage in left))
+        tokens = sum(passage.end - passage.start for passage in left) // CHARACTERS
+        return Overflow(len(left), tokens, max(passage.relevance for passage in left))
 
     def next_best(self, most: int) -> tuple[Excerpt, ...]:
         """Return the best passages that were not chosen, as excerpts."""
@@ -234,8 +233,8 @@ def _unite(first: RankedPassage, last: RankedPassage) -> RankedPassage:
 
 def _excerpt(passage: RankedPassage) -> Excerpt:
     _, part, start, end, score, why, relevance, *_ = passage
-    shown, newer = passage.shown, passage.newer
-    more = passage.tokens, score, relevance, why(), newer, shown.gone
+    shown = passage.shown
+    more = passage.tokens, score, relevance, why(), passage.newer, shown.gone
     return Excerpt(shown.opened.step, part, start, end, shown.said.text, *more, line=shown.line)
 
 
@@ -267,6 +266,8 @@ def pack(
     for fence in (FENCE, 0, 0, 0):
         if packer.fill(budget - (tokens or fence)):
             text, tokens = packer.render(key)
+        elif not fence:
+            break
     while tokens > budget:
         packer.chosen.remove(min(packer.chosen, key=attrgetter("score")))
         text, tokens = packer.render(key)

@@ -174,8 +174,7 @@ class Statement:
 
 def _tag(word: str) -> str:
     """Put its letter before a word: that of its class, or of what it looks like."""
-    known = _LETTERS.get(word.lower()) or next(_LETTER.finditer(word)).lastgroup
-    return f"{known}{word.lower()} "
+    return f"{_LETTERS.get(word.lower()) or next(_LETTER.finditer(word)).lastgroup}{word.lower()} "
 
 
 def _key(subject: str, found: re.Match[str]) -> str:
