@@ -212,6 +212,19 @@ def test_namespaces_beside_it_are_fenced_by_their_names(tmp_path: Path) -> None:
     assert {*EVENTS} - own == {*quick.ACTING} and own < {*EVENTS}
 
 
+def test_a_reminder_has_the_numbers_that_its_reader_can_open(tmp_path: Path) -> None:
+    for namespace in ("shop", "user"):
+        with HierarchicalMemory(tmp_path, namespace=namespace) as one:
+            one.add_message("user", f"Never edit {namespace}.sql.")
+    answers = Answers(opener_of(str(tmp_path), None))
+    for number, (also, shown) in enumerate([([], "#1"), (["user"], "shop#1"), ([], "#1")]):
+        edit = {"file_path": "/w/shop.sql", "old_string": "a", "new_string": "b"}
+        details = {"session_id": f"s{number}", "tool_name": "Edit", "tool_input": edit}
+        text = answers.answer(Asked("pre-tool-use", details, "shop", also))
+        assert text.splitlines()[1].startswith(f"{shown} ")
+    answers.close()
+
+
 def test_a_session_belongs_to_the_project_that_it_began_in(memory: Path, tmp_path: Path) -> None:
     given = {**request(memory, "prompt", cwd="/"), "namespace": None, "project": str(tmp_path / "shop")}
     asked, elsewhere = asked_of(given), asked_of({**given, "project": None})

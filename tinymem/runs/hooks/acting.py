@@ -24,6 +24,6 @@ def step_of(asked: Asked) -> ActionStep | None:
     if isinstance(said, dict):  # the text that the model gets is the first of them
         said = "\n".join(map(str, filter(None, reversed(said.values()))))
     shown = None if asked.event == "pre-tool-use" else redact(str(said))
-    error = redact(text_in(details, "error")) or None
-    call = ToolCall(text_in(details, "tool_name"), given, observation=shown, error=error)
-    return ActionStep(tool_calls=[call], session=asked.session or None)
+    error = redact(text_in(details, "error"))
+    call = ToolCall(text_in(details, "tool_name"), given, observation=shown, error=error or None)
+    return ActionStep(tool_calls=[call], session=asked.session)

@@ -120,7 +120,7 @@ class Answers:
         self._last: tuple[object, ...] = ()  # what a hook asked
         self._asked_at = -TWICE
         self._memories: dict[tuple[str, ...], HierarchicalMemory] = {}  # by namespace and what is redacted
-        self._reminders: dict[str, Reminders] = {}  # by namespace
+        self._reminders: dict[tuple[str, str], Reminders] = {}  # by label and namespace
         self._sessions: OrderedDict[str, _Session] = OrderedDict()
         self._lock = threading.RLock()
 
@@ -219,7 +219,7 @@ class Answers:
         """Return what is known of a command that failed, or of a file that is to be edited."""
         step = step_of(asked)
         for label, memory in self._opened(asked).items() if step else ():
-            reminders = self._reminders.setdefault(memory.namespace, Reminders(memory, label))
+            reminders = self._reminders.setdefault((label, memory.namespace), Reminders(memory, label))
             if step and (found := reminders.of(step, self._session(asked).after)):
                 return found
         return ""
