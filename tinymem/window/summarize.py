@@ -134,14 +134,18 @@ def _by_tokens(
     share = usual if summary_tokens is None else check_non_negative_int("summary_tokens", summary_tokens)
     if share > target:
         raise InputError(f"summary_tokens must be at most low_water ({target}), not {share}")
+    return _within_tokens(writer, max_tokens, target, share, least, tasks)
 
+
+def _within_tokens(
+    writer: SummaryWriter, max_tokens: int, target: int, share: int, least: int, tasks: Tasks
+) -> PruneStrategy:
     def summarize_by_tokens(steps: Sequence[Step]) -> list[Step]:
         costs = writer.price(steps)
         if PER_REPLY + sum(costs.values()) <= max_tokens:
             return list(steps)
         kept, others, used = must_stay(steps, costs, max_tokens, max_tokens - share, tasks)
-        wanted = [max_tokens, *repeat(max_tokens - share, len(others))]
-        limits = chain(wanted[:least], repeat(target - share))
+        limits = chain([max_tokens][:least], repeat(max_tokens - share, least - 1), repeat(target - share))
         recent, used = newest_or_cut(others, costs, used, limits, max_tokens if least else 0, writer.price)
         return _summarize(writer, steps, kept + recent, min(share, max_tokens - used))
 
