@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from tinymem.coding.acts import Act, FileNote, hash_of
 from tinymem.steps.content import clean
@@ -90,6 +91,7 @@ def ends_of(result: str) -> str:
     return result if len(result) <= HEAD + TAIL else f"{result[:HEAD]}\n{result[-TAIL:]}"
 
 
+@lru_cache(maxsize=8)  # a run is looked at for what passed later, and for how it failed
 def outcome_of(said: str, is_error: bool) -> int | None:
     """Return how a command ended; None where that is not sure, as where its exit code and its words disagree."""
     found = _CODE_BEFORE.search(said[:HEAD]) or _CODE_BEHIND.search(said[-HEAD:])

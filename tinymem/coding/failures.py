@@ -88,7 +88,7 @@ class ShellRun(NamedTuple):
     @property
     def keys(self) -> list[str]:
         """The keys of the lines that say what went wrong; none where it has not failed."""
-        lines = [*dict.fromkeys(_told(self.result))][:MOST_LINES] if self.outcome in FAILURES else ()
+        lines = _told(self.result) if self.outcome in FAILURES else ()
         return [FAILS + hash_of(line if _ABSENT.search(line) else f"{self.program}\0{line}") for line in lines]
 
     def passes(self, failed: ShellRun) -> bool:
@@ -102,13 +102,16 @@ class ShellRun(NamedTuple):
 
 
 def _told(result: str) -> list[str]:
-    """Return the lines of a result that say what went wrong, without numbers and folders."""
-    told, least = list[str](), ""
+    """Return the first lines of a result that say what went wrong, without numbers and folders."""
+    told, least = dict[str, None](), ""
     for line in _ESCAPES.sub("", result).splitlines():
         if len(line) <= LONGEST_LINE and _TELLS.search(line) and not _TELLS_NOTHING.match(line):
             plain = _NUMBERS.sub("0", _FOLDERS.sub("", line.removeprefix("E  ")))
             least = " ".join(_SIGNS.sub(" ", plain).split())
             words = [word for word in _WORDS.findall(least) if word.lower() not in _ANY]
-            told += [least] if len(words) >= SAYING else []
-    named = _FILE.findall(result)  # of the last of them, a line that says little is told
-    return told or ([f"{least} {named[-1]}"] if least and named else [])
+            if len(words) >= SAYING:
+                told[least] = None
+        if len(told) == MOST_LINES:
+            break
+    named = [] if told or not least else _FILE.findall(result)  # of the last of them, a line that says little is told
+    return [f"{least} {named[-1]}"] if named else [*told]

@@ -113,9 +113,11 @@ def acts_of_call(call: ToolCall, session: str | None = None) -> list[Act]:
     given, scope = _arguments(call.arguments_json), scope_of(session)
     acts = [in_scope(act, scope) for act in _acts_of(call, does, given)]
     if does == "run" and call.answered:
-        note = run_of(_line(given), _path(given, "folder"), _said(call), call.error is not None, session)
-        run = run_in(call)
-        acts += [*([] if note is None else [note]), *(Act(key, FAILED_SO) for key in (run.keys if run else ()))]
+        line, said, is_error = _line(given), _said(call), call.error is not None
+        if note := run_of(line, _path(given, "folder"), said, is_error, session):
+            acts.append(note)
+        if run := ShellRun.of(line, said, is_error):
+            acts += [Act(key, FAILED_SO) for key in run.keys]
     return acts
 
 
