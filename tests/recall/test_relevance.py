@@ -118,6 +118,20 @@ def test_a_rare_identifier_always_comes_back(chat: HierarchicalMemory) -> None:
         assert CHAT[0] in texts(chat, question)
 
 
+def test_an_answer_ends_at_a_fiftieth_of_its_third_best_chance(chat: HierarchicalMemory) -> None:
+    for team in "abcd":
+        chat.add_message("user", f"The staging database of team {team} has port 543{team}.")
+    for ship in ("ship", "ferry", "barge", "yacht"):
+        chat.add_message("user", f"The {ship} of Monday has its own port of call, says Ida.")
+    for shelf in range(200):
+        chat.add_message("user", f"Shelf {shelf} has {shelf * 7} jars of jam, I think.")
+    question = "Which port does the staging database have?"
+    every = sorted(item.relevance for item in chat.recall(question, 8_000, min_relevance=0))
+    shown = sorted(item.relevance for item in chat.recall(question, 8_000))
+    assert shown == [relevance for relevance in every if relevance >= every[-3] / 50]
+    assert len(shown) < sum(relevance >= WORTH for relevance in every)
+
+
 def test_the_least_relevance_is_kept_exactly(chat: HierarchicalMemory) -> None:
     question = "Where is the staging server?"
     every = chat.recall(question, min_relevance=0).items
