@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +12,12 @@ from hypothesis import strategies as st
 from memories import add, entry, said
 from strategies import MODERATE, texts
 
+from tinymem import MessageStep
 from tinymem.embedders import static
 from tinymem.embedders.static import SPACE
 from tinymem.messages import TiktokenCounter
 from tinymem.messages.tokens import encoding_of
+from tinymem.recall.selection import opened
 from tinymem.steps.content import encodable
 from tinymem.stores.sqlite.journal import SqliteJournal
 
@@ -65,3 +68,21 @@ def test_scores_follow_what_others_add_and_remove(journal: SqliteJournal, tmp_pa
         assert [np.asarray(part).tolist() for part in found] == [np.asarray(part).tolist() for part in expected]
         fresh.close()
     other.close()
+
+
+@pytest.mark.parametrize("remembered", [0, 40, 10**6])
+def test_steps_that_are_remembered_are_those_of_the_journal(remembered: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(opened, "REMEMBERED", remembered)
+    asked: list[int] = []
+
+    def fetch(numbers: Sequence[int]) -> dict[int, MessageStep]:
+        asked.extend(numbers)
+        return {number: MessageStep("user", f"Step {number} says so.") for number in numbers if number < 9}
+
+    steps = opened.OpenedSteps(TiktokenCounter(), fetch)
+    for numbers in ([1, 2], [2, 3, 9], [1, 4, 5], [2], [6, 7, 8], [1, 2, 3]):
+        found = steps.of(numbers)
+        assert {number: one.step.text for number, one in found.items()} == {
+            number: f"Step {number} says so." for number in numbers if number < 9
+        }
+    assert (len(asked) == 9) == (remembered == 10**6)
