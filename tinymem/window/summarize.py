@@ -145,7 +145,8 @@ def _within_tokens(
         if PER_REPLY + sum(costs.values()) <= max_tokens:
             return list(steps)
         kept, others, used = must_stay(steps, costs, max_tokens, max_tokens - share, tasks)
-        limits = chain([max_tokens][:least], repeat(max_tokens - share, least - 1), repeat(target - share))
+        wanted = [max_tokens, *repeat(max_tokens - share, len(others))]
+        limits = chain(wanted[:least], repeat(target - share))
         recent, used = newest_or_cut(others, costs, used, limits, max_tokens if least else 0, writer.price)
         return _summarize(writer, steps, kept + recent, min(share, max_tokens - used))
 
