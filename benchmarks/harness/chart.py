@@ -8,6 +8,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import cycle
+from math import dist
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tinymem.errors import MissingExtraError
@@ -15,15 +16,15 @@ from tinymem.errors import MissingExtraError
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["Chart", "Panel", "merged", "spread"]
+__all__ = ["Chart", "Panel", "evenly", "merged", "spread"]
 
-Values: TypeAlias = Sequence[float | None]  # 0 to 1; None where there is none
-Panel: TypeAlias = tuple[str, Mapping[str, Values]]  # title, and a line of values a name
+Points: TypeAlias = Sequence[tuple[float, float] | None]  # place, in ticks, and value, 0 to 1; None where there is none
+Panel: TypeAlias = tuple[str, Mapping[str, Points]]  # title, and a line of points a name
 COLOURS = (
     "#1f6feb", "#54aeff", "#d1242f", "#8250df", "#bf8700", "#57606a",
     "#1a7f37", "#e16f24", "#0a7ea4", "#bf3989", "#6e4b1f", "#4ac26b",
 )  # fmt: skip
-SAME = 0.012  # lines that are nowhere further apart lie on each other
+SAME = 0.012  # lines whose points are nowhere further apart lie on each other
 GAP = 0.05  # between the labels of two lines
 WIDTH, HEIGHT, LEGEND = 5.2, 3.4, 0.25  # inches of a panel, and of a line of the legend
 SETTINGS = {"svg.fonttype": "none", "svg.hashsalt": "tinymem", "font.family": "sans-serif", "font.size": 9}
@@ -37,7 +38,7 @@ class Chart:
 
     Attributes:
         panels: A title, and lines by name, for each.
-        ticks: Names of the points of every line, evenly spaced.
+        ticks: Names of the places 0, 1, 2 and so on.
         x_title: The title of the horizontal axes.
         y_title: The title of the vertical axes.
         across: Panels in a row.
@@ -86,10 +87,11 @@ class Chart:
             figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None, "Description": self.digest})
         return out.getvalue()
 
-    def _draw(self, axes: Axes, title: str, lines: Mapping[str, Values], groups: Sequence[Sequence[str]]) -> None:
+    def _draw(self, axes: Axes, title: str, lines: Mapping[str, Points], groups: Sequence[Sequence[str]]) -> None:
         axes.set_title(title)
         axes.set_ylim(0, 1.02)
-        axes.set_xlim(-0.1, len(self.ticks) - 1 + 0.1)
+        first = min((point[0] for points in lines.values() for point in points if point), default=0.0)
+        axes.set_xlim(min(first, 0) - 0.1, len(self.ticks) - 1 + 0.1)
         axes.set_xticks(range(len(self.ticks)), self.ticks)
         axes.set_xlabel(self.x_title)
         axes.set_ylabel(self.y_title)
@@ -100,9 +102,9 @@ class Chart:
             shown = [name for name in group if name in lines]
             if not shown:
                 continue
-            points = [(at, value) for at, value in enumerate(lines[shown[0]]) if value is not None]
+            points = [point for point in lines[shown[0]] if point is not None]
             width = 3.0 if set(group) & set(self.thick) else 1.6
-            axes.plot(*zip(*points, strict=True), color=colour, linewidth=width, label=_joined(group))
+            axes.plot(*zip(*points, strict=True), color=colour, linewidth=width, marker=".", label=_joined(group))
             more = f" and {len(shown) - 1} more" if shown[1:] else ""
             ends[f"{shown[0]}{more}"] = points[-1][1], colour
         for name, height in spread({name: end for name, (end, _) in ends.items()}).items():
@@ -110,10 +112,19 @@ class Chart:
             axes.annotate(name, place, color=ends[name][1], fontsize=8, va="center", annotation_clip=False)
 
 
+def evenly(values: Sequence[float | None]) -> Points:
+    """Return a point at each tick.
+
+    >>> evenly([0.5, None, 0.8])
+    [(0, 0.5), None, (2, 0.8)]
+    """
+    return [None if value is None else (place, value) for place, value in enumerate(values)]
+
+
 def merged(panels: Sequence[Panel]) -> list[list[str]]:
     """Group the names of lines that lie on each other, in every panel that has both and in one at least.
 
-    >>> merged([("a set", {"one": [0.5, 0.8], "same": [0.5, 0.805], "other": [0.1, 0.2]})])
+    >>> merged([("a set", {"one": evenly([0.5, 0.8]), "same": evenly([0.5, 0.805]), "other": evenly([0.1, 0.2])})])
     [['one', 'same'], ['other']]
     """
     groups: list[list[str]] = []
@@ -128,9 +139,9 @@ def merged(panels: Sequence[Panel]) -> list[list[str]]:
 
 def _lie_together(panels: Sequence[Panel], name: str, other: str) -> bool:
     both = [(lines[name], lines[other]) for _, lines in panels if name in lines and other in lines]
-    pairs = [pair for values in both for pair in zip(*values, strict=True)]
+    pairs = [pair for points in both for pair in zip(*points, strict=True)]
     return bool(both) and all(
-        one is other or (one is not None and other is not None and abs(one - other) <= SAME) for one, other in pairs
+        one is other or (one is not None and other is not None and dist(one, other) <= SAME) for one, other in pairs
     )
 
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness.chart import Chart, Panel
+from benchmarks.harness.chart import Chart, Panel, evenly
 from benchmarks.harness.data import set_name
 from benchmarks.harness.documents import parser_of, placed, settle
 from benchmarks.pruning.run import FORMAT
@@ -78,7 +78,7 @@ def plot(record: dict[str, Any]) -> Chart:
     panels: list[Panel] = []
     for one in record["sets"]:
         chosen = list(one["figures"].items())[:PLOTTED]
-        lines = {name: [figures[b]["survive"]["all"] for b in budgets] for name, figures in chosen}
+        lines = {name: evenly([figures[b]["survive"]["all"] for b in budgets]) for name, figures in chosen}
         panels.append((name_of(one), lines))
     return Chart(panels, budgets, "tokens beside what always stays", "needles that survive", None, ["semantic_pruning"])
 

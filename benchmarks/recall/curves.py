@@ -1,4 +1,4 @@
-"""Recall by token budget as plots, from the summaries in benchmarks/results: benchmarks/plots/curves.svg has all sets,
+"""Recall by tokens used as plots, from the summaries in benchmarks/results: benchmarks/plots/curves.svg has all sets,
 benchmarks/plots/curve.svg those of the front page.
 
     python -m benchmarks.recall.curves --write | --check     put both into place, or exit with 1 if others are there
@@ -7,9 +7,13 @@ benchmarks/plots/curve.svg those of the front page.
 
 from __future__ import annotations
 
+import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from benchmarks.harness.chart import Chart, Panel
 from benchmarks.harness.documents import parser_of, settle
@@ -36,9 +40,18 @@ def plot(rows: Sequence[Entry], sets: Sequence[str], across: int = ACROSS) -> Ch
     panels: list[Panel] = []
     for one in sets:
         found = {line_name(row): row.figures for row in rows if row.data == one}
-        lines = {name: [found[name].get(b, {}).get("recall") for b in budgets] for name in names if name in found}
+        lines = {name: [_point(found[name].get(b), budgets) for b in budgets] for name in names if name in found}
         panels.append((one, lines))
-    return Chart(panels, [f"{b:,}" for b in budgets], "tokens", "evidence that comes back", across, thick)
+    return Chart(panels, [f"{b:,}" for b in budgets], "tokens used", "evidence that comes back", across, thick)
+
+
+def _point(found: Mapping[str, Any] | None, budgets: Sequence[int]) -> tuple[float, float] | None:
+    """Return the place of the tokens used among the budgets (on a scale of logarithms), and the recall."""
+    if not found or found["recall"] is None:
+        return None
+    used = math.log2(max(found["tokens"], 1))
+    place = np.interp(used, np.log2(budgets), range(len(budgets)))
+    return float(place) + min(0.0, used - math.log2(budgets[0])), found["recall"]
 
 
 def line_name(row: Entry) -> str:

@@ -56,6 +56,8 @@ def test_the_command_prints_a_table(tmp_path: Path, tinymem: Run) -> None:
     assert "             300\ntinymem     1.00\n" in done.out and "newest      0.00\n" in done.out
     told = json.loads(tinymem("bench", str(file), "--budget", "300", "--json").out)
     assert told["needles"] == 10 and told["shares"]["tinymem"] == [1.0]
+    price = f"{told['tokens']['tinymem'][0]:,.0f}"
+    assert done.out.endswith("newest       inf\n") and f"tinymem {price:>8}\n" in done.out
 
 
 def test_what_cannot_be_measured_is_said(tmp_path: Path) -> None:

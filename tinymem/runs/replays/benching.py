@@ -7,6 +7,7 @@ identifier or line stands in what comes back within the budget.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from itertools import chain, groupby, islice
 from operator import attrgetter
 from pathlib import Path
 from statistics import fmean
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -43,6 +44,9 @@ MOST_QUESTIONS = 100  # of longer runs some, evenly spread
 SHORTEST = 8  # tokens of a short passage: more than budget / SHORTEST are of no use
 
 
+Outcomes: TypeAlias = list[tuple[float, int]]  # the share that came back and its tokens, a method each
+
+
 class Question(NamedTuple):
     """A call of a run that copies needles from far back: the steps in the memory, the text asked, what is to come."""
 
@@ -66,6 +70,7 @@ class Bench:
         needles: The identifiers and lines that they copied.
         budgets: Tokens of what comes back.
         shares: For each method the share of a call's needles that came back, 0 to 1, a budget each; means over calls.
+        tokens: For each method the tokens that came back, a budget each; means over calls.
     """
 
     runs: int
@@ -73,13 +78,24 @@ class Bench:
     needles: int
     budgets: tuple[int, ...]
     shares: Mapping[str, Sequence[float]]
+    tokens: Mapping[str, Sequence[float]]
 
     def text(self) -> str:
-        """Return the shares as a table."""
+        """Return the shares as a table, and tokens for each needle that came back as another."""
         copied = f"{self.needles:,} identifiers and lines from {DISTANCE:,} tokens back or more"
         head = f"{pluralize(self.questions, 'call')} copied {copied}. The share that comes back in so many tokens:"
-        rows = [f"{name:<8}" + "".join(map("{:>8.2f}".format, shares)) for name, shares in self.shares.items()]
-        return "\n".join([head, "", " " * 8 + "".join(map("{:>8,}".format, self.budgets)), *rows])
+        budgets = _row("", "{:>8,}", self.budgets)
+        shares = [_row(name, "{:>8.2f}", found) for name, found in self.shares.items()]
+        prices = [_row(name, "{:>8,.0f}", self._prices(name)) for name in self.shares]
+        return "\n".join([head, "", budgets, *shares, "", "Tokens for all that one call copied:", "", budgets, *prices])
+
+    def _prices(self, method: str) -> list[float]:
+        pairs = zip(self.tokens[method], self.shares[method], strict=True)
+        return [tokens / share if share else math.inf for tokens, share in pairs]
+
+
+def _row(name: str, figure: str, values: Iterable[float]) -> str:
+    return f"{name:<8}" + "".join(map(figure.format, values))
 
 
 class _Methods:
@@ -107,14 +123,14 @@ class _Methods:
         if new:
             self._vectors = np.concatenate([self._vectors, self._embedder.embed_documents(new)])
 
-    def shares(self, question: Question, budget: int) -> list[float]:
-        """Return the share of a question's needles that comes back from each method."""
+    def ask(self, question: Question, budget: int) -> Outcomes:
+        """Return the share of a question's needles that comes back from each method, in how many tokens."""
         text = question.text
         cosines = self._vectors @ self._embedder.embed_queries([text])[0]
         ranked = (self._words.search(text).ids, np.argsort(-cosines, kind="stable"), range(len(self._passages))[::-1])
-        back = [self._memory.recall(text, budget, now=self._now, min_relevance=0).text]
+        back = [self._memory.recall(text, budget, now=self._now).text]
         back += [self._packed(places, budget) for places in ranked]
-        return [question.share_in(found) for found in back]
+        return [(question.share_in(found), self._counter.count(found)) for found in back]
 
     def _packed(self, places: Iterable[int], budget: int) -> str:
         """Return the best passages that fit."""
@@ -148,7 +164,7 @@ def bench(
         progress: Hears of how many questions were asked, and of how many there are.
 
     Returns:
-        The share for each method and budget.
+        The share and the tokens for each method and budget.
 
     Raises:
         InputError: A file cannot be read, or no call copied anything from far back.
@@ -162,29 +178,29 @@ def bench(
     if not asked:
         raise InputError(f"no call in these runs copied anything from {DISTANCE:,} tokens back or more")
     asked = asked[:: -(-len(asked) // MOST_QUESTIONS)]
-    found: list[list[list[float]]] = []  # by question, budget and method
+    found: list[list[Outcomes]] = []  # by question and budget
     runs = 0
     for run, questions in groupby(asked, attrgetter("run")):
         runs += 1
-        for shares in _asked(run, questions, budgets, embedder):
-            found.append(shares)
+        for outcomes in _asked(run, questions, budgets, embedder):
+            found.append(outcomes)
             progress(len(found), len(asked))
-    means = dict(zip(METHODS, np.mean(found, axis=0).T.tolist(), strict=True))
+    means: list[list[list[float]]] = np.mean(found, axis=0).T.tolist()  # of shares and of tokens, by method and budget
     needles = sum(len(question.needles) for question in asked)
-    return Bench(runs, len(asked), needles, tuple(budgets), means)
+    return Bench(runs, len(asked), needles, tuple(budgets), *(dict(zip(METHODS, of, strict=True)) for of in means))
 
 
 def _asked(
     run: RecordedRun, questions: Iterable[Question], budgets: Sequence[int], embedder: str
-) -> Iterator[list[list[float]]]:
-    """Yield the shares of a run's questions, each asked when all before it is in the memories."""
+) -> Iterator[list[Outcomes]]:
+    """Yield the outcomes of a run's questions, each asked when all before it is in the memories."""
     steps = run.steps()
     with closing(_Methods(embedder)) as methods:
         added = 0
         for question in questions:
             methods.add(steps[added : question.steps])
             added = question.steps
-            yield [methods.shares(question, budget) for budget in budgets]
+            yield [methods.ask(question, budget) for budget in budgets]
 
 
 def questions_of(run: RecordedRun) -> list[Question]:
