@@ -8,15 +8,15 @@ imported when it is first used, so `import tinymem` costs milliseconds and loads
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from importlib import import_module
 from sys import modules
-from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
+TYPE_CHECKING = False  # as type checkers know it: a hook has not the time to load `typing`
 
-def lazy_names(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+
+def lazy_names(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], Iterable[str]]]:
     """Return the `__getattr__` and `__dir__` of a package whose public names are imported when they are first used.
 
     Args:
@@ -34,10 +34,13 @@ def lazy_names(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], 
         setattr(modules[package], name, value)  # from now on without this detour
         return value
 
-    return get, lambda: sorted(found)
+    return get, found.keys
 
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Any
+
     from tinymem.archive import Callbacks
     from tinymem.errors import TinymemError
     from tinymem.memory import (

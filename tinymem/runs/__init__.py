@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from tinymem import lazy_names
+from tinymem import TYPE_CHECKING, lazy_names
 
 if TYPE_CHECKING:
     from tinymem.runs.readers import Run, read_runs

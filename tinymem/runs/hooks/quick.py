@@ -10,11 +10,14 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, NoReturn
 
+from tinymem import TYPE_CHECKING
 from tinymem.runs.hooks.client import ask, start
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
 
 __all__ = ["ACTING", "main", "never_stop", "print_answer"]
 
@@ -26,18 +29,18 @@ ELSE = 10.0  # and other events; what takes longer is done without the agent
 SIGNS = re.compile("error|fail|exit(?:ed|_| |with)*code|not found|no such|fatal|denied|panic", re.IGNORECASE)
 PAUSE = 0.02  # seconds between looks whether the process has begun to listen
 OPTIONS = """
---path text the memory (default: ~/.tinymem)
---namespace text the namespace; by default that of the repository which the agent works in
---per-worktree flag each worktree of the repository has a namespace of its own
---also list a namespace that is read beside it
---redact list a pattern of what is replaced before anything is kept, or: secrets
---leave-alone list a folder of projects to do nothing for, as ~/clients/*
---max-tokens number the most tokens of what is printed
---embedder text the embedder of a new memory
---json flag print JSON, as Gemini CLI reads it, and not the text
+--path=FOLDER       the memory (default: ~/.tinymem)
+--namespace=NAME    the namespace; by default that of the repository which the agent works in
+--per-worktree      each worktree of the repository has a namespace of its own
+--also=NAME         a namespace that is read beside it, once or more
+--redact=PATTERN    what is replaced before anything is kept, or: secrets; once or more
+--leave-alone=GLOB  a folder of projects to do nothing for, as ~/clients/*; once or more
+--max-tokens=COUNT  the most tokens of what is printed
+--embedder=NAME     the embedder of a new memory
+--json              print JSON, as Gemini CLI reads it, and not the text
 """
-LIST: dict[str, Any] = {"action": "append", "default": []}
-KINDS: dict[str, dict[str, Any]] = {"text": {}, "number": {"type": int}, "flag": {"action": "store_true"}, "list": LIST}
+USAGE = f"tinymem-hook EVENT [OPTION...]: answer a hook of a coding agent, as session-start, prompt or stop\n{OPTIONS}"
+SEVERAL = ("also", "redact", "leave-alone")
 
 
 def main() -> None:
@@ -104,25 +107,31 @@ def print_answer(found: Mapping[str, str]) -> None:
 
 
 def _request(arguments: list[str]) -> dict[str, Any]:
-    import argparse
-
-    class Parser(argparse.ArgumentParser):
-        def error(self, message: str) -> NoReturn:
-            print_answer({"out": "", "error": message})
-            raise SystemExit(1)
-
-    parser = Parser(prog="tinymem-hook", description="Answer a hook of a coding agent.")
-    parser.add_argument(
-        "event", help="session-start, prompt, pre-tool-use, post-tool-use-failure, pre-compact, stop ..."
-    )
-    for line in OPTIONS.strip().splitlines():
-        name, kind, said = line.split(maxsplit=2)
-        parser.add_argument(name, help=said, **KINDS[kind])
-    given = vars(parser.parse_args(arguments))
+    given = _parsed(arguments)
     given["path"] = os.path.expanduser(given["path"] or os.environ.get("TINYMEM_PATH", "~/.tinymem"))
     project = os.environ.get("CLAUDE_PROJECT_DIR")  # where the session began; the agent may be elsewhere by now
     said = sys.stdin.read(LONGEST + 1) if sys.stdin else ""
     return {**given, "project": project, "folder": os.getcwd(), "input": said}
+
+
+def _parsed(arguments: list[str]) -> dict[str, Any]:
+    from getopt import GetoptError, gnu_getopt  # argparse takes longer than all the rest
+
+    names = re.findall(r"^--([\w-]+=?)", OPTIONS, re.MULTILINE)
+    given: dict[str, Any] = {name.strip("="): None if name.endswith("=") else False for name in names}
+    given |= {name: [] for name in SEVERAL}
+    try:
+        found, events = gnu_getopt(arguments, "h", names)
+        for option, value in found:
+            name = option.lstrip("-")
+            given[name] = [*given[name], value] if name in SEVERAL else value if f"{name}=" in names else True
+        if "h" in given:
+            sys.stdout.write(USAGE)
+            raise SystemExit
+        given |= {"event": " ".join(events), "max-tokens": given["max-tokens"] and int(given["max-tokens"])}
+    except (GetoptError, ValueError) as error:
+        print_answer({"out": "", "error": f"{error}; tinymem-hook -h says what there is"})
+    return {name.replace("-", "_"): value for name, value in given.items()}
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import socket
 import sys
 import threading
 from contextlib import closing, suppress
+from pathlib import Path
 from typing import Any
 
 from tinymem.errors import TinymemError, safe_summary
@@ -79,9 +80,10 @@ def serve(path: str, embedder: str | None, idle: float = IDLE) -> None:
     """Answer the hooks of a memory until nobody asked for `idle` seconds; at once if another process does."""
     import fcntl
 
-    place = socket_of(path)
-    if place is None:
+    listens = socket_of(path)
+    if listens is None:
         return
+    place = Path(listens)
     with open(place.with_suffix(".lock"), "w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -92,7 +94,7 @@ def serve(path: str, embedder: str | None, idle: float = IDLE) -> None:
             socket.socket(socket.AF_UNIX) as listener,
             closing(Answers(opener_of(path, embedder), stays=True)) as answers,
         ):
-            listener.bind(str(place))
+            listener.bind(listens)
             os.chmod(place, 0o600)
             listener.listen()
             listener.settimeout(idle)
