@@ -26,6 +26,7 @@ from tinymem import ActionStep, HierarchicalMemory, MessageStep, TaskStep
 from tinymem.cli.inspector.page import page, to_json
 from tinymem.cli.inspector.snapshot import snapshot
 from tinymem.cli.inspector.view import View
+from tinymem.cli.shared import listen_at
 
 pytest.importorskip("starlette", reason="the extra inspect is not installed")
 pytest.importorskip("uvicorn", reason="the extra inspect is not installed")
@@ -33,7 +34,7 @@ pytest.importorskip("httpx", reason="starlette's test client needs it")
 
 from starlette.testclient import TestClient
 
-from tinymem.cli.inspector.server import application
+from tinymem.cli.inspector.server import application, refusal_at
 
 TOKEN = "a-token"
 ENDS = "</script><script>alert(1)</script><!-- <script> ]]> \u2028 {{data}}"
@@ -94,7 +95,7 @@ def test_the_page_needs_the_token(client: TestClient, query: str) -> None:
 
 @pytest.mark.parametrize("header", ["", "Bearer wrong"])
 def test_every_call_needs_the_token(client: TestClient, header: str) -> None:
-    for name in ("overview", "steps", "recall", "no-such-call"):
+    for name in ("overview", "steps", "recall", "forget", "no-such-call"):
         answer = client.post(f"/api/{name}?token={TOKEN}", json={"session": "june"}, headers={"Authorization": header})
         assert answer.status_code == 403 and "june" not in answer.text
 
@@ -103,6 +104,30 @@ def test_every_call_needs_the_token(client: TestClient, header: str) -> None:
 def test_a_request_to_another_host_is_refused(client: TestClient, host: str) -> None:
     answer = client.get(f"/?token={TOKEN}", headers={"Host": host})
     assert answer.status_code == 421 and "script" not in answer.text
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "http://127.0.0.1:8001", "https://127.0.0.1:8000", "null"])
+def test_no_other_site_and_no_link_changes_a_memory(
+    client: TestClient, memory: HierarchicalMemory, origin: str
+) -> None:
+    known = {"Authorization": f"Bearer {TOKEN}"}
+    for name in ("forget", "correct", "mark"):
+        answer = client.post(f"/api/{name}", json={"number": 9}, headers={"Origin": origin, **known})
+        assert answer.status_code == 403 and "another site" in answer.json()["error"]
+        assert client.get(f"/api/{name}?token={TOKEN}&number=9", headers=known).status_code == 405
+    assert memory.stats().steps == 63 and not memory.long_term.corrections
+    allowed = client.post("/api/version", json={}, headers={"Origin": "http://127.0.0.1:8000", **known})
+    assert allowed.status_code == 200
+
+
+@pytest.mark.parametrize(("host", "refusal"), [("127.0.0.1", ""), ("0.0.0.0", "Other machines reach this page")])
+def test_a_page_that_other_machines_reach_only_reads(memory: HierarchicalMemory, host: str, refusal: str) -> None:
+    with listen_at(host, 0) as listener:
+        view = View(memory, refusal_at(listener))
+    client = TestClient(application(view, TOKEN, {"127.0.0.1"}), base_url="http://127.0.0.1:8000")
+    assert caller_of(client)("overview")["refusal"].startswith(refusal)
+    error = caller_of(client)("forget", 400, number=99)["error"]
+    assert error.startswith(refusal or "no step")
 
 
 def test_every_answer_forbids_caches_frames_and_other_sources(client: TestClient) -> None:
@@ -162,6 +187,9 @@ def test_a_context_is_shown_message_by_message(call: Call, memory: HierarchicalM
         ("memory", {}), ("__init__", {"memory": 1}), ("steps", {}), ("steps", {"start": -1, "stop": 2}),
         ("steps", {"start": 0, "stop": 2, "evil": 1}), ("segments", {"tier": "up"}), ("forget", {"session": "june"}),
         ("recall", {"query": "x", "budget": 0}), ("recall", {"query": "x", "budget": 9, "until": "soon"}),
+        ("forget", {"number": 99}), ("forget", {"number": [8, 9]}), ("forget", {"number": None}),
+        ("correct", {"number": 9, "text": " "}), ("correct", {"number": 9, "text": {"role": "user"}}),
+        ("mark", {"number": 9, "milestone": "yes"}),
     ],
 )  # fmt: skip
 def test_a_mistake_is_answered_in_words(call: Call, memory: HierarchicalMemory, name: str, values: Any) -> None:
@@ -179,6 +207,42 @@ def test_what_another_process_adds_and_notes_is_shown(tmp_path: Path) -> None:
         other.add_message("user", "From elsewhere.")
         assert call("version")["version"] != before["version"]
         assert call("steps", start=63, stop=99)["lines"][0]["words"] == "From elsewhere."
+
+
+# -- what is changed
+
+
+def test_a_statement_is_corrected_marked_and_forgotten(tmp_path: Path) -> None:
+    with made(tmp_path / "memory") as memory:
+        call = caller_of(client_of(memory))
+        versions = [call("version")["version"]]
+        for name, values in (
+            ("correct", {"number": 11, "text": "Lot 7 has 50 crates."}),
+            ("correct", {"number": 64, "text": "Lot 7 has 51 crates."}),
+            ("mark", {"number": 11, "milestone": True}),
+        ):
+            call(name, **values)
+            versions.append(call("version")["version"])
+        opened = [call("step", number=number) for number in (11, 64, 65, 12)]
+        assert [[line["number"] for line in step["history"]] for step in opened] == [[11, 64, 65]] * 3 + [[]]
+        assert opened[0]["milestone"] and opened[0]["history"][-1]["words"] == "Lot 7 has 51 crates."
+        assert "51" in str(call("recall", query="How many crates has lot 7?", budget=300)["items"][0]["text"])
+        assert call("forget", number=65) == {"forgotten": 1}
+        assert sorted({*versions, call("version")["version"]}) == [*versions, call("version")["version"]]
+        assert "no step" in call("step", 400, number=65)["error"]
+        assert [line["number"] for line in call("step", number=11)["history"]] == [11, 64]
+
+
+@pytest.mark.permissions
+def test_a_memory_that_may_only_be_read_says_why_nothing_can_be_changed(tmp_path: Path) -> None:
+    with made(tmp_path / "memory"):
+        pass
+    for path in (tmp_path / "memory", *(tmp_path / "memory").rglob("*")):
+        path.chmod(path.stat().st_mode & 0o555)
+    with HierarchicalMemory(tmp_path / "memory", create=False) as memory:
+        call = caller_of(client_of(memory))
+        assert "make its folder and the files in it writable" in call("overview")["refusal"]
+        assert call("forget", 400, number=1)["error"] == call("overview")["refusal"]
 
 
 # -- the page

@@ -33,10 +33,10 @@ def inspect(
     host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65_535, help="The port; 0 takes a free one.")] = 0,
 ) -> None:
-    """Show a memory on a page: timeline, recall, context, episodes (extra: inspect).
+    """Show a memory on a page, and correct, mark and forget what it holds (extra: inspect).
 
     The page opens in a browser under the address that is printed, which has a secret token. It is served on this
-    machine only, and nothing on it comes from anywhere else. A file has the same page without a server.
+    machine only, and nothing on it comes from anywhere else. A file has the same page without a server, to read only.
 
     Example: tinymem inspect --path ./memory
     """
@@ -50,12 +50,12 @@ def inspect(
 
 
 def _serve_page(memory: HierarchicalMemory, host: str, port: int) -> None:
-    from tinymem.cli.inspector.server import LOOPBACK, serve
+    from tinymem.cli.inspector.server import LOOPBACK, refusal_at, serve
     from tinymem.cli.inspector.view import View
 
     listener, token = listen_at(host, port), secrets.token_urlsafe(24)
     say(f"{web_address(host, listener)}/?token={token}\nCtrl-C ends it.", err=True)
-    serve(View(memory), listener, {*LOOPBACK, f"[{host}]" if ":" in host else host}, token)
+    serve(View(memory, refusal_at(listener)), listener, {*LOOPBACK, f"[{host}]" if ":" in host else host}, token)
 
 
 def _write_page(memory: HierarchicalMemory, file: Path, steps: int, questions: Sequence[str]) -> None:

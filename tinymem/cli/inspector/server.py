@@ -1,4 +1,7 @@
-"""The server of the page: on loopback, for those who have the token, and for no other site that a browser has open."""
+"""The server of the page: on loopback, for those who have the token, and for no other site that a browser has open.
+
+A call is a POST with the token in a header, which no other site can send: no link, form or picture changes a memory.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import json
 import re
 import threading
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
 from tinymem.cli.inspector.page import page, policy, to_json
@@ -29,11 +33,11 @@ try:
 except ImportError as error:
     raise MissingExtraError("tinymem inspect", "inspect") from error
 
-__all__ = ["LOOPBACK", "application", "serve"]
+__all__ = ["LOOPBACK", "application", "refusal_at", "serve"]
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 CALLS = ("overview", "version", "known", "steps", "segments", "place", "step", "recall", "context", "episodes",
-         "episode")  # fmt: skip
+         "episode", "correct", "mark", "forget")  # fmt: skip
 LONGEST = 1_000_000  # bytes of a request
 PORT = re.compile(r":\d+$")  # of a Host header
 HEADERS = {
@@ -72,15 +76,25 @@ def application(view: View, token: str, hosts: Collection[str]) -> Starlette:
             return _answer({"error": str(error)}, 400 if isinstance(error, ValueError) else 500)
 
     async def guard(request: Request, answer_to: Callable[[Request], Awaitable[Response]]) -> Response:
-        if PORT.sub("", request.headers.get("host", "")) in hosts:
-            answer = await answer_to(request)
+        host = request.headers.get("host", "")
+        if PORT.sub("", host) not in hosts:
+            answer: Response = PlainTextResponse("This host is not served here.\n", 421)
+        elif request.headers.get("origin") not in (None, f"http://{host}"):
+            answer = _answer({"error": "another site may not ask"}, 403)
         else:
-            answer = PlainTextResponse("This host is not served here.\n", 421)
+            answer = await answer_to(request)
         answer.headers.update(HEADERS)
         return answer
 
     routes = [Route("/", show), Route("/api/{name}", call, methods=["POST"])]
     return Starlette(routes=routes, middleware=[Middleware(BaseHTTPMiddleware, dispatch=guard)])
+
+
+def refusal_at(listener: socket.socket) -> str:
+    """Return why a page that is served there may change nothing; nothing where only this machine reaches it."""
+    if ip_address(listener.getsockname()[0]).is_loopback:
+        return ""
+    return "Other machines reach this page, so it only reads: serve it without --host to change what it shows."
 
 
 def serve(view: View, listener: socket.socket, hosts: Collection[str], token: str) -> None:

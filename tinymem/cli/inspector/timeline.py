@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from tinymem.archive.rows import count_rewrites
 from tinymem.memory.context.window import fixed_steps
 from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.memory.inspection.lines import StepLine, step_line
@@ -124,9 +125,10 @@ def _has(row: StepRow, wanted: str) -> bool:
     return all(word in record for word in WORD.findall(wanted)) and wanted in load_step(row.record).text.lower()
 
 
-def version_of(memory: HierarchicalMemory) -> tuple[int, int]:
-    """Return two numbers of which one changes whenever a process writes: of other processes, and of this one."""
-    return memory.long_term.journal.version(), memory.long_term.journal.next_number()
+def version_of(memory: HierarchicalMemory) -> int:
+    """Return a number that grows whenever a process writes: another one, or this one."""
+    journal = memory.long_term.journal
+    return journal.version() + journal.next_number() + count_rewrites(journal)
 
 
 def _segment(steps: Sequence[StepRow]) -> Segment:

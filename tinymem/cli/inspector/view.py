@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tinymem.archive.scratchpad_format import SCRATCHPAD
 from tinymem.cli.inspector.timeline import Timeline, version_of
 from tinymem.cli.shared import excerpt_record
-from tinymem.errors import InputError, TinymemError
+from tinymem.errors import InputError, ReadOnlyError, TinymemError
 from tinymem.memory.context.window import current_task
 from tinymem.memory.inspection.lines import episode_line
 from tinymem.memory.inspection.report import report_of
@@ -20,7 +20,7 @@ from tinymem.memory.scratchpad import AgentMemory
 from tinymem.messages.calls import name_and_arguments, raw_calls
 from tinymem.messages.tokens import count_message
 from tinymem.recall.features import FEATURES
-from tinymem.steps.checks import check_non_negative_int, check_strings
+from tinymem.steps.checks import check_non_negative_int, check_str, check_strings
 from tinymem.steps.content import as_text, to_mutable
 from tinymem.steps.terminal import first_words
 
@@ -47,12 +47,19 @@ TIERS = {"episodes": "episodes", "scratchpad": "scratchpad", "recalled": "recall
 
 
 class View:
-    """A memory as the page sees it. Any number of threads may ask."""
+    """A memory as the page sees it. Any number of threads may ask.
 
-    def __init__(self, memory: HierarchicalMemory) -> None:
+    Args:
+        memory: The memory.
+        refusal: Why the page may change nothing, in words; it may if there is no reason.
+    """
+
+    def __init__(self, memory: HierarchicalMemory, refusal: str = "") -> None:
         self.memory = memory
+        is_read_only = memory.long_term.journal.is_read_only
+        self.refusal = str(ReadOnlyError(str(memory.path))) if is_read_only else refusal
         self._lock = threading.Lock()
-        self._state = (-1, -1)
+        self._version = -1
         self._kept: dict[tuple[object, ...], Any] = {}
 
     def prepare(self) -> None:
@@ -78,12 +85,13 @@ class View:
             "features": {name: feature._asdict() for name, feature in FEATURES.items()},
             "scratchpad": AgentMemory.load(notes).to_context() if notes else "",
             "questions": [first_words(task.text, QUESTION)] if task else [],
+            "refusal": self.refusal,
             **self.version(),
         }
 
     def version(self) -> Record:
-        """Return a number that changes when another process has written."""
-        return {"version": version_of(self.memory)[0]}
+        """Return a number that changes when somebody has written."""
+        return {"version": version_of(self.memory)}
 
     def known(self) -> Record:
         """Return the speakers and tools of the memory, which the page suggests where people filter."""
@@ -115,7 +123,7 @@ class View:
 
     def whole(self, first: int, stop: int) -> Iterator[Record]:
         """Yield the steps with numbers from `first` up to `stop`, whole but for what is longer than a page can show."""
-        timeline, corrections = self._timeline(), self.memory.long_term.corrections
+        timeline = self._timeline()
         for line, step in timeline.steps(timeline.place(first), timeline.place(stop)):
             parts = [
                 {"kind": part.kind, "text": part.text[:LONGEST_TEXT], "cut": max(0, len(part.text) - LONGEST_TEXT)}
@@ -126,9 +134,16 @@ class View:
                 "speaker": step.speaker,
                 "parts": parts,
                 "metadata": to_mutable(step.metadata),
-                "corrected_by": corrections.get(line.number),
-                "corrects": [old for old, new in corrections.items() if new == line.number],
+                "history": self._history(line.number),
             }
+
+    def _history(self, number: int) -> list[Record]:
+        """Return a statement and all that corrects it in short, the newest last; nothing where nobody corrected it."""
+        corrections = self.memory.long_term.corrections
+        newest = corrections.get(number, number)
+        corrected = [old for old, new in corrections.items() if new == newest]
+        numbers = sorted([*corrected, newest] if corrected else [])
+        return [vars(line) for line in chain.from_iterable(self._timeline().between(one, one) for one in numbers)]
 
     # -- recall, and the context --------------------------------------------------------------------------------------
 
@@ -195,6 +210,28 @@ class View:
         """Return the steps that an episode covers."""
         return {"lines": [*map(vars, self._timeline(tier="archive").between(first, last)[:SLICE])]}
 
+    # -- changes ------------------------------------------------------------------------------------------------------
+
+    def correct(self, number: int, text: str) -> Record:
+        """Correct what a step says, and return the number of the correction."""
+        correction = self.memory.correct(self._changeable(number), check_str("text", text))
+        return {"number": correction.step_number}
+
+    def mark(self, number: int, milestone: bool) -> Record:
+        """Make a step a milestone, or none."""
+        self.memory.mark(self._changeable(number), milestone)
+        return {"number": number}
+
+    def forget(self, number: int) -> Record:
+        """Remove one step for good."""
+        return {"forgotten": self.memory.forget(self._changeable(number))}
+
+    def _changeable(self, number: int) -> int:
+        """Return the number of one step; InputError where there is none, or nothing may be changed."""
+        if self.refusal:
+            raise InputError(self.refusal)
+        return self.memory.get(number).step_number or 0
+
     # -- inside -------------------------------------------------------------------------------------------------------
 
     def _timeline(self, **limits: str | None) -> Timeline:
@@ -207,9 +244,9 @@ class View:
     def _keep(self, name: tuple[object, ...], make: Callable[[], T]) -> T:
         """Return what `make` makes, made once until somebody writes, while others wait."""
         with self._lock:
-            state = version_of(self.memory)
-            if state != self._state:
-                self._state = state
+            version = version_of(self.memory)
+            if version != self._version:
+                self._version = version
                 self._kept.clear()
             if name not in self._kept:
                 self._kept[name] = make()

@@ -1,4 +1,4 @@
-// The inspector's page: a memory's timeline, recall, context and episodes.
+// The inspector's page: a memory's timeline, recall, context and episodes, and changes of single steps.
 //
 // All that is said in a memory is untrusted. It becomes text nodes only (`h` below), never markup, and the policy of
 // the page (Trusted Types) would refuse anything else. Nothing is fetched but the answers of the server that sent the
@@ -43,6 +43,7 @@ const words = (name) => name.replaceAll("_", " ");
 const percent = (share) => (share < 0.01 && share > 0 ? "<1 %" : `${Math.round(share * 100)} %`);
 /** The text of a call, whose arguments are JSON: with line breaks where these have them. */
 const readable = (text) => text.replace(/\\(["\\nt])/g, (_, escaped) => ({n: "\n", t: "\t"})[escaped] ?? escaped);
+const shortened = (text, most) => (text.length > most ? `${text.slice(0, most)}…` : text);
 const partText = ({kind, text}) => (kind === "call" ? readable(text) : text);
 const SMOOTHLY = {behavior: "smooth", block: "center"};
 const part = (amount, whole) => `${whole > 0 ? Math.min(100, (100 * amount) / whole) : 0}%`;
@@ -531,7 +532,8 @@ const timeline = {
         {"aria-label": label, onchange: (event) => this.set({[name]: event.target.value || undefined})},
         options.map(([value, text]) => h("option", {value}, text)),
       );
-    const types = Object.keys(TYPES);
+    const types = Object.keys(TYPES),
+      selected = this.list?.selected;
     this.count = count;
     this.strip = h("div.strip", {
       "aria-hidden": true,
@@ -552,6 +554,7 @@ const timeline = {
       (start, stop) => call("steps", {start, stop, ...this.filter}),
       (first, last) => this.moved(first, last),
     );
+    this.list.selected = selected;
     this.list.element.addEventListener("keydown", (event) => this.key(event));
     fill(
       this.element,
@@ -579,9 +582,9 @@ const timeline = {
     this.showSessions();
   },
 
-  async open(place = null) {
+  async open() {
     this.longest ??= 1000;
-    await this.list.reset(place);
+    await this.list.reset(this.list.selected ?? null);
     call("segments", this.filter) // which reads all of them: after the rows
       .then(({segments}) => this.showStrip(segments))
       .catch((error) => toast(error.message, "error"));
@@ -589,6 +592,7 @@ const timeline = {
 
   async set(change) {
     this.filter = {...this.filter, ...change};
+    this.list.selected = undefined;
     this.showSessions();
     await this.open().catch((error) => toast(error.message, "error"));
   },
@@ -714,7 +718,14 @@ const timeline = {
 
 // -- one step ---------------------------------------------------------------------------------------------------------
 
+/** Where the keys of a view work, when what had the focus is gone. */
+const focusView = () => ($("#main .list") ?? $("#main")).focus({preventScroll: true});
+
 const detail = {
+  get isOpen() {
+    return !$("#detail").hidden;
+  },
+
   async open(number) {
     let step;
     try {
@@ -733,7 +744,8 @@ const detail = {
           : "In the window";
     const metadata = Object.entries(step.metadata ?? {});
     this.element = $("#detail");
-    this.before ??= document.activeElement;
+    this.step = step;
+    if (!this.isOpen) this.before = document.activeElement;
     fill(
       this.element,
       h(
@@ -767,14 +779,17 @@ const detail = {
           one.cut ? h("p.small", {}, `${many(one.cut, "character")} more: tinymem get ${step.number}`) : null,
         ),
       ),
-      step.corrected_by ? h("p.small", {}, `corrected by #${step.corrected_by}: recall brings that instead`) : null,
-      step.corrects.length ? h("p.small", {}, `corrects ${step.corrects.map((old) => `#${old}`).join(", ")}`) : null,
+      step.history.length ? this.history(step) : null,
       metadata.length
         ? h("section", {}, h("h3", {}, "metadata"), h("pre.text", {}, JSON.stringify(step.metadata, null, 2)))
         : null,
+      memory.refusal && !isFile ? h("p.small", {}, memory.refusal) : null,
       h(
         "footer",
         {},
+        !isFile && !memory.refusal && Object.entries(CHANGES).map(([key, change]) =>
+          h("button", {onclick: () => change.ask(step)}, `${change.verb(step)} `, h("kbd", {}, key)),
+        ),
         h(
           "button",
           {
@@ -790,17 +805,176 @@ const detail = {
     this.element.hidden = false;
     document.body.classList.add("has-detail");
     this.element.scrollTop = 0;
+    this.focus();
+  },
+
+  /** What was said first, and what corrected it, down to what holds now. */
+  history({number, history}) {
+    const entry = (line, place) =>
+      h(
+        `li${place + 1 < history.length ? ".corrected" : ""}`,
+        {},
+        line.number === number
+          ? h("b.number", {}, `#${line.number}`)
+          : h("button.link.number", {onclick: () => this.open(line.number)}, `#${line.number}`),
+        h("span.small", {}, [when(line.time), line.who].filter(Boolean).join(", ")),
+        h("span.said", {}, line.words),
+        h("span.small", {}, place + 1 < history.length ? "corrected" : "holds now: recall brings this"),
+      );
+    return h("section", {}, h("h3", {}, "history"), h("ol.history", {}, history.map(entry)));
+  },
+
+  focus() {
     this.element.querySelector("button").focus({preventScroll: true});
   },
 
   close() {
-    if ($("#detail").hidden) return false;
+    if (!this.isOpen) return false;
     $("#detail").hidden = true;
     document.body.classList.remove("has-detail");
-    this.before?.focus({preventScroll: true});
-    this.before = null;
+    if (this.before?.isConnected) this.before.focus({preventScroll: true});
+    else focusView();
     return true;
   },
+};
+
+// -- changes of a step ------------------------------------------------------------------------------------------------
+
+/** What goes into the next prompt for the question that is on the page, piece by piece; null if there is no question. */
+async function nextBlock() {
+  if (views.current === "context") {
+    const asked = context.asked(),
+      {parts} = await call("context", asked);
+    const pieces = parts.map((one) => ({title: PARTS[one.tier][0], text: [one.text, ...one.calls].join("\n")}));
+    return {question: asked.query ?? "the current task", pieces};
+  }
+  const asked = recall.asked();
+  asked.query ||= memory.questions[0];
+  if (!asked.query) return null;
+  const {items} = await call("recall", asked);
+  return {question: asked.query, pieces: items.map((item) => ({title: `#${item.step}${item.mark}`, text: partText(item)}))};
+}
+
+const FENCE = /^<\/?recalled-\d+/; // its digits change with what stands in it
+
+/** The pieces of a block, with the lines that the other one lacks marked; a piece that both have takes one line. */
+function blockColumn(name, note, block, other) {
+  const pieces = new Set(other.pieces.map((piece) => JSON.stringify(piece)));
+  const lines = new Set(other.pieces.flatMap(({text}) => text.split("\n")));
+  const marked = (line, place) => [place ? "\n" : "", lines.has(line) || FENCE.test(line) ? line : h("mark", {}, line)];
+  const shown = block.pieces.map((piece) => {
+    const isSame = pieces.has(JSON.stringify(piece));
+    const title = h("header", {}, h("b", {}, piece.title), !isSame && h("em", {}, note));
+    const text = h("pre.text", {}, shortened(piece.text, isSame ? 200 : 4000).split("\n").map(marked));
+    return h(`article.piece${isSame ? "" : ".changed"}`, {}, title, text);
+  });
+  return h("section", {}, h("h3", {}, name), shown.length ? shown : h("p.small", {}, "Nothing comes back."));
+}
+
+const dialog = {
+  show(...children) {
+    fill($("#dialog"), ...children);
+    if (!$("#dialog").open) $("#dialog").showModal();
+    $("#dialog").querySelector("[autofocus]").focus({preventScroll: true});
+    $("#dialog").scrollTop = 0;
+  },
+
+  close() {
+    $("#dialog").close();
+  },
+
+  /** Ask before a change; Enter confirms, Escape leaves. What goes wrong is said, and what was typed stays. */
+  ask(title, text, verb, field, work) {
+    const error = h("p.error", {role: "alert"});
+    const onsubmit = async (event) => {
+      event.preventDefault();
+      await work().catch((failure) => fill(error, failure.message));
+    };
+    const onkeydown = (event) => {
+      if (event.key !== "Enter" || event.shiftKey || event.isComposing || event.target.type === "button") return;
+      event.preventDefault();
+      if (!event.repeat) event.currentTarget.requestSubmit(); // a key that is held down confirms nothing
+    };
+    const footer = h(
+      "footer",
+      {},
+      h("button", {type: "button", onclick: this.close}, "Leave ", h("kbd", {}, "Esc")),
+      h("button.confirm", {autofocus: !field}, `${verb} `, h("kbd", {}, "Enter")),
+    );
+    this.show(h("form", {onsubmit, onkeydown}, h("h2", {}, title), h("p.small", {}, text), field, error, footer));
+    field?.select();
+  },
+
+  /** Show what a change did to the next block. */
+  effect(done, before, after) {
+    const isSame = JSON.stringify(before) === JSON.stringify(after);
+    this.show(
+      h("h2", {}, done),
+      before && after
+        ? [
+            h("p.small", {}, `What comes back for “${after.question}”${isSame ? ": the same as before" : ""}`),
+            h("div.effect", {}, blockColumn("Before", "gone", before, after), blockColumn("After", "new", after, before)),
+          ]
+        : h("p.small", {}, "Ask something under Recall first, and you see what a change does to what comes back."),
+      h("footer", {}, h("button", {autofocus: true, onclick: this.close}, "Close ", h("kbd", {}, "Esc"))),
+    );
+  },
+};
+
+let isChanging = false;
+
+/** Change a step, and show what comes back before and after. */
+async function change(step, name, values, done) {
+  if (isChanging) return;
+  isChanging = true;
+  try {
+    const before = await nextBlock().catch(() => null);
+    await call(name, {number: step.number, ...values});
+    dialog.effect(done, before, await nextBlock().catch(() => null));
+  } finally {
+    isChanging = false;
+  }
+  if (name === "forget") detail.close();
+  await refresh().catch((error) => toast(error.message, "error"));
+  if (detail.isOpen) await detail.open(step.number);
+}
+
+const textOf = (step) => step.parts.map(partText).join("\n");
+
+function askCorrection(step) {
+  const text = textOf(step);
+  const field = h("textarea", {rows: 5, autofocus: true, "aria-label": "What is true"});
+  field.value = text.length <= 400 ? text : "";
+  dialog.ask(
+    `Correct #${step.number}`,
+    "Say what is true. It comes back in the place of this step, which stays in the history.",
+    "Correct",
+    field,
+    () => change(step, "correct", {text: field.value}, `#${step.number} is corrected`),
+  );
+}
+
+function askToForget(step) {
+  dialog.ask(
+    `Forget #${step.number} for good?`,
+    `“${shortened(textOf(step), 120)}” Its text, its vector and every summary of it are deleted, which cannot be undone.`,
+    "Forget",
+    null,
+    () => change(step, "forget", {}, `#${step.number} is forgotten`),
+  );
+}
+
+function mark(step) {
+  const milestone = !step.milestone;
+  const done = `#${step.number} is ${milestone ? "a milestone now" : "no milestone any more"}`;
+  change(step, "mark", {milestone}, done).catch((error) => toast(error.message, "error"));
+}
+
+/** What can be done to a step, by its key. */
+const CHANGES = {
+  c: {verb: () => "Correct", ask: askCorrection},
+  m: {verb: (step) => (step.milestone ? "Unmark" : "Mark"), ask: mark},
+  f: {verb: () => "Forget", ask: askToForget},
 };
 
 // -- recall -----------------------------------------------------------------------------------------------------------
@@ -881,6 +1055,7 @@ function excerpt(item, place, scale) {
       {},
       h("button.link.number", {onclick: () => detail.open(item.step), title: "Open the whole step"}, `#${item.step}`),
       h(`span.type.${item.type}`, {}, TYPES[item.type] ?? item.type),
+      item.mark && h("span.mark", {}, item.mark),
       h("span.time", {}, when(item.timestamp)),
       item.session && h("span.session", {}, dot(item.session), item.session),
       h(
@@ -997,7 +1172,7 @@ const recall = {
       hint,
       this.answer,
     );
-    this.run = newest((query, budget, filters) => this.fetch(query, budget, filters));
+    this.run = newest((asked) => this.fetch(asked));
   },
 
   open() {
@@ -1005,11 +1180,16 @@ const recall = {
     if (!isFile) this.input.focus();
   },
 
+  asked() {
+    const names = ["session", "speaker", "tool", "type", "since", "until"];
+    const filters = isFile ? {} : filledIn(this.input.form, names);
+    return {query: this.input.value.trim(), budget: this.slider.value, ...filters};
+  },
+
   ask(text) {
     if (typeof text === "string") this.input.value = text;
-    const query = this.input.value.trim();
-    const names = ["session", "speaker", "tool", "type", "since", "until"];
-    if (query) this.run(query, this.slider.value, isFile ? {} : filledIn(this.input.form, names));
+    const asked = this.asked();
+    if (asked.query) this.run(asked);
     else this.explain();
   },
 
@@ -1029,10 +1209,10 @@ const recall = {
     );
   },
 
-  async fetch(query, budget, filters) {
+  async fetch(asked) {
     try {
-      const found = await call("recall", {query, budget, ...filters});
-      if (this.input.value.trim() === query) this.show(found);
+      const found = await call("recall", asked);
+      if (this.input.value.trim() === asked.query) this.show(found);
     } catch (error) {
       fill(this.answer, h("p.error", {}, error.message));
     }
@@ -1133,20 +1313,24 @@ const context = {
     this.slider = budgetSlider(this.slider?.value ?? memory.max_tokens, () => this.ask());
     this.answer = h("div.answer");
     fill(this.element, askForm(this), this.answer);
-    this.run = newest((query, budget) => this.fetch(query, budget));
+    this.run = newest((asked) => this.fetch(asked));
   },
 
   open() {
     this.ask();
   },
 
-  ask() {
-    this.run(this.input.value.trim() || null, this.slider.value);
+  asked() {
+    return {query: this.input.value.trim() || null, budget: this.slider.value};
   },
 
-  async fetch(query, budget) {
+  ask() {
+    this.run(this.asked());
+  },
+
+  async fetch(asked) {
     try {
-      this.show(await call("context", {query, budget}));
+      this.show(await call("context", asked));
     } catch (error) {
       fill(this.answer, h("p.error", {}, error.message));
     }
@@ -1370,20 +1554,20 @@ const KEYS = [
   ["/", "ask a question"],
   ["j k ↑ ↓", "the next step, the one before"],
   ["Home End PgUp PgDn", "far along the timeline"],
-  ["Enter", "open the step"],
-  ["Esc", "close it"],
+  ["Enter", "open the step; confirm"],
+  !isFile && ["c m f", "correct, mark or forget the step that is open"],
+  ["Esc", "leave, or close the step"],
   ["t", "light or dark"],
   ["?", "these keys"],
 ];
 
 function showKeys() {
-  fill(
-    $("#dialog"),
+  dialog.show(
     h("h2", {}, "Keys"),
     h(
       "dl.keys",
       {},
-      KEYS.map(([keys, does]) => [
+      KEYS.filter(Boolean).map(([keys, does]) => [
         h(
           "dt",
           {},
@@ -1392,9 +1576,8 @@ function showKeys() {
         h("dd", {}, does),
       ]),
     ),
-    h("footer", {}, h("button", {autofocus: true, onclick: () => $("#dialog").close()}, "Close")),
+    h("footer", {}, h("button", {autofocus: true, onclick: dialog.close}, "Close ", h("kbd", {}, "Esc"))),
   );
-  $("#dialog").showModal();
 }
 
 function pressed(event) {
@@ -1403,6 +1586,10 @@ function pressed(event) {
   if (event.target.closest("input, select, textarea")) return;
   const name = Object.keys(VIEWS)[Number(event.key) - 1];
   if (name) views.open(name);
+  else if (CHANGES[event.key] && detail.isOpen) {
+    if (memory.refusal || isFile) toast(memory.refusal || "This is a file: it only shows.", "error");
+    else CHANGES[event.key].ask(detail.step);
+  }
   else if (event.key === "/") views.open("recall").then(() => recall.input.focus());
   else if (event.key === "t") switchTheme();
   else if (event.key === "?") showKeys();
@@ -1463,6 +1650,11 @@ async function begin() {
   $("#theme").addEventListener("click", switchTheme);
   $("#keys").addEventListener("click", showKeys);
   $("#changed").addEventListener("click", refresh);
+  $("#dialog").addEventListener("close", () => {
+    if (document.activeElement !== document.body) return; // what had the focus is still there
+    if (detail.isOpen) detail.focus();
+    else focusView();
+  });
   try {
     await refresh();
     views.build();
