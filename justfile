@@ -27,6 +27,10 @@ bench *ARGS:
 clients FOLDER=".clients":
     .ci/clients {{FOLDER}}
 
+# Try the inspector's page in this machine's Chromium
+browser:
+    .ci/browser
+
 # Let CI install newer releases
 constraints:
     .ci/constraints

@@ -1,16 +1,15 @@
-"""The inspector in a real browser: Debian's chromium, headless, by selenium. Skipped where they are not installed."""
+"""The inspector in a real browser, as a person sees and uses it. Skipped where Debian's chromium is not installed."""
 
 from __future__ import annotations
 
-import json
 import re
-import shutil
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
+from browser import CHROMIUM, DRIVER, Browser
 from commands import child_environment, interruptible
 from memories import START
 from work import PATIENCE
@@ -20,90 +19,24 @@ from tinymem.cli.inspector.page import page as made_page
 from tinymem.cli.inspector.snapshot import snapshot
 from tinymem.cli.inspector.view import View
 
-selenium = pytest.importorskip("selenium", reason="selenium is not installed")
 pytest.importorskip("uvicorn", reason="the extra inspect is not installed")
 
-CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.skipif(CHROMIUM is None or DRIVER is None, reason="chromium and its driver are not installed"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # sockets of selenium
 ]
 
 EVIL = "</script><img src=x onerror='window.harmed = true'><script>window.harmed = true</script><b>bold</b>"
 LOTS = 1_500
-LOGS = {"browser": "ALL", "performance": "ALL"}
-
-
-class Page:
-    """A page in the browser, by what a person sees and does."""
-
-    def __init__(self, driver: Any, address: str) -> None:
-        self.driver = driver
-        self.requests()  # those of pages before
-        driver.get("about:blank")
-        driver.get(address)
-        self.until("return document.documentElement.dataset.ready === 'true'")
-
-    def run(self, script: str, *given: Any) -> Any:
-        return self.driver.execute_script(script, *given)
-
-    def until(self, script: str, *given: Any) -> Any:
-        """Wait until a script returns something true, and return that."""
-        from selenium.webdriver.support.ui import WebDriverWait
-
-        return WebDriverWait(self.driver, 60).until(lambda _: self.run(script, *given))
-
-    def text(self, selector: str) -> str:
-        return str(self.run("return document.querySelector(arguments[0])?.innerText ?? ''", selector))
-
-    def click(self, selector: str) -> None:
-        self.until("return document.querySelector(arguments[0])", selector).click()
-
-    def type(self, *keys: str) -> None:
-        from selenium.webdriver.common.action_chains import ActionChains
-
-        ActionChains(self.driver).send_keys(*keys).perform()
-
-    def fill(self, selector: str, text: str) -> None:
-        field = self.until("return document.querySelector(arguments[0])", selector)
-        field.clear()
-        field.send_keys(text)
-
-    def slide(self, selector: str, position: int) -> None:
-        """Move a slider, as a finger does."""
-        script = """
-            const field = document.querySelector(arguments[0]);
-            field.value = arguments[1];
-            field.dispatchEvent(new Event("input"));
-        """
-        self.run(script, selector, position)
-
-    def errors(self) -> list[str]:
-        return [one["message"] for one in self.driver.get_log("browser") if one["level"] in ("SEVERE", "WARNING")]
-
-    def requests(self) -> list[str]:
-        """The addresses that were asked for since the last call."""
-        messages = [json.loads(one["message"])["message"] for one in self.driver.get_log("performance")]
-        sent = (one["params"]["request"]["url"] for one in messages if one["method"] == "Network.requestWillBeSent")
-        return [url for url in sent if not url.startswith(("data:", "about:", "chrome:"))]
-
-
-Open = Callable[[str], Page]
+ENTER, ESCAPE, TAB = "\ue007", "\ue00c", "\ue004"
+Open = Callable[[str], Browser]
 
 
 @pytest.fixture(scope="module")
-def driver() -> Iterator[Any]:
-    from selenium import webdriver
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM or ""
-    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--window-size=1400,900"):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", LOGS)
-    running = webdriver.Chrome(options, webdriver.ChromeService(DRIVER))
+def browser() -> Iterator[Browser]:
+    running = Browser()
     yield running
-    running.quit()
+    running.close()
 
 
 def fill(path: Path) -> None:
@@ -118,17 +51,24 @@ def fill(path: Path) -> None:
         memory.long_term.queue.embed_pending()
 
 
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a memory that is served by the command."""
-    path = tmp_path_factory.mktemp("served") / "memory"
-    fill(path)
-    command = [*interruptible(), "inspect", "--path", str(path)]
+@contextmanager
+def serving(path: Path, *options: str) -> Iterator[str]:
+    """Serve the page of a memory by the command, and say where."""
+    command = [*interruptible(), "inspect", "--path", str(path), *options]
     with subprocess.Popen(command, env=child_environment(), stderr=subprocess.PIPE, text=True) as running:
         assert running.stderr
         yield running.stderr.readline().strip()
         running.send_signal(2)
         running.wait(PATIENCE)
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a memory that tests only read."""
+    path = tmp_path_factory.mktemp("served") / "memory"
+    fill(path)
+    with serving(path) as address:
+        yield address
 
 
 @pytest.fixture(scope="module")
@@ -142,28 +82,29 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture
-def opened(driver: Any) -> Iterator[Open]:
-    """Opens pages, and looks after the test for errors and for requests to anybody else."""
-    pages: list[Page] = []
+def opened(browser: Browser) -> Iterator[Open]:
+    """Opens a page, and looks after the test for errors and for requests to anybody else."""
 
-    def opening(address: str) -> Page:
-        pages.append(Page(driver, address))
-        return pages[-1]
+    def opening(address: str) -> Browser:
+        browser.open("about:blank")
+        browser.requests()  # those of the page before
+        browser.open(address)
+        browser.until("return document.documentElement.dataset.ready === 'true'")
+        return browser
 
     yield opening
-    for one in pages:
-        origin = re.match(r"file:///|http://[^/]+/", str(one.driver.current_url))
-        assert origin and one.errors() == []
-        assert [url for url in one.requests() if not url.startswith(origin[0])] == []
+    origin = re.match(r"file:///|http://[^/]+/", browser.run("return location.href"))
+    assert origin and browser.errors() == []
+    assert [url for url in browser.requests() if not url.startswith(origin[0])] == []
 
 
 def test_text_of_a_memory_never_becomes_markup(served: str, opened: Open) -> None:
     page = opened(served)
-    page.fill(".filters input", "2\n")
-    page.until("return [...document.querySelectorAll('.list .row')].find((row) => row.title === '#2')").click()
+    page.fill(".filters input", f"2{ENTER}")
+    page.click(".list .row[title='#2']")
     page.until("return document.querySelector('#detail dl')")
     assert page.text("#detail").count("onerror='window.harmed = true'") >= 4
-    page.type("\ue00c")  # Escape
+    page.type(ESCAPE)
     page.until("return document.querySelector('#detail').hidden")
     page.type("2")
     page.fill(".ask input", "bold script")
@@ -174,11 +115,16 @@ def test_text_of_a_memory_never_becomes_markup(served: str, opened: Open) -> Non
     assert page.run("return [window.harmed, document.scripts.length, document.images.length]") == [None, 2, 0]
 
 
-def test_a_file_works_without_a_server(written: str, opened: Open) -> None:
+def test_a_file_works_without_a_server_and_changes_nothing(written: str, opened: Open) -> None:
     page = opened(written)
     page.until("return document.querySelector('.list').innerText.includes('4711')")
-    page.fill(".filters .find", "gate CODE\n")
+    page.fill(".filters .find", f"gate CODE{ENTER}")
     page.until("return document.querySelector('.count').innerText === '1 to 1 of 1 step'")
+    page.click(".list .row")
+    assert page.until("return document.querySelector('#detail footer').innerText") == "Show in the timeline"
+    page.type("f")
+    assert not page.run("return document.querySelector('#dialog').open") and "only shows" in page.text("#toasts")
+    page.type(ESCAPE)
     page.run("document.activeElement.blur()")
     assert "newest 300 of" in page.text("#notice")
     page.type("2")
@@ -195,16 +141,53 @@ def test_a_file_works_without_a_server(written: str, opened: Open) -> None:
 
 def test_what_comes_back_follows_the_slider(served: str, opened: Open) -> None:
     page = opened(served)
-    page.type("/")
-    page.type("What is the gate code?")
-    page.until("return document.querySelector('.excerpt')?.innerText.includes('4711')")
-    shown = "return document.querySelectorAll('.excerpt:not(.missed)').length"
-    page.slide(".ask input[type=range]", 10)
-    page.until("return document.querySelector('.summary')?.innerText.includes('of 88 tokens')")
-    few = page.run(shown)
-    assert "of 88 tokens" in page.text(".summary") and page.text(".missed .reason")
-    page.slide(".ask input[type=range]", 80)
-    page.until("return document.querySelector('.summary').innerText.includes('of 1,000 tokens')")
-    assert page.run(shown) > few >= 1
+    page.type("/", "crates")
+    page.until("return document.querySelector('.answer .excerpt').innerText.includes('crates')")
+    shown = "return document.querySelectorAll('.answer .excerpt:not(.next)').length"
+    counts = []
+    for position, budget in ((10, "88"), (80, "1,000")):
+        page.slide(".ask input[type=range]", position)
+        page.until("return document.querySelector('.summary').innerText.includes(arguments[0])", f"of {budget} tokens")
+        counts.append(page.run(shown))
+    assert 1 <= counts[0] < counts[1]
     page.click(".excerpt .shares summary")
     assert "constant" in page.text(".excerpt .shares dl") and "score" in page.text(".excerpt .shares dl")
+
+
+def test_a_statement_is_corrected_marked_and_forgotten_by_keys(tmp_path: Path, opened: Open) -> None:
+    with HierarchicalMemory(tmp_path, embedder="hashing", store="exact") as memory:
+        for text in ("The port of staging is 8443.", "The gate code is 4711."):
+            memory.archive([MessageStep("user", text, timestamp=START)])
+    with serving(tmp_path) as address, HierarchicalMemory(tmp_path, create=False) as memory:
+        page = opened(address)
+        page.type("/", "Which port has staging?")
+        page.until("return document.querySelector('.excerpt').innerText.includes('8443')")
+        while not page.run("return document.activeElement.matches('.excerpt button')"):
+            page.type(TAB)
+        page.type(ENTER)
+        page.until("return !document.querySelector('#detail').hidden")
+        assert page.run("return document.activeElement.matches('#detail :focus-visible')")
+        page.type("c")
+        page.fill("dialog textarea", " ")
+        page.type(ENTER)
+        page.until("return document.querySelector('dialog .error').innerText.includes('correction is empty')")
+        page.type(ESCAPE)
+        assert memory.stats().steps == 2
+        page.type("c")
+        page.fill("dialog textarea", f"The port of staging is 8444.{ENTER}")
+        page.until("return document.querySelector('.effect')")
+        assert "8443" in page.text(".effect section:first-child .changed")
+        assert "8444" in page.text(".effect section:last-child .changed")
+        assert "8444" in memory.recall("Which port has staging?").text
+        page.type(ESCAPE)
+        history = page.until("return document.querySelector('.history')?.innerText")
+        assert "8443" in history and "8444" in history and "holds now" in history
+        page.type("m")
+        page.until("return document.querySelector('dialog[open] h2').innerText.includes('is a milestone')")
+        page.type(ENTER)
+        page.until("return document.querySelector('#detail footer').innerText.includes('Unmark')")
+        page.type("f", ESCAPE, "f", ENTER)
+        page.until("return document.querySelector('dialog[open] h2').innerText === '#1 is forgotten'")
+        page.type(ESCAPE)
+        page.until("return document.querySelector('#detail').hidden")
+        assert [step.text for step in memory.history()] == ["The gate code is 4711.", "The port of staging is 8444."]
