@@ -34,9 +34,8 @@ Open = Callable[[str], Browser]
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    running = Browser()
-    yield running
-    running.close()
+    with Browser() as running:
+        yield running
 
 
 def fill(path: Path) -> None:

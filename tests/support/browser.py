@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import urllib.error
 import urllib.request
+from collections.abc import Iterable
 from typing import Any
 
 from work import PATIENCE
@@ -34,24 +35,34 @@ class BrowserError(Exception):
 
 
 class Browser:
-    """One window of a browser that is started for it."""
+    """One window of a browser, which is started and ended with the block."""
 
-    def __init__(self) -> None:
+    def __enter__(self) -> Browser:
         command = [DRIVER or "", "--port=0"]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         assert self._process.stdout
-        ports = (re.search(r"started successfully on port (\d+)", line) for line in self._process.stdout)
+        try:
+            self._address = self._start(self._process.stdout)
+        except BaseException:
+            self._process.kill()
+            raise
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        try:
+            self._send("DELETE", "")
+        finally:
+            self._process.terminate()
+            self._process.communicate()
+
+    def _start(self, said: Iterable[str]) -> str:
+        """Open the window, and return the address of what is done in it."""
+        ports = (re.search(r"started successfully on port (\d+)", line) for line in said)
         self._address = f"http://127.0.0.1:{next(filter(None, ports))[1]}/session"
         options = {"binary": CHROMIUM, "args": ARGUMENTS}
         wanted = {"goog:chromeOptions": options, "goog:loggingPrefs": LOGS, "timeouts": {"script": PATIENCE * 1000}}
         session = self._send("POST", "", {"capabilities": {"alwaysMatch": wanted}})
-        self._address += f"/{session['sessionId']}"
-
-    def close(self) -> None:
-        """End it."""
-        self._send("DELETE", "")
-        self._process.terminate()
-        self._process.communicate()
+        return f"{self._address}/{session['sessionId']}"
 
     def open(self, address: str) -> None:
         """Go to an address."""
@@ -67,10 +78,7 @@ class Browser:
 
     def click(self, selector: str) -> None:
         """Click on the first element that is there."""
-        self.click_on(self.until("return document.querySelector(arguments[0])", selector))
-
-    def click_on(self, element: Any) -> None:
-        """Click on an element that a script returned."""
+        element = self.until("return document.querySelector(arguments[0])", selector)
         self._send("POST", f"/element/{element[ELEMENT]}/click", {})
 
     def type(self, *keys: str) -> None:
@@ -112,10 +120,6 @@ class Browser:
     def _log(self, kind: str) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self._send("POST", "/se/log", {"type": kind})
         return found
-
-    def screenshot(self) -> str:
-        """Return a picture of the window, as PNG in base64."""
-        return str(self._send("GET", "/screenshot"))
 
     def _send(self, method: str, path: str, values: Any = None) -> Any:
         body = None if values is None else json.dumps(values).encode()
