@@ -142,8 +142,8 @@ class View:
         corrections = self.memory.long_term.corrections
         newest = corrections.get(number, number)
         corrected = [old for old, new in corrections.items() if new == newest]
-        numbers = sorted([*corrected, newest] if corrected else [])
-        return [vars(line) for line in chain.from_iterable(self._timeline().between(one, one) for one in numbers)]
+        timeline, numbers = self._timeline(), sorted([*corrected, newest] if corrected else [])
+        return [*map(vars, chain.from_iterable(map(timeline.between, numbers, numbers)))]
 
     # -- recall, and the context --------------------------------------------------------------------------------------
 
