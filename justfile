@@ -23,7 +23,7 @@ fmt:
 bench *ARGS:
     python -m benchmarks.recall {{ARGS}}
 
-# Run real clients (Claude Code, Codex, Gemini CLI, the MCP inspector) against an API that was made up; npm installs them
+# Run real clients (Claude Code, Codex, Gemini CLI, Qwen Code, ...) against an API that was made up; npm installs them
 clients FOLDER=".clients":
     .ci/clients {{FOLDER}}
 

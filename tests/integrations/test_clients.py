@@ -7,12 +7,12 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_models import FakeModels
+from fake_models import FakeModels, Use
 from servers import running
 
 from tinymem import HierarchicalMemory
@@ -116,35 +116,57 @@ def test_what_one_session_of_claude_code_said_reaches_the_next(
     assert history(tmp_path) == SAID
 
 
-@pytest.fixture(params=["codex", "gemini"])
+OTHERS = ("codex", "gemini", "qwen")
+DEPLOY = "test -f .env && echo deployed && exit; echo 'error: DEPLOY_KEY is not set, see .env'; exit 1"
+SHELLS: dict[str, tuple[str, dict[str, object]]] = {  # a client's tool, and what it is given beside the command
+    "claude": ("Bash", {"description": "Deploy"}), "codex": ("exec_command", {}), "gemini": ("run_shell_command", {}),
+    "qwen": ("run_shell_command", {"is_background": False}),
+}  # fmt: skip
+
+
+def write_settings(name: str, home: Path, url: str) -> None:
+    """Write what a client needs to ask the made-up API in the repository."""
+    (folder := home / f".{name}").mkdir()
+    if name == "codex":
+        (folder / "config.toml").write_text(CODEX.format(url=url), "utf-8")
+    else:
+        auth = {"gemini": "gemini-api-key", "qwen": "openai"}[name]
+        memory = {"memory": {"enableManagedAutoMemory": False}}  # which Qwen Code asks the model for after each turn
+        settings = {"security": {"auth": {"selectedType": auth}}, **(memory if name == "qwen" else {})}
+        (folder / "settings.json").write_text(json.dumps(settings), "utf-8")
+        (folder / "trustedFolders.json").write_text(json.dumps({str(home / "shop"): "TRUST_FOLDER"}), "utf-8")
+    install(name, home)
+    if name == "codex":  # wait for the server, so that the first prompt has its tools on a slow machine too
+        with (folder / "config.toml").open("a") as config:
+            config.write("required = true\n")
+
+
+def arguments(name: str, prompt: str, resume: bool) -> Sequence[str]:
+    """The arguments with which a client answers a prompt, in its newest session or a new one."""
+    return {
+        "codex": ["exec", *(["resume", "--last"] if resume else []), "--dangerously-bypass-hook-trust", prompt],
+        "gemini": ["-m", "gemini-2.5-pro", "--yolo", *(["--resume", "latest"] if resume else []), "-p", prompt],
+        "qwen": ["--yolo", *(["--continue"] if resume else []), "-p", prompt],
+    }[name]
+
+
+@pytest.fixture(params=OTHERS)
 def other(request: pytest.FixtureRequest, api: FakeModels, tmp_path: Path) -> Iterator[Callable[..., str]]:
-    """Codex and Gemini CLI in a repository, with a home of their own and what `tinymem install` gives them."""
+    """A client in a repository, with a home of its own and what `tinymem install` gives it."""
     name: str = request.param
     command = program(name)
     (shop := tmp_path / "shop").mkdir()
     subprocess.run(["git", "init", "-q", "shop"], cwd=tmp_path, check=True)
-    (folder := tmp_path / f".{name}").mkdir()
-    if name == "codex":
-        (folder / "config.toml").write_text(CODEX.format(url=api.url), "utf-8")
-    else:
-        (folder / "settings.json").write_text('{"security": {"auth": {"selectedType": "gemini-api-key"}}}', "utf-8")
-        (folder / "trustedFolders.json").write_text(json.dumps({str(shop): "TRUST_FOLDER"}), "utf-8")
-    install(name, tmp_path)
-    if name == "codex":  # wait for the server, so that the first prompt has its tools on a slow machine too
-        with (folder / "config.toml").open("a") as settings:
-            settings.write("required = true\n")
+    write_settings(name, tmp_path, api.url)
     own = {"HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path), "GEMINI_API_KEY": "none"}
     own |= {"GOOGLE_GEMINI_BASE_URL": api.url, "CODEX_HOME": str(tmp_path / ".codex")}
+    own |= {"OPENAI_BASE_URL": f"{api.url}/v1", "OPENAI_API_KEY": "none", "OPENAI_MODEL": "m"}
     environment = {**os.environ, **own, "PATH": f"{CLIENTS}{os.pathsep}{os.environ['PATH']}"}
 
     def run(prompt: str, resume: bool = False) -> str:
-        if name == "codex":
-            arguments = ["exec", *(["resume", "--last"] if resume else []), "--dangerously-bypass-hook-trust", prompt]
-        else:
-            arguments = ["-m", "gemini-2.5-pro", "--yolo", *(["--resume", "latest"] if resume else []), "-p", prompt]
         done = subprocess.run(
-            [command, *arguments], cwd=shop, env=environment, text=True, stdin=subprocess.DEVNULL,
-            capture_output=True, timeout=300, check=False,
+            [command, *arguments(name, prompt, resume)], cwd=shop, env=environment, text=True,
+            stdin=subprocess.DEVNULL, capture_output=True, timeout=300, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
@@ -153,16 +175,32 @@ def other(request: pytest.FixtureRequest, api: FakeModels, tmp_path: Path) -> It
     subprocess.run(["pkill", "-f", f"hooks.warm {tmp_path}"], check=False)
 
 
-def test_codex_and_gemini_remember_over_sessions_too(
+def test_the_other_clients_remember_over_sessions_too(
     other: Callable[..., str], api: FakeModels, tmp_path: Path
 ) -> None:
     for prompt in (FACT, ASKED):
         assert NOTED in other(prompt)
     first, second = (json.dumps(prompt) for prompt in api.prompts)
-    assert all(f'{name}"' in json.dumps(api.prompts[0]["tools"]) for name in ("recall", "remember"))
+    assert all(name in first for name in ("recall", "remember"))  # as tools, or as names of some to look up
     assert ABOUT not in first and second.count("The staging server of the shop") == 1
     other("What did I say first?", resume=True)
     assert history(tmp_path) == SAID
+
+
+@pytest.mark.parametrize("other", OTHERS, indirect=True)
+def test_a_command_that_fails_as_it_did_before_gets_a_reminder(
+    other: Callable[..., str], api: FakeModels, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    tool, more = SHELLS[request.node.callspec.params["other"]]
+    uses = [Use(tool, {"command": command, **more}) for command in ("sh deploy.sh", "touch .env", "sh deploy.sh")]
+    (tmp_path / "shop/deploy.sh").write_text(DEPLOY, "utf-8")
+    api.script += uses
+    other("Deploy the shop.")
+    (tmp_path / "shop/.env").unlink()
+    assert "failed like this" not in json.dumps(api.prompts)
+    api.script += uses[:1]
+    other("Deploy it again.")
+    assert "sh deploy.sh failed like this; it passed in #" in json.dumps(api.prompts[-1])
 
 
 def test_the_inspector_of_mcp_lists_and_calls(tmp_path: Path) -> None:

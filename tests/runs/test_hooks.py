@@ -184,7 +184,7 @@ def test_an_error_never_stops_the_agent(hook: Hook, tmp_path: Path, event: str, 
 @pytest.mark.parametrize(
     "lines",
     [
-        [{"type": "user", "message": {"role": "user", "parts": [{"text": "The gate is green."}]}}],
+        [{"type": "user", "said": {"role": "user", "parts": [{"text": "The gate is green."}]}}, {"type": "odd"}],
         [{"type": "session.start", "data": {}}, {"type": "user.message", "data": {"content": "The gate is green."}}],
     ],
 )

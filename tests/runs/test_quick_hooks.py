@@ -80,6 +80,9 @@ def test_what_one_session_said_is_recalled_for_the_prompt_of_another(hook: Hook,
     assert ask(request(tmp_path / "m", "prompt", prompt="/compact"), 60) == {"out": "", "error": ""}
     assert PORT in hook("session-start").stdout
     assert ask(request(tmp_path / "m", "prompt", session_id="s2", **asked), 60) == {"out": "", "error": ""}  # it has it
+    for session, greets, count in (("s5", True, 1), ("s5", True, 0), ("s6", False, 0)):  # with a session's first prompt
+        bake = {**request(tmp_path / "m", "prompt", session_id=session, prompt="Bake a cake."), "greet": greets}
+        assert (ask(bake, 60) or {"out": ""})["out"].count(PORT) == count
 
 
 def test_a_tool_that_fails_so_again_or_edits_what_somebody_spoke_of_gets_one_line(
@@ -100,7 +103,15 @@ def test_a_tool_that_fails_so_again_or_edits_what_somebody_spoke_of_gets_one_lin
     ways = [
         ("post-tool-use-failure", {**failed, "error": missing}, helped),
         ("post-tool-use", {**failed, "tool_response": {"stdout": missing, "stderr": ""}, "session_id": "s3"}, helped),
-        ("post-tool-use", {**failed, "tool_response": {"llmContent": missing}, "session_id": "s4"}, helped),
+        (
+            "post-tool-use",
+            {
+                **failed,
+                "tool_response": {"llmContent": missing, "returnDisplay": missing[12:]},
+                "session_id": "s4",
+            },
+            helped,
+        ),
         ("pre-tool-use", edit, "user: Never edit schema.sql."),
     ]
     for event, given, said in ways:

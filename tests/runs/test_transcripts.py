@@ -71,19 +71,36 @@ CODEX: list[Line] = [
 ]
 
 
+def qwen(kind: str, *parts: Line, **more: Any) -> Line:
+    """A line of Qwen Code."""
+    message = {"role": "model" if kind == "assistant" else "user", "parts": parts}
+    return {"type": kind, "message": message, "sessionId": "s1", "timestamp": TIME, "uuid": f"u{next(IDS)}", **more}
+
+
+QWEN: list[Line] = [
+    qwen("user", {"text": "Run the tests."}, {"text": f"{ABOUT}\n[What was said]"}),
+    qwen("assistant", {"text": "Both.", "thought": True},
+         *({"functionCall": {"id": name, "name": "run_shell_command", "args": {"command": "x"}}} for name in "kl")),
+    *(qwen("tool_result", {"functionResponse": {"id": name, "name": "run_shell_command", "response": {"output": text}}})
+      for name, text in (("k", "port 8443 is taken"), ("l", "3 passed"))),
+    {**qwen("system"), "subtype": "ui_telemetry", "systemPayload": {}},
+    qwen("assistant", {"text": "One port is taken."}),
+]  # fmt: skip
+
+
 def write(path: Path, lines: list[Any]) -> Path:
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     return path
 
 
-@pytest.mark.parametrize(("lines", "session"), [(CLAUDE, "s1"), (CODEX, "c1")])
+@pytest.mark.parametrize(("lines", "session"), [(CLAUDE, "s1"), (CODEX, "c1"), (QWEN, "s1")])
 def test_a_session_is_read_with_its_calls(tmp_path: Path, lines: list[Line], session: str) -> None:
     (run,) = read_runs(write(tmp_path / "run.jsonl", lines))
     steps = list(run.steps)
     assert {(step.session, step.timestamp.isoformat()) for step in steps} == {(session, "2026-03-01T12:00:00+00:00")}
     assert steps[0].text == "Run the tests." and steps[-1].text == "One port is taken."
-    assert sum(isinstance(step, ActionStep) for step in steps) == 2
-    assert sum("port 8443 is taken" in step.text for step in steps) == (1 if lines is CLAUDE else 2)
+    assert sum(isinstance(step, ActionStep) for step in steps) == (1 if lines is QWEN else 2)
+    assert sum("port 8443 is taken" in step.text for step in steps) == (2 if lines is CODEX else 1)
     with HierarchicalMemory(embedder="hashing:64", store="exact") as memory:
         memory.add_steps(steps)
         messages = memory.context("Which port?", max_tokens=2_000).messages

@@ -66,6 +66,7 @@ STEERS = re.compile(  # commands that only steer the program
 )
 REPORTS = ("task-notification", "subagent_notification", "teammate-message", "cross-session-message")
 _REPORTED = re.compile(r"<(result|summary)>(.*?)</\1>", re.DOTALL)
+SEARCHES = ("ToolSearch", "tool_search", "Skill")  # for tools
 _OWN_TOOL = re.compile(r"(?<![a-z0-9])tinymem(?![a-z0-9])", re.IGNORECASE)
 
 
@@ -75,7 +76,9 @@ def is_own_tool(name: str, arguments: str) -> bool:
     >>> is_own_tool("mcp__plugin_tinymem_tinymem__recall", "{}"), is_own_tool("Bash", '{"command": "ls tinymem"}')
     (True, False)
     """
-    return _OWN_TOOL.search(f"{name} {arguments}" if name in ("ToolSearch", "Skill") else name) is not None
+    return (
+        _OWN_TOOL.search(f"{name} {arguments}" if name in ("ToolSearch", "tool_search", "Skill") else name) is not None
+    )
 
 
 def program_line(line: Mapping[str, Any]) -> str | None:

@@ -1,8 +1,8 @@
 """Session files of coding agents: JSON lines with an event each, of which some hold messages.
 
-Claude Code writes Anthropic's messages, Codex writes items of the Responses API. An event without a message is left
-out, and counted; so are notes that the agent's program sends along (`tinymem.runs.harness`), calls of tinymem's own
-tools, and branches that a person went back on (`tinymem.runs.branches`).
+`tinymem.runs.items` reads what a line says. An event without a message is left out, and counted; so are notes that the
+agent's program sends along (`tinymem.runs.harness`), calls of tinymem's own tools, and branches that a person went back
+on (`tinymem.runs.branches`).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from tinymem.messages.formats import conversation_from
 from tinymem.messages.recognition import body_of
 from tinymem.runs.branches import QUEUED, Line, part
 from tinymem.runs.harness import AGENT, STEERS, is_own_tool, own_words, program_line
+from tinymem.runs.items import item_of
 from tinymem.runs.lines import DAMAGED
 from tinymem.runs.values import joined_texts, mapping_in, text_in, time_of, value_in
 from tinymem.steps.content import as_text
@@ -40,7 +41,7 @@ NAMES = {  # of lines that hold no message, as a person would call them
 UNSAID = re.compile(rf"$|<(?:task-notification|teammate-message|cross-session-message)|{STEERS.pattern}(?:\s|$)")
 TASK = re.compile(r"\A\s*<task-notification.*?<task-id>(.*?)</task-id>", re.DOTALL)
 SUBAGENT = "subagent"
-MODELS = ("peer", "coordinator")  # who else speaks in the user's name
+MODELS = frozenset(("peer", "coordinator", "cron"))  # who else speaks in the user's name
 MOST_QUEUED = 100
 
 
@@ -222,7 +223,7 @@ def _messages(value: Mapping[str, Any], notes: Counter[str]) -> list[Message]:
     A line is read by itself, though the next one may go on with the same turn: so what is added of a file that is being
     written stays as it is.
     """
-    item, format = _item_of(value)
+    item, format = item_of(value)
     note = "note" if item.get("role") in ("developer", "system") else program_line(value)
     notes.update([note] if note else [])
     if note or not item:
@@ -239,21 +240,11 @@ def _messages(value: Mapping[str, Any], notes: Counter[str]) -> list[Message]:
 
 def _named(message: Message, line: Mapping[str, Any]) -> Message:
     """Return a message as that of the model that says it, where that is not the one that speaks to the user."""
-    origin = text_in(line, "origin", "kind") or text_in(line, "attachment", "origin", "kind")
-    if message["role"] == "user" and origin in MODELS:
+    origins = (text_in(line, "origin", "kind"), text_in(line, "attachment", "origin", "kind"), text_in(line, "subtype"))
+    if message["role"] == "user" and not MODELS.isdisjoint(origins):
         return {**message, "role": "assistant", "name": AGENT}
     is_report = message["role"] == "assistant" and text_in(line, "agentId") and not raw_calls(message)
     return {**message, "name": SUBAGENT} if is_report else message
-
-
-def _item_of(value: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
-    """Return the message in a line, an empty one where there is none, and its format."""
-    kind, attached = value.get("type"), mapping_in(value, "attachment")
-    if kind in ("user", "assistant") and isinstance(value.get("message"), Mapping):
-        return {"role": kind, "content": value["message"].get("content")}, "anthropic"
-    if kind == "attachment" and attached.get("type") == "queued_command" and attached.get("commandMode") != "bash":
-        return {"role": "user", "content": attached.get("prompt")}, "anthropic"  # or what a subagent reports
-    return mapping_in(value, "payload") if kind == "response_item" else {}, "responses"
 
 
 def _mark(line: Mapping[str, Any]) -> str:
@@ -261,7 +252,7 @@ def _mark(line: Mapping[str, Any]) -> str:
 
     What a subagent says is known by the subagent: the session that it works for may get the same as its report.
     """
-    said = joined_texts(_item_of(line)[0].get("content"))
+    said = joined_texts(item_of(line)[0].get("content"))
     agents = [text_in(line, "agentId")] if line.get("type") == "assistant" else TASK.findall(said)
     if any(agents):
         return f"subagent {agents[0]}"

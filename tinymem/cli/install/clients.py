@@ -14,7 +14,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tinymem.cli.install.events import CODEX_EVENTS, EVENTS, GEMINI_EVENTS, OURS, TOOLS
+from tinymem.cli.install.events import CODEX_EVENTS, EVENTS, GEMINI_EVENTS, OURS, QWEN_EVENTS, TOOLS
 from tinymem.cli.install.texts import read_json, read_toml, write_json, write_toml
 from tinymem.cli.options import HOME
 from tinymem.errors import InputError
@@ -211,7 +211,7 @@ _JOINT = re.compile(r"[;&|<>()`\n]")  # of commands in a shell
 def clients() -> dict[str, Client]:
     """Return the clients by name; where their files are, the environment says."""
     codex = os.environ.get("CODEX_HOME", "~/.codex")
-    claude = os.environ.get("CLAUDE_CONFIG_DIR")
+    claude, qwen = os.environ.get("CLAUDE_CONFIG_DIR"), os.environ.get("QWEN_HOME", "~/.qwen")
     return {
         "claude-code": Client(
             (SettingsFile(f"{claude or '~/.claude'}/settings.json", hooks=EVENTS),
@@ -226,6 +226,10 @@ def clients() -> dict[str, Client]:
         "gemini": Client(
             (SettingsFile("~/.gemini/settings.json", "mcpServers", {}, GEMINI_EVENTS, ("--json",), 1_000),),
             "Restart Gemini CLI, in a folder that it trusts; /mcp shows the server.",
+        ),
+        "qwen": Client(
+            (SettingsFile(f"{qwen}/settings.json", "mcpServers", {}, QWEN_EVENTS, ("--json", "--greet"), 1_000),),
+            "Restart Qwen Code, in a folder that it trusts; /mcp shows the server.",
         ),
         "cursor": Client(
             (SettingsFile("~/.cursor/mcp.json", "mcpServers"),),

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = ["install", "uninstall"]
 
-ClientArgument = Annotated[str, typer.Argument(metavar="CLIENT", help="claude-code, codex, gemini, cursor or vscode.")]
+ClientArgument = Annotated[
+    str, typer.Argument(metavar="CLIENT", help="claude-code, codex, gemini, qwen, cursor, vscode.")
+]
 DryOption = Annotated[bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")]
 
 

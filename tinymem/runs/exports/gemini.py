@@ -9,7 +9,7 @@ from tinymem.runs.exports.chats import BRANCH, Chat, Entry, ExportedChat, as_jso
 from tinymem.runs.harness import own_words
 from tinymem.runs.values import joined_texts, mapping_in, mappings_in, text_in
 
-__all__ = ["is_gemini_log", "read_gemini", "read_gemini_log"]
+__all__ = ["is_gemini_log", "read_gemini", "read_gemini_log", "response_texts"]
 
 ROLES = {"user": "user", "gemini": "assistant"}
 
@@ -74,10 +74,15 @@ def _result(call: Entry) -> str | None:
     """Return what came back from a call: what the functions responded, else what was displayed; None for nothing."""
     seen: list[str] = []
     for part in mappings_in(call, "result"):
-        response = mapping_in(part, "functionResponse", "response")
-        keys = [key for key in ("output", "error") if key in response]
-        seen += [as_json(response[key]) for key in keys] or ([as_json(response)] if response else [])
+        seen += response_texts(part)
         seen += [part["text"]] if isinstance(part.get("text"), str) else []
     if not any(seen) and isinstance(call.get("resultDisplay"), str):
         return text_in(call, "resultDisplay")
     return "\n".join(seen) if seen else None
+
+
+def response_texts(part: Entry) -> list[str]:
+    """Return the texts in which a part of Gemini's API says what a function responded."""
+    response = mapping_in(part, "functionResponse", "response")
+    keys = [key for key in ("output", "error") if key in response]
+    return [as_json(response[key]) for key in keys] or ([as_json(response)] if response else [])

@@ -121,7 +121,7 @@ class Answers:
         self._asked_at = -TWICE
         self._memories: dict[tuple[str, ...], HierarchicalMemory] = {}  # by namespace and what is redacted
         self._reminders: dict[tuple[str, str], Reminders] = {}  # by label and namespace
-        self._sessions: OrderedDict[str, _Session] = OrderedDict()
+        self.sessions: OrderedDict[str, _Session] = OrderedDict()
         self._lock = threading.RLock()
 
     def answer(self, asked: Asked) -> str:
@@ -195,10 +195,10 @@ class Answers:
             raise InputError(fault)
 
     def _session(self, asked: Asked, anew: bool = False) -> _Session:
-        kept = self._sessions.pop(asked.session, _Session())
-        self._sessions[asked.session] = found = _Session() if anew or not asked.session else kept
-        while len(self._sessions) > SESSIONS:
-            self._sessions.popitem(last=False)
+        kept = self.sessions.pop(asked.session, _Session())
+        self.sessions[asked.session] = found = _Session() if anew or not asked.session else kept
+        while len(self.sessions) > SESSIONS:
+            self.sessions.popitem(last=False)
         return found
 
     def _greeting(self, asked: Asked) -> str:

@@ -37,7 +37,8 @@ OPTIONS = """
 --leave-alone=GLOB  a folder of projects to do nothing for, as ~/clients/*; once or more
 --max-tokens=COUNT  the most tokens of what is printed
 --embedder=NAME     the embedder of a new memory
---json              print JSON, as Gemini CLI reads it, and not the text
+--json              print JSON, as Gemini CLI and Qwen Code read it, and not the text
+--greet             the first prompt of a session gets what a session begins with
 """
 USAGE = f"tinymem-hook EVENT [OPTION...]: answer a hook of a coding agent, as session-start, prompt or stop\n{OPTIONS}"
 SEVERAL = ("also", "redact", "leave-alone")

@@ -68,12 +68,20 @@ def answer_here(request: dict[str, Any]) -> dict[str, str]:
 def _answered(answers: Answers, request: dict[str, Any]) -> dict[str, str]:
     try:
         asked = asked_of(request)
-        out = _printed(request, asked, answers.answer(asked)) if asked is not None else ""
+        out = _printed(request, asked, _said(answers, request, asked)) if asked is not None else ""
     except TinymemError as error:
         return {"out": "", "error": str(error)}
     except Exception as error:
         return {"out": "", "error": f"the memory failed: {safe_summary(error)}"}
     return {"out": out, "error": ""}
+
+
+def _said(answers: Answers, request: dict[str, Any], asked: Asked) -> str:
+    """Return what the agent is to read: also what its session begins with, where only a prompt can bring that."""
+    begins = request.get("greet") and asked.event == "prompt" and asked.session not in answers.sessions
+    beginning = asked._replace(event="session-start", details={**asked.details, "source": "resume"})
+    events = [beginning, asked] if begins else [asked]
+    return "\n".join(filter(None, map(answers.answer, events)))
 
 
 def serve(path: str, embedder: str | None, idle: float = IDLE) -> None:
