@@ -31,6 +31,14 @@ SHELLS: dict[str, tuple[str, Mapping[str, Any], str, str, int]] = {
         "run_shell_command", {"command": PYTEST}, "Output: no\nError: (none)\nExit Code: 1\nSignal: (none)",
         "Output: yes\nError: (none)\nExit Code: 0\nSignal: (none)", PASSED,
     ),
+    "Gemini CLI, later": (
+        "run_shell_command", {"command": PYTEST}, "<untrusted_context>\nOutput: no\nExit Code: 1\n</untrusted_context>",
+        "<untrusted_context>\nOutput: 5 passed\nProcess Group PGID: 7\n</untrusted_context>", PASSED,
+    ),
+    "Copilot CLI": (
+        "bash", {"command": PYTEST}, "no\n<shellId: 0 completed with exit code 1>",
+        "yes\n<shellId: 1 completed with exit code 0>", PASSED,
+    ),
     "mini-swe-agent": (
         "bash", {"command": PYTEST}, "<returncode>1</returncode>\n<output>\nno\n</output>",
         "<returncode>0</returncode>\n<output>\nyes\n</output>", PASSED,

@@ -49,6 +49,17 @@ def program(name: str) -> str:
     return found
 
 
+def environment_of(home: Path, url: str) -> dict[str, str]:
+    """The variables by which clients find their home and the made-up API."""
+    own = {"HOME": str(home), "XDG_RUNTIME_DIR": str(home), "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
+    own |= {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "none", "DISABLE_AUTOUPDATER": "1"}
+    own |= {"MCP_CONNECTION_NONBLOCKING": "false", "MCP_CONNECT_TIMEOUT_MS": "120000"}  # the first prompt has the tools
+    own |= {"GOOGLE_GEMINI_BASE_URL": url, "GEMINI_API_KEY": "none", "CODEX_HOME": str(home / ".codex")}
+    own |= {"OPENAI_BASE_URL": f"{url}/v1", "OPENAI_API_KEY": "none", "OPENAI_MODEL": "m"}
+    folders = [str(Path(sys.executable).parent), str(CLIENTS), os.environ["PATH"]]
+    return {**os.environ, **own, "PATH": os.pathsep.join(folders)}
+
+
 @pytest.fixture
 def api() -> Iterator[FakeModels]:
     with running(FakeModels(NOTED)) as server:
@@ -58,10 +69,7 @@ def api() -> Iterator[FakeModels]:
 @pytest.fixture
 def claude(api: FakeModels, tmp_path: Path) -> Iterator[Claude]:
     """Claude Code in a repository, with a home of its own."""
-    own = {"HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path), "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
-    own |= {"ANTHROPIC_BASE_URL": api.url, "ANTHROPIC_API_KEY": "none", "DISABLE_AUTOUPDATER": "1"}
-    own |= {"MCP_CONNECTION_NONBLOCKING": "false", "MCP_CONNECT_TIMEOUT_MS": "120000"}  # the first prompt has the tools
-    environment = {**os.environ, **own, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    environment = environment_of(tmp_path, api.url)
     command = program("claude")
     (tmp_path / "shop").mkdir()
     subprocess.run(["git", "init", "-q", "shop"], cwd=tmp_path, check=True)
@@ -118,10 +126,12 @@ def test_what_one_session_of_claude_code_said_reaches_the_next(
 
 OTHERS = ("codex", "gemini", "qwen")
 DEPLOY = "test -f .env && echo deployed && exit; echo 'error: DEPLOY_KEY is not set, see .env'; exit 1"
-SHELLS: dict[str, tuple[str, dict[str, object]]] = {  # a client's tool, and what it is given beside the command
-    "claude": ("Bash", {"description": "Deploy"}), "codex": ("exec_command", {}), "gemini": ("run_shell_command", {}),
-    "qwen": ("run_shell_command", {"is_background": False}),
-}  # fmt: skip
+SHELLS: dict[str, tuple[str, str, dict[str, object]]] = {  # a client's tool, and what it is given
+    "claude": ("Bash", "command", {"description": "Deploy"}),
+    "codex": ("exec_command", "cmd", {}),
+    "gemini": ("run_shell_command", "command", {}),
+    "qwen": ("run_shell_command", "command", {"is_background": False}),
+}
 
 
 def write_settings(name: str, home: Path, url: str) -> None:
@@ -129,13 +139,13 @@ def write_settings(name: str, home: Path, url: str) -> None:
     (folder := home / f".{name}").mkdir()
     if name == "codex":
         (folder / "config.toml").write_text(CODEX.format(url=url), "utf-8")
-    else:
+    elif name != "claude":
         auth = {"gemini": "gemini-api-key", "qwen": "openai"}[name]
         memory = {"memory": {"enableManagedAutoMemory": False}}  # which Qwen Code asks the model for after each turn
         settings = {"security": {"auth": {"selectedType": auth}}, **(memory if name == "qwen" else {})}
         (folder / "settings.json").write_text(json.dumps(settings), "utf-8")
         (folder / "trustedFolders.json").write_text(json.dumps({str(home / "shop"): "TRUST_FOLDER"}), "utf-8")
-    install(name, home)
+    install({"claude": "claude-code"}.get(name, name), home)
     if name == "codex":  # wait for the server, so that the first prompt has its tools on a slow machine too
         with (folder / "config.toml").open("a") as config:
             config.write("required = true\n")
@@ -144,6 +154,7 @@ def write_settings(name: str, home: Path, url: str) -> None:
 def arguments(name: str, prompt: str, resume: bool) -> Sequence[str]:
     """The arguments with which a client answers a prompt, in its newest session or a new one."""
     return {
+        "claude": ["--allowedTools", "Bash", "-p", prompt],
         "codex": ["exec", *(["resume", "--last"] if resume else []), "--dangerously-bypass-hook-trust", prompt],
         "gemini": ["-m", "gemini-2.5-pro", "--yolo", *(["--resume", "latest"] if resume else []), "-p", prompt],
         "qwen": ["--yolo", *(["--continue"] if resume else []), "-p", prompt],
@@ -158,10 +169,7 @@ def other(request: pytest.FixtureRequest, api: FakeModels, tmp_path: Path) -> It
     (shop := tmp_path / "shop").mkdir()
     subprocess.run(["git", "init", "-q", "shop"], cwd=tmp_path, check=True)
     write_settings(name, tmp_path, api.url)
-    own = {"HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path), "GEMINI_API_KEY": "none"}
-    own |= {"GOOGLE_GEMINI_BASE_URL": api.url, "CODEX_HOME": str(tmp_path / ".codex")}
-    own |= {"OPENAI_BASE_URL": f"{api.url}/v1", "OPENAI_API_KEY": "none", "OPENAI_MODEL": "m"}
-    environment = {**os.environ, **own, "PATH": f"{CLIENTS}{os.pathsep}{os.environ['PATH']}"}
+    environment = environment_of(tmp_path, api.url)
 
     def run(prompt: str, resume: bool = False) -> str:
         done = subprocess.run(
@@ -187,12 +195,12 @@ def test_the_other_clients_remember_over_sessions_too(
     assert history(tmp_path) == SAID
 
 
-@pytest.mark.parametrize("other", OTHERS, indirect=True)
+@pytest.mark.parametrize("other", ["claude", *OTHERS], indirect=True)
 def test_a_command_that_fails_as_it_did_before_gets_a_reminder(
     other: Callable[..., str], api: FakeModels, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    tool, more = SHELLS[request.node.callspec.params["other"]]
-    uses = [Use(tool, {"command": command, **more}) for command in ("sh deploy.sh", "touch .env", "sh deploy.sh")]
+    tool, key, more = SHELLS[request.node.callspec.params["other"]]
+    uses = [Use(tool, {key: command, **more}) for command in ("sh deploy.sh", "touch .env", "sh deploy.sh")]
     (tmp_path / "shop/deploy.sh").write_text(DEPLOY, "utf-8")
     api.script += uses
     other("Deploy the shop.")

@@ -25,14 +25,14 @@ MOST_SHOWN = 60  # characters of a command
 LONGEST = 2_000  # characters of one that is compared
 HEAD, TAIL = 400, 3_000  # characters of a result that are looked at
 
-# Exit codes where Claude Code, Codex and mini-swe-agent put them, and where pi, OpenHands and Gemini CLI do
+# Exit codes where Claude Code, Codex and mini-swe-agent put them, and where pi, OpenHands, Gemini and Copilot CLI do
 _CODE_BEFORE = re.compile(
     r"\A\s*(?:Error: )?(?:Exit code:? (-?\d+)|<returncode>(-?\d+)</returncode>)|(?m:^Process exited with code (\d+)$)"
 )
 _CODE_BEHIND = re.compile(
-    r"(?:command (?:completed|finished|exited) with (?:exit )?code (-?\d+)\.?\]?|"
+    r"(?:(?:command|<shellId: \d+) (?:completed|finished|exited) with (?:exit )?code (-?\d+)\.?[\]>]?|"
     r"^Exit Code: (-?\d+)(?:\n(?:Signal|Background PIDs|Process Group PGID): .*)*|"
-    r"<returncode>(-?\d+)</returncode>|\"exit_code\": ?(-?\d+)[^{]{0,60}\}+)\s*\Z",
+    r"<returncode>(-?\d+)</returncode>|\"exit_code\": ?(-?\d+)[^{]{0,60}\}+)\s*(?:</untrusted_context>\s*)?\Z",
     re.IGNORECASE | re.MULTILINE,
 )
 _NOT_RUN = re.compile(  # or nobody waited for its end
