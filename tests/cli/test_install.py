@@ -26,6 +26,7 @@ CLIENTS = {
     "codex": {".codex/hooks.json": OWN, ".codex/config.toml": TABLES},
     "gemini": {".gemini/settings.json": OWN},
     "qwen": {".qwen/settings.json": OWN},
+    "copilot": {".copilot/hooks/tinymem.json": "", ".copilot/mcp-config.json": ""},
     "cursor": {".cursor/mcp.json": '{\n  "mcpServers": {\n    "other": {}\n  }\n}'},
     "vscode": {".config/Code/User/mcp.json": ""},
 }
@@ -33,7 +34,7 @@ CLIENTS = {
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "QWEN_HOME", "TINYMEM_PATH"):
+    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "COPILOT_HOME", "QWEN_HOME", "TINYMEM_PATH"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setattr("sys.platform", "linux")

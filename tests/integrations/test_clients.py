@@ -56,6 +56,7 @@ def environment_of(home: Path, url: str) -> dict[str, str]:
     own |= {"MCP_CONNECTION_NONBLOCKING": "false", "MCP_CONNECT_TIMEOUT_MS": "120000"}  # the first prompt has the tools
     own |= {"GOOGLE_GEMINI_BASE_URL": url, "GEMINI_API_KEY": "none", "CODEX_HOME": str(home / ".codex")}
     own |= {"OPENAI_BASE_URL": f"{url}/v1", "OPENAI_API_KEY": "none", "OPENAI_MODEL": "m"}
+    own |= {"COPILOT_PROVIDER_BASE_URL": f"{url}/v1", "COPILOT_MODEL": "m", "COPILOT_OFFLINE": "true"}
     folders = [str(Path(sys.executable).parent), str(CLIENTS), os.environ["PATH"]]
     return {**os.environ, **own, "PATH": os.pathsep.join(folders)}
 
@@ -124,11 +125,12 @@ def test_what_one_session_of_claude_code_said_reaches_the_next(
     assert history(tmp_path) == SAID
 
 
-OTHERS = ("codex", "gemini", "qwen")
+OTHERS = ("codex", "gemini", "qwen", "copilot")
 DEPLOY = "test -f .env && echo deployed && exit; echo 'error: DEPLOY_KEY is not set, see .env'; exit 1"
 SHELLS: dict[str, tuple[str, str, dict[str, object]]] = {  # a client's tool, and what it is given
     "claude": ("Bash", "command", {"description": "Deploy"}),
     "codex": ("exec_command", "cmd", {}),
+    "copilot": ("bash", "command", {"description": "Deploy"}),
     "gemini": ("run_shell_command", "command", {}),
     "qwen": ("run_shell_command", "command", {"is_background": False}),
 }
@@ -139,7 +141,7 @@ def write_settings(name: str, home: Path, url: str) -> None:
     (folder := home / f".{name}").mkdir()
     if name == "codex":
         (folder / "config.toml").write_text(CODEX.format(url=url), "utf-8")
-    elif name != "claude":
+    elif name in ("gemini", "qwen"):
         auth = {"gemini": "gemini-api-key", "qwen": "openai"}[name]
         memory = {"memory": {"enableManagedAutoMemory": False}}  # which Qwen Code asks the model for after each turn
         settings = {"security": {"auth": {"selectedType": auth}}, **(memory if name == "qwen" else {})}
@@ -157,6 +159,7 @@ def arguments(name: str, prompt: str, resume: bool) -> Sequence[str]:
         "claude": ["--allowedTools", "Bash", "-p", prompt],
         "codex": ["exec", *(["resume", "--last"] if resume else []), "--dangerously-bypass-hook-trust", prompt],
         "gemini": ["-m", "gemini-2.5-pro", "--yolo", *(["--resume", "latest"] if resume else []), "-p", prompt],
+        "copilot": ["--allow-all-tools", "--allow-all-paths", *(["--continue"] if resume else []), "-p", prompt],
         "qwen": ["--yolo", *(["--continue"] if resume else []), "-p", prompt],
     }[name]
 

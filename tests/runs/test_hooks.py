@@ -185,7 +185,7 @@ def test_an_error_never_stops_the_agent(hook: Hook, tmp_path: Path, event: str, 
     "lines",
     [
         [{"type": "user", "said": {"role": "user", "parts": [{"text": "The gate is green."}]}}, {"type": "odd"}],
-        [{"type": "session.start", "data": {}}, {"type": "user.message", "data": {"content": "The gate is green."}}],
+        [{"type": "turn.start", "data": {}}, {"type": "turn.message", "data": {"content": "The gate is green."}}],
     ],
 )
 def test_a_transcript_of_another_format_is_named_once(lines: list[object], hook: Hook, tmp_path: Path) -> None:

@@ -83,6 +83,8 @@ def test_what_one_session_said_is_recalled_for_the_prompt_of_another(hook: Hook,
     for session, greets, count in (("s5", True, 1), ("s5", True, 0), ("s6", False, 0)):  # with a session's first prompt
         bake = {**request(tmp_path / "m", "prompt", session_id=session, prompt="Bake a cake."), "greet": greets}
         assert (ask(bake, 60) or {"out": ""})["out"].count(PORT) == count
+    flat = ask({**request(tmp_path / "m", "prompt", session_id="s7", **asked), "flat": True}, 60)
+    assert flat is not None and PORT in json.loads(flat["out"])["additionalContext"]
 
 
 def test_a_tool_that_fails_so_again_or_edits_what_somebody_spoke_of_gets_one_line(
@@ -112,13 +114,18 @@ def test_a_tool_that_fails_so_again_or_edits_what_somebody_spoke_of_gets_one_lin
             },
             helped,
         ),
+        (
+            "post-tool-use",
+            {**failed, "tool_result": {"result_type": "success", "text_result_for_llm": missing}, "session_id": "s5"},
+            helped,
+        ),
         ("pre-tool-use", edit, "user: Never edit schema.sql."),
     ]
     for event, given, said in ways:
         printed = json.loads(hook(event, **given).stdout)["hookSpecificOutput"]["additionalContext"].split("\n")
         assert len(printed) == 3 and printed[1].endswith(said)
         assert hook(event, **given).stdout == ""  # once
-    for event, given, _ in ways[:3]:
+    for event, given, _ in ways[:4]:
         assert hook(event, **given, is_interrupt=True).stdout == ""
 
 
@@ -241,4 +248,6 @@ def test_a_session_belongs_to_the_project_that_it_began_in(memory: Path, tmp_pat
     asked, elsewhere = asked_of(given), asked_of({**given, "project": None})
     assert asked is not None and asked.namespace.startswith("shop-")
     assert elsewhere is not None and elsewhere.namespace.startswith("root-")
+    named = asked_of({**given, "input": '{"session_id": "s7"}', "transcript": "~/state/*/events.jsonl"})
+    assert named is not None and named.details["transcript_path"] == "~/state/s7/events.jsonl"
     assert asked_of({**given, "leave_alone": [str(tmp_path / "shop")]}) is None

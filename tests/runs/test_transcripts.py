@@ -88,12 +88,34 @@ QWEN: list[Line] = [
 ]  # fmt: skip
 
 
+def copilot(kind: str, **data: Any) -> Line:
+    """An event of Copilot CLI."""
+    return {"type": kind, "data": data, "id": f"e{next(IDS)}", "timestamp": TIME, "parentId": None}
+
+
+def ran(id: str, text: str) -> Line:
+    text += '\n\nTool "bash" succeeded. Additional guidance from postToolUse hooks:\nDo this.'
+    return copilot("tool.execution_complete", toolCallId=id, success=True, result={"content": text})
+
+
+COPILOT: list[Line] = [
+    copilot("session.start", sessionId="p1"),
+    copilot("user.message", content="Run the tests.", transformedContent="<current_datetime>now</current_datetime>"),
+    *(copilot("assistant.message", content="", toolRequests=[{"toolCallId": id, "name": "bash", "arguments": {}}])
+      for id in "kl"),
+    ran("k", "port 8443 is taken"),
+    ran("l", "3 passed"),
+    copilot("user.message", content="Read this skill.", source="skill-pdf"),
+    copilot("assistant.message", content="One port is taken.", toolRequests=[]),
+]  # fmt: skip
+
+
 def write(path: Path, lines: list[Any]) -> Path:
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     return path
 
 
-@pytest.mark.parametrize(("lines", "session"), [(CLAUDE, "s1"), (CODEX, "c1"), (QWEN, "s1")])
+@pytest.mark.parametrize(("lines", "session"), [(CLAUDE, "s1"), (CODEX, "c1"), (QWEN, "s1"), (COPILOT, "p1")])
 def test_a_session_is_read_with_its_calls(tmp_path: Path, lines: list[Line], session: str) -> None:
     (run,) = read_runs(write(tmp_path / "run.jsonl", lines))
     steps = list(run.steps)

@@ -20,7 +20,7 @@ from tinymem.memory.context.fitting import as_message
 from tinymem.runs.ingest import Ingested, add_run, ingest_files
 from tinymem.runs.lines import json_values, read_values
 from tinymem.runs.readers import APART, runs_of
-from tinymem.runs.transcripts import Transcript, is_event
+from tinymem.runs.transcripts import BEGINS, Transcript, is_event
 from tinymem.runs.values import value_in
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def _head(file: Path) -> list[tuple[int, Any]]:
     """Return the first line of a file with its number, where it names the session; none where it does not."""
     with file.open("rb") as stream:
         values = json_values(stream.readline())[0]
-    return [(1, value) for value in values if value_in(value, "type") == "session_meta"]
+    return [(1, value) for value in values if value_in(value, "type") in BEGINS]
 
 
 def _key(file: Path) -> str:

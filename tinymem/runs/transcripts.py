@@ -26,7 +26,7 @@ from tinymem.runs.values import joined_texts, mapping_in, text_in, time_of, valu
 from tinymem.steps.content import as_text
 from tinymem.steps.step import Message
 
-__all__ = ["Queued", "Said", "Transcript", "is_event"]
+__all__ = ["BEGINS", "Queued", "Said", "Transcript", "is_event"]
 
 BRANCH = "message of another branch"
 TWICE = "message that the file holds twice"
@@ -37,6 +37,8 @@ NAMES = {  # of lines that hold no message, as a person would call them
     "permission-mode": "setting", "mode": "setting", "event_msg": "progress", "compacted": "summary",
     "response_item/reasoning": "thinking", "assistant": "thinking", "user": "message without words",
 }  # fmt: skip
+EVENT = re.compile(r"(?:assistant|hook|model|permission|session|skill|subagent|system|tool|user)\.")  # of Copilot CLI
+BEGINS = ("session_meta", "session.start")  # kinds of lines that name the session
 # what may be queued and is no prompt
 UNSAID = re.compile(rf"$|<(?:task-notification|teammate-message|cross-session-message)|{STEERS.pattern}(?:\s|$)")
 TASK = re.compile(r"\A\s*<task-notification.*?<task-id>(.*?)</task-id>", re.DOTALL)
@@ -119,8 +121,8 @@ class Transcript:
         """Take in a line, with its messages."""
         if not isinstance(value, Mapping):
             raise InputError("a line should be an object")
-        if value.get("type") == "session_meta":
-            self._begin(mapping_in(value, "payload"))
+        if value.get("type") in BEGINS:
+            self._begin(mapping_in(value, "payload") or mapping_in(value, "data"))
         elif value.get("type") == "queue-operation":
             self._queue(value)
         notes: Counter[str] = Counter()
@@ -138,8 +140,11 @@ class Transcript:
             self._prompts.add(number)
 
     def _begin(self, meta: Mapping[str, Any]) -> None:
-        """Take in what Codex says of a session: this file's, or in a copied history the one that it comes from."""
-        id, spawned = text_in(meta, "id"), text_in(meta, "source", "subagent", "thread_spawn", "parent_thread_id")
+        """Take in what a line says of a session: this file's, or in a copied history the one that it comes from."""
+        id, spawned = (
+            text_in(meta, "id") or text_in(meta, "sessionId"),
+            text_in(meta, "source", "subagent", "thread_spawn", "parent_thread_id"),
+        )
         if id and not self.is_named:
             self.session, self.is_named = id, True
             self.spawned.update([id] if value_in(meta, "source", "subagent") else [])
@@ -241,7 +246,8 @@ def _messages(value: Mapping[str, Any], notes: Counter[str]) -> list[Message]:
 def _named(message: Message, line: Mapping[str, Any]) -> Message:
     """Return a message as that of the model that says it, where that is not the one that speaks to the user."""
     origins = (text_in(line, "origin", "kind"), text_in(line, "attachment", "origin", "kind"), text_in(line, "subtype"))
-    if message["role"] == "user" and not MODELS.isdisjoint(origins):
+    is_agents = text_in(line, "data", "source").startswith("agent-") or not MODELS.isdisjoint(origins)
+    if message["role"] == "user" and is_agents:
         return {**message, "role": "assistant", "name": AGENT}
     is_report = message["role"] == "assistant" and text_in(line, "agentId") and not raw_calls(message)
     return {**message, "name": SUBAGENT} if is_report else message
@@ -256,7 +262,12 @@ def _mark(line: Mapping[str, Any]) -> str:
     agents = [text_in(line, "agentId")] if line.get("type") == "assistant" else TASK.findall(said)
     if any(agents):
         return f"subagent {agents[0]}"
-    return text_in(line, "forkedFrom", "messageUuid") or text_in(line, "uuid") or text_in(line, "timestamp")
+    return (
+        text_in(line, "forkedFrom", "messageUuid")
+        or text_in(line, "uuid")
+        or text_in(line, "id")
+        or text_in(line, "timestamp")
+    )
 
 
 def _is_own(call: Any) -> bool:
@@ -267,4 +278,6 @@ def _is_own(call: Any) -> bool:
 def _kind(value: Mapping[str, Any]) -> str:
     kind, inner = text_in(value, "type") or "no type", text_in(value, "payload", "type")
     whole = f"{kind}/{inner}" if inner else kind
+    if EVENT.match(kind):
+        return "progress"
     return NAMES.get(whole) or NAMES.get(kind) or f"line of type {whole[:40]!r}"

@@ -14,7 +14,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tinymem.cli.install.events import CODEX_EVENTS, EVENTS, GEMINI_EVENTS, OURS, QWEN_EVENTS, TOOLS
+from tinymem.cli.install.events import CODEX_EVENTS, COPILOT_EVENTS, EVENTS, GEMINI_EVENTS, OURS, QWEN_EVENTS, TOOLS
 from tinymem.cli.install.texts import read_json, read_toml, write_json, write_toml
 from tinymem.cli.options import HOME
 from tinymem.errors import InputError
@@ -211,6 +211,8 @@ _JOINT = re.compile(r"[;&|<>()`\n]")  # of commands in a shell
 def clients() -> dict[str, Client]:
     """Return the clients by name; where their files are, the environment says."""
     codex = os.environ.get("CODEX_HOME", "~/.codex")
+    copilot = os.environ.get("COPILOT_HOME", "~/.copilot")
+    options = ("--flat", "--transcript", f"{copilot}/session-state/*/events.jsonl")
     claude, qwen = os.environ.get("CLAUDE_CONFIG_DIR"), os.environ.get("QWEN_HOME", "~/.qwen")
     return {
         "claude-code": Client(
@@ -230,6 +232,11 @@ def clients() -> dict[str, Client]:
         "qwen": Client(
             (SettingsFile(f"{qwen}/settings.json", "mcpServers", {}, QWEN_EVENTS, ("--json", "--greet"), 1_000),),
             "Restart Qwen Code, in a folder that it trusts; /mcp shows the server.",
+        ),
+        "copilot": Client(
+            (SettingsFile(f"{copilot}/hooks/tinymem.json", hooks=COPILOT_EVENTS, options=options),
+             SettingsFile(f"{copilot}/mcp-config.json", "mcpServers", {"type": "local", "tools": ["*"]})),
+            "Restart Copilot CLI; /mcp shows the server.",
         ),
         "cursor": Client(
             (SettingsFile("~/.cursor/mcp.json", "mcpServers"),),

@@ -38,6 +38,8 @@ OPTIONS = """
 --max-tokens=COUNT  the most tokens of what is printed
 --embedder=NAME     the embedder of a new memory
 --json              print JSON, as Gemini CLI and Qwen Code read it, and not the text
+--flat              print JSON as Copilot CLI reads it
+--transcript=FILE   the file of a session whose event names none; * stands for its id
 --greet             the first prompt of a session gets what a session begins with
 """
 USAGE = f"tinymem-hook EVENT [OPTION...]: answer a hook of a coding agent, as session-start, prompt or stop\n{OPTIONS}"

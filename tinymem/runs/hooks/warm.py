@@ -18,6 +18,7 @@ from tinymem.runs.hooks.client import socket_of
 from tinymem.runs.hooks.privacy import is_left_alone, without_private
 from tinymem.runs.hooks.quick import ACTING
 from tinymem.runs.hooks.repositories import namespace_of, project_of
+from tinymem.runs.values import text_in
 from tinymem.steps.redaction import Redact
 
 __all__ = ["answer_here", "asked_of", "serve"]
@@ -33,6 +34,8 @@ def asked_of(request: dict[str, Any]) -> Asked | None:
         InputError: It is no event of an agent.
     """
     details = read_event(str(request["input"]))
+    if (place := request.get("transcript")) and "transcript_path" not in details:
+        details = {**details, "transcript_path": place.replace("*", text_in(details, "session_id"))}
     known = [request.get("project"), details.get("cwd"), request["folder"]]
     folders = [folder for folder in known if isinstance(folder, str) and folder]
     if is_left_alone([*folders, project_of(folders[0])], request.get("leave_alone", ())):
@@ -44,6 +47,8 @@ def asked_of(request: dict[str, Any]) -> Asked | None:
 
 def _printed(request: dict[str, Any], asked: Asked, out: str) -> str:
     """Return what the hook prints: a text, or the JSON around it."""
+    if out and request.get("flat"):
+        return json.dumps({"additionalContext": out})
     if not out or not (request.get("json") or asked.event in ACTING):
         return f"{out}\n" if out else ""
     event = {"hookEventName": str(asked.details.get("hook_event_name")), "additionalContext": out}
