@@ -138,6 +138,8 @@ def test_prompts_that_were_typed_while_the_agent_worked_come_once_however_the_fi
     typed = {"type": "queued_command", "prompt": "Not the mill.", "commandMode": "prompt"}
     lines: list[Line] = [
         claude("user", "Go."),
+        {**queue, "operation": "enqueue"},
+        {**queue, "operation": "dequeue"},
         {**queue, "operation": "enqueue", "content": "Not the mill."},
         {**queue, "operation": "enqueue", "content": "Nor the barn."},
         {**queue, "operation": "remove", "content": "Not the mill."},
@@ -149,6 +151,8 @@ def test_prompts_that_were_typed_while_the_agent_worked_come_once_however_the_fi
     with opened() as memory:
         for count in range(1, len(lines) + 1):
             ingest_growing(memory, write(file, lines[:count]))
+        fork = [{**line, "sessionId": "s2"} for line in lines]  # as --fork-session copies them
+        ingest_growing(memory, write(tmp_path / "s2.jsonl", fork))
         roles = [(getattr(step, "role", "user"), step.text) for step in memory.history()]
     assert roles == [
         ("user", "Go."),

@@ -35,6 +35,11 @@ def test_what_a_session_said_stands_at_the_beginning_of_the_next(hook: Hook, tmp
     for end, event in ((2, "stop"), (7, "stop"), (7, "pre-compact"), (9, "stop"), (9, "stop")):
         write(tmp_path / "s1.jsonl", CLAUDE[:end])
         assert hook(event, transcript, tmp_path / "m") == (0, "", "")
+    unwritten = {
+        "agent_transcript_path": str(tmp_path / "agent-1.jsonl"),
+        "transcript_path": str(tmp_path / "s1.jsonl"),
+    }
+    assert hook("subagent-stop", unwritten, tmp_path / "m") == (0, "", "")
     with HierarchicalMemory(tmp_path / "m") as memory:
         assert memory.stats().steps == 4
     done = hook("session-start", {"session_id": "s2"}, tmp_path / "m", "--max-tokens", "200")

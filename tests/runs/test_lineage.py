@@ -156,6 +156,8 @@ def test_what_stands_beside_in_one_answer_is_no_branch(tmp_path: Path, shape: st
         ("Another language model started to solve this problem and produced a summary of it: ...", []),
         ("<command-message>harvest</command-message>\n<command-name>/harvest</command-name>", ["/harvest"]),
         ("<command-name>/compact</command-name>\n<command-args>keep the ports</command-args>", []),
+        ("/compact keep the ports", []),
+        ("/compact keep the ports\nand count the gates", ["/compact keep the ports\nand count the gates"]),
         ("Look at <my-tag>this</my-tag>.", ["Look at <my-tag>this</my-tag>."]),
     ],
 )
@@ -169,10 +171,11 @@ def test_only_what_a_person_typed_is_the_users(tmp_path: Path, given: str, kept:
 
 
 def test_what_a_subagent_reports_is_its_own_word_and_its_file_a_session_of_its_own(tmp_path: Path) -> None:
-    note = "<task-notification>\n<task-id>7</task-id>\n<result>Eight gates.</result>\n</task-notification>"
+    note = "<task-notification>\n<task-id>a7</task-id>\n<result>Eight gates.</result>\n</task-notification>"
     lines = [claude("user", "Count the gates."), claude("user", note), claude("assistant", "Eight.")]
     inner = [
-        claude(kind, words, isSidechain=True, agentId="a7") for kind, words in (("user", "Go."), ("assistant", "8"))
+        claude(kind, words, isSidechain=True, agentId="a7")
+        for kind, words in (("user", "Go."), ("assistant", "Eight gates."))
     ]
     (tmp_path / "s1" / "subagents").mkdir(parents=True)
     with opened() as memory:
@@ -180,7 +183,7 @@ def test_what_a_subagent_reports_is_its_own_word_and_its_file_a_session_of_its_o
         write(tmp_path / "s1" / "subagents" / "agent-a7.jsonl", inner)
         outcomes = ingest_files(memory, [tmp_path])
         roles = [(step.session, getattr(step, "role", "user"), step.speaker, step.text) for step in memory.history()]
-    assert sorted(done.steps for done in outcomes) == [2, 3]
+    assert sorted(done.steps for done in outcomes) == [1, 3]  # the report once
     assert ("s1", "assistant", "subagent", "Eight gates.") in roles
     assert {session for session, *_ in roles} == {"s1", "s1/a7"}
 

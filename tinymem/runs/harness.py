@@ -58,8 +58,8 @@ STOPPED = re.compile(r"\[Request interrupted by user[^\]]*\]")
 REMINDER = ("<system-reminder>", "</system-reminder>")
 
 STEERS = re.compile(  # commands that only steer the program
-    r"\s*/(?:add-dir|agents|bashes|bug|clear|color|compact|config|context|copy|cost|doctor|effort|exit|export"
-    "|extra-usage|fast|feedback|help|hooks|ide|install-github-app|install-slack-app|keybindings|login|logout|mcp"
+    r"\s*/(?:add-dir|agents|bashes|bug|clear|color|compact(?: [^\n]*)?|config|context|copy|cost|doctor|effort|exit"
+    "|export|extra-usage|fast|feedback|help|hooks|ide|install-github-app|install-slack-app|keybindings|login|logout|mcp"
     "|mobile|model|new|output-style|permissions|plugins?|privacy-settings|quit|rate-limit-options|release-notes|reload-plugins"
     "|remote-control|rename|resume|rewind|sandbox|skills|stats|status|statusline|stickers|tasks|terminal-setup|theme"
     r"|todos|upgrade|usage|vim|voice)\s*"
