@@ -62,7 +62,7 @@ STATIC = "static"  # the embedder that stretches are fitted with
 # those of a stretch are not computed, and a passage answers it or does not, whatever stands in the rest of its step.
 OF_STRETCH = (
     "cosine", "bm25", "after_cosine", "recent", "size", "text_bm25", "size_bm25",
-    "introduces", "typed_share", "paths", "call_named",
+    "introduces", "typed_share", "paths", "call_named", "said_file",
 )  # fmt: skip
 OF_QUESTION = tuple(
     name for name in NAMES
@@ -71,7 +71,7 @@ OF_QUESTION = tuple(
 OF_SPEAKERS = tuple(name for name in OF_QUESTION if FEATURES[name].family == "who and when" or name == "call")
 SIGNED = ("reply", "announces", "now", "milestone", "call", "size")  # these may speak against a passage,
 WEIGHED = ("text_bm25", "size_bm25")  # and in a stretch these
-SET = ("milestone", "named", "stated", "rule", "now")  # features whose weights are `Settings`
+SET = ("milestone", "named", "stated", "rule", "now", "said_file")  # features whose weights are `Settings`
 
 NOTHING = Fusion(np.zeros((len(KIND_NAMES), len(NAMES)), np.float32), np.zeros(len(KIND_NAMES), np.float32))
 Floats = npt.NDArray[np.float64]
@@ -94,6 +94,7 @@ class Settings:
     named: float = 8.0  # few questions name a rare identifier
     stated: float = 1.5  # few are asked of an agent's memory for what people said there, and in other words,
     rule: float = 2.0  # and hardly any for a rule
+    said_file: float = 1.0  # few agents tell their files apart from their commands
     now: float = 1.0  # of most files few questions ask for what holds now
 
 
@@ -161,10 +162,10 @@ def fit(
         own = [some for some, file in zip(own, files, strict=True) if len(some) > STRAY * len(file)]
         if own:
             own = [_spread(some, most) for some in own]
-            preset = {"milestone": settings.milestone, "recent": settings.recent}
+            preset = {"milestone": settings.milestone, "recent": settings.recent, "said_file": settings.said_file}
             if kinds == (QUESTION,):
                 preset = {name: float(present.weights[QUESTION, NAMES.index(name)]) for name in kept}
-                preset |= {name: getattr(settings, name) for name in SET}
+                preset |= {name: getattr(settings, name) for name in SET if name in names}
             row, bias[[*kinds]] = _descend(Lists(own), settings, kinds, names, preset)
             weights[[*kinds]] = row
             fusion = Fusion(weights.astype(np.float32), bias.astype(np.float32))

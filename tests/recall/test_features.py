@@ -23,7 +23,8 @@ from tinymem.recall.candidates import Candidates
 from tinymem.recall.features import ASKED, CALLED, FEW, NAMES, features
 from tinymem.recall.query.analysis import Query
 from tinymem.recall.query.dates import DAY
-from tinymem.recall.query.identifiers import NUMBER, PATH
+from tinymem.recall.query.identifiers import NUMBER, PATH, files_of
+from tinymem.recall.query.words import newest_call
 from tinymem.recall.search import Search
 from tinymem.recall.snapshot import ACT, SAID, Snapshot
 from tinymem.steps.step import Step
@@ -106,7 +107,7 @@ def reference(query: Query, found: Candidates, catalog: Snapshot) -> list[dict[s
     names = [catalog.identifiers_of(np.array([row]))[0].tolist() for row in range(len(catalog))]
     first = {name: row for row in reversed(range(len(catalog))) for name in names[row]}
     typed = {name for row in range(len(catalog)) if catalog.kind[row] == 1 for name in names[row]}
-    shown = set(query.identifiers.tolist())
+    shown, files = set(query.identifiers.tolist()), set(files_of(newest_call(query.text)).tolist())
 
     def hidden(row: int) -> list[int]:
         return [name for name in names[row] if name not in shown and name % 4 != NUMBER] if query.is_stretch else []
@@ -127,10 +128,9 @@ def reference(query: Query, found: Candidates, catalog: Snapshot) -> list[dict[s
         mates = [held[other] for other in rows if catalog.step[other] == catalog.step[row]]
         return max(own, CALLED * max(mates)) if kind not in (ACT, SAID) else own
 
-    def call_named(row: int) -> bool:
-        mates = [names[other] for other in rows_of[int(catalog.step[row])] if catalog.kind[other] == ACT]
-        is_shared = any(shown & set(of_row) for of_row in mates)
-        return query.is_stretch and catalog.kind[row] not in (ACT, SAID) and is_shared
+    def is_of_call(row: int, wanted: set[int], tools: Sequence[int]) -> bool:
+        mates = [other for other in rows_of[int(catalog.step[row])] if catalog.kind[other] == ACT]
+        return query.is_stretch and any(wanted & set(names[mate]) and catalog.tools[mate] in tools for mate in mates)
 
     def dated(time: float) -> float:
         gaps = [(max(start - time, time - end, 0.0), end - start) for start, end in query.spans]
@@ -174,7 +174,8 @@ def reference(query: Query, found: Candidates, catalog: Snapshot) -> list[dict[s
             "introduces": noted(row, lambda name, row=row: first[name] == row),  # type: ignore[misc]
             "typed_share": sum(name in typed for name in hidden(row)) / max(1, len(hidden(row))),
             "paths": math.log(1 + sum(name % 4 == PATH for name in names[row])) if query.is_stretch else 0.0,
-            "call_named": float(call_named(row)),
+            "call_named": float(is_of_call(row, shown, (-1, 0, 1)) and catalog.kind[row] not in (ACT, SAID)),
+            "said_file": float(is_of_call(row, files, [catalog.toolsets.get("Read", -2)])),
             "named": called(row),
             "call": float(catalog.kind[row] == ACT and not is_thought),
             "size": size,
@@ -184,10 +185,15 @@ def reference(query: Query, found: Candidates, catalog: Snapshot) -> list[dict[s
     return expected
 
 
+CALL = 'a\nRead({"path": "m/app_a.py"})\n'
+FILES = files_of("m/app_a.py")
+
+
 def codes(dice: np.random.Generator, count: int) -> npt.NDArray[np.uint32]:
     """Hashes of identifiers of all classes."""
     found = 1 + dice.choice(60, count, replace=False)  # 0 is none
-    return (4 * found + found % 3).astype("<u4")
+    known = (4 * found + found % 3).astype("<u4")
+    return np.where(found <= len(FILES), FILES[(found - 1) % len(FILES)], known)
 
 
 @MODERATE
@@ -207,9 +213,10 @@ def test_each_column_is_what_slow_arithmetic_gives(data: st.DataObject) -> None:
         type=["final_answer" if value else "message" for value in dice.integers(0, 2, count)],
         asks=(steps % 2).tolist(),
         time=(START.timestamp() + np.sort(dice.integers(0, int(2 * DAY), count))).tolist(),
+        tools=[[None, "Read", "Bash"][value] for value in dice.integers(0, 3, count)],
         identifiers=[codes(dice, int(dice.integers(0, 6))).tobytes() for _ in range(count)],
     )
-    text = data.draw(st.sampled_from(["What did Ana say?", "What holds now?", "What?", "a\nb\nnow\nben\nd"]))
+    text = data.draw(st.sampled_from(["What did Ana say?", "What holds now?", "What?", "a\nb\nnow\nben\nd", CALL]))
     vectors = unit_vectors(1, 8, seed=7)
     asked = codes(dice, 10)
     query = Query(

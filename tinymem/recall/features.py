@@ -18,7 +18,8 @@ from tinymem.protocols import Ids, Vectors
 from tinymem.recall.candidates import Candidates
 from tinymem.recall.query.analysis import ASKING, Query, names_inside, spelled_alike
 from tinymem.recall.query.dates import DAY, closeness
-from tinymem.recall.query.identifiers import NUMBER, PATH, Codes, classes
+from tinymem.recall.query.identifiers import NUMBER, PATH, Codes, classes, files_of
+from tinymem.recall.query.words import newest_call
 from tinymem.recall.snapshot import ACT, SAID, TOOL, Snapshot
 from tinymem.stores.words import has_cjk
 
@@ -58,11 +59,13 @@ FEATURES: Mapping[str, Feature] = {
     # of agents' memories; a task needs a rule without asking for it, and shares few words with it
     "stated": Feature("meaning", "closeness to the question among short statements, by their rank: 1, then less"),
     "rule": Feature("who and when", "1 for a rule or a wish of a person among these"),
-    # these four are 0 where the query is a question; they do not count what the stretch itself shows
+    # these five are 0 where the query is a question; they do not count what the stretch itself shows
     "introduces": Feature("identifiers", "ln(1 + identifiers that come up here first)"),
     "typed_share": Feature("identifiers", "share of the identifiers here that the agent has typed"),
     "paths": Feature("identifiers", "ln(1 + paths that stand here)"),
     "call_named": Feature("identifiers", "1 for what a call gave back that has an identifier of the stretch"),
+    # what an agent does next has most to do with the files that it is at
+    "said_file": Feature("identifiers", "1 for a step whose call, but of a shell, has a file of the newest call"),
     "named": Feature("identifiers", "rare identifiers of the question that stand here"),
     # a call says that something was looked for, its result says what was found
     "call": Feature("who and when", "1 for a call of a tool, or code"),
@@ -77,6 +80,7 @@ LONGEST = 32  # passages of a text from which on it is as good as endless
 NEAR = 2  # passages on either side whose words count for a passage
 FAR = 0.1  # of a question's candidates, at whose cosine closeness begins,
 FEW = 10  # unless they are fewer than this
+SHELL = re.compile(r"^$|bash|shell|terminal|exec|run|command|console|python", re.IGNORECASE)
 
 
 class _Rows:
@@ -236,14 +240,16 @@ def _are_thoughts(whole: _Rows, ends: Ids) -> npt.NDArray[np.bool_]:
 
 
 def _identifier_features(query: Query, snapshot: Snapshot, whole: _Rows) -> dict[str, Column]:
-    """Return introduces, typed_share, paths and call_named; all are 0 where the query is a question.
+    """Return introduces, typed_share, paths, call_named and said_file; all are 0 where the query is a question.
 
     An agent copies most of what it types from earlier steps; the identifiers of the stretch itself it can still see.
     Numbers do not count: a log is full of them.
     """
     rows = whole.rows
     if not query.is_stretch:
-        return dict.fromkeys(("introduces", "typed_share", "paths", "call_named"), np.zeros(len(rows), np.float32))
+        return dict.fromkeys(
+            ("introduces", "typed_share", "paths", "call_named", "said_file"), np.zeros(len(rows), np.float32)
+        )
     codes, lengths = snapshot.identifiers_of(rows)
     of_row, kinds = np.repeat(np.arange(len(rows)), lengths), classes(codes)
     hidden = ~np.isin(codes, query.identifiers) & (kinds != NUMBER)
@@ -254,17 +260,20 @@ def _identifier_features(query: Query, snapshot: Snapshot, whole: _Rows) -> dict
         "introduces": np.log1p(first),
         "typed_share": again / np.maximum(every, 1),
         "paths": np.log1p(paths),
-        "call_named": _is_call_named(query, snapshot, whole),
+        **_of_calls(query, snapshot, whole),
     }
 
 
-def _is_call_named(query: Query, snapshot: Snapshot, whole: _Rows) -> npt.NDArray[np.bool_]:
-    """Mark what tools gave back in steps whose acts have an identifier of the stretch."""
+def _of_calls(query: Query, snapshot: Snapshot, whole: _Rows) -> dict[str, Column]:
+    """Return call_named and said_file. A shell's command has many files, and often the same: it is of none."""
     acts = whole.every[whole.places["kind"][whole.every] == ACT]
     codes, lengths = snapshot.identifiers_of(acts)
-    named = np.repeat(acts, lengths)[np.isin(codes, query.identifiers)]
-    is_named: npt.NDArray[np.bool_] = np.isin(whole.firsts, whole.of(named)) & (whole.here["kind"] == TOOL)
-    return is_named
+    of_act = np.repeat(acts, lengths)
+    tools = [code for name, code in snapshot.toolsets.items() if not SHELL.search(name)]
+    is_file = np.isin(codes, files_of(newest_call(query.text))) & np.isin(whole.places["tools"][of_act], tools)
+    hits = np.isin(codes, query.identifiers), is_file
+    named, said = (np.isin(whole.firsts, whole.of(of_act[hit])) for hit in hits)
+    return {"call_named": named & (whole.here["kind"] == TOOL), "said_file": said}
 
 
 CALLED = 0.8  # of what an identifier in a call is worth to the call's result, which says something about it,

@@ -19,8 +19,10 @@ import numpy.typing as npt
 from tinymem.protocols import Ids
 from tinymem.stores.words import blank_cjk
 
-__all__ = ["NAME", "NONE", "NUMBER", "PATH", "Codes", "Seen", "classes", "codes_of", "hashes", "identifiers", "labels",
-           "named", "read", "read_question"]  # fmt: skip
+__all__ = [
+    "NAME", "NONE", "NUMBER", "PATH", "Codes", "Seen", "classes", "codes_of", "files_of", "hashes",
+    "identifiers", "labels", "named", "read", "read_question",
+]  # fmt: skip
 
 Codes: TypeAlias = npt.NDArray[np.uint32]
 
@@ -40,6 +42,7 @@ _NAME = re.compile(r"(?=.*[^\W\d_])(?:.*[^_]_+[^_]|.*\d|.*[a-z][A-Z])")
 _LETTERS = re.compile(r"[^\W\d_]{2}")
 _ADDRESS = re.compile(r"v?\d+(?:\.\d+){2,}(?:[-.]?\w+)*")  # an IP address, or a version
 _MARKED = re.compile(r"[\d_.]")
+_FILE = re.compile(r"/|^\D.*\.")
 # ordinals, measures, dates
 _COMMON = re.compile(r"\d+(?:[^\W\d_]{1,2}|-[^\W\d_]+)|\d\d?\.\d\d?\.\d{4}|\d{4}-\d\d-\d\d", re.IGNORECASE)
 _DATE = re.compile(r"\d{4}-\d\d-\d\d(?=T\d\d|$)")
@@ -97,6 +100,13 @@ def classes(codes: Codes) -> Codes:
 def codes_of(names: Iterable[str]) -> Codes:
     """Hash identifiers: `(identifiers,)`."""
     return np.array([*map(_code, names)], "<u4")
+
+
+def files_of(text: str) -> Codes:
+    """Hash the files that a text names: their paths, and their names without an ending."""
+    paths = [name for name in identifiers(text) if _FILE.search(name)]
+    stems = [path.rpartition("/")[2].partition(".")[0] for path in paths]
+    return codes_of([*paths, *(stem for stem in stems if len(stem) >= LEAST)])
 
 
 def hashes(names: Iterable[str]) -> bytes:

@@ -17,7 +17,7 @@ from typing import Any
 
 from tinymem.steps.step import Part, Step
 
-__all__ = ["stretch_of", "words_of"]
+__all__ = ["newest_call", "stretch_of", "words_of"]
 
 MOST = 600  # characters of each message, and of the arguments of each call, that say what is wanted
 SHORT = 400  # characters of an output that is read as a message
@@ -87,6 +87,16 @@ def words_of(stretch: str) -> str:
             call = _CALL.match(line, end + 2) if line[end : end + 2] == ") " else None
     found.append(_words(owed, said, is_end=True))
     return "\n".join(text for text in found if text.strip())
+
+
+def newest_call(stretch: str) -> str:
+    r"""Return the words of the newest line that calls a tool; "" where there is none.
+
+    >>> newest_call('Where? grep({"pattern": "PORT"})\n8443 settings.py \nNow the server. open({"n": 1})\nOpen. ')
+    'Now the server.\n1'
+    """
+    lines = ["", *filter(_CALL.search, stretch.split("\n"))]
+    return words_of(lines[-1])
 
 
 def _words(owed: int, lines: list[str], is_end: bool = False) -> str:
