@@ -11,10 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from tinymem.coding.preferences import Preferences
 from tinymem.coding.reminders import Reminders
 from tinymem.errors import InputError, NotAMemoryError
 from tinymem.integrations.mcp.numbers import memories_by_label, with_namespace
@@ -23,11 +22,21 @@ from tinymem.recall import Excerpt
 from tinymem.recall.relevance import floor_of_prompts
 from tinymem.recall.render import between, own_blocks
 from tinymem.recall.search import Search
-from tinymem.runs.growing import ingest_growing
 from tinymem.runs.harness import ABOUT, AGENT, own_words
 from tinymem.runs.hooks.acting import ACTING, step_of
 from tinymem.runs.hooks.privacy import redact_with, without_private
 from tinymem.runs.hooks.talk import is_small_talk
+from tinymem.runs.hooks.transcripts import (
+    UNENDED,
+    UNREAD,
+    add_subagents,
+    add_transcript,
+    keep_files,
+    kept_files,
+    note_begun,
+    read_on,
+    transcript_of,
+)
 from tinymem.runs.values import text_in
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.checks import check_choice
@@ -42,8 +51,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ADDING", "EVENTS", "Answers", "Asked", "Opener", "read_event"]
 
-UNENDED = "unended"  # the files of sessions that began and did not end, as JSON, until a later session has read them on
-UNREAD = "unread"  # what was said of files that cannot be read
 ADDING = ("pre-compact", "stop", "subagent-stop", "session-end")  # the events that add what is new in a transcript
 EVENTS = ("session-start", "prompt", *ADDING, *ACTING)
 Opener: TypeAlias = "Callable[..., HierarchicalMemory]"
@@ -51,15 +58,12 @@ LONGEST = 1_000_000  # characters of an event
 SESSIONS = 100  # of which it is known what they have in front of them
 LONGEST_PROMPT = 10_000  # characters of a prompt that recall asks with
 GREETING, FOUND = 1_000, 500  # tokens of what a session begins with, and of what a prompt recalls
+PREFERRED = 100  # of the second, preferences get at most
 RULES_SHARE = 0.5  # of the first, which rules get at most,
 RULES_MOST = 100  # of which so many of the newest are looked at
 BESIDE = 4  # times less likely may be what comes back beside a passage that is likely enough
 OWN_SHARE = 2 / 3  # of a prompt's tokens, where other namespaces are read too
 TWICE = 10.0  # seconds in which a second hook has the same event of a session, as a plugin's beside an installed one
-FILES_MOST = 50  # files of sessions that did not end,
-UNENDED_AGE = 86_400.0  # and the seconds without a change after one
-STRANGE = ("message that is not understood", "line of type")  # how kinds of lines of other formats are called
-SUBAGENTS_MOST = 500  # files of a session's subagents that are looked at
 
 _COMMAND = re.compile(r"\s*/(?:compact\b|[\w:.-]+\s*\Z)")  # one that a memory has nothing to say to
 _HEAD = re.compile(rf"^(?:{re.escape(ABOUT)}|\[namespace [^\n]*\])$", re.MULTILINE)
@@ -97,12 +101,12 @@ class _Session:
 
     Attributes:
         after: The number of its last step before it was compacted: what it said up to there may be recalled.
-        greeted: The numbers of the steps that it began with.
+        seen: By namespace, the numbers of the steps that it began with, and of preferences.
         recalled: By namespace, the excerpts that its prompts got.
     """
 
     after: int = 0
-    greeted: set[int] = field(default_factory=set)
+    seen: defaultdict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
     recalled: defaultdict[str, list[Excerpt]] = field(default_factory=lambda: defaultdict(list))
 
 
@@ -121,6 +125,7 @@ class Answers:
         self._asked_at = -TWICE
         self._memories: dict[tuple[str, ...], HierarchicalMemory] = {}  # by namespace and what is redacted
         self._reminders: dict[tuple[str, str], Reminders] = {}  # by label and namespace
+        self._preferences: dict[str, Preferences] = {}
         self.sessions: OrderedDict[str, _Session] = OrderedDict()
         self._lock = threading.RLock()
 
@@ -205,13 +210,13 @@ class Answers:
         for label, memory in self._opened(asked).items():
             if memory.namespace != asked.namespace:
                 break
-            _read_on(memory)
+            read_on(memory)
             state, source = self._session(asked, anew=True), asked.details.get("source")
             last = next(memory.history(asked.session, newest=True), None) if asked.session else None
             if source == "compact":
                 state.after = _number(last)
             text = greeting(memory, asked.session, last, source, asked.max_tokens or GREETING, label)
-            state.greeted = _numbers_in(text, label)
+            state.seen[asked.namespace] = _numbers_in(text, label)
             return text
         return ""
 
@@ -231,7 +236,7 @@ class Answers:
             return ""
         file = transcript_of(asked.details, must=False)
         if file is not None:
-            _note_begun(self._open(asked, asked.namespace, create=True), file)
+            note_begun(self._open(asked, asked.namespace, create=True), file)
         memories = self._opened(asked)
         prompt = words_of(prompt, [memory.long_term.key for memory in memories.values()])
         prompt = redact_with(asked.redact)(without_private(prompt, "")).strip()
@@ -243,19 +248,25 @@ class Answers:
             head += f"[namespace {label}]\n" if label else ""
             count, is_first = memory.long_term.counter.count, memory.namespace == asked.namespace
             room = int(left * OWN_SHARE) if label and is_first else left
-            text = self._recalled(memory, asked, prompt, max(room - count(head), 1), label)
+            most, hidden = max(room - count(head), 1), self._hidden(memory, asked)
+            text = self._recalled(memory, asked, prompt, most, label, hidden)
+            text += self._preferred(memory, asked, prompt, min(most - count(text), PREFERRED), label, hidden)
             if text:
-                texts.append(head + text)
+                texts.append(head + text.strip())
                 left -= count(texts[-1])
         return "\n".join(texts)
 
-    def _recalled(self, memory: HierarchicalMemory, asked: Asked, prompt: str, room: int, label: str) -> str:
-        state, is_first = self._session(asked), memory.namespace == asked.namespace
-        hidden: set[int] = set()
-        if is_first and asked.session:
+    def _hidden(self, memory: HierarchicalMemory, asked: Asked) -> set[int]:
+        """Return the numbers of the steps that a session has in front of it."""
+        state, said = self._session(asked), list[int]()
+        if memory.namespace == asked.namespace and asked.session:
             said = memory.long_term.journal.matching(Filter(session=asked.session))
-            hidden = state.greeted | {number for number in said if number > state.after}
-        shown, now = state.recalled[memory.namespace], utc_now()
+        return state.seen[memory.namespace].union(number for number in said if number > state.after)
+
+    def _recalled(
+        self, memory: HierarchicalMemory, asked: Asked, prompt: str, room: int, label: str, hidden: set[int]
+    ) -> str:
+        shown, now = self._session(asked).recalled[memory.namespace], utc_now()
         search, least = Search(memory.long_term), floor_of_prompts()
         recall = partial(search.recall, prompt[:LONGEST_PROMPT], room, now, min_relevance=least / BESIDE)
         if hidden and {excerpt.step.step_number for excerpt in recall(k=1)} <= hidden:
@@ -266,6 +277,17 @@ class Answers:
         found = with_namespace(found, label, memory, room)
         shown += found.items
         return found.text
+
+    def _preferred(
+        self, memory: HierarchicalMemory, asked: Asked, prompt: str, room: int, label: str, hidden: set[int]
+    ) -> str:
+        """Return what people said of the kind of task that a prompt asks for: each once a session."""
+        state = self._session(asked)
+        recalled = (_number(excerpt.step) for excerpt in state.recalled[memory.namespace])
+        preferences = self._preferences.setdefault(memory.namespace, Preferences(memory))
+        text = list_steps(memory, preferences.of(prompt, hidden.union(recalled)), room, label)
+        state.seen[memory.namespace] |= _numbers_in(text, label)
+        return text and f"\n{text}"
 
 
 def greeting(
@@ -331,70 +353,3 @@ def words_of(prompt: str, keys: Sequence[bytes]) -> str:
         prompt = "".join(prompt[start:end] for start, end in between(len(prompt), blocks))
     said = own_words({"role": "user", "content": _HEAD.sub("", prompt).strip()}, Counter())
     return str(said["content"])
-
-
-# -- transcripts ------------------------------------------------------------------------------------------------------
-
-
-def transcript_of(event: Mapping[str, Any], must: bool = True) -> Path | None:
-    """Return the file that an event names; None where it says that there is none, as for a session that is not kept.
-
-    Raises:
-        InputError: It does not say, and `must`.
-    """
-    given = text_in(event, "agent_transcript_path") or text_in(event, "transcript_path")
-    if given:
-        return Path(given).expanduser()
-    if must and "transcript_path" not in event:
-        raise InputError("standard input has no transcript_path")
-    return None
-
-
-def add_transcript(memory: HierarchicalMemory, file: Path, session: str) -> str:
-    """Add what is new in the transcript of a session, and return what is wrong with it; "" for nothing.
-
-    A last line that is still being written is left for the next time. A file of which nothing was ever understood is of
-    another format.
-    """
-    done = ingest_growing(memory, file)
-    is_strange = any(kind.startswith(STRANGE) for kind in done.left_out) and not done.steps + done.known
-    if done.error is None and is_strange and next(memory.history(session or None), None) is None:
-        return f"nothing is kept of {file}: its format is not known"
-    return done.error or ""
-
-
-def add_subagents(memory: HierarchicalMemory, file: Path) -> None:
-    """Add what is new in the transcripts of a session's subagents, which lie in a folder of its name."""
-    for found in islice((file.with_suffix("") / "subagents").glob("*.jsonl"), SUBAGENTS_MOST):
-        ingest_growing(memory, found)
-
-
-def _note_begun(memory: HierarchicalMemory, file: Path) -> None:
-    """Note that a session has begun, so that a later one reads it on if nobody tells its end."""
-    known = kept_files(memory, UNENDED)
-    if str(file) not in known:
-        keep_files(memory, UNENDED, [*known, str(file)])
-
-
-def _read_on(memory: HierarchicalMemory) -> None:
-    """Read the sessions on that were killed: nothing else tells what they said last."""
-    kept = list[str]()
-    for file in map(Path, kept_files(memory, UNENDED)):
-        with suppress(InputError, OSError, ValueError):  # ValueError: a path with NUL
-            age = time.time() - file.stat().st_mtime
-            kept += [str(file)] if age < UNENDED_AGE else []
-            ingest_growing(memory, file)
-            add_subagents(memory, file)
-    keep_files(memory, UNENDED, kept)
-
-
-def kept_files(memory: HierarchicalMemory, setting: str) -> list[str]:
-    """Return the files of sessions, or what was said of them, that a setting keeps."""
-    found: list[str] = json.loads(memory.long_term.journal.setting(setting) or "[]")
-    return found
-
-
-def keep_files(memory: HierarchicalMemory, setting: str, files: Sequence[str]) -> None:
-    """Keep the newest of such files in a setting."""
-    if files != kept_files(memory, setting):
-        memory.long_term.journal.keep({setting: json.dumps(files[-FILES_MOST:])})

@@ -1,0 +1,94 @@
+"""The transcripts that hooks name: what is new in them is added, those of sessions that were killed included."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tinymem.errors import InputError
+from tinymem.runs.growing import ingest_growing
+from tinymem.runs.values import text_in
+
+if TYPE_CHECKING:
+    from tinymem.memory.hierarchy import HierarchicalMemory
+
+__all__ = [
+    "UNENDED", "UNREAD", "add_subagents", "add_transcript", "keep_files", "kept_files", "note_begun", "read_on",
+    "transcript_of",
+]  # fmt: skip
+
+UNENDED = "unended"  # the files of sessions that began and did not end, as JSON, until a later session has read them on
+UNREAD = "unread"  # what was said of files that cannot be read
+FILES_MOST = 50  # files of sessions that did not end,
+UNENDED_AGE = 86_400.0  # and the seconds without a change after one
+STRANGE = ("message that is not understood", "line of type")  # how kinds of lines of other formats are called
+SUBAGENTS_MOST = 500  # files of a session's subagents that are looked at
+
+
+def transcript_of(event: Mapping[str, Any], must: bool = True) -> Path | None:
+    """Return the file that an event names; None where it says that there is none, as for a session that is not kept.
+
+    Raises:
+        InputError: It does not say, and `must`.
+    """
+    given = text_in(event, "agent_transcript_path") or text_in(event, "transcript_path")
+    if given:
+        return Path(given).expanduser()
+    if must and "transcript_path" not in event:
+        raise InputError("standard input has no transcript_path")
+    return None
+
+
+def add_transcript(memory: HierarchicalMemory, file: Path, session: str) -> str:
+    """Add what is new in the transcript of a session, and return what is wrong with it; "" for nothing.
+
+    A last line that is still being written is left for the next time. A file of which nothing was ever understood is of
+    another format.
+    """
+    done = ingest_growing(memory, file)
+    is_strange = any(kind.startswith(STRANGE) for kind in done.left_out) and not done.steps + done.known
+    if done.error is None and is_strange and next(memory.history(session or None), None) is None:
+        return f"nothing is kept of {file}: its format is not known"
+    return done.error or ""
+
+
+def add_subagents(memory: HierarchicalMemory, file: Path) -> None:
+    """Add what is new in the transcripts of a session's subagents, which lie in a folder of its name."""
+    for found in islice((file.with_suffix("") / "subagents").glob("*.jsonl"), SUBAGENTS_MOST):
+        ingest_growing(memory, found)
+
+
+def note_begun(memory: HierarchicalMemory, file: Path) -> None:
+    """Note that a session has begun, so that a later one reads it on if nobody tells its end."""
+    known = kept_files(memory, UNENDED)
+    if str(file) not in known:
+        keep_files(memory, UNENDED, [*known, str(file)])
+
+
+def read_on(memory: HierarchicalMemory) -> None:
+    """Read the sessions on that were killed: nothing else tells what they said last."""
+    kept = list[str]()
+    for file in map(Path, kept_files(memory, UNENDED)):
+        with suppress(InputError, OSError, ValueError):  # ValueError: a path with NUL
+            age = time.time() - file.stat().st_mtime
+            kept += [str(file)] if age < UNENDED_AGE else []
+            ingest_growing(memory, file)
+            add_subagents(memory, file)
+    keep_files(memory, UNENDED, kept)
+
+
+def kept_files(memory: HierarchicalMemory, setting: str) -> list[str]:
+    """Return the files of sessions, or what was said of them, that a setting keeps."""
+    found: list[str] = json.loads(memory.long_term.journal.setting(setting) or "[]")
+    return found
+
+
+def keep_files(memory: HierarchicalMemory, setting: str, files: Sequence[str]) -> None:
+    """Keep the newest of such files in a setting."""
+    if files != kept_files(memory, setting):
+        memory.long_term.journal.keep({setting: json.dumps(files[-FILES_MOST:])})
