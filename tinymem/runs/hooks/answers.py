@@ -62,6 +62,7 @@ PREFERRED = 100  # of the second, preferences get at most
 RULES_SHARE = 0.5  # of the first, which rules get at most,
 RULES_MOST = 100  # of which so many of the newest are looked at
 BESIDE = 4  # times less likely may be what comes back beside a passage that is likely enough
+OF_RULES = 2.0  # times as likely must a rule be, of which one is near whatever is asked
 OWN_SHARE = 2 / 3  # of a prompt's tokens, where other namespaces are read too
 TWICE = 10.0  # seconds in which a second hook has the same event of a session, as a plugin's beside an installed one
 
@@ -272,7 +273,7 @@ class Answers:
         if hidden and {excerpt.step.step_number for excerpt in recall(k=1)} <= hidden:
             return ""  # the best of all stands in front of the agent already
         found = recall(hidden=hidden, shown=shown, ids=True)
-        if not any(excerpt.relevance >= least for excerpt in found):
+        if not any(_is_likely(memory, excerpt, least) for excerpt in found):
             return ""
         found = with_namespace(found, label, memory, room)
         shown += found.items
@@ -288,6 +289,16 @@ class Answers:
         text = list_steps(memory, preferences.of(prompt, hidden.union(recalled)), room, label)
         state.seen[memory.namespace] |= _numbers_in(text, label)
         return text and f"\n{text}"
+
+
+def _is_likely(memory: HierarchicalMemory, excerpt: Excerpt, least: float) -> bool:
+    """Return whether an excerpt is reason enough to speak: what was asked for, and then done, is none."""
+    step, past = excerpt.step, memory.long_term
+    number = _number(step)
+    after = past.fetch([number + 1]).get(number + 1)
+    if is_request(step) and isinstance(after, ActionStep) and after.tool_calls and after.session == step.session:
+        return False
+    return excerpt.relevance >= least * (OF_RULES if number in past.rules() else 1)
 
 
 def greeting(
