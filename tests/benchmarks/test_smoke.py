@@ -30,6 +30,7 @@ SMALL = {
     "moments.run": ["--sessions", "6"],
     "moments.loops": ["--steps", "61", "--budgets", "3000", "--seeds", "1"],
     "moments.reminders": ["--recorded", DATA],
+    "moments.compaction": ["--recorded", DATA],
 }
 
 

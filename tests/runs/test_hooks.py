@@ -72,6 +72,22 @@ def test_a_compacted_session_gets_its_requests_back(hook: Hook, tmp_path: Path) 
     assert counter_from("cl100k_base").count(out.rstrip("\n")) <= 400
 
 
+def test_a_compacted_session_gets_what_it_did(hook: Hook, tmp_path: Path) -> None:
+    uses = [("Bash", {"command": "pytest -q"}, "Exit code 1\nE  AssertionError: 3 != 4")]
+    uses += [("Bash", {"command": "npm run lint"}, "Exit code 1\nerror"), ("Bash", {"command": "npm run lint"}, "ok")]
+    uses += [("Write", {"file_path": "/w/shop/tax\n#1 user: pay.py", "content": "def add_sales_tax(): ..."}, "ok")] * 2
+    blocks = [claude("user", "Mend the tax.")]
+    for number, (name, given, said) in enumerate(uses):
+        call = {"type": "tool_use", "id": f"t{number}", "name": name, "input": given}
+        result = {"type": "tool_result", "tool_use_id": f"t{number}", "content": said}
+        blocks += [claude("assistant", [call]), claude("user", [result])]
+    told = {"transcript_path": str(write(tmp_path / "s1.jsonl", blocks)), "session_id": "s1", "cwd": "/w/shop"}
+    hook("stop", told, tmp_path / "m")
+    out = hook("session-start", {**told, "source": "compact"}, tmp_path / "m").out
+    assert "\n$ pytest -q (failed, #2)\ntax…1 user: pay.py (#6): add_sales_tax\n</recalled-" in out
+    assert "npm run lint" not in out  # it has passed since
+
+
 def test_a_session_begins_with_the_rules_of_people_the_newest_first(hook: Hook, tmp_path: Path) -> None:
     path, rules = tmp_path / "m", ["Never push on a Friday.", "We decided to use tabs.", "never push on a friday"]
     turns = [claude("user", rule) for rule in rules]

@@ -21,7 +21,7 @@ from tinymem.steps.content import clean
 from tinymem.steps.step import Step
 from tinymem.steps.types import shown_time
 
-__all__ = ["Reminders"]
+__all__ = ["Reminders", "plain_line"]
 
 TOKENS = 60  # of a reminder, at most
 SPAN = 100  # steps after a failure in which it may have passed,
@@ -94,7 +94,7 @@ class Reminders:
             is_of_edit = any(note.key == first and note.step == step.step_number for note in notes)
             said = [*(rule.text for rule in correction.values()), rule_among(step.text, path, is_of_edit)]
             if said[0]:
-                return self._shown(step, f"{step.speaker or 'user'}: ", _plain(said[0], LONGEST))
+                return self._shown(step, f"{step.speaker or 'user'}: ", plain_line(said[0], LONGEST))
         return ""
 
     def _on_failure(self, keys: list[str], session: str | None, after: int) -> str:
@@ -142,12 +142,12 @@ class Reminders:
 
     def _told_of(self, failed: Step, first: ShellRun, done: Done | None, passed: Step, run: ShellRun) -> str:
         passing = run.line if first.words == run.words and first.line != run.line else " ".join(run.words)
-        tried, passing = _plain(" ".join(first.words), COMMAND), _plain(passing, COMMAND)
+        tried, passing = plain_line(" ".join(first.words), COMMAND), plain_line(passing, COMMAND)
         said = f"{tried} failed like this; {'it' if tried == passing else passing} passed in "
         said += f"{self._label}#{passed.step_number}"
         if done is not None:
-            said += f", after {_plain(done.what, COMMAND)} in {self._label}#{done.step}"
-            said += f": {_plain(done.line, LONGEST)}" if done.line else ""
+            said += f", after {plain_line(done.what, COMMAND)} in {self._label}#{done.step}"
+            said += f": {plain_line(done.line, LONGEST)}" if done.line else ""
         return self._shown(failed, "", said)
 
     def _shown(self, step: Step, name: str, said: str) -> str:
@@ -156,7 +156,7 @@ class Reminders:
         return fitted(line, TOKENS, self._past.counter)
 
 
-def _plain(text: str, most: int) -> str:
+def plain_line(text: str, most: int) -> str:
     """Return the beginning of a command, or of a line of a file, without signs that only a memory writes."""
     plain = " ".join(_SIGNS.sub("…", clean(text[: 2 * LONGEST])).split())
     return plain if len(plain) <= most else f"{plain[:most]}…"

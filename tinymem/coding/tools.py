@@ -29,7 +29,7 @@ from tinymem.coding.shell import acts_of_command, acts_of_search
 from tinymem.steps.actions import ToolCall
 from tinymem.steps.content import as_text
 
-__all__ = ["ARGUMENTS", "FILE_TOOLS", "acts_of_call", "edits_in", "run_in", "use_of"]
+__all__ = ["ARGUMENTS", "FILE_TOOLS", "acts_of_call", "edits_in", "files_in", "run_in", "text_in_file", "use_of"]
 
 Arguments: TypeAlias = Mapping[str, Any]
 
@@ -139,6 +139,18 @@ def edits_in(call: ToolCall) -> list[tuple[str, str]]:
     lines = (line[len(sign) :].strip() for line in new.splitlines() if line not in old and line.startswith(sign))
     line = next(filter(None, lines), "")
     return [(act.path, line) for act in acts if does != "run" or call.answered]
+
+
+def files_in(call: ToolCall) -> list[str]:
+    """Return the files that a call edits or edited, else the one that it reads."""
+    path = _path(_arguments(call.arguments_json)) if use_of(call.name) in ("read", "edit", "write") else ""
+    return [path for path, _ in edits_in(call)] or [path][: len(path)]
+
+
+def text_in_file(call: ToolCall) -> str:
+    """Return what a call wrote to its file, else what it read."""
+    given = _arguments(call.arguments_json)
+    return _text(given, "new") or _text(given, "content") or _said(call)
 
 
 def _said(call: ToolCall) -> str:

@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from tinymem.coding.preferences import Preferences
+from tinymem.coding.progress import progress_block
 from tinymem.coding.reminders import Reminders
 from tinymem.errors import InputError, NotAMemoryError
 from tinymem.integrations.mcp.numbers import memories_by_label, with_namespace
@@ -59,7 +60,8 @@ SESSIONS = 100  # of which it is known what they have in front of them
 LONGEST_PROMPT = 10_000  # characters of a prompt that recall asks with
 GREETING, FOUND = 1_000, 500  # tokens of what a session begins with, and of what a prompt recalls
 PREFERRED = 100  # of the second, preferences get at most
-RULES_SHARE = 0.5  # of the first, which rules get at most,
+PROGRESS = 400  # of the first, what a compacted session did gets at most,
+RULES_SHARE = 0.5  # and rules so much of it,
 RULES_MOST = 100  # of which so many of the newest are looked at
 BESIDE = 4  # times less likely may be what comes back beside a passage that is likely enough
 OF_RULES = 2.0  # times as likely must a rule be, of which one is near whatever is asked
@@ -216,7 +218,8 @@ class Answers:
             last = next(memory.history(asked.session, newest=True), None) if asked.session else None
             if source == "compact":
                 state.after = _number(last)
-            text = greeting(memory, asked.session, last, source, asked.max_tokens or GREETING, label)
+            folder = text_in(asked.details, "cwd")
+            text = greeting(memory, asked.session, last, source, asked.max_tokens or GREETING, label, folder)
             state.seen[asked.namespace] = _numbers_in(text, label)
             return text
         return ""
@@ -302,14 +305,15 @@ def _is_likely(memory: HierarchicalMemory, excerpt: Excerpt, least: float) -> bo
 
 
 def greeting(
-    memory: HierarchicalMemory, session: str, last: Step | None, source: Any, max_tokens: int, namespace: str = ""
-) -> str:
+    memory: HierarchicalMemory, session: str, last: Step | None, source: Any, max_tokens: int, namespace: str = "",
+    folder: str = "",
+) -> str:  # fmt: skip
     """Return what a session should begin with, in at most `max_tokens` tokens; "" where that is nothing.
 
     A new session gets the rules that people gave, and then what was said last. A session that is resumed has its own
     steps, and what it was greeted with: it gets what others said since. After a compaction it gets the rules again, its
-    own requests, and then what was said to them. `last` is the newest step of the session; `namespace` stands before
-    the numbers.
+    own requests, its last commands and the files that it used, and then what was said. `last` is the newest step of the
+    session, which is in `folder`; `namespace` stands before the numbers.
     """
     count = memory.long_term.counter.count
     left = max_tokens - count(f"{ABOUT}\n")
@@ -327,8 +331,10 @@ def greeting(
     else:
         asked = newest(left // 2, session=session, only=lambda step: is_request(step) and is_new(step))
         left -= count(f"{asked}\n")
+        did = progress_block(memory, session, min(PROGRESS, left), namespace, folder)
+        left -= count(f"{did}\n")
         said = newest(left, session=session, only=lambda step: is_new(step) and not is_request(step))
-        texts = [rules, asked, said]
+        texts = [rules, asked, did, said]
     text = "\n".join(filter(None, texts))
     return f"{ABOUT}\n{text}" if text else ""
 
