@@ -20,6 +20,7 @@ from typer.main import get_command
 from tinymem import AsyncHierarchicalMemory, HierarchicalMemory, MemoryManager, TaskStep
 from tinymem.cli.main import app
 from tinymem.errors import DISTRIBUTION, EmbedderMismatchError
+from tinymem.runs.hooks.quick import OPTIONS
 from tinymem.steps.collection import CALLS
 
 ROOT = Path(__file__).parents[2]
@@ -74,10 +75,11 @@ def test_each_command_that_a_message_names_is_there() -> None:
 
 def test_each_option_that_a_message_names_is_one_of_the_command() -> None:
     options = {name: {option for one in command.params for option in one.opts} for name, command in COMMANDS.items()}
+    options["hook"] = {*re.findall(r"--[\w-]+", OPTIONS)}  # of tinymem-hook
     for name, option, text in told(r"(--[a-z][a-z-]+)"):
         if "pip install" in text:
             continue
-        commands = [word for word in re.findall(r"tinymem ([a-z]+)", text) if word in COMMANDS] or list(COMMANDS)
+        commands = [word for word in re.findall(r"tinymem ([a-z]+)", text) if word in COMMANDS] or list(options)
         assert any(option in options[command] for command in commands), (name, option, text)
 
 

@@ -1,4 +1,4 @@
-"""What a session did, for an agent that forgets it, as after a compaction: its last commands, and files with names."""
+"""The progress of a session, for an agent that forgets it, as after a compaction: commands, and files with names."""
 
 from __future__ import annotations
 
