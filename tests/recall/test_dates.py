@@ -79,6 +79,29 @@ EXAMPLES: dict[str, list[tuple[str, int]]] = {
     "What was yesterday?": [("2024-03-09", 1)],
     "the day before yesterday": [("2024-03-08", 1)],
     "Today or yesterday?": [("2024-03-10", 1), ("2024-03-09", 1)],
+    # in other languages
+    "Was war vor zwei Wochen, am 9. Januar 2023 und letzten Montag?": [
+        ("2023-01-09", 1),
+        ("2024-02-22", 7),
+        ("2024-03-04", 1),
+    ],
+    "Was war vorgestern hier?": [("2024-03-08", 1)],
+    "Anfang März 2023": [("2023-03-01", 10)],
+    "Qu'a dit Ann hier, le week-end dernier et il y a 3 jours ?": [
+        ("2024-03-09", 1),
+        ("2024-03-07", 1),
+        ("2024-03-09", 2),
+    ],
+    "le 1er mai 2023 et en mars 2023": [("2023-05-01", 1), ("2023-03-01", 31)],
+    "¿Qué dijo el lunes pasado, hace diez días y el 3 de mayo de 2023?": [
+        ("2023-05-03", 1),
+        ("2024-02-29", 1),
+        ("2024-03-04", 1),
+    ],
+    "el fin de semana pasado": [("2024-03-09", 2)],
+    "due settimane fa, l'altro ieri e a metà maggio 2023": [("2023-05-11", 10), ("2024-02-22", 7), ("2024-03-08", 1)],
+    "la settimana scorsa": [("2024-02-25", 14)],
+    "Who lives on Mars, and who is fine?": [],
     # each once
     "yesterday, I said yesterday": [("2024-03-09", 1)],
     # words, and what is no date

@@ -1,7 +1,7 @@
 """Dates and spans of time that a question names: "on 9 January", "in late May 2023", "two weeks ago", "last Friday".
 
-English, and ISO 8601. A date is a soft hint for ranking, never a filter: people misremember dates, and speak of a day
-on another.
+English, ISO 8601, and the common words of German, French, Spanish and Italian. A date is a soft hint for ranking, never
+a filter: people misremember dates, and speak of a day on another.
 """
 
 from __future__ import annotations
@@ -32,14 +32,72 @@ YEARS = 20  # that a date without a year may stand for, at most: the newest that
 
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-NUMBERS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8,
-           "nine": 9, "ten": 10, "couple of": 2, "few": 3}  # fmt: skip
 UNITS = {"day": 1, "week": 7, "month": 30, "year": 365}
-NEAR = {"a fortnight ago": 14, "the day before yesterday": 2, "yesterday": 1, "last night": 1, "today": 0,
-        "this morning": 0, "tonight": 0}  # fmt: skip
-PARTS = {"": (0, 31), "early": (0, 10), "beginning of": (0, 10), "start of": (0, 10), "first half of": (0, 15),
-         "mid": (10, 20), "middle of": (10, 20), "second half of": (15, 31), "late": (20, 31),
-         "end of": (20, 31)}  # fmt: skip
+PARTS = {"": (0, 31), "early": (0, 10), "first half of": (0, 15), "mid": (10, 20), "second half of": (15, 31),
+         "late": (20, 31)}  # fmt: skip
+
+# What English calls them, and four other languages do; "_" is a space, and a number of three digits is not of a month
+_TABLE = """\
+January januar jänner janvier enero gennaio
+February februar février febrero febbraio
+March märz mars marzo
+April avril abril aprile
+May mai mayo maggio
+June juni juin junio giugno
+July juli juillet julio luglio
+August août agosto
+September septembre septiembre settembre
+October oktober octobre octubre ottobre
+November novembre noviembre
+December dezember décembre diciembre dicembre
+on_monday montag lundi lunes lunedì
+on_tuesday dienstag mardi martes martedì
+on_wednesday mittwoch mercredi miércoles mercoledì
+on_thursday donnerstag jeudi jueves giovedì
+on_friday freitag vendredi viernes venerdì
+on_saturday samstag sonnabend samedi sábado sabato
+on_sunday sonntag dimanche domingo domenica
+weekend wochenende week-end fin_de_semana fine_settimana
+000_days_ago today tonight this_morning heute aujourd'hui hoy oggi
+001_days_ago yesterday last_night gestern hier ayer ieri anoche
+002_days_ago the_day_before_yesterday vorgestern avant-hier anteayer antes_de_ayer altro_ieri
+014_days_ago a_fortnight_ago
+last letzten letzte letztes letzter letztem vergangenen vergangene vergangenes vorigen vorige voriges
+last dernier dernière derniers dernières passé passée pasado pasada último última últimos últimas
+last scorso scorsa scorsi scorse ultimo ultima ultimi ultime
+day tage tagen jour jours día días giorno giorni
+week woche wochen semaine semaines semana semanas settimana settimane
+month monat monate monaten mois mes meses mese mesi
+year jahr jahre jahren ans année año años anno anni
+001 a an one ein eine einem einer einen un une una
+002 two couple_of zwei deux dos due
+003 three few drei trois tres tre
+004 four vier quatre cuatro quattro
+005 five fünf cinq cinco cinque
+006 six sechs seis sei
+007 seven sieben sept siete sette
+008 eight acht huit ocho otto
+009 nine neun neuf nueve nove
+010 ten zehn dix diez dieci
+ago vor il_y_a hace fa
+early beginning_of start_of anfang début principios inizio
+mid middle_of mitte metà mediados
+late end_of ende fin fines finales
+in im en nel
+1st 1er 1º
+_ de di del .
+"""
+_ENGLISH: dict[str, str] = {}
+for _line in _TABLE.splitlines():
+    _name, *_others = _line.split(" ")
+    _ENGLISH |= dict.fromkeys(_others, _name)
+
+_IS_GERMAN = re.compile(r"\b(?:ist|sind|war|wir|ich|der|das|wo|wie|wer)\b", re.IGNORECASE)
+_SEVERAL = "|".join(name for name in _ENGLISH if "_" in name).replace("_", " ")
+_WORD = re.compile(rf"{_SEVERAL}|aujourd.hui|[\w-]+|(?<=\d)\.(?= )", re.IGNORECASE)
+_UNIT = r"(?:day|week|month|year|weekend)\b"
+_AGO_FIRST = re.compile(rf"\bago (\w+ {_UNIT})")
+_LAST_BEHIND = re.compile(rf"\b({_UNIT}) last\b(?! {_UNIT})")
 
 _MONTH = (  # "may", "march" and the short ones can be words: these want their capital
     r"(?P<month>(?i:january|february|april|june|july|august|september|october|november|december)|"
@@ -56,17 +114,14 @@ _MONTH_YEAR = re.compile(rf"\b{_PART}?{_MONTH},?\s+(?:of\s+)?{_YEAR}", re.IGNORE
 # Without a year or a day, "may" and "march" are words: something must say that a month is meant.
 _MONTH_ONLY = re.compile(rf"\b(?:{_PART}|(?i:in|of|since|during|by|until|through|for|last|this|to|from)\s+){_MONTH}")
 _YEAR_ONLY = re.compile(rf"\b(?:in|of|since|during|year)\s+{_YEAR}", re.IGNORECASE)
-_AGO = re.compile(
-    rf"\b(?:(?P<number>\d{{1,3}}|{'|'.join(NUMBERS)})\s+)(?P<unit>day|week|month|year)s?\s+ago\b", re.IGNORECASE
-)
+_AGO = re.compile(r"\b(?:(?P<number>\d{1,3})\s+)(?P<unit>day|week|month|year)s?\s+ago\b", re.IGNORECASE)
 _PAST = re.compile(
-    rf"\b(?:last|past|previous|recent)\s+(?:(?P<number>\d{{1,3}}|{'|'.join(NUMBERS)})\s+)?(?P<unit>day|week|month|year)s?\b",
+    r"\b(?:last|past|previous|recent)\s+(?:(?P<number>\d{1,3})\s+)?(?P<unit>day|week|month|year)s?\b",
     re.IGNORECASE,
 )
 _WEEKDAY = re.compile(
     rf"\b(?:last|past|on|since|this(?! weekend))\s+(?P<weekday>{'|'.join(WEEKDAYS)}|weekend)\b", re.IGNORECASE
 )
-_NEAR = re.compile(rf"\b(?:{'|'.join(NEAR)})\b", re.IGNORECASE)
 
 
 def spans(text: str, now: datetime, first: float, last: float) -> list[Span]:
@@ -87,7 +142,8 @@ def spans(text: str, now: datetime, first: float, last: float) -> list[Span]:
 
 
 def _found(text: str, now: datetime, first: float, last: float) -> Iterator[Span]:
-    text = _NUMBERS.sub(r"\g<year>-\g<month>-\g<day> \g<year>-\g<day>-\g<month>", text)  # either may be the day
+    either = r"\g<year>-\g<month>-\g<day> \g<year>-\g<day>-\g<month>"  # may be the day
+    text = _NUMBERS.sub(either, _in_english(text))
     for pattern in (_ISO, _MONTH_DAY, _DAY_MONTH, _MONTH_YEAR, _MONTH_ONLY, _YEAR_ONLY):
         for match in pattern.finditer(text):
             named = match.groupdict()
@@ -101,6 +157,19 @@ def _found(text: str, now: datetime, first: float, last: float) -> Iterator[Span
     today = now.replace(hour=0, minute=0, second=0, microsecond=0)
     for days, length in _relative(text, today.weekday()):
         yield _between(today - timedelta(days=min(days, today.toordinal() - 1)), length)
+
+
+def _in_english(text: str) -> str:
+    """Return a text with the English words for days, where it is in another language.
+
+    >>> _in_english("Was war vor zwei Wochen und letzten Montag?")
+    'Was war 002 week ago und last on monday?'
+    """
+    if _IS_GERMAN.search(text):
+        text = text.replace("hier", "")  # "here", in French "yesterday"
+    text = text.replace("Mars", "")  # the planet
+    text = _WORD.sub(lambda word: _ENGLISH.get(word[0].lower().replace(" ", "_"), word[0]), text).replace("_", " ")
+    return _LAST_BEHIND.sub(r"last \1", _AGO_FIRST.sub(r"\1 ago", text))
 
 
 def _year(seconds: float, now: datetime) -> int:
@@ -133,22 +202,16 @@ def _relative(text: str, weekday: int) -> Iterator[tuple[int, int]]:
     for match in _AGO.finditer(text):
         unit = UNITS[match["unit"].lower()]
         slack = unit // 2  # "two weeks ago" is about two weeks ago
-        yield _count(match["number"]) * unit + slack, 2 * slack + 1
+        yield int(match["number"]) * unit + slack, 2 * slack + 1
     for match in _PAST.finditer(text):
         unit = UNITS[match["unit"].lower()]
-        days = _count(match["number"] or "two") * unit
+        days = int(match["number"] or 2) * unit
         yield days, days + bool(match["number"])
     for match in _WEEKDAY.finditer(text):
         named = match["weekday"].lower()
         is_day = named in WEEKDAYS
         begin = WEEKDAYS.index(named if is_day else "saturday")
         yield (weekday - begin - 1) % 7 + 1, 1 if is_day else 2
-    for match in _NEAR.finditer(text):
-        yield NEAR[match[0].lower()], 1
-
-
-def _count(number: str) -> int:
-    return int(number) if number.isdigit() else NUMBERS[number.lower()]
 
 
 def _between(start: datetime, days: int) -> Span:
