@@ -28,6 +28,7 @@ from tinymem.steps.content import clean
 from tinymem.steps.step import Step
 from tinymem.steps.types import ActionStep
 
+HEADINGS = ("Of mills", "Of barns")
 COUNTERS = st.sampled_from([TOKENS, TOKENS, EstimatingCounter(), WORDS])
 
 
@@ -138,6 +139,16 @@ def test_adjoining_slices_are_one_excerpt_with_the_best_score() -> None:
     whole = packed([step], ranked([step]), 4_000)
     assert [(item.start, item.end) for item in whole.items] == [(0, len(step.text))]
     assert whole.items[0].text == step.text
+
+
+def test_what_governs_the_worst_excerpt_goes_before_the_excerpt_does() -> None:
+    step = said("\n\n".join(f"## {head}\n\n{' '.join(sentences(30, seed))}" for seed, head in enumerate(HEADINGS)), 1)
+    cut = sorted(ranked([step]), key=lambda passage: passage.start)
+    passages = [cut[1]._replace(score=3.0), cut[-1]._replace(score=2.0)]
+    whole = packed([step], passages, 1_000)
+    shown = [packed([step], passages, whole.tokens - less) for less in (0, 1)]
+    assert [sum(head in str(recall) for head in HEADINGS) for recall in shown] == [2, 1]
+    assert [[item.score for item in recall.items] for recall in shown] == [[3.0, 2.0]] * 2
 
 
 def test_slices_of_two_parts_or_two_steps_stay_apart() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import datetime, timedelta, timezone
 from functools import partial
@@ -16,6 +17,7 @@ from tinymem import HierarchicalMemory, MessageStep
 from tinymem.messages.tokens import default_counter
 from tinymem.recall.render import fenced, header, label
 from tinymem.recall.results import Excerpt
+from tinymem.recall.surroundings import governing
 from tinymem.steps.content import clean
 from tinymem.steps.step import Step
 from tinymem.steps.types import ActionStep, FinalAnswerStep, TaskStep, ToolCall
@@ -95,6 +97,47 @@ def test_rows_of_a_table_stand_below_the_names_of_its_columns(names: str, row: s
     text = f"The shop:\n\n{names}\n{row}\n{row}"
     line = line_of(excerpt(said(text, 7), 0, len(text) - len(row)))
     assert line == f"#7 user: {names.splitlines()[0] + chr(10) if shown else ''}…{row}"
+
+
+RECORDS = json.dumps({"servers": [{"name": f"db{n}", "ports": {"sql": n}} for n in (3, 4)]}, indent=2)
+MINUTES = "Minutes\n\nANN: The roof leaks.\nBOB: The fence is old.\nIt wants paint.\n\nThe end."
+GOVERNED = {
+    "a value in JSON": (RECORDS, '"sql": 4', "servers > name: db4 > ports\n"),
+    "a record in JSON": (RECORDS, '"name": "db4"', "servers\n"),
+    "YAML": ("web:\n  db4:\n    disk: 9\n    port: 5", "port: 5", "db4\n"),
+    "XML": ("<all>\n  <db name='4'>\n    <ip/>\n    <port>5</port>", "<port>", "db name='4'\n"),
+    "code": ("def f(x):\n    try:\n        a()\n        b()", "b()", ""),
+    "a section": ("# Farm\n\n## Mill\n\nIt is old.\n\nIt opens at 9.", "It opens", "Mill\n"),
+    "a heading": ("## Mill\n\nIt is old.\n\n## Barn\n\nNew.", "## Barn", ""),
+    "notes": ("Mill:\n- is old\n- opens at 9", "- opens", "Mill:\n"),
+    "settings": ("[mill]\nage = 90\nopens = 9", "opens", "[mill]\n"),
+    "fields": ("id: 4\nname: db4\nport: 5", "port", "id: 4\n"),
+    "prose": ("It is old.\nIt opens at 9.", "It opens", ""),
+    "a turn": (MINUTES, "It wants", "BOB: "),
+    "a line of a turn": (MINUTES, "is old", "BOB: "),
+    "the beginning of a turn": (MINUTES, "BOB", ""),
+    "behind all turns": (MINUTES, "The end", ""),
+}
+
+
+@pytest.mark.parametrize(("text", "begins", "above"), GOVERNED.values(), ids=GOVERNED)
+def test_an_excerpt_stands_below_what_governs_it(text: str, begins: str, above: str) -> None:
+    step = ActionStep(None, [ToolCall("read", {}, observation=text)], step_number=4)
+    shown = line_of(excerpt(step, 1, text.index(begins)))
+    assert re.sub(r"^ ", "", shown, flags=re.MULTILINE).startswith(f"#4 read:\n{above}…{begins}")
+
+
+def test_what_governs_two_excerpts_stands_before_the_first_of_them() -> None:
+    step = said(RECORDS, 7)
+    name, value = (excerpt(step, 0, place, place + 6) for place in map(RECORDS.index, ('"name": "db4"', '"sql": 4')))
+    first, last = "#7 user: servers", "#7 user: servers > name: db4 > ports"
+    assert block_of([name, name, value], KEY).splitlines()[2:-1] == [first, '…"name"…', '…"name"…', last, '…"sql":…']
+
+
+def test_what_governs_an_excerpt_is_found_in_linear_time() -> None:
+    for text in ('{"a":\n' * 4_000_000, " " * 24_000_000, "Ann: " * 5_000_000, "a,b,c\n" * 4_000_000):
+        start = len(text) - 9
+        assert len(governing(text, start)) < 500
 
 
 def test_a_label_says_what_a_step_is_and_its_number_where_there_is_more_to_open() -> None:

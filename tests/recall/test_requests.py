@@ -97,4 +97,4 @@ def test_a_denial_is_no_knowledge_whatever_is_said_behind_it(memory: Hierarchica
     ],
 )
 def test_only_what_tells_nothing_is_a_request(text: str, by_agent: bool, only: bool) -> None:
-    assert Request("Who owns ledger?").find_only_asking([text], [by_agent]) == [only]
+    assert Request("Who owns ledger?").only_asks(text, by_agent) == only

@@ -17,6 +17,7 @@ from functools import lru_cache
 
 from tinymem.messages.characters import visible
 from tinymem.protocols import Span
+from tinymem.recall.surroundings import governing
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.content import clean
 from tinymem.steps.step import Part, Step
@@ -32,7 +33,6 @@ __all__ = [
     "header",
     "headers_of",
     "is_block",
-    "is_mark",
     "label",
     "leave_out",
     "line",
@@ -59,8 +59,6 @@ _OWN = re.compile(
     rf"|[\w.@/+~%-]*#\W*\d+[ \t][^:\n]{{1,80}}{_COLON}|{_ROLE}",
     re.IGNORECASE,
 )
-_SEPARATOR = re.compile(r"[|\t,;]")
-_CELL = re.compile(r"(?:^|[|\t,;])\s*[-+]?[$€£]?\d[\d.]*%?\s*(?=[|\t,;\n]|$)")
 _NUMBER = re.compile(r"#(?=\d+(?:[ ,)]|$))")
 # What only a memory writes behind a bracket, or what reads like it
 _LIKE_MARK = re.compile(
@@ -85,18 +83,21 @@ KINDS = ("recalled", "episodes", "scratchpad")  # of blocks that a memory puts i
 RESULTS = ("observation", "error")  # kinds of parts that a tool gave
 GROUP = 3  # decimal digits are one token in threes, so that every fence costs the same
 SHORTEST, DIGITS = 12, 75  # digits of a mark, 40 bits, and of a whole hash
-_BLOCK = re.compile(rf"\s*<((?:{'|'.join(KINDS)})-([0-9]+)) [^>\n]*>\n(.*)\n</\1>\s*", re.DOTALL)
 
 
 def block(lines: Iterable[tuple[str, str]], key: bytes) -> str:
-    """Join `visible` lines, each with its header, to a whole block; "" for no lines."""
+    """Join `visible` lines, each with its header, to a whole block; "" for no lines.
+
+    What stands before the excerpts of one text stands before the first of them.
+    """
     shown: list[str] = []
-    last = ""
+    last = "", ""
     for dated, text in lines:
-        if dated != last:
+        before, cut, rest = text.partition("…")
+        if dated != last[0]:
             shown.append(dated)
-            last = dated
-        shown.append(text)
+        shown.append(cut + rest if (dated, before) == last and before.startswith("#") else text)
+        last = dated, before
     if not shown:
         return ""
     return _fenced("recalled", "from earlier steps", "\n".join(shown), key)
@@ -119,15 +120,10 @@ def _mark(body: str, key: bytes) -> str:
     return next(digits[:n] for n in range(SHORTEST, DIGITS + 1, GROUP) if n == DIGITS or digits[:n] not in body)
 
 
-def is_mark(mark: str, body: str, key: bytes) -> bool:
-    """Return True if `mark` is the one that this memory gave to the block around `body`."""
-    return hmac.compare_digest(_mark(body, key), mark)
-
-
 def is_block(text: str, key: bytes) -> bool:
     """Return True if `text` is a block of this memory: such text is never archived again."""
-    found = _BLOCK.fullmatch(text)
-    return found is not None and is_mark(found[2], found[3], key)
+    found = own_blocks(text, key)
+    return len(found) == 1 and not leave_out(text, found).strip()
 
 
 def header(step: Step) -> str:
@@ -169,31 +165,25 @@ def _without_marks(text: str) -> str:
     return _LIKE_MARK.sub(lambda bracket: f"{bracket[0]}| ", clean(text))
 
 
-def line(step: Step, part: Part, start: int, end: int, numbered: bool = False, gone: Sequence[Span] = ()) -> str:
+def line(
+    step: Step,
+    part: Part,
+    start: int,
+    end: int,
+    numbered: bool = False,
+    gone: Sequence[Span] = (),
+    is_governed: bool = True,
+) -> str:
     """Return the excerpt `[start, end)` of a part as it is shown: label and text, with … where it was cut.
 
-    It begins with the step's number where there is more to open than is shown, or where it is `numbered`. Above rows of
-    a table stands what its columns are called.
+    It begins with the step's number where there is more to open than is shown, or where it is `numbered`. What governs
+    it stands before it (see `tinymem.recall.surroundings`).
     """
     before = "" if start == 0 else "…"
     after = "" if end >= len(part.text) else "…"
     named = label(step, part, whole=not (before or after or numbered or gone))
-    above = _columns(part.text, start) if start and not gone else ""
-    return quoted(named, f"{above}{before}{without_gone(part.text, start, end, gone).strip()}{after}")
-
-
-def _columns(text: str, start: int) -> str:
-    """Return the line with the names of the columns of the table whose rows go on at a place; "" where there is none.
-
-    It is the first line of its paragraph, has the same separators as the row, and no cell that is a number.
-    """
-    above = text.rfind("\n", 0, start)
-    begin = text.rfind("\n\n", 0, start) + 1  # of the paragraph, with the line break before it
-    names = text[begin : begin + LONGEST_LABEL].lstrip("\n").partition("\n")[0]
-    row = text[above + 1 : above + LONGEST_LABEL].partition("\n")[0]
-    separators = _SEPARATOR.findall(names)
-    is_table = len(separators) > 1 and separators == _SEPARATOR.findall(row) and above > begin
-    return f"{_without_marks(names)}\n" if is_table and _CELL.search(row) and not _CELL.search(names) else ""
+    above = governing(part.text, start) if start and is_governed and not gone else ""
+    return quoted(named, f"{_without_marks(above)}{before}{without_gone(part.text, start, end, gone).strip()}{after}")
 
 
 def quoted(label: str, text: str) -> str:
@@ -211,8 +201,7 @@ def quoted(label: str, text: str) -> str:
 
 
 def _quoted_line(line: str) -> str:
-    begin = _LEADING.match(line)
-    head = line[begin.end() if begin else 0 :][:LONGEST_LABEL]
+    head = _LEADING.sub("", line, count=1)[:LONGEST_LABEL]
     head = head if head.isascii() else unicodedata.normalize("NFKC", head)
     if _OWN.match(head):
         return f"| {line}"
@@ -284,7 +273,7 @@ def _tool(step: ActionStep, message: int) -> str:
 
 MOST = 100  # fences that are tried in one text: a hostile one may hold millions
 LONGEST = 2_000_000  # characters of a block
-_OPENING = re.compile(rf"<((?:{'|'.join(KINDS)})-([0-9]{{12,75}})) [^>\n]{{0,100}}>\n")
+_OPENING = re.compile(rf"<((?:{'|'.join(KINDS)})-([0-9]{{1,75}})) [^>\n]{{0,100}}>\n")
 
 
 def own_blocks(text: str, key: bytes) -> list[tuple[int, int]]:
@@ -297,7 +286,7 @@ def own_blocks(text: str, key: bytes) -> list[tuple[int, int]]:
             continue  # inside of one
         closing = f"\n</{opening[1]}>"
         end = text.find(closing, opening.end() - 1, opening.end() + LONGEST)
-        if end >= 0 and is_mark(opening[2], text[opening.end() : end], key):
+        if end >= 0 and hmac.compare_digest(opening[2], _mark(text[opening.end() : end], key)):
             found.append((opening.start(), end + len(closing)))
     return found
 

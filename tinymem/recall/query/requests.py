@@ -111,13 +111,14 @@ def _find_asking(
     request, places = Request(question), catalog.places
     texts, here = _texts_of(rows, catalog, steps), places[rows]
     may_ask = is_hidden | (here["kind"] == ACT) | here["asks"]  # what people state may contradict the question
-    is_alike = may_ask & request.find_alike(texts, ~is_hidden)
-    asks: npt.NDArray[np.bool_] = is_alike | request.find_only_asking(texts, _is_by_agent(here))
+    is_alike = may_ask & [*map(request.is_alike, texts, ~is_hidden)]
+    asks: npt.NDArray[np.bool_] = is_alike | [*map(request.only_asks, texts, _is_by_agent(here))]
     behind = _find_answers(rows, catalog)
     open_ = np.flatnonzero(asks & ~is_alike & (behind > rows))
     if len(open_):
         answers = behind[open_]
-        asks[open_] = request.find_only_asking(_texts_of(answers, catalog, steps), _is_by_agent(places[answers]))
+        texts = _texts_of(answers, catalog, steps)
+        asks[open_] = [*map(request.only_asks, texts, _is_by_agent(places[answers]))]
     return asks
 
 
@@ -142,59 +143,52 @@ def _texts_of(rows: Ids, catalog: Snapshot, steps: OpenedSteps) -> list[str]:
 
 
 class Request:
-    """A question as a request, with its words read once: finds those among texts that ask as it does.
+    """A question as a request, with its words read once: tells whether a text asks as it does.
 
     >>> request = Request("I need the ticket of module alder, please.")
-    >>> texts = ["I need the ticket of module birch, please.", "The ticket of module alder is T-17."]
-    >>> request.find_alike(texts, [False, False])
-    [True, False]
+    >>> request.is_alike("I need the ticket of module birch, please.", of_another=False)
+    True
+    >>> request.is_alike("The ticket of module alder is T-17.", of_another=False)
+    False
     """
 
     def __init__(self, question: str) -> None:
         is_request = _is_question(question) or _OPEN.match(question) or _INTENT.match(question)
         self._words, self._content = request_words(question), [*_content(question)] if is_request else []
 
-    def find_alike(self, texts: Iterable[str], of_another: Iterable[bool]) -> list[bool]:
-        """Return for each text if it begins as the question does and has most of its words: its answer seldom does.
+    def is_alike(self, text: str, of_another: bool) -> bool:
+        """Return whether a text begins as the question does and has most of its words: its answer seldom does.
 
-        Those `of_another` must ask of something else; a number that differs is no other thing.
+        One `of_another` must ask of something else; a number that differs is no other thing.
         """
-        return [*map(self._is_alike, map(request_words, texts), of_another)]
-
-    def _is_alike(self, said: Sequence[str], of_another: bool) -> bool:
+        said = request_words(text)
         asked, words = {*self._words}, {*said}
         if of_another and not any(word.isalpha() for word in asked - words):
             return False
         is_begun_alike = said[:1] == self._words[:1] and len(self._words) >= LEAST_WORDS
         return is_begun_alike and len(asked & words) >= ALIKE * len(asked | words)
 
-    def find_only_asking(self, texts: Iterable[str], by_agent: Iterable[bool]) -> list[bool]:
-        """Return for each text if it only asks as the question does, or denies that anything is known of it.
+    def only_asks(self, text: str, by_agent: bool) -> bool:
+        """Return whether a text only asks as the question does, or denies that anything is known of it.
 
         Each of its sentences says what somebody wants to know, or is a question; one of yes or no, which may tell what
         it asks, has no other words than the question. What an agent says that it needs is a request, too, and it alone
         denies: of a person both are facts. Bare keywords ask nothing, and find a question as they find anything.
 
         >>> request = Request("Who owns ledger?")
-        >>> texts = ["I have to tell the owner of ledger. Who owns ledger?", "Who owns ledger? Nora does."]
-        >>> request.find_only_asking(texts, [False, False])
-        [True, False]
-        >>> request.find_only_asking(["I couldn't find anything about ledger in memory."], [True])
-        [True]
+        >>> request.only_asks("I have to tell the owner of ledger. Who owns ledger?", by_agent=False)
+        True
+        >>> request.only_asks("Who owns ledger? Nora does.", by_agent=False)
+        False
+        >>> request.only_asks("I couldn't find anything about ledger in memory.", by_agent=True)
+        True
         """
-        return [*map(self._only_asks, texts, by_agent)]
-
-    def _only_asks(self, text: str, by_agent: bool) -> bool:
         if not self._content:
             return False
         sentences = [sentence for sentence in _SENTENCE_END.split(text) if _WORD.search(sentence)]
         is_denial = by_agent and any(map(_DENIAL.match, sentences))
-        for sentence in sentences:
-            if is_denial and (_DENIAL.match(sentence) or _OFFER.match(sentence)):
-                continue
-            if not _asks(sentence, self._content, by_agent):
-                return False
-        return bool(sentences)
+        left = [said for said in sentences if not (is_denial and (_DENIAL.match(said) or _OFFER.match(said)))]
+        return bool(sentences) and all(_asks(sentence, self._content, by_agent) for sentence in left)
 
 
 def _asks(sentence: str, asked: Sequence[str], by_agent: bool) -> bool:

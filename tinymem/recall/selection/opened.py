@@ -63,13 +63,9 @@ class OpenedPassage:
         return self.opened.counter.count(f"{quoted(before, self.said.text)}\n")
 
     @cached_property
-    def line(self) -> str:
-        """The excerpt as it stands in a block."""
-        return self.line_with(number=False)
-
-    def line_with(self, number: bool) -> str:
-        """Return the excerpt as it stands in a block, with or without its step's number."""
-        return line(self.opened.step, self.part, *self._place[1:], number, self.gone)
+    def line(self) -> Callable[..., str]:
+        """Give the excerpt as it stands in a block, numbered or not, and with what governs it or not."""
+        return cache(partial(line, self.opened.step, self.part, *self._place[1:], gone=self.gone))
 
 
 class Opened:
@@ -105,6 +101,7 @@ class RankedPassage(NamedTuple):
     is_relevant: bool = True
     kind: int = SAID  # of `Snapshot.kind`
     newer: int | None = None  # the number of a later step that says otherwise, as far as words tell
+    is_governed: bool = True  # has what governs it before it
     # once it is chosen
     rank: int = -1  # from 0 on
     tokens: int = 0

@@ -1,7 +1,8 @@
 """Packing of the best passages into a token budget: whole lines, shared headers, adjoining slices united.
 
-It chooses in order of score, renders, and drops the worst until the block fits: a passage that does not fit is passed
-over, and a smaller one may fill the gap. The budget is checked on the text as it is sent, so it holds exactly.
+It chooses in order of score, renders, and drops the worst, what governs it first, until the block fits: a passage that
+does not fit is passed over, and a smaller one may fill the gap. The budget is checked on the text as it is sent, so it
+holds exactly.
 """
 
 from __future__ import annotations
@@ -171,12 +172,10 @@ class _Packer:
         """Return the block of what is chosen, and its tokens."""
         named = {passage.newer for passage in self.chosen}
         united = self.united()
-        opened = [passage.shown.opened for passage in united]
-        headers = headers_of([(step.header, step.step.session) for step in opened])
+        headers = headers_of([(item.shown.opened.header, item.shown.opened.step.session) for item in united])
         lines = []
         for passage, dated in zip(united, headers, strict=True):
-            shown = passage.shown
-            text = shown.line_with(number=True) if self.limits.ids or passage.number in named else shown.line
+            text = _line(passage, self.limits.ids or passage.number in named)
             lines.append((dated, text + format_mark(passage.newer)))
         text = block(lines, key)
         return text, self.steps.counter.count(text)
@@ -235,7 +234,11 @@ def _excerpt(passage: RankedPassage) -> Excerpt:
     _, part, start, end, score, why, relevance, *_ = passage
     shown = passage.shown
     more = passage.tokens, score, relevance, why(), passage.newer, shown.gone
-    return Excerpt(shown.opened.step, part, start, end, shown.said.text, *more, line=shown.line)
+    return Excerpt(shown.opened.step, part, start, end, shown.said.text, *more, line=_line(passage))
+
+
+def _line(passage: RankedPassage, is_numbered: bool = False) -> str:
+    return passage.shown.line(is_numbered, is_governed=passage.is_governed)
 
 
 def pack(
@@ -269,7 +272,11 @@ def pack(
         elif not fence:
             break
     while tokens > budget:
-        packer.chosen.remove(min(packer.chosen, key=attrgetter("score")))
+        worst = min(packer.chosen, key=attrgetter("score"))
+        packer.chosen.remove(worst)
+        bare = worst._replace(is_governed=False)
+        if _line(worst) != _line(bare):  # it goes without what governs it at first
+            packer.chosen.append(bare)
         text, tokens = packer.render(key)
     recalled = Recall(text, tokens, tuple(map(_excerpt, packer.united())), overflow=packer.overflow())
     return recalled, packer.next_best(limits.next_best)
