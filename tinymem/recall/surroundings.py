@@ -32,10 +32,15 @@ def governing(text: str, start: int) -> str:
     headings = [] if _HEADING.match(row) else _HEADING.findall(above)
     levels = " > ".join([*headings[-1:], *[*_keys(above, row)][LEVELS - 1 :: -1]])
     lines = levels, _opening(text, begin, row, levels)
-    shown = "".join(f"{line}\n" for line in lines if line)
+    shown, speaker = "".join(f"{line}\n" for line in lines if line), _speaker(text, start, above)
+    return shown if speaker in shown else shown + speaker
+
+
+def _speaker(text: str, start: int, above: str) -> str:
+    """Return who goes on to speak at a place, where several speak in turn above it; "" where nobody does."""
     speakers = [] if _TURN.match(text, start) else _TURN.findall(above)
     is_talk = len({*speakers}) > 1 and "\n\n" not in above.rpartition(speakers[-1])[2]
-    return f"{shown}{speakers[-1]}: " if is_talk and speakers[-1] not in shown else shown
+    return f"{speakers[-1]}: " if is_talk else ""
 
 
 def _keys(above: str, row: str) -> Iterator[str]:
