@@ -1,4 +1,4 @@
-"""The surroundings that govern an excerpt: the keys of a value, the heading of a section, the columns of a table, who speaks.
+"""Surroundings of an excerpt that govern it: keys of a value, the heading, columns of a table, who speaks.
 
 It stands before an excerpt that begins in the middle of a text. It is looked for a few thousand characters above, since
 a text may have 24 MB; only the first line of a paragraph is found however far it is.
