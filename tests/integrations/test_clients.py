@@ -195,7 +195,8 @@ def test_the_other_clients_remember_over_sessions_too(
     assert all(name in first for name in ("recall", "remember"))  # as tools, or as names of some to look up
     assert ABOUT not in first and second.count("The staging server of the shop") == 1
     other("What did I say first?", resume=True)
-    assert history(tmp_path) == SAID
+    other("Thanks.")  # Copilot CLI writes the end of a session behind its hooks: the next one reads it
+    assert history(tmp_path)[: len(SAID)] == SAID
 
 
 @pytest.mark.parametrize("other", ["claude", *OTHERS], indirect=True)

@@ -87,6 +87,23 @@ def test_what_one_session_said_is_recalled_for_the_prompt_of_another(hook: Hook,
     assert flat is not None and PORT in json.loads(flat["out"])["additionalContext"]
 
 
+def test_what_an_agent_writes_behind_its_last_hook_is_read_when_another_session_begins(
+    warm: int, tmp_path: Path
+) -> None:
+    def told(event: str, session: str) -> str:
+        asked = request(tmp_path / "m", event, session_id=session, prompt="Where is the staging server?")
+        found = ask({**asked, "transcript": str(tmp_path / "*.jsonl")}, 60)
+        assert found is not None and found["error"] == ""
+        return str(found["out"])
+
+    lines = [claude("user", "Hello."), claude("user", PORT), claude("assistant", "Noted.")]
+    assert told("prompt", "s1") == told("stop", "s1") == ""  # there is no file yet
+    write(tmp_path / "s1.jsonl", lines[:1])
+    assert told("session-end", "s1") == ""
+    write(tmp_path / "s1.jsonl", lines)
+    assert PORT in told("session-start", "s2")
+
+
 def test_a_tool_that_fails_so_again_or_edits_what_somebody_spoke_of_gets_one_line(
     hook: Hook, warm: int, tmp_path: Path
 ) -> None:

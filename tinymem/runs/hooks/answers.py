@@ -28,6 +28,7 @@ from tinymem.runs.hooks.acting import ACTING, step_of
 from tinymem.runs.hooks.privacy import redact_with, without_private
 from tinymem.runs.hooks.talk import is_small_talk
 from tinymem.runs.hooks.transcripts import (
+    LATE,
     UNENDED,
     UNREAD,
     add_subagents,
@@ -189,14 +190,17 @@ class Answers:
     def _add(self, asked: Asked) -> None:
         """Add what is new in the transcript that an event names."""
         file, is_end = transcript_of(asked.details), asked.event == "session-end"
-        is_optional = is_end or asked.event == "subagent-stop"  # nothing was said, or by a subagent that keeps nothing
+        is_late = LATE in asked.details
+        # nothing was said, or by a subagent that keeps nothing
+        is_optional = is_late or is_end or asked.event == "subagent-stop"
         if file is None or (is_optional and not file.exists()):
             return
         memory = self._open(asked, asked.namespace, create=True)
         fault = add_transcript(memory, file, asked.session)
         if is_end:
             add_subagents(memory, file)
-            keep_files(memory, UNENDED, [known for known in kept_files(memory, UNENDED) if known != str(file)])
+            unended = [known for known in kept_files(memory, UNENDED) if is_late or known != str(file)]
+            keep_files(memory, UNENDED, unended)
         told = kept_files(memory, UNREAD)
         if fault and fault not in told:  # once, and not in each turn
             keep_files(memory, UNREAD, [*told, fault])

@@ -18,11 +18,12 @@ if TYPE_CHECKING:
     from tinymem.memory.hierarchy import HierarchicalMemory
 
 __all__ = [
-    "UNENDED", "UNREAD", "add_subagents", "add_transcript", "keep_files", "kept_files", "note_begun", "read_on",
+    "LATE", "UNENDED", "UNREAD", "add_subagents", "add_transcript", "keep_files", "kept_files", "note_begun", "read_on",
     "transcript_of",
 ]  # fmt: skip
 
 UNENDED = "unended"  # the files of sessions that began and did not end, as JSON, until a later session has read them on
+LATE = "written late"  # of an event: its agent writes the file behind the hook, so it is read on when another begins
 UNREAD = "unread"  # what was said of files that cannot be read
 FILES_MOST = 50  # files of sessions that did not end,
 UNENDED_AGE = 86_400.0  # and the seconds without a change after one

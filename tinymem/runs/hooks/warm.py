@@ -18,6 +18,7 @@ from tinymem.runs.hooks.client import socket_of
 from tinymem.runs.hooks.privacy import is_left_alone, without_private
 from tinymem.runs.hooks.quick import ACTING
 from tinymem.runs.hooks.repositories import namespace_of, project_of
+from tinymem.runs.hooks.transcripts import LATE
 from tinymem.runs.values import text_in
 from tinymem.steps.redaction import Redact
 
@@ -34,8 +35,9 @@ def asked_of(request: dict[str, Any]) -> Asked | None:
         InputError: It is no event of an agent.
     """
     details = read_event(str(request["input"]))
-    if (place := request.get("transcript")) and "transcript_path" not in details:
-        details = {**details, "transcript_path": place.replace("*", text_in(details, "session_id"))}
+    if place := request.get("transcript"):
+        file = place.replace("*", text_in(details, "session_id"))
+        details = {"transcript_path": file, **details, LATE: True}
     known = [request.get("project"), details.get("cwd"), request["folder"]]
     folders = [folder for folder in known if isinstance(folder, str) and folder]
     if is_left_alone([*folders, project_of(folders[0])], request.get("leave_alone", ())):
