@@ -96,7 +96,7 @@ def block(lines: Iterable[tuple[str, str]], key: bytes) -> str:
         before, cut, rest = text.partition("…")
         if dated != last[0]:
             shown.append(dated)
-        shown.append(cut + rest if (dated, before) == last and before.startswith("#") else text)
+        shown.append(cut + rest if cut and (dated, before) == last and before.startswith("#") else text)
         last = dated, before
     if not shown:
         return ""
