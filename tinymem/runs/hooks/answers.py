@@ -302,6 +302,8 @@ def _is_likely(memory: HierarchicalMemory, excerpt: Excerpt, least: float) -> bo
     """Return whether an excerpt is reason enough to speak: what was asked for, and then done, is none."""
     step, past = excerpt.step, memory.long_term
     number = _number(step)
+    if excerpt.relevance < least:
+        return False
     after = past.fetch([number + 1]).get(number + 1)
     if is_request(step) and isinstance(after, ActionStep) and after.tool_calls and after.session == step.session:
         return False
