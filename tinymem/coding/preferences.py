@@ -136,4 +136,5 @@ class Preferences:
         is_said = (snapshot.kind == SAID) & (snapshot.end - snapshot.start <= SHORT)
         newest = dict.fromkeys(snapshot.step[is_said][-NEWEST:].tolist())
         new = [number for number in newest if number not in self._kinds]
-        self._kinds |= {number: kinds_of_preference(step) for number, step in self._past.fetch(new).items()}
+        found = {number: kinds_of_preference(step) for number, step in self._past.fetch(new).items()}
+        self._kinds = {number: kinds for number, kinds in (self._kinds | found).items() if number in newest}
