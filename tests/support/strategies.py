@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
 from functools import cache
+from itertools import count
 from typing import Any
 
 from hypothesis import assume, settings
@@ -99,14 +100,20 @@ def _common() -> dict[str, st.SearchStrategy[Any]]:
     }
 
 
+CALL_IDS = st.shared(st.builds(count), key="call ids").map(lambda numbers: f"call_{next(numbers)}")
+
+
 def tool_calls(answered: st.SearchStrategy[bool], arguments: st.SearchStrategy[Any]) -> st.SearchStrategy[ToolCall]:
-    """A call with an id of its own; answered, failed, both or not yet."""
+    """A call with an id of its own in its example; answered, failed, both or not yet.
 
-    def call(name: str, arguments: Any, observation: Any, error: str | None, answer: bool) -> ToolCall:
+    The ids are the same in every run, because they are in prompts and so count towards budgets.
+    """
+
+    def call(name: str, arguments: Any, id: str, observation: Any, error: str | None, answer: bool) -> ToolCall:
         observation = "" if answer and observation is None and error is None else observation
-        return ToolCall(name, arguments, observation=observation if answer else None, error=error if answer else None)
+        return ToolCall(name, arguments, id, observation if answer else None, error if answer else None)
 
-    return st.builds(call, texts(8), arguments, st.none() | contents(), st.none() | texts(), answered)
+    return st.builds(call, texts(8), arguments, CALL_IDS, st.none() | contents(), st.none() | texts(), answered)
 
 
 @cache
