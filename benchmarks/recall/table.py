@@ -48,7 +48,6 @@ class Entry:
     method: str
     adapter: str
     figures: dict[int, dict[str, Any]]
-    units_per_second: float = 0.0
     version: str = ""
     failed: str = ""
     queries: int = 0
@@ -81,9 +80,8 @@ def entries(summaries: Iterable[dict[str, Any]]) -> list[Entry]:
         for one in summary["sets"]:
             figures = {int(budget): values for budget, values in one["figures"].items()}
             name = set_name(one["data"]) + limit
-            speed = one.get("units", 0) / max(one.get("ingest_seconds", 0), 0.01)
             rest = (one.get("failed", ""), _asked(one))
-            found.append(Entry(name, summary["method"], adapter, figures, speed, version, *rest))
+            found.append(Entry(name, summary["method"], adapter, figures, version, *rest))
     return sorted(found, key=lambda entry: (entry.data, ORDER.index(entry.method), entry.adapter))
 
 
@@ -110,7 +108,7 @@ def tables(rows: Sequence[Entry]) -> str:
     cells = [[_interval(row.figures.get(budget, {}).get("interval")) for budget in budgets] for row in with_interval]
     parts.append(f"**{INTERVALS}**\n\n" + _table(with_interval, [f"@{budget}" for budget in budgets], cells))
     costs = [_costs(row) for row in measured]
-    heads = ["budget", "tokens used", "a needle", "p50 ms", "p95 ms", "units/s in", "adversarial"]
+    heads = ["budget", "tokens used", "a needle", "adversarial"]
     parts.append("**What it costs**\n\n" + _table(measured, heads, costs))
     heads = ["budget", "recall", "tokens used", "a needle", "needed of 1,000", "got nothing"]
     parts.append(f"**{SPENT}**\n\n" + _table(spending, heads, [_spent(row) for row in spending]))
@@ -135,9 +133,7 @@ def overview(rows: Sequence[Entry]) -> str:
 
 def _costs(row: Entry) -> list[str]:
     budget, found = row.costs
-    latencies = [f"{found[key]:.1f}" if found[key] is not None else "" for key in ("latency_p50_ms", "latency_p95_ms")]
-    speed, apart = f"{row.units_per_second:,.0f}", _figure(found["adversarial"])
-    return [str(budget), f"{found['tokens']:.0f}", _price(found), *latencies, speed, apart]
+    return [str(budget), f"{found['tokens']:.0f}", _price(found), _figure(found["adversarial"])]
 
 
 def _spent(row: Entry) -> list[str]:
