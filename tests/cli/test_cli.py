@@ -64,7 +64,7 @@ def test_help_lists_what_one_needs_first_in_groups() -> None:
     del listed["Options"]
     assert next(iter(listed.items())) == ("Begin here", ["demo", "ingest", "watch", "recall", "context", "show"])
     names = [name for group in listed.values() for name in group]
-    assert len(names) == len(set(names)) == 29 and "visualize" not in names
+    assert len(names) == len(set(names)) == 28 and "visualize" not in names
     assert "..." not in done.out.replace("[ARGS]...", "") and "tinymem recall which test was flaky" in done.out
 
 

@@ -49,7 +49,7 @@ COMMANDS = {
     "export": ["out.jsonl"], "import": ["exported.jsonl", "--path", "imported"], "forget": ["--session", "nobody"],
     "retain": ["--max-steps", "11"], "doctor": [], "rebuild": [], "reindex": ["--embedder", "hashing:32"],
     "schema": [], "migrate": ["--from", "mem", "--to", "moved"], "scrub": [],
-    "hook": ["session-start"], "replay": ["run.jsonl"], "bench": ["run.jsonl"], "install": ["codex", "--dry-run"],
+    "replay": ["run.jsonl"], "bench": ["run.jsonl"], "install": ["codex", "--dry-run"],
     "uninstall": ["codex", "--dry-run"], "add": [HOSTILE], "mark": ["#3"], "correct": ["#3", HOSTILE],
 }  # fmt: skip
 WITHOUT_MEMORY = ("demo", "ingest", "import", "schema", "migrate", "scrub", "replay", "bench", "install", "uninstall")
@@ -80,6 +80,6 @@ def test_nothing_printed_controls_a_terminal(folder: Path) -> None:
         call += ["--namespace", NAME] if call[0] not in (*WITHOUT_MEMORY, "namespaces") else []
     shown = python_on_a_terminal("-c", ALL_IN_ONE, cwd=folder, input=json.dumps(calls)).out.split("END OF A COMMAND")
     for name, out in zip(COMMANDS, shown[:-1], strict=True):
-        assert out.strip() or name == "hook", name
+        assert out.strip(), name
         assert "Traceback" not in out, name
         assert CONTROLS.search(OURS.sub("", out)) is None, (name, out[:2_000])

@@ -1,4 +1,4 @@
-"""`tinymem hook`, as a coding agent calls it: when a session begins, before it is compacted, and when a turn ends."""
+"""`tinymem-hook`, as a coding agent calls it: when a session begins, before it is compacted, and when a turn ends."""
 
 from __future__ import annotations
 
@@ -15,15 +15,27 @@ from test_transcripts import CLAUDE, claude, write
 
 from tinymem import HierarchicalMemory
 from tinymem.messages.tokens import counter_from
+from tinymem.runs.hooks import quick
+from tinymem.runs.hooks.warm import answer_here
 
 Hook = Callable[..., Done]
 
 
 @pytest.fixture
-def hook(tinymem: Run, monkeypatch: pytest.MonkeyPatch) -> Hook:
+def hook(tinymem: Run, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Hook:
+    """The hook, in an empty folder; this process answers it."""
+    monkeypatch.setattr(quick, "ask", lambda request, seconds: answer_here(request))
+
     def calling(event: str, given: object, path: Path, *options: str) -> Done:
         monkeypatch.setattr(sys, "stdin", io.StringIO(given if isinstance(given, str) else json.dumps(given)))
-        return tinymem("hook", event, "--path", str(path), "--embedder", "hashing:64", *options)
+        place = ("--path", str(path), "--namespace", "default", "--embedder", "hashing:64")
+        monkeypatch.setattr(sys, "argv", ["tinymem-hook", event, *place, *options])
+        status = 0
+        try:
+            quick.main()
+        except SystemExit as ended:
+            status = int(ended.code or 0)
+        return Done(status, *capfd.readouterr())
 
     return calling
 
@@ -193,7 +205,7 @@ def test_a_memory_says_nothing_to_a_yes_and_speaks_for_the_question_behind_it(ho
         ("pre-compact", {"transcript_path": "s\0.jsonl"}, "cannot be read"),
         ("stop", {"transcript_path": "/nowhere/\ud800\n.jsonl", "session_id": "\ud800"}, "tinymem: "),
         ("other", {}, "session-start, prompt, pre-compact, stop, subagent-stop, session-end"),
-        ("stop --newer", {}, "--newer"), ("stop --max-tokens few", {}, "--max-tokens"),
+        ("stop --newer", {}, "--newer"), ("stop --max-tokens few", {}, "few"),
     ],
 )  # fmt: skip
 def test_an_error_never_stops_the_agent(hook: Hook, tmp_path: Path, event: str, given: object, said: str) -> None:

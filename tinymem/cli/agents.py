@@ -1,10 +1,9 @@
-"""The commands that connect agents to a memory."""
+"""The command that serves a memory to agents: `tinymem mcp`."""
 
 from __future__ import annotations
 
 import os
 import secrets
-import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,15 +18,10 @@ if TYPE_CHECKING:
     from tinymem.memory.memories import Memories
     from tinymem.steps.redaction import Redact
 
-__all__ = ["hook", "mcp"]
+__all__ = ["mcp"]
 
-LEAST = 100  # tokens of what a session begins with
 OPEN = 32  # namespaces that a server has open at a time
 
-AlsoOption = Annotated[
-    list[str] | None,
-    typer.Option("--also", metavar="NAMESPACE", help="A namespace to read beside it."),
-]
 RedactOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -60,7 +54,9 @@ def mcp(
         bool, typer.Option("--repository", help="The namespace is that of the repository that it is started in.")
     ] = False,
     per_worktree: Annotated[bool, typer.Option("--per-worktree", help="The same, but of the worktree alone.")] = False,
-    also: AlsoOption = None,
+    also: Annotated[
+        list[str] | None, typer.Option("--also", metavar="NAMESPACE", help="A namespace to read beside it.")
+    ] = None,
     redact: RedactOption = None,
     leave_alone: LeaveAloneOption = None,
 ) -> None:
@@ -110,34 +106,3 @@ def _all_of(target: Target, redact: Redact) -> Memories:
     from tinymem.memory.memories import Memories
 
     return Memories(target.place, max_open=OPEN, embedder=target.embedder, redact=redact)
-
-
-@on_memory(without="as_json")
-def hook(
-    target: Target,
-    event: Annotated[str, typer.Argument(metavar="EVENT", help="session-start, prompt, stop ...")],
-    max_tokens: Annotated[
-        int | None,
-        typer.Option(min=LEAST, help="Default: 1,000 as a session begins, 500 for a prompt."),
-    ] = None,
-    also: AlsoOption = None,
-    redact: RedactOption = None,
-    leave_alone: LeaveAloneOption = None,
-) -> None:
-    """Answer a hook of a coding agent, which writes a JSON object to standard input.
-
-    session-start prints for the context what was said last, or what a compacted session was asked; prompt, what the
-    memory knows of it; the others add what is new in the session's transcript. An error is exit status 1, which agents
-    report and go on. `tinymem install` sets up tinymem-hook, which asks a process that stays, and takes milliseconds.
-
-    Example: tinymem hook stop --path ~/memory
-    """
-    from tinymem.runs.hooks.answers import LONGEST
-    from tinymem.runs.hooks.quick import print_answer
-    from tinymem.runs.hooks.warm import answer_here
-
-    folder, request = os.getcwd(), {"event": event, "namespace": target.namespace, "per_worktree": False}
-    request |= {"path": os.path.expanduser(target.path), "embedder": target.embedder, "also": also or ()}
-    request |= {"redact": redact or (), "leave_alone": leave_alone or (), "max_tokens": max_tokens}
-    said = sys.stdin.read(LONGEST + 1) if sys.stdin else ""
-    print_answer(answer_here({**request, "project": None, "folder": folder, "input": said}))

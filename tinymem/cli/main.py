@@ -9,14 +9,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from functools import partial
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from tinymem import __version__
-from tinymem.cli.agents import hook, mcp
+from tinymem.cli.agents import mcp
 from tinymem.cli.ask import context, explain, recall
 from tinymem.cli.begin import bench, demo, ingest, replay, watch
 from tinymem.cli.inspector.command import inspect
@@ -45,7 +44,7 @@ GROUPS: dict[str, dict[str, Callable[..., None]]] = {  # in the order of the hel
     "Look inside": {"get": get, "explain": explain, "inspect": inspect, "namespaces": namespaces},
     "Write by hand": {"add": add, "mark": mark, "correct": correct},
     "Measure your own runs": {"replay": replay, "bench": bench},
-    "Connect agents": {"install": install, "uninstall": uninstall, "mcp": mcp, "hook": hook},
+    "Connect agents": {"install": install, "uninstall": uninstall, "mcp": mcp},
     "Move it": {"export": export, "import": import_file},
     "Forget": {"forget": forget, "retain": retain},
     "Repair": {"doctor": doctor, "rebuild": rebuild, "reindex": reindex},
@@ -119,11 +118,6 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a lone surrogate must not end in a traceback
-    if sys.argv[1:2] == ["hook"]:
-        from tinymem.runs.hooks.quick import never_stop
-
-        never_stop(partial(app, standalone_mode=False))
-        raise SystemExit(0)
     try:
         try:
             app()
