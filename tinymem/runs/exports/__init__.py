@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from tinymem.runs.exports.chatgpt import CHATGPT, instructions_in, read_chatgpt
-from tinymem.runs.exports.chats import Chat, Entry, ExportedChat
+from tinymem.runs.exports.chats import Entry, ExportedChat
 from tinymem.runs.exports.claude import read_claude
 from tinymem.runs.exports.gemini import is_gemini_log, read_gemini, read_gemini_log
 from tinymem.runs.exports.slack import Names, is_slack, read_channel
@@ -52,11 +52,11 @@ def _read_each(entries: list[Any], read: Reader) -> Iterator[ExportedChat]:
         damaged = 0
         yield conversation
     if instructions or damaged:
-        chat = Chat()
+        chat = ExportedChat(f"{CHATGPT}/custom instructions")
         chat.leave_out(DAMAGED, damaged)
         for text in instructions:
             chat.say("user", text, None)
-        yield chat.done(f"{CHATGPT}/custom instructions")
+        yield chat
 
 
 def _reader(entry: Any) -> Reader | None:

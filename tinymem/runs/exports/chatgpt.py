@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tinymem.runs.exports.chats import BRANCH, Chat, Entry, ExportedChat, first_name, shown_branch
+from tinymem.runs.exports.chats import BRANCH, Entry, ExportedChat, first_name, shown_branch
 from tinymem.runs.values import mapping_in, text_in, value_in
 
 __all__ = ["CHATGPT", "instructions_in", "read_chatgpt"]
@@ -18,7 +18,8 @@ UNCOUNTED = ("text", "code", "execution_output", None)  # types of contents that
 
 def read_chatgpt(entry: Entry) -> ExportedChat:
     """Read a conversation; results go to their calls by id, by the tool's name, or else in order."""
-    chat, path = Chat(), _shown_path(entry)
+    session = first_name(entry.get("conversation_id"), entry.get("id"), entry.get("title"))
+    chat, path = ExportedChat(f"{CHATGPT}/{session}"), _shown_path(entry)
     messages = [*filter(None, map(_message, entry["mapping"].values()))]
     chat.leave_out(BRANCH, len(messages) - len(path))
     calls: dict[str, str] = {}  # the call of each message
@@ -26,10 +27,10 @@ def read_chatgpt(entry: Entry) -> ExportedChat:
         content = mapping_in(message, "content")
         if INSTRUCTIONS.keys().isdisjoint(content):  # they are read once, by `instructions_in`
             _read_message(message, _text(content, chat), chat, calls)
-    return chat.done(f"{CHATGPT}/{first_name(entry.get('conversation_id'), entry.get('id'), entry.get('title'))}")
+    return chat
 
 
-def _read_message(message: Entry, text: str, chat: Chat, calls: dict[str, str]) -> None:
+def _read_message(message: Entry, text: str, chat: ExportedChat, calls: dict[str, str]) -> None:
     role, when = text_in(message, "author", "role"), message.get("create_time")
     called = first_name(message.get("recipient"), "all")
     if value_in(message, "metadata", "is_visually_hidden_from_conversation") is True:
@@ -41,7 +42,7 @@ def _read_message(message: Entry, text: str, chat: Chat, calls: dict[str, str]) 
         given = [text_in(message, "metadata", key) for key in CALLED]
         tool = text_in(message, "author", "name")
         named = next((calls[id] for id in given if id in calls), None)
-        chat.result(named or chat.caller(tool), text, when, tool)
+        chat.result(named, text, when, tool)
     elif role in ("user", "assistant", "system"):
         chat.say(role, text, when)
     elif text:
@@ -70,7 +71,7 @@ def _message(node: Any) -> Entry:
     return mapping_in(node, "message")
 
 
-def _text(content: Entry, chat: Chat) -> str:
+def _text(content: Entry, chat: ExportedChat) -> str:
     """Return the text of a content: of its parts, or its own; what has none is counted."""
     parts, texts = content.get("parts"), list[str]()
     for part in parts if isinstance(parts, list) and parts else [content]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tinymem.runs.exports.chats import BRANCH, Chat, Entry, ExportedChat, first_name, shown_branch
+from tinymem.runs.exports.chats import BRANCH, Entry, ExportedChat, first_name, shown_branch
 from tinymem.runs.values import joined_texts, mapping_in, mappings_in, text_in
 
 __all__ = ["read_claude", "read_memories", "read_projects"]
@@ -16,13 +16,13 @@ TEXTLESS = "file without its text"
 
 def read_claude(entry: Entry) -> ExportedChat:
     """Read a conversation; of several branches, the one with the newest message."""
-    chat = Chat()
+    chat = ExportedChat(f"{CLAUDE}/{first_name(entry.get('uuid'), entry.get('name'))}")
     for message in _shown(entry, chat):
         _read_message(message, chat)
-    return chat.done(f"{CLAUDE}/{first_name(entry.get('uuid'), entry.get('name'))}")
+    return chat
 
 
-def _read_message(message: Entry, chat: Chat) -> None:
+def _read_message(message: Entry, chat: ExportedChat) -> None:
     when, said = message.get("created_at"), list[str]()
     for block in mappings_in(message, "content") or [{"type": "text", "text": message.get("text")}]:
         kind = block.get("type")
@@ -33,9 +33,8 @@ def _read_message(message: Entry, chat: Chat) -> None:
             chat.call(made, first_name(block.get("name")), block.get("input"), when, "\n".join(said))
             said = []
         elif kind == "tool_result":
-            name = str(block.get("name") or "")
-            answered = block.get("tool_use_id") or chat.caller(name)
-            chat.result(answered, _text(block.get("content"), chat), when, name)
+            text = _text(block.get("content"), chat)
+            chat.result(block.get("tool_use_id"), text, when, text_in(block, "name"))
         else:
             chat.skip(block)
     for file in mappings_in(message, "attachments") + mappings_in(message, "files"):
@@ -46,7 +45,7 @@ def _read_message(message: Entry, chat: Chat) -> None:
     chat.say(role, "\n\n".join(filter(None, said)), when)
 
 
-def _shown(entry: Entry, chat: Chat) -> Sequence[Entry]:
+def _shown(entry: Entry, chat: ExportedChat) -> Sequence[Entry]:
     """Return the messages of the branch with the newest one; those of other branches are counted."""
     messages = mappings_in(entry["chat_messages"])
     by_id = {message["uuid"]: message for message in messages if isinstance(message.get("uuid"), str)}
@@ -58,7 +57,7 @@ def _shown(entry: Entry, chat: Chat) -> Sequence[Entry]:
     return [by_id[id] for id in path]
 
 
-def _text(content: Any, chat: Chat) -> str:
+def _text(content: Any, chat: ExportedChat) -> str:
     for part in mappings_in(content):
         if not isinstance(part.get("text"), str):
             chat.skip(part)
@@ -68,7 +67,8 @@ def _text(content: Any, chat: Chat) -> str:
 def read_projects(value: Any) -> Iterator[ExportedChat]:
     """Read projects: a session each, with its instructions and documents as their person wrote them."""
     for project in mappings_in(value):
-        chat, made = Chat(), project.get("created_at")
+        name = f"project {first_name(project.get('name'))} {first_name(project.get('uuid'))}"
+        chat, made = ExportedChat(f"{CLAUDE}/{name}"), project.get("created_at")
         for key, title in (("description", "Description"), ("prompt_template", "Instructions")):
             if text_in(project, key).strip():
                 chat.say("user", f"{title}: {project[key]}", made)
@@ -78,14 +78,14 @@ def read_projects(value: Any) -> Iterator[ExportedChat]:
                 chat.say("user", f"{name}:\n{text}", document.get("created_at") or made)
             chat.leave_out(TEXTLESS, not text.strip())
         if chat.messages or chat.skipped:
-            yield chat.done(f"{CLAUDE}/project {first_name(project.get('name'))} {first_name(project.get('uuid'))}")
+            yield chat
 
 
 def read_memories(value: Any) -> ExportedChat:
     """Read what Claude remembered of a person, and of each project."""
-    chat = Chat()
+    chat = ExportedChat(f"{CLAUDE}/memories")
     for entry in mappings_in(value):
         texts = [entry.get("conversations_memory"), *mapping_in(entry, "project_memories").values()]
         for text in filter(text_in, texts):
             chat.say("assistant", text, None)
-    return chat.done(f"{CLAUDE}/memories")
+    return chat

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TypeAlias
 
-from tinymem.runs.exports.chats import LONGEST_NAME, Chat, ExportedChat
+from tinymem.runs.exports.chats import LONGEST_NAME, ExportedChat
 from tinymem.runs.lines import RawLine
 
 __all__ = ["is_document", "read_document"]
@@ -43,11 +43,12 @@ def is_document(path: Path) -> bool:
 
 def read_document(lines: Iterable[RawLine], path: Path) -> ExportedChat:
     """Read numbered lines; each message begins with the headings that it stands under."""
-    chat, name, begun = Chat(), path.name[:LONGEST_NAME], _date_in(path.stem)
+    name, begun = path.name[:LONGEST_NAME], _date_in(path.stem)
+    chat = ExportedChat(f"{name}#1")
     texts = [(number, (line or b"").decode("utf-8", "replace").rstrip("\r\n")) for number, line in lines]
     for text, when, role in _sections((number, text) for number, text in texts if text.strip()):
         chat.say(role, text, when or begun, name=name)
-    return chat.done(f"{name}#1")
+    return chat
 
 
 Headings: TypeAlias = list[tuple[int, str]]  # with their levels

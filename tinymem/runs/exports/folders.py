@@ -79,7 +79,9 @@ def conversations_in(path: Path) -> Iterator[ExportedChat]:
             left = Counter()
             yield conversation
         if left:
-            yield ExportedChat(path.name, [], left)
+            nothing = ExportedChat(path.name)
+            nothing.skipped.update(left)
+            yield nothing
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from tinymem.runs.exports.chats import BRANCH, Chat, Entry, ExportedChat, as_json, first_name
+from tinymem.runs.exports.chats import BRANCH, Entry, ExportedChat, as_json, first_name
 from tinymem.runs.harness import own_words
 from tinymem.runs.values import joined_texts, mapping_in, mappings_in, text_in
 
@@ -17,13 +17,14 @@ ROLES = {"user": "user", "gemini": "assistant"}
 def read_gemini(entry: Entry) -> ExportedChat:
     """Read a session."""
     parent, session = text_in(entry, "parentSessionId"), first_name(entry["sessionId"])
-    chat = Chat(bool(parent) or entry.get("kind") == "subagent")
+    name = f"{first_name(parent)}/{session}" if parent else session
+    chat = ExportedChat(name, is_spawned=bool(parent) or entry.get("kind") == "subagent")
     for message in mappings_in(entry["messages"]):
         _read_message(message, chat)
-    return chat.done(f"{first_name(parent)}/{session}" if parent else session)
+    return chat
 
 
-def _read_message(message: Entry, chat: Chat) -> None:
+def _read_message(message: Entry, chat: ExportedChat) -> None:
     kind, when = message.get("type"), message.get("timestamp")
     text, calls = joined_texts(message.get("content")), mappings_in(message, "toolCalls")
     role = ROLES.get(str(kind))

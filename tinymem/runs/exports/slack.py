@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from tinymem.runs.exports.chats import Chat, Entry, ExportedChat, first_name
+from tinymem.runs.exports.chats import Entry, ExportedChat, first_name
 from tinymem.runs.values import mapping_in, mappings_in, text_in, value_in
 
 __all__ = ["Names", "is_slack", "read_channel"]
@@ -67,7 +67,7 @@ def is_slack(value: Any) -> bool:
 
 def read_channel(entries: Iterable[Any], names: Names, session: str) -> ExportedChat:
     """Read the messages of a channel in order, replies behind what they answer; joins and the like are counted."""
-    chat = Chat()
+    chat = ExportedChat(session)
     for entry in sorted(entries, key=_place):
         if not is_slack(entry):
             chat.leave_out("entry without a message")
@@ -77,7 +77,7 @@ def read_channel(entries: Iterable[Any], names: Names, session: str) -> Exported
             text = "\n".join(dict.fromkeys(filter(None, _parts(entry, names))))
             chat.say("user", text, entry["ts"], name=names.speaker(entry))
             chat.leave_out("message without a text", not text)
-    return chat.done(session)
+    return chat
 
 
 def _place(entry: Any) -> tuple[str, str]:
