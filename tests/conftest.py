@@ -137,12 +137,10 @@ def exact_store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
     """Memories of this process search exactly where nothing is said, and start no Chroma, but if `fills_index` asks."""
     if request.path.parent.name in EDGES and request.node.get_closest_marker("fills_index") is None:
         from tinymem import HierarchicalMemory
-        from tinymem.cli.demo import run_demo
         from tinymem.upkeep import reindex
 
         for function in (HierarchicalMemory.__init__, reindex):
             monkeypatch.setitem(inspect.unwrap(function).__kwdefaults__, "store", "exact")
-        monkeypatch.setattr(run_demo, "__defaults__", (None, None, "exact"))
 
 
 @pytest.fixture

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tinymem import ActionStep, HierarchicalMemory
-from tinymem.cli.demo import BUDGET, QUESTIONS, RECORDING, Report, run_demo
-from tinymem.errors import InputError
+from tinymem import ActionStep
+from tinymem.cli.demo import BUDGET, QUESTIONS, RECORDING, run_demo
 from tinymem.runs.readers import read_runs
 
 recorder = pytest.importorskip("benchmarks.demo.record", reason="benchmarks/ is not in the wheel")
@@ -19,11 +17,6 @@ recorder = pytest.importorskip("benchmarks.demo.record", reason="benchmarks/ is 
 @pytest.fixture(scope="module")
 def recorded() -> list[dict[str, Any]]:
     return [json.loads(line) for line in RECORDING.read_text(encoding="utf-8").splitlines()]
-
-
-@pytest.fixture(scope="module")
-def report() -> Report:
-    return run_demo(store="exact")
 
 
 # -- the recording
@@ -39,7 +32,8 @@ def test_recording_names_no_machine(recorded: list[dict[str, Any]]) -> None:
 # -- the demo
 
 
-def test_every_answer_comes_back_and_none_is_in_the_window(report: Report) -> None:
+def test_every_answer_comes_back_and_none_is_in_the_window() -> None:
+    report = run_demo()
     assert report.answered == len(QUESTIONS) and not any(one.in_window for one in report.asked)
     assert all(one.tokens <= BUDGET for one in report.asked) and report.window_tokens <= 2_000
     (run,) = read_runs(RECORDING)
@@ -47,11 +41,4 @@ def test_every_answer_comes_back_and_none_is_in_the_window(report: Report) -> No
         assert one.step is not None
         step = run.steps[one.step - 1]
         assert isinstance(step, ActionStep) and one.answer in step.text
-
-
-def test_the_memory_can_be_kept_and_is_not_mixed(tmp_path: Path) -> None:
-    report = run_demo(tmp_path / "kept")
-    with HierarchicalMemory(tmp_path / "kept", create=False) as memory:
-        assert memory.stats().steps == report.steps
-    with pytest.raises(InputError, match="choose a new folder"):
-        run_demo(tmp_path / "kept")
+        assert f"step {one.step}: " in report.text() and one.answer in one.shown

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tinymem.cli.options import EmbedderOption, JsonOption
+from tinymem.cli.options import JsonOption
 from tinymem.cli.shared import Target, on_memory, print_json, say
 from tinymem.errors import InputError, TinymemError
 from tinymem.steps.terminal import pluralize
@@ -40,30 +40,19 @@ def check_readable(files: list[Path] | None) -> list[Path]:
     return list(files or ())
 
 
-def demo(
-    path: Annotated[Path | None, typer.Option("--path", help="Keep the memory of the demo in this new folder.")] = None,
-    embedder: EmbedderOption = None,
-    as_json: JsonOption = False,
-) -> None:
+@on_memory(without="path namespace")
+def demo(target: Target) -> None:
     """Watch an agent recall what its window has lost.
 
     The demo replays a recorded agent run through a memory with a small window, then asks about what left it. Exit
-    status 1 if an answer does not come back.
+    status 1 if an answer does not come back. `tinymem ingest --sample` adds the same run to a memory that stays.
 
     Example: tinymem demo
     """
     from tinymem.cli.demo import run_demo
 
-    report = run_demo(path, embedder)
-    if as_json:
-        print_json(dataclasses.asdict(report) | {"answered": report.answered})
-    else:
-        say(report.text())
-        say(
-            "Try it on your own run: tinymem ingest FILE"
-            if path is None
-            else f'Ask it yourself: tinymem recall "..." --path {path}'
-        )
+    report = run_demo(target.embedder)
+    target.answer(dataclasses.asdict(report), report.text())
     raise typer.Exit(0 if report.answered == len(report.asked) else 1)
 
 

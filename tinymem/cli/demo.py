@@ -6,23 +6,20 @@ Seven questions are a demonstration, not a measurement: for that see benchmarks/
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
 from dataclasses import dataclass
-from operator import attrgetter
 from pathlib import Path
 from statistics import fmean
 
-from tinymem.errors import InputError
 from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.runs.readers import read_runs
-from tinymem.steps.step import Step
 
 __all__ = ["QUESTIONS", "RECORDING", "DemoQuestion", "Report", "run_demo"]
 
 RECORDING = Path(__file__).parents[1] / "data" / "demo.jsonl"
 WINDOW = 2_000  # tokens
 BUDGET = 400  # tokens for each answer
-BEFORE, WIDTH = 30, 74  # characters of a line that are shown before the answer, and in all
+BEFORE, BEHIND = 30, 24  # characters of a line that are shown around the answer
 QUESTIONS = (  # and a string that the answer must contain
     ("At which byte did reading the items as UTF-8 fail?", "43452"),
     ("Who is the contact person at the Quarry branch?", "Tomasz Lis"),
@@ -36,21 +33,14 @@ QUESTIONS = (  # and a string that the answer must contain
 
 @dataclass(frozen=True)
 class DemoQuestion:
-    """A question and its outcome: the `step` with the answer (None: not found), and the `line` that has it."""
+    """A question and its outcome: the `step` with the answer (None: not found), and the words `shown` of it."""
 
     question: str
     answer: str
     in_window: bool
     step: int | None
-    line: str
+    shown: str
     tokens: int
-
-    def text(self) -> str:
-        """Return the outcome as lines of text."""
-        if self.step is None:
-            return f"{self.question}\n   not recalled in {self.tokens} tokens"
-        place = max(0, self.line.find(self.answer) - BEFORE)
-        return f"{self.question}\n   step {self.step}: {self.line[place:].strip()[: WIDTH - 10]}"
 
 
 @dataclass(frozen=True)
@@ -62,49 +52,42 @@ class Report:
     window_tokens: int
     archived: int
     asked: tuple[DemoQuestion, ...]
-
-    @property
-    def answered(self) -> int:
-        """The number of answers that came back."""
-        return sum(asked.step is not None for asked in self.asked)
+    answered: int
 
     def text(self) -> str:
         """Return the report as lines of text."""
-        window, tokens = (map(attrgetter(name), self.asked) for name in ("in_window", "tokens"))
-        asked = [f"\n{number}. {question.text()}" for number, question in enumerate(self.asked, 1)]
+        asked = [f"\n{number}. {about.question}\n   {about.shown}" for number, about in enumerate(self.asked, 1)]
+        in_window = sum(about.in_window for about in self.asked)
         return "\n".join([
             "The recorded run of an agent that built a small service with bash:",
             f"{self.steps} steps, {self.tokens:,} tokens. The window has {self.window_tokens:,} tokens of them,",
             f"and {self.archived} steps are in the archive.",
             *asked,
-            f"\n{self.answered} of {len(self.asked)} answers came back; the window alone held {sum(window)}.",
-            f"On average {fmean(tokens):.0f} of {BUDGET} tokens each.",
+            f"\n{self.answered} of {len(self.asked)} answers came back; the window alone held {in_window}.",
+            f"On average {fmean(about.tokens for about in self.asked):.0f} of {BUDGET} tokens each.",
+            "Try it on your own run: tinymem ingest FILE",
         ])  # fmt: skip
 
 
-def run_demo(path: Path | None = None, embedder: str | None = None, store: str = "chroma") -> Report:
-    """Replay the run and ask, in a memory of this process alone, or in `path`, where the memory then stays.
-
-    Raises:
-        InputError: There are steps at `path` already.
-    """
-    memory = HierarchicalMemory(path, max_tokens=2 * WINDOW, window_tokens=WINDOW, embedder=embedder, store=store)
-    with memory:
-        known = memory.stats().steps
-        if known:
-            raise InputError(f"{path} is a memory of {known} steps already: choose a new folder for the demo")
+def run_demo(embedder: str | None = None) -> Report:
+    """Replay the run and ask, in a memory of this process alone."""
+    with HierarchicalMemory(max_tokens=2 * WINDOW, window_tokens=WINDOW, embedder=embedder) as memory:
         for run in read_runs(RECORDING):
             for step in run.steps:
                 memory.add(step)
-        stats, window = memory.stats(), memory.short_term.steps
-        asked = tuple(_ask(memory, window, question, answer) for question, answer in QUESTIONS)
-    return Report(stats.steps, stats.tokens, stats.window_tokens, stats.archived_steps, asked)
+        asked = tuple(_ask(memory, question, answer) for question, answer in QUESTIONS)
+        stats = memory.stats()
+    answered = sum(about.step is not None for about in asked)
+    return Report(stats.steps, stats.tokens, stats.window_tokens, stats.archived_steps, asked, answered)
 
 
-def _ask(memory: HierarchicalMemory, window: Sequence[Step], question: str, answer: str) -> DemoQuestion:
+def _ask(memory: HierarchicalMemory, question: str, answer: str) -> DemoQuestion:
+    in_window = any(answer in step.text for step in memory.steps)
     found = memory.recall(question, max_tokens=BUDGET)
-    excerpts = [item for item in found.items if answer in item.text]
-    best = max(excerpts, key=attrgetter("score"), default=None)
-    line = next(line for line in best.text.splitlines() if answer in line) if best else ""
-    in_window = any(answer in step.text for step in window)
-    return DemoQuestion(question, answer, in_window, best.step.step_number if best else None, line, found.tokens)
+    around = re.compile(f".{{,{BEFORE}}}{re.escape(answer)}.{{,{BEHIND}}}")
+    for item in found.items:
+        if words := around.search(item.text):
+            number = item.step.step_number
+            shown = f"step {number}: {words[0].strip()}"
+            return DemoQuestion(question, answer, in_window, number, shown, found.tokens)
+    return DemoQuestion(question, answer, in_window, None, f"not recalled in {found.tokens} tokens", found.tokens)
