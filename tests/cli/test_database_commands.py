@@ -54,7 +54,7 @@ def test_every_command_works_on_an_address(
     assert run("retain", "--max-steps", "100", "--yes").startswith("Forgot")
     assert run("rebuild").startswith("There is no index to make")
     assert "Embedded" in run("reindex", "--embedder", "hashing:64")
-    assert f"{shown} namespace" in run("forget", "--everything", "--yes", "--namespace", f"{namespace} copy")
+    assert f"copy' of {shown}." in run("forget", "--everything", "--yes", "--namespace", f"{namespace} copy")
     assert f"{namespace} copy" not in namespaces(url)
     assert "there is no memory at" in run("show", "--namespace", f"{namespace} copy", status=2)
     assert not [text for text in said if PASSWORD in text or ESCAPED in text]

@@ -118,10 +118,10 @@ def test_a_namespace_is_forgotten_with_its_folder(tinymem: Run, memory: Path) ->
     tinymem("export", "memory.jsonl")
     tinymem("import", "memory.jsonl", "--namespace", "copy")
     everything = ("forget", "--namespace", "copy", "--everything")
-    assert "Would remove memory/copy" in tinymem(*everything, "--dry-run").out
+    assert "Would remove namespace 'copy' of memory." in tinymem(*everything, "--dry-run").out
     assert (memory / "copy").exists()
     done = tinymem(*everything, "--yes")
-    assert (done.status, done.out) == (0, "Removed memory/copy.\n")
+    assert (done.status, done.out) == (0, "Removed namespace 'copy' of memory.\n")
     assert not (memory / "copy").exists() and steps(tinymem) == 43
     assert tinymem(*everything, "--yes").status == 2
 

@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tinymem.cli.options import FilterOptions
-from tinymem.cli.shared import Target, excerpt_record, on_memory, print_json, say
+from tinymem.cli.shared import FilteredTarget, Target, excerpt_record, on_memory, print_json, say
 from tinymem.steps.terminal import pluralize, terminal_width
 
 __all__ = ["context", "explain", "recall"]
@@ -18,8 +17,7 @@ ENOUGH = 8_000  # tokens in which the best excerpt is asked for where none fits 
 
 @on_memory()
 def recall(
-    target: Target,
-    filters: FilterOptions,
+    target: FilteredTarget,
     question: Annotated[
         list[str], typer.Argument(metavar="QUESTION", help="What to look for, in your own words, quoted or not.")
     ],
@@ -37,7 +35,7 @@ def recall(
     Example: tinymem recall which test was flaky --max-tokens 500
     """
     asked = " ".join(question)
-    options = filters.given() | {"k": k, "min_relevance": min_relevance, "as_of": as_of}
+    options = target.filters() | {"k": k, "min_relevance": min_relevance, "as_of": as_of}
     with target.open_to_search() as memory:
         begin = time.perf_counter()
         found = memory.recall(asked, max_tokens, **options)
@@ -81,8 +79,7 @@ def context(
 
 @on_memory()
 def explain(
-    target: Target,
-    filters: FilterOptions,
+    target: FilteredTarget,
     question: Annotated[list[str], typer.Argument(metavar="QUESTION", help="What to look for.")],
     max_tokens: Annotated[int, typer.Option(min=1, help="The token budget of the excerpts.")] = 1_000,
 ) -> None:
@@ -91,7 +88,7 @@ def explain(
     Example: tinymem explain which test was flaky --max-tokens 500
     """
     with target.open_to_search() as memory:
-        found = memory.explain(" ".join(question), max_tokens, **filters.given())
+        found = memory.explain(" ".join(question), max_tokens, **target.filters())
     result = {"question": found.query, "tokens": found.recalled.tokens, "budget": found.budget}
     items, others = [*map(excerpt_record, found.items)], [*map(excerpt_record, found.next_best)]
     target.answer(result | {"items": items, "next_best": others}, found)

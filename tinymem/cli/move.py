@@ -35,7 +35,6 @@ def export(
     from tinymem.steps.progress import show_progress
     from tinymem.upkeep.exporting import export_memory
 
-    target.check()
     to = sys.stdout if file == Path("-") else file
     if to is file and file.is_file() and not force and not confirm(f"{file} is there already. Overwrite it?"):
         say("Nothing was exported; --force overwrites without asking.", err=True)

@@ -55,5 +55,5 @@ def namespaces(target: Target) -> None:
 
     names = names_in(target.place)
     if not names:
-        target.check()  # says what to type
+        target.open().close()  # says what to type
     target.answer(names, "\n".join(names))

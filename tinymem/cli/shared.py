@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tinymem.cli.options import MEMORY, EmbedderOption, FilterOptions, JsonOption, NamespaceOption, PathOption
+from tinymem.cli.options import JsonOption, parse_where
 from tinymem.errors import InputError, NotAMemoryError
 
 if TYPE_CHECKING:
@@ -25,19 +25,32 @@ if TYPE_CHECKING:
     from tinymem.steps.redaction import Redact
     from tinymem.steps.terminal import ShownText
 
-__all__ = ["Target", "confirm", "excerpt_record", "listen_at", "on_memory", "print_json", "say",
+__all__ = ["FilteredTarget", "Target", "confirm", "excerpt_record", "listen_at", "on_memory", "print_json", "say",
            "web_address"]  # fmt: skip
 
 MOST_NAMES = 5  # of namespaces in an error
+TIME = "ISO 8601; UTC where it has no zone."
 
 
 @dataclass(frozen=True)
 class Target:
     """The memory that a command is about, and whether to print JSON; the options that most commands have."""
 
-    path: PathOption = MEMORY
-    namespace: NamespaceOption = "default"
-    embedder: EmbedderOption = None
+    path: Annotated[
+        str,
+        typer.Option(
+            envvar="TINYMEM_PATH", metavar="PATH", help="The folder of the memory, or the address of a database."
+        ),
+    ] = "memory"
+    namespace: Annotated[str, typer.Option(envvar="TINYMEM_NAMESPACE", help="The namespace in the memory.")] = "default"
+    embedder: Annotated[
+        str | None,
+        typer.Option(
+            envvar="TINYMEM_EMBEDDER",
+            help="The embedder, such as openai:NAME. Default: the one that the memory was written with; static for a "
+            "new memory.",
+        ),
+    ] = None
     as_json: JsonOption = False
 
     @property
@@ -61,8 +74,6 @@ class Target:
         """
         from tinymem.memory.hierarchy import HierarchicalMemory
 
-        if not create:
-            self.check()
         memory = HierarchicalMemory(
             self.place, namespace=self.namespace, embedder=self.embedder, create=create, redact=redact
         )
@@ -79,27 +90,23 @@ class Target:
                 memory.long_term.current(progress)
             yield memory
 
-    def check(self) -> None:
-        """Raise NotAMemoryError, which says what to type, where there is no such memory."""
-        from tinymem.archive.folders import folder_name, namespaces
-        from tinymem.stores.journals import has_journal
+    def explain(self, error: NotAMemoryError) -> NotAMemoryError:
+        """Return what to type where a folder has no such memory; the error as it is where that is not all."""
+        from tinymem.archive.folders import namespaces
 
         path, namespace = self.place, self.namespace
-        if isinstance(path, str):
-            return  # opening says it
-        folder = path / folder_name(namespace)
-        names = namespaces(path)
-        if namespace in names or has_journal(folder):
-            return
+        names = [] if isinstance(path, str) else namespaces(path)
+        if isinstance(path, str) or namespace in names:
+            return error
         if not names:
             place = str(path) if path.is_absolute() or path.parts[:1] == ("..",) else f"./{path}"
-            raise NotAMemoryError(
+            return NotAMemoryError(
                 f"there is no memory at {place}: make one with `tinymem ingest FILE --path {quote(place)}`, "
                 "or give --path"
             )
         first = ", ".join(map(repr, names[:MOST_NAMES]))
         more = f" and {len(names) - MOST_NAMES:,} more (tinymem namespaces --path {path})" if names[MOST_NAMES:] else ""
-        raise NotAMemoryError(f"there is no namespace {namespace!r} in the memory at {path}: it has {first}{more}")
+        return NotAMemoryError(f"there is no namespace {namespace!r} in the memory at {path}: it has {first}{more}")
 
     def answer(self, record: Any, text: str | ShownText) -> None:
         """Print the record as JSON if that was asked for, else the text; a report as wide as the terminal."""
@@ -117,37 +124,51 @@ class Target:
             Console().print(text)
 
 
+@dataclass(frozen=True)
+class FilteredTarget(Target):
+    """The same, and the options by which commands choose steps."""
+
+    since: Annotated[str | None, typer.Option(metavar="TIME", help=f"Only steps from then on. {TIME}")] = None
+    until: Annotated[str | None, typer.Option(metavar="TIME", help="Only steps up to then; a day is all of it.")] = None
+    session: Annotated[str | None, typer.Option(help="Only steps of this session.")] = None
+    speaker: Annotated[str | None, typer.Option(help="Only what this person said.")] = None
+    tool: Annotated[str | None, typer.Option(help="Only steps that call this tool.")] = None
+    type: Annotated[str | None, typer.Option(help='Only steps of this type, such as "action".')] = None
+    where: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="Only steps with this in their metadata; several may be given."),
+    ] = None
+
+    def filters(self) -> dict[str, Any]:
+        """Return the filters as the calls of a memory take them."""
+        chosen = {name: value for name, value in vars(self).items() if name not in Target.__annotations__}
+        return chosen | {"where": parse_where(self.where)}
+
+
 def on_memory(without: str = "embedder") -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command, whose first argument is a Target, the options of one, less those named in `without`.
+    """Give a command, whose first argument is a Target of some kind, the options of it, less those named in `without`.
 
     A memory remembers its embedder, so only the commands that may make one have that option.
-
-    A second argument `filters` stands for the options of Filters.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        _, *others = inspect.signature(command, eval_str=True).parameters.values()
-        rest = [option for option in others if option.name != "filters"]
-        filters = _options_of(FilterOptions) if len(rest) < len(others) else []
-        shared = [option for option in _options_of(Target) if option.name not in without.split()]
+        target, *others = inspect.signature(command, eval_str=True).parameters.values()
+        every = inspect.signature(target.annotation, eval_str=True).parameters.values()
+        shared = [option for option in every if option.name not in without.split()]
 
         def run(**given: Any) -> None:
-            target = Target(**{option.name: given.pop(option.name) for option in shared})
-            if filters:
-                given["filters"] = FilterOptions(**{option.name: given.pop(option.name) for option in filters})
-            command(target, **given)
+            about = target.annotation(**{option.name: given.pop(option.name) for option in shared})
+            try:
+                command(about, **given)
+            except NotAMemoryError as error:
+                raise about.explain(error) from None
 
-        every = [*rest, *filters, *shared]
         run.__doc__ = command.__doc__
-        run.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
-        run.__annotations__ = {option.name: option.annotation for option in every}
+        run.__signature__ = inspect.Signature([*others, *shared])  # type: ignore[attr-defined]
+        run.__annotations__ = {option.name: option.annotation for option in (*others, *shared)}
         return run
 
     return decorate
-
-
-def _options_of(kind: type) -> list[inspect.Parameter]:
-    return [*inspect.signature(kind, eval_str=True).parameters.values()]
 
 
 def confirm(question: str) -> bool:

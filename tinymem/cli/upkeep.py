@@ -5,15 +5,14 @@ from __future__ import annotations
 import dataclasses
 import re
 import sys
-from contextlib import closing
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tinymem.cli.options import FilterOptions, StoreOption
-from tinymem.cli.shared import Target, confirm, on_memory, say
-from tinymem.errors import InputError
+from tinymem.cli.options import StoreOption
+from tinymem.cli.shared import FilteredTarget, Target, confirm, on_memory, say
+from tinymem.errors import InputError, NotAMemoryError
 from tinymem.steps.terminal import pluralize
 
 if TYPE_CHECKING:
@@ -32,8 +31,7 @@ UNITS = {
 
 @on_memory()
 def forget(
-    target: Target,
-    filters: FilterOptions,
+    target: FilteredTarget,
     id: Annotated[
         list[str] | None, typer.Option("--id", help="The number or the id of a step; may be given several times.")
     ] = None,
@@ -49,7 +47,7 @@ def forget(
     """
     from tinymem.upkeep.forgetting import sessions_repeated_by
 
-    chosen, session = filters.given(), filters.session
+    chosen, session = target.filters(), target.session
     if everything:
         if id or any(value is not None for value in chosen.values()):
             raise InputError("--everything stands alone: without ids and filters")
@@ -69,20 +67,18 @@ def forget(
 
 
 def _forget_namespace(target: Target, dry_run: bool, yes: bool) -> None:
-    from tinymem.archive.folders import namespace_folder, open_namespace_journal
+    from tinymem.archive.folders import namespaces
     from tinymem.upkeep.forgetting import forget_namespace
 
-    target.check()
-    if isinstance(place := target.place, str):
-        with closing(open_namespace_journal(place, target.namespace)[1]) as journal:
-            where = journal.location
-    else:
-        where = str(namespace_folder(place, target.namespace, create=False))
+    place, name = target.place, target.namespace
+    what = f"namespace {name!r} of {target.display_path}"
+    if name not in namespaces(place):
+        raise NotAMemoryError(f"there is no {what}")
     if not dry_run:
-        _confirm(f"Forget namespace {target.namespace!r} of {target.display_path}, all of it, for good?", yes)
-        forget_namespace(place, target.namespace)
-    record = {"namespace": target.namespace, "folder": where, "dry_run": dry_run}
-    target.answer(record, f"{'Would remove' if dry_run else 'Removed'} {where}.")
+        _confirm(f"Forget {what}, all of it, for good?", yes)
+        forget_namespace(place, name)
+    record = {"namespace": name, "path": target.display_path, "dry_run": dry_run}
+    target.answer(record, f"{'Would remove' if dry_run else 'Removed'} {what}.")
 
 
 @on_memory()
@@ -133,7 +129,6 @@ def reindex(
     from tinymem.steps.progress import show_progress
     from tinymem.upkeep.reindexing import reindex as embed_again
 
-    target.check()
     with show_progress(sys.stderr, "reindexing", "passages") as progress:
         done = embed_again(target.place, embedder, namespace=target.namespace, progress=progress)
     text = f"Embedded {done.embedded:,} of {pluralize(done.passages, 'passage')}: from {done.before} to {done.after}."
@@ -150,7 +145,6 @@ def doctor(target: Target, store: StoreOption = "chroma") -> None:
     """
     from tinymem.upkeep.diagnosis import doctor as examine
 
-    target.check()
     found = examine(target.place, target.namespace, store=store)
     names = {name: name.replace("_", " ") for name in found.counts}
     looked_at = ", ".join(  # as "1 step" or "3 in index"
@@ -172,7 +166,6 @@ def rebuild(target: Target, store: StoreOption = "chroma") -> None:
     from tinymem.steps.progress import show_progress
     from tinymem.upkeep.diagnosis import rebuild as remake
 
-    target.check()
     with show_progress(sys.stderr, "rebuilding", "vectors") as progress:
         vectors = remake(target.place, target.namespace, store=store, progress=progress)
     none = "There is no index to make: no step has left the window, or passages wait until the memory is opened."
