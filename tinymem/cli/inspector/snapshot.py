@@ -12,7 +12,6 @@ __all__ = ["BUDGETS", "snapshot"]
 
 BUDGETS = (256, 512, 1_024, 2_048, 4_096, 8_192)  # tokens for which answers are made
 EPISODES = 500  # the newest
-MOST = 1 << 62  # above every number
 
 
 def snapshot(view: View, steps: int, questions: Sequence[str] = ()) -> dict[str, Any]:
@@ -26,13 +25,12 @@ def snapshot(view: View, steps: int, questions: Sequence[str] = ()) -> dict[str,
     overview = view.overview()
     asked = overview["questions"] = [*(questions or overview["questions"])]
     first = max(0, overview["steps"] - steps)
-    newest = view.steps(first, first + 1)["lines"] if steps else []
     recalls = {}
     for question in asked:
         recalls[question] = [view.recall(question, budget) for budget in BUDGETS]
     return {
         "overview": overview,
-        "steps": [*view.whole(newest[0]["number"], MOST)] if newest else [],
+        "steps": [*view.whole(view.numbers()[first:])],
         "episodes": view.episodes(0, EPISODES)["episodes"],
         "budgets": BUDGETS,
         "recalls": recalls,

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from array import array
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
+from typing import Any
 
 from tinymem.archive.rows import count_rewrites
 from tinymem.memory.context.window import fixed_steps
@@ -19,27 +18,12 @@ from tinymem.steps.checks import check_choice, check_non_negative_int
 from tinymem.steps.step import Step, load_step
 from tinymem.stores.filter import Filter
 
-__all__ = ["Segment", "Timeline", "version_of"]
+__all__ = ["Timeline", "version_of"]
 
 TIERS = ("fixed", "window", "archive")
 WORDS = 160  # cells of a step's first words
 READ = 500  # steps of one read
 WORD = re.compile("[a-z0-9]+")  # stands in a record as it is
-
-
-@dataclass(frozen=True)
-class Segment:
-    """Consecutive steps of a timeline, in sums: one bar of its overview.
-
-    `session` is the one with the most tokens; `window` has the tokens of the steps that are in the window.
-    """
-
-    first: int
-    last: int
-    steps: int
-    tokens: int
-    window: int
-    session: str | None
 
 
 class Timeline:
@@ -52,10 +36,13 @@ class Timeline:
         tier: Only steps of this tier: `"window"`, fixed steps included, or `"archive"`.
         find: Only steps in whose text this stands, in capital letters or small ones; all steps are read for it.
 
+    Attributes:
+        numbers: The numbers of the steps.
+
     >>> with HierarchicalMemory() as memory:
     ...     added = memory.add_messages([{"role": "user", "content": text} for text in "abc"])
     ...     timeline = Timeline(memory)
-    ...     len(timeline), [line.words for line in timeline.lines(1, 3)]
+    ...     len(timeline.numbers), [line.words for line in timeline.lines(timeline.numbers[1:])]
     (3, ['b', 'c'])
     """
 
@@ -75,41 +62,38 @@ class Timeline:
             check_choice("tier", tier, *TIERS[1:])
             window = {row.number for row in self._journal.rows(window=True, texts=False)}
             numbers = (number for number in numbers if (number in window) == (tier == "window"))
-        self._numbers = array("q", numbers)
+        self.numbers = array("q", numbers)
         if find:
             wanted = find.lower()
-            rows = self._rows(self._numbers)
-            self._numbers = array("q", [row.number for row in rows if _has(row, wanted)])
-
-    def __len__(self) -> int:
-        return len(self._numbers)
+            rows = self._rows(self.numbers)
+            self.numbers = array("q", [row.number for row in rows if _has(row, wanted)])
 
     def place(self, number: int) -> int:
         """Return the place of the step of this number; of the next one where it is not there."""
-        return bisect_left(self._numbers, check_non_negative_int("number", number))
+        return bisect_left(self.numbers, check_non_negative_int("number", number))
 
-    def lines(self, start: int, stop: int) -> tuple[StepLine, ...]:
-        """Return the steps from the place `start` up to `stop`, as far as they are still there."""
-        return tuple(line for line, _ in self.steps(start, stop))
+    def between(self, first: int, last: int) -> Sequence[int]:
+        """Return the numbers of the steps from `first` to `last`."""
+        return self.numbers[self.place(first) : self.place(last + 1)]
 
-    def steps(self, start: int, stop: int) -> Iterator[tuple[StepLine, Step]]:
-        """Yield the steps from the place `start` up to `stop`, each in short and whole."""
-        for row in self._rows(self._numbers[start:stop]):
+    def lines(self, numbers: Sequence[int]) -> tuple[StepLine, ...]:
+        """Return the steps of these numbers in short, as far as they are still there."""
+        return tuple(line for line, _ in self.steps(numbers))
+
+    def steps(self, numbers: Sequence[int]) -> Iterator[tuple[StepLine, Step]]:
+        """Yield the steps of these numbers, each in short and whole."""
+        for row in self._rows(numbers):
             step = load_step(row.record)
             yield step_line(row, step, self._fixed, WORDS), step
 
-    def between(self, first: int, last: int) -> tuple[StepLine, ...]:
-        """Return the steps from number `first` to `last`."""
-        return self.lines(self.place(first), self.place(last + 1))
-
-    def segments(self, most: int) -> tuple[Segment, ...]:
-        """Return the whole timeline in at most `most` segments of as many steps each."""
-        if not self._numbers:
-            return ()
-        wanted, size = set(self._numbers), -(-len(self._numbers) // most)
-        rows = self._journal.rows(self._numbers[0] - 1, before=self._numbers[-1] + 1, texts=False)
+    def segments(self, most: int) -> list[dict[str, Any]]:
+        """Return the whole timeline in at most `most` segments of as many steps each: the bars of its overview."""
+        if not self.numbers:
+            return []
+        wanted, size = set(self.numbers), -(-len(self.numbers) // most)
+        rows = self._journal.rows(self.numbers[0] - 1, before=self.numbers[-1] + 1, texts=False)
         steps = [row for row in rows if row.number in wanted]
-        return tuple(_segment(steps[start : start + size]) for start in range(0, len(steps), size))
+        return [_segment(steps[start : start + size]) for start in range(0, len(steps), size)]
 
     def _rows(self, numbers: Sequence[int]) -> Iterator[StepRow]:
         """Yield the rows of these steps, one read for each run of consecutive numbers, of READ at most."""
@@ -131,15 +115,13 @@ def version_of(memory: HierarchicalMemory) -> int:
     return journal.version() + journal.next_number() + count_rewrites(journal)
 
 
-def _segment(steps: Sequence[StepRow]) -> Segment:
-    tokens: Counter[str | None] = Counter()
-    for step in steps:
-        tokens[step.session] += step.tokens
-    return Segment(
-        first=steps[0].number,
-        last=steps[-1].number,
-        steps=len(steps),
-        tokens=tokens.total(),
-        window=sum(step.tokens for step in steps if step.window),
-        session=tokens.most_common(1)[0][0],
-    )
+def _segment(steps: Sequence[StepRow]) -> dict[str, Any]:
+    """Sum up consecutive steps: their tokens, those of steps in the window, and the session that they begin in."""
+    return {
+        "first": steps[0].number,
+        "last": steps[-1].number,
+        "steps": len(steps),
+        "tokens": sum(step.tokens for step in steps),
+        "window": sum(step.tokens for step in steps if step.window),
+        "session": steps[0].session,
+    }

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -104,13 +103,14 @@ class View:
     def steps(self, start: int, stop: int, **limits: str | None) -> Record:
         """Return a slice of the timeline, within LIMITS that are given, and how many steps there are in it."""
         timeline = self._timeline(**limits)
-        return {"count": len(timeline), "start": start, "lines": [*map(vars, timeline.lines(*_slice(start, stop)))]}
+        lines = timeline.lines(timeline.numbers[slice(*_slice(start, stop))])
+        return {"count": len(timeline.numbers), "lines": [*map(vars, lines)]}
 
     def segments(self, **limits: str | None) -> Record:
         """Return the timeline in sums, for the overview above it."""
         timeline = self._timeline(**limits)
         made = self._keep(("segments", *sorted(limits.items())), lambda: timeline.segments(SEGMENTS))
-        return {"segments": [*map(vars, made)]}
+        return {"segments": made}
 
     def place(self, number: int, **limits: str | None) -> Record:
         """Return the place of a step in the timeline."""
@@ -119,12 +119,15 @@ class View:
     def step(self, number: int) -> Record:
         """Return one step, whole but for what is longer than a page can show."""
         found = self.memory.get(number).step_number or 0  # an error in words where there is none
-        return next(self.whole(found, found + 1))
+        return next(self.whole([found]))
 
-    def whole(self, first: int, stop: int) -> Iterator[Record]:
-        """Yield the steps with numbers from `first` up to `stop`, whole but for what is longer than a page can show."""
-        timeline = self._timeline()
-        for line, step in timeline.steps(timeline.place(first), timeline.place(stop)):
+    def numbers(self) -> Sequence[int]:
+        """Return the numbers of all steps."""
+        return self._timeline().numbers
+
+    def whole(self, numbers: Sequence[int]) -> Iterator[Record]:
+        """Yield the steps of these numbers, whole but for what is longer than a page can show."""
+        for line, step in self._timeline().steps(numbers):
             parts = [
                 {"kind": part.kind, "text": part.text[:LONGEST_TEXT], "cut": max(0, len(part.text) - LONGEST_TEXT)}
                 for part in step.parts()
@@ -142,8 +145,7 @@ class View:
         corrections = self.memory.long_term.corrections
         newest = corrections.get(number, number)
         corrected = [old for old, new in corrections.items() if new == newest]
-        timeline, numbers = self._timeline(), sorted([*corrected, newest] if corrected else [])
-        return [*map(vars, chain.from_iterable(map(timeline.between, numbers, numbers)))]
+        return [*map(vars, self._timeline().lines(sorted([*corrected, newest])))] if corrected else []
 
     # -- recall, and the context --------------------------------------------------------------------------------------
 
@@ -161,32 +163,24 @@ class View:
         """Return what comes back for a question within a budget and filters, why, and what is ranked next."""
         fields = {"session": session, "speaker": speaker, "tool": tool, "type": type, "since": since, "until": until}
         filters: Record = {name: value for name, value in fields.items() if value}  # an empty field is none
-        begin = time.perf_counter()
         found = self.memory.explain(query, budget, next_best=NEXT_BEST, **filters)
-        milliseconds = (time.perf_counter() - begin) * 1000
         return {
-            "query": query,
             "budget": budget,
             "tokens": found.recalled.tokens,
             "note": found.recalled.note,
             "is_relevant": found.recalled.is_relevant,
-            "milliseconds": round(milliseconds, 1),
             "items": [*map(_excerpt, found.items)],
             "next_best": [*map(_excerpt, found.next_best)],
         }
 
     def context(self, query: str | None, budget: int) -> Record:
         """Return the prompt as it would be sent now, message by message, with what is left out of the window."""
-        begin = time.perf_counter()
         context = self.memory.context(query or None, max_tokens=budget)
-        milliseconds = (time.perf_counter() - begin) * 1000
         fixed = {item.step.id for item in context.items if item.tier == "fixed"}
         return {
-            "query": query,
             "budget": budget,
             "tokens": context.tokens,
             "note": context.recalled.note,
-            "milliseconds": round(milliseconds, 1),
             "parts": [
                 self._part(entry, fixed) | {"stable": place < context.stable}
                 for place, entry in enumerate(context.entries)
@@ -204,11 +198,12 @@ class View:
         """Return a slice of the episodes, the newest first, and how many there are."""
         every = self.memory.medium_term.known()[::-1]
         shown = map(self._episode, every[slice(*_slice(start, stop))])
-        return {"count": len(every), "start": start, "episodes": [*shown]}
+        return {"count": len(every), "episodes": [*shown]}
 
     def episode(self, first: int, last: int) -> Record:
         """Return the steps that an episode covers."""
-        return {"lines": [*map(vars, self._timeline(tier="archive").between(first, last)[:SLICE])]}
+        archive = self._timeline(tier="archive")
+        return {"lines": [*map(vars, archive.lines(archive.between(first, last)[:SLICE]))]}
 
     # -- changes ------------------------------------------------------------------------------------------------------
 

@@ -98,7 +98,7 @@ const inFile = {
   version: () => ({version: 0}),
   steps: ({start, stop, ...filter}) => {
     const lines = filtered(filter);
-    return {count: lines.length, start, lines: lines.slice(start, stop)};
+    return {count: lines.length, lines: lines.slice(start, stop)};
   },
   segments: (filter) => ({segments: segmentsOf(filtered(filter))}),
   place: ({number, ...filter}) => {
@@ -117,7 +117,7 @@ const inFile = {
     if (found.error) throw new Error(found.error);
     return found;
   },
-  episodes: ({start, stop}) => ({count: data.episodes.length, start, episodes: data.episodes.slice(start, stop)}),
+  episodes: ({start, stop}) => ({count: data.episodes.length, episodes: data.episodes.slice(start, stop)}),
   episode: ({first, last}) => ({lines: data.steps.filter((line) => line.number >= first && line.number <= last)}),
 };
 
@@ -151,7 +151,13 @@ function segmentsOf(lines) {
   return found;
 }
 
-const call = async (name, values = {}) => (isFile ? inFile[name](values) : askServer(name, values));
+/** The answer of a call, and in how many milliseconds the server gave it. */
+async function call(name, values = {}) {
+  if (isFile) return inFile[name](values);
+  const begun = performance.now();
+  const found = await askServer(name, values);
+  return {...found, milliseconds: Math.round(performance.now() - begun)};
+}
 
 // -- what all views share ---------------------------------------------------------------------------------------------
 
@@ -1246,7 +1252,7 @@ const recall = {
     const figures = `${many(items.length, "excerpt")}, ${integer.format(found.tokens)} of ${many(found.budget, "token")}`;
     fill(
       this.answer,
-      h("div.summary", {}, h("strong", {}, figures), h("span.small", {}, `in ${found.milliseconds} ms`)),
+      h("div.summary", {}, h("strong", {}, figures), !isFile && h("span.small", {}, `in ${found.milliseconds} ms`)),
       budget,
       found.note ? h("p.notice", {}, found.note) : null,
       items.length
@@ -1357,7 +1363,7 @@ const context = {
           {},
           `${many(found.parts.length, "message")}, ${integer.format(found.tokens)} of ${many(found.budget, "token")}`,
         ),
-        h("span.small", {}, `in ${found.milliseconds} ms`),
+        !isFile && h("span.small", {}, `in ${found.milliseconds} ms`),
       ),
       bar("context", shown, found.budget),
       found.note ? h("p.notice", {}, found.note) : null,
