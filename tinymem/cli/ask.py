@@ -12,8 +12,6 @@ from tinymem.steps.terminal import pluralize, terminal_width
 
 __all__ = ["context", "explain", "recall"]
 
-ENOUGH = 8_000  # tokens in which the best excerpt is asked for where none fits those given
-
 
 @on_memory()
 def recall(
@@ -41,7 +39,6 @@ def recall(
         found = memory.recall(asked, max_tokens, **options)
         milliseconds = (time.perf_counter() - begin) * 1000
         items = [excerpt_record(item) for item in found.items]
-        needed = 0 if found else memory.recall(asked, ENOUGH, **options | {"k": 1}).tokens
     if target.as_json:
         figures = {"tokens": found.tokens, "budget": max_tokens, "milliseconds": round(milliseconds, 1)}
         print_json({"question": asked, **figures, "text": found.text, "note": found.note, "items": items})
@@ -51,9 +48,7 @@ def recall(
     if found.note:
         say(f"tinymem: {found.note}", err=True)
     size = f"{pluralize(len(items), 'excerpt')}, {found.tokens:,} of {pluralize(max_tokens, 'token')}"
-    nothing = (
-        f"Nothing fits {pluralize(max_tokens, 'token')}: give --max-tokens {needed}" if needed else "Nothing found"
-    )
+    nothing = f"Nothing fits, {found.overflow}" if found.overflow.passages else "Nothing found"
     say(f"{size if found else nothing}, {milliseconds:.0f} ms.", err=True)
 
 

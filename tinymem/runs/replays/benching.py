@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain, groupby, islice
 from operator import attrgetter
 from pathlib import Path
 from statistics import fmean
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -30,7 +29,7 @@ from tinymem.runs.replays.policies import messages_of
 from tinymem.runs.replays.replaying import RecordedRun, recorded_runs
 from tinymem.steps.checks import check_token_budget
 from tinymem.steps.progress import Progress, no_progress
-from tinymem.steps.step import Message, Step
+from tinymem.steps.step import Step
 from tinymem.steps.terminal import pluralize
 from tinymem.stores.journals import open_full_text
 
@@ -55,9 +54,9 @@ class Question(NamedTuple):
     text: str
     needles: Sequence[str]
 
-    def share_in(self, text: str) -> float:
-        """Return the share of the needles that a text has."""
-        return fmean(needle in text for needle in self.needles)
+    def judge(self, text: str) -> tuple[float, int]:
+        """Return the share of the needles that a text has, and its tokens."""
+        return fmean(needle in text for needle in self.needles), default_counter().count(text)
 
 
 @dataclass(frozen=True)
@@ -82,8 +81,10 @@ class Bench:
 
     def text(self) -> str:
         """Return the shares as a table, and tokens for each needle that came back as another."""
-        copied = f"{self.needles:,} identifiers and lines from {DISTANCE:,} tokens back or more"
-        head = f"{pluralize(self.questions, 'call')} copied {copied}. The share that comes back in so many tokens:"
+        head = (
+            f"{pluralize(self.questions, 'call')} copied {self.needles:,} identifiers and lines from {DISTANCE:,} "
+            "tokens back or more. The share that comes back in so many tokens:"
+        )
         budgets = _row("", "{:>8,}", self.budgets)
         shares = [_row(name, "{:>8.2f}", found) for name, found in self.shares.items()]
         prices = [_row(name, "{:>8,.0f}", self._prices(name)) for name in self.shares]
@@ -96,56 +97,6 @@ class Bench:
 
 def _row(name: str, figure: str, values: Iterable[float]) -> str:
     return f"{name:<8}" + "".join(map(figure.format, values))
-
-
-class _Methods:
-    """Tinymem, and plain methods over passages, each with all that was said so far."""
-
-    def __init__(self, embedder: str) -> None:
-        self._memory = HierarchicalMemory(embedder=embedder, store="exact")
-        self._words, self._close_words = open_full_text()
-        self._embedder, self._counter = embedder_from(embedder), default_counter()
-        self._passages: list[str] = []
-        self._vectors = np.empty((0, self._embedder.dimensions), np.float32)
-
-    def close(self) -> None:
-        """Close the memory."""
-        self._memory.close()
-        self._close_words()
-
-    def add(self, steps: Sequence[Step]) -> None:
-        """Take in the next steps."""
-        self._memory.add_steps(steps)
-        self._now = steps[-1].timestamp
-        new = [*chain.from_iterable(map(_passages_of, messages_of(steps)))]
-        self._words.add(enumerate(new, len(self._passages)))
-        self._passages += new
-        if new:
-            self._vectors = np.concatenate([self._vectors, self._embedder.embed_documents(new)])
-
-    def ask(self, question: Question, budget: int) -> Outcomes:
-        """Return the share of a question's needles that comes back from each method, in how many tokens."""
-        text = question.text
-        cosines = self._vectors @ self._embedder.embed_queries([text])[0]
-        ranked = (self._words.search(text).ids, np.argsort(-cosines, kind="stable"), range(len(self._passages))[::-1])
-        back = [self._memory.recall(text, budget, now=self._now).text]
-        back += [self._packed(places, budget) for places in ranked]
-        return [(question.share_in(found), self._counter.count(found)) for found in back]
-
-    def _packed(self, places: Iterable[int], budget: int) -> str:
-        """Return the best passages that fit."""
-        taken: list[str] = []
-        for passage in map(self._passages.__getitem__, islice(places, 100 + budget // SHORTEST)):
-            cost = self._counter.count(passage + "\n")
-            if cost <= budget:
-                budget -= cost
-                taken.append(passage)
-        return "\n".join(taken)
-
-
-def _passages_of(message: Message) -> Iterator[str]:
-    text = text_of(message)
-    return (text[start:end] for start, end in cut(text))
 
 
 def bench(
@@ -193,14 +144,52 @@ def bench(
 def _asked(
     run: RecordedRun, questions: Iterable[Question], budgets: Sequence[int], embedder: str
 ) -> Iterator[list[Outcomes]]:
-    """Yield the outcomes of a run's questions, each asked when all before it is in the memories."""
-    steps = run.steps()
-    with closing(_Methods(embedder)) as methods:
-        added = 0
+    """Ask a run's questions, each when all before it is known; yield what comes back of each, for every budget."""
+    steps, model = run.steps(), embedder_from(embedder)
+    words, close_words = open_full_text()
+    passages: list[str] = []
+    vectors: list[Any] = []
+    known = 0
+    with HierarchicalMemory(embedder=embedder, store="exact") as memory:
         for question in questions:
-            methods.add(steps[added : question.steps])
-            added = question.steps
-            yield [methods.ask(question, budget) for budget in budgets]
+            new = steps[known : question.steps]
+            known = question.steps
+            memory.add_steps(new)
+            added = _passages_of(new)
+            words.add(enumerate(added, len(passages)))
+            passages += added
+            vectors += [*model.embed_documents(added)]
+            cosines = np.array(vectors) @ model.embed_queries([question.text])[0]
+            ranked = (
+                words.search(question.text).ids,
+                np.argsort(-cosines, kind="stable"),
+                range(len(passages))[::-1],
+            )
+            outcomes: list[Outcomes] = []
+            for budget in budgets:
+                back = [memory.recall(question.text, budget, now=new[-1].timestamp).text]
+                back += [_packed(passages, places, budget) for places in ranked]
+                outcomes.append([question.judge(text) for text in back])
+            yield outcomes
+    close_words()
+
+
+def _passages_of(steps: Sequence[Step]) -> list[str]:
+    passages: list[str] = []
+    for text in map(text_of, messages_of(steps)):
+        passages += [text[start:end] for start, end in cut(text)]
+    return passages
+
+
+def _packed(passages: Sequence[str], places: Iterable[int], budget: int) -> str:
+    """Return the best passages that fit, whose places come first."""
+    taken: list[str] = []
+    for passage in map(passages.__getitem__, islice(places, 100 + budget // SHORTEST)):
+        cost = default_counter().count(passage + "\n")
+        if cost <= budget:
+            budget -= cost
+            taken.append(passage)
+    return "\n".join(taken)
 
 
 def questions_of(run: RecordedRun) -> list[Question]:
@@ -211,6 +200,6 @@ def questions_of(run: RecordedRun) -> list[Question]:
         known += turn.new
         shown = "\n\n".join(map(text_of, messages_of(known[-SHOWN:])))
         copied = [needle for needle in needed if needle not in shown]
-        if copied and len(known) > SHOWN:
+        if copied:
             found.append(Question(run, len(known) - SHOWN, shown[-MOST_CHARACTERS:], copied))
     return found

@@ -23,7 +23,7 @@ from tinymem.errors import BudgetError, InputError
 from tinymem.messages.tokens import PER_REPLY, count_message, counter_from
 from tinymem.protocols import TokenCounter
 from tinymem.runs.readers import Run, read_runs
-from tinymem.runs.replays.billing import PrefixCache, Prices, prices_from
+from tinymem.runs.replays.billing import PrefixCache, Prices, Sent, prices_from
 from tinymem.runs.replays.needles import Needles
 from tinymem.runs.replays.policies import MAKERS, USUAL, WHOLE, OfWindow, Policy, Setting, messages_of
 from tinymem.steps.checks import check_choice, check_token_budget
@@ -253,15 +253,16 @@ def _jobs(
 
 def _replayed(job: _Job, cache: PrefixCache) -> Figures:
     """Replay a run under one policy. Raises BudgetError where its budget is too small."""
-    run, tokens, cached, bill, visible = job.run, 0, 0, 0.0, 0
+    run, visible = job.run, 0
+    sent: list[Sent] = []
     with closing(job.make()) as policy:
         for turn, needles in zip(run.turns, run.needed, strict=True):
             policy.add(turn.new)
             prompt = policy.prompt()
-            sent = cache.send(prompt, PER_REPLY)
-            tokens, cached, bill = tokens + sent.tokens, cached + sent.cached, bill + sent.bill
+            sent.append(cache.send(prompt, PER_REPLY))
             text = "\n".join(piece.text for piece in prompt) if needles else ""
             visible += sum(needle in text for needle in needles)
+    tokens, cached, bill = map(sum, zip(*sent, strict=True))
     needed = sum(map(len, run.needed))
     seen = visible / needed if needed else None
     return Figures(run.name, job.policy, job.budget, len(run.turns), tokens, cached, bill, 1, needed, seen)
