@@ -73,8 +73,7 @@ def mcp(
     from tinymem.runs.hooks.repositories import namespace_of
 
     target = replace(target, path=os.path.expanduser(target.path))  # clients start it without a shell
-    has_project = repository or per_worktree
-    if has_project:
+    if repository or per_worktree:
         target = replace(target, namespace=namespace_of(os.getcwd(), per_worktree))
     if tokens is not None and not http:
         raise InputError("--tokens is for --http: over standard input there is one client")
@@ -83,8 +82,9 @@ def mcp(
     kept = redact_with(redact or ())
     opener = partial(_all_of, target, kept) if known else partial(target.open, create=True, redact=kept)
     memory = LazyMemory(opener, per_request=bool(known))
-    others = [replace(target, namespace=name) for name in also or ()]
-    beside = [LazyMemory(partial(other.open, writes=True, redact=kept)) for other in others]
+    beside = [
+        LazyMemory(partial(replace(target, namespace=name).open, writes=True, redact=kept)) for name in also or ()
+    ]
     is_alone = is_left_alone([os.getcwd()], leave_alone or ())
     server = new_server("This project is left alone.") if is_alone else memory_server(memory, beside)
     try:

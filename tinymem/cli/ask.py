@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tinymem.cli.shared import FilteredTarget, Target, excerpt_record, on_memory, print_json, say
+from tinymem.cli.shared import FilteredTarget, Target, excerpt_record, on_memory, print_json, say, warn
 from tinymem.steps.terminal import pluralize, terminal_width
 
 __all__ = ["context", "explain", "recall"]
@@ -46,7 +46,7 @@ def recall(
     if found:
         say(found.text)
     if found.note:
-        say(f"tinymem: {found.note}", err=True)
+        warn(found.note)
     size = f"{pluralize(len(items), 'excerpt')}, {found.tokens:,} of {pluralize(max_tokens, 'token')}"
     nothing = f"Nothing fits, {found.overflow}" if found.overflow.passages else "Nothing found"
     say(f"{size if found else nothing}, {milliseconds:.0f} ms.", err=True)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tinymem.cli.options import JsonOption
-from tinymem.cli.shared import Target, on_memory, print_json, say
+from tinymem.cli.shared import Target, on_memory, print_json, say, warn
 from tinymem.errors import InputError, TinymemError
 from tinymem.steps.terminal import pluralize
 
@@ -86,19 +86,19 @@ def ingest(
     try:
         _ingest(target, named)
     except KeyboardInterrupt:
-        say("tinymem: stopped; what was added so far is kept: run it again to go on", err=True)
+        warn("stopped; what was added so far is kept: run it again to go on")
         raise typer.Exit(INTERRUPTED) from None
 
 
 def _ingest(target: Target, files: Sequence[Path]) -> None:
-    from tinymem.runs.hooks.privacy import redact_with
+    from tinymem.runs.hooks.privacy import without_private
     from tinymem.runs.ingest import ingest_files
     from tinymem.steps.progress import show_progress
     from tinymem.upkeep.forgetting import cleanup_on_failure
 
     begin = time.perf_counter()
     with cleanup_on_failure(target.place, target.namespace):  # files that are refused leave no empty memory behind
-        with target.open(create=True, redact=redact_with(())) as memory:
+        with target.open(create=True, redact=without_private) as memory:
             with show_progress(sys.stderr, "ingesting", "steps") as progress:
                 done = ingest_files(memory, files, progress)
             with show_progress(sys.stderr, "indexing", "passages") as progress, suppress(TinymemError):
@@ -123,16 +123,15 @@ def _report(done: Ingested) -> None:
 
     kinds = Counter(done.left_out)
     apart = kinds.pop(APART, 0)
-    named = [kind if kind.startswith(DAMAGED) else f"{count:,} {kind}" for kind, count in kinds.most_common()]
-    more = f" and {len(named) - MOST_NAMED:,} more" if len(named) > MOST_NAMED else ""
-    added = f" (the {pluralize(done.steps, 'step')} before it {'was' if done.steps == 1 else 'were'} added)"
-    lines = [
-        f"{done.file}: left out: {', '.join(named[:MOST_NAMED])}{more}" if named else "",
-        f"{done.file}: {pluralize(apart, 'result')} whose call is not in it: kept as such" if apart else "",
-        f"{done.error}{added if done.steps else ''}" if done.error is not None else "",
-    ]
-    for line in filter(None, lines):
-        say(f"tinymem: {line}", err=True)
+    if kinds:
+        most = kinds.most_common(MOST_NAMED)
+        named = [kind if kind.startswith(DAMAGED) else f"{count:,} {kind}" for kind, count in most]
+        more = f" and {len(kinds) - MOST_NAMED:,} more" if len(kinds) > MOST_NAMED else ""
+        warn(f"{done.file}: left out: {', '.join(named)}{more}")
+    if apart:
+        warn(f"{done.file}: {pluralize(apart, 'result')} whose call is not in it: kept as such")
+    if done.error is not None:
+        warn(f"{done.error} (added before it: {pluralize(done.steps, 'step')})" if done.steps else done.error)
 
 
 @on_memory(without="as_json")
@@ -151,11 +150,11 @@ def watch(
     Example: tinymem watch ~/.claude/projects --path ~/memory
     """
     from tinymem.runs.growing import WatchedFolder
-    from tinymem.runs.hooks.privacy import redact_with
+    from tinymem.runs.hooks.privacy import without_private
 
     watched = WatchedFolder(folder)
     try:
-        with target.open(create=True, redact=redact_with(())) as memory:
+        with target.open(create=True, redact=without_private) as memory:
             while True:
                 for done in watched.changes(memory):
                     if done.steps:
@@ -219,7 +218,7 @@ def replay(
     else:
         say(found.text())
     for line in found.unfit:
-        say(f"tinymem: {line}", err=True)
+        warn(line)
 
 
 def bench(

@@ -22,7 +22,7 @@ from tinymem.cli.inspector.command import inspect
 from tinymem.cli.install import install, uninstall
 from tinymem.cli.move import export, import_file, migrate, schema, scrub
 from tinymem.cli.reports import get, namespaces, show
-from tinymem.cli.shared import say
+from tinymem.cli.shared import warn
 from tinymem.cli.upkeep import doctor, forget, rebuild, reindex, retain
 from tinymem.cli.write import add, correct, mark
 from tinymem.errors import (
@@ -38,9 +38,8 @@ __all__ = ["app", "main"]
 
 MISTAKES = (InputError, BudgetError, NotAMemoryError, EmbedderMismatchError, MissingExtraError)
 
-FIRST = "Begin here"
 GROUPS: dict[str, dict[str, Callable[..., None]]] = {  # in the order of the help
-    FIRST: {"demo": demo, "ingest": ingest, "watch": watch, "recall": recall, "context": context, "show": show},
+    "Begin here": {"demo": demo, "ingest": ingest, "watch": watch, "recall": recall, "context": context, "show": show},
     "Look inside": {"get": get, "explain": explain, "inspect": inspect, "namespaces": namespaces},
     "Write by hand": {"add": add, "mark": mark, "correct": correct},
     "Measure your own runs": {"replay": replay, "bench": bench},
@@ -69,15 +68,11 @@ class Commands(TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the groups, each command with the first sentence of its text."""
-        groups: dict[str, list[tuple[str, str]]] = {}
-        listed = [(name, command) for name, command in self.commands.items() if not command.hidden]
-        widest = max(len(name) for name, _ in listed)
-        for name, command in listed:
-            text = command.get_short_help_str(LONGEST)
-            groups.setdefault(str(getattr(command, "rich_help_panel", FIRST)), []).append((name.ljust(widest), text))
-        for group, rows in groups.items():
+        widest = max(map(len, self.commands))
+        for group, names in GROUPS.items():
             with formatter.section(group):
-                formatter.write_dl(rows)
+                shown = [(name.ljust(widest), self.commands[name].get_short_help_str(LONGEST)) for name in names]
+                formatter.write_dl(shown)
 
 
 app = typer.Typer(
@@ -107,9 +102,9 @@ def _options(
     pass
 
 
-for group, commands in GROUPS.items():
+for commands in GROUPS.values():
     for name, command in commands.items():
-        app.command(name, rich_help_panel=group)(command)
+        app.command(name)(command)
 app.command("visualize", hidden=True)(show)
 
 
@@ -124,14 +119,10 @@ def main() -> None:
         finally:
             sys.stdout.flush()
     except TinymemError as error:
-        say(f"tinymem: {error}", err=True)
+        warn(str(error))
         raise SystemExit(2 if isinstance(error, MISTAKES) else 1) from None
     except OSError as error:  # a full disk, or a closed pipe as in `tinymem recall ... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # drop what is buffered
         if not isinstance(error, BrokenPipeError):
-            say(f"tinymem: {error.strerror or error}", err=True)
+            warn(error.strerror or str(error))
         raise SystemExit(1) from None
-
-
-if __name__ == "__main__":
-    main()

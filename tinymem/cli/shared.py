@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tinymem.steps.terminal import ShownText
 
 __all__ = ["FilteredTarget", "Target", "confirm", "excerpt_record", "listen_at", "on_memory", "print_json", "say",
-           "web_address"]  # fmt: skip
+           "warn", "web_address"]  # fmt: skip
 
 MOST_NAMES = 5  # of namespaces in an error
 TIME = "ISO 8601; UTC where it has no zone."
@@ -182,6 +182,11 @@ def say(text: str, err: bool = False, nl: bool = True) -> None:
     from tinymem.steps.terminal import printable
 
     typer.echo(printable(text), err=err, nl=nl)
+
+
+def warn(text: str) -> None:
+    """Say on standard error what went wrong, or what is to know beside the answer."""
+    say(f"tinymem: {text}", err=True)
 
 
 def print_json(value: Any) -> None:
