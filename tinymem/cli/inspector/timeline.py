@@ -20,7 +20,7 @@ from tinymem.stores.filter import Filter
 
 __all__ = ["Timeline", "version_of"]
 
-TIERS = ("fixed", "window", "archive")
+TIERS = ("window", "archive")
 WORDS = 160  # cells of a step's first words
 READ = 500  # steps of one read
 WORD = re.compile("[a-z0-9]+")  # stands in a record as it is
@@ -57,9 +57,9 @@ class Timeline:
     ) -> None:
         self._journal = memory.long_term.journal
         self._fixed = {step.id for step in fixed_steps(memory.steps)}
-        numbers: Iterable[int] = self._journal.matching(Filter(session=session or None, type=type or None))
+        numbers: Iterable[int] = self._journal.matching(Filter(session=session, type=type))
         if tier:
-            check_choice("tier", tier, *TIERS[1:])
+            check_choice("tier", tier, *TIERS)
             window = {row.number for row in self._journal.rows(window=True, texts=False)}
             numbers = (number for number in numbers if (number in window) == (tier == "window"))
         self.numbers = array("q", numbers)

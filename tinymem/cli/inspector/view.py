@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -37,6 +37,7 @@ Record = dict[str, Any]
 T = TypeVar("T")
 
 LIMITS = {"session", "type", "tier", "find"}  # of a timeline
+FILTERS = {"session", "speaker", "tool", "type", "since", "until"}  # of recall
 SLICE = 500  # steps or episodes of one answer at most
 SEGMENTS = 240  # bars of the overview
 NEXT_BEST = 12  # passages that are ranked next
@@ -149,21 +150,10 @@ class View:
 
     # -- recall, and the context --------------------------------------------------------------------------------------
 
-    def recall(
-        self,
-        query: str,
-        budget: int,
-        session: str | None = None,
-        speaker: str | None = None,
-        tool: str | None = None,
-        type: str | None = None,
-        since: str | None = None,
-        until: str | None = None,
-    ) -> Record:
-        """Return what comes back for a question within a budget and filters, why, and what is ranked next."""
-        fields = {"session": session, "speaker": speaker, "tool": tool, "type": type, "since": since, "until": until}
-        filters: Record = {name: value for name, value in fields.items() if value}  # an empty field is none
-        found = self.memory.explain(query, budget, next_best=NEXT_BEST, **filters)
+    def recall(self, query: str, budget: int, **filters: str | None) -> Record:
+        """Return what comes back for a question within a budget and FILTERS, why, and what is ranked next."""
+        chosen: Record = _filled(filters, FILTERS)
+        found = self.memory.explain(query, budget, next_best=NEXT_BEST, **chosen)
         return {
             "budget": budget,
             "tokens": found.recalled.tokens,
@@ -230,11 +220,9 @@ class View:
     # -- inside -------------------------------------------------------------------------------------------------------
 
     def _timeline(self, **limits: str | None) -> Timeline:
-        """Return the timeline within these limits; InputError where there is no such limit."""
-        if unknown := limits.keys() - LIMITS:
-            raise InputError(f"the timeline has no limit {min(unknown)!r:.40}")
-        check_strings("limits", [limit for limit in limits.values() if limit is not None])
-        return self._keep(("timeline", *sorted(limits.items())), lambda: Timeline(self.memory, **limits))
+        """Return the timeline within these limits."""
+        given = _filled(limits, LIMITS)
+        return self._keep(("timeline", *sorted(given.items())), lambda: Timeline(self.memory, **given))
 
     def _keep(self, name: tuple[object, ...], make: Callable[[], T]) -> T:
         """Return what `make` makes, made once until somebody writes, while others wait."""
@@ -266,6 +254,15 @@ class View:
     def _episode(self, episode: Episode) -> Record:
         tokens = self.memory.long_term.counter.count(str(episode))
         return vars(episode_line(self.memory, episode)) | {"summary": episode.summary, "summary_tokens": tokens}
+
+
+def _filled(fields: Mapping[str, str | None], known: AbstractSet[str]) -> dict[str, str]:
+    """Return the fields of a form that are filled in; InputError for one that it has not, or that is no text."""
+    if unknown := fields.keys() - known:
+        raise InputError(f"there is no field {min(unknown)!r:.40}")
+    given = {name: text for name, text in fields.items() if text}
+    check_strings("fields", [*given.values()])
+    return given
 
 
 def _slice(start: int, stop: int) -> tuple[int, int]:
