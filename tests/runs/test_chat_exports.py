@@ -129,6 +129,15 @@ def test_results_stand_under_their_own_calls_in_whatever_order(write: Callable[[
     ]  # fmt: skip
 
 
+def test_several_results_of_a_call_are_one_and_one_without_a_call_stands_where_it_came(tmp_path: Path) -> None:
+    said = [{"type": "tool_result", "tool_use_id": id, "content": f"{id}-{n}"} for n, id in enumerate(("x", "a", "a"))]
+    entry = {"uuid": "c", "chat_messages": [{"sender": "assistant", "content": [called("east", "a", "look"), *said]}]}
+    (run,) = read_runs(file_of(tmp_path, [entry]), left_out=(left_out := Counter[str]()))
+    action, apart = run.steps
+    assert isinstance(action, ActionStep) and action.tool_calls[0].observation == "a-1\na-2"
+    assert (apart.text, left_out) == ("x-0", {"result that stands apart from its call": 1})
+
+
 @pytest.mark.parametrize("result", ["", [{"functionResponse": {"response": {"output": ""}}}]])
 def test_an_empty_result_is_a_result_and_none_is_none(result: Any, tmp_path: Path) -> None:
     message = {"id": "1", "type": "gemini", "content": "", "toolCalls": [{"id": "t", "name": "rm", "result": result}]}

@@ -73,15 +73,10 @@ def conversations_in(path: Path) -> Iterator[ExportedChat]:
         else:
             days = sorted(filter(_DAY.fullmatch, files.names))
             found, known = _of_slack(files, days), {*days, *LISTS, "users.json"}
-        left = unread({*files.names} - known, files.links)
-        for conversation in found:
-            conversation.skipped.update(left)
-            left = Counter()
-            yield conversation
-        if left:
-            nothing = ExportedChat(path.name)
-            nothing.skipped.update(left)
-            yield nothing
+        first = next(found, None) or ExportedChat(path.name)
+        first.skipped.update(unread({*files.names} - known, files.links))
+        yield first
+        yield from found
 
 
 @contextmanager
