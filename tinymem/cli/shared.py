@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from tinymem.steps.redaction import Redact
     from tinymem.steps.terminal import ShownText
 
-__all__ = ["FilteredTarget", "Target", "confirm", "excerpt_record", "listen_at", "on_memory", "print_json", "say",
-           "warn", "web_address"]  # fmt: skip
+__all__ = ["FilteredTarget", "Target", "confirm", "excerpt_record", "listen_at", "on_memory", "plain", "print_json",
+           "say", "warn", "web_address"]  # fmt: skip
 
 MOST_NAMES = 5  # of namespaces in an error
 TIME = "ISO 8601; UTC where it has no zone."
@@ -190,11 +190,12 @@ def warn(text: str) -> None:
 
 
 def print_json(value: Any) -> None:
-    """Print one JSON value; times as ISO 8601."""
-    say(json.dumps(value, default=_plain))
+    """Print one JSON value."""
+    say(json.dumps(value, default=plain))
 
 
-def _plain(value: Any) -> str:
+def plain(value: Any) -> str:
+    """Return a value that JSON has not as text; times as ISO 8601."""
     return value.isoformat() if isinstance(value, datetime) else str(value)
 
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from datetime import datetime
 from functools import cache
 from importlib import resources
 from typing import Any
+
+from tinymem.cli.shared import plain
 
 __all__ = ["page", "policy", "to_json"]
 
@@ -42,14 +43,10 @@ def policy(connect: str) -> str:
 
 def to_json(value: Any) -> str:
     """Return a value as JSON; times as ISO 8601, and NaN and Infinity as text, which browsers refuse as numbers."""
-    text = json.dumps(value, default=_plain, separators=(",", ":"))
+    text = json.dumps(value, default=plain, separators=(",", ":"))
     if "NaN" in text or "Infinity" in text:
         text = json.dumps(json.loads(text, parse_constant=str), separators=(",", ":"))
     return text
-
-
-def _plain(value: Any) -> Any:
-    return value.isoformat() if isinstance(value, datetime) else str(value)
 
 
 @cache
