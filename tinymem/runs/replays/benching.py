@@ -196,10 +196,10 @@ def questions_of(run: RecordedRun) -> list[Question]:
     """Return the calls of a run that copy something from far back, what the newest steps show apart."""
     known: list[Step] = []
     found = []
-    for turn, needed in zip(run.turns, run.needed, strict=True):
+    for turn in run.turns:
         known += turn.new
         shown = "\n\n".join(map(text_of, messages_of(known[-SHOWN:])))
-        copied = [needle for needle in needed if needle not in shown]
+        copied = [needle for needle in turn.needed if needle not in shown]
         if copied:
             found.append(Question(run, len(known) - SHOWN, shown[-MOST_CHARACTERS:], copied))
     return found

@@ -105,10 +105,10 @@ class Replay:
 
 
 class Turn(NamedTuple):
-    """A call of the model: the `new` steps since the one before, and what the model answered."""
+    """A call of the model: the `new` steps since the one before, and what it copied from far back."""
 
     new: Sequence[Step]
-    answer: Sequence[Message]
+    needed: Sequence[str]
 
 
 def replay(
@@ -173,11 +173,10 @@ def replay(
 
 
 class RecordedRun(NamedTuple):
-    """A run to replay: its name, its calls, what each of them copied from far back, and the tokens of its messages."""
+    """A run to replay: its name, its calls, and the tokens of its messages."""
 
     name: str
     turns: Sequence[Turn]
-    needed: Sequence[Sequence[str]]
     tokens: int
 
     def steps(self) -> list[Step]:
@@ -194,35 +193,40 @@ def recorded_runs(files: Files, counter: TokenCounter) -> Iterator[RecordedRun]:
 
 
 def _recorded(run: Run, counter: TokenCounter) -> RecordedRun:
-    turns, needles, needed = _turns_of(run), Needles(), []
-    tokens = 0
-    for turn in turns:
-        for message in messages_of(turn.new):
+    turns: list[Turn] = []
+    needles, tokens = Needles(), 0
+    for new, answer in _calls_of(run):
+        for message in messages_of(new):
             count = count_message(message, counter)
             needles.add(message, count)
             tokens += count
-        needed.append([*chain.from_iterable(map(needles.copied, turn.answer))])
-    return RecordedRun(run.name, turns, needed, tokens)
+        turns.append(Turn(new, [*chain.from_iterable(map(needles.copied, answer))]))
+    return RecordedRun(run.name, turns, tokens)
 
 
-def _turns_of(run: Run) -> list[Turn]:
-    """Return the calls of the model in a run; what it said in a row, with no answer between, is one call."""
-    turns: list[Turn] = []
+def _calls_of(run: Run) -> list[tuple[list[Step], list[Message]]]:
+    """Return for each call of the model in a run the steps since the one before, and what the model answered.
+
+    What it said in a row, with no answer between, is one call.
+    """
+    calls: list[tuple[list[Step], list[Message]]] = []
     new: list[Step] = []
+    answer: list[Message] = []
     waits = False
     for step in run.steps:
         messages = step.to_messages(style="tools")
         if messages and messages[0]["role"] == "assistant":
             if waits:
-                turns[-1] = turns[-1]._replace(answer=[*turns[-1].answer, messages[0]])
+                answer.append(messages[0])
             elif new:
-                turns.append(Turn(new, messages[:1]))
+                answer = messages[:1]
+                calls.append((new, answer))
                 new = []
-            waits = bool(turns) and len(messages) == 1
+            waits = bool(calls) and len(messages) == 1
         else:
             waits = False
         new.append(step)
-    return turns
+    return calls
 
 
 class _Job(NamedTuple):
@@ -256,14 +260,14 @@ def _replayed(job: _Job, cache: PrefixCache) -> Figures:
     run, visible = job.run, 0
     sent: list[Sent] = []
     with closing(job.make()) as policy:
-        for turn, needles in zip(run.turns, run.needed, strict=True):
+        for turn in run.turns:
             policy.add(turn.new)
             prompt = policy.prompt()
             sent.append(cache.send(prompt, PER_REPLY))
-            text = "\n".join(piece.text for piece in prompt) if needles else ""
-            visible += sum(needle in text for needle in needles)
+            text = "\n".join(piece.text for piece in prompt) if turn.needed else ""
+            visible += sum(needle in text for needle in turn.needed)
     tokens, cached, bill = map(sum, zip(*sent, strict=True))
-    needed = sum(map(len, run.needed))
+    needed = sum(len(turn.needed) for turn in run.turns)
     seen = visible / needed if needed else None
     return Figures(run.name, job.policy, job.budget, len(run.turns), tokens, cached, bill, 1, needed, seen)
 
