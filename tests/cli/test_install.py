@@ -13,7 +13,7 @@ from commands import tinymem as tinymem  # the fixture
 
 from tinymem import __version__
 from tinymem.cli.install import EVENTS, GEMINI_EVENTS
-from tinymem.cli.install.clients import Setup, clients
+from tinymem.cli.install.clients import SettingsFile, Setup, clients
 from tinymem.cli.install.files import Revision, replace_all
 from tinymem.errors import InputError
 
@@ -27,6 +27,10 @@ CLIENTS = {
     "gemini": {".gemini/settings.json": OWN},
     "qwen": {".qwen/settings.json": OWN},
     "copilot": {".copilot/hooks/tinymem.json": "", ".copilot/mcp-config.json": ""},
+    "opencode": {
+        ".config/opencode/plugin/tinymem.js": "",
+        ".config/opencode/opencode.json": '{\n  "$schema": "x",\n  "mcp": {\n    "other": {}\n  }\n}',
+    },
     "cursor": {".cursor/mcp.json": '{\n  "mcpServers": {\n    "other": {}\n  }\n}'},
     "vscode": {".config/Code/User/mcp.json": ""},
 }
@@ -34,7 +38,7 @@ CLIENTS = {
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "COPILOT_HOME", "QWEN_HOME", "TINYMEM_PATH"):
+    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "COPILOT_HOME", "QWEN_HOME", "TINYMEM_PATH", "XDG_CONFIG_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setattr("sys.platform", "linux")
@@ -93,6 +97,18 @@ def test_settings_with_comments_are_left_alone_and_what_to_write_is_said(tinymem
     assert "claude-code, codex" in tinymem("install", "emacs").err
 
 
+def test_opencode_gets_one_list_as_the_command_and_a_plugin_that_is_renewed(tinymem: Run, home: Path) -> None:
+    folder = home / ".config/opencode"
+    tinymem("install", "opencode")
+    server = json.loads((folder / "opencode.json").read_text("utf-8"))["mcp"]["tinymem"]
+    assert server["type"] == "local" and server["command"][1] == "mcp" and "--repository" in server["command"]
+    tinymem("install", "opencode", "--redact", "secrets")
+    assert '"--redact", "secrets"] //' in (folder / "plugin/tinymem.js").read_text("utf-8")
+    (folder / "plugin/tinymem.js").write_text("export const Mine = 1\n", "utf-8")
+    assert tinymem("uninstall", "opencode").status == 0
+    assert (folder / "plugin/tinymem.js").exists() and not (folder / "opencode.json").exists()
+
+
 @pytest.mark.skipif(not PLUGIN.is_dir(), reason="the tests run beside an installed wheel")
 def test_the_plugin_runs_what_install_sets_up() -> None:
     hooks = json.loads((PLUGIN / "hooks/hooks.json").read_text("utf-8"))["hooks"]
@@ -106,7 +122,12 @@ def test_the_plugin_runs_what_install_sets_up() -> None:
 
 # -- layouts ----------------------------------------------------------------------------------------------------------
 
-FILES = {f"{name} {Path(file.path).name}": file for name, client in clients().items() for file in client.files}
+FILES = {
+    f"{name} {Path(file.path).name}": file
+    for name, client in clients().items()
+    for file in client.files
+    if isinstance(file, SettingsFile)
+}
 JSON = [
     "", ' \r\n', '{"a": [1.5, -0, true, null, "\\ud800 \\u00e9, }"], "servers": {}}\n',
     '{"hooks": {"Stop": [{"matcher": "x", "hooks": [{"command": "say done"}]}], "Other": 3}, "z": 1e22}',
@@ -123,7 +144,9 @@ def without_empties(value: Any) -> Any:
     """Return settings without the objects and lists on top that hold nothing, which mean nothing to a client."""
     parts = value.items() if isinstance(value, dict) else ()
     inner = {
-        key: without_empties(part) for key, part in parts if key in ("mcpServers", "servers", "hooks", "mcp_servers")
+        key: without_empties(part)
+        for key, part in parts
+        if key in ("mcp", "mcpServers", "servers", "hooks", "mcp_servers")
     }
     rest = {**value, **inner} if isinstance(value, dict) else value
     return {key: part for key, part in rest.items() if part not in ({}, [])} if isinstance(rest, dict) else rest
@@ -168,12 +191,13 @@ def test_another_setup_keeps_the_keys_and_comments_that_a_user_added(tinymem: Ru
         ("claude-code", ".claude/settings.json", '{"hooks": {"Stop": {"hooks": []}}}'),
         ("codex", ".codex/config.toml", "mcp_servers = 3\n"),
         ("codex", ".codex/config.toml", "a = \n"),
+        ("opencode", ".config/opencode/plugin/tinymem.js", "export const Mine = 1\n"),
     ],
 )
 def test_what_cannot_be_edited_is_refused_and_no_file_is_changed(
     tinymem: Run, home: Path, client: str, file: str, text: str
 ) -> None:
-    (home / file).parent.mkdir(exist_ok=True)
+    (home / file).parent.mkdir(parents=True, exist_ok=True)
     (home / file).write_text(text, "utf-8")
     done = tinymem("install", client)
     assert done.status == 2 and file in done.err and "was left as it is" in done.err

@@ -39,6 +39,7 @@ base_url = "{url}/v1"
 wire_api = "responses"
 requires_openai_auth = false
 """
+OPENCODE = {"model": "loopback/m", "autoupdate": False, "share": "disabled"}
 
 Claude = Callable[..., str]
 
@@ -57,8 +58,13 @@ def environment_of(home: Path, url: str) -> dict[str, str]:
     own |= {"GOOGLE_GEMINI_BASE_URL": url, "GEMINI_API_KEY": "none", "CODEX_HOME": str(home / ".codex")}
     own |= {"OPENAI_BASE_URL": f"{url}/v1", "OPENAI_API_KEY": "none", "OPENAI_MODEL": "m"}
     own |= {"COPILOT_PROVIDER_BASE_URL": f"{url}/v1", "COPILOT_MODEL": "m", "COPILOT_OFFLINE": "true"}
+    own |= xdg_of(home)
     folders = [str(Path(sys.executable).parent), str(CLIENTS), os.environ["PATH"]]
     return {**os.environ, **own, "PATH": os.pathsep.join(folders)}
+
+
+def xdg_of(home: Path) -> dict[str, str]:
+    return {f"XDG_{name.upper()}_HOME": str(home / f".{name}") for name in ("config", "data", "cache", "state")}
 
 
 @pytest.fixture
@@ -98,9 +104,9 @@ def install_plugin(claude: Claude) -> None:
     claude("plugin", "install", "tinymem@tinymem")
 
 
-def install(client: str, home: Path) -> None:
-    command = [sys.executable, "-m", "tinymem.cli", "install", client]
-    subprocess.run(command, env={**os.environ, "HOME": str(home)}, check=True, capture_output=True)
+def install(client: str, home: Path, command: str = "install") -> None:
+    environment = {**os.environ, "HOME": str(home), **xdg_of(home)}
+    subprocess.run([sys.executable, "-m", "tinymem.cli", command, client], env=environment, check=True)
 
 
 def history(home: Path) -> list[str]:
@@ -132,14 +138,19 @@ SHELLS: dict[str, tuple[str, str, dict[str, object]]] = {  # a client's tool, an
     "codex": ("exec_command", "cmd", {}),
     "copilot": ("bash", "command", {"description": "Deploy"}),
     "gemini": ("run_shell_command", "command", {}),
+    "opencode": ("bash", "command", {"description": "Deploy"}),
     "qwen": ("run_shell_command", "command", {"is_background": False}),
 }
 
 
 def write_settings(name: str, home: Path, url: str) -> None:
     """Write what a client needs to ask the made-up API in the repository."""
-    (folder := home / f".{name}").mkdir()
-    if name == "codex":
+    (folder := home / {"opencode": ".config/opencode"}.get(name, f".{name}")).mkdir(parents=True)
+    if name == "opencode":
+        served = {"options": {"baseURL": f"{url}/v1", "apiKey": "none"}, "models": {"m": {}}}
+        provider = {"loopback": {"npm": "@ai-sdk/openai-compatible", **served}}
+        (folder / "opencode.json").write_text(json.dumps({**OPENCODE, "provider": provider}), "utf-8")
+    elif name == "codex":
         (folder / "config.toml").write_text(CODEX.format(url=url), "utf-8")
     elif name in ("gemini", "qwen"):
         auth = {"gemini": "gemini-api-key", "qwen": "openai"}[name]
@@ -160,6 +171,7 @@ def arguments(name: str, prompt: str, resume: bool) -> Sequence[str]:
         "codex": ["exec", *(["resume", "--last"] if resume else []), "--dangerously-bypass-hook-trust", prompt],
         "gemini": ["-m", "gemini-2.5-pro", "--yolo", *(["--resume", "latest"] if resume else []), "-p", prompt],
         "copilot": ["--allow-all-tools", "--allow-all-paths", *(["--continue"] if resume else []), "-p", prompt],
+        "opencode": ["run", *(["--continue"] if resume else []), *prompt.split()],
         "qwen": ["--yolo", *(["--continue"] if resume else []), "-p", prompt],
     }[name]
 
@@ -172,7 +184,7 @@ def other(request: pytest.FixtureRequest, api: FakeModels, tmp_path: Path) -> It
     (shop := tmp_path / "shop").mkdir()
     subprocess.run(["git", "init", "-q", "shop"], cwd=tmp_path, check=True)
     write_settings(name, tmp_path, api.url)
-    environment = environment_of(tmp_path, api.url)
+    environment = environment_of(tmp_path, api.url) | {"PWD": str(shop)}
 
     def run(prompt: str, resume: bool = False) -> str:
         done = subprocess.run(
@@ -213,6 +225,28 @@ def test_a_command_that_fails_as_it_did_before_gets_a_reminder(
     api.script += uses[:1]
     other("Deploy it again.")
     assert "sh deploy.sh failed like this; it passed in #" in json.dumps(api.prompts[-1])
+
+
+@pytest.mark.parametrize("other", ["opencode"], indirect=True)
+def test_opencode_has_all_that_in_two_sessions(other: Callable[..., str], api: FakeModels, tmp_path: Path) -> None:
+    tool, key, more = SHELLS["opencode"]
+    uses = [Use(tool, {key: command, **more}) for command in ("sh deploy.sh", "touch .env", "sh deploy.sh")]
+    (tmp_path / "shop/deploy.sh").write_text(DEPLOY, "utf-8")
+    api.script += uses
+    assert NOTED in other(FACT)
+    (tmp_path / "shop/.env").unlink()
+    first = json.dumps(api.prompts)
+    assert "tinymem_recall" in first and ABOUT not in first and "failed like this" not in first
+    api.script += uses[:1]
+    other(ASKED)
+    last = json.dumps(api.prompts[-1])
+    assert last.count("The staging server of the shop") == 1 and "sh deploy.sh failed like this; it passed in #" in last
+    said = history(tmp_path)
+    assert [text for text in said if "deploy.sh" not in text and ".env" not in text] == SAID[:4]
+    assert [text.rpartition("code ")[2] for text in said if "DEPLOY_KEY" in text] == ["1", "1"]
+    install("opencode", tmp_path, "uninstall")
+    config = tmp_path / ".config/opencode"
+    assert "tinymem" not in (config / "opencode.json").read_text("utf-8") and not [*config.glob("plugin/*")]
 
 
 def test_the_inspector_of_mcp_lists_and_calls(tmp_path: Path) -> None:

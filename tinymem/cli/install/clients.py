@@ -25,6 +25,7 @@ __all__ = ["Client", "SettingsFile", "Setup", "clients"]
 NAME = "tinymem"  # of the server in a client's settings
 USER = "user"  # the namespace that is read in all repositories
 WAIT = 30  # seconds after which an agent gives a hook up
+LOCAL = {"type": "local", "enabled": True, "timeout": 30_000}  # a server of OpenCode; it would wait for 5,000
 
 
 @dataclass(frozen=True)
@@ -52,17 +53,14 @@ class Setup:
         return options
 
     @property
-    def server(self) -> dict[str, Any]:
+    def server(self) -> list[str]:
         """The command of the server, and its arguments."""
         shared = self.namespace is not None or self.per_worktree
-        return {
-            "command": _program("tinymem"),
-            "args": ["mcp", *self.options, *([] if shared else ["--repository"])],
-        }
+        return [_program("tinymem"), "mcp", *self.options, *([] if shared else ["--repository"])]
 
-    def hook(self, event: str, *more: str) -> str:
-        """The command of a hook, for a shell."""
-        return " ".join(map(shlex.quote, [_program("tinymem-hook"), event, *more, *self.options]))
+    def hook(self, *words: str) -> list[str]:
+        """The command of a hook, with an event and more options, and its arguments."""
+        return [_program("tinymem-hook"), *words, *self.options]
 
 
 def _program(name: str) -> str:
@@ -80,6 +78,7 @@ class SettingsFile(NamedTuple):
     hooks: Mapping[str, str] = {}  # a client's event, and ours
     options: tuple[str, ...] = ()  # of the hooks
     unit: int = 1  # a hook's time is in parts of a second
+    is_joined: bool = False  # a server's command and arguments are one list
 
     def edit(self, text: str, setup: Setup | None) -> tuple[str | None, list[str]]:
         """Put what is ours into a text, or take it out.
@@ -105,17 +104,40 @@ class SettingsFile(NamedTuple):
     def _change(self, settings: Any, setup: Setup | None) -> list[str]:
         if setup is None:
             return [*_remove_server(settings, self.servers), *_remove_hooks(settings, self.hooks)]
-        changes = _put_server(settings, self.servers, self.more, setup.server) if self.servers else []
+        command, *arguments = setup.server
+        server = {"command": setup.server} if self.is_joined else {"command": command, "args": arguments}
+        changes = _put_server(settings, self.servers, self.more, server) if self.servers else []
         for event, name in self.hooks.items():
-            hook = {"type": "command", "command": setup.hook(name, *self.options), "timeout": WAIT * self.unit}
-            changes += _put_hook(settings, event, hook)
+            command = " ".join(map(shlex.quote, setup.hook(name, *self.options)))
+            changes += _put_hook(settings, event, {"type": "command", "command": command, "timeout": WAIT * self.unit})
         return changes
 
 
-class Client(NamedTuple):
-    """A client: its files of settings, and what to do then."""
+class PluginFile(NamedTuple):
+    """A program that a client loads; all of it is ours."""
 
-    files: tuple[SettingsFile, ...]
+    path: str
+
+    def edit(self, text: str, setup: Setup | None) -> tuple[str | None, list[str]]:
+        """Write it as `SettingsFile.edit` does.
+
+        Raises:
+            InputError: It is not ours.
+        """
+        program = Path(__file__).with_name("opencode.js").read_text("utf-8")
+        if text and not text.startswith(program.partition(",")[0]):
+            if setup is None:
+                return text, []
+            raise InputError("it is a plugin of yours; take it out, or rename it, first")
+        command = json.dumps(setup.hook() if setup else [])
+        after = program.replace("HOOK = []", f"HOOK = {command}") if setup else ""
+        return after or None, [f"+ {command}" if setup else "- all of it"] if after != text else []
+
+
+class Client(NamedTuple):
+    """A client: its files, and what to do then."""
+
+    files: tuple[SettingsFile | PluginFile, ...]
     then: str
 
 
@@ -213,6 +235,7 @@ def clients() -> dict[str, Client]:
     codex = os.environ.get("CODEX_HOME", "~/.codex")
     copilot = os.environ.get("COPILOT_HOME", "~/.copilot")
     options = ("--flat", "--transcript", f"{copilot}/session-state/*/events.jsonl")
+    opencode = f"{os.environ.get('XDG_CONFIG_HOME', '~/.config')}/opencode"
     claude, qwen = os.environ.get("CLAUDE_CONFIG_DIR"), os.environ.get("QWEN_HOME", "~/.qwen")
     return {
         "claude-code": Client(
@@ -237,6 +260,11 @@ def clients() -> dict[str, Client]:
             (SettingsFile(f"{copilot}/hooks/tinymem.json", hooks=COPILOT_EVENTS, options=options),
              SettingsFile(f"{copilot}/mcp-config.json", "mcpServers", {"type": "local", "tools": ["*"]})),
             "Restart Copilot CLI; /mcp shows the server.",
+        ),
+        "opencode": Client(
+            (PluginFile(f"{opencode}/plugin/tinymem.js"),
+             SettingsFile(f"{opencode}/opencode.json", "mcp", LOCAL, is_joined=True)),
+            "Restart OpenCode; opencode mcp list shows the server.",
         ),
         "cursor": Client(
             (SettingsFile("~/.cursor/mcp.json", "mcpServers"),),

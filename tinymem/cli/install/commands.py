@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["install", "uninstall"]
 
 ClientArgument = Annotated[
-    str, typer.Argument(metavar="CLIENT", help="claude-code, codex, gemini, qwen, cursor, vscode.")
+    str, typer.Argument(metavar="CLIENT", help="claude-code, codex, gemini, qwen, copilot, opencode, cursor, vscode.")
 ]
 DryOption = Annotated[bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")]
 

@@ -3,6 +3,7 @@
 - ChatGPT: `conversations.json`, in which a conversation is a tree; what was shown last is read;
 - Claude.ai: `conversations.json`, with projects and memories beside it;
 - Gemini CLI: a session file below `~/.gemini/tmp`, JSON or, of newer versions, a log of JSON lines;
+- OpenCode: what `opencode export` writes of a session;
 - Slack: the messages of one channel, as in a day's file.
 
 Formats as of November 2026. What has no text, and branches that were left, are counted and left out. A conversation
@@ -18,6 +19,7 @@ from tinymem.runs.exports.chatgpt import CHATGPT, instructions_in, read_chatgpt
 from tinymem.runs.exports.chats import Entry, ExportedChat
 from tinymem.runs.exports.claude import read_claude
 from tinymem.runs.exports.gemini import is_gemini_log, read_gemini, read_gemini_log
+from tinymem.runs.exports.opencode import read_opencode
 from tinymem.runs.exports.slack import Names, is_slack, read_channel
 from tinymem.runs.values import value_in
 
@@ -66,4 +68,6 @@ def _reader(entry: Any) -> Reader | None:
         return read_claude
     if isinstance(value_in(entry, "sessionId"), str) and isinstance(entry.get("messages"), list):
         return read_gemini
+    if isinstance(value_in(entry, "info", "id"), str) and isinstance(entry.get("messages"), list):
+        return read_opencode
     return None
