@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chat_exports import CHATGPT, CLAUDE, DAYS, GEMINI, USERS, file_of, gemini_log, node
+from chat_exports import CHATGPT, CLAUDE, DAYS, GEMINI, OPENCODE, USERS, file_of, gemini_log, node
 from commands import tinymem as tinymem  # the fixture
 
 from tinymem import ActionStep, HierarchicalMemory
@@ -25,6 +25,9 @@ AGENTS: dict[str, tuple[Callable[[Path], Path], str, dict[str, int]]] = {
     "claude": (lambda folder: file_of(folder, [CLAUDE]), "claude.ai/c-2", {"thinking": 1, "file without its text": 1}),
     "gemini": (lambda folder: file_of(folder, GEMINI), "s-3", {"info": 1}),
     "gemini-log": (gemini_log, "s-3", {"info": 1, "note": 1, "message of another branch": 1}),
+    "opencode": (lambda folder: file_of(folder, OPENCODE), "ses_4",
+                 {"note": 2, "step-start": 1, "step-finish": 1, "compaction": 1, "summary": 1,
+                  "call of the memory's own tools": 1}),
 }  # fmt: skip
 
 
@@ -255,3 +258,10 @@ def test_the_export_of_a_memory_is_for_import(tinymem: Any, tmp_path: Path) -> N
     (tmp_path / "own.jsonl").write_text(tinymem("export", "--path", str(tmp_path / "one")).out, encoding="utf-8")
     with pytest.raises(InputError, match=r"tinymem import own\.jsonl"):
         list(read_runs(tmp_path / "own.jsonl"))
+
+
+def test_a_session_of_opencode_has_how_its_commands_ended_and_that_of_a_subagent_is_apart(tmp_path: Path) -> None:
+    info = {**OPENCODE["info"], "parentID": "ses_1"}
+    (run,) = read_runs(file_of(tmp_path, {**OPENCODE, "info": info}))
+    assert run.name == "ses_1/ses_4" and run.steps[0].speaker == "agent"
+    assert run.steps[1].text.endswith("is open for nobody\nCommand exited with code 1")

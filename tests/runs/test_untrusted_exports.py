@@ -13,7 +13,7 @@ from stat import S_IFLNK
 from typing import Any
 
 import pytest
-from chat_exports import CHATGPT, CLAUDE, DAYS, GEMINI, WHEN, file_of
+from chat_exports import CHATGPT, CLAUDE, DAYS, GEMINI, OPENCODE, WHEN, file_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -47,7 +47,8 @@ def damaged(draw: st.DrawFn, export: Any) -> Any:
 
 EDITED = {"type": "message", "subtype": "message_changed", "ts": f"{WHEN}.1", "message": DAYS["2026-01-02.json"][0]}
 EXPORTS: dict[str, Any] = {
-    "chatgpt": CHATGPT, "claude": CLAUDE, "gemini": GEMINI, "slack": [*DAYS["2026-01-01.json"], EDITED],
+    "chatgpt": CHATGPT, "claude": CLAUDE, "gemini": GEMINI, "opencode": OPENCODE,
+    "slack": [*DAYS["2026-01-01.json"], EDITED],
 }  # fmt: skip
 
 

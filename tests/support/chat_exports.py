@@ -53,6 +53,31 @@ GEMINI: dict[str, Any] = {
         {"id": "4", "timestamp": "2026-01-01T00:00:04.000Z", "type": "gemini", "content": "It is 8443."},
     ],
 }  # fmt: skip
+OPENCODE: dict[str, Any] = {  # what `opencode export` of version 1.18 printed, less ids, tokens and names of a machine
+    "info": {"id": "ses_4", "projectID": "global", "directory": "/src/shop", "title": "Ports", "version": "1.18.33"},
+    "messages": [
+        {"info": {"role": "user", "time": {"created": 1_000 * (WHEN + 1)}, "agent": "build", "summary": {"diffs": []}},
+         "parts": [{"type": "text", "text": "Which port is open?"},
+                   {"type": "text", "text": "From the memory of earlier sessions.", "synthetic": True}]},
+        {"info": {"role": "assistant", "mode": "build", "path": {"cwd": "/src/shop"}, "finish": "tool-calls",
+                  "time": {"created": 1_000 * (WHEN + 2), "completed": 1_000 * (WHEN + 3)}},
+         "parts": [{"type": "step-start", "snapshot": "fb176aac"},
+                   {"type": "tool", "tool": "bash", "callID": "call_5", "state": {
+                       "status": "completed", "input": {"command": "sh port.sh", "description": "Look"},
+                       "output": "error: port 8443 is open for nobody\n\n\n<system-reminder>\n"
+                                 "#27 2026-11-29 sh port.sh failed like this; it passed in #29\n</system-reminder>",
+                       "metadata": {"output": "error: port 8443 is open for nobody\n", "exit": 1, "truncated": False},
+                       "title": "sh port.sh", "time": {"start": 1_000 * (WHEN + 2), "end": 1_000 * (WHEN + 3)}}},
+                   {"type": "tool", "tool": "tinymem_recall", "callID": "call_6", "state": {
+                       "status": "completed", "input": {"query": "port"}, "output": "Nothing.", "metadata": {}}},
+                   {"type": "step-finish", "reason": "tool-calls", "snapshot": "fb176aac"}]},
+        {"info": {"role": "assistant", "mode": "build", "finish": "stop", "time": {"created": 1_000 * (WHEN + 4)}},
+         "parts": [{"type": "text", "text": "It is 8443."}]},
+        {"info": {"role": "user"}, "parts": [{"type": "compaction", "auto": False}]},
+        {"info": {"role": "assistant", "mode": "compaction", "summary": True},
+         "parts": [{"type": "text", "text": "We found the port."}]},
+    ],
+}  # fmt: skip
 USERS = [{"id": "U1", "name": "ann", "profile": {"display_name": "Ann"}}, {"id": "U2", "real_name": "Bob Lee"}]
 DAYS = {
     "2026-01-02.json": [{"type": "message", "user": "U2", "text": "8443, <@U1>.", "ts": f"{WHEN + 86_400}.000200"}],

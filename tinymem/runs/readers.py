@@ -7,7 +7,7 @@ The shape of a file is recognised by its content; each may be gzip'd:
 - tau-bench results: a JSON list of `{"task_id": ..., "traj": [messages], ...}`;
 - mini-swe-agent trajectories: `{"messages": [...], "info": ..., "trajectory_format": ...}`;
 - session files of coding agents: see `tinymem.runs.transcripts`;
-- exports of ChatGPT, Claude.ai, Gemini CLI and Slack: see `tinymem.runs.exports`;
+- exports of ChatGPT, Claude.ai, Gemini CLI, OpenCode and Slack: see `tinymem.runs.exports`;
 - documents (.md, .txt): see `tinymem.runs.exports.documents`;
 - zip archives and folders of these: see `tinymem.runs.exports.folders`.
 """

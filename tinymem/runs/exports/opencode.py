@@ -8,8 +8,8 @@ from tinymem.runs.values import mapping_in, mappings_in, text_in, value_in
 
 __all__ = ["read_opencode"]
 
+RESULT = "function_call_output"  # an item whose reminders are left out
 ENDED = ("completed", "error")  # states of a call
-OWN = "call of the memory's own tools"
 
 
 def read_opencode(entry: Entry) -> ExportedChat:
@@ -20,22 +20,22 @@ def read_opencode(entry: Entry) -> ExportedChat:
         role, when = text_in(message, "info", "role"), value_in(message, "info", "time", "created")
         is_summary = value_in(message, "info", "summary") is True
         for part in mappings_in(message, "parts"):
-            chat.leave_out("summary", 1) if is_summary else _read_part(part, role, when, chat)
+            chat.leave_out("summary") if is_summary else _read_part(part, role, when, chat)
     return chat.done(f"{parent}/{session}" if parent else session)
 
 
 def _read_part(part: Entry, role: str, when: object, chat: Chat) -> None:
-    state, tool = mapping_in(part, "state"), text_in(part, "tool")
+    state, tool, text = mapping_in(part, "state"), text_in(part, "tool"), text_in(part, "text")
     given = as_json(state.get("input"))
-    if part.get("type") == "text" and not (part.get("synthetic") or part.get("ignored")):
-        said = own_words({"role": role, "content": text_in(part, "text")}, chat.skipped)
-        chat.say(role, said["content"], when)
+    if part.get("synthetic") or part.get("ignored"):
+        chat.leave_out("note")
+    elif part.get("type") == "text":
+        chat.say(role, own_words({"role": role, "content": text}, chat.skipped)["content"], when)
     elif is_own_tool(tool, given):
-        chat.leave_out(OWN, 1)
+        chat.leave_out("call of the memory's own tools")
     elif state.get("status") in ENDED:
-        code = value_in(state, "metadata", "exit")
-        output = {"type": "function_call_output", "output": text_in(state, "output") or text_in(state, "error")}
-        seen = own_words(output, chat.skipped)["output"]
+        output, code = text_in(state, "output") or text_in(state, "error"), value_in(state, "metadata", "exit")
+        seen = own_words({"type": RESULT, "output": output}, chat.skipped)["output"]
         id = chat.call(text_in(part, "callID"), tool, given, when)
         chat.result(id, f"{seen}\nCommand exited with code {code}" if code else seen, when)
     else:
