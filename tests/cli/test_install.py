@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +110,50 @@ def test_opencode_gets_one_list_as_the_command_and_a_plugin_that_is_renewed(tiny
     (folder / "plugin/tinymem.js").write_text("export const Mine = 1\n", "utf-8")
     assert tinymem("uninstall", "opencode").status == 0
     assert (folder / "plugin/tinymem.js").exists() and not (folder / "opencode.json").exists()
+
+
+DRIVER = """
+import { Tinymem } from "./plugin.mjs"
+const session = { get: async ({ path }) => ({ data: { parentID: path.id === "sub" ? "top" : undefined } }) }
+const hooks = await Tinymem({ client: { session }, directory: "." })
+const said = []
+for (const sessionID of ["top", "sub"]) {
+  const parts = [{ type: "text", text: "Where is staging?", id: "prt_1" }]
+  await hooks["chat.message"]({ sessionID }, { message: { id: "msg_1" }, parts })
+  said.push(parts.map(({ id, text, synthetic }) => [id, text, !!synthetic]))
+}
+for (const [tool, exit] of [["bash", 0], ["bash", 3], ["edit", 3]]) {
+  const result = { output: "seen", metadata: { exit } }
+  await hooks["tool.execute.after"]({ tool, sessionID: "top", args: { command: "make" } }, result)
+  said.push(result.output)
+}
+await hooks.event({ event: { type: "session.idle", properties: { sessionID: "top" } } })
+await hooks.dispose()
+console.log(JSON.stringify(said))
+"""
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+@pytest.mark.parametrize("answer", [None, "exit 1", "echo no JSON", """echo '{"additionalContext": "known"}'"""])
+def test_the_plugin_of_opencode_adds_what_is_known_and_stops_nothing(answer: str | None, tmp_path: Path) -> None:
+    hook, asked = tmp_path / "hook", tmp_path / "asked"
+    if answer:
+        hook.write_text(f"#!/bin/sh\ncat >> {asked}; echo >> {asked}\n{answer}\n", "utf-8")
+        hook.chmod(0o755)
+    program = (resources.files("tinymem.cli.install") / "opencode.js").read_text("utf-8")
+    (tmp_path / "plugin.mjs").write_text(program.replace("HOOK = []", f"HOOK = {json.dumps([str(hook)])}"), "utf-8")
+    (tmp_path / "driver.mjs").write_text(DRIVER, "utf-8")
+    done = subprocess.run(["node", "driver.mjs"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    prompt, subagents, passed, failed, edited = json.loads(done.stdout)
+    asked_alone = [["prt_1", "Where is staging?", False]]
+    assert (subagents, passed, edited) == (asked_alone, "seen", "seen")
+    if answer and "known" in answer:
+        assert prompt == [*asked_alone, ["prt_1m", "known", True]]
+        assert failed == "seen\n\n<system-reminder>\nknown\n</system-reminder>"
+        about, use = map(json.loads, asked.read_text("utf-8").splitlines())
+        assert about["prompt"] == "Where is staging?" and use["tool_response"] == "seen\nCommand exited with code 3"
+    else:
+        assert (prompt, failed) == (asked_alone, "seen")
 
 
 @pytest.mark.skipif(not PLUGIN.is_dir(), reason="the tests run beside an installed wheel")
