@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tinymem.runs.exports.chats import Chat, Entry, ExportedChat, as_json, first_name
+from tinymem.runs.exports.chats import Entry, ExportedChat, as_json, first_name
 from tinymem.runs.harness import is_own_tool, own_words
 from tinymem.runs.values import mapping_in, mappings_in, text_in, value_in
 
@@ -15,16 +15,16 @@ ENDED = ("completed", "error")  # states of a call
 def read_opencode(entry: Entry) -> ExportedChat:
     """Read a session; that of a subagent has its parent's name before its own."""
     parent, session = text_in(entry, "info", "parentID"), first_name(entry["info"]["id"])
-    chat = Chat(bool(parent))
+    chat = ExportedChat(f"{parent}/{session}" if parent else session, is_spawned=bool(parent))
     for message in mappings_in(entry, "messages"):
         role, when = text_in(message, "info", "role"), value_in(message, "info", "time", "created")
         is_summary = value_in(message, "info", "summary") is True
         for part in mappings_in(message, "parts"):
             chat.leave_out("summary") if is_summary else _read_part(part, role, when, chat)
-    return chat.done(f"{parent}/{session}" if parent else session)
+    return chat
 
 
-def _read_part(part: Entry, role: str, when: object, chat: Chat) -> None:
+def _read_part(part: Entry, role: str, when: object, chat: ExportedChat) -> None:
     state, tool, text = mapping_in(part, "state"), text_in(part, "tool"), text_in(part, "text")
     given = as_json(state.get("input"))
     if part.get("synthetic") or part.get("ignored"):
