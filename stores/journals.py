@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING
 from tinymem.errors import MissingExtraError, StorageError
 from tinymem.protocols import Journal
 from tinymem.stores.sqlite.database import RECOVERY, check_format
-from tinymem.stores.sqlite.fulltext import SqliteFullText
 from tinymem.stores.sqlite.journal import SqliteJournal
 
 if TYPE_CHECKING:
     from tinymem.stores.postgres.journal import PostgresJournal
 
 __all__ = ["RECOVERY", "check_unused", "erase_shared", "has_journal", "has_steps", "is_address", "journal_files",
-           "open_full_text", "open_journal", "open_shared", "schema", "scrub_shared", "shared_names",
+           "open_journal", "open_shared", "schema", "scrub_shared", "shared_names",
            "shown_address"]  # fmt: skip
 
 FILE = "journal.db"
@@ -112,12 +111,6 @@ def open_journal(folder: Path, create: bool = True, read_only: bool = False) -> 
         FormatError: The journal is damaged, or of another format.
     """
     return SqliteJournal(folder / FILE, create, read_only=read_only)
-
-
-def open_full_text() -> tuple[SqliteFullText, Callable[[], None]]:
-    """Return an empty index of BM25 in this process's memory, as a journal has it, and what closes it."""
-    db = sqlite3.connect(":memory:")
-    return SqliteFullText(db), db.close
 
 
 def has_journal(folder: Path) -> bool:

@@ -8,7 +8,9 @@ identifier or line stands in what comes back within the budget.
 from __future__ import annotations
 
 import math
+import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain, groupby, islice
 from operator import attrgetter
@@ -31,7 +33,7 @@ from tinymem.steps.checks import check_token_budget
 from tinymem.steps.progress import Progress, no_progress
 from tinymem.steps.step import Step
 from tinymem.steps.terminal import pluralize
-from tinymem.stores.journals import open_full_text
+from tinymem.stores.sqlite.fulltext import SqliteFullText
 
 __all__ = ["BUDGETS", "Bench", "bench"]
 
@@ -146,11 +148,14 @@ def _asked(
 ) -> Iterator[list[Outcomes]]:
     """Ask a run's questions, each when all before it is known; yield what comes back of each, for every budget."""
     steps, model = run.steps(), embedder_from(embedder)
-    words, close_words = open_full_text()
     passages: list[str] = []
     vectors: list[Any] = []
     known = 0
-    with HierarchicalMemory(embedder=embedder, store="exact") as memory:
+    with (
+        HierarchicalMemory(embedder=embedder, store="exact") as memory,
+        closing(sqlite3.connect(":memory:", isolation_level=None)) as db,  # its averages are of what is committed
+    ):
+        words = SqliteFullText(db)
         for question in questions:
             new = steps[known : question.steps]
             known = question.steps
@@ -171,7 +176,6 @@ def _asked(
                 back += [_packed(passages, places, budget) for places in ranked]
                 outcomes.append([question.judge(text) for text in back])
             yield outcomes
-    close_words()
 
 
 def _passages_of(steps: Sequence[Step]) -> list[str]:
