@@ -104,6 +104,10 @@ MINUTES = "Minutes\n\nANN: The roof leaks.\nBOB: The fence is old.\nIt wants pai
 GOVERNED = {
     "a value in JSON": (RECORDS, '"sql": 4', "servers > name: db4 > ports\n"),
     "a record in JSON": (RECORDS, '"name": "db4"', "servers\n"),
+    "JSON on one line": (json.dumps(json.loads(RECORDS)), '"sql": 4', "servers > name: db4 > ports\n"),
+    "a record on one line": (json.dumps(json.loads(RECORDS)), '"ports": {"sql": 4', "servers > name: db4\n"),
+    "a text in JSON": (f'{{"id":7,"said":{json.dumps(MINUTES)}}}', "The end", "id:7 > said\n"),
+    "brackets in JSON": ('{"a":[{"id":1,"b":"}]{"},{"id":2,"b":"it\\"s","c":3}]}', '"c"', "a > id:2\n"),
     "YAML": ("web:\n  db4:\n    disk: 9\n    port: 5", "port: 5", "db4\n"),
     "XML": ("<all>\n  <db name='4'>\n    <ip/>\n    <port>5</port>", "<port>", "db name='4'\n"),
     "code": ("def f(x):\n    try:\n        a()\n        b()", "b()", ""),
@@ -132,6 +136,13 @@ def test_what_governs_two_excerpts_stands_before_the_first_of_them() -> None:
     name, value = (excerpt(step, 0, place, place + 6) for place in map(RECORDS.index, ('"name": "db4"', '"sql": 4')))
     first, last = "#7 user: servers", "#7 user: servers > name: db4 > ports"
     assert block_of([name, name, value], KEY).splitlines()[2:-1] == [first, '…"name"…', '…"name"…', last, '…"sql":…']
+
+
+def test_a_heading_with_dots_stands_whole_before_each_excerpt_that_it_governs() -> None:
+    text = "## Mill … and barn\n\nOld.\n\n## Mill … and shed\n\nNew."
+    old, new = (excerpt(said(text, 7), 0, text.index(word), text.index(word) + 4) for word in ("Old.", "New."))
+    shown = ["#7 user: Mill ... and barn", "…Old.…", "#7 user: Mill ... and shed", "…New."]
+    assert block_of([old, new], KEY).splitlines()[2:-1] == shown
 
 
 def test_what_governs_an_excerpt_is_found_in_linear_time() -> None:

@@ -182,7 +182,7 @@ def line(
     before = "" if start == 0 else "…"
     after = "" if end >= len(part.text) else "…"
     named = label(step, part, whole=not (before or after or numbered or gone))
-    above = governing(part.text, start) if start and is_governed and not gone else ""
+    above = governing(part.text, start).replace("…", "...") if start and is_governed and not gone else ""
     return quoted(named, f"{_without_marks(above)}{before}{without_gone(part.text, start, end, gone).strip()}{after}")
 
 

@@ -21,6 +21,12 @@ _OPENING = re.compile(r"[^\W_][\w .-]{0,40}:(?: .{0,60}[^.!?])?$|\[.{1,80}\]$") 
 _HEADING = re.compile(r"^#{2,6} (.{1,50})", re.MULTILINE)  # of Markdown; "# " begins a comment as well
 _LINE = re.compile(r"(?<=\n)([ \t]*)(?:\{\s*)?(\S.{,160})$", re.MULTILINE)  # a record has its first field
 _KEY = re.compile(r'(?!else|try|finally|default)(?:- )?(?:"[^"]{1,40}"|[\w.-]{1,40}) ?:|<\w[^<>]+>$')
+# Of JSON on one line: the key of what opens, the first field of a record, a text that goes on, what closes, other texts
+_NESTED = re.compile(
+    r'(?:"(?P<key>[^"\\]{1,40})"\s*:\s*)?'
+    r'(?:[{\[](?:\s*(?P<first>"[^"\\]{1,40}"\s*:\s*(?:"[^"\\]{0,60}"|[^\s"{}\[\],]+)))?|"[^"\\]*(?:\\.[^"\\]*)*\Z)'
+    r'|(?P<close>[}\]])|(?P<text>"[^"\\]*(?:\\.[^"\\]*)*")'
+)
 _NAME = r"[^\W\d_a-z][\w.'-]*"
 _TURN = re.compile(rf"^(?:\[[\d:. -]+\] ?)?(?:\*\*)?({_NAME}(?: {_NAME}){{0,2}})(?:\*\*)?:(?=[\s*]|$)", re.MULTILINE)
 
@@ -30,7 +36,8 @@ def governing(text: str, start: int) -> str:
     begin = text.rfind("\n", 0, start) + 1
     above, row = text[max(0, start - WINDOW) : start], text[begin : begin + WIDE].partition("\n")[0]
     headings = [] if _HEADING.match(row) else _HEADING.findall(above)
-    levels = " > ".join([*headings[-1:], *[*_keys(above, row)][LEVELS - 1 :: -1]])
+    keys = [*_nested(above.rpartition("\n")[2]), *_keys(above, row)]
+    levels = " > ".join([*headings[-1:], *keys[LEVELS - 1 :: -1]])
     lines = levels, _opening(text, begin, row, levels)
     shown, speaker = "".join(f"{line}\n" for line in lines if line), _speaker(text, start, above)
     return shown if speaker in shown else shown + speaker
@@ -55,6 +62,22 @@ def _keys(above: str, row: str) -> Iterator[str]:
             least = len(indentation)
             if _KEY.match(said):
                 yield said.replace('"', "").strip(" {[,:-<>")
+
+
+def _nested(line: str) -> list[str]:
+    """Return the keys of the value that a line of JSON goes on in, and the first fields of records, the nearest first.
+
+    >>> _nested('{"hosts": [{"id": 1}, {"id": 7, "ports": {"sql": 1')
+    ['ports', 'id: 7', 'hosts']
+    """
+    inside: list[str] = []
+    _, begin, rest = line.partition('{"')
+    for found in _NESTED.finditer(begin + rest):
+        if found["close"]:
+            del inside[-1:]
+        elif not found["text"]:
+            inside.append((found["key"] or found["first"] or "").replace('"', ""))
+    return [name for name in reversed(inside) if name]
 
 
 def _opening(text: str, begin: int, row: str, levels: str) -> str:
