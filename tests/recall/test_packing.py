@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import random
+import textwrap
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from itertools import pairwise
@@ -149,6 +152,17 @@ def test_what_governs_the_worst_excerpt_goes_before_the_excerpt_does() -> None:
     shown = [packed([step], passages, whole.tokens - less) for less in (0, 1)]
     assert [sum(head in str(recall) for head in HEADINGS) for recall in shown] == [2, 1]
     assert [[item.score for item in recall.items] for recall in shown] == [[3.0, 2.0]] * 2
+
+
+def test_what_is_encoded_is_shown_as_a_note_and_stays_in_the_step() -> None:
+    lines = textwrap.wrap(base64.b64encode(random.Random(3).randbytes(1_599)).decode(), 64)
+    text = "\n".join(["The key of the mill:", *lines, "It expires in May."])
+    (found,) = packed([said(text, 1)], ranked([said(text, 1)]), 1_000).items
+    assert (
+        found.line == f"#1 user: {found.text}"
+        and found.text == "The key of the mill:\n[base64: 2,165 characters]\nIt expires in May."
+    )
+    assert found.step.text[found.start : found.end] == text
 
 
 def test_slices_of_two_parts_or_two_steps_stay_apart() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import json
 import random
+import textwrap
 from itertools import pairwise
 
 import pytest
@@ -13,7 +15,7 @@ from memories import said, sentences
 from strategies import THOROUGH, steps, texts
 from work import grows_linearly
 
-from tinymem.recall.passages import LEAST, MOST, TARGET, WHOLE, cut, passages_of
+from tinymem.recall.passages import LEAST, MOST, TARGET, WHOLE, cut, encoded, passages_of
 from tinymem.steps.content import clean
 from tinymem.steps.step import Step
 from tinymem.steps.types import ActionStep, MessageStep, TaskStep
@@ -106,6 +108,43 @@ def test_base64_is_in_no_passage() -> None:
     words = '{"url": "data:image/png;base64,', '", "controls": [{"name": "Open gate"}]}'
     picture = base64.b64encode(random.Random(1).randbytes(6_000)).decode()
     assert [row.text for row in passages_of(MessageStep("user", picture.join(words)))] == [*words]
+
+
+RANDOM = random.Random(3)
+BASE64 = base64.b64encode(RANDOM.randbytes(1_599)).decode()
+HEX = RANDOM.randbytes(150).hex()
+PEM = "\n".join(textwrap.wrap(BASE64, 64)) + "\n"
+NUMBERED = "".join(f"{number:6}\t{line}\n" for number, line in enumerate(PEM.splitlines(), 3))
+ENCODED = {
+    "base64": (f'{{"url": "data:image/png;base64,{BASE64}"}}', ["base64: 2,132 characters"]),
+    "base64 in lines": (f"-----BEGIN KEY-----\n{PEM}-----END KEY-----", ["base64: 2,165 characters"]),
+    "numbered lines": (f"{NUMBERED}    40\t-----END KEY-----", ["base64: 2,396 characters"]),
+    "lines in JSON": (json.dumps({"key": f"of May:\n{PEM}"}), ["base64: 2,198 characters"]),
+    "hex": (f"It is {HEX}, they said.", ["hex: 300 characters"]),
+    "both": (f"{HEX} {BASE64}", ["hex: 300 characters", "base64: 2,132 characters"]),
+    "a list of hashes": ("\n".join(RANDOM.randbytes(32).hex() for _ in range(12)), []),
+    "a number": ("7" * 300, []),
+    "four lines": ("\n".join(PEM.splitlines()[:4]) + "\n\nIt is a key.", []),
+    "a path": ("/".join(["Barn", "mill7.py"] * 40), []),
+    "words": (" ".join(sentences(20)), []),
+}
+
+
+@pytest.mark.parametrize(("text", "notes"), ENCODED.values(), ids=ENCODED)
+def test_what_is_encoded_has_a_note_of_its_kind_and_length(text: str, notes: list[str]) -> None:
+    assert [note for _, _, note in encoded(text, 0, len(text))] == notes
+
+
+def test_the_note_of_a_passage_counts_what_is_encoded_from_there_on() -> None:
+    end = f"{PEM}The end."
+    assert encoded(end, 400, 700) == [(400, 700, "base64: 1,765 characters")]
+    assert encoded(end, len(PEM) - 100, len(end)) == [(len(PEM) - 100, len(PEM) - 1, "base64: 99 characters")]
+    assert encoded(end, len(PEM), len(end)) == []
+    assert encoded(f"Here: {BASE64}", 0, 6) == [(6, 6, "base64: 2,132 characters")], "it is in no passage"
+
+
+def test_what_is_encoded_is_found_in_linear_time() -> None:
+    assert grows_linearly(lambda size: encoded(PEM * (size // 1_000), 0, 400), 2_000_000)
 
 
 def test_what_repeats_itself_in_a_text_is_one_passage() -> None:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
-from tinymem.protocols import PassageRow
+from tinymem.protocols import PassageRow, Span
 from tinymem.recall.query.identifiers import hashes, identifiers
 from tinymem.recall.query.rules import is_rule
 from tinymem.recall.render import between, own_blocks
@@ -20,7 +20,7 @@ from tinymem.steps.content import clean
 from tinymem.steps.step import Part, Step
 from tinymem.stores.filter import tool_name
 
-__all__ = ["cut", "is_announcement", "is_question", "kind_of_passage", "passages_of", "slices"]
+__all__ = ["cut", "encoded", "is_announcement", "is_question", "kind_of_passage", "passages_of", "slices"]
 
 Cut: TypeAlias = Callable[[str], list[tuple[int, int]]]
 
@@ -42,6 +42,14 @@ _ANNOUNCED = re.compile(
 _BASE64 = re.compile(
     r"(?<![A-Za-z0-9+/_-])(?=\S{0,99}[0-9])(?=\S{0,99}[A-Z])(?=\S{0,99}[a-z])[A-Za-z0-9+/_-]{256,}={0,2}"
 )
+# That, hex, and base64 in lines, all of it far longer than a hash; a list of hashes is none, nor is a long number
+_ENCODED = re.compile(
+    rf"(?P<hex>(?=\S{{0,99}}[0-9])(?=\S{{0,99}}[A-Fa-f])[0-9A-Fa-f]{{200,}})|{_BASE64.pattern}"
+    r"|(?:(?<![A-Za-z0-9+/\\])|(?<=\\n))(?=\S{0,59}[0-9])(?=\S{0,59}[A-Z])(?=\S{0,59}[g-z])"
+    r"(?:[A-Za-z0-9+/]{60,76}(?:\r?\n|\\n)(?:\s*\d+[\t→:|])?[ \t>]*){5,}[A-Za-z0-9+/]*={0,2}"
+)
+SPACED = 8  # characters for each space in words, at most: what has fewer spaces may be encoded
+BESIDE = 1_000  # characters beside a passage that say whether its lines are encoded
 # Ends of a slice, best first; a later kind wins only where no earlier one is in reach.
 _ENDS = [re.compile(p) for p in (r"\n[ \t]*\n\s*", r"\n", r"[.!?][\"')\]]?\s+|[。！？][\"')\]”’」』）]?\s*", r"\s")]
 
@@ -94,6 +102,22 @@ def passages_of(step: Step, key: bytes | None = None, pieces: Cut | None = None)
                     place = index, first + start, first + end, kind_of_passage(part, said)
                     rows.append(PassageRow(*place, asks, said, hashes(identifiers(said)), tools))
     return rows
+
+
+def encoded(text: str, start: int, end: int) -> list[Span]:
+    """Find base64 and long hex in `text[start:end]`, or behind it, with notes of what it is and how long from there on.
+
+    >>> encoded("key = " + "0a" * 200, 0, 306)
+    [(6, 306, 'hex: 400 characters')]
+    """
+    found: list[Span] = []
+    may_be = text.count(" ", start, end) * SPACED <= end - start or _BASE64.match(text, end)
+    for match in _ENCODED.finditer(text, max(0, start - BESIDE), end + BESIDE) if may_be else ():
+        first, last = max(start, match.start()), min(end, match.end())
+        if first <= last and last > start:
+            whole = next(_ENCODED.finditer(text, match.start()))
+            found.append((first, last, f"{match.lastgroup or 'base64'}: {whole.end() - first:,} characters"))
+    return found
 
 
 def _tools_of(step: Step) -> str:

@@ -26,7 +26,8 @@ class Excerpt:
     """A slice of a past step: `text` is `step.parts()[part].text[start:end]`, control characters as U+FFFD.
 
     In the place of lines that stand in their file no more is a mark, as `[changed by #212]`; before the result of a
-    command that failed, what passed later, as `[later: #88 pytest passed]`.
+    command that failed, what passed later, as `[later: #88 pytest passed]`. Base64 and long hex are a note of their
+    length.
 
     Attributes:
         step: The step that it is of.
@@ -40,7 +41,7 @@ class Excerpt:
         shares: Gives `why`, once somebody wants to know.
         newer: The number of a later step that says otherwise, as far as words tell: that stands behind it in the block.
         gone: The lines that are gone: start and end of each run of them in the part, and the mark in its place. Where
-            both are `start`, nothing is gone, and the mark stands before all.
+            both are the same, nothing is gone, and the mark stands before all, or says what follows behind all.
         corrects: The numbers of the steps that it corrects, where it stands behind them in a prompt.
         line: The text as it stands in a block of its own memory, where that was made already.
     """

@@ -7,6 +7,7 @@ from functools import cache, cached_property, partial
 from typing import NamedTuple, TypeAlias
 
 from tinymem.protocols import Span, TokenCounter
+from tinymem.recall.passages import encoded
 from tinymem.recall.render import RESULTS, header, label, line, quoted, speaker_key, without_gone
 from tinymem.recall.selection.diversity import Utterance
 from tinymem.recall.selection.statements import LONGEST, Statement
@@ -27,12 +28,17 @@ class OpenedPassage:
     """A passage of a step, without the lines that are `gone`; what is made of it is made once."""
 
     def __init__(self, opened: Opened, part: int, start: int, end: int, gone: Gone = ()) -> None:
-        self.opened, self.part, self.gone = opened, opened.parts[part], gone
+        self.opened, self.part, self.changed = opened, opened.parts[part], gone
         self._place = part, start, end
 
     def without(self, gone: Gone) -> OpenedPassage:
         """Return it without lines that are gone."""
         return self.opened.passage(*self._place, gone)
+
+    @cached_property
+    def gone(self) -> Gone:
+        """The lines that are gone; in a passage without such, what is encoded, since it says nothing to a reader."""
+        return self.changed or tuple(encoded(self.part.text, *self._place[1:]))
 
     @cached_property
     def said(self) -> Utterance:

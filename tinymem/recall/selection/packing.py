@@ -219,7 +219,7 @@ def _by_rank(passages: Sequence[RankedPassage]) -> list[RankedPassage]:
 def _unite(first: RankedPassage, last: RankedPassage) -> RankedPassage:
     """Return two passages that adjoin as one, with the better score; what stands before all of it stands there once."""
     best = max(first, last, key=attrgetter("score"))
-    gone = (*first.shown.gone, *(span for span in last.shown.gone if span[0] < span[1]))
+    gone = (*first.shown.changed, *(span for span in last.shown.changed if span[0] < span[1]))
     return best._replace(
         start=first.start,
         end=last.end,
