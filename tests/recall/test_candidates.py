@@ -82,7 +82,7 @@ def test_the_nearest_of_the_days_that_are_asked_about_come_too() -> None:
     query = asked(QUERY.vectors[0], spans=(seconds(100, 110), seconds(1_500, 1_503)))  # the end is not in it
     rows = set(gather(query, CATALOG, NO_HITS, everything(CATALOG)).rows.tolist())
     cosine = CATALOG.vectors @ QUERY.vectors[0]
-    then = {row for row in (*range(100, 110), *range(1_500, 1_503)) if cosine[row] > 0}
+    then = {row for row in (*range(100, 111), *range(1_500, 1_503)) if cosine[row] > 0}
     assert then - without, "the date brings something that the vectors alone do not"
     assert rows == without | {row + by for row in then for by in (-1, 0, 1)}
 

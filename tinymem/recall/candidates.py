@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from tinymem.protocols import Ids, Lexical, Vectors
 from tinymem.recall.query.analysis import Query
-from tinymem.recall.query.dates import inside
+from tinymem.recall.query.dates import closeness
 from tinymem.recall.query.identifiers import Codes
 from tinymem.recall.snapshot import SAID, Snapshot
 from tinymem.stores.bm25 import highest
@@ -97,7 +97,7 @@ def _best(query: Query, catalog: Snapshot, allowed: npt.NDArray[np.bool_], found
     best = [(named, named)] if len(named) <= NAMED else []
     signals = [(found.cosine, allowed), (found.bm25, allowed)]
     if query.spans:
-        signals.append((found.cosine, allowed & inside(catalog.time, query.spans)))
+        signals.append((found.cosine, allowed & (closeness(catalog.time, query.spans) == 1)))
     for signal, among in signals:
         usable = np.flatnonzero(among & (signal > 0))
         nearest = usable[highest(signal[usable], NEAREST)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -23,7 +24,7 @@ from tinymem.recall.query.words import newest_call
 from tinymem.recall.snapshot import ACT, SAID, TOOL, Snapshot
 from tinymem.stores.words import has_cjk
 
-__all__ = ["FEATURES", "NAMES", "Feature", "features"]
+__all__ = ["FEATURES", "NAMES", "Feature", "Rows", "features"]
 
 
 Column: TypeAlias = npt.NDArray[Any]
@@ -36,78 +37,94 @@ class Feature(NamedTuple):
     meaning: str
 
 
-FEATURES: Mapping[str, Feature] = {
-    "cosine": Feature("meaning", "closeness to the question, or of a long one to its closest part; 1 is the best here"),
-    "bm25": Feature("words", "rare words shared with the question; 1 is the best in this memory"),
-    # 0 where the query is a stretch, which has more words than are marked
-    "coverage": Feature("words", "share of the question's words, by rarity, here and in two passages on each side"),
-    "before_bm25": Feature("around", "bm25 of the step before, in the same session"),
-    "after_cosine": Feature("around", "cosine of the step after, in the same session"),
-    "after_bm25": Feature("around", "bm25 of the step after, in the same session"),
-    "answers": Feature("around", "bm25 of the step before, where that one asks"),
-    "speaker": Feature("who and when", "1 where the speaker is named in the question"),
-    # what an assistant says after a tool's output is a finding
-    "reply": Feature("who and when", "1 for what an assistant said to a person"),
-    # "Now let me run the tests." says that something was done, and nothing of what came of it
-    "announces": Feature("who and when", "1 where the agent only says what it does next"),
-    "recent": Feature("who and when", "-ln(1 + steps since)"),
-    # asked for what holds now, the newest that is said of it is the answer, and the rest what it was
-    "now": Feature("who and when", "of a question of what holds now: recent, less that of the best by cosine + bm25"),
-    "milestone": Feature("who and when", "1 for final answers, pinned steps, and what the user marked"),
-    "dated": Feature("who and when", "1 in the spans of time that the question names, falling to 0 by days"),
-    "day": Feature("around", "mean of the three best passages of the day, by cosine + bm25"),
-    # of agents' memories; a task needs a rule without asking for it, and shares few words with it
-    "stated": Feature("meaning", "closeness to the question among short statements, by their rank: 1, then less"),
-    "rule": Feature("who and when", "1 for a rule or a wish of a person among these"),
-    # these five are 0 where the query is a question; they do not count what the stretch itself shows
-    "introduces": Feature("identifiers", "ln(1 + identifiers that come up here first)"),
-    "typed_share": Feature("identifiers", "share of the identifiers here that the agent has typed"),
-    "paths": Feature("identifiers", "ln(1 + paths that stand here)"),
-    "call_named": Feature("identifiers", "1 for what a call gave back that has an identifier of the stretch"),
-    # what an agent does next has most to do with the files that it is at
-    "said_file": Feature("identifiers", "1 for a step whose call, but of a shell, has a file of the newest call"),
-    "named": Feature("identifiers", "rare identifiers of the question that stand here"),
-    # a call says that something was looked for, its result says what was found
-    "call": Feature("who and when", "1 for a call of a tool, or code"),
-    # of a long listing few passages are what is wanted, however close the listing is
-    "size": Feature("around", "ln(passages of the same text, up to 32), but for what the agent did"),
-    "text_bm25": Feature("around", "bm25 of the best passage of the same text"),
-    "size_bm25": Feature("around", "text_bm25, times size"),
+_MEANINGS = {
+    "meaning": {
+        "cosine": "closeness to the question, or of a long one to its closest part; 1 is the best here",
+        # of agents' memories; a task needs a rule without asking for it, and shares few words with it
+        "stated": "closeness to the question among short statements, by their rank: 1, then less",
+    },
+    "words": {
+        "bm25": "rare words shared with the question; 1 is the best in this memory",
+        # 0 where the query is a stretch, which has more words than are marked
+        "coverage": "share of the question's words, by rarity, here and in two passages on each side",
+    },
+    "around": {
+        "before_bm25": "bm25 of the step before, in the same session",
+        "after_cosine": "cosine of the step after, in the same session",
+        "after_bm25": "bm25 of the step after, in the same session",
+        "answers": "bm25 of the step before, where that one asks",
+        "day": "mean of the three best passages of the day, by cosine + bm25",
+        # of a long listing few passages are what is wanted, however close the listing is
+        "size": "ln(passages of the same text, up to 32), but for what the agent did",
+        "text_bm25": "bm25 of the best passage of the same text",
+        "size_bm25": "text_bm25, times size",
+    },
+    "who and when": {
+        "speaker": "1 where the speaker is named in the question",
+        # what an assistant says after a tool's output is a finding
+        "reply": "1 for what an assistant said to a person",
+        # "Now let me run the tests." says that something was done, and nothing of what came of it
+        "announces": "1 where the agent only says what it does next",
+        "recent": "-ln(1 + steps since)",
+        # asked for what holds now, the newest that is said of it is the answer, and the rest what it was
+        "now": "of a question of what holds now: recent, less that of the best by cosine + bm25",
+        "milestone": "1 for final answers, pinned steps, and what the user marked",
+        "dated": "1 in the spans of time that the question names, falling to 0 by days",
+        "rule": "1 for a rule or a wish of a person among these",
+        # a call says that something was looked for, its result says what was found
+        "call": "1 for a call of a tool, or code",
+    },
+    "identifiers": {
+        # these five are 0 where the query is a question; they do not count what the stretch itself shows
+        "introduces": "ln(1 + identifiers that come up here first)",
+        "typed_share": "share of the identifiers here that the agent has typed",
+        "paths": "ln(1 + paths that stand here)",
+        "call_named": "1 for what a call gave back that has an identifier of the stretch",
+        # what an agent does next has most to do with the files that it is at
+        "said_file": "1 for a step whose call, but of a shell, has a file of the newest call",
+        "named": "rare identifiers of the question that stand here",
+    },
 }
+FEATURES: dict[str, Feature] = {}
+for _family, _meanings in _MEANINGS.items():
+    FEATURES |= {name: Feature(_family, meaning) for name, meaning in _meanings.items()}
 NAMES = tuple(FEATURES)
 
 LONGEST = 32  # passages of a text from which on it is as good as endless
-NEAR = 2  # passages on either side whose words count for a passage
+NEAR = (-2, -1, 1, 2)  # places beside a passage whose words count for it
 FAR = 0.1  # of a question's candidates, at whose cosine closeness begins,
 FEW = 10  # unless they are fewer than this
 SHELL = re.compile(r"^$|bash|shell|terminal|exec|run|command|console|python", re.IGNORECASE)
 
 
-class _Rows:
-    """The candidates' `rows` of a snapshot, and its steps: a step is known by its first row, and -1 is none.
+class Rows:
+    """Some `rows` of a snapshot, and its steps: a step is known by its first row, and -1 is none.
 
     Attributes:
-        here: Where the candidates stand, and what they are.
+        here: Where they stand, and what they are.
         firsts: Their steps.
-        every: All rows of these steps, in order.
     """
 
     def __init__(self, snapshot: Snapshot, rows: Ids) -> None:
         self.steps, self.sessions, self.places, self.rows = snapshot.step, snapshot.session, snapshot.places, rows
         self.here, self.firsts = self.places[rows], self.of(rows)
-        self.every, _ = self.spread(np.unique(self.firsts))
+
+    @cached_property
+    def every(self) -> Ids:
+        """All rows of these steps, in order."""
+        return self.spread(np.unique(self.firsts))[0]
 
     def of(self, rows: Ids) -> Ids:
         """Return the step of each of `rows`."""
         return np.searchsorted(self.steps, self.steps[rows], "left")
 
     def before(self) -> Ids:
-        """Return the step before that of each candidate, where it is of the same session."""
+        """Return the step before that of each, where it is of the same session."""
         found = self.of(np.maximum(self.firsts - 1, 0))
         return np.where((self.firsts > 0) & self._are_of_session(found), found, -1)
 
     def after(self) -> Ids:
-        """Return the step after that of each candidate, where it is of the same session."""
+        """Return the step after that of each, where it is of the same session."""
         ends = self._ends(self.firsts)
         found = np.minimum(ends, len(self.steps) - 1)
         return np.where((ends == found) & self._are_of_session(found), found, -1)
@@ -140,7 +157,7 @@ def features(query: Query, found: Candidates, snapshot: Snapshot) -> Vectors:
     rows = found.rows
     if not len(rows):
         return np.empty((0, len(NAMES)), np.float32)
-    whole, tops = _Rows(snapshot, rows), [max(float(signal.max()), 1e-6) for signal in (found.cosine, found.bm25)]
+    whole, tops = Rows(snapshot, rows), [max(float(signal.max()), 1e-6) for signal in (found.cosine, found.bm25)]
     cosine, bm25, stated = _closeness(query, found, tops[0]), found.bm25[rows] / tops[1], found.stated[rows]
     columns = {
         "cosine": cosine,
@@ -176,15 +193,15 @@ def _coverage(query: Query, found: Candidates, sessions: Ids) -> Column:
     if query.is_stretch:
         return np.zeros(len(rows))
     near = found.terms[rows]
-    for distance in range(1, NEAR + 1):
-        for beside in (np.maximum(rows - distance, 0), np.minimum(rows + distance, len(sessions) - 1)):
-            near |= np.where(sessions[beside] == sessions[rows], found.terms[beside], 0).astype(np.uint32)
+    for distance in NEAR:
+        beside = np.clip(rows + distance, 0, len(sessions) - 1)
+        near |= np.where(sessions[beside] == sessions[rows], found.terms[beside], 0).astype(np.uint32)
     bits = near[:, np.newaxis] >> np.arange(len(found.rarity), dtype=np.uint32) & 1
     covered: Vectors = (1 - found.unseen) * (bits @ found.rarity) / max(float(found.rarity.sum()), 1e-6)
     return covered
 
 
-def _around(whole: _Rows, found: Candidates, tops: Sequence[float]) -> dict[str, Column]:
+def _around(whole: Rows, found: Candidates, tops: Sequence[float]) -> dict[str, Column]:
     """Return what the steps before and after say, as shares of the highest cosine and BM25."""
     before, after = whole.before(), whole.after()
     cosines, bm25s = whole.best(np.stack([before, after]), [found.cosine, found.bm25])
@@ -199,7 +216,7 @@ def _around(whole: _Rows, found: Candidates, tops: Sequence[float]) -> dict[str,
     }
 
 
-def _who_and_when(query: Query, snapshot: Snapshot, whole: _Rows, base: Vectors) -> dict[str, Column]:
+def _who_and_when(query: Query, snapshot: Snapshot, whole: Rows, base: Vectors) -> dict[str, Column]:
     """Return what depends on who said something and when; `base` is cosine + bm25."""
     here, times = whole.here, snapshot.time[whole.rows]
     recent: Column = -np.log1p(snapshot.last_step - whole.steps[whole.rows])
@@ -214,7 +231,7 @@ def _who_and_when(query: Query, snapshot: Snapshot, whole: _Rows, base: Vectors)
     }
 
 
-def _texts(whole: _Rows, bm25: Vectors, top: float) -> dict[str, Column]:
+def _texts(whole: Rows, bm25: Vectors, top: float) -> dict[str, Column]:
     """Return whether the text that a candidate is of is a call, ln(its passages), and its best BM25.
 
     What the agent did counts as one passage. No steps but those of candidates are looked at, or this would take as long
@@ -230,7 +247,7 @@ def _texts(whole: _Rows, bm25: Vectors, top: float) -> dict[str, Column]:
     return {"call": call, "size": size, "text_bm25": best, "size_bm25": size * best}
 
 
-def _are_thoughts(whole: _Rows, ends: Ids) -> npt.NDArray[np.bool_]:
+def _are_thoughts(whole: Rows, ends: Ids) -> npt.NDArray[np.bool_]:
     """Mark the first texts of steps that have a call behind them; `ends` are the places in `every` behind each text."""
     behind = np.minimum(ends, len(whole.every) - 1)
     following = whole.every[behind]
@@ -239,7 +256,7 @@ def _are_thoughts(whole: _Rows, ends: Ids) -> npt.NDArray[np.bool_]:
     return is_led
 
 
-def _identifier_features(query: Query, snapshot: Snapshot, whole: _Rows) -> dict[str, Column]:
+def _identifier_features(query: Query, snapshot: Snapshot, whole: Rows) -> dict[str, Column]:
     """Return introduces, typed_share, paths, call_named and said_file; all are 0 where the query is a question.
 
     An agent copies most of what it types from earlier steps; the identifiers of the stretch itself it can still see.
@@ -247,9 +264,7 @@ def _identifier_features(query: Query, snapshot: Snapshot, whole: _Rows) -> dict
     """
     rows = whole.rows
     if not query.is_stretch:
-        return dict.fromkeys(
-            ("introduces", "typed_share", "paths", "call_named", "said_file"), np.zeros(len(rows), np.float32)
-        )
+        return dict.fromkeys(_MEANINGS["identifiers"], np.zeros(len(rows), np.float32))
     codes, lengths = snapshot.identifiers_of(rows)
     of_row, kinds = np.repeat(np.arange(len(rows)), lengths), classes(codes)
     hidden = ~np.isin(codes, query.identifiers) & (kinds != NUMBER)
@@ -264,7 +279,7 @@ def _identifier_features(query: Query, snapshot: Snapshot, whole: _Rows) -> dict
     }
 
 
-def _of_calls(query: Query, snapshot: Snapshot, whole: _Rows) -> dict[str, Column]:
+def _of_calls(query: Query, snapshot: Snapshot, whole: Rows) -> dict[str, Column]:
     """Return call_named and said_file. A shell's command has many files, and often the same: it is of none."""
     acts = whole.every[whole.places["kind"][whole.every] == ACT]
     codes, lengths = snapshot.identifiers_of(acts)
@@ -280,7 +295,7 @@ CALLED = 0.8  # of what an identifier in a call is worth to the call's result, w
 ASKED = 0.5  # and to the call itself, or to a question that names it
 
 
-def _rarity_of_named(query: Query, found: Candidates, snapshot: Snapshot, whole: _Rows) -> Column:
+def _rarity_of_named(query: Query, found: Candidates, snapshot: Snapshot, whole: Rows) -> Column:
     """Sum the rarity of the question's identifiers that each candidate holds."""
     if not len(query.named):
         return np.zeros(len(whole.rows))

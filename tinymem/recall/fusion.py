@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from importlib import resources
+from itertools import repeat
 
 import numpy as np
 import numpy.typing as npt
@@ -67,11 +68,9 @@ class Fusion:
         kinds = json.loads(text)["weights"]
         questions = kinds["question"]
         rows = kinds | {"question": questions.get(name_of_weights(embedder), questions[OTHER])}
-        weights = np.zeros((len(KIND_NAMES), len(NAMES)), np.float32)
-        for row, kind in enumerate(KIND_NAMES):
-            weights[row] = [rows[kind].get(name, 0.0) for name in NAMES]
-        bias = np.array([rows[kind].get("bias", 0.0) for kind in KIND_NAMES], np.float32)
-        return cls(weights, bias)
+        numbers = [[*map(rows[kind].get, (*NAMES, "bias"), repeat(0.0))] for kind in KIND_NAMES]
+        table = np.array(numbers, np.float32)
+        return cls(table[:, :-1], table[:, -1])
 
 
 def name_of_weights(embedder: str) -> str:

@@ -127,8 +127,8 @@ def _tools_of(step: Step) -> str:
 
 
 def is_question(text: str) -> bool:
-    """Return True if `text` ends in a question mark."""
-    return text.rstrip()[-1:] in ("?", "？")
+    """Return True if `text` ends in a question mark, in quotes or brackets too."""
+    return text.rstrip("\"')] \t\r\n").endswith(("?", "？"))
 
 
 def kind_of_passage(part: Part, text: str) -> str:

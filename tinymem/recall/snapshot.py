@@ -233,7 +233,7 @@ class Snapshot:
         ends = self.identifier_ends
         starts = np.where(rows > 0, ends[rows - 1], 0)
         lengths = ends[rows] - starts
-        where = np.repeat(starts - np.concatenate([[0], np.cumsum(lengths)[:-1]]), lengths) + np.arange(lengths.sum())
+        where = np.repeat(starts + lengths - np.cumsum(lengths), lengths) + np.arange(lengths.sum())
         return self.identifiers[where], lengths
 
     def rows_with(self, codes: Codes) -> tuple[Ids, Codes]:

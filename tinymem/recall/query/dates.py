@@ -20,7 +20,7 @@ import numpy.typing as npt
 from tinymem.protocols import Vectors
 from tinymem.steps.ids import moment
 
-__all__ = ["Span", "closeness", "inside", "spans"]
+__all__ = ["Span", "closeness", "spans"]
 
 Span: TypeAlias = tuple[float, float]  # [start, end) in seconds since 1970
 Times: TypeAlias = npt.NDArray[np.float64]  # in seconds since 1970
@@ -221,14 +221,6 @@ def _between(start: datetime, days: int) -> Span:
         return begin, (start + timedelta(days=days)).timestamp()
     except OverflowError:
         return begin, begin + days * DAY
-
-
-def inside(times: Times, named: Sequence[Span]) -> npt.NDArray[np.bool_]:
-    """Test each of `times` (seconds since 1970) for being in one of the spans: `(len(times),)`."""
-    within = np.zeros(len(times), np.bool_)
-    for start, end in named:
-        within |= (start <= times) & (times < end)
-    return within
 
 
 def closeness(times: Times, named: Sequence[Span]) -> Vectors:

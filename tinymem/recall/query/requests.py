@@ -16,6 +16,8 @@ import numpy.typing as npt
 
 from tinymem.protocols import Ids
 from tinymem.recall.candidates import Candidates
+from tinymem.recall.features import Rows
+from tinymem.recall.passages import is_question
 from tinymem.recall.selection.opened import OpenedSteps
 from tinymem.recall.snapshot import ACT, SAID, TOOL, Snapshot
 from tinymem.stores.bm25 import highest
@@ -124,10 +126,9 @@ def _find_asking(
 
 def _find_answers(rows: Ids, catalog: Snapshot) -> Ids:
     """Return the row behind each text that may answer it, as people talk; -1 for none. A denial is not answered."""
-    here, kind = catalog.places[rows], catalog.places["kind"]
-    behind = np.minimum(np.searchsorted(catalog.step, catalog.step[rows], "right"), len(kind) - 1)
-    is_next = (behind > rows) & (catalog.session[behind] == catalog.session[rows])
-    is_talk = is_next & (here["kind"] == SAID) & (kind[behind] == SAID)
+    asking = Rows(catalog, rows)
+    here, behind = asking.here, asking.after()
+    is_talk = (here["kind"] == SAID) & (catalog.kind[behind] == SAID)
     return np.where(is_talk & (here["asks"] | ~here["reply"]), behind, -1)
 
 
@@ -153,7 +154,7 @@ class Request:
     """
 
     def __init__(self, question: str) -> None:
-        is_request = _is_question(question) or _OPEN.match(question) or _INTENT.match(question)
+        is_request = is_question(question) or _OPEN.match(question) or _INTENT.match(question)
         self._words, self._content = request_words(question), [*_content(question)] if is_request else []
 
     def is_alike(self, text: str, of_another: bool) -> bool:
@@ -193,20 +194,16 @@ class Request:
 
 def _asks(sentence: str, asked: Sequence[str], by_agent: bool) -> bool:
     """Return whether a sentence asks about as much as a question, and tells nothing, as a name that this has not."""
-    is_question = _is_question(sentence)
+    asks = is_question(sentence)
     is_intent = _INTENT.match(sentence) or (by_agent and _OWN_INTENT.match(sentence))
-    if not is_question and not is_intent:
+    if not asks and not is_intent:
         return False
     found = [*_content(sentence)]
     shared = sum(_is_alike(word, asked) for word in found)
-    if is_question and (shared == len(found) or _OPEN.match(sentence)):
+    if asks and (shared == len(found) or _OPEN.match(sentence)):
         return shared >= SHARED * len(found)
     names = (word for word in _NAME.findall(sentence) if not _is_alike(word.lower(), asked))
     return bool(is_intent or by_agent) and shared >= SHARED * len(found) and not any(names)
-
-
-def _is_question(text: str) -> bool:
-    return text.rstrip("\"')] ").endswith(("?", "？"))
 
 
 def request_words(text: str) -> list[str]:

@@ -28,8 +28,7 @@ NESTED = 100  # values of one call's arguments that are read
 _CALL = re.compile(r"(?:(?<=\s)|^)[A-Za-z_][\w.:-]{0,80}\((?=\{\s*(?:\"|\}))", re.MULTILINE)
 _VALUE = re.compile(r"(?<=[:,\[ ])\"((?:[^\"\\]|\\.)*)(?:\"(?!\s*:)|\\?$)")  # of arguments that were cut off
 _END = re.compile(r"(?:^|\S) $")
-_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)")
-_ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
+_ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|[\"\\/bfnrt])")
 
 
 def stretch_of(steps: Iterable[Step], task: str = "") -> str:
@@ -116,7 +115,8 @@ def _arguments(line: str, start: int) -> tuple[str, int]:
     try:
         value, end = json.JSONDecoder().raw_decode(line, start)
     except (ValueError, RecursionError):
-        return " ".join(map(_unescaped, _VALUE.findall(line, start)))[:MOST], len(line)
+        cut = " ".join(_VALUE.findall(line, start))
+        return _ESCAPE.sub(lambda escape: str(json.loads(f'"{escape[0]}"')), cut)[:MOST], len(line)
     texts: list[str] = []
     left: list[Any] = [value]
     while left and len(texts) < NESTED:
@@ -128,7 +128,3 @@ def _arguments(line: str, start: int) -> tuple[str, int]:
         elif isinstance(value, (str, int, float)) and not isinstance(value, bool):
             texts.append(str(value))
     return " ".join(texts)[:MOST], end
-
-
-def _unescaped(text: str) -> str:
-    return _ESCAPE.sub(lambda e: chr(int(e[1][1:], 16)) if len(e[1]) == 5 else _ESCAPES.get(e[1], e[1]), text)
