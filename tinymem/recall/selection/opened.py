@@ -30,6 +30,7 @@ class OpenedPassage:
     def __init__(self, opened: Opened, part: int, start: int, end: int, gone: Gone = ()) -> None:
         self.opened, self.part, self.changed = opened, opened.parts[part], gone
         self._place = part, start, end
+        self.count = cache(self._count)  # the tokens that it takes, with its label before it or not
 
     def without(self, gone: Gone) -> OpenedPassage:
         """Return it without lines that are gone."""
@@ -55,17 +56,8 @@ class OpenedPassage:
         by = speaker_key(step, self.part), step.speaker or (step.session,)
         return Statement(clean(text), by, (step.timestamp, step.step_number or 0))
 
-    @cached_property
-    def tokens(self) -> int:
-        """The tokens that it takes behind another passage of its part."""
-        return self._count("")
-
-    @cached_property
-    def labelled_tokens(self) -> int:
-        """The tokens that it takes with its label before it."""
-        return self._count(label(self.opened.step, self.part, whole=False))
-
-    def _count(self, before: str) -> int:
+    def _count(self, is_labelled: bool) -> int:
+        before = label(self.opened.step, self.part, whole=False) if is_labelled else ""
         return self.opened.counter.count(f"{quoted(before, self.said.text)}\n")
 
     @cached_property

@@ -55,9 +55,9 @@ class Repetitions:
         if self._least == 1:
             return True
         shingles = said.shingles
-        may_repeat = len(shingles & self._known) >= self._least * len(shingles)  # quicker, and few do
-        alike = (earlier for earlier in self._taken if may_repeat and not shingles.isdisjoint(earlier))
-        if any(len(shingles & earlier) >= self._least * len(shingles | earlier) for earlier in alike):
+        if len(shingles & self._known) >= self._least * len(shingles) and any(  # first what is quicker, and seldom so
+            len(shingles & earlier) >= self._least * len(shingles | earlier) for earlier in self._taken
+        ):
             return False
         self._taken.append(shingles)
         self._known |= shingles
@@ -126,7 +126,7 @@ class _Packer:
 
     def _cost(self, passage: RankedPassage, shown: OpenedPassage) -> int:
         """Count the tokens that a passage takes with its mark, beside what is chosen already."""
-        cost = shown.tokens if passage[:2] in self.labelled else shown.labelled_tokens
+        cost = shown.count(passage[:2] not in self.labelled)
         sessions = self.sessions.get(shown.opened.header, ())
         if shown.opened.step.session not in sessions:
             cost += shown.opened.header_tokens + (NAMED if sessions else 0)
@@ -204,7 +204,7 @@ class _Packer:
         passage, opened = self.ranked[rank], self._open(rank)
         if opened is None:
             return None
-        shown, tokens = opened.without(self._change(passage, opened).spans), opened.labelled_tokens
+        shown, tokens = opened.without(self._change(passage, opened).spans), opened.count(True)
         return _excerpt(passage._replace(shown=shown, tokens=tokens + opened.opened.header_tokens))
 
 
