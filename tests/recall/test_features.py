@@ -232,7 +232,8 @@ def test_each_column_is_what_slow_arithmetic_gives(data: st.DataObject) -> None:
     rows = np.flatnonzero(dice.integers(0, 4, count))
     terms, rarity = dice.integers(0, 8, count).astype(np.uint32), dice.random(3).astype(np.float32)
     stated = (dice.random(count) * dice.integers(0, 2, count)).astype(np.float32)
-    found = Candidates(rows, catalog.vectors @ vectors[0], bm25, terms, rarity, float(dice.random()), stated)
+    signals = catalog.vectors @ vectors[0], bm25, terms, rarity, float(dice.random()), stated
+    found = Candidates(rows, *signals, catalog.rows_with(query.named))
     matrix = features(query, found, catalog)
     expected = reference(query, found, catalog)
     assert matrix.shape == (len(rows), len(NAMES))

@@ -29,7 +29,6 @@ FALLING = 10.0  # ranks in which their closeness falls to a third
 CHAT = 0.5  # of the passages: where more are said, the memory is of chats
 SMALL = 1 << 18  # multiplications up to which OpenBLAS starts no thread
 AT_ONCE = 32  # of the vectors on the left, at most
-NONE: Ids = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -44,9 +43,9 @@ class Candidates:
         rarity: The inverse document frequency of each of these terms.
         unseen: The share of the question's words, by rarity, that stand nowhere in the memory; all of them where none
             stands in a passage that may come back.
-        is_strange: Whether the question has a name that stands nowhere in the memory.
         stated: For statements the closeness to the question among themselves, from 1 on down to 0; see `_stated`.
-        named: The rows with an identifier of the question, and which one that is; None where they were not looked up.
+        named: The rows with an identifier of the question, and which one that is.
+        is_strange: Whether the question has a name that stands nowhere in the memory.
     """
 
     rows: Ids
@@ -56,8 +55,8 @@ class Candidates:
     rarity: Vectors
     unseen: float
     stated: Vectors
+    named: tuple[Ids, Codes]
     is_strange: bool = False
-    named: tuple[Ids, Codes] | None = None
 
 
 def gather(query: Query, catalog: Snapshot, lexical: Lexical, allowed: npt.NDArray[np.bool_]) -> Candidates:
@@ -75,9 +74,8 @@ def gather(query: Query, catalog: Snapshot, lexical: Lexical, allowed: npt.NDArr
         cosine[~allowed] = 0  # what a filter leaves out is no measure of what is close
     bm25, terms = _of_rows(lexical, catalog.id)
     unseen = lexical.unseen if terms[allowed].any() else 1.0
-    stated = _stated(query, catalog, allowed)
-    named = catalog.rows_with(query.named) if len(query.named) else None
-    found = Candidates(np.flatnonzero(allowed), cosine, bm25, terms, lexical.rarity, unseen, stated, named=named)
+    stated, named = _stated(query, catalog, allowed), catalog.rows_with(query.named)
+    found = Candidates(np.flatnonzero(allowed), cosine, bm25, terms, lexical.rarity, unseen, stated, named)
     return found if total <= EVERYTHING else replace(found, rows=_best(query, catalog, allowed, found))
 
 
@@ -93,7 +91,7 @@ def _of_rows(lexical: Lexical, ids: Ids) -> tuple[Vectors, npt.NDArray[np.uint32
 def _best(query: Query, catalog: Snapshot, allowed: npt.NDArray[np.bool_], found: Candidates) -> Ids:
     """Return the rows with an identifier, the best by each signal, the neighbours of the best, and statements."""
     chosen: npt.NDArray[np.bool_] = np.zeros(len(allowed), np.bool_)
-    named = NONE if found.named is None else found.named[0]
+    named, _ = found.named
     best = [(named, named)] if len(named) <= NAMED else []
     signals = [(found.cosine, allowed), (found.bm25, allowed)]
     if query.spans:

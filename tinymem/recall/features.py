@@ -206,12 +206,11 @@ def _around(whole: Rows, found: Candidates, tops: Sequence[float]) -> dict[str, 
     before, after = whole.before(), whole.after()
     cosines, bm25s = whole.best(np.stack([before, after]), [found.cosine, found.bm25])
     bm25s /= tops[1]
-    is_asked = (before >= 0) & whole.places["asks"][before]
     return {
         "before_bm25": bm25s[0],
         "after_cosine": np.maximum(cosines[1] / tops[0], -1),
         "after_bm25": bm25s[1],
-        "answers": np.where(is_asked, bm25s[0], 0),
+        "answers": bm25s[0] * whole.places["asks"][before],
         "reply": whole.here["reply"] & ((before < 0) | (whole.places["kind"][before] == SAID)),
     }
 
@@ -300,7 +299,7 @@ def _rarity_of_named(query: Query, found: Candidates, snapshot: Snapshot, whole:
     if not len(query.named):
         return np.zeros(len(whole.rows))
     kind, asks = whole.here["kind"], whole.here["asks"]
-    named = _summed_rarity(*(found.named or snapshot.rows_with(query.named)), len(snapshot.id))[whole.rows]
+    named = _summed_rarity(*found.named, len(snapshot.id))[whole.rows]
     of_step = np.zeros(len(snapshot.id), np.float32)
     np.maximum.at(of_step, whole.firsts, named)
     named *= np.where((kind == ACT) | ((kind == SAID) & asks), ASKED, 1)

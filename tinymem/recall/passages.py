@@ -8,8 +8,7 @@ that adjoining ones unite without repetition.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Iterator
 
 from tinymem.protocols import PassageRow, Span
 from tinymem.recall.query.identifiers import hashes, identifiers
@@ -21,8 +20,6 @@ from tinymem.steps.step import Part, Step
 from tinymem.stores.filter import tool_name
 
 __all__ = ["cut", "encoded", "is_announcement", "is_question", "kind_of_passage", "passages_of", "slices"]
-
-Cut: TypeAlias = Callable[[str], list[tuple[int, int]]]
 
 WHOLE = 800
 TARGET = 400
@@ -83,7 +80,9 @@ def _boundary(text: str, least: int, target: int, most: int) -> int:
     return target
 
 
-def passages_of(step: Step, key: bytes | None = None, pieces: Cut | None = None) -> list[PassageRow]:
+def passages_of(
+    step: Step, key: bytes | None = None, pieces: Callable[[str], list[tuple[int, int]]] | None = None
+) -> list[PassageRow]:
     """Make the passages of all parts of `step`, in order. Text is cleaned (see `content.clean`), which moves no offset.
 
     Blocks that the memory with this `key` recalled earlier are left out (see `tinymem.recall.render`), and long
@@ -104,20 +103,18 @@ def passages_of(step: Step, key: bytes | None = None, pieces: Cut | None = None)
     return rows
 
 
-def encoded(text: str, start: int, end: int) -> list[Span]:
+def encoded(text: str, start: int, end: int) -> Iterator[Span]:
     """Find base64 and long hex in `text[start:end]`, or behind it, with notes of what it is and how long from there on.
 
-    >>> encoded("key = " + "0a" * 200, 0, 306)
+    >>> [*encoded("key = " + "0a" * 200, 0, 306)]
     [(6, 306, 'hex: 400 characters')]
     """
-    found: list[Span] = []
     may_be = text.count(" ", start, end) * SPACED <= end - start or _BASE64.match(text, end)
     for match in _ENCODED.finditer(text, max(0, start - BESIDE), end + BESIDE) if may_be else ():
         first, last = max(start, match.start()), min(end, match.end())
         if first <= last and last > start:
             whole = next(_ENCODED.finditer(text, match.start()))
-            found.append((first, last, f"{match.lastgroup or 'base64'}: {whole.end() - first:,} characters"))
-    return found
+            yield first, last, f"{match.lastgroup or 'base64'}: {whole.end() - first:,} characters"
 
 
 def _tools_of(step: Step) -> str:

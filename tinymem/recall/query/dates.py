@@ -23,7 +23,6 @@ from tinymem.steps.ids import moment
 __all__ = ["Span", "closeness", "spans"]
 
 Span: TypeAlias = tuple[float, float]  # [start, end) in seconds since 1970
-Times: TypeAlias = npt.NDArray[np.float64]  # in seconds since 1970
 
 DAY = 86_400.0
 LONGEST = 2_000  # characters of a question that are read
@@ -223,7 +222,7 @@ def _between(start: datetime, days: int) -> Span:
         return begin, begin + days * DAY
 
 
-def closeness(times: Times, named: Sequence[Span]) -> Vectors:
+def closeness(times: npt.NDArray[np.float64], named: Sequence[Span]) -> Vectors:
     """Rate the closeness of `times` (seconds since 1970) to a span: 1 inside, falling to 0 by days: `(len(times),)`."""
     close = np.zeros(len(times), np.float32)
     for start, end in named:

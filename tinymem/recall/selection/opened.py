@@ -15,12 +15,11 @@ from tinymem.recall.snapshot import SAID, PassagePlace
 from tinymem.steps.content import clean
 from tinymem.steps.step import Part, Step
 
-__all__ = ["Fetch", "Gone", "Opened", "OpenedPassage", "OpenedSteps", "RankedPassage"]
+__all__ = ["Gone", "Opened", "OpenedPassage", "OpenedSteps", "RankedPassage"]
 
-REMEMBERED = 1_000_000  # characters of steps that are kept from one recall to the next, or twice as many
+REMEMBERED = 2_000_000  # characters of steps that are kept from one recall to the next
 WORDLESS = (*RESULTS, "call", "code")  # kinds of parts that state nothing in words
 
-Fetch = Callable[[Sequence[int]], Mapping[int, Step]]
 Gone: TypeAlias = tuple[Span, ...]
 
 
@@ -107,28 +106,27 @@ class RankedPassage(NamedTuple):
 
 
 class OpenedSteps:
-    """Steps that were opened, kept for the next recall, which opens many of them again: the least recently used go."""
+    """Steps that were opened, kept for the next recall, which opens many of them again; all go once they are many."""
 
-    def __init__(self, counter: TokenCounter, fetch: Fetch) -> None:
+    def __init__(self, counter: TokenCounter, fetch: Callable[[Sequence[int]], Mapping[int, Step]]) -> None:
         self.counter, self._fetch = counter, fetch
         self.clear()
 
     def clear(self) -> None:
         """Keep nothing, since steps were forgotten."""
-        self._known: tuple[dict[int, Opened], ...] = {}, {}  # those of late, and those of before
-        self._length = 0  # of those of late
+        self._known: dict[int, Opened] = {}
+        self._length = 0  # of their texts
 
     def of(self, numbers: Collection[int]) -> dict[int, Opened]:
         """Return these steps; those that are not here are fetched. Steps that are gone are left out."""
-        late, before = self._known  # other threads put others in their place
-        found = {number: opened for number in numbers if (opened := late.get(number) or before.get(number))}
-        if missing := sorted({*numbers} - found.keys()):
-            found |= {number: Opened(step, self.counter) for number, step in self._fetch(missing).items()}
-        self._length += sum(opened.length for number, opened in found.items() if number not in late)
-        late |= found
-        if self._length > REMEMBERED and self._known[0] is late:
-            self._known, self._length = ({}, late), 0
-        return found
+        if self._length > REMEMBERED:
+            self.clear()
+        known = self._known  # other threads may put another one in its place
+        if missing := sorted({*numbers} - known.keys()):
+            opened = {number: Opened(step, self.counter) for number, step in self._fetch(missing).items()}
+            self._length += sum(each.length for each in opened.values())
+            known |= opened
+        return {number: known[number] for number in numbers if number in known}
 
     def passages(self, places: Sequence[PassagePlace]) -> dict[PassagePlace, OpenedPassage]:
         """Return the passages at these places, but for those of steps that are gone."""

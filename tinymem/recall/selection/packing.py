@@ -173,11 +173,8 @@ class _Packer:
         named = {passage.newer for passage in self.chosen}
         united = self.united()
         headers = headers_of([(item.shown.opened.header, item.shown.opened.step.session) for item in united])
-        lines = []
-        for passage, dated in zip(united, headers, strict=True):
-            text = _line(passage, self.limits.ids or passage.number in named)
-            lines.append((dated, text + format_mark(passage.newer)))
-        text = block(lines, key)
+        shown = [_line(item, self.limits.ids or item.number in named) + format_mark(item.newer) for item in united]
+        text = block(zip(headers, shown, strict=True), key)
         return text, self.steps.counter.count(text)
 
     def overflow(self) -> Overflow:
