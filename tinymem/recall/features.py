@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -103,16 +102,13 @@ class Rows:
     Attributes:
         here: Where they stand, and what they are.
         firsts: Their steps.
+        every: All rows of these steps, in order.
     """
 
     def __init__(self, snapshot: Snapshot, rows: Ids) -> None:
         self.steps, self.sessions, self.places, self.rows = snapshot.step, snapshot.session, snapshot.places, rows
         self.here, self.firsts = self.places[rows], self.of(rows)
-
-    @cached_property
-    def every(self) -> Ids:
-        """All rows of these steps, in order."""
-        return self.spread(np.unique(self.firsts))[0]
+        self.every, _ = self.spread(np.unique(self.firsts))
 
     def of(self, rows: Ids) -> Ids:
         """Return the step of each of `rows`."""

@@ -45,7 +45,8 @@ _ENCODED = re.compile(
     r"|(?:(?<![A-Za-z0-9+/\\])|(?<=\\n))(?=\S{0,59}[0-9])(?=\S{0,59}[A-Z])(?=\S{0,59}[g-z])"
     r"(?:[A-Za-z0-9+/]{60,76}(?:\r?\n|\\n)(?:\s*\d+[\t→:|])?[ \t>]*){5,}[A-Za-z0-9+/]*={0,2}"
 )
-SPACED = 8  # characters for each space in words, at most: what has fewer spaces may be encoded
+_DENSE = re.compile(r"[A-Za-z0-9+/_-]{60}")  # all of that begins so, and little else does
+WIDTH = 60
 BESIDE = 1_000  # characters beside a passage that say whether its lines are encoded
 # Ends of a slice, best first; a later kind wins only where no earlier one is in reach.
 _ENDS = [re.compile(p) for p in (r"\n[ \t]*\n\s*", r"\n", r"[.!?][\"')\]]?\s+|[。！？][\"')\]”’」』）]?\s*", r"\s")]
@@ -109,8 +110,8 @@ def encoded(text: str, start: int, end: int) -> Iterator[Span]:
     >>> [*encoded("key = " + "0a" * 200, 0, 306)]
     [(6, 306, 'hex: 400 characters')]
     """
-    may_be = text.count(" ", start, end) * SPACED <= end - start or _BASE64.match(text, end)
-    for match in _ENCODED.finditer(text, max(0, start - BESIDE), end + BESIDE) if may_be else ():
+    spans = _ENCODED.finditer(text, max(0, start - BESIDE), end + BESIDE)
+    for match in spans if _DENSE.search(text, start, end + WIDTH) else ():
         first, last = max(start, match.start()), min(end, match.end())
         if first <= last and last > start:
             whole = next(_ENCODED.finditer(text, match.start()))

@@ -176,7 +176,7 @@ def line(
     It begins with the step's number where there is more to open than is shown, or where it is `numbered`. What governs
     it stands before it (see `tinymem.recall.surroundings`).
     """
-    before = "" if start == 0 else "…"
+    before = "…" if start else ""
     after = "" if end >= len(part.text) else "…"
     named = label(step, part, whole=not (before or after or numbered or gone))
     above = governing(part.text, start).replace("…", "...") if start and is_governed and not gone else ""

@@ -239,7 +239,7 @@ class Snapshot:
     def rows_with(self, codes: Codes) -> tuple[Ids, Codes]:
         """Return the rows that hold one of these identifiers, a row once for each, and which one it is."""
         every = self.identifiers
-        places = np.flatnonzero(np.isin(every, codes))
+        places = np.flatnonzero(len(codes) and np.isin(every, codes))
         return np.searchsorted(self.identifier_ends, places, "right"), every[places]
 
 
