@@ -122,7 +122,7 @@ class OpenedSteps:
         if self._length > REMEMBERED:
             self.clear()
         known = self._known  # other threads may put another one in its place
-        if missing := sorted({*numbers} - known.keys()):
+        if missing := sorted({*numbers}.difference(known)):
             opened = {number: Opened(step, self.counter) for number, step in self._fetch(missing).items()}
             self._length += sum(each.length for each in opened.values())
             known |= opened
