@@ -15,8 +15,26 @@ from tinymem.protocols import StepNote
 from tinymem.steps.content import clean
 
 __all__ = [
-    "EDITED", "LONGEST_PATH", "READ", "RESET", "SCOPE", "SEEN", "WROTE", "Act", "FileNote", "acts_of_patch", "edit",
-    "folders_of", "full_path", "has_suffix", "hash_of", "in_scope", "read", "reset", "scope_of", "write",
+    "EDITED",
+    "LONGEST_PATH",
+    "READ",
+    "RESET",
+    "SCOPE",
+    "SEEN",
+    "WROTE",
+    "Act",
+    "FileNote",
+    "acts_of_patch",
+    "edit",
+    "folders_of",
+    "full_path",
+    "has_suffix",
+    "in_scope",
+    "read",
+    "reset",
+    "scope_of",
+    "short_hash",
+    "write",
 ]  # fmt: skip
 
 SCOPE = "in://"  # how the path of a file in its session begins, and no other
@@ -77,14 +95,14 @@ def has_suffix(path: str) -> bool:
     return "." in path.rsplit("/", 1)[-1].strip(".")
 
 
-def hash_of(text: str) -> str:
+def short_hash(text: str) -> str:
     """Return a text as a short name that no other has."""
     return blake2b(text.encode("utf-8", "replace"), digest_size=HASH).hexdigest()
 
 
 def scope_of(session: str | None) -> str:
     """Return what stands before the paths of a session: what others do says nothing of their files."""
-    return SCOPE + hash_of(clean(session or ""))
+    return SCOPE + short_hash(clean(session or ""))
 
 
 def in_scope(act: Act, scope: str) -> Act:

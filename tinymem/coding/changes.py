@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cache, partial
 
 from tinymem.coding.acts import READ, SCOPE, FileNote, folders_of
 from tinymem.coding.commands import mark_of_pass
-from tinymem.coding.lines import lines_in_json, lines_in_text
+from tinymem.coding.lines import ShownLine, lines_in_json, lines_in_text
 from tinymem.coding.versions import Version, version_of
 from tinymem.protocols import NOTHING, NoteSource, PassageChange, Span
 from tinymem.steps.actions import ActionStep
@@ -17,7 +17,7 @@ from tinymem.steps.step import Part, Step
 __all__ = ["FileChanges"]
 
 SHOWING = ("call", "observation", "error")  # kinds of parts that show files and failures
-LEAST = 0.2  # share of a passage's lines that must stand for the rest to say something
+MOST = 0.8  # share of a passage's lines that may be gone: the rest must say something
 _NOTHING = re.compile(r"(?:\s|\\[ntr]|[^\w\s\"\\])*")  # between two lines: nothing that says something
 
 
@@ -53,28 +53,30 @@ class FileChanges:
             return NOTHING
         if unread := self._expected - self._touched.keys():
             self._read(unread)
-        number, call = step.step_number or 0, _call_of(step, parts, place)
-        paths = {path for its_call, path in self._touched.get(number, ()) if its_call == call}
-        if not paths:
-            return NOTHING
-        versions = [self._version(path) for path in paths if path.startswith(SCOPE)]
-        part, text = parts[place], parts[place].text
+        part, number, call = parts[place], step.step_number or 0, _call_of(step, parts, place)
         is_call = part.kind == "call"  # it shows what it took away itself, too
-        spans: list[Span] = []
-        newest = gone = said = 0
-        for begin, stop, code in (lines_in_json if is_call else lines_in_text)(text, start, end) if versions else ():
-            first, last = max(begin, start), min(stop, end)
-            if text[first:last].isspace():  # the indent of a line that the next passage has
-                continue
-            said += last - first
-            note = _gone_since(code, versions)
-            if note is not None and note.step + is_call > number:
-                gone += last - first
-                newest = max(newest, note.step)
-                spans.append((first, last, _mark_of(note)))
+        paths = {path for its_call, path in self._touched.get(number, ()) if its_call == call}
         marks = (mark_of_pass(self._notes[path], number) for path in paths if not is_call)
         later = [(start, start, mark) for mark in marks if mark][:1]
-        return PassageChange((*later, *_joined(spans, text)), newest, said - gone < LEAST * said)
+        versions = [self._version(path) for path in paths if path.startswith(SCOPE)]
+        shown = [*_shown(part, start, end)] if versions else []
+        sinces = [(first, last, _gone_since(code, versions)) for first, last, code in shown]
+        gone = [(first, last, note) for first, last, note in sinces if note and note.step + is_call > number]
+        newest = max((note.step for _, _, note in gone), default=0)
+        return PassageChange((*later, *_marked(gone, part.text)), newest, _length(gone) > MOST * _length(shown))
+
+
+def _shown(part: Part, start: int, end: int) -> Iterator[ShownLine]:
+    """Yield the lines of a file that a part shows in `[start, end)`, less the indent of one that goes on behind it."""
+    lines = lines_in_json if part.kind == "call" else lines_in_text
+    for begin, stop, code in lines(part.text, start, end):
+        first, last = max(begin, start), min(stop, end)
+        if not part.text[first:last].isspace():
+            yield first, last, code
+
+
+def _length(spans: Iterable[tuple[int, int, object]]) -> int:
+    return sum(last - first for first, last, _ in spans)
 
 
 def _gone_since(code: int, versions: Iterable[Version]) -> FileNote | None:
@@ -83,13 +85,13 @@ def _gone_since(code: int, versions: Iterable[Version]) -> FileNote | None:
     return max(filter(None, sinces)) if sinces and None not in sinces else None
 
 
-def _joined(spans: Iterable[Span], text: str) -> list[Span]:
-    """Return the spans of a text, in order, those with nothing between them as one: it has the mark of the last."""
+def _marked(gone: Iterable[tuple[int, int, FileNote]], text: str) -> list[Span]:
+    """Return what is gone of a text, in order, with marks: one, the last, for lines with nothing between them."""
     found: list[Span] = []
-    for first, last, mark in spans:
+    for first, last, note in gone:
         if found and _NOTHING.fullmatch(text, found[-1][1], first):
             first, _, _ = found.pop()
-        found.append((first, last, mark))
+        found.append((first, last, _mark_of(note)))
     return found
 
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
-from tinymem.coding.acts import Act, FileNote, hash_of
+from tinymem.coding.acts import Act, FileNote, short_hash
 from tinymem.steps.content import clean
 from tinymem.steps.terminal import first_words
 
@@ -76,7 +76,7 @@ def run_of(line: str, folder: str, result: str, is_error: bool, session: str | N
     outcome = None if UNSURE.search(same) else outcome_of(ends_of(result), is_error)
     if outcome is None or OTHERS.issuperset(_PROGRAMS.findall(same)):
         return None
-    key = RUN + hash_of("\0".join([session or "", folder, same]))
+    key = RUN + short_hash("\0".join([session or "", folder, same]))
     shown = first_words(_UNSAFE.sub("…", clean(same_line(line))), MOST_SHOWN)
     return Act(key, outcome, (*shown.encode("utf-8", "replace"),))
 

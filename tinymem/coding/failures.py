@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from tinymem.coding.acts import hash_of
+from tinymem.coding.acts import short_hash
 from tinymem.coding.commands import FAILED, FAILURES, OTHERS, PASSED, QUIET, UNSURE, ends_of, outcome_of, same_line
 from tinymem.coding.shell import commands_of
 
@@ -89,7 +89,7 @@ class ShellRun(NamedTuple):
     def keys(self) -> list[str]:
         """The keys of the lines that say what went wrong; none where it has not failed."""
         lines = _told(self.result) if self.outcome in FAILURES else ()
-        return [FAILS + hash_of(line if _ABSENT.search(line) else f"{self.program}\0{line}") for line in lines]
+        return [FAILS + short_hash(line if _ABSENT.search(line) else f"{self.program}\0{line}") for line in lines]
 
     def passes(self, failed: ShellRun) -> bool:
         """Return True if it passed, and did what another one failed to do."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import dropwhile
 from typing import NamedTuple
 
@@ -15,7 +15,8 @@ __all__ = ["Command", "acts_of_command", "acts_of_search", "commands_of"]
 LONGEST = 6_000  # characters of a command, without the texts in it
 PATCH = "*** Begin Patch"
 # What a program shows of the files that it names: all, a part, a part of the last one, or what it finds
-SHOWS = {"cat": "all", "nl": "all", "head": "part", "tail": "part", "sed": "last", "rg": "search", "grep": "search"}
+ALL, PART, LAST, SEARCH = "all", "part", "last", "search"
+SHOWS = {"cat": ALL, "nl": ALL, "head": PART, "tail": PART, "sed": LAST, "rg": SEARCH, "grep": SEARCH}
 CHANGES = ("mv", "cp", "patch", "tee")  # what stands in a file
 MOST_TEXTS = 32  # here-documents in a line: of one with more nobody knows what it did
 _CHANGES_GIT = re.compile(
@@ -43,30 +44,32 @@ def acts_of_command(line: str, output: str, folder: str = "", is_cut: bool = Fal
     """Return which files the commands of a line changed, and what they showed in its `output`, which may be cut."""
     if line.count("<<") > MOST_TEXTS:
         return [reset("")]
-    acts: list[Act] = []
-    shown: list[str] = []
-    is_search, is_whole = False, not is_cut
+    acts, shown, kinds = list[Act](), list[str](), set[str]()
     for command in commands_of(line):
         if command.program == "cd" and command.words:
             folder = full_path(command.words[0], folder)
         paths = [full_path(word, folder) for word in command.words if _PLAIN.fullmatch(word)]
         changed = _changed(command, paths)
-        replaced = [full_path(name, folder) for name in command.targets]
-        acts += map(reset, [*changed, *replaced])
-        shows = "" if command.is_redirected or changed else SHOWS.get(command.program, "")
-        is_whole = is_whole and (shows == "all" or command.program in ("", "cd"))
-        is_search = is_search or shows == "search"
-        if shows == "search":
-            shown += filter(has_suffix, paths[-1:])
-        elif shows:
-            shown += paths[-1:] if shows == "last" else paths
+        acts += map(reset, [*changed, *(full_path(name, folder) for name in command.targets)])
+        kind = "" if command.is_redirected or changed else SHOWS.get(command.program, "")
+        kinds.add(ALL if command.program in ("", "cd") else kind)
+        shown += _shown(kind, paths)
     if PATCH in line:
         return acts_of_patch(line, folder)
     every = [*dict.fromkeys(shown)]
-    seen = [read(path, output, is_whole and len(shown) == 1) for path in every]
-    if is_search:
-        seen = acts_of_search(output, folder, every[0] if len(every) == 1 else "")
-    return [*dict.fromkeys([*acts, *seen])]
+    if SEARCH in kinds:
+        acts += acts_of_search(output, folder, every[0] if len(every) == 1 else "")
+    else:
+        is_whole = len(shown) == 1 and not is_cut and kinds == {ALL}
+        acts += [read(path, output, is_whole) for path in every]
+    return [*dict.fromkeys(acts)]
+
+
+def _shown(kind: str, paths: list[str]) -> Iterable[str]:
+    """Return which of the paths in a command are those of the files that it shows, if it shows this."""
+    if kind == SEARCH:
+        return filter(has_suffix, paths[-1:])
+    return paths[-1:] if kind == LAST else paths if kind else ()
 
 
 def _changed(command: Command, paths: list[str]) -> list[str]:
