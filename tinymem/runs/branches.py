@@ -7,7 +7,7 @@ own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -68,13 +68,21 @@ class Line(NamedTuple):
         )
 
 
-def part(lines: Sequence[Line]) -> tuple[list[Line], list[Line], bool]:
-    """Part the lines of a file in those that are kept and those of branches that were left.
+def part(lines: Sequence[Line]) -> tuple[list[Line], bool]:
+    """Return the lines of a file less those of branches that were left.
 
     Also return whether a line but the first one stands behind one that is not there.
     """
     parents, is_apart = _parents(lines)
-    return *_parted(lines, parents, _paths(lines, parents)), is_apart
+    path = _path(lines, parents)
+    beside = _Beside([line for line in lines if line.uuid in path], parents)
+    made = {*chain.from_iterable(line.calls for line in lines if line.role == "assistant")}
+    found: list[Line] = []
+    for line in lines:
+        if line.uuid not in parents or line.uuid in path or beside.belongs(line, made):
+            found.append(line)
+            beside.keep(line)
+    return found, is_apart
 
 
 def _parents(lines: Sequence[Line]) -> tuple[dict[str, str], bool]:
@@ -90,17 +98,15 @@ def _parents(lines: Sequence[Line]) -> tuple[dict[str, str], bool]:
         if not line.uuid or line.parent is None:
             continue
         parent = line.parent
-        if parent and parent not in known:
-            is_lost = is_lost or line is not lines[0]
-            parent = newest.get(line.session, "")
-        elif not parent and line.goes_on:
-            parent = newest.get(line.session, "")
+        if parent not in known:
+            is_lost = is_lost or (parent != "" and line is not lines[0])
+            parent = newest.get(line.session, "") if parent or line.goes_on else ""
         found.setdefault(line.uuid, parent)
         newest[line.session] = line.uuid
     return found, is_lost
 
 
-def _paths(lines: Sequence[Line], parents: Mapping[str, str]) -> set[str]:
+def _path(lines: Sequence[Line], parents: Mapping[str, str]) -> set[str]:
     """Return the ids of the lines between the last message of each session and its first."""
     last = {line.session: line.uuid for line in lines if line.uuid in parents and line.role}
     path: set[str] = set()
@@ -111,37 +117,33 @@ def _paths(lines: Sequence[Line], parents: Mapping[str, str]) -> set[str]:
     return path
 
 
-def _parted(lines: Sequence[Line], parents: Mapping[str, str], path: set[str]) -> tuple[list[Line], list[Line]]:
-    """Part lines in those that are kept and those that are not."""
-    on_path = [line for line in lines if line.uuid in path]
-    turns = {line.turn for line in on_path if line.turn}
-    next_roles: dict[str, str] = {}  # by the id of a line on the path, the role of the next message on it
-    for line in reversed(on_path):
-        next_roles[parents[line.uuid]] = line.role or next_roles.get(line.uuid, "")
-    calling = [line for line in lines if line.role == "assistant"]
-    is_kept = dict.fromkeys(chain.from_iterable(line.calls for line in calling), False)
-    kept: dict[str, Line] = {}  # the newest of each id
+class _Beside:
+    """What stands beside a path of lines, and was not left."""
 
-    def belongs(line: Line) -> bool:
-        """Return True for a line that was not left, though it is not on the path."""
-        parent = parents[line.uuid]
-        before = kept.get(parent)
+    def __init__(self, path: Sequence[Line], parents: Mapping[str, str]) -> None:
+        self._parents = parents
+        self._turns = {line.turn for line in path if line.turn}
+        self._next_roles: dict[str, str] = {}  # by the id of a line on the path, the role of the next message on it
+        for line in reversed(path):
+            self._next_roles[parents[line.uuid]] = line.role or self._next_roles.get(line.uuid, "")
+        self._kept: dict[str, Line] = {}  # the newest of each id
+        self._calls: set[str] = set()
+
+    def keep(self, line: Line) -> None:
+        """Take note of a line that is kept."""
+        self._kept[line.uuid] = line
+        self._calls.update(line.calls if line.role == "assistant" else ())
+
+    def belongs(self, line: Line, made: Collection[str]) -> bool:
+        """Return True for a line that was not left, though it is not on the path; `made` are the calls of all lines."""
+        parent = self._parents[line.uuid]
+        before = self._kept.get(parent)
         if line.role == "tool":  # also one that came before its call, or whose call nobody made
-            return any(is_kept.get(call, before is not None) for call in line.calls)
+            return any(call in self._calls or (before is not None and call not in made) for call in line.calls)
+        if line.role == "assistant":
+            is_same = before is not None and before.role == "assistant" and line.turn in ("", before.turn)
+            return is_same or line.turn in self._turns
         if line.turn == QUEUED:
             return before is not None
-        if line.role == "user":  # typed while the agent worked; who goes back says something else instead
-            return before is not None and next_roles.get(parent) in ("assistant", "tool")
-        is_same = before is not None and before.role == "assistant" and line.turn in ("", before.turn)
-        return line.role == "assistant" and (line.turn in turns or is_same)
-
-    found: list[Line] = []
-    left: list[Line] = []
-    for line in lines:
-        if line.uuid and line.parent is not None and line.uuid not in path and not belongs(line):
-            left.append(line)
-            continue
-        found.append(line)
-        kept[line.uuid] = line
-        is_kept.update(dict.fromkeys(line.calls if line.role == "assistant" else (), True))
-    return found, left
+        # typed while the agent worked; who goes back says something else instead
+        return before is not None and line.role == "user" and self._next_roles.get(parent) in ("assistant", "tool")

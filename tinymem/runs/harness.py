@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tinymem.runs.values import mappings_in, text_in, value_in
@@ -76,9 +76,7 @@ def is_own_tool(name: str, arguments: str) -> bool:
     >>> is_own_tool("mcp__plugin_tinymem_tinymem__recall", "{}"), is_own_tool("Bash", '{"command": "ls tinymem"}')
     (True, False)
     """
-    return (
-        _OWN_TOOL.search(f"{name} {arguments}" if name in ("ToolSearch", "tool_search", "Skill") else name) is not None
-    )
+    return _OWN_TOOL.search(f"{name} {arguments}" if name in SEARCHES else name) is not None
 
 
 def program_line(line: Mapping[str, Any]) -> str | None:
@@ -129,17 +127,10 @@ def _of_text(text: str, left_out: Counter[str], reports: list[str]) -> str:
             return ""
     kept: list[str] = []
     place = _behind_heading(text, left_out)
-    unclosed: set[str] = set()  # so that no end is looked for twice
     steers = False
-    start = place
-    while found := _OPENED.search(text, start):
-        tag, start = found[1], found.end()
-        closed = None if tag in unclosed else re.compile(f"</{tag}{_MORE}>").search(text, start)
-        if closed is None:
-            unclosed.add(tag)
-            continue
-        kept.append(text[place : found.start()])
-        inner = text[start : closed.start()].strip()
+    for tag, inner, start, end in _closed_tags(text, place):
+        kept.append(text[place:start])
+        place = end
         if tag in PERSONS:
             kept.append(f"{inner}\n")
         elif tag == "command-name":
@@ -152,8 +143,20 @@ def _of_text(text: str, left_out: Counter[str], reports: list[str]) -> str:
             reports.append(_reported(inner))
         elif tag != "command-message":
             left_out[NOTE] += 1
-        place = start = closed.end()
     return "".join([*kept, text[place:]]).strip() if place else text
+
+
+def _closed_tags(text: str, place: int) -> Iterator[tuple[str, str, int, int]]:
+    """Yield the tags of programs behind a place that are closed, with what stands in each, its start and its end."""
+    unclosed: set[str] = set()  # so that no end is looked for twice
+    while found := _OPENED.search(text, place):
+        tag, place = found[1], found.end()
+        closed = None if tag in unclosed else re.compile(f"</{tag}{_MORE}>").search(text, place)
+        if closed is None:
+            unclosed.add(tag)
+        else:
+            yield tag, text[place : closed.start()].strip(), found.start(), closed.end()
+            place = closed.end()
 
 
 def _behind_heading(text: str, left_out: Counter[str]) -> int:

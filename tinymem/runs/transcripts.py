@@ -61,7 +61,6 @@ class Queued(NamedTuple):
 
     text: str
     clock: Any
-    is_taken: bool = False
 
 
 def is_event(value: Any) -> bool:
@@ -96,7 +95,8 @@ class Transcript:
         self.begin = 0
         self._path, self._left_out = path, left_out
         self._own_calls: list[str] = []  # of tinymem's tools, that wait for their results
-        self._queued: list[Queued] = []  # what was typed while the agent worked, and has not come as a message
+        self._waiting: list[Queued] = []  # what was typed while the agent worked, and has not come as a message
+        self._taken: list[Queued] = []  # and what the agent took of it
         self._prompts: set[int] = set()
         self._lines: list[Line] = []
         self._seen: set[tuple[str, str]] = set()
@@ -108,11 +108,12 @@ class Transcript:
                 self._take(number, value)
             except (InputError, RecursionError):
                 self._left_out[f"{DAMAGED}line {number}"] += 1
-        kept, left, self.is_apart = part(self._lines)
+        kept, self.is_apart = part(self._lines)
         for line in kept:
             if line.said:
                 self.threads.setdefault(line.session, []).extend(line.said)
-        self._left_out += Counter({BRANCH: sum(len(line.said) for line in left)})
+        left = sum(len(line.said) for line in self._lines) - sum(map(len, self.threads.values()))
+        self._left_out += Counter({BRANCH: left})
         self.begin = max(self._prompts.intersection(line.number for line in kept), default=0)
 
     # -- lines --------------------------------------------------------------------------------------------------------
@@ -136,7 +137,7 @@ class Transcript:
         said = [Said(f"{self._path}, line {number}", message, moment, mark) for message in new]
         line = Line.of(value, number, session, said)
         self._lines.append(line)
-        if line.role == "user" and line.turn != QUEUED and not (line.goes_on or self._queued):
+        if line.role == "user" and line.turn != QUEUED and not (line.goes_on or self._waiting or self._taken):
             self._prompts.add(number)
 
     def _begin(self, meta: Mapping[str, Any]) -> None:
@@ -190,13 +191,13 @@ class Transcript:
     def _queue(self, line: Mapping[str, Any]) -> None:
         operation, text = line.get("operation"), text_in(line, "content").strip()
         if operation == "enqueue":
-            self._queued = [*self._queued, Queued(text, line.get("timestamp"))][-MOST_QUEUED:]
+            self._waiting = [*self._waiting, Queued(text, line.get("timestamp"))][-MOST_QUEUED:]
         elif operation == "popAll":  # back into the person's editor
-            self._queued = [queued for queued in self._queued if queued.is_taken]
+            self._waiting = []
         elif operation in ("dequeue", "remove"):
-            waiting = [queued for queued in self._queued if not queued.is_taken and text in ("", queued.text)]
-            for queued in waiting[:1]:
-                self._queued[self._queued.index(queued)] = queued._replace(is_taken=True)
+            meant = [queued for queued in self._waiting if text in ("", queued.text)][:1]
+            self._waiting = [queued for queued in self._waiting if queued not in meant]
+            self._taken += meant
 
     def _settle_queue(self, line: Mapping[str, Any], messages: Sequence[Message], number: int) -> None:
         """Forget prompts that come as lines now; add those that the agent answers without a line of their own.
@@ -205,16 +206,16 @@ class Transcript:
         """
         words = [as_text(message.get("content")).strip() for message in messages if message["role"] == "user"]
         if words or (not messages and line.get("type") == "user"):
-            self._queued = [queued for queued in self._queued if not queued.is_taken and queued.text not in words]
+            self._waiting = [queued for queued in self._waiting if queued.text not in words]
         elif any(message["role"] == "assistant" and "name" not in message for message in messages):
-            for queued in [queued for queued in self._queued if queued.is_taken]:
-                self._queued.remove(queued)
-                if not UNSAID.match(queued.text):
-                    prompt = {"role": "user", "content": queued.text}
-                    typed = Said(
-                        f"{self._path}, line {number}", prompt, time_of(queued.clock), f"queued {queued.clock}"
-                    )
+            for text, clock in self._taken:
+                if not UNSAID.match(text):
+                    mark, prompt = f"queued {clock}", {"role": "user", "content": text}
+                    typed = Said(f"{self._path}, line {number}", prompt, time_of(clock), mark)
                     self._lines.append(Line.of({}, number, self._session_of(line), [typed]))
+        else:
+            return
+        self._taken = []
 
 
 # -- what lines hold --------------------------------------------------------------------------------------------------
