@@ -26,7 +26,8 @@ from tinymem import HierarchicalMemory
 from tinymem.coding.progress import progress_block
 from tinymem.errors import InputError
 from tinymem.messages.tokens import default_counter
-from tinymem.runs.hooks.answers import PROGRESS, Answers, Asked
+from tinymem.runs.hooks.answers import Answers, Asked
+from tinymem.runs.hooks.reader import PROGRESS
 from tinymem.runs.replays.needles import IDENTIFIER, text_of, typed_in, values_in
 
 __all__ = ["BENCHMARK", "RESULTS", "Compaction", "compactions_of", "main", "measure", "table"]

@@ -14,7 +14,7 @@ from test_transcripts import Line, claude, codex, item, result, text, use, write
 
 from tinymem import HierarchicalMemory
 from tinymem.runs.growing import ingest_growing
-from tinymem.runs.hooks.answers import greeting
+from tinymem.runs.hooks.reader import InFront, Reader
 from tinymem.runs.ingest import ingest_files
 
 SECRET = "The key is in vault slot 9."
@@ -209,7 +209,7 @@ def test_what_a_model_asks_a_subagent_is_no_rule_of_a_person(tmp_path: Path, nam
         for _ in range(2):
             ingest_growing(memory, file)
         (asked,) = [step for step in memory.history() if step.text == RULE]
-        greeted = greeting(memory, "", None, "startup", 1_000)
+        greeted = Reader(memory).greeting(InFront())
         assert own in greeted and RULE not in greeted
         assert (getattr(asked, "role", None), ingest_files(memory, [file])[0].steps) == ("assistant", 0)
 

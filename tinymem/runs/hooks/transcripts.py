@@ -17,10 +17,7 @@ from tinymem.runs.values import text_in
 if TYPE_CHECKING:
     from tinymem.memory.hierarchy import HierarchicalMemory
 
-__all__ = [
-    "LATE", "UNENDED", "UNREAD", "add_subagents", "add_transcript", "keep_files", "kept_files", "note_begun", "read_on",
-    "transcript_of",
-]  # fmt: skip
+__all__ = ["LATE", "add_transcript", "note_begun", "note_ended", "read_on", "transcript_of"]
 
 UNENDED = "unended"  # the files of sessions that began and did not end, as JSON, until a later session has read them on
 LATE = "written late"  # of an event: its agent writes the file behind the hook, so it is read on when another begins
@@ -46,19 +43,19 @@ def transcript_of(event: Mapping[str, Any], must: bool = True) -> Path | None:
 
 
 def add_transcript(memory: HierarchicalMemory, file: Path, session: str) -> str:
-    """Add what is new in the transcript of a session, and return what is wrong with it; "" for nothing.
+    """Add what is new in the transcript of a session, and return what is wrong with it, once; "" for nothing.
 
     A last line that is still being written is left for the next time. A file of which nothing was ever understood is of
     another format.
     """
     done = ingest_growing(memory, file)
-    is_strange = any(kind.startswith(STRANGE) for kind in done.left_out) and not done.steps + done.known
-    if done.error is None and is_strange and next(memory.history(session or None), None) is None:
-        return f"nothing is kept of {file}: its format is not known"
-    return done.error or ""
+    fault, is_strange = done.error, any(kind.startswith(STRANGE) for kind in done.left_out)
+    if not fault and is_strange and not done.steps + done.known and not any(memory.history(session or None)):
+        fault = f"nothing is kept of {file}: its format is not known"
+    return fault if fault and _note(memory, UNREAD, fault) else ""
 
 
-def add_subagents(memory: HierarchicalMemory, file: Path) -> None:
+def _add_subagents(memory: HierarchicalMemory, file: Path) -> None:
     """Add what is new in the transcripts of a session's subagents, which lie in a folder of its name."""
     for found in islice((file.with_suffix("") / "subagents").glob("*.jsonl"), SUBAGENTS_MOST):
         ingest_growing(memory, found)
@@ -66,30 +63,40 @@ def add_subagents(memory: HierarchicalMemory, file: Path) -> None:
 
 def note_begun(memory: HierarchicalMemory, file: Path) -> None:
     """Note that a session has begun, so that a later one reads it on if nobody tells its end."""
-    known = kept_files(memory, UNENDED)
-    if str(file) not in known:
-        keep_files(memory, UNENDED, [*known, str(file)])
+    _note(memory, UNENDED, str(file))
+
+
+def note_ended(memory: HierarchicalMemory, file: Path, is_late: bool) -> None:
+    """Note that a session has ended, and add what its subagents said; one that is written later is read on."""
+    _add_subagents(memory, file)
+    _keep(memory, UNENDED, [known for known in _kept(memory, UNENDED) if is_late or known != str(file)])
 
 
 def read_on(memory: HierarchicalMemory) -> None:
     """Read the sessions on that were killed: nothing else tells what they said last."""
     kept = list[str]()
-    for file in map(Path, kept_files(memory, UNENDED)):
+    for file in map(Path, _kept(memory, UNENDED)):
         with suppress(InputError, OSError, ValueError):  # ValueError: a path with NUL
             age = time.time() - file.stat().st_mtime
             kept += [str(file)] if age < UNENDED_AGE else []
             ingest_growing(memory, file)
-            add_subagents(memory, file)
-    keep_files(memory, UNENDED, kept)
+            _add_subagents(memory, file)
+    _keep(memory, UNENDED, kept)
 
 
-def kept_files(memory: HierarchicalMemory, setting: str) -> list[str]:
-    """Return the files of sessions, or what was said of them, that a setting keeps."""
+def _note(memory: HierarchicalMemory, setting: str, text: str) -> bool:
+    """Keep a file, or what was said of one, in a setting, and return whether it was not there."""
+    known = _kept(memory, setting)
+    _keep(memory, setting, [*dict.fromkeys([*known, text])])
+    return text not in known
+
+
+def _kept(memory: HierarchicalMemory, setting: str) -> list[str]:
     found: list[str] = json.loads(memory.long_term.journal.setting(setting) or "[]")
     return found
 
 
-def keep_files(memory: HierarchicalMemory, setting: str, files: Sequence[str]) -> None:
-    """Keep the newest of such files in a setting."""
-    if files != kept_files(memory, setting):
-        memory.long_term.journal.keep({setting: json.dumps(files[-FILES_MOST:])})
+def _keep(memory: HierarchicalMemory, setting: str, texts: Sequence[str]) -> None:
+    """Keep the newest of such texts, where they are others than before."""
+    if texts != _kept(memory, setting):
+        memory.long_term.journal.keep({setting: json.dumps(texts[-FILES_MOST:])})
