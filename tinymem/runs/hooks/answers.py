@@ -170,8 +170,9 @@ class Answers:
     def _reminded(self, asked: Asked) -> str:
         """Return what is known of a command that failed, or of a file that is to be edited."""
         step, front = step_of(asked), self._session(asked)
-        readers = self._opened(asked) if step else []
-        found = (reader.reminders.of(step, front[reader.memory.namespace].after) for reader in readers)
+        if step is None:
+            return ""
+        found = (reader.reminders.of(step, front[reader.memory.namespace].after) for reader in self._opened(asked))
         return next(filter(None, found), "")
 
     def _found(self, asked: Asked) -> str:
