@@ -19,7 +19,8 @@ from benchmarks.harness.data import Haystack, read_haystacks
 from benchmarks.harness.documents import command_line
 from benchmarks.harness.methods import as_message
 from tinymem.coding.acts import FileNote
-from tinymem.coding.commands import FAILURES, RUN, mark_of_pass
+from tinymem.coding.commands import FAILURES, mark_of_pass
+from tinymem.coding.failures import RUN
 from tinymem.coding.tracker import CodingTracker
 from tinymem.messages.conversion import steps_from_messages
 from tinymem.steps.step import Step

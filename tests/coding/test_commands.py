@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from tinymem.coding.acts import Act, FileNote
-from tinymem.coding.commands import FAILED, FAILED_IN_WORDS, PASSED, QUIET, RUN, mark_of_pass, run_of
+from tinymem.coding.commands import FAILED, FAILED_IN_WORDS, PASSED, QUIET, mark_of_pass
+from tinymem.coding.failures import RUN, ShellRun
 from tinymem.coding.tools import acts_of_call
 from tinymem.coding.tracker import CodingTracker
 from tinymem.steps.actions import ActionStep, ToolCall
@@ -64,10 +65,15 @@ def test_the_exit_codes_of_the_shells_of_agents_are_read(agent: str) -> None:
     assert (failed.kind, passed.kind) == (FAILED, outcome)
 
 
+def note_of(line: str, result: str, folder: str = "", session: str | None = None) -> Act | None:
+    run = ShellRun.of(line, result, is_error=False)
+    return next((act for act in run.acts(folder, session) if act.path.startswith(RUN)), None) if run else None
+
+
 def key_of(line: str, folder: str = "", session: str | None = None) -> str:
-    run = run_of(line, folder, "Exit code 1", False, session)
-    assert run is not None
-    return run.path
+    note = note_of(line, "Exit code 1", folder, session)
+    assert note is not None
+    return note.path
 
 
 @pytest.mark.parametrize("line", ["pytest tests 2>&1", "pytest  tests | tail -5", "pytest tests 2>&1 | head -20"])
@@ -100,8 +106,8 @@ def test_another_line_folder_or_session_is_another_command(line: str) -> None:
     ],
 )
 def test_only_what_is_sure_is_noted(line: str, result: str, outcome: int | None) -> None:
-    run = run_of(line, "", result, False, None)
-    assert (None if run is None else run.kind) == outcome
+    note = note_of(line, result)
+    assert (None if note is None else note.kind) == outcome
 
 
 def mark_of(*results: str, line: str = PYTEST, sessions: str = "") -> str:

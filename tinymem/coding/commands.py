@@ -7,21 +7,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import lru_cache
 
-from tinymem.coding.acts import Act, FileNote, short_hash
-from tinymem.steps.content import clean
-from tinymem.steps.terminal import first_words
+from tinymem.coding.acts import FileNote
 
-__all__ = ["FAILED", "FAILED_IN_WORDS", "FAILURES", "OTHERS", "PASSED", "QUIET", "RUN", "UNSURE", "ends_of",
-           "mark_of_pass", "outcome_of", "run_of", "same_line"]  # fmt: skip
+__all__ = ["FAILED", "FAILED_IN_WORDS", "FAILURES", "OTHERS", "PASSED", "QUIET", "UNSURE", "ends_of", "mark_of_pass",
+           "outcome_of", "same_line"]  # fmt: skip
 
 # How a run ended: its exit code says that it failed, or its words alone do; either says that it passed; or nothing is
 # said, which is good news where a shell gives the exit code of what fails
 FAILED, FAILED_IN_WORDS, PASSED, QUIET = range(16, 20)
 FAILURES = {FAILED, FAILED_IN_WORDS}
-RUN = "run://"  # how the path of a note of a run begins, and no other
-MOST_SHOWN = 60  # characters of a command
 LONGEST = 2_000  # characters of one that is compared
 HEAD, TAIL = 400, 3_000  # characters of a result that are looked at
 
@@ -58,7 +53,6 @@ _GOOD = re.compile(
 # Of a line: endings that are not those of its commands, and what only shows less of the same
 UNSURE = re.compile(r"<<|\|\||;|[()`]|(?<![&|>])&(?![&\d])|\b(?:for|while|if)\b")
 _SHOWS_LESS = re.compile(r"\s*(?:2>&1|\|\s*(?:tail|head)\b[^|;&]*)")
-_PROGRAMS = re.compile(r"(?:^|&&|\||\n)\s*(?:\w+=\S*\s+)*([^\s;&|]+)")
 OTHERS = frozenset(  # what shows and arranges, and is run for the sake of something else
     """
     ag awk cat cd chmod cp curl cut date df diff du echo egrep env export fd file find git grep head jq kill less
@@ -66,24 +60,11 @@ OTHERS = frozenset(  # what shows and arranges, and is run for the sake of somet
     true type uniq wc wget which xargs
     """.split()  # noqa: SIM905
 )
-_FOLDER = re.compile(r"\Acd [^&]+ && ")
-_UNSAFE = re.compile(r"[^\w ./@:=+,%~*'\"&-]+")
-
-
-def run_of(line: str, folder: str, result: str, is_error: bool, session: str | None) -> Act | None:
-    """Return the run of a shell's line, as an act; None where it is not sure how it ended."""
-    same = " ".join(_SHOWS_LESS.sub("", line[:LONGEST]).split())
-    outcome = None if UNSURE.search(same) else outcome_of(ends_of(result), is_error)
-    if outcome is None or OTHERS.issuperset(_PROGRAMS.findall(same)):
-        return None
-    key = RUN + short_hash("\0".join([session or "", folder, same]))
-    shown = first_words(_UNSAFE.sub("…", clean(same_line(line))), MOST_SHOWN)
-    return Act(key, outcome, (*shown.encode("utf-8", "replace"),))
 
 
 def same_line(line: str) -> str:
-    """Return a line without what only shows less of the same, and without the folder that it goes to first."""
-    return _FOLDER.sub("", " ".join(_SHOWS_LESS.sub("", line[:LONGEST]).split()))
+    """Return a line without what only shows less of the same."""
+    return " ".join(_SHOWS_LESS.sub("", line[:LONGEST]).split())
 
 
 def ends_of(result: str) -> str:
@@ -91,7 +72,6 @@ def ends_of(result: str) -> str:
     return result if len(result) <= HEAD + TAIL else f"{result[:HEAD]}\n{result[-TAIL:]}"
 
 
-@lru_cache(maxsize=8)  # a run is looked at for what passed later, and for how it failed
 def outcome_of(said: str, is_error: bool) -> int | None:
     """Return how a command ended; None where that is not sure, as where its exit code and its words disagree."""
     found = _CODE_BEFORE.search(said[:HEAD]) or _CODE_BEHIND.search(said[-HEAD:])

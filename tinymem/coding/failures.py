@@ -5,16 +5,20 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from tinymem.coding.acts import short_hash
+from tinymem.coding.acts import Act, short_hash
 from tinymem.coding.commands import FAILED, FAILURES, OTHERS, PASSED, QUIET, UNSURE, ends_of, outcome_of, same_line
 from tinymem.coding.shell import commands_of
+from tinymem.steps.content import clean
+from tinymem.steps.terminal import first_words
 
-__all__ = ["FAILED_SO", "ShellRun"]
+__all__ = ["RUN", "ShellRun"]
 
+RUN = "run://"  # how the path of a note of a run begins, and no other
 FAILS = "fails://"  # how the path of a note of a line of a failure begins, and no other
 FAILED_SO = 20  # the kind of such a note
 MOST_LINES = 12  # of a failure
 LONGEST_LINE = 400  # characters of one: longer ones are data
+MOST_SHOWN = 60  # characters of a command
 SAYING = 2  # words that a line has at least besides those that any failure has
 
 _TELLS = re.compile(
@@ -51,16 +55,22 @@ _ASIDE = OTHERS - {"git"} | {*" command do done exit fi for if set then where wh
 _BEFORE = frozenset("bun bunx compose npx pipenv poetry python python3 run sudo timeout uv".split())  # noqa: SIM905
 _MANY = frozenset("cargo docker dotnet git go kubectl make mix npm pnpm yarn".split())  # noqa: SIM905
 _NO_WORD = "-'0123456789"  # what begins an option, a text and a number
+_FOLDER = re.compile(r"\Acd [^&]+ && ")
+_UNSAFE = re.compile(r"[^\w ./@:=+,%~*'\"&-]+")
 _FILE = re.compile(r"[\w.@+-]+\.[A-Za-z]\w{0,9}\b")
 
 
 class ShellRun(NamedTuple):
-    """The run of a shell's line: the words of its last command, its result, and how it ended."""
+    """The run of a shell's line: the words of the last command in it that does something, its result, how it ended.
 
-    line: str
+    The `whole` line lacks what only shows less of the same.
+    """
+
+    whole: str
     words: tuple[str, ...]
     result: str
-    outcome: int | None
+    ended: int | None
+    is_gits: bool  # what it does, git does
 
     @classmethod
     def of(cls, line: str, result: str, is_error: bool) -> ShellRun | None:
@@ -68,11 +78,29 @@ class ShellRun(NamedTuple):
         commands = [c for c in commands_of(line) if c.program not in _ASIDE and c.program[:1] != "#"]
         if not commands:
             return None
-        ends = ends_of(result)
-        outcome = outcome_of(ends, is_error)
-        same = same_line(line)
-        is_sure = outcome in (FAILED, PASSED) or not ("|" in same or UNSURE.search(same))  # a filter may hide all
-        return cls(same, (commands[-1].program, *commands[-1].words), ends, outcome if is_sure else None)
+        words, ends = (commands[-1].program, *commands[-1].words), ends_of(result)
+        is_gits = all(command.program == "git" for command in commands)
+        return cls(same_line(line), words, ends, outcome_of(ends, is_error), is_gits)
+
+    @property
+    def line(self) -> str:
+        """The line without the folder that it goes to first."""
+        return _FOLDER.sub("", self.whole)
+
+    @property
+    def outcome(self) -> int | None:
+        """How the last command ended; None where that is not sure, as where a filter may hide all."""
+        is_sure = self.ended in (FAILED, PASSED) or not ("|" in self.whole or UNSURE.search(self.whole))
+        return self.ended if is_sure else None
+
+    def acts(self, folder: str, session: str | None) -> list[Act]:
+        """Return the acts that note how it ended, where that is sure, and how it failed."""
+        failed = [Act(key, FAILED_SO) for key in self.keys]
+        if self.ended is None or self.is_gits or UNSURE.search(self.whole):
+            return failed
+        key = RUN + short_hash("\0".join([session or "", folder, self.whole]))
+        shown = first_words(_UNSAFE.sub("…", clean(self.line)), MOST_SHOWN)
+        return [Act(key, self.ended, (*shown.encode("utf-8", "replace"),)), *failed]
 
     @property
     def program(self) -> str:

@@ -23,8 +23,7 @@ from tinymem.coding.acts import (
     scope_of,
     write,
 )
-from tinymem.coding.commands import run_of
-from tinymem.coding.failures import FAILED_SO, ShellRun
+from tinymem.coding.failures import ShellRun
 from tinymem.coding.shell import acts_of_command, acts_of_search
 from tinymem.steps.actions import ToolCall
 from tinymem.steps.content import as_text
@@ -112,13 +111,8 @@ def acts_of_call(call: ToolCall, session: str | None = None) -> list[Act]:
         return []
     given, scope = _arguments(call.arguments_json), scope_of(session)
     acts = [in_scope(act, scope) for act in _acts_of(call, does, given)]
-    if does == "run" and call.answered:
-        line, said, is_error = _line(given), _said(call), call.error is not None
-        if note := run_of(line, _path(given, "folder"), said, is_error, session):
-            acts.append(note)
-        if run := ShellRun.of(line, said, is_error):
-            acts += [Act(key, FAILED_SO) for key in run.keys]
-    return acts
+    run = run_in(call)
+    return acts + run.acts(_path(given, "folder"), session) if run else acts
 
 
 def run_in(call: ToolCall) -> ShellRun | None:
