@@ -42,9 +42,7 @@ APART = "result that stands apart from its call"
 CLOCKS = ("timestamp", "created_at")  # what a message's time is called
 SHAPES = "a list of chat messages, {'messages': [...]}, {'traj': [...]} or a message"
 
-
-Numbered: TypeAlias = Iterable[tuple[int, Any]]
-Shapes: TypeAlias = "Mapping[Callable[[Any], bool], Callable[[Path, Numbered, Counter[str]], Iterator[Run]]]"
+Numbered: TypeAlias = Iterable[tuple[int, Any]]  # values of JSON, with their lines
 
 
 @dataclass(frozen=True)
@@ -89,13 +87,13 @@ def read_runs(path: str | Path, raw: BinaryIO | None = None, left_out: Counter[s
             before it have been given by then.
     """
     path, left_out = to_path("path", path), Counter() if left_out is None else left_out
+    file, faults = _File(path, left_out), list[InputError]()
     if raw is None and is_export(path):
-        yield from (_of_export(conversation, str(path), left_out) for conversation in conversations_in(path))
+        yield from map(file.exported, conversations_in(path))
         return
-    faults: list[InputError] = []
     with closing(byte_lines(path, LONGEST, raw)) as lines:
         try:
-            yield from _runs_in(path, _until_fault(lines, faults), left_out)
+            yield from file.runs(_until_fault(lines, faults))
         except InputError as error:
             faults.append(error)
     if faults:
@@ -110,107 +108,100 @@ def _until_fault(lines: Iterator[RawLine], faults: list[InputError]) -> Iterator
         faults.append(error)
 
 
-def _runs_in(path: Path, lines: Iterator[RawLine], left_out: Counter[str]) -> Iterator[Run]:
-    """Read the runs of a file."""
-    begin = next(((number, line) for number, line in lines if line is None or line.strip()), None)
-    if begin is None:
-        raise InputError(f"{path} is empty")
-    lines = chain([begin], lines)
-    if is_document(path):
-        yield _of_export(read_document(lines, path), str(path), left_out)
-    else:
-        yield from _runs_of_json(path, lines, left_out)
+class _File:
+    """A file whose runs are read, with what is left out of it counted."""
 
+    def __init__(self, path: Path, left_out: Counter[str]) -> None:
+        self._path, self._left_out = path, left_out
+        self._count = 0  # of the runs that it gave and that have no names
 
-def _runs_of_json(path: Path, lines: Iterator[RawLine], left_out: Counter[str]) -> Iterator[Run]:
-    """Read the runs of a file by its shape, which its first whole line tells."""
-    head: list[RawLine] = []
-    is_whole = False
-    while not is_whole and (line := next(lines, None)) is not None:
-        head.append(line)
-        is_whole = json_values(line[1])[1]
-    document: list[Any] = []
-    if len(head) > 1 or not is_whole:
-        head += lines
-        document = parse_document(path, head)
-    if document:
-        yield from _runs_of_value(document[0], path, str(path), 0, left_out)
-    else:
-        values = read_values(chain(head, lines), left_out)
-        yield from _runs_of_each(path, f"{path}, line", values, left_out, shapes=LINES)
-
-
-def _runs_of_each(
-    path: Path,
-    place: str,
-    values: Iterator[tuple[int, Any]],
-    left_out: Counter[str],
-    count: int = 0,
-    shapes: Shapes | None = None,
-) -> Iterator[Run]:
-    """Read the runs of values, which are given with their numbers; those of a shape that none has are damaged.
-
-    The first value of one of the `shapes` before all runs tells how that and all behind it are read. `count` runs come
-    before them in the file.
-    """
-    faults: dict[str, InputError] = {}
-    others = 0
-    for number, value in values:
-        here = f"{place} {number}"
-        read = next((read for is_shape, read in (shapes or {}).items() if is_shape(value)), None)
-        if read is not None:
-            yield from read(path, chain([(number, value)], values), left_out)
+    def runs(self, lines: Iterable[RawLine]) -> Iterator[Run]:
+        """Read all runs, by the shape of the first line: it is a value by itself, or one of many spans them."""
+        begin = next(((number, line) for number, line in lines if line is None or line.strip()), None)
+        if begin is None:
+            raise InputError(f"{self._path} is empty")
+        lines = chain([begin], lines)
+        if is_document(self._path):
+            yield self.exported(read_document(lines, self._path))
             return
-        try:
-            for run in _runs_of_value(value, path, here, count, left_out):
-                count, shapes = count + 1, None
-                yield run
-            others += 1
-        except InputError as error:
-            faults[DAMAGED + here.removeprefix(f"{path}, ")] = error
-    if faults and not others:
-        raise next(iter(faults.values()))
-    left_out.update([*faults])
+        document: list[Any] = []
+        if not json_values(begin[1])[1]:
+            lines = [*lines]
+            document = parse_document(self._path, lines)
+        if document:
+            yield from self._of_value(document[0], str(self._path))
+        else:
+            yield from self._of_each(read_values(lines, self._left_out), f"{self._path}, line", are_lines=True)
 
+    def exported(self, conversation: ExportedChat, place: str | None = None) -> Run:
+        """Return the run of a conversation that somebody exported."""
+        self._left_out += conversation.skipped
+        said = _listed(conversation.messages, f"{place or self._path}, {conversation.session}")
+        return _run(said, conversation.session, self._left_out)
 
-def _refuse_export(path: Path, values: Numbered, left_out: Counter[str]) -> Iterator[Run]:
-    raise InputError(f"{path} is the export of a memory: add it with tinymem import {path.name}")
+    def _of_each(self, values: Iterator[tuple[int, Any]], place: str, are_lines: bool = False) -> Iterator[Run]:
+        """Read the runs of values, which are given with their numbers; those of a shape that none has are damaged.
 
+        The first of lines that has the shape of a part of a run tells how that and all behind it are read.
+        """
+        faults: dict[str, InputError] = {}
+        is_read = False
+        for number, value in values:
+            here = f"{place} {number}"
+            read = self._reader_of_parts(value) if are_lines else None
+            if read is not None:
+                yield from read(chain([(number, value)], values))
+                return
+            try:
+                for run in self._of_value(value, here):
+                    are_lines = False
+                    yield run
+                is_read = True
+            except InputError as error:
+                faults[DAMAGED + here.removeprefix(f"{self._path}, ")] = error
+        if faults and not is_read:
+            raise next(iter(faults.values()))
+        self._left_out.update([*faults])
 
-def _runs_of_sessions(path: Path, values: Numbered, left_out: Counter[str]) -> Iterator[Run]:
-    """Read a session file of a coding agent."""
-    transcript = Transcript(path, left_out)
-    transcript.read(values)
-    yield from runs_of(path, transcript, left_out)
-    if not transcript.threads:
-        kinds = ", ".join(f"{count:,} {kind}" for kind, count in left_out.items())
-        raise InputError(f"{path}: should be {SHAPES}, and has no message, only {kinds}"[:400])
+    def _reader_of_parts(self, value: Any) -> Callable[[Numbered], Iterator[Run]] | None:
+        """Return what reads lines of which this is the first, if it is a part of a run."""
+        if value_in(value, "tinymem_export") is not None:
+            name = self._path.name
+            raise InputError(f"{self._path} is the export of a memory: add it with tinymem import {name}")
+        if is_event(value):
+            return self._of_events
+        if is_gemini_log(value) and "messages" not in value:
+            return self._of_log
+        return self._of_messages if _is_message(value) else None
 
+    def _of_events(self, values: Numbered) -> Iterator[Run]:
+        transcript = Transcript(self._path, self._left_out)
+        transcript.read(values)
+        yield from runs_of(self._path, transcript, self._left_out)
+        if not transcript.threads:
+            kinds = ", ".join(f"{count:,} {kind}" for kind, count in self._left_out.items())
+            raise InputError(f"{self._path}: should be {SHAPES}, and has no message, only {kinds}"[:400])
 
-def _run_of_log(path: Path, values: Numbered, left_out: Counter[str]) -> Iterator[Run]:
-    """Read a log of Gemini CLI."""
-    yield _of_export(read_gemini_log(value for _, value in values), str(path), left_out)
+    def _of_log(self, values: Numbered) -> Iterator[Run]:
+        yield self.exported(read_gemini_log(value for _, value in values))
 
+    def _of_messages(self, values: Numbered) -> Iterator[Run]:
+        said = [_said(value, f"{self._path}, line {number}") for number, value in values]
+        yield _run(said, f"{self._path.name}#1", self._left_out, file=self._path)
 
-def _run_of_messages(path: Path, values: Numbered, left_out: Counter[str]) -> Iterator[Run]:
-    """Read lines with a message each."""
-    said = [_said(value, f"{path}, line {number}") for number, value in values]
-    yield _run(said, f"{path.name}#1", left_out, file=path)
-
-
-def _is_message(value: Any) -> bool:
-    """Return True for what looks like a chat message, or an item of the Responses API."""
-    return isinstance(value, Mapping) and (
-        isinstance(value.get("role"), str) or isinstance(value.get("call_id"), str) or value.get("type") == "reasoning"
-    )
-
-
-LINES: Shapes = {
-    lambda value: value_in(value, "tinymem_export") is not None: _refuse_export,
-    is_event: _runs_of_sessions,
-    lambda value: is_gemini_log(value) and "messages" not in value: _run_of_log,
-    _is_message: _run_of_messages,
-}
+    def _of_value(self, value: Any, place: str) -> Iterator[Run]:
+        """Read the runs of one value."""
+        exported = conversations_of(value, self._path.stem)
+        if exported is not None:
+            yield from (self.exported(conversation, place) for conversation in exported)
+        elif not isinstance(value, list) or not value or any(map(_is_message, value)):
+            name = f"{self._path.name}#{self._count + 1}"
+            run = _run(_messages_of(value, place), name, self._left_out, file=self._path)
+            self._count += 1
+            yield run
+        else:
+            entries = [{"messages": entry} if isinstance(entry, list) else entry for entry in value]
+            yield from self._of_each(enumerate(entries), f"{place}, entry")
 
 
 def runs_of(path: Path, transcript: Transcript, left_out: Counter[str]) -> Iterator[Run]:
@@ -227,22 +218,11 @@ def runs_of(path: Path, transcript: Transcript, left_out: Counter[str]) -> Itera
         )
 
 
-def _runs_of_value(value: Any, path: Path, place: str, count: int, left_out: Counter[str]) -> Iterator[Run]:
-    """Read the runs of one value; `count` runs come before it in the file."""
-    exported = conversations_of(value, path.stem)
-    if exported is not None:
-        yield from (_of_export(conversation, place, left_out) for conversation in exported)
-    elif not isinstance(value, list) or not value or any(map(_is_message, value)):
-        yield _run(_messages_of(value, place), f"{path.name}#{count + 1}", left_out, file=path)
-    else:
-        entries = [{"messages": entry} if isinstance(entry, list) else entry for entry in value]
-        yield from _runs_of_each(path, f"{place}, entry", enumerate(entries), left_out, count)
-
-
-def _of_export(conversation: ExportedChat, place: str, left_out: Counter[str]) -> Run:
-    left_out += conversation.skipped
-    said = _listed(conversation.messages, f"{place}, {conversation.session}")
-    return _run(said, conversation.session, left_out)
+def _is_message(value: Any) -> bool:
+    """Return True for what looks like a chat message, or an item of the Responses API."""
+    return isinstance(value, Mapping) and (
+        isinstance(value.get("role"), str) or isinstance(value.get("call_id"), str) or value.get("type") == "reasoning"
+    )
 
 
 def _messages_of(value: Any, place: str) -> list[Said]:
