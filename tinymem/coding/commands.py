@@ -9,14 +9,16 @@ import re
 from collections.abc import Sequence
 
 from tinymem.coding.acts import FileNote
+from tinymem.steps.content import clean
 
 __all__ = ["FAILED", "FAILED_IN_WORDS", "FAILURES", "OTHERS", "PASSED", "QUIET", "UNSURE", "ends_of", "mark_of_pass",
-           "outcome_of", "same_line"]  # fmt: skip
+           "outcome_of", "plain_line", "same_line"]  # fmt: skip
 
 # How a run ended: its exit code says that it failed, or its words alone do; either says that it passed; or nothing is
 # said, which is good news where a shell gives the exit code of what fails
 FAILED, FAILED_IN_WORDS, PASSED, QUIET = range(16, 20)
 FAILURES = {FAILED, FAILED_IN_WORDS}
+SHOWN = 400  # characters of a text of which the beginning is shown
 LONGEST = 2_000  # characters of one that is compared
 HEAD, TAIL = 400, 3_000  # characters of a result that are looked at
 
@@ -53,6 +55,7 @@ _GOOD = re.compile(
 # Of a line: endings that are not those of its commands, and what only shows less of the same
 UNSURE = re.compile(r"<<|\|\||;|[()`]|(?<![&|>])&(?![&\d])|\b(?:for|while|if)\b")
 _SHOWS_LESS = re.compile(r"\s*(?:2>&1|\|\s*(?:tail|head)\b[^|;&]*)")
+_SIGNS = re.compile(r"[^\w ./@:=+,%~*'\"&(){};$!?-]+")  # which only a memory writes, among others
 OTHERS = frozenset(  # what shows and arranges, and is run for the sake of something else
     """
     ag awk cat cd chmod cp curl cut date df diff du echo egrep env export fd file find git grep head jq kill less
@@ -97,3 +100,9 @@ def mark_of_pass(notes: Sequence[FileNote], step: int) -> str:
     passing = (PASSED, QUIET) if any(note.act.kind == FAILED for note in notes) else (PASSED,)
     first = next((note for note in notes if note.step > step and note.act.kind in passing), None)
     return f"later: #{first.step} {bytes(first.act.lines).decode('utf-8', 'replace')} passed" if first else ""
+
+
+def plain_line(text: str, most: int) -> str:
+    """Return the beginning of a command, or of a line of a file, without signs that only a memory writes."""
+    plain = " ".join(_SIGNS.sub("…", clean(text[:SHOWN])).split())
+    return plain if len(plain) <= most else f"{plain[:most]}…"

@@ -6,10 +6,19 @@ import re
 from typing import NamedTuple
 
 from tinymem.coding.acts import Act, short_hash
-from tinymem.coding.commands import FAILED, FAILURES, OTHERS, PASSED, QUIET, UNSURE, ends_of, outcome_of, same_line
+from tinymem.coding.commands import (
+    FAILED,
+    FAILURES,
+    OTHERS,
+    PASSED,
+    QUIET,
+    UNSURE,
+    ends_of,
+    outcome_of,
+    plain_line,
+    same_line,
+)
 from tinymem.coding.shell import commands_of
-from tinymem.steps.content import clean
-from tinymem.steps.terminal import first_words
 
 __all__ = ["RUN", "ShellRun"]
 
@@ -56,7 +65,6 @@ _BEFORE = frozenset("bun bunx compose npx pipenv poetry python python3 run sudo 
 _MANY = frozenset("cargo docker dotnet git go kubectl make mix npm pnpm yarn".split())  # noqa: SIM905
 _NO_WORD = "-'0123456789"  # what begins an option, a text and a number
 _FOLDER = re.compile(r"\Acd [^&]+ && ")
-_UNSAFE = re.compile(r"[^\w ./@:=+,%~*'\"&-]+")
 _FILE = re.compile(r"[\w.@+-]+\.[A-Za-z]\w{0,9}\b")
 
 
@@ -99,7 +107,7 @@ class ShellRun(NamedTuple):
         if self.ended is None or self.is_gits or UNSURE.search(self.whole):
             return failed
         key = RUN + short_hash("\0".join([session or "", folder, self.whole]))
-        shown = first_words(_UNSAFE.sub("…", clean(self.line)), MOST_SHOWN)
+        shown = plain_line(self.line, MOST_SHOWN)
         return [Act(key, self.ended, (*shown.encode("utf-8", "replace"),)), *failed]
 
     @property

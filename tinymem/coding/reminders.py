@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter, deque
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from tinymem.coding.acts import has_suffix
-from tinymem.coding.commands import FAILURES, PASSED, QUIET
+from tinymem.coding.commands import FAILURES, PASSED, QUIET, plain_line
 from tinymem.coding.failures import ShellRun
 from tinymem.coding.rules import keys_of, rule_among
 from tinymem.coding.tools import edits_in, run_in
@@ -17,7 +16,6 @@ from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.messages.fitting import fitted
 from tinymem.recall.render import DAY, fenced, quoted
 from tinymem.steps.actions import ActionStep, ToolCall
-from tinymem.steps.content import clean
 from tinymem.steps.step import Step
 from tinymem.steps.types import shown_time
 
@@ -30,7 +28,6 @@ CANDIDATES = 5  # earlier failures, or rules, that are looked at
 LONGEST, COMMAND = 200, 45  # characters of a line, and of a command
 REMEMBERED = 10_000  # reminders that were given
 LOOKS = frozenset(f"git {name}" for name in "add branch commit diff log push show status".split())  # noqa: SIM905
-_SIGNS = re.compile(r"[^\w ./@:=+,%~*'\"&(){};$!?-]+")  # which only a memory writes, among others
 
 
 class Done(NamedTuple):
@@ -154,12 +151,6 @@ class Reminders:
         """Return a line with the number and the day of a step, cut to so many tokens."""
         line = quoted(f"{self._label}#{step.step_number} {shown_time(step, DAY)} {name}", said)
         return fitted(line, TOKENS, self._past.counter)
-
-
-def plain_line(text: str, most: int) -> str:
-    """Return the beginning of a command, or of a line of a file, without signs that only a memory writes."""
-    plain = " ".join(_SIGNS.sub("…", clean(text[: 2 * LONGEST])).split())
-    return plain if len(plain) <= most else f"{plain[:most]}…"
 
 
 def _done(step: Step, call: ToolCall, run: ShellRun | None, failed: ShellRun) -> list[Done]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-__all__ = ["ACTING", "main", "never_stop", "print_answer"]
+__all__ = ["ACTING", "line_of", "main", "never_stop", "print_answer"]
 
 LONGEST = 1_000_000  # characters of an event
 ACTING = ("pre-tool-use", "post-tool-use", "post-tool-use-failure")  # asked only where a process stays
@@ -62,11 +62,12 @@ def never_stop(answer: Callable[[], object]) -> None:
         with suppress(Exception):
             if isinstance(error, OSError):  # what is left for a closed output is dropped
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            sys.stderr.write(f"tinymem: {_line_of(error)}\n")
+            sys.stderr.write(f"tinymem: {line_of(error)}\n")
         raise SystemExit(1) from None
 
 
-def _line_of(error: BaseException) -> str:
+def line_of(error: BaseException) -> str:
+    """Return what went wrong, on one line, without what a memory holds."""
     from tinymem.errors import TinymemError, safe_summary
     from tinymem.steps.terminal import printable
 

@@ -11,12 +11,11 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
-from tinymem.errors import TinymemError, safe_summary
 from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.runs.hooks.answers import LONGEST, Answers, Asked, Opener, read_event
 from tinymem.runs.hooks.client import socket_of
 from tinymem.runs.hooks.privacy import is_left_alone, without_private
-from tinymem.runs.hooks.quick import ACTING
+from tinymem.runs.hooks.quick import ACTING, line_of
 from tinymem.runs.hooks.repositories import namespace_of, project_of
 from tinymem.runs.hooks.transcripts import LATE
 from tinymem.runs.values import text_in
@@ -76,10 +75,8 @@ def _answered(answers: Answers, request: dict[str, Any]) -> dict[str, str]:
     try:
         asked = asked_of(request)
         out = _printed(request, asked, _said(answers, request, asked)) if asked is not None else ""
-    except TinymemError as error:
-        return {"out": "", "error": str(error)}
     except Exception as error:
-        return {"out": "", "error": f"the memory failed: {safe_summary(error)}"}
+        return {"out": "", "error": line_of(error)}
     return {"out": out, "error": ""}
 
 
