@@ -111,6 +111,11 @@ class ShellRun(NamedTuple):
         return [Act(key, self.ended, (*shown.encode("utf-8", "replace"),)), *failed]
 
     @property
+    def command(self) -> str:
+        """The last command as it is said."""
+        return " ".join(self.words)
+
+    @property
     def program(self) -> str:
         """The program that is run, with its first word where it does many things."""
         said = [word for word in self.words if word[:1] not in _NO_WORD and word not in _BEFORE]
@@ -133,8 +138,8 @@ class ShellRun(NamedTuple):
             return False
         if "''" in failed.words and self.line != failed.line:  # another program, or message
             return failed.is_absent
-        files = {*_FILE.findall(" ".join(self.words))}
-        return not files or bool(files & {*_FILE.findall(" ".join([*failed.words, failed.result]))})
+        files = {*_FILE.findall(self.command)}
+        return not files or bool(files & {*_FILE.findall(f"{failed.command} {failed.result}")})
 
 
 def _told(result: str) -> list[str]:

@@ -22,8 +22,8 @@ from tinymem.steps.types import shown_time
 __all__ = ["Reminders", "plain_line"]
 
 TOKENS = 60  # of a reminder, at most
-SPAN = 100  # steps after a failure in which it may have passed,
-PART = 25  # of which so many are read at a time
+SPAN = 100  # steps after a failure in which it may have passed
+BEFORE = 25  # and before it, where its call may stand
 CANDIDATES = 5  # earlier failures, or rules, that are looked at
 LONGEST, COMMAND = 200, 45  # characters of a line, and of a command
 REMEMBERED = 10_000  # reminders that were given
@@ -127,19 +127,18 @@ class Reminders:
 
     def _calls_since(self, failed: Step) -> Iterator[tuple[Step, ToolCall]]:
         """Yield what the session of a failure did from it on, as far as it is looked at."""
-        number, known = failed.step_number or 0, dict[str, ToolCall]()
-        begin = number if isinstance(failed, ActionStep) else max(1, number - PART)  # its call came before it
-        for start in range(begin, number + SPAN, PART):
-            found = sorted(self._past.fetch(range(start, start + PART)).items())
-            steps = [step for _, step in found if step.session == failed.session]
-            known |= calls_in(steps)
-            for step in steps:
-                for call in calls_of(step, known) if (step.step_number or 0) >= number else ():
-                    yield step, call
+        number = failed.step_number or 0
+        found = self._past.fetch(range(number - BEFORE, number + SPAN))
+        steps = [step for _, step in sorted(found.items()) if step.session == failed.session]
+        known = calls_in(steps)
+        for step in steps:
+            for call in calls_of(step, known) if (step.step_number or 0) >= number else ():
+                yield step, call
 
     def _told_of(self, failed: Step, first: ShellRun, done: Done | None, passed: Step, run: ShellRun) -> str:
-        passing = run.line if first.words == run.words and first.line != run.line else " ".join(run.words)
-        tried, passing = plain_line(" ".join(first.words), COMMAND), plain_line(passing, COMMAND)
+        is_longer = first.words == run.words and first.line != run.line  # what differs stands before the last command
+        tried, passing = first.command, run.line if is_longer else run.command
+        tried, passing = plain_line(tried, COMMAND), plain_line(passing, COMMAND)
         said = f"{tried} failed like this; {'it' if tried == passing else passing} passed in "
         said += f"{self._label}#{passed.step_number}"
         if done is not None:
@@ -165,4 +164,4 @@ def _done(step: Step, call: ToolCall, run: ShellRun | None, failed: ShellRun) ->
         ]
     is_done = run.outcome in (PASSED, QUIET) and run.program not in LOOKS
     is_alike = "install" in run.words if failed.is_absent else run.words[0] == failed.words[0] == "git"
-    return [Done(3 * is_alike or has_suffix(run.program), number, " ".join(run.words))] if is_done else []
+    return [Done(3 * is_alike or has_suffix(run.program), number, run.command)] if is_done else []
