@@ -27,7 +27,7 @@ class Line(NamedTuple):
     """A line of a session file.
 
     Attributes:
-        number: Its number in the file.
+        number: Its number in the file; 0 for one behind which something waits that was typed before.
         session: The session that it belongs to.
         uuid: Its id; "" for none.
         parent: The id of the line before it; "" for the first one, None where lines name none.
@@ -66,6 +66,11 @@ class Line(NamedTuple):
             goes_on=any(value.get(key) for key in BETWEEN) or value.get("subtype") == "compact_boundary",
             said=said,
         )
+
+    @property
+    def is_prompt(self) -> bool:
+        """True for what somebody typed while the agent did not work."""
+        return self.role == "user" and self.turn != QUEUED and not self.goes_on
 
 
 def part(lines: Sequence[Line]) -> tuple[list[Line], bool]:

@@ -16,7 +16,7 @@ from typing import Any
 
 from tinymem.runs.values import mappings_in, text_in, value_in
 
-__all__ = ["ABOUT", "AGENT", "STEERS", "is_own_tool", "own_words", "program_line"]
+__all__ = ["ABOUT", "AGENT", "STEERS", "is_own_tool", "own_words", "program_line", "typed_words"]
 
 ABOUT = "From the memory of earlier sessions. If you have its tools, recall and open find more."
 AGENT = "agent"  # the speaker of what a subagent is asked
@@ -104,7 +104,7 @@ def own_words(item: Mapping[str, Any], left_out: Counter[str], reports: list[str
     if item.get("role") == "assistant" or not isinstance(content, (str, list)):
         return dict(item)
     if isinstance(content, str):
-        return {**item, "content": _of_text(content, left_out, reports)}
+        return {**item, "content": typed_words(content, left_out, reports)}
     parts = [_of_part(part, left_out, reports) for part in content]
     return {**item, "content": [part for part in parts if part is not None]}
 
@@ -115,12 +115,12 @@ def _of_part(part: Any, left_out: Counter[str], reports: list[str]) -> Any:
         return {**part, "content": _of_result(part.get("content"), left_out)}
     if not text_in(part, "text"):
         return part
-    text = _of_text(part["text"], left_out, reports)
+    text = typed_words(part["text"], left_out, reports)
     return {**part, "text": text} if text else None
 
 
-def _of_text(text: str, left_out: Counter[str], reports: list[str]) -> str:
-    """Return a text without its notes; the text itself where it has none."""
+def typed_words(text: str, left_out: Counter[str], reports: list[str]) -> str:
+    """Return a text without what a program put there; the text itself where that is nothing."""
     for whole, kind in ((STOPPED, "interruption"), (STEERS, STEERING)):
         if whole.fullmatch(text):
             left_out[kind] += 1

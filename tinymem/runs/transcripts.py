@@ -18,7 +18,7 @@ from tinymem.errors import InputError
 from tinymem.messages.calls import name_and_arguments, raw_calls
 from tinymem.messages.formats import conversation_from
 from tinymem.messages.recognition import body_of
-from tinymem.runs.branches import QUEUED, Line, part
+from tinymem.runs.branches import Line, part
 from tinymem.runs.harness import AGENT, STEERS, is_own_tool, own_words, program_line
 from tinymem.runs.items import item_of
 from tinymem.runs.lines import DAMAGED
@@ -97,7 +97,6 @@ class Transcript:
         self._own_calls: list[str] = []  # of tinymem's tools, that wait for their results
         self._waiting: list[Queued] = []  # what was typed while the agent worked, and has not come as a message
         self._taken: list[Queued] = []  # and what the agent took of it
-        self._prompts: set[int] = set()
         self._lines: list[Line] = []
         self._seen: set[tuple[str, str]] = set()
 
@@ -114,7 +113,7 @@ class Transcript:
                 self.threads.setdefault(line.session, []).extend(line.said)
         left = sum(len(line.said) for line in self._lines) - sum(map(len, self.threads.values()))
         self._left_out += Counter({BRANCH: left})
-        self.begin = max(self._prompts.intersection(line.number for line in kept), default=0)
+        self.begin = max((line.number for line in kept if line.is_prompt), default=0)
 
     # -- lines --------------------------------------------------------------------------------------------------------
 
@@ -135,10 +134,7 @@ class Transcript:
         new = self._without_repeated(messages, mark)
         self._left_out += notes + Counter({TWICE: len(messages) - len(new)})
         said = [Said(f"{self._path}, line {number}", message, moment, mark) for message in new]
-        line = Line.of(value, number, session, said)
-        self._lines.append(line)
-        if line.role == "user" and line.turn != QUEUED and not (line.goes_on or self._waiting or self._taken):
-            self._prompts.add(number)
+        self._lines.append(Line.of(value, 0 if self._waiting or self._taken else number, session, said))
 
     def _begin(self, meta: Mapping[str, Any]) -> None:
         """Take in what a line says of a session: this file's, or in a copied history the one that it comes from."""
@@ -212,7 +208,7 @@ class Transcript:
                 if not UNSAID.match(text):
                     mark, prompt = f"queued {clock}", {"role": "user", "content": text}
                     typed = Said(f"{self._path}, line {number}", prompt, time_of(clock), mark)
-                    self._lines.append(Line.of({}, number, self._session_of(line), [typed]))
+                    self._lines.append(Line.of({}, 0, self._session_of(line), [typed]))
         else:
             return
         self._taken = []

@@ -18,7 +18,7 @@ from tinymem.recall import Excerpt
 from tinymem.recall.relevance import floor_of_prompts
 from tinymem.recall.render import between, own_blocks
 from tinymem.recall.search import Search
-from tinymem.runs.harness import ABOUT, AGENT, own_words
+from tinymem.runs.harness import ABOUT, AGENT, typed_words
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.ids import utc_now
 from tinymem.steps.standins import is_request
@@ -184,5 +184,4 @@ def words_of(prompt: str, keys: Sequence[bytes]) -> str:
     for key in keys:
         blocks = own_blocks(prompt, key)
         prompt = "".join(prompt[start:end] for start, end in between(len(prompt), blocks))
-    said = own_words({"role": "user", "content": _HEAD.sub("", prompt).strip()}, Counter())
-    return str(said["content"])
+    return typed_words(_HEAD.sub("", prompt).strip(), Counter(), [])
