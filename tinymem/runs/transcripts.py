@@ -94,7 +94,7 @@ class Transcript:
         self.is_apart = False
         self.begin = 0
         self._path, self._left_out = path, left_out
-        self._own_calls: list[str] = []  # of tinymem's tools, that wait for their results
+        self._own_calls: set[str] = set()  # of tinymem's tools
         self._waiting: list[Queued] = []  # what was typed while the agent worked, and has not come as a message
         self._taken: list[Queued] = []  # and what the agent took of it
         self._lines: list[Line] = []
@@ -159,21 +159,18 @@ class Transcript:
         """Return the messages that say something, less calls of tinymem's tools and their results."""
         kept: list[Message] = []
         for message in messages:
-            is_result, answered = message["role"] == "tool", str(message.get("tool_call_id"))
-            if is_result and answered in self._own_calls:
-                self._own_calls.remove(answered)
+            is_result = message["role"] == "tool"
+            if is_result and str(message.get("tool_call_id")) in self._own_calls:
                 notes["result of the memory's own tools"] += 1
                 continue
             calls = raw_calls(message)
-            others = [call for call in calls if not _is_own(call)]
-            if len(others) < len(calls):
-                notes["call of the memory's own tools"] += len(calls) - len(others)
-                self._own_calls += [str(call.get("id")) for call in calls if call not in others]
-                message = {**message, "tool_calls": others}
-            if not others:
-                message = {key: value for key, value in message.items() if key != "tool_calls"}
+            own = [call for call in calls if _is_own(call)]
+            others = [call for call in calls if call not in own]
+            self._own_calls.update(str(call.get("id")) for call in own)
+            notes.update(["call of the memory's own tools"] * len(own))
+            said = {key: value for key, value in message.items() if key != "tool_calls"}
             if is_result or message.get("content") or others:
-                kept.append(message)
+                kept.append({**said, "tool_calls": others} if others else said)
         return kept
 
     def _without_repeated(self, messages: Sequence[Message], mark: str) -> list[Message]:
