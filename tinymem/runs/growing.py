@@ -92,11 +92,15 @@ def _read_on(memory: HierarchicalMemory, file: Path, place: ReadPlace, unread: b
             run = replace(run, steps=[*map(as_message, run.steps)], goes_on=True)
         add_run(memory, run, done)
     done.known = 0 if place.end else done.known  # of what was read again
-    before = max(transcript.begin - 1 - place.lines, 0)
+    memory.long_term.journal.keep({_key(file): json.dumps(asdict(_place_of(transcript.begin, place, unread)))})
+
+
+def _place_of(line: int, place: ReadPlace, unread: bytes) -> ReadPlace:
+    """Return the place of a line, by its number, in the bytes behind another place."""
+    before = max(line - 1 - place.lines, 0)
     again = unread.split(b"\n", before)[-1]
     end = place.offset + len(unread)
-    begin = ReadPlace(end - len(again), place.lines + before, end, _digest(again))
-    memory.long_term.journal.keep({_key(file): json.dumps(asdict(begin))})
+    return ReadPlace(end - len(again), place.lines + before, end, _digest(again))
 
 
 class WatchedFolder:

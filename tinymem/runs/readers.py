@@ -253,20 +253,23 @@ def _said(value: Any, place: str) -> Said:
 def _run(said: Sequence[Said], name: str, left_out: Counter[str], **more: Any) -> Run:
     """Convert messages to the steps of a run; a malformed one is left out."""
     try:
-        chat = _as_chat(said)
-        made = _converted(chat, name)
+        chat, made = _converted(said, name)
     except (InputError, RecursionError):
-        complaints = [_complaint(message) for message in said]
-        judged = [*zip(said, complaints, strict=True)]
-        chat = _as_chat([message for message, complaint in judged if not complaint])
-        if not chat:
-            raise InputError(f"{said[0].place}: {complaints[0]}") from None
-        left_out.update(f"{DAMAGED}{message.place.rpartition(', ')[2]}" for message, complaint in judged if complaint)
-        made = _converted(chat, name)
+        chat, made = _converted(_without_malformed(said, left_out), name)
     left_out += Counter({APART: sum(isinstance(step, MessageStep) and step.role == "tool" for step in made)})
     places = message_places(made, [step.to_messages(style="tools") for step in made])
     steps = _dated(made, chat, [first for first, *_ in places])
     return Run(name, steps, marks=[message.mark for message in chat], **more)
+
+
+def _without_malformed(said: Sequence[Said], left_out: Counter[str]) -> list[Said]:
+    """Return the messages that can be read; the others are counted by their places."""
+    judged = [(message, _complaint(message)) for message in said]
+    kept = [message for message, complaint in judged if not complaint]
+    if not kept:
+        raise InputError(f"{said[0].place}: {judged[0][1]}") from None
+    left_out.update(f"{DAMAGED}{message.place.rpartition(', ')[2]}" for message, complaint in judged if complaint)
+    return kept
 
 
 def _dated(steps: Sequence[Step], said: Sequence[Said], firsts: Sequence[int]) -> list[Step]:
@@ -290,14 +293,16 @@ def _as_chat(said: Sequence[Said]) -> Sequence[Said]:
     return [said[min(index, len(said) - 1)]._replace(message=message) for index, message in enumerate(chat)]
 
 
-def _converted(said: Sequence[Said], session: str) -> list[Step]:
-    return steps_from_messages([each.message for each in said], session=session)
+def _converted(said: Sequence[Said], session: str) -> tuple[Sequence[Said], list[Step]]:
+    """Return messages of any format as those of a chat, and their steps."""
+    chat = _as_chat(said)
+    return chat, steps_from_messages([each.message for each in chat], session=session)
 
 
 def _complaint(said: Said) -> str:
     """Return what is wrong with a message; "" for nothing."""
     try:
-        _converted(_as_chat([said]), "")
+        _converted([said], "")
     except RecursionError:
         return "it is nested too deeply"
     except InputError as error:

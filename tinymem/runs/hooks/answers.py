@@ -186,8 +186,10 @@ class Answers:
         readers = self._opened(asked)
         prompt = words_of(prompt, [reader.memory.long_term.key for reader in readers])
         prompt = redact_with(asked.redact)(without_private(prompt, "")).strip()
-        if is_small_talk(prompt):
-            return ""
+        return "" if is_small_talk(prompt) else self._known(asked, readers, prompt)
+
+    def _known(self, asked: Asked, readers: Sequence[Reader], prompt: str) -> str:
+        """Return what each memory knows of what somebody typed; its own gets the most room."""
         left, texts = asked.max_tokens or FOUND, list[str]()
         for reader in readers:
             namespace = reader.memory.namespace
