@@ -152,7 +152,5 @@ def _told(result: str) -> list[str]:
             words = [word for word in _WORDS.findall(least) if word.lower() not in _ANY]
             if len(words) >= SAYING:
                 told[least] = None
-        if len(told) == MOST_LINES:
-            break
     named = [] if told or not least else _FILE.findall(result)  # of the last of them, a line that says little is told
-    return [f"{least} {named[-1]}"] if named else [*told]
+    return [f"{least} {named[-1]}"] if named else [*told][:MOST_LINES]

@@ -96,7 +96,7 @@ def is_left_alone(folders: Iterable[str | Path], patterns: Sequence[str]) -> boo
     >>> is_left_alone(["/srv/ann/clients/acme/src"], ["diary"])
     False
     """
-    for folder in map(Path, folders) if patterns else ():
+    for folder in map(Path, folders):
         real = folder.resolve()
         places = {folder, *folder.parents, real, *real.parents}
         if any(_matches(place, pattern) for place, pattern in product(places, patterns)):

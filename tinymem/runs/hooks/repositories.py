@@ -41,9 +41,7 @@ def project_of(folder: str | Path, per_worktree: bool = False) -> Path:
         if per_worktree or not stat.S_ISREG(link.lstat().st_mode):
             return root
         git = _path_in(link, "gitdir:")
-        if not os.path.lexists(git / "commondir"):  # a submodule's
-            return root
-        common = _path_in(git / "commondir")
+        common = _path_in(git / "commondir")  # which a submodule's has not
         if git.parent != common / "worktrees" or not _is_git(common) or _path_in(git / "gitdir") != link:
             return root
     except (OSError, ValueError):
