@@ -80,7 +80,7 @@ def _read_on(memory: HierarchicalMemory, file: Path, place: ReadPlace, unread: b
     transcript = Transcript(file, left_out)
     lines = enumerate(unread.split(b"\n"), place.lines + 1)
     transcript.read(chain(_head(file) if place.offset else (), read_values(lines, left_out)))
-    runs = [*runs_of(file, transcript, left_out)]
+    runs = [*runs_of(transcript)]
     is_marked = all(all(run.marks) for run in runs)
     if place.offset and (transcript.is_apart or left_out[APART] or not is_marked):
         unread = file.read_bytes()[: place.offset + len(unread)]

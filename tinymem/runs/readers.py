@@ -177,7 +177,7 @@ class _File:
     def _of_events(self, values: Numbered) -> Iterator[Run]:
         transcript = Transcript(self._path, self._left_out)
         transcript.read(values)
-        yield from runs_of(self._path, transcript, self._left_out)
+        yield from runs_of(transcript)
         if not transcript.threads:
             kinds = ", ".join(f"{count:,} {kind}" for kind, count in self._left_out.items())
             raise InputError(f"{self._path}: should be {SHAPES}, and has no message, only {kinds}"[:400])
@@ -204,16 +204,16 @@ class _File:
             yield from self._of_each(enumerate(entries), f"{place}, entry")
 
 
-def runs_of(path: Path, transcript: Transcript, left_out: Counter[str]) -> Iterator[Run]:
+def runs_of(transcript: Transcript) -> Iterator[Run]:
     """Return a run for each session in a session file."""
     for session, said in transcript.threads.items():
         is_files = session == transcript.session
         yield _run(
             said,
             session,
-            left_out,
+            transcript.left_out,
             parents=sorted(transcript.parents) if is_files else (),
-            file=path if is_files and not transcript.is_named else None,
+            file=transcript.path if is_files and not transcript.is_named else None,
             is_spawned=session in transcript.spawned,
         )
 

@@ -93,7 +93,7 @@ class Transcript:
         self.threads: dict[str, list[Said]] = {}
         self.is_apart = False
         self.begin = 0
-        self._path, self._left_out = path, left_out
+        self.path, self.left_out = path, left_out
         self._own_calls: set[str] = set()  # of tinymem's tools
         self._waiting: list[Queued] = []  # what was typed while the agent worked, and has not come as a message
         self._taken: list[Queued] = []  # and what the agent took of it
@@ -106,13 +106,13 @@ class Transcript:
             try:
                 self._take(number, value)
             except (InputError, RecursionError):
-                self._left_out[f"{DAMAGED}line {number}"] += 1
+                self.left_out[f"{DAMAGED}line {number}"] += 1
         kept, self.is_apart = part(self._lines)
         for line in kept:
             if line.said:
                 self.threads.setdefault(line.session, []).extend(line.said)
         left = sum(len(line.said) for line in self._lines) - sum(map(len, self.threads.values()))
-        self._left_out += Counter({BRANCH: left})
+        self.left_out += Counter({BRANCH: left})
         self.begin = max((line.number for line in kept if line.is_prompt), default=0)
 
     # -- lines --------------------------------------------------------------------------------------------------------
@@ -132,8 +132,8 @@ class Transcript:
             notes[_kind(value)] += 1
         mark, moment, session = _mark(value), time_of(value.get("timestamp")), self._session_of(value)
         new = self._without_repeated(messages, mark)
-        self._left_out += notes + Counter({TWICE: len(messages) - len(new)})
-        said = [Said(f"{self._path}, line {number}", message, moment, mark) for message in new]
+        self.left_out += notes + Counter({TWICE: len(messages) - len(new)})
+        said = [Said(f"{self.path}, line {number}", message, moment, mark) for message in new]
         self._lines.append(Line.of(value, 0 if self._waiting or self._taken else number, session, said))
 
     def _begin(self, meta: Mapping[str, Any]) -> None:
@@ -204,7 +204,7 @@ class Transcript:
             for text, clock in self._taken:
                 if not UNSAID.match(text):
                     mark, prompt = f"queued {clock}", {"role": "user", "content": text}
-                    typed = Said(f"{self._path}, line {number}", prompt, time_of(clock), mark)
+                    typed = Said(f"{self.path}, line {number}", prompt, time_of(clock), mark)
                     self._lines.append(Line.of({}, 0, self._session_of(line), [typed]))
         else:
             return
