@@ -89,7 +89,7 @@ def add_run(memory: HierarchicalMemory, run: Run, done: Ingested, tell: Callable
     done.runs += 1
     run = name_run(memory, run)
     lineage = Lineage(memory, run)
-    new = lineage.new()
+    new = lineage.new
     done.known += max(len(run.steps) - len(new), 0)
     first = 0
     for begin in range(0, len(new), BATCH):

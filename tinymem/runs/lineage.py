@@ -8,7 +8,7 @@ is kept by the name of that.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, repeat, takewhile
 from typing import TYPE_CHECKING
@@ -45,51 +45,48 @@ FORKS = 64  # of a session, that are kept
 class Lineage:
     """The messages of a run that stand in the memory already, in this session or in another one.
 
+    A message is known by its key, or by what its line is known by. In a run that goes on only the line tells, since its
+    messages come behind others.
+
     Args:
         memory: The memory.
         run: The run.
+
+    Attributes:
+        new: What is new of the run.
     """
 
     def __init__(self, memory: HierarchicalMemory, run: Run) -> None:
-        self._memory, self._run = memory, run
-        self._journal = memory.long_term.journal
-        self._kept = [memory.apply_redaction(step) for step in run.steps]
-        self._session = self._kept[0].session if self._kept else run.name
-        bodies = [bodies_of(step) for step in self._kept]
-        self._places = message_places(self._kept, bodies)
-        self._bodies = in_order(bodies, self._places)
-        lines = chain(run.marks, repeat(""))
-        self._lines = [_line_hash(line, body) for line, body in zip(lines, self._bodies, strict=False)]
+        self._memory, self._run, self._journal = memory, run, memory.long_term.journal
+        kept = [memory.apply_redaction(step) for step in run.steps]
+        bodies = [bodies_of(step) for step in kept]
+        places = message_places(kept, bodies)
+        self._bodies = in_order(bodies, places)
+        lines = zip(chain(run.marks, repeat("")), self._bodies, strict=False)
+        self._lines = [_line_hash(mark, body) for mark, body in lines]
         self._holders = {row.said: row.step for row in self._journal.messages.find({*self._lines} - {""}, 1)}
-        self._marks: dict[MessageKey, str] = {}
-        self._repeated: set[int] = set()
-        self._copied: dict[str, int] = {}  # lines of messages that stand in a run that this one comes from
-        self._begins = False
+        keys = self._keys_in(kept[0].session if kept else run.name)
+        self._marks = dict(zip(keys, self._lines, strict=True))
+        step_keys = [[*map(keys.__getitem__, step_places)] for step_places in places]
+        steps = [_as_models(step) if run.is_spawned else step for step in run.steps]
+        self.new = arrivals(steps, step_keys, places, self._known(keys))
 
-    def new(self) -> list[Arrival]:
-        """Return what is new of the run.
-
-        A message is known by its key, or by what its line is known by. In a run that goes on only the line tells, since
-        its messages come behind others.
-        """
-        keys = self._keys_behind() if self._run.goes_on else keys_in(self._session, self._bodies, Counter())
+    def _known(self, keys: Sequence[MessageKey]) -> Collection[tuple[str, int]]:
+        """Return the keys of messages that stand in the memory, and note where they stand in other runs."""
         known = {*rows_by_key(self._journal.messages, keys)}
         self._begins = not (self._run.goes_on or known.issuperset(keys[:1]))
-        shared = self._shared() if self._begins else []
-        self._copied = {line: step for line, step in zip(self._lines, shared, strict=False) if line}
+        shared = zip(self._lines, self._shared() if self._begins else (), strict=False)
+        self._copied = {line: step for line, step in shared if line}  # from a run that this one comes from
         holders = {**self._copied, **self._holders}
-        for key, line in zip(keys, self._lines, strict=True):
-            if key not in known and line in holders:
-                known.add(key)
-                self._repeated.add(holders[line])
-        self._marks = dict(zip(keys, self._lines, strict=True))
-        step_keys = [[*map(keys.__getitem__, step_places)] for step_places in self._places]
-        steps = [_as_models(step) if self._run.is_spawned else step for step in self._run.steps]
-        return arrivals(steps, step_keys, self._places, known)
+        by_line = [key for key, line in self._marks.items() if key not in known and line in holders]
+        self._repeated = {holders[self._marks[key]] for key in by_line}
+        return known.union(by_line)
 
-    def _keys_behind(self) -> list[MessageKey]:
-        """Return the keys of messages behind those of the session; the 0th are those that it has already."""
-        hashes = [content_hash(self._session, body) for body in self._bodies]
+    def _keys_in(self, session: str | None) -> list[MessageKey]:
+        """Return the keys of the messages of a session; the 0th of those that it has already, in a run that goes on."""
+        if not self._run.goes_on:
+            return keys_in(session, self._bodies, Counter())
+        hashes = [content_hash(session, body) for body in self._bodies]
         times = Counter(self._journal.messages.count({*hashes}))
         keys: list[MessageKey] = []
         for said, line in zip(hashes, self._lines, strict=True):
