@@ -77,9 +77,9 @@ def ingest_growing(memory: HierarchicalMemory, file: Path) -> Ingested:
 def _read_on(memory: HierarchicalMemory, file: Path, place: ReadPlace, unread: bytes, done: Ingested) -> None:
     """Add what is new in the bytes behind a place, and keep that of the last prompt in them."""
     left_out = Counter[str]()
-    transcript = Transcript(file, left_out)
     lines = enumerate(unread.split(b"\n"), place.lines + 1)
-    transcript.read(chain(_head(file) if place.offset else (), read_values(lines, left_out)))
+    values = chain(_head(file) if place.offset else (), read_values(lines, left_out))
+    transcript = Transcript(file, values, left_out)
     runs = [*runs_of(transcript)]
     is_marked = all(all(run.marks) for run in runs)
     if place.offset and (transcript.is_apart or left_out[APART] or not is_marked):

@@ -175,8 +175,7 @@ class _File:
         return self._of_messages if _is_message(value) else None
 
     def _of_events(self, values: Numbered) -> Iterator[Run]:
-        transcript = Transcript(self._path, self._left_out)
-        transcript.read(values)
+        transcript = Transcript(self._path, values, self._left_out)
         yield from runs_of(transcript)
         if not transcript.threads:
             kinds = ", ".join(f"{count:,} {kind}" for kind, count in self._left_out.items())

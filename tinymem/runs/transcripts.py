@@ -75,6 +75,7 @@ class Transcript:
 
     Args:
         path: The file; its name is the session of lines that name none.
+        lines: The lines, with their numbers.
         left_out: Where what is left out is counted, by its kind.
 
     Attributes:
@@ -86,34 +87,29 @@ class Transcript:
         begin: The number of the last line with a prompt that nothing typed before waits behind; 0 for none.
     """
 
-    def __init__(self, path: Path, left_out: Counter[str]) -> None:
+    def __init__(self, path: Path, lines: Iterable[tuple[int, Any]], left_out: Counter[str]) -> None:
+        self.path, self.left_out = path, left_out
         self.session, self.is_named = path.stem, False
         self.parents: set[str] = set()
         self.spawned: set[str] = set()
-        self.threads: dict[str, list[Said]] = {}
-        self.is_apart = False
-        self.begin = 0
-        self.path, self.left_out = path, left_out
         self._own_calls: set[str] = set()  # of tinymem's tools
         self._waiting: list[Queued] = []  # what was typed while the agent worked, and has not come as a message
         self._taken: list[Queued] = []  # and what the agent took of it
         self._lines: list[Line] = []
         self._seen: set[tuple[str, str]] = set()
-
-    def read(self, lines: Iterable[tuple[int, Any]]) -> None:
-        """Read lines, given with their numbers."""
         for number, value in lines:
             try:
                 self._take(number, value)
             except (InputError, RecursionError):
-                self.left_out[f"{DAMAGED}line {number}"] += 1
+                left_out[f"{DAMAGED}line {number}"] += 1
         kept, self.is_apart = part(self._lines)
+        self.begin = max((line.number for line in kept if line.is_prompt), default=0)
+        self.threads: dict[str, list[Said]] = {}
         for line in kept:
             if line.said:
                 self.threads.setdefault(line.session, []).extend(line.said)
         left = sum(len(line.said) for line in self._lines) - sum(map(len, self.threads.values()))
-        self.left_out += Counter({BRANCH: left})
-        self.begin = max((line.number for line in kept if line.is_prompt), default=0)
+        left_out += Counter({BRANCH: left})
 
     # -- lines --------------------------------------------------------------------------------------------------------
 
