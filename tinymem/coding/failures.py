@@ -97,7 +97,7 @@ class ShellRun(NamedTuple):
 
     @property
     def outcome(self) -> int | None:
-        """How the last command ended; None where that is not sure, as where a filter may hide all."""
+        """The end of the last command; None where that is not sure, as where a filter may hide all."""
         is_sure = self.ended in (FAILED, PASSED) or not ("|" in self.whole or UNSURE.search(self.whole))
         return self.ended if is_sure else None
 

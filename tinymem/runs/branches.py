@@ -123,7 +123,7 @@ def _path(lines: Sequence[Line], parents: Mapping[str, str]) -> set[str]:
 
 
 class _Beside:
-    """What stands beside a path of lines, and was not left."""
+    """The lines beside a path that were not left."""
 
     def __init__(self, path: Sequence[Line], parents: Mapping[str, str]) -> None:
         self._parents = parents

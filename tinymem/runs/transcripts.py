@@ -160,10 +160,10 @@ class Transcript:
                 notes["result of the memory's own tools"] += 1
                 continue
             calls = raw_calls(message)
-            own = [call for call in calls if _is_own(call)]
-            others = [call for call in calls if call not in own]
-            self._own_calls.update(str(call.get("id")) for call in own)
-            notes.update(["call of the memory's own tools"] * len(own))
+            to_memory = [call for call in calls if _is_own(call)]
+            others = [call for call in calls if call not in to_memory]
+            self._own_calls.update(str(call.get("id")) for call in to_memory)
+            notes.update(["call of the memory's own tools"] * len(to_memory))
             said = {key: value for key, value in message.items() if key != "tool_calls"}
             if is_result or message.get("content") or others:
                 kept.append({**said, "tool_calls": others} if others else said)
