@@ -15,7 +15,7 @@ from tinymem.recall.snapshot import SAID
 from tinymem.steps.standins import is_from_user
 from tinymem.steps.step import Step
 
-__all__ = ["Preferences", "kinds_of_preference", "kinds_of_task"]
+__all__ = ["Preferences"]
 
 MOST = 3  # preferences that a prompt gets
 LONGEST = 300  # characters of a prompt that say what it asks for

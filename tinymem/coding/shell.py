@@ -10,7 +10,7 @@ from typing import NamedTuple
 from tinymem.coding.acts import SEEN, Act, acts_of_patch, full_path, has_suffix, read, reset
 from tinymem.coding.lines import code_lines
 
-__all__ = ["Command", "acts_of_command", "acts_of_search", "commands_of"]
+__all__ = ["acts_of_command", "acts_of_search", "commands_of"]
 
 LONGEST = 6_000  # characters of a command, without the texts in it
 PATCH = "*** Begin Patch"

@@ -17,7 +17,7 @@ from tinymem.runs.values import text_in
 if TYPE_CHECKING:
     from tinymem.runs.transcripts import Said
 
-__all__ = ["QUEUED", "Line", "part"]
+__all__ = ["Line", "part"]
 
 BETWEEN = ("isCompactSummary", "isSidechain")  # keys of lines that are no child of the one before
 QUEUED = "queued"  # the turn of what was typed while the agent worked

@@ -26,7 +26,7 @@ from tinymem.runs.values import joined_texts, mapping_in, text_in, time_of, valu
 from tinymem.steps.content import as_text
 from tinymem.steps.step import Message
 
-__all__ = ["BEGINS", "Queued", "Said", "Transcript", "is_event"]
+__all__ = ["BEGINS", "Said", "Transcript", "is_event"]
 
 BRANCH = "message of another branch"
 TWICE = "message that the file holds twice"

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from tinymem.errors import InputError, NotAMemoryError
 from tinymem.integrations.mcp.numbers import memories_by_label
 from tinymem.runs.harness import ABOUT
-from tinymem.runs.hooks.acting import ACTING, step_of
 from tinymem.runs.hooks.privacy import redact_with, without_private
+from tinymem.runs.hooks.quick import ACTING
 from tinymem.runs.hooks.reader import FOUND, GREETING, InFront, Reader, words_of
 from tinymem.runs.hooks.talk import is_small_talk
 from tinymem.runs.hooks.transcripts import LATE, add_transcript, note_begun, note_ended, read_on, transcript_of
 from tinymem.runs.values import text_in
+from tinymem.steps.actions import ActionStep, ToolCall
 from tinymem.steps.checks import check_choice
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ ADDING = ("pre-compact", "stop", "subagent-stop", "session-end")  # the events t
 EVENTS = ("session-start", "prompt", *ADDING, *ACTING)
 Opener: TypeAlias = "Callable[..., HierarchicalMemory]"
 LONGEST = 1_000_000  # characters of an event
+FOR_MODEL = ("llmContent", "text_result_for_llm")  # where Gemini CLI, Qwen Code and Copilot CLI have what a model reads
 SESSIONS = 100  # of which it is known what they have in front of them
 OWN_SHARE = 2 / 3  # of a prompt's tokens, where other namespaces are read too
 TWICE = 10.0  # seconds in which a second hook has the same event of a session, as a plugin's beside an installed one
@@ -63,6 +65,21 @@ class Asked(NamedTuple):
     def session(self) -> str:
         """The name of the agent's session; "" where it says none."""
         return text_in(self.details, "session_id")
+
+    @property
+    def step(self) -> ActionStep | None:
+        """The use of a tool that the event tells of: what is about to be done, or failed; None where it was stopped."""
+        details, redact = self.details, redact_with(self.redact)
+        given, said = details.get("tool_input"), details.get("tool_response") or details.get("tool_result") or ""
+        if details.get("is_interrupt") or not given:
+            return None
+        if isinstance(said, dict):
+            read = filter(None, (text_in(said, key) for key in FOR_MODEL))
+            said = next(read, "") or "\n".join(map(str, filter(None, reversed(said.values()))))
+        shown = None if self.event == "pre-tool-use" else redact(str(said))
+        error = redact(text_in(details, "error"))
+        call = ToolCall(text_in(details, "tool_name"), given, observation=shown, error=error or None)
+        return ActionStep(tool_calls=[call], session=self.session)
 
 
 class Answers:
@@ -168,7 +185,7 @@ class Answers:
 
     def _reminded(self, asked: Asked) -> str:
         """Return what is known of a command that failed, or of a file that is to be edited."""
-        step, front = step_of(asked), self._session(asked)
+        step, front = asked.step, self._session(asked)
         if step is None:
             return ""
         found = (reader.reminders.of(step, front[reader.memory.namespace].after) for reader in self._opened(asked))
