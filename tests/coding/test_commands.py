@@ -66,8 +66,8 @@ def test_the_exit_codes_of_the_shells_of_agents_are_read(agent: str) -> None:
 
 
 def note_of(line: str, result: str, folder: str = "", session: str | None = None) -> Act | None:
-    run = ShellRun.of(line, result, is_error=False)
-    return next((act for act in run.acts(folder, session) if act.path.startswith(RUN)), None) if run else None
+    run = ShellRun.of(line, result, is_error=False, folder=folder)
+    return next((act for act in run.acts(session) if act.path.startswith(RUN)), None) if run else None
 
 
 def key_of(line: str, folder: str = "", session: str | None = None) -> str:

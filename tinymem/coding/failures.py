@@ -78,17 +78,18 @@ class ShellRun(NamedTuple):
     words: tuple[str, ...]
     result: str
     ended: int | None
+    folder: str  # where it runs
     is_gits: bool  # what it does, git does
 
     @classmethod
-    def of(cls, line: str, result: str, is_error: bool) -> ShellRun | None:
+    def of(cls, line: str, result: str, is_error: bool, folder: str = "") -> ShellRun | None:
         """Return the run of a line; None for one that only shows and arranges."""
         commands = [c for c in commands_of(line) if c.program not in _ASIDE and c.program[:1] != "#"]
         if not commands:
             return None
         words, ends = (commands[-1].program, *commands[-1].words), ends_of(result)
         is_gits = all(command.program == "git" for command in commands)
-        return cls(same_line(line), words, ends, outcome_of(ends, is_error), is_gits)
+        return cls(same_line(line), words, ends, outcome_of(ends, is_error), folder, is_gits)
 
     @property
     def line(self) -> str:
@@ -101,12 +102,12 @@ class ShellRun(NamedTuple):
         is_sure = self.ended in (FAILED, PASSED) or not ("|" in self.whole or UNSURE.search(self.whole))
         return self.ended if is_sure else None
 
-    def acts(self, folder: str, session: str | None) -> list[Act]:
+    def acts(self, session: str | None) -> list[Act]:
         """Return the acts that note how it ended, where that is sure, and how it failed."""
         failed = [Act(key, FAILED_SO) for key in self.keys]
         if self.ended is None or self.is_gits or UNSURE.search(self.whole):
             return failed
-        key = RUN + short_hash("\0".join([session or "", folder, self.whole]))
+        key = RUN + short_hash("\0".join([session or "", self.folder, self.whole]))
         shown = plain_line(self.line, MOST_SHOWN)
         return [Act(key, self.ended, (*shown.encode("utf-8", "replace"),)), *failed]
 

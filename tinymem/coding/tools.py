@@ -106,29 +106,26 @@ def use_of(name: str) -> str:
 
 def acts_of_call(call: ToolCall, session: str | None = None) -> list[Act]:
     """Return what a call in a session did to files, by their paths there, and how the command ended that it ran."""
-    does = use_of(call.name)
-    if not does:
-        return []
-    given, scope = _arguments(call.arguments_json), scope_of(session)
-    acts = [in_scope(act, scope) for act in _acts_of(call, does, given)]
-    run = run_in(call)
-    return acts + run.acts(_path(given, "folder"), session) if run else acts
+    scope, run = scope_of(session), run_in(call)
+    acts = [in_scope(act, scope) for act in _acts_of(call)]
+    return acts + run.acts(session) if run else acts
 
 
 def run_in(call: ToolCall) -> ShellRun | None:
     """Return the run of a call's line; None where it ran nothing that fails or passes, or waits for its result."""
     if use_of(call.name) != "run" or not call.answered:
         return None
-    return ShellRun.of(_line(_arguments(call.arguments_json)), _said(call), call.error is not None)
+    given = _arguments(call)
+    return ShellRun.of(_line(given), _said(call), call.error is not None, _path(given, "folder"))
 
 
 def edits_in(call: ToolCall) -> list[tuple[str, str]]:
     """Return the files that a call edits or edited, each with the first line of what is new."""
-    does, given = use_of(call.name), _arguments(call.arguments_json)
+    does, given = use_of(call.name), _arguments(call)
     if does not in ("edit", "write", "patch", "run") or given.get("command") == "view":
         return []
-    acts = [act for act in _acts_of(call, does, given) if act.kind not in (SEEN, READ) or not call.answered]
-    new = _text(given, "new") or _text(given, "content") or ""
+    acts = [act for act in _acts_of(call) if act.kind not in (SEEN, READ) or not call.answered]
+    new = _new_in(given)
     old, sign = (_text(given, "old") or "").splitlines(), "+" * (does == "patch")
     lines = (line[len(sign) :].strip() for line in new.splitlines() if line not in old and line.startswith(sign))
     line = next(filter(None, lines), "")
@@ -137,23 +134,29 @@ def edits_in(call: ToolCall) -> list[tuple[str, str]]:
 
 def files_in(call: ToolCall) -> list[str]:
     """Return the files that a call edits or edited, else the one that it reads."""
-    path = _path(_arguments(call.arguments_json)) if use_of(call.name) in ("read", "edit", "write") else ""
+    path = _path(_arguments(call)) if use_of(call.name) in ("read", "edit", "write") else ""
     return [path for path, _ in edits_in(call)] or [path][: len(path)]
 
 
 def text_in_file(call: ToolCall) -> str:
     """Return what a call wrote to its file, else what it read."""
-    given = _arguments(call.arguments_json)
-    return _text(given, "new") or _text(given, "content") or _said(call)
+    return _new_in(_arguments(call)) or _said(call)
+
+
+def _new_in(given: Arguments) -> str:
+    return _text(given, "new") or _text(given, "content") or ""
 
 
 def _said(call: ToolCall) -> str:
     return f"{call.error or ''}\n{as_text(call.observation)}".lstrip("\n")
 
 
-def _acts_of(call: ToolCall, does: str, given: Arguments) -> list[Act]:
+def _acts_of(call: ToolCall) -> list[Act]:
     """Return what a call did to files, as far as it is sure; of one without a result, the files alone."""
-    result = as_text(call.observation)
+    does, result = use_of(call.name), as_text(call.observation)
+    if not does:
+        return []
+    given = _arguments(call)
     acts = _acts(given, does, result)
     has_failed = does != "run" and _FAILED.match(result[:EDGE].lower().lstrip("[*#: \n"))
     is_refused = _REFUSED.match(result[:LONGEST_REFUSAL].lstrip()) or any(map(given.get, _REHEARSED))
@@ -213,11 +216,11 @@ def _edits(given: Arguments) -> Iterator[Act]:
             yield reset(path) if old is None else edit(path, old, new)
 
 
-def _arguments(text: str) -> dict[str, Any]:
-    """Return arguments as a mapping; what is no JSON object, as the "input" that it is."""
-    found: Any = text
+def _arguments(call: ToolCall) -> dict[str, Any]:
+    """Return a call's arguments as a mapping; what is no JSON object, as the "input" that it is."""
+    found: Any = call.arguments_json
     with suppress(ValueError, RecursionError):
-        found = json.loads(text, strict=False)
+        found = json.loads(found, strict=False)
     return found if isinstance(found, dict) else {"input": found}
 
 
