@@ -76,17 +76,16 @@ def ingest_growing(memory: HierarchicalMemory, file: Path) -> Ingested:
 
 def _read_on(memory: HierarchicalMemory, file: Path, place: ReadPlace, unread: bytes, done: Ingested) -> None:
     """Add what is new in the bytes behind a place, and keep that of the last prompt in them."""
-    left_out = Counter[str]()
+    done.left_out = Counter()
     lines = enumerate(unread.split(b"\n"), place.lines + 1)
-    values = chain(_head(file) if place.offset else (), read_values(lines, left_out))
-    transcript = Transcript(file, values, left_out)
+    values = chain(_head(file) if place.offset else (), read_values(lines, done.left_out))
+    transcript = Transcript(file, values, done.left_out)
     runs = [*runs_of(transcript)]
     is_marked = all(all(run.marks) for run in runs)
-    if place.offset and (transcript.is_apart or left_out[APART] or not is_marked):
+    if place.offset and (transcript.is_apart or done.left_out[APART] or not is_marked):
         unread = file.read_bytes()[: place.offset + len(unread)]
         _read_on(memory, file, replace(place, offset=0, lines=0), unread, done)
         return
-    done.left_out += left_out
     for run in runs:
         if place.end and is_marked:
             run = replace(run, steps=[*map(as_message, run.steps)], goes_on=True)
