@@ -64,6 +64,7 @@ _ASIDE = OTHERS - {"git"} | {*" command do done exit fi for if set then where wh
 _BEFORE = frozenset("bun bunx compose npx pipenv poetry python python3 run sudo timeout uv".split())  # noqa: SIM905
 _MANY = frozenset("cargo docker dotnet git go kubectl make mix npm pnpm yarn".split())  # noqa: SIM905
 _NO_WORD = "-'0123456789"  # what begins an option, a text and a number
+_UNSAFE = re.compile(r"[(){};$!?]+")  # in a mark, which stands between brackets
 _FOLDER = re.compile(r"\Acd [^&]+ && ")
 _FILE = re.compile(r"[\w.@+-]+\.[A-Za-z]\w{0,9}\b")
 
@@ -108,7 +109,7 @@ class ShellRun(NamedTuple):
         if self.ended is None or self.is_gits or UNSURE.search(self.whole):
             return failed
         key = RUN + short_hash("\0".join([session or "", self.folder, self.whole]))
-        shown = plain_line(self.line, MOST_SHOWN)
+        shown = _UNSAFE.sub("…", plain_line(self.line, MOST_SHOWN))
         return [Act(key, self.ended, (*shown.encode("utf-8", "replace"),)), *failed]
 
     @property
