@@ -54,14 +54,14 @@ class FileChanges:
         if unread := self._expected - self._touched.keys():
             self._read(unread)
         part, number, call = parts[place], step.step_number or 0, _call_of(step, parts, place)
-        is_call = part.kind == "call"  # it shows what it took away itself, too
+        is_call = part.kind == "call"
         paths = {path for its_call, path in self._touched.get(number, ()) if its_call == call}
         marks = (mark_of_pass(self._notes[path], number) for path in paths if not is_call)
         later = [(start, start, mark) for mark in marks if mark][:1]
         versions = [self._version(path) for path in paths if path.startswith(SCOPE)]
         shown = [*_shown(part, start, end)] if versions else []
-        sinces = [(first, last, _gone_since(code, versions)) for first, last, code in shown]
-        gone = [(first, last, note) for first, last, note in sinces if note and note.step + is_call > number]
+        before = number - is_call  # a call shows what it took away itself, too
+        gone = [(first, last, note) for first, last, code in shown if (note := _gone_since(code, versions, before))]
         newest = max((note.step for _, _, note in gone), default=0)
         return PassageChange((*later, *_marked(gone, part.text)), newest, _length(gone) > MOST * _length(shown))
 
@@ -79,10 +79,13 @@ def _length(spans: Iterable[tuple[int, int, object]]) -> int:
     return sum(last - first for first, last, _ in spans)
 
 
-def _gone_since(code: int, versions: Iterable[Version]) -> FileNote | None:
-    """Return the note since which a line is gone from all files of its call; None where it stands, or may stand."""
+def _gone_since(code: int, versions: Iterable[Version], before: int) -> FileNote | None:
+    """Return the note, behind the step `before`, since which a line is gone from all files of its call; else None."""
     sinces = [version.gone_since(code) for version in versions if version.knows(code)]
-    return max(filter(None, sinces)) if sinces and None not in sinces else None
+    if not sinces or None in sinces:
+        return None
+    newest = max(filter(None, sinces))
+    return newest if newest.step > before else None
 
 
 def _marked(gone: Iterable[tuple[int, int, FileNote]], text: str) -> list[Span]:

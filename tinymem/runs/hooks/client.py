@@ -71,6 +71,6 @@ def start(path: str, embedder: str | None) -> subprocess.Popen[bytes] | None:
 
     if socket_of(path) is None:
         return None
-    command = [sys.executable, "-m", "tinymem.runs.hooks.warm", path, *([embedder] if embedder else [])]
+    command = [sys.executable, "-m", "tinymem.runs.hooks.warm", path, embedder or ""]
     nothing = subprocess.DEVNULL
     return subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=nothing, start_new_session=True, cwd="/")

@@ -125,4 +125,4 @@ def _reply(answers: Answers, connection: socket.socket) -> None:
 
 
 if __name__ == "__main__":
-    serve(sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else None)
+    serve(sys.argv[1], sys.argv[2] or None)
