@@ -141,7 +141,7 @@ class ShellRun(NamedTuple):
         if "''" in failed.words and self.line != failed.line:  # another program, or message
             return failed.is_absent
         files = {*_FILE.findall(self.command)}
-        return not files or bool(files & {*_FILE.findall(f"{failed.command} {failed.result}")})
+        return not files or not files.isdisjoint(_FILE.findall(f"{failed.command} {failed.result}"))
 
 
 def _told(result: str) -> list[str]:

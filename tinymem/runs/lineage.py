@@ -143,7 +143,7 @@ def name_run(memory: HierarchicalMemory, run: Run) -> Run:
     owned = hash_of(f"file {name_hash(run.name)}")
     owner = hash_of(f"{owned} {name_hash(str(run.file.resolve().parent))}")
     owners = {row.said for row in messages.find([owned, owner], 1)}
-    if owned in owners and owner not in owners and not _is_known(memory, run):
+    if owners == {owned} and not _is_known(memory, run):
         name = f"{owner[:8]}/{run.name}"
         return replace(run, name=name, steps=[step.evolve(session=name) for step in run.steps])
     messages.put([MessageRow(said, 1, 0, False) for said in (owned, owner)])

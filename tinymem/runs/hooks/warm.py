@@ -33,7 +33,7 @@ def asked_of(request: dict[str, Any]) -> Asked | None:
     Raises:
         InputError: It is no event of an agent.
     """
-    details = read_event(str(request["input"]))
+    details = read_event(request["input"])
     if place := request.get("transcript"):
         file = place.replace("*", text_in(details, "session_id"))
         details = {"transcript_path": file, **details, LATE: True}
@@ -41,9 +41,9 @@ def asked_of(request: dict[str, Any]) -> Asked | None:
     folders = [folder for folder in known if isinstance(folder, str) and folder]
     if is_left_alone([*folders, project_of(folders[0])], request.get("leave_alone", ())):
         return None
-    namespace = request["namespace"] or namespace_of(folders[0], bool(request["per_worktree"]))
+    namespace = request["namespace"] or namespace_of(folders[0], request["per_worktree"])
     redact = request.get("redact", ())
-    return Asked(str(request["event"]), details, namespace, request["also"], request["max_tokens"], redact)
+    return Asked(request["event"], details, namespace, request["also"], request["max_tokens"], redact)
 
 
 def _printed(request: dict[str, Any], asked: Asked, out: str) -> str:
