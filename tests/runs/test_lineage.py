@@ -14,6 +14,7 @@ from test_transcripts import Line, claude, codex, item, result, text, use, write
 
 from tinymem import HierarchicalMemory
 from tinymem.runs.growing import ingest_growing
+from tinymem.runs.hooks.answers import Asked
 from tinymem.runs.hooks.reader import InFront, Reader
 from tinymem.runs.ingest import ingest_files
 
@@ -209,7 +210,7 @@ def test_what_a_model_asks_a_subagent_is_no_rule_of_a_person(tmp_path: Path, nam
         for _ in range(2):
             ingest_growing(memory, file)
         (asked,) = [step for step in memory.history() if step.text == RULE]
-        greeted = Reader(memory).greeting(InFront())
+        greeted = Reader(memory).greeting(Asked("session-start", {"source": "startup"}, ""), InFront())
         assert own in greeted and RULE not in greeted
         assert (getattr(asked, "role", None), ingest_files(memory, [file])[0].steps) == ("assistant", 0)
 

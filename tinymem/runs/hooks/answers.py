@@ -17,7 +17,7 @@ from tinymem.integrations.mcp.numbers import memories_by_label
 from tinymem.runs.harness import ABOUT
 from tinymem.runs.hooks.privacy import redact_with, without_private
 from tinymem.runs.hooks.quick import ACTING
-from tinymem.runs.hooks.reader import FOUND, GREETING, InFront, Reader, words_of
+from tinymem.runs.hooks.reader import FOUND, InFront, Reader, words_of
 from tinymem.runs.hooks.talk import is_small_talk
 from tinymem.runs.hooks.transcripts import LATE, add_transcript, note_begun, note_ended, read_on, transcript_of
 from tinymem.runs.values import text_in
@@ -176,9 +176,7 @@ class Answers:
         said = ""
         if readers and readers[0].memory.namespace == asked.namespace:
             read_on(readers[0].memory)
-            front, source = self._session(asked, anew=True)[asked.namespace], asked.details.get("source")
-            folder = text_in(asked.details, "cwd")
-            said = readers[0].greeting(front, asked.session, source, asked.max_tokens or GREETING, folder)
+            said = readers[0].greeting(asked, self._session(asked, anew=True)[asked.namespace])
         for reader in readers if self._stays else ():
             reader.prepare()
         return said

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tinymem.coding.preferences import Preferences
 from tinymem.coding.progress import progress_block
@@ -19,6 +19,7 @@ from tinymem.recall.relevance import floor_of_prompts
 from tinymem.recall.render import between, own_blocks
 from tinymem.recall.search import Search
 from tinymem.runs.harness import ABOUT, AGENT, typed_words
+from tinymem.runs.values import text_in
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.ids import utc_now
 from tinymem.steps.standins import is_request
@@ -27,9 +28,10 @@ from tinymem.stores.words import words
 
 if TYPE_CHECKING:
     from tinymem.memory.hierarchy import HierarchicalMemory
+    from tinymem.runs.hooks.answers import Asked
     from tinymem.steps.step import Step
 
-__all__ = ["FOUND", "GREETING", "PROGRESS", "InFront", "Reader", "words_of"]
+__all__ = ["FOUND", "PROGRESS", "InFront", "Reader", "words_of"]
 
 LONGEST_PROMPT = 10_000  # characters of a prompt that recall asks with
 GREETING, FOUND = 1_000, 500  # tokens of what a session begins with, and of what a prompt recalls
@@ -78,19 +80,18 @@ class Reader:
 
     # -- what a session begins with -----------------------------------------------------------------------------------
 
-    def greeting(
-        self, front: InFront, session: str = "", source: Any = "startup", max_tokens: int = GREETING, folder: str = ""
-    ) -> str:
-        """Return what a session should begin with, in at most `max_tokens` tokens; "" where that is nothing.
+    def greeting(self, asked: Asked, front: InFront) -> str:
+        """Return what the session that asks should begin with; "" where that is nothing.
 
         A new session gets the rules that people gave, and then what was said last. A session that is resumed has its
         own steps, and what it was greeted with: it gets what others said since. After a compaction it gets the rules
-        again, its own requests, its last commands and the files that it used, and then what was said. Its `folder` is
-        where it works; what it has in `front` is noted.
+        again, its own requests, its last commands and the files that it used, and then what was said. What it has in
+        `front` of it is noted.
         """
+        session, source = asked.session, asked.details.get("source")
         last = next((_number(step) for step in self.memory.history(session, newest=True)), 0) if session else 0
         since = last if source == "resume" else 0
-        left = max_tokens - self.count(f"{ABOUT}\n")
+        left = (asked.max_tokens or GREETING) - self.count(f"{ABOUT}\n")
         rules = "" if since else list_steps(self.memory, self._rules(), int(left * RULES_SHARE), self.label)
         left -= self.count(f"{rules}\n")
         shown = self._numbers_in(rules)
@@ -100,22 +101,23 @@ class Reader:
 
         if last and source == "compact":
             front.after = last
-            said = self._of_compacted(session, folder, left, is_new)
+            said = self._of_compacted(asked, left, is_new)
         else:
             said = newest_steps(self.memory, left, only=is_new, namespace=self.label)
         text = "\n".join(filter(None, [rules, said]))
         front.seen |= self._numbers_in(text)
         return f"{ABOUT}\n{text}" if text else ""
 
-    def _of_compacted(self, session: str, folder: str, left: int, is_new: Callable[[Step], bool]) -> str:
+    def _of_compacted(self, asked: Asked, left: int, is_new: Callable[[Step], bool]) -> str:
         """Return what a session that was compacted asked for, did and said."""
+        session, folder = asked.session, text_in(asked.details, "cwd")
         newest = partial(newest_steps, self.memory, session=session, namespace=self.label)
-        asked = newest(left // 2, only=lambda step: is_request(step) and is_new(step))
-        left -= self.count(f"{asked}\n")
+        requests = newest(left // 2, only=lambda step: is_request(step) and is_new(step))
+        left -= self.count(f"{requests}\n")
         did = progress_block(self.memory, session, min(PROGRESS, left), self.label, folder)
         left -= self.count(f"{did}\n")
         said = newest(left, only=lambda step: is_new(step) and not is_request(step))
-        return "\n".join(filter(None, [asked, did, said]))
+        return "\n".join(filter(None, [requests, did, said]))
 
     def _rules(self) -> list[Step]:
         """Return the newest steps in which people gave rules, as corrected, newest first and without repetitions."""
