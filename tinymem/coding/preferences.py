@@ -124,9 +124,9 @@ class Preferences:
         if not asked:
             return []
         self._read_new()
-        shared = sorted((-len(asked & kinds), -number) for number, kinds in self._kinds.items() if asked & kinds)
+        shared = sorted(((len(asked & kinds), number) for number, kinds in self._kinds.items()), reverse=True)
         corrected = self._past.corrections
-        numbers = dict.fromkeys(corrected.get(-number, -number) for _, number in shared)
+        numbers = dict.fromkeys(corrected.get(number, number) for count, number in shared if count)
         steps = self._past.fetch([number for number in numbers if number not in but][:MOST])
         return [steps[number] for number in numbers if number in steps]
 
