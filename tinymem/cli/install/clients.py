@@ -219,8 +219,7 @@ def _is_ours(hook: Mapping[str, Any]) -> bool:
     except ValueError:  # it is empty, or a quotation mark is not closed
         return False
     name = re.split(r"[/\\]", program)[-1].removesuffix(".exe")
-    event = words[:1] if name == "tinymem-hook" else words[1:2] if [name, *words[:1]] == [NAME, "hook"] else []
-    return bool(event) and event[0] in OURS
+    return name == "tinymem-hook" and bool(words) and words[0] in OURS
 
 
 _QUOTED = re.compile(r"""'[^']*'|"[^"]*\"""")

@@ -16,10 +16,10 @@ from tinymem import TYPE_CHECKING
 from tinymem.runs.hooks.client import ask, start
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from typing import Any
 
-__all__ = ["ACTING", "line_of", "main", "never_stop", "print_answer"]
+__all__ = ["ACTING", "line_of", "main"]
 
 LONGEST = 1_000_000  # characters of an event
 ACTING = ("pre-tool-use", "post-tool-use", "post-tool-use-failure")  # asked only where a process stays
@@ -47,14 +47,12 @@ SEVERAL = ("also", "redact", "leave-alone")
 
 
 def main() -> None:
-    """Answer a hook: print what the agent is to read. Nothing that goes wrong stops the agent."""
-    never_stop(_answer)
+    """Answer a hook: print what the agent is to read.
 
-
-def never_stop(answer: Callable[[], object]) -> None:
-    """Run what answers a hook: whatever goes wrong is one line and exit status 1, for 2 would stop the agent."""
+    Whatever goes wrong is one line and exit status 1, for 2 would stop the agent.
+    """
     try:
-        answer()
+        _answer()
         sys.stdout.flush()
     except SystemExit as ended:
         raise SystemExit(bool(ended.code)) from None
@@ -71,12 +69,7 @@ def line_of(error: BaseException) -> str:
     from tinymem.errors import TinymemError, safe_summary
     from tinymem.steps.terminal import printable
 
-    if isinstance(error, TinymemError):
-        said = str(error)
-    elif hasattr(error, "format_message"):  # of the library that reads command lines
-        said = error.format_message()
-    else:
-        said = f"the hook failed: {safe_summary(error)}"
+    said = str(error) if isinstance(error, TinymemError) else f"the hook failed: {safe_summary(error)}"
     return " ".join(printable(said).split())
 
 
@@ -98,10 +91,10 @@ def _answer() -> None:
         from tinymem.runs.hooks.warm import answer_here
 
         found = answer_here(request)
-    print_answer(found or {"out": "", "error": ""})
+    _print(found or {"out": "", "error": ""})
 
 
-def print_answer(found: Mapping[str, str]) -> None:
+def _print(found: Mapping[str, str]) -> None:
     """Print what an agent is to read; what went wrong is raised."""
     sys.stdout.write(found["out"])
     if found["error"]:
@@ -134,7 +127,7 @@ def _parsed(arguments: list[str]) -> dict[str, Any]:
             raise SystemExit
         given |= {"event": " ".join(events), "max-tokens": given["max-tokens"] and int(given["max-tokens"])}
     except (GetoptError, ValueError) as error:
-        print_answer({"out": "", "error": f"{error}; tinymem-hook -h says what there is"})
+        _print({"out": "", "error": f"{error}; tinymem-hook -h says what there is"})
     return {name.replace("-", "_"): value for name, value in given.items()}
 
 
