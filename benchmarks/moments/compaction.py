@@ -118,7 +118,7 @@ def measure(run: Haystack) -> Iterator[tuple[str, int, list[bool], list[bool]]]:
             memory.archive_messages(before, session=RUN)
             hook = Answers(lambda memory=memory, **given: memory)
             now = hook.answer(Asked("session-start", {"session_id": RUN, "source": "compact", "cwd": folder}, RUN))
-            did = progress_block(memory, RUN, PROGRESS, "", folder)
+            did = progress_block(memory.long_term, RUN, PROGRESS, folder=folder)
         newest = "\n".join(map(text_of, before))[-4 * PROGRESS :]
         texts = {"newest": newest, "rest": now.replace(did, ""), "did": did, "now": now}
         texts |= {"summary": summary} if summary else {}

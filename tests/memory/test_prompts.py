@@ -75,6 +75,34 @@ def test_a_prompt_begins_as_the_one_before_but_for_jumps(make: Any) -> None:
     assert any(entry.kind == "recalled" for entry in prompts[-1].entries)
 
 
+def edits(count: int) -> list[Step]:
+    """A command that fails, and files that are written twice each."""
+    failed = ToolCall("Bash", {"command": "pytest -q"}, id="call_run", error="Exit code 1")
+    steps: list[Step] = [TaskStep("Mend the shop."), ActionStep("Run it.", [failed])]
+    for at in range(count):
+        given = {"file_path": f"/shop/part_{at // 2}.py", "content": f"def count_of_rows_{at // 2}(): ...\n" * 9}
+        steps.append(ActionStep("Mend.", [ToolCall("Write", given, id=f"call_{at}", observation="ok")]))
+    return [step.evolve(session="s") for step in steps]
+
+
+@MAKERS
+def test_a_prompt_that_jumps_says_what_the_session_did(make: Any) -> None:
+    prompts = make(edits(60), 3_000)
+    told = [[text for one in prompt.messages if "in /shop:" in (text := str(one["content"]))] for prompt in prompts]
+    assert told[0] == [] and [len(texts) for texts in told if texts] == [1] * sum(map(bool, told))
+    for at, (before, after) in enumerate(pairwise(prompts), 1):
+        has_jumped = after.messages[: len(before.messages)] != before.messages
+        assert has_jumped or told[at] == told[at - 1]
+        assert told[at] == told[at - 1] or f"\npart_{(at - 2) // 2}.py (#" in told[at][0]
+    assert told[-1] and "in /shop:\n$ pytest -q (failed, #2)\n" in told[-1][0]
+    assert max(prompt.tokens for prompt in prompts) <= 3_000
+
+
+@pytest.mark.parametrize("given", [{"changes": "none"}, {"metadata": USER, "where": {"user": "bob"}}])
+def test_nothing_is_said_where_nobody_tells_it_or_it_may_not_be_recalled(given: dict[str, Any]) -> None:
+    assert "in /shop:" not in str([prompt.messages for prompt in prompts_of_history(edits(60), 3_000, **given)])
+
+
 @pytest.mark.slow
 @MAKERS
 def test_no_excerpt_is_recalled_twice_into_a_prompt(make: Any) -> None:

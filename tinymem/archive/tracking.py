@@ -20,6 +20,9 @@ class Tracking:
     """The tracking of the changes in a journal by the adapter that is `given`, or that the memory remembers.
 
     Raises InputError where the memory was made with another one.
+
+    Attributes:
+        tracker: The adapter; None where nobody keeps track.
     """
 
     def __init__(self, journal: Journal, given: str | ChangeTracker | None) -> None:
@@ -30,11 +33,11 @@ class Tracking:
         kept = journal.setting(CHANGES) or NO_TRACKER
         if name not in (None, kept):
             raise InputError(f"this memory was made with changes={kept!r}, not {name!r}")
-        self._tracker = None if kept == NO_TRACKER else tracker_from(given or kept)
+        self.tracker = None if kept == NO_TRACKER else tracker_from(given or kept)
 
     def notes_of(self, steps: Sequence[Step]) -> list[StepNote]:
         """Return the notes of new steps, which are in order."""
-        return [] if self._tracker is None else self._tracker.notes_of(steps, lambda: self._before(steps[0]))
+        return [] if self.tracker is None else self.tracker.notes_of(steps, lambda: self._before(steps[0]))
 
     def _before(self, step: Step) -> list[Step]:
         number = step.step_number or 0
@@ -43,7 +46,7 @@ class Tracking:
 
     def changes(self, last: int) -> Changes | None:
         """Return the changes that the steps up to the `last` made; None where nobody keeps track."""
-        return None if self._tracker is None else self._tracker.changes(self._journal, last)
+        return None if self.tracker is None else self.tracker.changes(self._journal, last)
 
     def marks_of(self, step: Step) -> list[str]:
         """Return what says which later steps changed what a step shows."""

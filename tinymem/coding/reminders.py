@@ -10,8 +10,7 @@ from tinymem.coding.acts import has_suffix
 from tinymem.coding.commands import FAILURES, PASSED, QUIET, plain_line
 from tinymem.coding.failures import ShellRun
 from tinymem.coding.rules import keys_of, rule_among
-from tinymem.coding.tools import edits_in, run_in
-from tinymem.coding.tracker import calls_in, calls_of
+from tinymem.coding.tools import calls_in, calls_of, edits_in, run_in
 from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.messages.fitting import fitted
 from tinymem.recall.render import DAY, fenced, quoted

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import lru_cache
+from itertools import chain
 from typing import Any, TypeAlias
 
 from tinymem.coding.acts import (
@@ -25,10 +27,15 @@ from tinymem.coding.acts import (
 )
 from tinymem.coding.failures import ShellRun
 from tinymem.coding.shell import acts_of_command, acts_of_search
-from tinymem.steps.actions import ToolCall
+from tinymem.steps.actions import ActionStep, ToolCall
 from tinymem.steps.content import as_text
+from tinymem.steps.step import Step
+from tinymem.steps.types import MessageStep
 
-__all__ = ["ARGUMENTS", "FILE_TOOLS", "acts_of_call", "edits_in", "files_in", "run_in", "text_in_file", "use_of"]
+__all__ = [
+    "ARGUMENTS", "FILE_TOOLS", "acts_of_call", "calls_in", "calls_of", "edits_in", "files_in", "run_in", "text_in_file",
+    "use_of",
+]  # fmt: skip
 
 Arguments: TypeAlias = Mapping[str, Any]
 
@@ -102,6 +109,20 @@ def use_of(name: str) -> str:
     """
     *server, tool = _SERVER_END.split(name)
     return FILE_TOOLS.get(re.sub("[_-]", "", tool.lower()), "") if _LOCAL.fullmatch("__".join(server)) else ""
+
+
+def calls_in(steps: Iterable[Step]) -> dict[str, ToolCall]:
+    """Return the calls in some steps, by their ids."""
+    actions = (step.tool_calls for step in steps if isinstance(step, ActionStep))
+    return {call.id: call for call in chain.from_iterable(actions)}
+
+
+def calls_of(step: Step, known: dict[str, ToolCall]) -> Sequence[ToolCall]:
+    """Return the calls of a step; of a result that came later, the call that it answers."""
+    if isinstance(step, ActionStep):
+        return step.tool_calls
+    call = known.get(step.tool_call_id or "") if isinstance(step, MessageStep) else None
+    return [] if call is None else [replace(call, observation=step.text, error=None)]
 
 
 def acts_of_call(call: ToolCall, session: str | None = None) -> list[Act]:

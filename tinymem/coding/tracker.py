@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
-from itertools import chain
+from collections.abc import Callable, Sequence
 
 from tinymem.coding.acts import LONGEST_PATH
 from tinymem.coding.changes import FileChanges
+from tinymem.coding.progress import progress_block
 from tinymem.coding.rules import rules_of
-from tinymem.coding.tools import acts_of_call
+from tinymem.coding.tools import acts_of_call, calls_in, calls_of
 from tinymem.errors import InputError
 from tinymem.protocols import Changes, NoteSource, StepNote
-from tinymem.steps.actions import ActionStep, ToolCall
 from tinymem.steps.step import Step
 from tinymem.steps.types import MessageStep
 
-__all__ = ["CodingTracker", "calls_in", "calls_of"]
+__all__ = ["CodingTracker"]
 
 
 class CodingTracker:
     """Keeps track of files and commands; see `tinymem.protocols.ChangeTracker`."""
 
     name = "coding"
+    progress_of = staticmethod(progress_block)
 
     @classmethod
     def from_name(cls, argument: str) -> CodingTracker:
@@ -48,17 +47,3 @@ class CodingTracker:
     def changes(self, notes: NoteSource, last: int) -> Changes:
         """Return the changes that the steps up to the `last` made."""
         return FileChanges(notes, last)
-
-
-def calls_in(steps: Iterable[Step]) -> dict[str, ToolCall]:
-    """Return the calls in some steps, by their ids."""
-    actions = (step.tool_calls for step in steps if isinstance(step, ActionStep))
-    return {call.id: call for call in chain.from_iterable(actions)}
-
-
-def calls_of(step: Step, known: dict[str, ToolCall]) -> Sequence[ToolCall]:
-    """Return the calls of a step; of a result that came later, the call that it answers."""
-    if isinstance(step, ActionStep):
-        return step.tool_calls
-    call = known.get(step.tool_call_id or "") if isinstance(step, MessageStep) else None
-    return [] if call is None else [replace(call, observation=step.text, error=None)]

@@ -70,7 +70,11 @@ class Changes(Protocol):
 
 @runtime_checkable
 class ChangeTracker(Protocol):
-    """Keeps track of what steps took back of others; any number of threads may use one."""
+    """Keeps track of what steps took back of others; any number of threads may use one.
+
+    It may also have `progress_of(archive, session, max_tokens, *, allows)`, which makes the block of what a session
+    did, of steps that it `allows`: a prompt of which the beginning went shows that, or nothing for "".
+    """
 
     @property
     def name(self) -> str:

@@ -99,7 +99,8 @@ class Contexts:
         with self._while_open():
             self._window.catch_up()
             steps, has_others = session_steps(self._window.steps, self._archive, session)
-            positions, shortened = {**self._window.positions}, {*self._window.shortened}
+            positions = {**self._window.positions}
+            shortened = {*self._window.shortened}
             whole = 0 if has_others or has_archived(self._archive.journal) else 1
         questions = Questions.of(steps) if query is None else Questions(query, "")
         recall = Recaller(self._search, self._archive, questions, when)
@@ -132,7 +133,7 @@ class Contexts:
     def _build(self, key: Key | None, builder: PromptBuilder) -> Context:
         """Build the context of a corrected window; of the plain one where that alone fits the budget."""
         plain, recall = builder.window, builder.recall
-        corrected = replace(builder, window=with_corrections(plain, self._archive, recall.only, recall.without))
+        corrected = replace(builder, window=with_corrections(plain, self._archive, recall.allows))
         try:
             return corrected.render(self._follow(key, corrected))
         except BudgetError:
@@ -152,7 +153,8 @@ class Contexts:
         last = self._last.pop(key, None)
         prompt = builder.extend(last.prompt) if last and last.state == state else None
         if prompt is None:
-            prompt = builder.begin(self._cache, last and last.prompt)
+            progress = partial(progress_block, self._archive, key[0], builder.recall.allows)
+            prompt = builder.begin(self._cache, last and last.prompt, progress)
         self._last[key] = _Last(prompt, state)
         while len(self._last) > REMEMBERED:
             self._last.popitem(last=False)
@@ -186,6 +188,12 @@ def scratchpad_block(scratchpad: AgentMemory, archive: Archive, tokens: int) -> 
             return Block(text, [ScratchpadStep(body)]) if body else Block("")
         room -= needed - tokens
     return Block("")
+
+
+def progress_block(archive: Archive, session: str, allows: Callable[[Step], bool], tokens: int) -> Block:
+    """Make the block of what a session did, of steps that a prompt `allows`, where the memory's tracker tells it."""
+    tell = getattr(archive.tracking.tracker, "progress_of", None)
+    return Block(tell(archive, session, tokens, allows=allows) if tell else "")
 
 
 # -- sessions ----------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from tinymem.steps.step import Message, Step
 from tinymem.window.sending import RenderedGroup
 
 __all__ = [
-    "PROMPTS", "AddedMessage", "Part", "SentGroup", "corrections_of", "entries_of", "groups_of",
+    "PROMPTS", "AddedMessage", "Part", "SentGroup", "corrections_of", "groups_of",
     "is_begun_by_assistant", "numbers_of", "report_of", "sum_tokens",
 ]  # fmt: skip
 
@@ -164,11 +164,6 @@ def numbers_of(parts: Iterable[Part], window: RenderedWindow) -> set[int]:
     steps = chain.from_iterable(part.shown.group for part in groups)
     whole = [step for step in steps if step.is_sent and step.id not in cut]
     return window.numbers(whole).union(*notes)
-
-
-def entries_of(parts: Iterable[Part], window: RenderedWindow) -> list[list[Entry]]:
-    """Return the entries of each part."""
-    return [part.entries(window) for part in parts]
 
 
 def corrections_of(parts: Iterable[Part], before: Iterable[Part] = ()) -> tuple[Excerpt, ...]:

@@ -25,7 +25,6 @@ from tinymem.memory.context.parts import (
     Part,
     SentGroup,
     corrections_of,
-    entries_of,
     groups_of,
     is_begun_by_assistant,
     numbers_of,
@@ -45,6 +44,7 @@ __all__ = ["Prompt", "PromptBuilder"]
 AT_JUMPS = 0.4  # of the window's share in a prompt that has jumped: what comes behind it is mostly window
 SPARE = 0.2  # share of it that recall may leave unused, before the window gets that too
 MORE, MOST = 0.25, 1_200  # share of a budget, and tokens, that are recalled at most in a prompt that goes on
+DID, DID_MOST = 20, 400  # one of so many tokens, and so many at most, say behind a jump what the session did
 BEGUN = 0.4  # share of a budget that a prompt has after a jump, beside what is in anyway
 
 
@@ -115,25 +115,34 @@ class PromptBuilder:
 
     # -- from scratch
 
-    def begin(self, cache: float, last: Prompt | None) -> Prompt:
+    def begin(self, cache: float, last: Prompt | None, progress: Callable[[int], Block]) -> Prompt:
         """Build a prompt from which others can go on: the window has less of it, unless recall leaves that unused.
 
         Args:
             cache: The price of a cached token: the dearer it is, the less it pays to leave room.
             last: The prompt before, which could not go on.
+            progress: Makes the block of what the session did in so many tokens.
         """
-        shares, goal = self.shares, self._goal(cache, last)
-        less = AT_JUMPS * shares.window
-        prompt = replace(self, shares=replace(shares, window=less)).assemble(goal, moves_in_jumps=False)
-        unused = (goal - prompt.tokens) / goal
+        goal, room = self._goal(cache, last)
+        did = self._block("recalled", progress, min(DID_MOST, room // DID))
+        goal -= sum_tokens(did)
+        builder = replace(self, budget=self.budget - sum_tokens(did))
+        less = AT_JUMPS * self.shares.window
+        prompt = builder._assemble_less(goal, less)
+        unused = 1 - prompt.tokens / goal
         if unused > SPARE and len(groups_of(prompt.parts)) < len(self.window.groups):
-            more = min(less + unused, 1 - shares.episodes - shares.scratchpad)
-            prompt = replace(self, shares=replace(shares, window=more)).assemble(goal, moves_in_jumps=False)
-        return replace(prompt, stable=len(prompt.parts))
+            prompt = builder._assemble_less(goal, min(less + unused, 1 - self.shares.episodes - self.shares.scratchpad))
+        parts = (*prompt.parts[:-1], *did, *prompt.parts[-1:])
+        return replace(prompt, parts=parts, stable=len(parts))
 
-    def _goal(self, cache: float, last: Prompt | None) -> int:
+    def _assemble_less(self, goal: int, window: float) -> Prompt:
+        """Return the prompt with another share for the window, whose start is where that share ends."""
+        return replace(self, shares=replace(self.shares, window=window)).assemble(goal, moves_in_jumps=False)
+
+    def _goal(self, cache: float, last: Prompt | None) -> tuple[int, int]:
         """Return the tokens of a prompt after a jump, less than the budget, so that others can go on from it.
 
+        With them is the room of which some is for what the session did; 0 where its steps do not leave the prompt.
         What is in anyway is added. A window that has up to the share `whole` of the budget is sent whole, unless the
         last prompt was full.
         """
@@ -145,8 +154,8 @@ class PromptBuilder:
         goal = must + max(int(max(BEGUN, cache) * budget), FENCE)
         is_full = last is not None and last.tokens + newest > budget
         if 0 < total <= self.whole * budget and not is_full:
-            goal = max(goal, int(total / self.whole) + FENCE)
-        return min(budget, goal)
+            return min(budget, max(goal, int(total / self.whole) + FENCE)), 0
+        return min(budget, goal), budget - must if last else 0
 
     def assemble(self, goal: int, moves_in_jumps: bool = True) -> Prompt:
         """Build a prompt from scratch.
@@ -296,12 +305,18 @@ class PromptBuilder:
 
     def render(self, prompt: Prompt) -> Context:
         """Return the messages of a prompt, and the report of them."""
-        each = entries_of(prompt.parts, self.window)
+        each = [part.entries(self.window) for part in prompt.parts]
         entries = tuple(chain.from_iterable(each))
-        messages = [entry.message for entry in entries]
-        about = prompt.recalled, entries, sum(map(len, each[: prompt.stable]))
-        report = partial(report_of, prompt.parts, self.window.steps)
-        return Context(messages, prompt.tokens, self.budget, *about, report=report, corrections=prompt.corrections)
+        return Context(
+            [entry.message for entry in entries],
+            prompt.tokens,
+            self.budget,
+            prompt.recalled,
+            entries,
+            sum(map(len, each[: prompt.stable])),
+            report=partial(report_of, prompt.parts, self.window.steps),
+            corrections=prompt.corrections,
+        )
 
 
 def _following(last: Prompt, parts: tuple[Part, ...], recalled: Recall) -> Prompt:

@@ -68,6 +68,10 @@ class Recaller:
     only: Filter | None = None
     without: Collection[int] = ()
 
+    def allows(self, step: Step) -> bool:
+        """Return whether a step may be recalled."""
+        return step.step_number not in self.without and (self.only is None or self.only.accepts(step))
+
     def asked(self, most: int, room: int, hidden: Collection[int], shown: Sequence[Excerpt] = ()) -> Recall:
         """Return what bears on what is asked, but hidden steps and what lies in shown excerpts.
 

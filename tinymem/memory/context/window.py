@@ -6,7 +6,7 @@ group with corrected steps stands a note of what corrects them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate, chain
@@ -24,7 +24,6 @@ from tinymem.steps.content import clean
 from tinymem.steps.standins import covers_of, newest_of, newest_request
 from tinymem.steps.step import Message, Step
 from tinymem.steps.types import TaskStep
-from tinymem.stores.filter import Filter
 from tinymem.window.sending import MessageRenderer, Note, RenderedGroup, tokens_of
 from tinymem.window.strategy import critical, split
 
@@ -273,24 +272,20 @@ def _without_files(step: Step) -> Step:
 # -- corrections -------------------------------------------------------------------------------------------------------
 
 
-def with_corrections(
-    window: RenderedWindow, archive: Archive, only: Filter | None = None, without: Collection[int] = ()
-) -> RenderedWindow:
+def with_corrections(window: RenderedWindow, archive: Archive, allows: Callable[[Step], bool]) -> RenderedWindow:
     """Return a window with notes behind its groups of what corrects their steps.
 
     Args:
         window: The window.
         archive: Knows what was corrected.
-        only: The corrections that may be shown, as what may be recalled; all unless given.
-        without: The numbers of corrections that may not be shown.
+        allows: Says whether a correction may be shown.
     """
     corrections = archive.corrections
     if not corrections:
         return window
     newer = {sent.first: _newer(sent, window, corrections) for sent in window.groups}
     wanted = set().union(*newer.values())
-    steps = archive.fetch(sorted(wanted.difference(without))) if wanted else {}
-    steps = {number: step for number, step in steps.items() if only is None or only.accepts(step)}
+    steps = {number: step for number, step in archive.fetch(sorted(wanted)).items() if allows(step)}
     groups = [_noted(sent, newer[sent.first], steps, window, archive) for sent in window.groups]
     return replace(window, groups=groups, corrections=corrections)
 

@@ -114,7 +114,7 @@ class Reader:
         newest = partial(newest_steps, self.memory, session=session, namespace=self.label)
         requests = newest(left // 2, only=lambda step: is_request(step) and is_new(step))
         left -= self.count(f"{requests}\n")
-        did = progress_block(self.memory, session, min(PROGRESS, left), self.label, folder)
+        did = progress_block(self.memory.long_term, session, min(PROGRESS, left), self.label, folder)
         left -= self.count(f"{did}\n")
         said = newest(left, only=lambda step: is_new(step) and not is_request(step))
         return "\n".join(filter(None, [requests, did, said]))
