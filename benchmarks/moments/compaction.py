@@ -12,31 +12,25 @@ the compaction and in nothing that came since.
 from __future__ import annotations
 
 import re
+from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.harness.data import Haystack, read_haystacks
-from benchmarks.harness.documents import deliver, parser_of
+from benchmarks.harness.data import Haystack
 from benchmarks.harness.methods import as_message, loaded
-from benchmarks.harness.summary import circumstances, read_summary, write_summary
+from benchmarks.moments.command import RECORDED, Benchmark, runs_of
 from benchmarks.recall.run import progress
 from tinymem import HierarchicalMemory
 from tinymem.coding.progress import progress_block
-from tinymem.errors import InputError
 from tinymem.messages.tokens import default_counter
 from tinymem.runs.hooks.answers import Answers, Asked
 from tinymem.runs.hooks.reader import PROGRESS
 from tinymem.runs.replays.needles import IDENTIFIER, text_of, typed_in, values_in
 
-__all__ = ["BENCHMARK", "RESULTS", "Compaction", "compactions_of", "main", "measure", "table"]
+__all__ = ["Compaction", "compactions_of", "folder_of", "main", "measure", "needed_of", "stands"]
 
-BENCHMARK = "compaction"
-PROGRAM = "benchmarks.moments.compaction"
-RESULTS = Path(__file__).parents[1] / "results" / "compaction.summary.json"
-PAGE = Path(__file__).parents[1] / "tables" / "moments.md"
-MARKS = f"<!-- compaction: python -m {PROGRAM} --write -->", "<!-- end of compaction -->"
 SUMMARY = "This session is being continued"  # how Claude Code goes on
 SHARE, LEAST = 0.6, 30_000  # where a run without one is compacted: at this share of its tokens, if it has so many
 CALLS = 30
@@ -128,45 +122,29 @@ def measure(run: Haystack) -> Iterator[tuple[str, int, list[bool], list[bool]]]:
             yield method, counted(text), [*found.values()], beyond
 
 
-def table(record: Mapping[str, Any]) -> str:
-    """The figures as Markdown: a row for each text."""
-    if record.get("benchmark") != BENCHMARK:
-        raise InputError(f"these are results of {record.get('benchmark')!r}, not of {BENCHMARK!r}")
-    lines = ["| the agent sees | compactions | tokens | needed names there | not in the summary, but there |"]
-    lines += ["| --- | ---: | ---: | ---: | ---: |"]
-    for method, name in METHODS.items():
-        row = record["found"][method]
-        shares = [f"{row[key]} of {row[f'of {key}']}" for key in ("there", "beyond")]
-        lines.append(f"| {name} | {row['times']} | {row['tokens'] // max(row['times'], 1):,} | {' | '.join(shares)} |")
-    return "\n".join(lines)
-
-
-def main(given: Sequence[str] | None = None) -> None:
-    """Measure, or put the table into place."""
-    parser = parser_of(PROGRAM, __doc__)
-    add = parser.add_argument
-    add("--recorded", type=Path, nargs="+", default=[], metavar="RUNS", help="haystacks of recorded runs")
-    add("--out", type=Path, metavar="SUMMARY", help="the file to write (default: figures only)")
-    add("--results", type=Path, default=RESULTS, help="the file whose figures are put into place")
-    add("--page", type=Path, default=PAGE, help="the document that holds the table")
-    args = parser.parse_args(given)
-    if args.write or args.check:
-        deliver(PROGRAM, args, lambda: table(read_summary(args.results)), *MARKS)
-        return
-    record: dict[str, Any] = {"benchmark": BENCHMARK, **circumstances(), "data": [file.name for file in args.recorded]}
+def measured(args: Namespace) -> dict[str, Any]:
+    """Return the counts of each text, over all compactions."""
     keys = ("times", "tokens", "there", "of there", "beyond", "of beyond")
     found = {method: Counter(dict.fromkeys(keys, 0)) for method in METHODS}
-    for run in (run for file in args.recorded for run in read_haystacks(file) if run.is_agent_run):
+    for run in runs_of(args.recorded):
         progress(run.id)
         for method, tokens, there, beyond in measure(run):
             counts = (1, tokens, sum(there), len(there), sum(beyond), len(beyond))
             found[method].update(dict(zip(keys, counts, strict=True)))
-    progress("")
-    record["found"] = {method: dict(count) for method, count in found.items()}
-    print(table(record))
-    if args.out:
-        write_summary(args.out, record)
+    return {"data": [file.name for file in args.recorded], "found": {name: dict(one) for name, one in found.items()}}
 
+
+def rows(record: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines of the table: one for each text."""
+    yield "| the agent sees | compactions | tokens | needed names there | not in the summary, but there |"
+    yield "| --- | ---: | ---: | ---: | ---: |"
+    for method, name in METHODS.items():
+        row = record["found"][method]
+        shares = [f"{row[key]} of {row[f'of {key}']}" for key in ("there", "beyond")]
+        yield f"| {name} | {row['times']} | {row['tokens'] // max(row['times'], 1):,} | {' | '.join(shares)} |"
+
+
+main = Benchmark("compaction", __doc__, measured, rows, {"recorded": RECORDED}).main
 
 if __name__ == "__main__":
     main()

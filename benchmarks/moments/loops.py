@@ -12,26 +12,19 @@ in `orders` a person asks behind a tool's result. Then the next prompt is looked
 from __future__ import annotations
 
 import json
+from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from random import Random
 from typing import Any, TypeAlias
 
-from benchmarks.harness.documents import deliver, parser_of
 from benchmarks.harness.methods import loaded
-from benchmarks.harness.summary import circumstances, read_summary, write_summary
+from benchmarks.moments.command import Benchmark
 from benchmarks.recall.run import budgets, progress
 from tinymem import HierarchicalMemory
-from tinymem.errors import InputError
 
-__all__ = ["BENCHMARK", "RESULTS", "WAYS", "WORLDS", "Need", "main", "measure", "table"]
+__all__ = ["WAYS", "WORLDS", "Need", "main", "measure"]
 
-BENCHMARK = "loops"
-PROGRAM = "benchmarks.moments.loops"
-RESULTS = Path(__file__).parents[1] / "results" / "loops.summary.json"
-PAGE = Path(__file__).parents[1] / "tables" / "moments.md"
-MARKS = f"<!-- loops: python -m {PROGRAM} --write -->", "<!-- end of loops -->"
 FIRST, EVERY, BACK = 60, 30, 40  # steps: the first need, between two, and back to what is needed
 LINES = 16  # of a result
 RUN = "run"  # the session
@@ -178,47 +171,36 @@ def _found(world: World, way: str, steps: int, budget: int, seed: int) -> int:
 # -- table ------------------------------------------------------------------------------------------------------------
 
 
-def table(record: Mapping[str, Any]) -> str:
-    """The figures as Markdown: a row a way, a column for each world and budget."""
-    if record.get("benchmark") != BENCHMARK:
-        raise InputError(f"these are results of {record.get('benchmark')!r}, not of {BENCHMARK!r}")
-    found, needs = record["found"], record["needs"]
-    places = [(world, budget) for world, by_budget in found.items() for budget in by_budget]
-    heads = [f"{world}, {int(budget):,} tokens" for world, budget in places]
-    lines = [f"| prompt | {' | '.join(heads)} |", f"| --- |{' ---: |' * len(heads)}"]
-    for way in WAYS:
-        cells = [f"{found[world][budget][way]} of {needs}" for world, budget in places]
-        lines.append(f"| `{way}` | {' | '.join(cells)} |")
-    return "\n".join(lines)
-
-
-def main(given: Sequence[str] | None = None) -> None:
-    """Measure, or put the table into place."""
-    parser = parser_of(PROGRAM, __doc__)
-    add = parser.add_argument
-    add("--steps", type=int, default=240, metavar="N", help="steps of a run (default: %(default)s)")
-    add(
-        "--budgets", type=budgets, default=(4_000, 8_000), metavar="N,N", help="tokens of a prompt (default: 4000,8000)"
-    )
-    add("--seeds", type=budgets, default=(1, 2), metavar="N,N", help="a run each (default: 1,2)")
-    add("--out", type=Path, metavar="SUMMARY", help="the file to write (default: figures only)")
-    add("--results", type=Path, default=RESULTS, help="the file whose figures are put into place")
-    add("--page", type=Path, default=PAGE, help="the document that holds the table")
-    args = parser.parse_args(given)
-    if args.write or args.check:
-        deliver(PROGRAM, args, lambda: table(read_summary(args.results)), *MARKS)
-        return
-    record: dict[str, Any] = {"benchmark": BENCHMARK, **circumstances(), "steps": args.steps}
-    record["needs"] = len(args.seeds) * len(range(FIRST, args.steps, EVERY))
-    record["found"] = {
+def measured(args: Namespace) -> dict[str, Any]:
+    """Return how many lines were needed, and how many stood in the next prompt, by world, budget and way."""
+    found = {
         name: {str(budget): measure(world, args.steps, budget, args.seeds) for budget in args.budgets}
         for name, world in WORLDS.items()
     }
-    progress("")
-    print(table(record))
-    if args.out:
-        write_summary(args.out, record)
+    needs = len(args.seeds) * len(range(FIRST, args.steps, EVERY))
+    return {"steps": args.steps, "needs": needs, "found": found}
 
+
+def rows(record: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines of the table: one for each way, a column for each world and budget."""
+    found, needs = record["found"], record["needs"]
+    places = [(world, budget) for world, by_budget in found.items() for budget in by_budget]
+    heads = [f"{world}, {int(budget):,} tokens" for world, budget in places]
+    yield f"| prompt | {' | '.join(heads)} |"
+    yield f"| --- |{' ---: |' * len(heads)}"
+    for way in WAYS:
+        cells = [f"{found[world][budget][way]} of {needs}" for world, budget in places]
+        yield f"| `{way}` | {' | '.join(cells)} |"
+
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "steps": {"type": int, "default": 240, "metavar": "N", "help": "steps of a run (default: %(default)s)"},
+    "budgets": {
+        "type": budgets, "default": (4_000, 8_000), "metavar": "N,N", "help": "tokens of a prompt (default: 4000,8000)",
+    },
+    "seeds": {"type": budgets, "default": (1, 2), "metavar": "N,N", "help": "a run each (default: 1,2)"},
+}  # fmt: skip
+main = Benchmark("loops", __doc__, measured, rows, OPTIONS).main
 
 if __name__ == "__main__":
     main()

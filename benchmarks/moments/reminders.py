@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import re
+from argparse import Namespace
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain
@@ -22,24 +23,17 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
-from benchmarks.harness.data import Haystack, read_haystacks
-from benchmarks.harness.documents import deliver, parser_of
+from benchmarks.harness.data import Haystack
 from benchmarks.harness.methods import as_message, loaded
 from benchmarks.harness.moments import recorded, repository_of
-from benchmarks.harness.summary import circumstances, read_summary, write_summary
+from benchmarks.moments.command import RECORDED, Benchmark, runs_of
 from benchmarks.recall.run import progress
 from tinymem import HierarchicalMemory
-from tinymem.errors import InputError
 from tinymem.runs.hooks.answers import Answers, Asked
 from tinymem.steps.actions import ActionStep
 
-__all__ = ["BENCHMARK", "RESULTS", "Use", "main", "measure", "table", "uses_of"]
+__all__ = ["Use", "main", "measure", "uses_of"]
 
-BENCHMARK = "reminders"
-PROGRAM = "benchmarks.moments.reminders"
-RESULTS = Path(__file__).parents[1] / "results" / "reminders.summary.json"
-PAGE = Path(__file__).parents[1] / "tables" / "moments.md"
-MARKS = f"<!-- reminders: python -m {PROGRAM} --write -->", "<!-- end of reminders -->"
 RUN = "run"  # the session that the memory holds
 FILLERS = 30
 KINDS = {  # how many of each are drawn, and what they are
@@ -160,7 +154,6 @@ def measure(runs: Sequence[Haystack], seed: str) -> Iterator[tuple[str, Use, str
                 for use in random.sample(pool, min(share, len(pool))):
                     text = hook.answer(Asked(event_of(use), again(use, random), RUN))
                     yield kind, use, text, not text
-    progress("")
 
 
 def event_of(use: Use) -> str:
@@ -168,49 +161,37 @@ def event_of(use: Use) -> str:
     return "post-tool-use-failure" if use.code else "post-tool-use"
 
 
-def table(record: Mapping[str, Any]) -> str:
-    """The figures as Markdown: a row for each kind of uses."""
-    if record.get("benchmark") != BENCHMARK:
-        raise InputError(f"these are results of {record.get('benchmark')!r}, not of {BENCHMARK!r}")
-    lines = ["| commands | asked | got a reminder | the right one |", "| --- | ---: | ---: | ---: |"]
-    for kind, (_, name) in KINDS.items():
-        row = record["found"][kind]
-        right = row["right"] if kind == "known" else ""
-        lines.append(f"| {name} | {row['asked']} | {row['reminded']} | {right} |")
-    return "\n".join(lines)
-
-
-def main(given: Sequence[str] | None = None) -> None:
-    """Measure, or put the table into place."""
-    parser = parser_of(PROGRAM, __doc__)
-    add = parser.add_argument
-    add("--recorded", type=Path, nargs="+", default=[], metavar="RUNS", help="haystacks of recorded runs")
-    add("--seed", default="1", help="what is drawn (default: %(default)s)")
-    add("--out", type=Path, metavar="SUMMARY", help="the file to write (default: figures only)")
-    add("--shown", type=Path, metavar="TEXT", help="the file to write the reminders to")
-    add("--results", type=Path, default=RESULTS, help="the file whose figures are put into place")
-    add("--page", type=Path, default=PAGE, help="the document that holds the table")
-    args = parser.parse_args(given)
-    if args.write or args.check:
-        deliver(PROGRAM, args, lambda: table(read_summary(args.results)), *MARKS)
-        return
-    record: dict[str, Any] = {"benchmark": BENCHMARK, **circumstances(), "data": [file.name for file in args.recorded]}
-    runs = [run for file in args.recorded for run in read_haystacks(file) if run.is_agent_run]
+def measured(args: Namespace) -> dict[str, Any]:
+    """Return the counts of each kind of uses; write what was shown where that is asked for."""
     counts = {kind: Counter(asked=0, reminded=0, right=0) for kind in KINDS}
     shown = []
-    for kind, use, text, is_right in measure(runs, args.seed):
+    for kind, use, text, is_right in measure([*runs_of(args.recorded)], args.seed):
         counts[kind].update(asked=1, reminded=bool(text), right=is_right)
         if text or kind == "known":
             shown.append(
                 f"{kind} {'right' if is_right else 'WRONG'}\n$ {use.line[:200]}\n{use.result[-400:]}\n-> {text}\n"
             )
-    record["found"] = {kind: dict(count) for kind, count in counts.items()}
-    print(table(record))
     if args.shown:
         args.shown.write_text("\n".join(shown), "utf-8")
-    if args.out:
-        write_summary(args.out, record)
+    return {"data": [file.name for file in args.recorded], "found": {kind: dict(one) for kind, one in counts.items()}}
 
+
+def rows(record: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines of the table: one for each kind of uses."""
+    yield "| commands | asked | got a reminder | the right one |"
+    yield "| --- | ---: | ---: | ---: |"
+    for kind, (_, name) in KINDS.items():
+        row = record["found"][kind]
+        right = row["right"] if kind == "known" else ""
+        yield f"| {name} | {row['asked']} | {row['reminded']} | {right} |"
+
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "recorded": RECORDED,
+    "seed": {"default": "1", "help": "what is drawn (default: %(default)s)"},
+    "shown": {"type": Path, "metavar": "TEXT", "help": "the file to write the reminders to"},
+}
+main = Benchmark("reminders", __doc__, measured, rows, OPTIONS).main
 
 if __name__ == "__main__":
     main()
