@@ -31,6 +31,7 @@ SMALL = {
     "moments.loops": ["--steps", "61", "--budgets", "3000", "--seeds", "1"],
     "moments.reminders": ["--recorded", DATA],
     "moments.compaction": ["--recorded", DATA],
+    "moments.jumps": ["--recorded", DATA, "--budgets", "1200"],
 }
 
 

@@ -11,8 +11,8 @@ RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 PROGRAMS = (
     "recall.table", "recall.ablation_table", "recall.curves", "pruning.table", "pruning.bills",
     "pruning.retention_table", "pruning.needed",
-    "answers.table", "moments.table", "moments.loops", "moments.reminders", "moments.compaction", "stale.run",
-    "speed.table", "speed.loop", "speed.fit", "speed.load", "speed.embedders_table",
+    "answers.table", "moments.table", "moments.loops", "moments.reminders", "moments.compaction", "moments.jumps",
+    "stale.run", "speed.table", "speed.loop", "speed.fit", "speed.load", "speed.embedders_table",
     "reliability.table", "stores.table",
 )  # fmt: skip
 WITH_OUT = ("tiers", "coarse", "languages")

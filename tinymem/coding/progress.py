@@ -6,12 +6,12 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import accumulate, chain, islice
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from tinymem.coding.commands import FAILURES
 from tinymem.coding.reminders import plain_line
-from tinymem.coding.tools import calls_in, calls_of, files_in, run_in, text_in_file
+from tinymem.coding.tools import calls_in, calls_of, file_in, run_in, text_in_file
 from tinymem.messages.fitting import fitted
 from tinymem.recall.render import fenced
 from tinymem.steps.step import Step
@@ -88,7 +88,7 @@ def progress_of(steps: Sequence[Step], label: str = "", folder: str = "") -> Ite
                 failed = run.outcome in FAILURES
                 said = f"$ {plain_line(run.line, LONGEST)} ({'failed, ' * failed}{label}#{step.step_number})"
                 last.setdefault(run.program, (failed, said))
-            for path in islice(files_in(call), 1):
+            if path := file_in(call):
                 names = [*dict.fromkeys(_NAME.findall(text_in_file(call)[:READ]))]
                 uses.append(_Use(step.step_number or 0, path, names))
     root = folder.rstrip("/") or _root_of([use.path for use in uses])

@@ -33,7 +33,7 @@ from tinymem.steps.step import Step
 from tinymem.steps.types import MessageStep
 
 __all__ = [
-    "ARGUMENTS", "FILE_TOOLS", "acts_of_call", "calls_in", "calls_of", "edits_in", "files_in", "run_in", "text_in_file",
+    "ARGUMENTS", "FILE_TOOLS", "acts_of_call", "calls_in", "calls_of", "edits_in", "file_in", "run_in", "text_in_file",
     "use_of",
 ]  # fmt: skip
 
@@ -153,10 +153,10 @@ def edits_in(call: ToolCall) -> list[tuple[str, str]]:
     return [(act.path, line) for act in acts if does != "run" or call.answered]
 
 
-def files_in(call: ToolCall) -> list[str]:
-    """Return the files that a call edits or edited, else the one that it reads."""
+def file_in(call: ToolCall) -> str:
+    """Return the file that a call reads or edits, of several the first; "" for none."""
     path = _path(_arguments(call)) if use_of(call.name) in ("read", "edit", "write") else ""
-    return [path for path, _ in edits_in(call)] or [path][: len(path)]
+    return path or next((path for path, _ in edits_in(call)), "")
 
 
 def text_in_file(call: ToolCall) -> str:

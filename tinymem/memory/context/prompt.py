@@ -1,7 +1,7 @@
 """A prompt, built within its budget: what must be in, the window's newest groups, and what recall brings back.
 
     [system prompt, current task, pinned steps] [episodes] [window from its start] [scratchpad] [recalled]
-    [newest group]
+    [what the session did, behind a jump] [newest group]
 
 The window's start moves in jumps, and gives way only to what is asked; episodes change when one is closed. So what
 stands before the scratchpad stays the same from call to call and prompt caches hold. A prompt that goes on from the one
@@ -44,7 +44,7 @@ __all__ = ["Prompt", "PromptBuilder"]
 AT_JUMPS = 0.4  # of the window's share in a prompt that has jumped: what comes behind it is mostly window
 SPARE = 0.2  # share of it that recall may leave unused, before the window gets that too
 MORE, MOST = 0.25, 1_200  # share of a budget, and tokens, that are recalled at most in a prompt that goes on
-DID, DID_MOST = 20, 400  # one of so many tokens, and so many at most, say behind a jump what the session did
+DID, DID_MOST = 12, 400  # one of so many tokens, and so many at most, say behind a jump what the session did
 BEGUN = 0.4  # share of a budget that a prompt has after a jump, beside what is in anyway
 
 
