@@ -116,10 +116,15 @@ def quoted_future(units: Sequence[Unit], query: Query, folded: str) -> int | Non
         head = fold(units[at].text)[: QUOTE[1]]
         if len(head) < QUOTE[0] or head not in folded or head in asked:
             continue
-        past = past or fold(" ".join(unit.text for unit in units[: query.cutoff]))
+        past = past or fold(" ".join(map(_said, units[: query.cutoff])))
         if head not in past:
             return at
     return None
+
+
+def _said(unit: Unit) -> str:
+    """Return the text of a unit and the arguments of its calls, which a prompt may quote too."""
+    return " ".join([unit.text, *(call.arguments for call in unit.tool_calls)])
 
 
 def read_results(path: Path) -> dict[tuple[str, str, int], dict[str, Any]]:

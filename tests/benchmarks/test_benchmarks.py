@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from benchmarks.harness import scoring
-from benchmarks.harness.data import Question, Unit, read_haystacks
+from benchmarks.harness.data import Call, Question, Unit, read_haystacks
 from benchmarks.harness.methods import AS_CALLED, METHODS
 from benchmarks.recall import lookups
 from benchmarks.recall import run as recall
@@ -175,6 +175,10 @@ def test_the_future_may_be_neither_claimed_nor_quoted(data: Path) -> None:
         score_of(data, line("early", "x", "u40", haystack="run"))
     with pytest.raises(InputError, match="quotes u31, from after its cutoff"):
         score_of(data, line("early", run.units[31].text, haystack="run", budget=999))
+    path, query = "/" + "folder/" * 12, run.queries[0]
+    units = [Unit("assistant", "", tool_calls=(Call("c", "read", json.dumps({"path": path})),)), Unit("tool", path)]
+    assert scoring.quoted_future(units, dataclasses.replace(query, cutoff=0), path) == 1
+    assert scoring.quoted_future(units, dataclasses.replace(query, cutoff=1), path) is None  # a call said it before
 
 
 # -- methods ----------------------------------------------------------------------------------------------------------
