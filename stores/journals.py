@@ -14,18 +14,26 @@ from typing import TYPE_CHECKING
 from tinymem.errors import MissingExtraError, StorageError
 from tinymem.protocols import Journal
 from tinymem.stores.sqlite.database import RECOVERY, check_format
+from tinymem.stores.sqlite.fulltext import SqliteFullText
 from tinymem.stores.sqlite.journal import SqliteJournal
 
 if TYPE_CHECKING:
     from tinymem.stores.postgres.journal import PostgresJournal
 
-__all__ = ["RECOVERY", "check_unused", "erase_shared", "has_journal", "has_steps", "is_address", "journal_files",
-           "open_journal", "open_shared", "schema", "scrub_shared", "shared_names",
+__all__ = ["RECOVERY", "check_unused", "erase_shared", "full_text_in_memory", "has_journal", "has_steps",
+           "is_address", "journal_files", "open_journal", "open_shared", "schema", "scrub_shared", "shared_names",
            "shown_address"]  # fmt: skip
 
 FILE = "journal.db"
 ADDRESSES = ("postgresql://", "postgres://")
 CACHE = "TINYMEM_CACHE"  # the variable that has the folder of what is derived from databases
+
+
+@contextmanager
+def full_text_in_memory() -> Iterator[SqliteFullText]:
+    """Open an empty full-text index in memory; it ends with the block."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as db:  # its averages are of what is committed
+        yield SqliteFullText(db)
 
 
 def is_address(place: object) -> bool:
@@ -51,7 +59,7 @@ def open_shared(address: str, namespace: str, create: bool = True) -> tuple[Post
     journal = PostgresJournal(address, namespace, create)
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     named = sha256(f"{journal.location} {journal.identity}".encode()).hexdigest()[:32]
-    return journal, Path(os.environ.get(CACHE) or Path(home, "tinymem")) / named
+    return journal, Path(os.environ.get(CACHE) or Path(home, "tinymem"), named)
 
 
 @contextmanager

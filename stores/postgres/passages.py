@@ -101,8 +101,7 @@ class PostgresPassages(PostgresDatabase):
         return rows
 
     def _passages(self, sql: str, after: int, limit: int, **more: str | int) -> list[EmbeddedPassage]:
-        rows = self.read(sql, {"ns": self.id, "after": after, "most": limit, **more})
-        return list(map(EmbeddedPassage._make, rows))
+        return list(map(EmbeddedPassage._make, self.read(sql, {"ns": self.id, "after": after, "most": limit, **more})))
 
     def last_passage(self) -> int:
         """Return the id of the newest embedded passage; 0 if there is none."""

@@ -8,9 +8,7 @@ identifier or line stands in what comes back within the budget.
 from __future__ import annotations
 
 import math
-import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain, groupby, islice
 from operator import attrgetter
@@ -33,7 +31,7 @@ from tinymem.steps.checks import check_token_budget
 from tinymem.steps.progress import Progress, no_progress
 from tinymem.steps.step import Step
 from tinymem.steps.terminal import pluralize
-from tinymem.stores.sqlite.fulltext import SqliteFullText
+from tinymem.stores.journals import full_text_in_memory
 
 __all__ = ["BUDGETS", "Bench", "bench"]
 
@@ -151,11 +149,7 @@ def _asked(
     passages: list[str] = []
     vectors: list[Any] = []
     known = 0
-    with (
-        HierarchicalMemory(embedder=embedder, store="exact") as memory,
-        closing(sqlite3.connect(":memory:", isolation_level=None)) as db,  # its averages are of what is committed
-    ):
-        words = SqliteFullText(db)
+    with HierarchicalMemory(embedder=embedder, store="exact") as memory, full_text_in_memory() as words:
         for question in questions:
             new = steps[known : question.steps]
             known = question.steps
