@@ -110,7 +110,7 @@ def measure(run: Haystack) -> Iterator[tuple[str, int, list[bool], list[bool]]]:
         folder = folder_of(before)
         with HierarchicalMemory(namespace=RUN, embedder=loaded("hashing:64")) as memory:
             memory.archive_messages(before, session=RUN)
-            hook = Answers(lambda memory=memory, **given: memory)
+            hook = Answers(lambda namespace, create, memory=memory: memory)
             now = hook.answer(Asked("session-start", {"session_id": RUN, "source": "compact", "cwd": folder}, RUN))
             did = progress_block(memory.long_term, RUN, PROGRESS, folder=folder)
         newest = "\n".join(map(text_of, before))[-4 * PROGRESS :]

@@ -137,7 +137,7 @@ def measure(runs: Sequence[Haystack], seed: str) -> Iterator[tuple[str, Use, str
             sessions = [*fillers[::2], messages[run.id], *fillers[1::2]]
             for place, said in enumerate(sessions):
                 memory.archive_messages(said, session=RUN if place == len(fillers[::2]) else f"other-{place}")
-            hook = Answers(lambda memory=memory, **given: memory)
+            hook = Answers(lambda namespace, create, memory=memory: memory)
             places = {call.id: step.step_number or 0 for step in memory.history(RUN) if isinstance(step, ActionStep)
                       for call in step.tool_calls}  # fmt: skip
             for _, use, _ in (case for case in drawn if case[0] is run):

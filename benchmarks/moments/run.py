@@ -98,7 +98,7 @@ def _asked(
         HierarchicalMemory(folder, namespace=REPOSITORY, embedder=loaded("static")) as memory,
     ):
         archive(memory, sessions)
-        hook = Answers(lambda namespace, **given: _opened(memory, namespace))
+        hook = Answers(lambda namespace, create: _opened(memory, namespace))
         for number, prompt in enumerate(prompts):
             session = f"asks-{number}"
             open_session(memory, prompt, session, moments.words)

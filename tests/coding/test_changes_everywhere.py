@@ -45,7 +45,7 @@ def memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HierarchicalMem
 
 def hook(memory: HierarchicalMemory) -> str:
     event = {"hook_event_name": "UserPromptSubmit", "prompt": PROMPT, "session_id": "s"}
-    answers = Answers(lambda **given: memory)
+    answers = Answers(lambda namespace, create: memory)
     return answers.answer(Asked("prompt", event, memory.namespace, ()))
 
 

@@ -99,7 +99,8 @@ def test_a_task_gets_what_was_said_of_its_kind_and_other_prompts_get_nothing() -
 def test_a_preference_is_corrected_and_forgotten_like_the_rest() -> None:
     with HierarchicalMemory(embedder="hashing:64") as memory:
         red, grey = MessageStep("user", "Never use red in charts."), MessageStep("user", "Charts have grey axes.")
-        memory.archive([red, grey, MessageStep("assistant", "Charts are drawn in red.")])
+        task_with_reason = MessageStep("user", "No test reads a chart. Write one.")
+        memory.archive([red, grey, MessageStep("assistant", "Charts are drawn in red."), task_with_reason])
         preferences, task = Preferences(memory), "Show the sales of May as bars."
         assert [step.text for step in preferences.of(task)] == [grey.text, red.text]
         assert [step.text for step in preferences.of(task, but=[2])] == [red.text]

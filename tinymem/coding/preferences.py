@@ -58,10 +58,12 @@ _TASK = re.compile(
     r"(?:kannst|könntest) du|wie soll|p(?:eux|ourrais)-tu|puedes)\b.+|.+[^?？\s])\s*$",
     re.IGNORECASE | re.MULTILINE,
 )
-# What holds for all of a kind, what somebody is to do whenever a case comes, or what an agent found that a person does
+# What holds for all of a kind, or what somebody is to do whenever a case comes, and nothing behind it: "No test reads a
+# unit. Write one." is a task, and its reason; or what an agent found that a person does
 _GENERAL = re.compile(
-    r"(?:^|[.!?;]\s+)(?:(?:(?!the\b|these\b|those\b)[\w'-]+ ){0,2}[\w'-]+s (?:in \w+ )?(?:are|go|have|stay|must|should|"
-    r"shall|need|come|get|live|belong|use|end|start|begin|do|may|can|run|look|keep|remain|sollen|müssen|gehören|doivent|"
+    r"(?:^|[.!?;]\s+)(?!.*[.!?;]\s+\S)"
+    r"(?:(?:(?!the\b|these\b|those\b)[\w'-]+ ){0,2}[\w'-]+s (?:in \w+ )?(?:are|go|have|stay|must|should|shall|need|"
+    r"come|get|live|belong|use|end|start|begin|do|may|can|run|look|keep|remain|sollen|müssen|gehören|doivent|"
     r"sont|deben)\b|(?:every|each|all|no|any|jede[rsn]?|alle|chaque|tous|cada|todos)\b|(?:use|prefer|avoid|keep|put|"
     r"write|ask|answer|show|tell|call|name)\b.*\b(?:when|whenever|before|if|unless|in|with|only)\b)",
     re.IGNORECASE,

@@ -86,7 +86,8 @@ class Answers:
     """Answers from memories that stay open until `close`.
 
     Args:
-        opener: Opens the memory of a `namespace` that `redact` is for, and makes it where `create` is True.
+        opener: Opens the memory of a namespace, and makes it where the second argument is True. A third, where a hook
+            redacts more than private text, is the `redact` of the memory.
         stays: The process stays: a session's beginning waits until its prompts can be answered quickly.
     """
 
@@ -136,8 +137,8 @@ class Answers:
     def _open(self, asked: Asked, namespace: str, create: bool = False) -> HierarchicalMemory:
         key = (namespace, *asked.redact)
         if key not in self._memories:
-            redact = redact_with(asked.redact)
-            self._memories[key] = self._opener(namespace=namespace, create=create, redact=redact)
+            more = [redact_with(asked.redact)] if asked.redact else []
+            self._memories[key] = self._opener(namespace, create, *more)
         return self._memories[key]
 
     def _is_repeated(self, asked: Asked) -> bool:

@@ -8,18 +8,18 @@ import socket
 import sys
 import threading
 from contextlib import closing, suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.runs.hooks.answers import LONGEST, Answers, Asked, Opener, read_event
 from tinymem.runs.hooks.client import socket_of
-from tinymem.runs.hooks.privacy import is_left_alone
+from tinymem.runs.hooks.privacy import is_left_alone, without_private
 from tinymem.runs.hooks.quick import ACTING, line_of
 from tinymem.runs.hooks.repositories import namespace_of, project_of
 from tinymem.runs.hooks.transcripts import LATE
 from tinymem.runs.values import text_in
+from tinymem.steps.redaction import Redact
 
 __all__ = ["answer_here", "asked_of", "serve"]
 
@@ -58,7 +58,11 @@ def _printed(request: dict[str, Any], asked: Asked, out: str) -> str:
 
 def opener_of(path: str, embedder: str | None) -> Opener:
     """Return what opens the memory of a namespace."""
-    return partial(HierarchicalMemory, path, embedder=embedder)
+
+    def opened(namespace: str, create: bool, redact: Redact = without_private) -> HierarchicalMemory:
+        return HierarchicalMemory(path, namespace=namespace, embedder=embedder, create=create, redact=redact)
+
+    return opened
 
 
 def answer_here(request: dict[str, Any]) -> dict[str, str]:
