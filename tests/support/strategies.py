@@ -144,9 +144,14 @@ def messages() -> st.SearchStrategy[MessageStep]:
     return st.builds(MessageStep, roles, st.none() | contents(), **_common())
 
 
-@cache
-def steps() -> st.SearchStrategy[Step]:
+@st.composite
+def steps(draw: st.DrawFn) -> Step:
     """Any step, alone: of every type, tool messages too."""
+    return draw(_any_step())
+
+
+@cache
+def _any_step() -> st.SearchStrategy[Step]:
     plain: list[st.SearchStrategy[Step]] = [
         st.builds(cls, contents(), **_common())
         for cls in (SystemPromptStep, TaskStep, PlanningStep, ScratchpadStep, FinalAnswerStep)
