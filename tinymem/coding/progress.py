@@ -9,8 +9,7 @@ from functools import partial
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING, NamedTuple
 
-from tinymem.coding.commands import FAILURES
-from tinymem.coding.reminders import plain_line
+from tinymem.coding.commands import FAILURES, plain_line
 from tinymem.coding.tools import calls_in, calls_of, file_in, run_in, text_in_file
 from tinymem.messages.fitting import fitted
 from tinymem.recall.render import fenced

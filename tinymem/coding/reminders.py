@@ -18,7 +18,7 @@ from tinymem.steps.actions import ActionStep, ToolCall
 from tinymem.steps.step import Step
 from tinymem.steps.types import shown_time
 
-__all__ = ["Reminders", "plain_line"]
+__all__ = ["Reminders"]
 
 TOKENS = 60  # of a reminder, at most
 SPAN = 100  # steps after a failure in which it may have passed
