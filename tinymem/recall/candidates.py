@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +29,6 @@ FEW = 0.5  # of the passages: where a filter lets through less, the others have 
 FALLING = 10.0  # ranks in which their closeness falls to a third
 CHAT = 0.5  # of the passages: where more are said, the memory is of chats
 SMALL = 1 << 18  # multiplications up to which OpenBLAS starts no thread
-AT_ONCE = 32  # of the vectors on the left, at most
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,10 @@ class Candidates:
     stated: Vectors
     named: tuple[Ids, Codes]
     is_strange: bool = False
+
+    def marks(self, terms: npt.NDArray[np.uint32]) -> npt.NDArray[np.integer[Any]]:
+        """Return the bits of `terms` as 0 and 1, of every term of the question: `(len(terms), len(rarity))`."""
+        return terms[:, np.newaxis] >> np.arange(len(self.rarity), dtype=np.uint32) & 1
 
 
 def gather(query: Query, catalog: Snapshot, lexical: Lexical, allowed: npt.NDArray[np.bool_]) -> Candidates:
@@ -92,17 +96,15 @@ def _best(query: Query, catalog: Snapshot, allowed: npt.NDArray[np.bool_], found
     """Return the rows with an identifier, the best by each signal, the neighbours of the best, and statements."""
     chosen: npt.NDArray[np.bool_] = np.zeros(len(allowed), np.bool_)
     named, _ = found.named
-    best = [(named, named)] if len(named) <= NAMED else []
+    if len(named) <= NAMED:
+        _mark_around(chosen, named, named, catalog.step)
     signals = [(found.cosine, allowed), (found.bm25, allowed)]
     if query.spans:
         signals.append((found.cosine, allowed & (closeness(catalog.time, query.spans) == 1)))
     for signal, among in signals:
         usable = np.flatnonzero(among & (signal > 0))
         nearest = usable[highest(signal[usable], NEAREST)]
-        best.append((nearest, nearest[:AROUND]))
-    for rows, centres in best:
-        chosen[rows] = True
-        _mark_around(chosen, centres, catalog.step)
+        _mark_around(chosen, nearest, nearest[:AROUND], catalog.step)
     return np.flatnonzero((chosen & allowed) | (found.stated > math.exp(-STATEMENTS / FALLING)))
 
 
@@ -132,20 +134,19 @@ def products(left: Vectors, right: Vectors) -> Vectors:
     """Multiply `left @ right.T` piece by piece: `(m, n)`, of few `(m, d)` and many `(n, d)` vectors."""
     (m, d), n = left.shape, len(right)
     found = np.empty((m, n), np.float32)
-    for first in range(0, m, AT_ONCE):
-        piece, out = left[first : first + AT_ONCE], found[first : first + AT_ONCE]
-        rows = max(1, SMALL // (len(piece) * d))
-        whole = n - n % rows
-        pieces = right[:whole].reshape(-1, rows, d).transpose(0, 2, 1)
-        with np.errstate(invalid="ignore"):  # OpenBLAS can raise this flag over padding, with finite results
-            np.matmul(piece, pieces, out=out[:, :whole].reshape(len(piece), -1, rows).transpose(1, 0, 2))
-            np.matmul(piece, right[whole:].T, out=out[:, whole:])
+    rows = max(1, SMALL // (m * d))
+    whole = n - n % rows
+    pieces = right[:whole].reshape(-1, rows, d).transpose(0, 2, 1)
+    with np.errstate(invalid="ignore"):  # OpenBLAS can raise this flag over padding, with finite results
+        np.matmul(left, pieces, out=found[:, :whole].reshape(m, -1, rows).transpose(1, 0, 2))
+        np.matmul(left, right[whole:].T, out=found[:, whole:])
     return found
 
 
-def _mark_around(chosen: npt.NDArray[np.bool_], rows: Ids, steps: Ids) -> None:
-    """Mark the passages of the steps of `rows`, and of the step before and after each."""
-    wanted = np.unique(steps[rows])
+def _mark_around(chosen: npt.NDArray[np.bool_], rows: Ids, centres: Ids, steps: Ids) -> None:
+    """Mark `rows`, and around the `centres` among them the passages of a step, the one before and the one after."""
+    chosen[rows] = True
+    wanted = np.unique(steps[centres])
     first, end = np.searchsorted(steps, wanted, "left"), np.searchsorted(steps, wanted, "right")
     spans = np.maximum(first - 1, 0), np.minimum(end, first + 30) + 1
     for low, high in zip(*(span.tolist() for span in spans), strict=True):

@@ -116,18 +116,17 @@ class Rows:
 
     def before(self) -> Ids:
         """Return the step before that of each, where it is of the same session."""
-        found = self.of(np.maximum(self.firsts - 1, 0))
-        return np.where((self.firsts > 0) & self._are_of_session(found), found, -1)
+        return self._beside(self.firsts - 1)
 
     def after(self) -> Ids:
         """Return the step after that of each, where it is of the same session."""
-        ends = self._ends(self.firsts)
-        found = np.minimum(ends, len(self.steps) - 1)
-        return np.where((ends == found) & self._are_of_session(found), found, -1)
+        return self._beside(self._ends(self.firsts))
 
-    def _are_of_session(self, steps: Ids) -> npt.NDArray[np.bool_]:
-        same: npt.NDArray[np.bool_] = self.sessions[steps] == self.sessions[self.firsts]
-        return same
+    def _beside(self, rows: Ids) -> Ids:
+        """Return the steps of rows that stand beside those, and may be none: -1 for these and for another session."""
+        found = np.clip(rows, 0, len(self.steps) - 1)
+        is_of_session = (found == rows) & (self.sessions[found] == self.sessions[self.firsts])
+        return np.where(is_of_session, self.of(found), -1)
 
     def _ends(self, steps: Ids) -> Ids:
         """Return the row behind the last one of each of `steps`."""
@@ -158,16 +157,20 @@ def features(query: Query, found: Candidates, snapshot: Snapshot) -> Vectors:
     columns = {
         "cosine": cosine,
         "bm25": bm25,
-        "coverage": _coverage(query, found, whole.sessions),
         "stated": stated,
         **_around(whole, found, tops),
         **_who_and_when(query, snapshot, whole, cosine + bm25),
         "rule": whole.here["rule"] & (stated > 0),
-        **_identifier_features(query, snapshot, whole),
-        "named": _rarity_of_named(query, found, snapshot, whole),
         **_texts(whole, found.bm25, tops[1]),
     }
-    return np.stack([columns[name] for name in NAMES], axis=1).astype(np.float32)
+    if query.is_stretch:
+        columns |= _identifier_features(query, snapshot, whole)
+    else:
+        columns["coverage"] = _coverage(found, whole.sessions)
+    if len(query.named):
+        columns["named"] = _rarity_of_named(found, len(snapshot), whole)
+    nothing = np.zeros(len(rows))
+    return np.stack([columns.get(name, nothing) for name in NAMES], axis=1).astype(np.float32)
 
 
 def _closeness(query: Query, found: Candidates, top: float) -> Vectors:
@@ -180,21 +183,18 @@ def _closeness(query: Query, found: Candidates, top: float) -> Vectors:
     return shares
 
 
-def _coverage(query: Query, found: Candidates, sessions: Ids) -> Column:
+def _coverage(found: Candidates, sessions: Ids) -> Column:
     """Return the share of the question's terms, by rarity, that stand in each candidate or NEAR it in its session.
 
     Terms that stand nowhere count too: what is shared with a question in other words are words that say little.
     """
     rows = found.rows
-    if query.is_stretch:
-        return np.zeros(len(rows))
     near = found.terms[rows]
     for distance in NEAR:
         beside = np.clip(rows + distance, 0, len(sessions) - 1)
         near |= np.where(sessions[beside] == sessions[rows], found.terms[beside], 0).astype(np.uint32)
-    bits = near[:, np.newaxis] >> np.arange(len(found.rarity), dtype=np.uint32) & 1
-    covered: Vectors = (1 - found.unseen) * (bits @ found.rarity) / max(float(found.rarity.sum()), 1e-6)
-    return covered
+    covered: Vectors = (1 - found.unseen) * (found.marks(near) @ found.rarity)
+    return covered / max(float(found.rarity.sum()), 1e-6)
 
 
 def _around(whole: Rows, found: Candidates, tops: Sequence[float]) -> dict[str, Column]:
@@ -233,7 +233,7 @@ def _texts(whole: Rows, bm25: Vectors, top: float) -> dict[str, Column]:
     as the memory is large.
     """
     every, is_act = whole.every, whole.here["kind"] == ACT
-    changes = (np.diff(whole.steps[every]) != 0) | (np.diff(whole.places["part"][every]) != 0)
+    changes = np.diff([whole.steps[every], whole.places["part"][every]]).any(axis=0)
     ends = np.append(np.flatnonzero(changes) + 1, len(every))
     of_row, lengths = np.searchsorted(ends, np.searchsorted(every, whole.rows), "right"), np.diff(ends, prepend=0)
     size: Column = np.where(is_act, 0, np.log(np.minimum(lengths[of_row], LONGEST))).astype(np.float32)
@@ -252,14 +252,12 @@ def _are_thoughts(whole: Rows, ends: Ids) -> npt.NDArray[np.bool_]:
 
 
 def _identifier_features(query: Query, snapshot: Snapshot, whole: Rows) -> dict[str, Column]:
-    """Return introduces, typed_share, paths, call_named and said_file; all are 0 where the query is a question.
+    """Return introduces, typed_share, paths, call_named and said_file of a stretch.
 
     An agent copies most of what it types from earlier steps; the identifiers of the stretch itself it can still see.
     Numbers do not count: a log is full of them.
     """
     rows = whole.rows
-    if not query.is_stretch:
-        return dict.fromkeys(_MEANINGS["identifiers"], np.zeros(len(rows), np.float32))
     codes, lengths = snapshot.identifiers_of(rows)
     of_row, kinds = np.repeat(np.arange(len(rows)), lengths), classes(codes)
     hidden = ~np.isin(codes, query.identifiers) & (kinds != NUMBER)
@@ -290,13 +288,11 @@ CALLED = 0.8  # of what an identifier in a call is worth to the call's result, w
 ASKED = 0.5  # and to the call itself, or to a question that names it
 
 
-def _rarity_of_named(query: Query, found: Candidates, snapshot: Snapshot, whole: Rows) -> Column:
-    """Sum the rarity of the question's identifiers that each candidate holds."""
-    if not len(query.named):
-        return np.zeros(len(whole.rows))
+def _rarity_of_named(found: Candidates, total: int, whole: Rows) -> Column:
+    """Sum the rarity of the question's identifiers that each candidate holds, in a memory of `total` passages."""
     kind, asks = whole.here["kind"], whole.here["asks"]
-    named = _summed_rarity(*found.named, len(snapshot.id))[whole.rows]
-    of_step = np.zeros(len(snapshot.id), np.float32)
+    named = _summed_rarity(*found.named, total)[whole.rows]
+    of_step = np.zeros(total, np.float32)
     np.maximum.at(of_step, whole.firsts, named)
     named *= np.where((kind == ACT) | ((kind == SAID) & asks), ASKED, 1)
     return np.where(kind == TOOL, np.maximum(named, CALLED * of_step[whole.firsts]), named)
@@ -318,20 +314,16 @@ def _summed_rarity(rows: Ids, codes: Codes, total: int) -> Vectors:
 def _mean_of_best(base: Vectors, groups: Ids) -> Vectors:
     """Return for each candidate the mean of `base` over the three best of its group."""
     order = np.lexsort((-base, groups))
-    is_first = np.diff(groups[order], prepend=groups[order[0]] - 1) != 0
-    starts, group = np.flatnonzero(is_first), np.cumsum(is_first) - 1
-    is_best = np.arange(len(base)) - starts[group] < 3
-    total = np.zeros(len(starts), np.float32)
-    np.add.at(total, group[is_best], base[order[is_best]] / 3)
-    means = np.empty(len(base), np.float32)
-    means[order] = total[group]
-    return means
+    ordered = groups[order]
+    firsts = np.searchsorted(ordered, ordered)  # the place of the best of the group
+    best = np.flatnonzero(np.arange(len(base)) - firsts < 3)
+    means = np.zeros(len(base), np.float32)
+    np.add.at(means, firsts[best], base[order[best]] / 3)
+    return means[np.searchsorted(ordered, groups)]
 
 
-def _is_speaker_named(query: Query, speakers: Mapping[str, int], here: npt.NDArray[np.void]) -> Vectors:
-    """Return 1 for each passage whose speaker's name, or a part of it, is in the question; else 0."""
-    if not speakers:
-        return np.zeros(len(here), np.float32)
+def _is_speaker_named(query: Query, speakers: Mapping[str, int], here: npt.NDArray[np.void]) -> Column:
+    """Mark the passages whose speaker's name, or a part of it, is in the question."""
     text, unspaced = query.text, has_cjk(query.text)
     capitalised = {word.lower() for word in re.findall(r"\b[^\W\d_a-z]\w{4,}", text)}
     asked = {*re.findall(r"\w+", text.lower()), *spelled_alike(capitalised - ASKING, speakers).values()}
@@ -340,5 +332,5 @@ def _is_speaker_named(query: Query, speakers: Mapping[str, int], here: npt.NDArr
         for name, code in speakers.items()
         if not asked.isdisjoint(re.findall(r"\w{3,}", name.lower())) or (unspaced and names_inside(text, name))
     ]
-    said: Vectors = (np.isin(here["speaker"], named) & (here["kind"] == SAID)).astype(np.float32)
-    return said
+    is_named: Column = np.isin(here["speaker"], named) & (here["kind"] == SAID)
+    return is_named

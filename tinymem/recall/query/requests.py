@@ -28,7 +28,6 @@ __all__ = ["Request", "without_requests"]
 LONGER = 2  # times as long as the question a request is at most, or
 SHORT = 300  # so many characters
 LOOKED_AT = 256  # passages that are read at most, the best by words
-TERMS = 32  # bits for the words of a question
 LEAST_WORDS = 5  # of a question that can be known by its form
 ALIKE = 0.6  # share of the words of both that a request has in common with the question
 SHARED = 0.5  # of the words of a sentence that only says what somebody wants to know, those of the question at least
@@ -96,7 +95,7 @@ def without_requests(
 
 def _find_short(found: Candidates, catalog: Snapshot, length: int, hidden: Collection[int]) -> Ids:
     """Return the rows of short texts in words: those with most words of the question, best first, and all `hidden`."""
-    terms = np.unpackbits(found.terms[found.rows].view(np.uint8)).reshape(-1, TERMS).sum(axis=1)
+    terms = found.marks(found.terms[found.rows]).sum(axis=1)
     rows = found.rows[terms * 2 >= max(len(found.rarity), 1)]
     if hidden:
         newest = np.array(sorted(hidden)[-LOOKED_AT:], np.int64)
